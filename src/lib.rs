@@ -1,0 +1,1 @@
+//! Windlass renders and applies Helm charts without Helm.
