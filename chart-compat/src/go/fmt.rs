@@ -1,0 +1,613 @@
+//! Go's `fmt`: `%v` of every value, and `Sprintf` with its verbs, flags and complaints.
+//!
+//! Owns printing only. What a bad verb or a missing argument prints is Go's text, since charts' outputs contain it.
+
+use super::object::{Object, Struct, Version};
+use super::strconv;
+use super::time::{duration_string, time_string};
+use super::value::Value;
+
+/// Appends what `fmt.Fprint(out, value)` prints, that is `%v`; nil prints as `<nil>`.
+pub fn print(out: &mut Vec<u8>, value: Value<'_>) {
+    match value {
+        // The hot cases of template output, without the general machinery.
+        Value::Str(s) => out.extend_from_slice(s),
+        Value::Bool(b) => out.extend_from_slice(if b { b"true" } else { b"false" }),
+        _ => Printer::new(out, "common.Values").arg(value, 'v'),
+    }
+}
+
+/// `fmt.Sprint` of one value as text.
+#[must_use]
+pub fn sprint(value: Value<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    print(&mut out, value);
+    out
+}
+
+/// `fmt.Sprint(args...)`: a space between two operands when neither is a string.
+#[must_use]
+pub fn sprint_all(args: &[Value<'_>]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (i, arg) in args.iter().enumerate() {
+        if i > 0 && !matches!(arg, Value::Str(_)) && !matches!(args[i - 1], Value::Str(_)) {
+            out.push(b' ');
+        }
+        print(&mut out, *arg);
+    }
+    out
+}
+
+/// `fmt.Sprintln(args...)`
+#[must_use]
+pub fn sprintln(args: &[Value<'_>]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (i, arg) in args.iter().enumerate() {
+        if i > 0 {
+            out.push(b' ');
+        }
+        print(&mut out, *arg);
+    }
+    out.push(b'\n');
+    out
+}
+
+/// `fmt.Sprintf`; `values_type` names the type of `.Values` for `%T` and for complaints.
+#[must_use]
+pub fn sprintf(format: &[u8], args: &[Value<'_>], values_type: &'static str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(format.len() + 16);
+    Printer::new(&mut out, values_type).format(format, args);
+    out
+}
+
+/// Shortest `%g` digits of a float, as `%v` prints it: `1e+06`, `0.1`, `NaN`, `+Inf`.
+#[must_use]
+pub fn float(f: f64) -> String {
+    format_g(f, None)
+}
+
+fn special(f: f64) -> Option<&'static str> {
+    if f.is_nan() {
+        Some("NaN")
+    } else if f.is_infinite() {
+        Some(if f > 0.0 { "+Inf" } else { "-Inf" })
+    } else {
+        None
+    }
+}
+
+/// `strconv.FormatFloat(f, 'g', prec, 64)`, shortest digits when `prec` is `None`.
+fn format_g(f: f64, prec: Option<usize>) -> String {
+    if let Some(s) = special(f) {
+        return s.to_owned();
+    }
+    let sci = match prec {
+        None => format!("{f:e}"),
+        Some(p) => format!("{f:.*e}", p.max(1) - 1),
+    };
+    let (mantissa, exp) = sci.split_once('e').unwrap_or((&sci, "0"));
+    let exp: i32 = exp.parse().unwrap_or(0);
+    let (sign, mantissa) = mantissa.strip_prefix('-').map_or(("", mantissa), |m| ("-", m));
+    let mut digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
+    while digits.len() > 1 && digits.ends_with('0') {
+        digits.pop();
+    }
+    let point = usize::try_from(exp + 1).unwrap_or(0);
+    // With the shortest digits, Go decides as if the precision were 6.
+    let limit = match prec {
+        None => 6,
+        Some(p) if p.max(1) > digits.len() && digits.len() >= point => digits.len(),
+        Some(p) => p.max(1),
+    };
+    if exp < -4 || exp >= i32::try_from(limit).unwrap_or(i32::MAX) {
+        let (first, rest) = digits.split_at(1);
+        let dot = if rest.is_empty() { "" } else { "." };
+        let esign = if exp < 0 { '-' } else { '+' };
+        return format!("{sign}{first}{dot}{rest}e{esign}{:02}", exp.unsigned_abs());
+    }
+    plain(sign, &digits, exp)
+}
+
+fn plain(sign: &str, digits: &str, exp: i32) -> String {
+    if exp < 0 {
+        return format!("{sign}0.{}{digits}", "0".repeat(exp.unsigned_abs() as usize - 1));
+    }
+    let point = exp.unsigned_abs() as usize + 1;
+    if digits.len() <= point {
+        format!("{sign}{digits}{}", "0".repeat(point - digits.len()))
+    } else {
+        format!("{sign}{}.{}", &digits[..point], &digits[point..])
+    }
+}
+
+/// The text of a value's `String` method, if it has one.
+#[must_use]
+pub fn stringer(object: &Object<'_>) -> Option<String> {
+    match object {
+        Object::Struct(s) => s.text.map(str::to_owned),
+        Object::Version(v) => Some(version_string(v)),
+        Object::Time(t) => Some(time_string(t)),
+        Object::Duration(d) => Some(duration_string(*d)),
+        Object::ApiVersions(_) | Object::Files(_) => None,
+    }
+}
+
+/// `semver.Version.String`: the normal form, without a leading `v`.
+#[must_use]
+pub fn version_string(v: &Version<'_>) -> String {
+    let mut s = format!("{}.{}.{}", v.major, v.minor, v.patch);
+    if !v.prerelease.is_empty() {
+        s.push('-');
+        s.push_str(v.prerelease);
+    }
+    if !v.metadata.is_empty() {
+        s.push('+');
+        s.push_str(v.metadata);
+    }
+    s
+}
+
+#[derive(Clone, Copy, Default)]
+struct Flags {
+    plus: bool,
+    minus: bool,
+    sharp: bool,
+    space: bool,
+    zero: bool,
+    /// `%+v`
+    plus_v: bool,
+    /// `%#v`
+    sharp_v: bool,
+    width: Option<usize>,
+    prec: Option<usize>,
+}
+
+/// Longest width or precision that a format may ask for (Go's own bound).
+const MAX_NUMBER: usize = 1_000_000;
+
+struct Printer<'o> {
+    out: &'o mut Vec<u8>,
+    flags: Flags,
+    values_type: &'static str,
+}
+
+impl<'o> Printer<'o> {
+    fn new(out: &'o mut Vec<u8>, values_type: &'static str) -> Self {
+        Self { out, flags: Flags::default(), values_type }
+    }
+
+    fn format(&mut self, format: &[u8], args: &[Value<'_>]) {
+        let (mut i, mut next, mut reordered_any) = (0, 0usize, false);
+        while i < format.len() {
+            let lit = format[i..].iter().position(|&c| c == b'%').map_or(format.len(), |n| i + n);
+            self.out.extend_from_slice(&format[i..lit]);
+            i = lit + 1;
+            if lit >= format.len() {
+                break;
+            }
+            self.flags = Flags::default();
+            while let Some(c) = format.get(i) {
+                match c {
+                    b'#' => self.flags.sharp = true,
+                    b'0' => self.flags.zero = true,
+                    b'+' => self.flags.plus = true,
+                    b'-' => self.flags.minus = true,
+                    b' ' => self.flags.space = true,
+                    _ => break,
+                }
+                i += 1;
+            }
+            let (mut good_index, mut after_index) = (true, false);
+            let mut reordered = false;
+            let index = |i: &mut usize, next: &mut usize, good: &mut bool, reordered: &mut bool| -> bool {
+                if format.get(*i) != Some(&b'[') {
+                    return false;
+                }
+                *reordered = true;
+                let Some(end) = format[*i..].iter().position(|&c| c == b']') else {
+                    *good = false;
+                    *i += 1;
+                    return false;
+                };
+                let text = &format[*i + 1..*i + end];
+                *i += end + 1;
+                match std::str::from_utf8(text).ok().and_then(|t| t.parse::<usize>().ok()) {
+                    Some(n) if n >= 1 && n <= args.len() => {
+                        *next = n - 1;
+                        true
+                    }
+                    _ => {
+                        *good = false;
+                        true
+                    }
+                }
+            };
+            after_index |= index(&mut i, &mut next, &mut good_index, &mut reordered);
+            if format.get(i) == Some(&b'*') {
+                i += 1;
+                match int_arg(args.get(next)) {
+                    Some(n) if n.unsigned_abs() as usize <= MAX_NUMBER => {
+                        self.flags.minus |= n < 0;
+                        self.flags.zero &= n >= 0;
+                        self.flags.width = Some(n.unsigned_abs() as usize);
+                    }
+                    _ => self.out.extend_from_slice(b"%!(BADWIDTH)"),
+                }
+                next += usize::from(next < args.len());
+                after_index = false;
+            } else {
+                self.flags.width = number(format, &mut i);
+                if after_index && self.flags.width.is_some() {
+                    good_index = false;
+                }
+            }
+            if format.get(i) == Some(&b'.') {
+                i += 1;
+                if after_index {
+                    good_index = false;
+                }
+                after_index = index(&mut i, &mut next, &mut good_index, &mut reordered);
+                if format.get(i) == Some(&b'*') {
+                    i += 1;
+                    match int_arg(args.get(next)) {
+                        Some(n) if (0..=MAX_NUMBER as i64).contains(&n) => self.flags.prec = Some(n as usize),
+                        _ => self.out.extend_from_slice(b"%!(BADPREC)"),
+                    }
+                    next += usize::from(next < args.len());
+                    after_index = false;
+                } else {
+                    self.flags.prec = Some(number(format, &mut i).unwrap_or(0));
+                }
+            }
+            if !after_index {
+                index(&mut i, &mut next, &mut good_index, &mut reordered);
+            }
+            reordered_any |= reordered;
+            if i >= format.len() {
+                self.out.extend_from_slice(b"%!(NOVERB)");
+                break;
+            }
+            let (verb, size) = decode(&format[i..]);
+            i += size;
+            if verb == '%' {
+                self.out.push(b'%');
+            } else if !good_index {
+                self.complaint(verb, "BADINDEX");
+            } else if let Some(&arg) = args.get(next) {
+                if verb == 'v' {
+                    self.flags.sharp_v = std::mem::take(&mut self.flags.sharp);
+                    self.flags.plus_v = std::mem::take(&mut self.flags.plus);
+                }
+                self.arg(arg, verb);
+                next += 1;
+            } else {
+                self.complaint(verb, "MISSING");
+            }
+        }
+        if !reordered_any && next < args.len() {
+            self.flags = Flags::default();
+            self.out.extend_from_slice(b"%!(EXTRA ");
+            for (n, arg) in args[next..].iter().enumerate() {
+                if n > 0 {
+                    self.out.extend_from_slice(b", ");
+                }
+                if arg.is_nil() {
+                    self.out.extend_from_slice(b"<nil>");
+                } else {
+                    self.out.extend_from_slice(arg.type_name(self.values_type).as_bytes());
+                    self.out.push(b'=');
+                    self.arg(*arg, 'v');
+                }
+            }
+            self.out.push(b')');
+        }
+    }
+
+    fn complaint(&mut self, verb: char, what: &str) {
+        self.out.extend_from_slice(format!("%!{verb}({what})").as_bytes());
+    }
+
+    fn bad_verb(&mut self, value: Value<'_>, verb: char) {
+        self.out.extend_from_slice(format!("%!{verb}(").as_bytes());
+        if value.is_nil() {
+            self.out.extend_from_slice(b"<nil>");
+        } else {
+            self.out.extend_from_slice(value.type_name(self.values_type).as_bytes());
+            self.out.push(b'=');
+            let flags = std::mem::take(&mut self.flags);
+            self.value(value, 'v', 0);
+            self.flags = flags;
+        }
+        self.out.push(b')');
+    }
+
+    fn arg(&mut self, value: Value<'_>, verb: char) {
+        if verb == 'T' {
+            let name = value.plain().type_name(self.values_type);
+            self.pad(name.as_bytes());
+        } else if value.is_nil() {
+            if verb == 'v' { self.pad(b"<nil>") } else { self.bad_verb(Value::Nil, verb) }
+        } else {
+            self.value(value, verb, 0);
+        }
+    }
+
+    fn value(&mut self, value: Value<'_>, verb: char, depth: usize) {
+        if depth > 1000 {
+            // Go would overflow its stack on a cyclic map; a bounded text is kinder.
+            self.out.extend_from_slice(b"...");
+            return;
+        }
+        match value {
+            Value::Nil | Value::NilInterface if self.flags.sharp_v => {
+                self.out.extend_from_slice(b"interface {}(nil)");
+            }
+            Value::Nil | Value::NilInterface => self.out.extend_from_slice(b"<nil>"),
+            Value::Bool(b) => match verb {
+                't' | 'v' => self.pad(if b { b"true" } else { b"false" }),
+                _ => self.bad_verb(value, verb),
+            },
+            Value::Int(i) | Value::Int64(i) => self.integer(value, i.unsigned_abs(), i < 0, verb),
+            Value::Uint64(u) => self.integer(value, u, false, verb),
+            Value::Float(f) => self.float(value, f, verb),
+            Value::Str(s) => self.string(value, s, verb),
+            Value::Bytes(b) => match verb {
+                'v' | 'd' => {
+                    let text: Vec<String> = b.iter().map(u8::to_string).collect();
+                    self.out.extend_from_slice(format!("[{}]", text.join(" ")).as_bytes());
+                }
+                _ => self.string(value, b, verb),
+            },
+            Value::List(l) => {
+                if self.flags.sharp_v {
+                    self.out.extend_from_slice(value.type_name(self.values_type).as_bytes());
+                }
+                let items = l.items.iter().copied();
+                self.sequence(items, verb, depth);
+            }
+            Value::Map(m) => {
+                let entries: Vec<_> = m.entries().to_vec();
+                if self.flags.sharp_v {
+                    self.out.extend_from_slice(value.type_name(self.values_type).as_bytes());
+                }
+                self.map(entries.iter().map(|e| (Value::Str(e.0), e.1)), verb, depth);
+            }
+            Value::Object(o) => self.object(value, o, verb, depth),
+        }
+    }
+
+    fn sequence<'v>(&mut self, items: impl Iterator<Item = Value<'v>>, verb: char, depth: usize) {
+        let (open, sep, close) = if self.flags.sharp_v { ("{", ", ", "}") } else { ("[", " ", "]") };
+        self.out.extend_from_slice(open.as_bytes());
+        for (i, item) in items.enumerate() {
+            if i > 0 {
+                self.out.extend_from_slice(sep.as_bytes());
+            }
+            self.value(item, verb, depth + 1);
+        }
+        self.out.extend_from_slice(close.as_bytes());
+    }
+
+    fn map<'v>(&mut self, entries: impl Iterator<Item = (Value<'v>, Value<'v>)>, verb: char, depth: usize) {
+        let (open, sep, close) = if self.flags.sharp_v { ("{", ", ", "}") } else { ("map[", " ", "]") };
+        self.out.extend_from_slice(open.as_bytes());
+        for (i, (key, item)) in entries.enumerate() {
+            if i > 0 {
+                self.out.extend_from_slice(sep.as_bytes());
+            }
+            self.value(key, verb, depth + 1);
+            self.out.push(b':');
+            self.value(item, verb, depth + 1);
+        }
+        self.out.extend_from_slice(close.as_bytes());
+    }
+
+    fn object(&mut self, value: Value<'_>, object: &Object<'_>, verb: char, depth: usize) {
+        if !self.flags.sharp_v
+            && matches!(verb, 'v' | 's' | 'x' | 'X' | 'q')
+            && let Some(text) = stringer(object)
+        {
+            return self.string(Value::Nil, text.as_bytes(), verb);
+        }
+        match object {
+            Object::Struct(s) => self.structure(s, verb, depth),
+            Object::ApiVersions(v) => self.sequence(v.iter().map(|s| Value::Str(s.as_bytes())), verb, depth),
+            Object::Files(f) => {
+                self.map(f.iter().map(|e| (Value::Str(e.0.as_bytes()), Value::Bytes(e.1))), verb, depth);
+            }
+            Object::Duration(d) => self.integer(value, d.unsigned_abs(), *d < 0, verb),
+            Object::Version(v) => self.string(value, version_string(v).as_bytes(), verb),
+            Object::Time(t) => self.string(value, time_string(t).as_bytes(), verb),
+        }
+    }
+
+    fn structure(&mut self, s: &Struct<'_>, verb: char, depth: usize) {
+        let name = s.type_name.trim_start_matches('*');
+        if s.type_name.starts_with('*') {
+            self.out.push(b'&');
+        }
+        if self.flags.sharp_v {
+            self.out.extend_from_slice(name.as_bytes());
+        }
+        self.out.push(b'{');
+        for (i, (field, value)) in s.fields.iter().enumerate() {
+            if i > 0 {
+                self.out.extend_from_slice(if self.flags.sharp_v { b", " } else { b" " });
+            }
+            if self.flags.sharp_v || self.flags.plus_v {
+                self.out.extend_from_slice(field.as_bytes());
+                self.out.push(b':');
+            }
+            self.value(*value, verb, depth + 1);
+        }
+        self.out.push(b'}');
+    }
+
+    fn integer(&mut self, value: Value<'_>, n: u64, negative: bool, verb: char) {
+        let digits = match verb {
+            'v' | 'd' => n.to_string(),
+            'b' => format!("{n:b}"),
+            'o' | 'O' => format!("{n:o}"),
+            'x' => format!("{n:x}"),
+            'X' => format!("{n:X}"),
+            'c' | 'q' => {
+                let c = u32::try_from(n).ok().filter(|_| !negative).and_then(char::from_u32);
+                let c = c.unwrap_or(char::REPLACEMENT_CHARACTER);
+                let text = if verb == 'c' { c.to_string() } else { strconv::quote_rune(c) };
+                return self.pad(text.as_bytes());
+            }
+            'U' => {
+                let width = self.flags.prec.unwrap_or(4).max(4);
+                let c = u32::try_from(n).ok().and_then(char::from_u32).filter(|_| self.flags.sharp);
+                let shown = c.map_or_else(String::new, |c| format!(" '{c}'"));
+                return self.pad(format!("U+{n:0width$X}{shown}").as_bytes());
+            }
+            _ => return self.bad_verb(value, verb),
+        };
+        let sign = match () {
+            () if negative => "-",
+            () if self.flags.plus || self.flags.plus_v => "+",
+            () if self.flags.space => " ",
+            () => "",
+        };
+        let prefix = match verb {
+            'O' => "0o",
+            'o' if self.flags.sharp && !digits.starts_with('0') => "0",
+            'x' if self.flags.sharp => "0x",
+            'X' if self.flags.sharp => "0X",
+            'b' if self.flags.sharp => "0b",
+            _ => "",
+        };
+        let mut want = self.flags.prec.unwrap_or(0);
+        if self.flags.prec == Some(0) && n == 0 {
+            return self.pad(b"");
+        }
+        if self.flags.prec.is_none() && self.flags.zero && !self.flags.minus {
+            want = self.flags.width.unwrap_or(0).saturating_sub(sign.len());
+        }
+        let zeros = "0".repeat(want.saturating_sub(digits.len()));
+        let zero = std::mem::take(&mut self.flags.zero);
+        self.pad(format!("{sign}{prefix}{zeros}{digits}").as_bytes());
+        self.flags.zero = zero;
+    }
+
+    fn float(&mut self, value: Value<'_>, f: f64, verb: char) {
+        let text = match (verb, special(f)) {
+            ('v' | 'g' | 'G' | 'e' | 'E' | 'f' | 'F', Some(s)) => s.to_owned(),
+            ('v' | 'g' | 'G', None) => format_g(f, self.flags.prec),
+            ('f' | 'F', None) => format!("{f:.*}", self.flags.prec.unwrap_or(6)),
+            ('e' | 'E', None) => {
+                let sci = format!("{f:.*e}", self.flags.prec.unwrap_or(6));
+                let (mantissa, exp) = sci.split_once('e').unwrap_or((&sci, "0"));
+                let (esign, exp) = exp.strip_prefix('-').map_or(('+', exp), |e| ('-', e));
+                format!("{mantissa}e{esign}{exp:0>2}")
+            }
+            _ => return self.bad_verb(value, verb),
+        };
+        let text = if matches!(verb, 'G' | 'E') { text.to_ascii_uppercase() } else { text };
+        let (sign, digits) = match text.strip_prefix(['-', '+']) {
+            Some(rest) if text.starts_with('-') => ("-", rest),
+            Some(rest) => (if self.flags.plus { "+" } else { "" }, rest),
+            None if self.flags.plus || self.flags.plus_v => ("+", &*text),
+            None if self.flags.space => (" ", &*text),
+            None => ("", &*text),
+        };
+        let sign = if f.is_infinite() && f > 0.0 { "+" } else { sign };
+        if self.flags.zero && !self.flags.minus && f.is_finite() {
+            let width = self.flags.width.unwrap_or(0).saturating_sub(sign.len());
+            self.out.extend_from_slice(format!("{sign}{digits:0>width$}").as_bytes());
+        } else {
+            let zero = std::mem::take(&mut self.flags.zero);
+            self.pad(format!("{sign}{digits}").as_bytes());
+            self.flags.zero = zero;
+        }
+    }
+
+    fn string(&mut self, value: Value<'_>, s: &[u8], verb: char) {
+        let cut = |s: &'_ [u8], prec: Option<usize>| -> usize {
+            let Some(n) = prec else { return s.len() };
+            let mut at = 0;
+            for _ in 0..n {
+                if at >= s.len() {
+                    break;
+                }
+                at += decode(&s[at..]).1;
+            }
+            at
+        };
+        match verb {
+            'v' if self.flags.sharp_v => self.pad(strconv::quote(s).as_bytes()),
+            'v' | 's' => self.pad(&s[..cut(s, self.flags.prec)]),
+            'q' => {
+                let s = &s[..cut(s, self.flags.prec)];
+                let text = match std::str::from_utf8(s) {
+                    Ok(t) if self.flags.sharp && strconv::can_backquote(t) => format!("`{t}`"),
+                    _ if self.flags.plus => strconv::quote_to_ascii(s),
+                    _ => strconv::quote(s),
+                };
+                self.pad(text.as_bytes());
+            }
+            'x' | 'X' => {
+                let s = &s[..self.flags.prec.unwrap_or(s.len()).min(s.len())];
+                let mut text = String::new();
+                let prefix = if verb == 'x' { "0x" } else { "0X" };
+                for (i, b) in s.iter().enumerate() {
+                    if self.flags.space && i > 0 {
+                        text.push(' ');
+                    }
+                    if self.flags.sharp && (self.flags.space || i == 0) {
+                        text.push_str(prefix);
+                    }
+                    text.push_str(&if verb == 'x' { format!("{b:02x}") } else { format!("{b:02X}") });
+                }
+                self.pad(text.as_bytes());
+            }
+            _ => self.bad_verb(if value.is_nil() { Value::Str(&[]) } else { value }, verb),
+        }
+    }
+
+    /// Writes text in the flags' width, counted in runes.
+    fn pad(&mut self, text: &[u8]) {
+        let width = self.flags.width.unwrap_or(0);
+        let runes = if width == 0 { 0 } else { String::from_utf8_lossy(text).chars().count() };
+        let fill = width.saturating_sub(runes);
+        if self.flags.minus {
+            self.out.extend_from_slice(text);
+            self.out.resize(self.out.len() + fill, b' ');
+        } else {
+            self.out.resize(self.out.len() + fill, if self.flags.zero { b'0' } else { b' ' });
+            self.out.extend_from_slice(text);
+        }
+    }
+}
+
+fn int_arg(arg: Option<&Value<'_>>) -> Option<i64> {
+    match arg {
+        Some(Value::Int(i) | Value::Int64(i)) => Some(*i),
+        _ => None,
+    }
+}
+
+fn number(format: &[u8], i: &mut usize) -> Option<usize> {
+    let start = *i;
+    let mut n = 0usize;
+    while let Some(d) = format.get(*i).filter(|c| c.is_ascii_digit()) {
+        n = (n * 10 + usize::from(d - b'0')).min(MAX_NUMBER + 1);
+        *i += 1;
+    }
+    (*i > start && n <= MAX_NUMBER).then_some(n)
+}
+
+/// The first rune and its length in bytes, U+FFFD and 1 for invalid UTF-8, as Go's `utf8.DecodeRune`.
+pub(crate) fn decode(s: &[u8]) -> (char, usize) {
+    match s.first() {
+        None => (char::REPLACEMENT_CHARACTER, 0),
+        Some(b) if b.is_ascii() => (char::from(*b), 1),
+        Some(_) => match s[..s.len().min(4)].utf8_chunks().next() {
+            Some(chunk) => {
+                chunk.valid().chars().next().map_or((char::REPLACEMENT_CHARACTER, 1), |c| (c, c.len_utf8()))
+            }
+            None => (char::REPLACEMENT_CHARACTER, 1),
+        },
+    }
+}

@@ -1,0 +1,112 @@
+//! Values with fields and methods: Helm's context structs, versions, times.
+//!
+//! Owns their data, their fields and how they print. Their methods are listed beside the template functions, because
+//! some of them need what only those know (YAML, time layouts).
+
+use super::value::Value;
+
+/// A struct or method-bearing value.
+pub enum Object<'a> {
+    /// A struct with exported fields.
+    Struct(Struct<'a>),
+    /// `common.VersionSet`: a `[]string` with the method `Has`.
+    ApiVersions(&'a [&'a str]),
+    /// `engine.files`: a `map[string][]byte` with methods; sorted by name.
+    Files(&'a [(&'a str, &'a [u8])]),
+    /// `*semver.Version`
+    Version(Version<'a>),
+    /// `time.Time`
+    Time(Time<'a>),
+    /// `time.Duration`, nanoseconds
+    Duration(i64),
+}
+
+/// A Go struct with its exported fields in order of declaration.
+pub struct Struct<'a> {
+    /// The type as `%T` prints it, e.g. `*common.Capabilities`.
+    pub type_name: &'a str,
+    /// Fields by Go name, in order of declaration.
+    pub fields: &'a [(&'a str, Value<'a>)],
+    /// What its `String` method returns, if it has one.
+    pub text: Option<&'a str>,
+}
+
+/// A parsed semantic version (`semver.Version` of Masterminds).
+#[derive(Clone, Copy)]
+pub struct Version<'a> {
+    /// Major number.
+    pub major: u64,
+    /// Minor number.
+    pub minor: u64,
+    /// Patch number.
+    pub patch: u64,
+    /// Prerelease without the leading dash.
+    pub prerelease: &'a str,
+    /// Build metadata without the leading plus.
+    pub metadata: &'a str,
+    /// The text it was parsed from.
+    pub original: &'a str,
+}
+
+/// A moment with the zone in which it is shown (`time.Time`).
+#[derive(Clone, Copy)]
+pub struct Time<'a> {
+    /// Seconds since 1970-01-01T00:00:00Z.
+    pub seconds: i64,
+    /// Nanoseconds within the second.
+    pub nanos: u32,
+    /// Seconds east of UTC.
+    pub offset: i32,
+    /// The zone's abbreviation, e.g. `UTC` or `CEST`.
+    pub abbreviation: &'a str,
+    /// The IANA name of the zone, for arithmetic across its transitions; empty for a fixed offset.
+    pub zone: &'a str,
+}
+
+impl<'a> Object<'a> {
+    /// The value of an exported field.
+    #[must_use]
+    pub fn field(&self, name: &[u8]) -> Option<Value<'a>> {
+        match self {
+            Self::Struct(s) => s.fields.iter().find(|f| f.0.as_bytes() == name).map(|f| f.1),
+            _ => None,
+        }
+    }
+
+    /// Go's truth: structs and pointers are true, collections by length, numbers by value.
+    #[must_use]
+    pub fn truth(&self) -> bool {
+        match self {
+            Self::Struct(_) | Self::Version(_) | Self::Time(_) => true,
+            Self::ApiVersions(v) => !v.is_empty(),
+            Self::Files(f) => !f.is_empty(),
+            Self::Duration(d) => *d != 0,
+        }
+    }
+
+    /// `reflect.Kind.String()`
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Struct(s) if s.type_name.starts_with('*') => "ptr",
+            Self::Struct(_) | Self::Time(_) => "struct",
+            Self::ApiVersions(_) => "slice",
+            Self::Files(_) => "map",
+            Self::Version(_) => "ptr",
+            Self::Duration(_) => "int64",
+        }
+    }
+
+    /// The Go type as `%T` prints it.
+    #[must_use]
+    pub fn type_name(&self) -> &'a str {
+        match self {
+            Self::Struct(s) => s.type_name,
+            Self::ApiVersions(_) => "common.VersionSet",
+            Self::Files(_) => "engine.files",
+            Self::Version(_) => "*semver.Version",
+            Self::Time(_) => "time.Time",
+            Self::Duration(_) => "time.Duration",
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! The values of one render: Go's kinds, cheap to copy, living in an arena that is freed whole.
+//!
+//! Owns the value enum, its shared mutable map and its list. Knows nothing of templates, text formats or functions.
+
+use std::cell::{Ref, RefCell};
+
+use bumpalo::Bump;
+use bumpalo::collections::Vec as BumpVec;
+
+use super::object::Object;
+use crate::data::Data;
+
+/// What one render allocates from. Nothing in it is dropped on its own: it is freed whole when the render ends.
+pub type Arena = Bump;
+
+/// A value as a Go template sees it. Copying it copies a handle: maps are shared and mutable, as in Go.
+#[derive(Clone, Copy, Default)]
+pub enum Value<'a> {
+    /// Go's invalid `reflect.Value` or untyped nil.
+    #[default]
+    Nil,
+    /// A nil that sits in an `interface{}` slot (missing map entry, nil list item): unlike [`Value::Nil`] it makes a
+    /// further field access fail. Only the engine sees it; functions get [`Value::Nil`].
+    NilInterface,
+    /// `bool`
+    Bool(bool),
+    /// `int`
+    Int(i64),
+    /// `int64`
+    Int64(i64),
+    /// `uint64`
+    Uint64(u64),
+    /// `float64`
+    Float(f64),
+    /// `string`: bytes, not necessarily UTF-8
+    Str(&'a [u8]),
+    /// `[]byte`
+    Bytes(&'a [u8]),
+    /// A slice of any element type but bytes.
+    List(&'a List<'a>),
+    /// A map with string keys.
+    Map(&'a Map<'a>),
+    /// A value with methods or a struct.
+    Object(&'a Object<'a>),
+}
+
+/// What a slice's static Go type says of its items.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Elem {
+    /// `[]interface {}`
+    Any,
+    /// `[]string`
+    String,
+    /// `[]int`
+    Int,
+    /// `[]map[string]interface {}`
+    Map,
+}
+
+/// A Go slice. No template function changes one in place, so it is immutable.
+pub struct List<'a> {
+    /// The element type.
+    pub elem: Elem,
+    /// The items.
+    pub items: &'a [Value<'a>],
+}
+
+/// What a map's static Go type is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapKind {
+    /// `map[string]interface {}`
+    Any,
+    /// `common.Values` (Helm 4) or `chartutil.Values` (Helm 3)
+    Values,
+    /// `map[string]string`
+    Strings,
+}
+
+/// One entry of a [`Map`].
+pub type Entry<'a> = (&'a [u8], Value<'a>);
+
+/// A Go map with string keys, shared by handle and mutable through it, kept sorted by key bytes: Go prints and ranges
+/// over maps in that order.
+pub struct Map<'a> {
+    kind: MapKind,
+    entries: RefCell<BumpVec<'a, Entry<'a>>>,
+}
+
+impl<'a> Map<'a> {
+    /// An empty map of the given type.
+    pub fn new(arena: &'a Arena, kind: MapKind) -> &'a Self {
+        Self::with_capacity(arena, kind, 0)
+    }
+
+    /// An empty map with room for `n` entries.
+    pub fn with_capacity(arena: &'a Arena, kind: MapKind, n: usize) -> &'a Self {
+        arena.alloc(Self { kind, entries: RefCell::new(BumpVec::with_capacity_in(n, arena)) })
+    }
+
+    /// The static type.
+    #[must_use]
+    pub fn kind(&self) -> MapKind {
+        self.kind
+    }
+
+    /// How many entries there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.borrow().len()
+    }
+
+    /// Whether there is no entry.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The value under `key`.
+    #[must_use]
+    pub fn get(&self, key: &[u8]) -> Option<Value<'a>> {
+        let entries = self.entries.borrow();
+        match entries.binary_search_by(|e| e.0.cmp(key)) {
+            Ok(i) => Some(entries[i].1),
+            Err(_) => None,
+        }
+    }
+
+    /// Sets `key`, replacing what was there.
+    pub fn insert(&self, key: &'a [u8], value: Value<'a>) {
+        let mut entries = self.entries.borrow_mut();
+        if entries.last().is_none_or(|e| e.0 < key) {
+            entries.push((key, value));
+            return;
+        }
+        match entries.binary_search_by(|e| e.0.cmp(key)) {
+            Ok(i) => entries[i].1 = value,
+            Err(i) => entries.insert(i, (key, value)),
+        }
+    }
+
+    /// Removes `key`.
+    pub fn remove(&self, key: &[u8]) {
+        let mut entries = self.entries.borrow_mut();
+        if let Ok(i) = entries.binary_search_by(|e| e.0.cmp(key)) {
+            entries.remove(i);
+        }
+    }
+
+    /// The entries as they are now, in key order. Must not be held over a call that changes the map.
+    pub fn entries(&self) -> Ref<'_, [Entry<'a>]> {
+        Ref::map(self.entries.borrow(), |v| v.as_slice())
+    }
+
+    /// A copy of the entries, for walks during which the map may change.
+    pub fn snapshot(&self, arena: &'a Arena) -> &'a [Entry<'a>] {
+        arena.alloc_slice_copy(&self.entries.borrow())
+    }
+}
+
+impl<'a> Value<'a> {
+    /// Whether this is one of the two nils.
+    #[must_use]
+    pub fn is_nil(self) -> bool {
+        matches!(self, Self::Nil | Self::NilInterface)
+    }
+
+    /// The value that a function sees: the engine's inner nil becomes the plain one.
+    #[must_use]
+    pub fn plain(self) -> Self {
+        if matches!(self, Self::NilInterface) { Self::Nil } else { self }
+    }
+
+    /// A string copied into the arena.
+    pub fn str(arena: &'a Arena, s: impl AsRef<[u8]>) -> Self {
+        Self::Str(arena.alloc_slice_copy(s.as_ref()))
+    }
+
+    /// A `[]interface {}` copied into the arena.
+    pub fn list(arena: &'a Arena, items: &[Value<'a>]) -> Self {
+        Self::typed_list(arena, Elem::Any, items)
+    }
+
+    /// A slice of the given element type, copied into the arena.
+    pub fn typed_list(arena: &'a Arena, elem: Elem, items: &[Value<'a>]) -> Self {
+        Self::List(arena.alloc(List { elem, items: arena.alloc_slice_copy(items) }))
+    }
+
+    /// A `[]string`.
+    pub fn strings<S: AsRef<[u8]>>(arena: &'a Arena, items: impl IntoIterator<Item = S>) -> Self {
+        let items: Vec<Value<'a>> = items.into_iter().map(|s| Self::str(arena, s)).collect();
+        Self::typed_list(arena, Elem::String, &items)
+    }
+
+    /// An object placed in the arena.
+    pub fn object(arena: &'a Arena, object: Object<'a>) -> Self {
+        Self::Object(arena.alloc(object))
+    }
+
+    /// JSON-shaped data copied into the arena: maps become `map[string]interface {}`, lists `[]interface {}`.
+    pub fn from_data(arena: &'a Arena, data: &Data) -> Self {
+        match data {
+            Data::Null => Self::Nil,
+            Data::Bool(b) => Self::Bool(*b),
+            Data::Int(i) => Self::Int64(*i),
+            Data::Float(f) => Self::Float(*f),
+            Data::String(s) => Self::str(arena, s),
+            Data::List(l) => {
+                let items = arena.alloc_slice_fill_iter(l.iter().map(|d| Self::from_data(arena, d)));
+                Self::List(arena.alloc(List { elem: Elem::Any, items }))
+            }
+            Data::Map(m) => {
+                let map = Map::with_capacity(arena, MapKind::Any, m.len());
+                for (k, v) in m {
+                    map.insert(arena.alloc_slice_copy(k.as_bytes()), Self::from_data(arena, v));
+                }
+                Self::Map(map)
+            }
+        }
+    }
+
+    /// Go's truth of the value (`template.IsTrue`): zero numbers, empty strings, lists and maps, and nil are false.
+    #[must_use]
+    pub fn truth(self) -> bool {
+        match self {
+            Self::Nil | Self::NilInterface => false,
+            Self::Bool(b) => b,
+            Self::Int(i) | Self::Int64(i) => i != 0,
+            Self::Uint64(u) => u != 0,
+            Self::Float(f) => f != 0.0,
+            Self::Str(s) | Self::Bytes(s) => !s.is_empty(),
+            Self::List(l) => !l.items.is_empty(),
+            Self::Map(m) => !m.is_empty(),
+            Self::Object(o) => o.truth(),
+        }
+    }
+
+    /// `reflect.Kind.String()`
+    #[must_use]
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::Nil | Self::NilInterface => "invalid",
+            Self::Bool(_) => "bool",
+            Self::Int(_) => "int",
+            Self::Int64(_) => "int64",
+            Self::Uint64(_) => "uint64",
+            Self::Float(_) => "float64",
+            Self::Str(_) => "string",
+            Self::Bytes(_) | Self::List(_) => "slice",
+            Self::Map(_) => "map",
+            Self::Object(o) => o.kind(),
+        }
+    }
+
+    /// The Go type as `%T` prints it; `values_type` names the type of `.Values`, which differs between Helm versions.
+    #[must_use]
+    pub fn type_name(self, values_type: &'static str) -> &'a str {
+        match self {
+            Self::Nil => "<nil>",
+            Self::NilInterface => "interface {}",
+            Self::Bool(_) => "bool",
+            Self::Int(_) => "int",
+            Self::Int64(_) => "int64",
+            Self::Uint64(_) => "uint64",
+            Self::Float(_) => "float64",
+            Self::Str(_) => "string",
+            Self::Bytes(_) => "[]uint8",
+            Self::List(l) => match l.elem {
+                Elem::Any => "[]interface {}",
+                Elem::String => "[]string",
+                Elem::Int => "[]int",
+                Elem::Map => "[]map[string]interface {}",
+            },
+            Self::Map(m) => match m.kind {
+                MapKind::Any => "map[string]interface {}",
+                MapKind::Values => values_type,
+                MapKind::Strings => "map[string]string",
+            },
+            Self::Object(o) => o.type_name(),
+        }
+    }
+
+    /// The bytes, if this is a string.
+    #[must_use]
+    pub fn as_bytes(self) -> Option<&'a [u8]> {
+        match self {
+            Self::Str(s) => Some(s),
+            _ => None,
+        }
+    }
+
+    /// The map, if this is one.
+    #[must_use]
+    pub fn as_map(self) -> Option<&'a Map<'a>> {
+        match self {
+            Self::Map(m) => Some(m),
+            _ => None,
+        }
+    }
+
+    /// The items, if this is a slice other than `[]byte`.
+    #[must_use]
+    pub fn as_items(self) -> Option<&'a [Value<'a>]> {
+        match self {
+            Self::List(l) => Some(l.items),
+            _ => None,
+        }
+    }
+}

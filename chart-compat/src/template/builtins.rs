@@ -1,0 +1,249 @@
+//! The functions that every Go template has (`text/template/funcs.go`).
+
+use super::compare::{equal, less};
+use super::error::Error;
+use super::exec::Exec;
+use super::func::{Func, Type};
+use crate::go::{Object, Value, fmt};
+
+use Type::{Any, Reflect, String as Str};
+
+type Result<'a> = std::result::Result<Value<'a>, Error>;
+
+/// The built-in functions.
+pub const BUILTINS: &[Func] = &[
+    Func::variadic("and", &[Reflect, Reflect], unreachable),
+    Func::variadic("or", &[Reflect, Reflect], unreachable),
+    Func::new("not", &[Reflect], |_, a| Ok(Value::Bool(!a[0].truth()))),
+    Func::new("len", &[Reflect], len),
+    Func::variadic("index", &[Reflect, Reflect], index),
+    Func::variadic("slice", &[Reflect, Reflect], slice),
+    Func::variadic("call", &[Reflect, Reflect], call),
+    Func::variadic("print", &[Any], |x, a| Ok(Value::str(x.arena, fmt::sprint_all(a)))),
+    Func::variadic("printf", &[Str, Any], printf),
+    Func::variadic("println", &[Any], |x, a| Ok(Value::str(x.arena, fmt::sprintln(a)))),
+    Func::variadic("html", &[Any], |x, a| Ok(Value::str(x.arena, html(&eval_args(a))))),
+    Func::variadic("js", &[Any], |x, a| Ok(Value::str(x.arena, js(&eval_args(a))))),
+    Func::variadic("urlquery", &[Any], |x, a| Ok(Value::str(x.arena, query_escape(&eval_args(a))))),
+    Func::variadic("eq", &[Reflect, Reflect], eq),
+    Func::new("ne", &[Reflect, Reflect], |x, a| Ok(Value::Bool(!equal(a[0], a[1], x.funcs.values_type)?))),
+    Func::new("lt", &[Reflect, Reflect], |x, a| Ok(Value::Bool(less(a[0], a[1], x.funcs.values_type)?))),
+    Func::new("le", &[Reflect, Reflect], |x, a| Ok(Value::Bool(less_or_equal(x, a)?))),
+    Func::new("gt", &[Reflect, Reflect], |x, a| Ok(Value::Bool(!less_or_equal(x, a)?))),
+    Func::new("ge", &[Reflect, Reflect], |x, a| Ok(Value::Bool(!less(a[0], a[1], x.funcs.values_type)?))),
+];
+
+/// `and` and `or` decide which arguments to evaluate, so the engine runs them itself.
+fn unreachable<'a>(_: &mut Exec<'a>, args: &[Value<'a>]) -> Result<'a> {
+    Ok(args.last().copied().unwrap_or_default())
+}
+
+fn less_or_equal<'a>(x: &Exec<'a>, a: &[Value<'a>]) -> std::result::Result<bool, Error> {
+    Ok(less(a[0], a[1], x.funcs.values_type)? || equal(a[0], a[1], x.funcs.values_type)?)
+}
+
+fn eq<'a>(x: &mut Exec<'a>, args: &[Value<'a>]) -> Result<'a> {
+    let Some((first, rest)) = args.split_first().filter(|(_, r)| !r.is_empty()) else {
+        return Err(Error::new("missing argument for comparison"));
+    };
+    for other in rest {
+        if equal(*first, *other, x.funcs.values_type)? {
+            return Ok(Value::Bool(true));
+        }
+    }
+    Ok(Value::Bool(false))
+}
+
+/// The length of a string in bytes, of a list or of a map.
+#[allow(clippy::cast_possible_wrap)]
+fn len<'a>(x: &mut Exec<'a>, args: &[Value<'a>]) -> Result<'a> {
+    let n = match args[0] {
+        Value::NilInterface => return Err(Error::new("len of nil pointer")),
+        Value::Nil => return Err(Error::new("reflect: call of reflect.Value.Type on zero Value")),
+        Value::Str(s) | Value::Bytes(s) => s.len(),
+        Value::List(l) => l.items.len(),
+        Value::Map(m) => m.len(),
+        Value::Object(Object::ApiVersions(v)) => v.len(),
+        Value::Object(Object::Files(f)) => f.len(),
+        other => return Err(Error::new(format!("len of type {}", other.type_name(x.funcs.values_type)))),
+    };
+    Ok(Value::Int(n as i64))
+}
+
+fn position(index: Value<'_>, len: usize, values_type: &'static str) -> std::result::Result<usize, Error> {
+    let n = match index {
+        Value::Int(i) | Value::Int64(i) => i,
+        Value::Object(Object::Duration(d)) => *d,
+        Value::Uint64(u) => i64::try_from(u).unwrap_or(i64::MAX),
+        Value::Nil | Value::NilInterface => return Err(Error::new("cannot index slice/array with nil")),
+        other => {
+            let name = other.type_name(values_type);
+            return Err(Error::new(format!("cannot index slice/array with type {name}")));
+        }
+    };
+    match usize::try_from(n) {
+        Ok(n) if n <= len => Ok(n),
+        _ => Err(Error::new(format!("index out of range: {n}"))),
+    }
+}
+
+fn at<T: Copy>(items: &[T], i: usize) -> std::result::Result<T, Error> {
+    // Go lets an index equal to the length through its own check and then panics in reflect.
+    items.get(i).copied().ok_or_else(|| Error::new("reflect: slice index out of range"))
+}
+
+fn index<'a>(x: &mut Exec<'a>, args: &[Value<'a>]) -> Result<'a> {
+    let types = x.funcs.values_type;
+    let (&first, rest) = args.split_first().ok_or_else(|| Error::new("index of untyped nil"))?;
+    let mut item = first;
+    if item.is_nil() {
+        return Err(Error::new("index of untyped nil"));
+    }
+    for &key in rest {
+        item = match item {
+            Value::Nil | Value::NilInterface => return Err(Error::new("index of nil pointer")),
+            Value::Map(m) => match key {
+                Value::Str(k) => m.get(k).unwrap_or(match m.kind() {
+                    crate::go::MapKind::Strings => Value::Str(&[]),
+                    _ => Value::Nil,
+                }),
+                Value::Nil | Value::NilInterface => {
+                    return Err(Error::new("value is nil; should be of type string"));
+                }
+                other => {
+                    let got = other.type_name(types);
+                    return Err(Error::new(format!("value has type {got}; should be string")));
+                }
+            },
+            Value::List(l) => at(l.items, index_in(key, l.items.len(), types)?)?,
+            Value::Bytes(b) | Value::Str(b) => {
+                Value::Int(i64::from(at(b, index_in(key, b.len(), types)?)?))
+            }
+            Value::Object(Object::ApiVersions(v)) => {
+                Value::Str(at(v, index_in(key, v.len(), types)?)?.as_bytes())
+            }
+            Value::Object(Object::Files(f)) => match key {
+                Value::Str(k) => f
+                    .iter()
+                    .find(|e| e.0.as_bytes() == k)
+                    .map_or(Value::Bytes(&[]), |e| Value::Bytes(e.1)),
+                other => {
+                    let got = other.type_name(types);
+                    return Err(Error::new(format!("value has type {got}; should be string")));
+                }
+            },
+            other => {
+                return Err(Error::new(format!("can't index item of type {}", other.type_name(types))));
+            }
+        };
+    }
+    Ok(item)
+}
+
+fn index_in(key: Value<'_>, len: usize, types: &'static str) -> std::result::Result<usize, Error> {
+    let n = position(key, len, types)?;
+    if n >= len { Err(Error::new(format!("index out of range: {n}"))) } else { Ok(n) }
+}
+
+/// Slicing by positions; Helm's charts see sprig's `slice` instead, other users of the engine this one.
+fn slice<'a>(x: &mut Exec<'a>, args: &[Value<'a>]) -> Result<'a> {
+    let types = x.funcs.values_type;
+    let len = match args[0] {
+        Value::Nil | Value::NilInterface => return Err(Error::new("slice of untyped nil")),
+        Value::Str(s) | Value::Bytes(s) => s.len(),
+        Value::List(l) => l.items.len(),
+        other => return Err(Error::new(format!("can't slice item of type {}", other.type_name(types)))),
+    };
+    if args.len() > 4 {
+        return Err(Error::new(format!("too many slice indexes: {}", args.len() - 1)));
+    }
+    if args.len() == 4 && matches!(args[0], Value::Str(_)) {
+        return Err(Error::new("cannot 3-index slice a string"));
+    }
+    let mut bounds = [0, len, len];
+    for (bound, arg) in bounds.iter_mut().zip(&args[1..]) {
+        *bound = position(*arg, len, types)?;
+    }
+    let [from, to, cap] = bounds;
+    if from > to {
+        return Err(Error::new(format!("invalid slice index: {from} > {to}")));
+    }
+    if to > cap {
+        return Err(Error::new(format!("invalid slice index: {to} > {cap}")));
+    }
+    Ok(match args[0] {
+        Value::Str(s) => Value::Str(&s[from..to]),
+        Value::Bytes(s) => Value::Bytes(&s[from..to]),
+        Value::List(l) => Value::List(x.arena.alloc(crate::go::List { elem: l.elem, items: &l.items[from..to] })),
+        other => other,
+    })
+}
+
+/// No value of a chart is a function, so there is nothing to call.
+fn call<'a>(x: &mut Exec<'a>, args: &[Value<'a>]) -> Result<'a> {
+    if args[0].is_nil() {
+        return Err(Error::new("call of nil"));
+    }
+    let name = x.show(args[0]);
+    Err(Error::new(format!("non-function {name} of type {}", args[0].type_name(x.funcs.values_type))))
+}
+
+fn printf<'a>(x: &mut Exec<'a>, args: &[Value<'a>]) -> Result<'a> {
+    let format = args[0].as_bytes().unwrap_or_default();
+    Ok(Value::str(x.arena, fmt::sprintf(format, &args[1..], x.funcs.values_type)))
+}
+
+fn eval_args(args: &[Value<'_>]) -> Vec<u8> {
+    match args {
+        [Value::Str(s)] => s.to_vec(),
+        _ => fmt::sprint_all(args),
+    }
+}
+
+fn html(s: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(s.len());
+    for c in s {
+        match c {
+            0 => out.extend_from_slice("\u{FFFD}".as_bytes()),
+            b'"' => out.extend_from_slice(b"&#34;"),
+            b'\'' => out.extend_from_slice(b"&#39;"),
+            b'&' => out.extend_from_slice(b"&amp;"),
+            b'<' => out.extend_from_slice(b"&lt;"),
+            b'>' => out.extend_from_slice(b"&gt;"),
+            c => out.push(*c),
+        }
+    }
+    out
+}
+
+fn js(s: &[u8]) -> Vec<u8> {
+    let mut out = String::with_capacity(s.len());
+    for c in String::from_utf8_lossy(s).chars() {
+        match c {
+            '\\' => out.push_str("\\\\"),
+            '\'' => out.push_str("\\'"),
+            '"' => out.push_str("\\\""),
+            '<' => out.push_str("\\u003C"),
+            '>' => out.push_str("\\u003E"),
+            '&' => out.push_str("\\u0026"),
+            '=' => out.push_str("\\u003D"),
+            c if u32::from(c) < 0x20 || c.is_control() => out.push_str(&format!("\\u{:04X}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out.into_bytes()
+}
+
+/// `url.QueryEscape`
+fn query_escape(s: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(s.len());
+    for &c in s {
+        match c {
+            b' ' => out.push(b'+'),
+            b'-' | b'_' | b'.' | b'~' => out.push(c),
+            c if c.is_ascii_alphanumeric() => out.push(c),
+            c => out.extend_from_slice(format!("%{c:02X}").as_bytes()),
+        }
+    }
+    out
+}

@@ -1,0 +1,101 @@
+//! The error of templates: Go's text to the byte, and the frames behind it for people.
+
+use std::fmt;
+
+/// Where in a template an error happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// The file (Go's `ParseName`), e.g. `chart/templates/x.yaml`.
+    pub file: String,
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in bytes, from 0, as Go counts it.
+    pub column: usize,
+    /// The template being executed; empty for a parse error.
+    pub template: String,
+    /// The expression, as Go prints it.
+    pub node: String,
+}
+
+struct Inner {
+    /// This error's own text, which the source's text follows.
+    text: String,
+    /// Whether this is Go's `template.ExecError`.
+    exec: bool,
+    frame: Option<Frame>,
+    source: Option<Error>,
+}
+
+/// A parse or execution error. Its `Display` is the text that Go prints.
+pub struct Error(Box<Inner>);
+
+impl Error {
+    /// A plain error, as a template function returns it (`errors.New`).
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(Box::new(Inner { text: text.into(), exec: false, frame: None, source: None }))
+    }
+
+    /// An error that wraps another (`fmt.Errorf("…: %w", err)`); `text` is what stands before the source's text.
+    #[must_use]
+    pub fn wrap(text: impl Into<String>, source: Error) -> Self {
+        Self(Box::new(Inner { text: text.into(), exec: false, frame: None, source: Some(source) }))
+    }
+
+    /// A parse error at a line.
+    pub(super) fn parse(text: String, frame: Frame) -> Self {
+        Self(Box::new(Inner { text, exec: false, frame: Some(frame), source: None }))
+    }
+
+    /// An execution error (`template.ExecError`); `message` ends before the source's text, if there is one.
+    pub(super) fn exec(frame: Frame, message: &str, source: Option<Error>) -> Self {
+        let text = format!(
+            "template: {}:{}:{}: executing {} at <{}>: {message}",
+            frame.file,
+            frame.line,
+            frame.column,
+            crate::go::strconv::quote(frame.template.as_bytes()),
+            frame.node
+        );
+        Self(Box::new(Inner { text, exec: true, frame: Some(frame), source }))
+    }
+
+    /// Whether this is an execution error that carries a position.
+    #[must_use]
+    pub fn is_exec(&self) -> bool {
+        self.0.exec
+    }
+
+    /// The position, if this error has one of its own.
+    #[must_use]
+    pub fn frame(&self) -> Option<&Frame> {
+        self.0.frame.as_ref()
+    }
+
+    /// The error that this one wraps.
+    #[must_use]
+    pub fn inner(&self) -> Option<&Error> {
+        self.0.source.as_ref()
+    }
+
+    /// This error and those that it wraps, outermost first.
+    pub fn chain(&self) -> impl Iterator<Item = &Error> {
+        std::iter::successors(Some(self), |e| e.inner())
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for e in self.chain() {
+            f.write_str(&e.0.text)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,407 @@
+//! Evaluating pipelines, fields and calls (the second half of `text/template/exec.go`).
+
+use smallvec::SmallVec;
+
+use super::ast::{Arg, Command, Decl, Number, Pipe, Term};
+use super::error::Error;
+use super::exec::{At, Exec};
+use super::func::{Func, Type};
+use crate::go::{Map, Value, fmt};
+
+type Args<'a> = SmallVec<[Value<'a>; 6]>;
+
+impl<'a> Exec<'a> {
+    /// A pipeline's value, its variables set.
+    pub(super) fn pipeline(&mut self, dot: Value<'a>, pipe: &'a Pipe) -> Result<Value<'a>, Error> {
+        let value = self.pipeline_value(dot, pipe)?;
+        for decl in &pipe.decl {
+            self.set_variable(decl, value)?;
+        }
+        Ok(value)
+    }
+
+    /// Sets a declared or assigned variable (`setVar`).
+    pub(super) fn set_variable(&mut self, decl: &Decl, value: Value<'a>) -> Result<(), Error> {
+        match decl.slot {
+            Some(slot) => {
+                self.vars[self.base + slot] = value;
+                Ok(())
+            }
+            None => Err(self.error(&format!("undefined variable: {}", decl.name))),
+        }
+    }
+
+    fn pipeline_value(&mut self, dot: Value<'a>, pipe: &'a Pipe) -> Result<Value<'a>, Error> {
+        self.at = At::Pipe(pipe);
+        let mut value = None;
+        for cmd in &pipe.cmds {
+            value = Some(self.command(dot, cmd, value)?.plain());
+        }
+        Ok(value.unwrap_or_default())
+    }
+
+    fn command(
+        &mut self,
+        dot: Value<'a>,
+        cmd: &'a Command,
+        last: Option<Value<'a>>,
+    ) -> Result<Value<'a>, Error> {
+        let (first, rest) = match cmd.args.split_first() {
+            Some((f, r)) => (f, r),
+            None => return Ok(Value::Nil),
+        };
+        match &first.term {
+            Term::Field(fields) => {
+                self.at = At::Arg(first);
+                self.fields(dot, dot, first, fields, rest, last)
+            }
+            Term::Chain { node, fields } => self.chain(dot, first, node, fields, rest, last),
+            Term::Function(f) => {
+                self.at = At::Arg(first);
+                self.call_function(dot, f, first, rest, last)
+            }
+            Term::Pipe(p) => {
+                self.not_a_function(first, rest, last)?;
+                self.nested_pipe(dot, p)
+            }
+            Term::Variable { slot, fields, .. } => {
+                self.at = At::Arg(first);
+                let value = self.vars[self.base + slot];
+                if fields.is_empty() {
+                    self.not_a_function(first, rest, last)?;
+                    return Ok(value);
+                }
+                self.fields(dot, value, first, fields, rest, last)
+            }
+            Term::Bool(_) | Term::Dot | Term::Nil | Term::Number(_) | Term::String { .. } => {
+                self.at = At::Arg(first);
+                self.not_a_function(first, rest, last)?;
+                match &first.term {
+                    Term::Bool(b) => Ok(Value::Bool(*b)),
+                    Term::Dot => Ok(dot),
+                    Term::Number(n) => self.constant(n),
+                    Term::String { text, .. } => Ok(Value::Str(text)),
+                    _ => Err(self.error("nil is not a command")),
+                }
+            }
+        }
+    }
+
+    fn nested_pipe(&mut self, dot: Value<'a>, p: &'a Pipe) -> Result<Value<'a>, Error> {
+        stacker::maybe_grow(64 * 1024, 4 * 1024 * 1024, || self.pipeline(dot, p))
+    }
+
+    fn not_a_function(
+        &self,
+        first: &'a Arg,
+        rest: &[Arg],
+        last: Option<Value<'a>>,
+    ) -> Result<(), Error> {
+        if rest.is_empty() && last.is_none() {
+            return Ok(());
+        }
+        Err(self.error(&format!("can't give argument to non-function {}", first.text())))
+    }
+
+    /// A number where the context asks for no particular kind (`idealConstant`).
+    fn constant(&self, n: &'a Number) -> Result<Value<'a>, Error> {
+        let hex = n.text.len() > 2
+            && n.text.starts_with('0')
+            && matches!(n.text.as_bytes()[1], b'x' | b'X')
+            && !n.text.contains(['p', 'P']);
+        match n {
+            Number { float: Some(f), .. }
+                if !hex && !n.text.starts_with('\'') && n.text.contains(['.', 'e', 'E', 'p', 'P']) =>
+            {
+                Ok(Value::Float(*f))
+            }
+            Number { int: Some(i), .. } => Ok(Value::Int(*i)),
+            _ => Err(self.error(&format!("{} overflows int", n.text))),
+        }
+    }
+
+    fn chain(
+        &mut self,
+        dot: Value<'a>,
+        arg: &'a Arg,
+        node: &'a Arg,
+        fields: &'a [Box<str>],
+        rest: &'a [Arg],
+        last: Option<Value<'a>>,
+    ) -> Result<Value<'a>, Error> {
+        self.at = At::Arg(arg);
+        if matches!(node.term, Term::Nil) {
+            return Err(self.error(&format!("indirection through explicit nil in {}", arg.text())));
+        }
+        let receiver = match &node.term {
+            Term::Pipe(p) => self.nested_pipe(dot, p)?,
+            Term::Function(f) => {
+                self.at = At::Arg(node);
+                self.call_function(dot, f, node, &[], None)?
+            }
+            _ => self.any(dot, node)?,
+        };
+        self.fields(dot, receiver, arg, fields, rest, last)
+    }
+
+    fn fields(
+        &mut self,
+        dot: Value<'a>,
+        receiver: Value<'a>,
+        node: &'a Arg,
+        fields: &'a [Box<str>],
+        rest: &'a [Arg],
+        last: Option<Value<'a>>,
+    ) -> Result<Value<'a>, Error> {
+        let mut value = receiver;
+        if let Some((end, path)) = fields.split_last() {
+            for name in path {
+                value = self.field(dot, value, name, node, &[], None)?;
+            }
+            value = self.field(dot, value, end, node, rest, last)?;
+        }
+        Ok(value)
+    }
+
+    fn field(
+        &mut self,
+        dot: Value<'a>,
+        receiver: Value<'a>,
+        name: &'a str,
+        node: &'a Arg,
+        rest: &'a [Arg],
+        last: Option<Value<'a>>,
+    ) -> Result<Value<'a>, Error> {
+        let has_args = !rest.is_empty() || last.is_some();
+        match receiver {
+            Value::Nil => return Ok(Value::Nil),
+            Value::NilInterface => {
+                return Err(self.error(&format!("nil pointer evaluating interface {{}}.{name}")));
+            }
+            Value::Map(m) if m.kind() == crate::go::MapKind::Any && !has_args => return Ok(entry(m, name)),
+            _ => {}
+        }
+        if let Some(f) = self.funcs.method(receiver, name.as_bytes()) {
+            return self.call_method(dot, receiver, f, name, node, rest, last);
+        }
+        match receiver {
+            Value::Map(_) if has_args => Err(self.error(&format!("{name} is not a method but has arguments"))),
+            Value::Map(m) => Ok(entry(m, name)),
+            Value::Object(o) => match o.field(name.as_bytes()) {
+                Some(_) if has_args => {
+                    Err(self.error(&format!("{name} has arguments but cannot be invoked as function")))
+                }
+                Some(v) => Ok(if v.is_nil() { Value::NilInterface } else { v }),
+                None if matches!(o, crate::go::Object::Files(_)) => Ok(match o {
+                    crate::go::Object::Files(f) => {
+                        f.iter().find(|e| e.0 == name).map_or(Value::Bytes(&[]), |e| Value::Bytes(e.1))
+                    }
+                    _ => Value::Nil,
+                }),
+                None => Err(self.no_field(receiver, name)),
+            },
+            _ => Err(self.no_field(receiver, name)),
+        }
+    }
+
+    fn no_field(&self, receiver: Value<'a>, name: &str) -> Error {
+        // A value that came out of a map or list has the static type of its slot, not its own.
+        let type_name = match receiver {
+            Value::Object(o) => o.type_name(),
+            Value::Str(_) | Value::Int(_) | Value::Bool(_) | Value::Float(_) | Value::List(_) => "interface {}",
+            other => other.type_name(self.funcs.values_type),
+        };
+        self.error(&format!("can't evaluate field {name} in type {type_name}"))
+    }
+
+    fn call_function(
+        &mut self,
+        dot: Value<'a>,
+        f: &'static Func,
+        node: &'a Arg,
+        rest: &'a [Arg],
+        last: Option<Value<'a>>,
+    ) -> Result<Value<'a>, Error> {
+        self.check_count(f.name, f.params.len(), f.variadic, rest.len(), last.is_some())?;
+        if matches!(f.name, "and" | "or") {
+            return self.and_or(dot, f.name == "or", rest, last);
+        }
+        let mut args = Args::new();
+        self.arguments(dot, f.params, f.variadic, rest, last, &mut args)?;
+        let result = (f.call)(self, &args);
+        result.map_err(|e| {
+            self.at = At::Arg(node);
+            self.error_from(&format!("error calling {}: ", f.name), e)
+        })
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn call_method(
+        &mut self,
+        dot: Value<'a>,
+        receiver: Value<'a>,
+        f: &'static Func,
+        name: &str,
+        node: &'a Arg,
+        rest: &'a [Arg],
+        last: Option<Value<'a>>,
+    ) -> Result<Value<'a>, Error> {
+        let params = f.params.get(1..).unwrap_or(&[]);
+        self.check_count(name, params.len(), f.variadic, rest.len(), last.is_some())?;
+        let mut args = Args::new();
+        args.push(receiver);
+        self.arguments(dot, params, f.variadic, rest, last, &mut args)?;
+        let result = (f.call)(self, &args);
+        result.map_err(|e| {
+            self.at = At::Arg(node);
+            self.error_from(&format!("error calling {name}: "), e)
+        })
+    }
+
+    fn check_count(
+        &self,
+        name: &str,
+        params: usize,
+        variadic: bool,
+        given: usize,
+        last: bool,
+    ) -> Result<(), Error> {
+        let total = given + usize::from(last);
+        if variadic && total < params - 1 {
+            let want = params - 1;
+            return Err(
+                self.error(&format!("wrong number of args for {name}: want at least {want} got {given}"))
+            );
+        }
+        if !variadic && total != params {
+            return Err(self.error(&format!("wrong number of args for {name}: want {params} got {total}")));
+        }
+        Ok(())
+    }
+
+    fn and_or(
+        &mut self,
+        dot: Value<'a>,
+        or: bool,
+        rest: &'a [Arg],
+        last: Option<Value<'a>>,
+    ) -> Result<Value<'a>, Error> {
+        let mut value = Value::Nil;
+        for arg in rest {
+            value = self.argument(dot, Type::Any, arg)?;
+            if value.truth() == or {
+                return Ok(value);
+            }
+        }
+        Ok(last.unwrap_or(value))
+    }
+
+    fn arguments(
+        &mut self,
+        dot: Value<'a>,
+        params: &'static [Type],
+        variadic: bool,
+        rest: &'a [Arg],
+        last: Option<Value<'a>>,
+        args: &mut Args<'a>,
+    ) -> Result<(), Error> {
+        let fixed = if variadic { params.len() - 1 } else { params.len() };
+        let type_of = |i: usize| if i < fixed { params.get(i) } else { params.last() }.copied().unwrap_or(Type::Any);
+        for (i, arg) in rest.iter().enumerate() {
+            let value = self.argument(dot, type_of(i), arg)?;
+            args.push(value);
+        }
+        if let Some(value) = last {
+            args.push(self.validate(value, type_of(rest.len()))?);
+        }
+        Ok(())
+    }
+
+    /// A value against a parameter's type (`validateType`); what a function gets is never the inner nil.
+    fn validate(&self, value: Value<'a>, ty: Type) -> Result<Value<'a>, Error> {
+        match value {
+            Value::Nil if ty.takes_nil() => Ok(Value::Nil),
+            Value::Nil => Err(self.error(&format!("invalid value; expected {}", ty.name()))),
+            Value::NilInterface if ty == Type::Any => Ok(Value::Nil),
+            Value::NilInterface if ty == Type::Reflect => Ok(value),
+            _ if value.is_nil() || !ty.accepts(value) => {
+                let got = value.type_name(self.funcs.values_type);
+                Err(self.error(&format!("wrong type for value; expected {}; got {got}", ty.name())))
+            }
+            _ => Ok(value),
+        }
+    }
+
+    /// The value of an argument of any type.
+    fn any(&mut self, dot: Value<'a>, arg: &'a Arg) -> Result<Value<'a>, Error> {
+        self.at = At::Arg(arg);
+        match &arg.term {
+            Term::Dot => Ok(dot),
+            Term::Nil => Ok(Value::Nil),
+            Term::Field(fields) => self.fields(dot, dot, arg, fields, &[], None),
+            Term::Variable { slot, fields, .. } => {
+                let value = self.vars[self.base + slot];
+                self.fields(dot, value, arg, fields, &[], None)
+            }
+            Term::Pipe(p) => self.nested_pipe(dot, p),
+            Term::Function(f) => self.call_function(dot, f, arg, &[], None),
+            Term::Chain { node, fields } => self.chain(dot, arg, node, fields, &[], None),
+            Term::Bool(b) => Ok(Value::Bool(*b)),
+            Term::Number(n) => self.constant(n),
+            Term::String { text, .. } => Ok(Value::Str(text)),
+        }
+    }
+
+    fn argument(&mut self, dot: Value<'a>, ty: Type, arg: &'a Arg) -> Result<Value<'a>, Error> {
+        match &arg.term {
+            Term::Nil => {
+                self.at = At::Arg(arg);
+                if ty.takes_nil() {
+                    Ok(Value::Nil)
+                } else {
+                    Err(self.error(&format!("cannot assign nil to {}", ty.name())))
+                }
+            }
+            Term::Bool(_) | Term::Number(_) | Term::String { .. } if !matches!(ty, Type::Any | Type::Reflect) => {
+                self.at = At::Arg(arg);
+                self.literal(ty, arg)
+            }
+            _ => {
+                let value = self.any(dot, arg)?;
+                self.validate(value, ty)
+            }
+        }
+    }
+
+    /// A constant where a parameter's type decides its kind.
+    fn literal(&self, ty: Type, arg: &'a Arg) -> Result<Value<'a>, Error> {
+        let expected = |what: &str| self.error(&format!("expected {what}; found {}", arg.text()));
+        match (ty, &arg.term) {
+            (Type::Bool, Term::Bool(b)) => Ok(Value::Bool(*b)),
+            (Type::Bool, _) => Err(expected("bool")),
+            (Type::String, Term::String { text, .. }) => Ok(Value::Str(text)),
+            (Type::String, _) => Err(expected("string")),
+            (Type::Int, Term::Number(n)) => n.int.map(Value::Int).ok_or_else(|| expected("integer")),
+            (Type::Int64, Term::Number(n)) => n.int.map(Value::Int64).ok_or_else(|| expected("integer")),
+            (Type::Int | Type::Int64, _) => Err(expected("integer")),
+            (Type::Float64, Term::Number(n)) => n.float.map(Value::Float).ok_or_else(|| expected("float")),
+            (Type::Float64, _) => Err(expected("float")),
+            _ => Err(self.error(&format!("can't handle {} for arg of type {}", arg.text(), ty.name()))),
+        }
+    }
+
+    /// Text of a value as `%v` prints it, for error messages.
+    #[must_use]
+    pub fn show(&self, value: Value<'a>) -> String {
+        String::from_utf8_lossy(&fmt::sprint(value)).into_owned()
+    }
+}
+
+/// A map's entry; a missing or nil one is the nil of an interface slot.
+fn entry<'a>(m: &Map<'a>, name: &str) -> Value<'a> {
+    match m.get(name.as_bytes()) {
+        Some(v) if !v.is_nil() => v,
+        None if m.kind() == crate::go::MapKind::Strings => Value::Str(&[]),
+        _ => Value::NilInterface,
+    }
+}

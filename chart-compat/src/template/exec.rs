@@ -1,0 +1,405 @@
+//! Running a template: the walk over its nodes (`text/template/exec.go`).
+
+use std::collections::HashMap;
+
+use typed_arena::Arena as Store;
+
+use super::ast::{Arg, Control, Node, Pipe, Template};
+use super::error::{Error, Frame};
+use super::func::Funcs;
+use super::set::Set;
+use crate::go::{Arena, Value, fmt};
+use crate::world::World;
+
+/// Bounds of one render. Beyond Go's own they stop templates that would eat the machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// How deep `{{template}}` may nest (Go: 100000).
+    pub depth: usize,
+    /// Memory that one render may take for its values, in bytes.
+    pub memory: usize,
+    /// Nodes that one render may execute.
+    pub steps: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { depth: 100_000, memory: 2 << 30, steps: 2_000_000_000 }
+    }
+}
+
+/// The node at which an error is reported.
+#[derive(Clone, Copy)]
+pub(super) enum At<'a> {
+    Node(&'a Node),
+    Pipe(&'a Pipe),
+    Arg(&'a Arg),
+}
+
+/// How a walk ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Flow {
+    Done,
+    Break,
+    Continue,
+}
+
+/// One render in progress: what functions get to work with.
+pub struct Exec<'a> {
+    /// Where values live until the render ends.
+    pub arena: &'a Arena,
+    /// What the render may ask of the outside.
+    pub world: &'a dyn World,
+    /// The functions.
+    pub funcs: &'a Funcs,
+    /// How often each template is being included right now.
+    pub including: HashMap<&'a [u8], usize>,
+    /// Templates that `tpl` parsed, by their text.
+    pub parsed: HashMap<&'a [u8], &'a [Template]>,
+    store: &'a Store<Vec<Template>>,
+    set: Set<'a>,
+    limits: Limits,
+    steps: u64,
+    depth: usize,
+    pub(super) vars: Vec<Value<'a>>,
+    pub(super) base: usize,
+    pub(super) at: At<'a>,
+    template: &'a Template,
+    out: Vec<u8>,
+}
+
+impl<'a> Exec<'a> {
+    /// A render over `set`, with nothing running yet; `first` stands for the position until then.
+    #[must_use]
+    pub fn new(
+        arena: &'a Arena,
+        store: &'a Store<Vec<Template>>,
+        set: Set<'a>,
+        funcs: &'a Funcs,
+        world: &'a dyn World,
+        limits: Limits,
+    ) -> Option<Self> {
+        static IDLE: Node = Node::Break(0);
+        let idle = store.alloc(vec![Template {
+            name: "".into(),
+            file: "".into(),
+            text: std::sync::Arc::new([]),
+            root: Vec::new(),
+            slots: 1,
+            blank: true,
+        }]);
+        Some(Self {
+            arena,
+            world,
+            funcs,
+            including: HashMap::new(),
+            parsed: HashMap::new(),
+            store,
+            set,
+            limits,
+            steps: 0,
+            depth: 0,
+            vars: Vec::new(),
+            base: 0,
+            at: At::Node(&IDLE),
+            template: idle.first()?,
+            out: Vec::new(),
+        })
+    }
+
+    /// The set that names are looked up in now.
+    #[must_use]
+    pub fn set(&self) -> Set<'a> {
+        self.set
+    }
+
+    /// Executes the template of that name on `dot` and returns its output (`ExecuteTemplate`).
+    ///
+    /// # Errors
+    /// `template: no template "x" associated with template "gotpl"`, or what execution failed with.
+    pub fn execute(&mut self, name: &str, dot: Value<'a>) -> Result<Vec<u8>, Error> {
+        let Some(template) = self.set.get(name) else {
+            let quoted = crate::go::strconv::quote(name.as_bytes());
+            return Err(Error::new(format!("template: no template {quoted} associated with template \"gotpl\"")));
+        };
+        self.run(template, dot)
+    }
+
+    /// Parses `text` under `name` once for each text, and keeps it as long as the render.
+    ///
+    /// # Errors
+    /// Go's parse error.
+    pub fn parse(&mut self, name: &str, text: &'a [u8]) -> Result<&'a [Template], Error> {
+        if let Some(t) = self.parsed.get(text) {
+            return Ok(t);
+        }
+        let templates: &'a [Template] = self.store.alloc(super::parse(name, text, self.funcs)?);
+        self.parsed.insert(text, templates);
+        Ok(templates)
+    }
+
+    /// Executes `template` with `set` in reach, as a clone of the template set would.
+    ///
+    /// # Errors
+    /// What execution failed with.
+    pub fn execute_in(
+        &mut self,
+        set: Set<'a>,
+        template: &'a Template,
+        dot: Value<'a>,
+    ) -> Result<Vec<u8>, Error> {
+        let outer = std::mem::replace(&mut self.set, set);
+        let result = self.run(template, dot);
+        self.set = outer;
+        result
+    }
+
+    /// A fresh execution with an output of its own (`Template.Execute`).
+    fn run(&mut self, template: &'a Template, dot: Value<'a>) -> Result<Vec<u8>, Error> {
+        let outer = std::mem::take(&mut self.out);
+        let depth = std::mem::take(&mut self.depth);
+        let result = stacker::maybe_grow(256 * 1024, 8 * 1024 * 1024, || self.call(template, dot));
+        self.depth = depth;
+        let out = std::mem::replace(&mut self.out, outer);
+        result.map(|()| out)
+    }
+
+    /// Walks a template in a variable frame of its own; position and frame are the caller's again afterwards.
+    fn call(&mut self, template: &'a Template, dot: Value<'a>) -> Result<(), Error> {
+        let (base, at, caller) = (self.base, self.at, self.template);
+        self.base = self.vars.len();
+        self.vars.resize(self.base + template.slots, Value::Nil);
+        self.vars[self.base] = dot;
+        self.template = template;
+        let result = self.list(&template.root, dot);
+        self.vars.truncate(self.base);
+        self.base = base;
+        self.at = at;
+        self.template = caller;
+        result.map(|_| ())
+    }
+
+    /// An execution error at the current position.
+    pub(super) fn error(&self, message: &str) -> Error {
+        Error::exec(self.frame(), message, None)
+    }
+
+    /// An execution error that wraps what a function failed with.
+    pub(super) fn error_from(&self, message: &str, source: Error) -> Error {
+        Error::exec(self.frame(), message, Some(source))
+    }
+
+    fn frame(&self) -> Frame {
+        let mut node = String::new();
+        let pos = match self.at {
+            At::Node(n) => {
+                n.write(&mut node);
+                n.pos()
+            }
+            At::Pipe(p) => {
+                p.write(&mut node);
+                p.pos
+            }
+            At::Arg(a) => {
+                a.write(&mut node);
+                a.pos
+            }
+        };
+        let (line, column) = self.template.position(pos);
+        Frame {
+            file: self.template.file.to_string(),
+            line,
+            column,
+            template: self.template.name.to_string(),
+            node,
+        }
+    }
+
+    fn step(&mut self) -> Result<(), Error> {
+        self.steps += 1;
+        if self.steps > self.limits.steps {
+            return Err(self.error("render stopped: it executed more nodes than the limit allows"));
+        }
+        if self.steps % 256 == 0 && self.arena.allocated_bytes() > self.limits.memory {
+            let mib = self.limits.memory >> 20;
+            return Err(self.error(&format!("render stopped: its values take more than {mib} MiB")));
+        }
+        Ok(())
+    }
+
+    fn list(&mut self, list: &'a [Node], dot: Value<'a>) -> Result<Flow, Error> {
+        for node in list {
+            let flow = self.walk(node, dot)?;
+            if flow != Flow::Done {
+                return Ok(flow);
+            }
+        }
+        Ok(Flow::Done)
+    }
+
+    fn walk(&mut self, node: &'a Node, dot: Value<'a>) -> Result<Flow, Error> {
+        match node {
+            Node::Text(t) => self.out.extend_from_slice(t),
+            Node::Action(pipe) => {
+                self.step()?;
+                self.at = At::Node(node);
+                let value = self.pipeline(dot, pipe)?;
+                if pipe.decl.is_empty() {
+                    self.at = At::Node(node);
+                    self.print(value);
+                }
+            }
+            Node::If(c) => {
+                let value = self.pipeline(dot, &c.pipe)?;
+                return self.branch(c, value.truth(), dot, dot);
+            }
+            Node::With(c) => {
+                let value = self.pipeline(dot, &c.pipe)?;
+                return self.branch(c, value.truth(), value, dot);
+            }
+            Node::Range(c) => {
+                self.at = At::Node(node);
+                return self.range(c, dot);
+            }
+            Node::Template { name, pipe, .. } => {
+                self.at = At::Node(node);
+                self.template(name, pipe.as_ref(), dot)?;
+            }
+            Node::Break(_) => return Ok(Flow::Break),
+            Node::Continue(_) => return Ok(Flow::Continue),
+        }
+        Ok(Flow::Done)
+    }
+
+    fn branch(
+        &mut self,
+        c: &'a Control,
+        truth: bool,
+        inner: Value<'a>,
+        dot: Value<'a>,
+    ) -> Result<Flow, Error> {
+        match (&c.otherwise, truth) {
+            (_, true) => self.list(&c.list, inner),
+            (Some(list), false) => self.list(list, dot),
+            (None, false) => Ok(Flow::Done),
+        }
+    }
+
+    fn print(&mut self, value: Value<'a>) {
+        if value.is_nil() {
+            self.out.extend_from_slice(b"<no value>");
+        } else {
+            fmt::print(&mut self.out, value);
+        }
+    }
+
+    fn template(&mut self, name: &str, pipe: Option<&'a Pipe>, dot: Value<'a>) -> Result<(), Error> {
+        let Some(template) = self.set.get(name) else {
+            let quoted = crate::go::strconv::quote(name.as_bytes());
+            return Err(self.error(&format!("template {quoted} not defined")));
+        };
+        if self.depth >= self.limits.depth {
+            return Err(self.error(&format!("exceeded maximum template depth ({})", self.limits.depth)));
+        }
+        let dot = match pipe {
+            Some(p) => self.pipeline(dot, p)?,
+            None => Value::Nil,
+        };
+        self.depth += 1;
+        let result = stacker::maybe_grow(256 * 1024, 8 * 1024 * 1024, || self.call(template, dot));
+        self.depth -= 1;
+        result
+    }
+
+    fn range(&mut self, c: &'a Control, dot: Value<'a>) -> Result<Flow, Error> {
+        let value = self.pipeline(dot, &c.pipe)?;
+        let mut ran = false;
+        let mut each = |exec: &mut Self, key: Value<'a>, item: Value<'a>| -> Result<bool, Error> {
+            ran = true;
+            exec.step()?;
+            exec.bind(&c.pipe, key, item)?;
+            Ok(exec.list(&c.list, item)? != Flow::Break)
+        };
+        match value {
+            Value::Nil | Value::NilInterface => {}
+            Value::Int(n) | Value::Int64(n) => {
+                if c.pipe.decl.len() > 1 {
+                    return Err(
+                        self.error(&format!("can't use {n} to iterate over more than one variable"))
+                    );
+                }
+                let is_int = matches!(value, Value::Int(_));
+                for i in 0..n.max(0) {
+                    let item = if is_int { Value::Int(i) } else { Value::Int64(i) };
+                    if !each(self, Value::Nil, item)? {
+                        break;
+                    }
+                }
+            }
+            Value::Uint64(n) => {
+                for i in 0..n {
+                    if !each(self, Value::Nil, Value::Uint64(i))? {
+                        break;
+                    }
+                }
+            }
+            Value::List(l) => {
+                for (i, item) in (0i64..).zip(l.items) {
+                    let item = if item.is_nil() { Value::NilInterface } else { *item };
+                    if !each(self, Value::Int(i), item)? {
+                        break;
+                    }
+                }
+            }
+            Value::Bytes(b) => {
+                for (i, item) in (0i64..).zip(b) {
+                    if !each(self, Value::Int(i), Value::Int(i64::from(*item)))? {
+                        break;
+                    }
+                }
+            }
+            Value::Map(m) => {
+                for (key, item) in m.snapshot(self.arena) {
+                    let item = if item.is_nil() { Value::NilInterface } else { *item };
+                    if !each(self, Value::Str(key), item)? {
+                        break;
+                    }
+                }
+            }
+            Value::Object(crate::go::Object::ApiVersions(v)) => {
+                for (i, item) in (0i64..).zip(v.iter()) {
+                    if !each(self, Value::Int(i), Value::Str(item.as_bytes()))? {
+                        break;
+                    }
+                }
+            }
+            Value::Object(crate::go::Object::Files(f)) => {
+                for (name, data) in f.iter() {
+                    if !each(self, Value::Str(name.as_bytes()), Value::Bytes(data))? {
+                        break;
+                    }
+                }
+            }
+            Value::Bool(_) | Value::Float(_) | Value::Str(_) | Value::Object(_) => {
+                let text = String::from_utf8_lossy(&fmt::sprint(value)).into_owned();
+                return Err(self.error(&format!("range can't iterate over {text}")));
+            }
+        }
+        match &c.otherwise {
+            Some(list) if !ran => self.list(list, dot),
+            _ => Ok(Flow::Done),
+        }
+    }
+
+    /// Sets a range's variables for one turn: with one variable it is the item, with two key and item.
+    fn bind(&mut self, pipe: &'a Pipe, key: Value<'a>, item: Value<'a>) -> Result<(), Error> {
+        match &pipe.decl[..] {
+            [] => Ok(()),
+            [one] => self.set_variable(one, item),
+            [first, second, ..] => {
+                self.set_variable(first, key)?;
+                self.set_variable(second, item)
+            }
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The shape of functions that templates call: a name, parameter types and Rust code.
+
+use std::collections::HashMap;
+
+use super::error::Error;
+use super::exec::Exec;
+use crate::go::{MapKind, Object, Value};
+
+/// The static type of a function's parameter, with the engine's checks and messages for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Type {
+    /// `interface {}`
+    Any,
+    /// `reflect.Value`: anything, with the two nils told apart; for built-in functions.
+    Reflect,
+    /// `string`
+    String,
+    /// `int`
+    Int,
+    /// `int64`
+    Int64,
+    /// `float64`
+    Float64,
+    /// `bool`
+    Bool,
+    /// `map[string]interface {}`
+    Map,
+    /// `[]interface {}`
+    List,
+    /// `[]string`
+    Strings,
+    /// `time.Time`
+    Time,
+    /// A struct type by its Go name, e.g. `sprig.certificate`.
+    Struct(&'static str),
+}
+
+impl Type {
+    /// The type as Go prints it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Any => "interface {}",
+            Self::Reflect => "reflect.Value",
+            Self::String => "string",
+            Self::Int => "int",
+            Self::Int64 => "int64",
+            Self::Float64 => "float64",
+            Self::Bool => "bool",
+            Self::Map => "map[string]interface {}",
+            Self::List => "[]interface {}",
+            Self::Strings => "[]string",
+            Self::Time => "time.Time",
+            Self::Struct(name) => name,
+        }
+    }
+
+    /// Whether nil can be passed (`canBeNil`).
+    #[must_use]
+    pub fn takes_nil(self) -> bool {
+        matches!(self, Self::Any | Self::Reflect | Self::Map | Self::List | Self::Strings)
+    }
+
+    /// Whether a value, not nil, is assignable to this type.
+    #[must_use]
+    pub fn accepts(self, value: Value<'_>) -> bool {
+        match (self, value) {
+            (Self::Any | Self::Reflect, _)
+            | (Self::String, Value::Str(_))
+            | (Self::Int, Value::Int(_))
+            | (Self::Int64, Value::Int64(_))
+            | (Self::Float64, Value::Float(_))
+            | (Self::Bool, Value::Bool(_))
+            | (Self::Time, Value::Object(Object::Time(_))) => true,
+            (Self::Map, Value::Map(m)) => m.kind() != MapKind::Strings,
+            (Self::List, Value::List(l)) => l.elem == crate::go::Elem::Any,
+            (Self::Strings, Value::List(l)) => l.elem == crate::go::Elem::String,
+            (Self::Strings, Value::Object(Object::ApiVersions(_))) => true,
+            (Self::Struct(name), Value::Object(Object::Struct(s))) => s.type_name.trim_start_matches('*') == name,
+            _ => false,
+        }
+    }
+}
+
+/// What a function's code looks like: the engine has checked the arguments' number and types.
+pub type Call = for<'a> fn(&mut Exec<'a>, &[Value<'a>]) -> Result<Value<'a>, Error>;
+
+/// A function that templates can call.
+pub struct Func {
+    /// The name in templates.
+    pub name: &'static str,
+    /// Parameter types; of a variadic function the last one is the type of each further argument.
+    pub params: &'static [Type],
+    /// Whether the last parameter takes any number of arguments.
+    pub variadic: bool,
+    /// The code.
+    pub call: Call,
+}
+
+impl Func {
+    /// A function with a fixed number of parameters.
+    #[must_use]
+    pub const fn new(name: &'static str, params: &'static [Type], call: Call) -> Self {
+        Self { name, params, variadic: false, call }
+    }
+
+    /// A function whose last parameter repeats.
+    #[must_use]
+    pub const fn variadic(name: &'static str, params: &'static [Type], call: Call) -> Self {
+        Self { name, params, variadic: true, call }
+    }
+}
+
+/// All functions and methods that a set of templates may call.
+pub struct Funcs {
+    by_name: HashMap<&'static str, &'static Func>,
+    methods: fn(Value<'_>, &[u8]) -> Option<&'static Func>,
+    /// Go's name of the type of `.Values`.
+    pub values_type: &'static str,
+}
+
+impl Funcs {
+    /// A table from groups of functions; of two with one name the later counts. `methods` finds a method of a value by
+    /// name: its function takes the receiver as first argument.
+    #[must_use]
+    pub fn new(
+        groups: &[&'static [Func]],
+        methods: fn(Value<'_>, &[u8]) -> Option<&'static Func>,
+        values_type: &'static str,
+    ) -> Self {
+        let by_name = groups.iter().flat_map(|g| g.iter()).map(|f| (f.name, f)).collect();
+        Self { by_name, methods, values_type }
+    }
+
+    /// The function of that name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&'static Func> {
+        self.by_name.get(name).copied()
+    }
+
+    pub(super) fn method(&self, value: Value<'_>, name: &[u8]) -> Option<&'static Func> {
+        (self.methods)(value, name)
+    }
+}

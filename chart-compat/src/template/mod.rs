@@ -1,0 +1,28 @@
+//! Go's `text/template`: parsed once, executed on arena values.
+//!
+//! Owns the language, its built-in functions and its error texts. Knows no chart and none of Helm's or sprig's functions:
+//! those come in as a [`Funcs`] table.
+
+mod ast;
+mod builtins;
+mod compare;
+mod error;
+mod exec;
+mod eval;
+mod func;
+mod lex;
+mod number;
+mod parse;
+mod set;
+
+pub use ast::Template;
+pub use builtins::BUILTINS;
+pub use compare::{equal, less};
+pub use error::{Error, Frame};
+pub use exec::{Exec, Limits};
+pub use func::{Func, Funcs, Type};
+pub use parse::parse;
+pub use set::{Set, TemplateSet};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,599 @@
+//! Tokens to templates (`text/template/parse/parse.go`), with variables resolved to slots and functions to their code.
+
+use std::sync::Arc;
+
+use super::ast::{Arg, Command, Control, Decl, Node, Pipe, Pos, Template, Term};
+use super::error::{Error, Frame};
+use super::func::Funcs;
+use super::lex::{Kind, Lexer, Token};
+use super::number;
+use crate::go::strconv;
+
+/// How deep parentheses and control structures may nest.
+const MAX_DEPTH: usize = 10_000;
+
+/// Parses one text under `name`: the template of that name and those that the text defines.
+///
+/// # Errors
+/// Go's parse error, `template: NAME:LINE: …`.
+pub fn parse(name: &str, text: impl Into<Arc<[u8]>>, funcs: &Funcs) -> Result<Vec<Template>, Error> {
+    let text: Arc<[u8]> = text.into();
+    let mut parser = Parser {
+        name,
+        text: &text,
+        lexer: Lexer::new(&text),
+        funcs,
+        tokens: Vec::with_capacity(4),
+        last_line: 1,
+        action_line: 0,
+        vars: vec!["$".into()],
+        slots: 1,
+        range_depth: 0,
+        depth: 0,
+        done: Vec::new(),
+        shared: Arc::clone(&text),
+    };
+    let root = parser.top()?;
+    let slots = parser.slots;
+    parser.add(name.into(), root, slots)?;
+    Ok(parser.done)
+}
+
+struct Parser<'t> {
+    name: &'t str,
+    text: &'t [u8],
+    lexer: Lexer<'t>,
+    funcs: &'t Funcs,
+    /// Tokens put back, last one next.
+    tokens: Vec<Token>,
+    /// Line of the token that Go's parser would hold in its first slot: where it reports errors.
+    last_line: usize,
+    action_line: usize,
+    vars: Vec<Box<str>>,
+    slots: usize,
+    range_depth: usize,
+    depth: usize,
+    done: Vec<Template>,
+    shared: Arc<[u8]>,
+}
+
+enum Item {
+    Node(Node),
+    End,
+    Else,
+}
+
+type Parsed<T> = Result<T, Error>;
+
+fn pos(p: usize) -> Pos {
+    Pos::try_from(p).unwrap_or(Pos::MAX)
+}
+
+/// Whether a list holds nothing but white space (`IsEmptyTree`).
+fn blank(list: &[Node]) -> bool {
+    list.iter().all(|n| matches!(n, Node::Text(t) if t.trim_ascii().is_empty()))
+}
+
+impl Parser<'_> {
+    fn next(&mut self) -> Token {
+        match self.tokens.pop() {
+            Some(t) => t,
+            None => {
+                let t = self.lexer.next_token();
+                self.last_line = t.line;
+                t
+            }
+        }
+    }
+
+    fn back(&mut self, token: Token) {
+        self.tokens.push(token);
+    }
+
+    fn peek(&mut self) -> Kind {
+        let t = self.next();
+        let kind = t.kind;
+        self.back(t);
+        kind
+    }
+
+    fn next_non_space(&mut self) -> Token {
+        loop {
+            let t = self.next();
+            if t.kind != Kind::Space {
+                return t;
+            }
+        }
+    }
+
+    fn peek_non_space(&mut self) -> Token {
+        let t = self.next_non_space();
+        self.back(t.clone());
+        t
+    }
+
+    fn val(&self, t: &Token) -> &[u8] {
+        &self.text[t.pos..t.end]
+    }
+
+    fn str(&self, t: &Token) -> String {
+        String::from_utf8_lossy(self.val(t)).into_owned()
+    }
+
+    fn error(&self, message: &str) -> Error {
+        let line = self.last_line;
+        let frame = Frame {
+            file: self.name.to_owned(),
+            line,
+            column: 0,
+            template: String::new(),
+            node: String::new(),
+        };
+        Error::parse(format!("template: {}:{line}: {message}", self.name), frame)
+    }
+
+    fn show(&self, t: &Token) -> String {
+        let val = self.str(t);
+        match t.kind {
+            Kind::Eof => "EOF".to_owned(),
+            Kind::Error => t.error.clone().unwrap_or_default(),
+            Kind::Dot
+            | Kind::Block
+            | Kind::Break
+            | Kind::Continue
+            | Kind::Define
+            | Kind::Else
+            | Kind::End
+            | Kind::If
+            | Kind::Nil
+            | Kind::Range
+            | Kind::Template
+            | Kind::With => format!("<{val}>"),
+            _ if val.len() > 10 => {
+                let cut: String = val.chars().take(10).collect();
+                format!("{}...", strconv::quote(cut.as_bytes()))
+            }
+            _ => strconv::quote(val.as_bytes()),
+        }
+    }
+
+    fn unexpected(&self, t: &Token, context: &str) -> Error {
+        if t.kind == Kind::Error {
+            let text = self.show(t);
+            let mut extra = String::new();
+            if self.action_line != 0 && self.action_line != t.line {
+                let inside = if text.ends_with(" action") { "" } else { " in action" };
+                extra = format!("{inside} started at {}:{}", self.name, self.action_line);
+            }
+            return self.error(&format!("{text}{extra}"));
+        }
+        self.error(&format!("unexpected {} in {context}", self.show(t)))
+    }
+
+    fn expect(&mut self, kind: Kind, context: &str) -> Parsed<Token> {
+        let t = self.next_non_space();
+        if t.kind == kind { Ok(t) } else { Err(self.unexpected(&t, context)) }
+    }
+
+    fn top(&mut self) -> Parsed<Vec<Node>> {
+        let mut list = Vec::new();
+        while self.peek() != Kind::Eof {
+            if self.peek() == Kind::LeftDelim {
+                let delim = self.next();
+                let after = self.next_non_space();
+                if after.kind == Kind::Define {
+                    self.definition()?;
+                    continue;
+                }
+                self.back(after);
+                self.back(delim);
+            }
+            match self.text_or_action()? {
+                Item::Node(n) => list.push(n),
+                Item::End => return Err(self.error("unexpected {{end}}")),
+                Item::Else => return Err(self.error("unexpected {{else}}")),
+            }
+        }
+        Ok(list)
+    }
+
+    /// Runs `body` with the variables of a template of its own; returns what it parsed and its number of slots.
+    fn scoped<T>(&mut self, body: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<(T, usize)> {
+        let vars = std::mem::replace(&mut self.vars, vec!["$".into()]);
+        let slots = std::mem::replace(&mut self.slots, 1);
+        let ranges = std::mem::take(&mut self.range_depth);
+        let action_line = std::mem::take(&mut self.action_line);
+        let result = body(self);
+        self.vars = vars;
+        self.range_depth = ranges;
+        self.action_line = action_line;
+        let used = std::mem::replace(&mut self.slots, slots);
+        result.map(|r| (r, used))
+    }
+
+    fn definition(&mut self) -> Parsed<()> {
+        const CONTEXT: &str = "define clause";
+        let ((name, list), slots) = self.scoped(|p| {
+            let t = p.next_non_space();
+            let name = p.template_name(&t, CONTEXT)?;
+            p.expect(Kind::RightDelim, CONTEXT)?;
+            let (list, end) = p.item_list()?;
+            if matches!(end, Item::Else) {
+                return Err(p.error("unexpected {{else}} in define clause"));
+            }
+            Ok((name, list))
+        })?;
+        self.add(name, list, slots)
+    }
+
+    fn add(&mut self, name: Box<str>, root: Vec<Node>, slots: usize) -> Parsed<()> {
+        let blank = blank(&root);
+        let new = Template {
+            name,
+            file: self.name.into(),
+            text: Arc::clone(&self.shared),
+            root,
+            slots,
+            blank,
+        };
+        match self.done.iter_mut().find(|t| t.name == new.name) {
+            None => self.done.push(new),
+            Some(old) if old.blank => *old = new,
+            Some(_) if blank => {}
+            Some(_) => {
+                let text = format!(
+                    "template: multiple definition of template {}",
+                    strconv::quote(new.name.as_bytes())
+                );
+                return Err(self.error(&text));
+            }
+        }
+        Ok(())
+    }
+
+    fn item_list(&mut self) -> Parsed<(Vec<Node>, Item)> {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return Err(self.error("max control structure depth exceeded"));
+        }
+        let mut list = Vec::new();
+        while self.peek_non_space().kind != Kind::Eof {
+            match self.text_or_action()? {
+                Item::Node(n) => list.push(n),
+                end => {
+                    self.depth -= 1;
+                    return Ok((list, end));
+                }
+            }
+        }
+        Err(self.error("unexpected EOF"))
+    }
+
+    fn text_or_action(&mut self) -> Parsed<Item> {
+        let t = self.next_non_space();
+        match t.kind {
+            Kind::Text => Ok(Item::Node(Node::Text(self.val(&t).into()))),
+            Kind::LeftDelim => {
+                self.action_line = t.line;
+                let item = stacker::maybe_grow(64 * 1024, 1024 * 1024, || self.action());
+                self.action_line = 0;
+                item
+            }
+            _ => Err(self.unexpected(&t, "input")),
+        }
+    }
+
+    fn action(&mut self) -> Parsed<Item> {
+        let t = self.next_non_space();
+        Ok(match t.kind {
+            Kind::Block => Item::Node(self.block()?),
+            Kind::Break | Kind::Continue => {
+                let word = if t.kind == Kind::Break { "{{break}}" } else { "{{continue}}" };
+                let end = self.next_non_space();
+                if end.kind != Kind::RightDelim {
+                    return Err(self.unexpected(&end, word));
+                }
+                if self.range_depth == 0 {
+                    return Err(self.error(&format!("{word} outside {{{{range}}}}")));
+                }
+                let at = pos(t.pos);
+                Item::Node(if t.kind == Kind::Break { Node::Break(at) } else { Node::Continue(at) })
+            }
+            Kind::Else => {
+                let next = self.peek_non_space();
+                if !matches!(next.kind, Kind::If | Kind::With) {
+                    self.expect(Kind::RightDelim, "else")?;
+                }
+                Item::Else
+            }
+            Kind::End => {
+                self.expect(Kind::RightDelim, "end")?;
+                Item::End
+            }
+            Kind::If => Item::Node(Node::If(self.control("if")?)),
+            Kind::Range => Item::Node(Node::Range(self.control("range")?)),
+            Kind::With => Item::Node(Node::With(self.control("with")?)),
+            Kind::Template => Item::Node(self.template()?),
+            _ => {
+                self.back(t);
+                Item::Node(Node::Action(self.pipeline("command", Kind::RightDelim)?))
+            }
+        })
+    }
+
+    fn control(&mut self, context: &str) -> Parsed<Box<Control>> {
+        let mark = self.vars.len();
+        let pipe = self.pipeline(context, Kind::RightDelim)?;
+        let range = usize::from(context == "range");
+        self.range_depth += range;
+        let (list, end) = self.item_list()?;
+        self.range_depth -= range;
+        let mut otherwise = None;
+        if matches!(end, Item::Else) {
+            let next = self.peek();
+            if context == "if" && next == Kind::If {
+                self.next();
+                otherwise = Some(vec![Node::If(self.nested("if")?)]);
+            } else if context == "with" && next == Kind::With {
+                self.next();
+                otherwise = Some(vec![Node::With(self.nested("with")?)]);
+            } else {
+                let (list, end) = self.item_list()?;
+                if matches!(end, Item::Else) {
+                    return Err(self.error("expected end; found {{else}}"));
+                }
+                otherwise = Some(list);
+            }
+        }
+        self.vars.truncate(mark);
+        Ok(Box::new(Control { pos: pipe.pos, pipe, list, otherwise }))
+    }
+
+    /// An `else if` or `else with`: a long chain of them nests deep.
+    fn nested(&mut self, context: &str) -> Parsed<Box<Control>> {
+        stacker::maybe_grow(64 * 1024, 1024 * 1024, || self.control(context))
+    }
+
+    fn block(&mut self) -> Parsed<Node> {
+        const CONTEXT: &str = "block clause";
+        let t = self.next_non_space();
+        let name = self.template_name(&t, CONTEXT)?;
+        let pipe = self.pipeline(CONTEXT, Kind::RightDelim)?;
+        let (list, slots) = self.scoped(|p| {
+            let (list, end) = p.item_list()?;
+            if matches!(end, Item::Else) {
+                return Err(p.error("unexpected {{else}} in block clause"));
+            }
+            Ok(list)
+        })?;
+        self.add(name.clone(), list, slots)?;
+        Ok(Node::Template { pos: pos(t.pos), name, pipe: Some(pipe) })
+    }
+
+    fn template(&mut self) -> Parsed<Node> {
+        const CONTEXT: &str = "template clause";
+        let t = self.next_non_space();
+        let name = self.template_name(&t, CONTEXT)?;
+        let next = self.next_non_space();
+        let mut pipe = None;
+        if next.kind != Kind::RightDelim {
+            self.back(next);
+            pipe = Some(self.pipeline(CONTEXT, Kind::RightDelim)?);
+        }
+        Ok(Node::Template { pos: pos(t.pos), name, pipe })
+    }
+
+    fn template_name(&mut self, t: &Token, context: &str) -> Parsed<Box<str>> {
+        match t.kind {
+            Kind::String | Kind::RawString => {
+                let bytes = number::unquote(self.val(t)).ok_or_else(|| self.error("invalid syntax"))?;
+                Ok(String::from_utf8_lossy(&bytes).into())
+            }
+            _ => Err(self.unexpected(t, context)),
+        }
+    }
+
+    fn declare(&mut self, name: Box<str>, assign: bool) -> Decl {
+        if assign {
+            let slot = self.vars.iter().rposition(|v| *v == name);
+            return Decl { name, slot };
+        }
+        let slot = Some(self.vars.len());
+        self.vars.push(name.clone());
+        self.slots = self.slots.max(self.vars.len());
+        Decl { name, slot }
+    }
+
+    fn declarations(&mut self, pipe: &mut Pipe, context: &str) -> Parsed<()> {
+        loop {
+            let v = self.peek_non_space();
+            if v.kind != Kind::Variable {
+                return Ok(());
+            }
+            self.next();
+            let after = self.next();
+            let next = if after.kind == Kind::Space { self.next_non_space() } else { after.clone() };
+            let name: Box<str> = self.str(&v).into();
+            match next.kind {
+                Kind::Assign | Kind::Declare => {
+                    pipe.assign = next.kind == Kind::Assign;
+                    let mut names: Vec<Box<str>> = pipe.decl.drain(..).map(|d| d.name).collect();
+                    names.push(name);
+                    for name in names {
+                        let decl = self.declare(name, pipe.assign);
+                        pipe.decl.push(decl);
+                    }
+                    return Ok(());
+                }
+                Kind::Char if self.val(&next) == b"," => {
+                    pipe.decl.push(Decl { name, slot: None });
+                    if context == "range" && pipe.decl.len() < 2 {
+                        match self.peek_non_space().kind {
+                            Kind::Variable | Kind::RightDelim | Kind::RightParen => continue,
+                            _ => return Err(self.error("range can only initialize variables")),
+                        }
+                    }
+                    return Err(self.error(&format!("too many declarations in {context}")));
+                }
+                _ => {
+                    self.back(next);
+                    if after.kind == Kind::Space {
+                        self.back(after);
+                    }
+                    self.back(v);
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn pipeline(&mut self, context: &str, end: Kind) -> Parsed<Pipe> {
+        let first = self.peek_non_space();
+        let mut pipe = Pipe { pos: pos(first.pos), decl: Vec::new(), assign: false, cmds: Vec::new() };
+        self.declarations(&mut pipe, context)?;
+        loop {
+            let t = self.next_non_space();
+            match t.kind {
+                k if k == end => {
+                    self.check_pipeline(&pipe, context)?;
+                    return Ok(pipe);
+                }
+                Kind::Bool
+                | Kind::CharConstant
+                | Kind::Complex
+                | Kind::Dot
+                | Kind::Field
+                | Kind::Identifier
+                | Kind::Number
+                | Kind::Nil
+                | Kind::RawString
+                | Kind::String
+                | Kind::Variable
+                | Kind::LeftParen => {
+                    self.back(t);
+                    let cmd = self.command()?;
+                    pipe.cmds.push(cmd);
+                }
+                _ => return Err(self.unexpected(&t, context)),
+            }
+        }
+    }
+
+    fn check_pipeline(&self, pipe: &Pipe, context: &str) -> Parsed<()> {
+        if pipe.cmds.is_empty() {
+            return Err(self.error(&format!("missing value for {context}")));
+        }
+        for (i, c) in pipe.cmds.iter().enumerate().skip(1) {
+            let first = c.args.first().map(|a| &a.term);
+            if let Some(Term::Bool(_) | Term::Dot | Term::Nil | Term::Number(_) | Term::String { .. }) = first {
+                return Err(self.error(&format!("non executable command in pipeline stage {}", i + 1)));
+            }
+        }
+        Ok(())
+    }
+
+    fn command(&mut self) -> Parsed<Command> {
+        let mut args = Vec::new();
+        loop {
+            self.peek_non_space();
+            if let Some(arg) = self.operand()? {
+                args.push(arg);
+            }
+            let t = self.next();
+            match t.kind {
+                Kind::Space => continue,
+                Kind::RightDelim | Kind::RightParen => self.back(t),
+                Kind::Pipe => {}
+                _ => return Err(self.unexpected(&t, "operand")),
+            }
+            break;
+        }
+        if args.is_empty() {
+            return Err(self.error("empty command"));
+        }
+        Ok(Command { args })
+    }
+
+    fn field_name(&self, t: &Token) -> Box<str> {
+        String::from_utf8_lossy(&self.val(t)[1..]).into()
+    }
+
+    fn operand(&mut self) -> Parsed<Option<Arg>> {
+        let Some(mut arg) = self.term()? else { return Ok(None) };
+        if self.peek() != Kind::Field {
+            return Ok(Some(arg));
+        }
+        let mut fields = Vec::new();
+        let mut at = None;
+        while self.peek() == Kind::Field {
+            let t = self.next();
+            at.get_or_insert(pos(t.pos));
+            fields.push(self.field_name(&t));
+        }
+        let at = at.unwrap_or(arg.pos);
+        arg = match arg.term {
+            Term::Field(first) => {
+                Arg { pos: at, term: Term::Field(first.into_iter().chain(fields).collect()) }
+            }
+            Term::Variable { name, slot, .. } => {
+                Arg { pos: at, term: Term::Variable { name, slot, fields: fields.into() } }
+            }
+            Term::Bool(_) | Term::String { .. } | Term::Number(_) | Term::Nil | Term::Dot => {
+                let text = strconv::quote(arg.text().as_bytes());
+                return Err(self.error(&format!("unexpected . after term {text}")));
+            }
+            _ => Arg { pos: at, term: Term::Chain { node: Box::new(arg), fields: fields.into() } },
+        };
+        Ok(Some(arg))
+    }
+
+    fn term(&mut self) -> Parsed<Option<Arg>> {
+        let t = self.next_non_space();
+        let term = match t.kind {
+            Kind::Identifier => {
+                let name = self.str(&t);
+                let Some(f) = self.funcs.get(&name) else {
+                    let text = strconv::quote(name.as_bytes());
+                    return Err(self.error(&format!("function {text} not defined")));
+                };
+                Term::Function(f)
+            }
+            Kind::Dot => Term::Dot,
+            Kind::Nil => Term::Nil,
+            Kind::Variable => {
+                let name = self.str(&t);
+                let Some(slot) = self.vars.iter().rposition(|v| **v == *name) else {
+                    let text = strconv::quote(name.as_bytes());
+                    return Err(self.error(&format!("undefined variable {text}")));
+                };
+                Term::Variable { name: name.into(), slot, fields: Box::new([]) }
+            }
+            Kind::Field => Term::Field(Box::new([self.field_name(&t)])),
+            Kind::Bool => Term::Bool(self.val(&t) == b"true"),
+            Kind::CharConstant | Kind::Complex | Kind::Number => {
+                let number = number::number(&self.str(&t), t.kind == Kind::CharConstant);
+                Term::Number(Box::new(number.map_err(|e| self.error(&e))?))
+            }
+            Kind::LeftParen => {
+                if self.depth >= MAX_DEPTH {
+                    return Err(self.error("max expression depth exceeded"));
+                }
+                self.depth += 1;
+                let pipe = stacker::maybe_grow(64 * 1024, 1024 * 1024, || {
+                    self.pipeline("parenthesized pipeline", Kind::RightParen)
+                })?;
+                self.depth -= 1;
+                return Ok(Some(Arg { pos: pipe.pos, term: Term::Pipe(Box::new(pipe)) }));
+            }
+            Kind::String | Kind::RawString => {
+                let text = number::unquote(self.val(&t)).ok_or_else(|| self.error("invalid syntax"))?;
+                Term::String { quoted: self.str(&t).into(), text: text.into() }
+            }
+            _ => {
+                self.back(t);
+                return Ok(None);
+            }
+        };
+        Ok(Some(Arg { pos: pos(t.pos), term }))
+    }
+}

@@ -1,0 +1,75 @@
+//! Which template a name means: the chart's own templates, and what `tpl` texts define on top of them.
+
+use std::collections::HashMap;
+
+use super::ast::Template;
+use crate::go::Arena;
+
+/// A chart's templates by name, immutable once built.
+#[derive(Default)]
+pub struct TemplateSet {
+    by_name: HashMap<Box<str>, Template>,
+}
+
+impl TemplateSet {
+    /// Adds what one file defines (`Template.Parse` into a shared set): a blank template never replaces an existing one.
+    pub fn add(&mut self, templates: Vec<Template>) {
+        for t in templates {
+            if t.blank && self.by_name.contains_key(&t.name) {
+                continue;
+            }
+            self.by_name.insert(t.name.clone(), t);
+        }
+    }
+
+    /// The template of that name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Template> {
+        self.by_name.get(name)
+    }
+}
+
+/// The templates in reach during execution: a base set, overlaid by what the running `tpl` calls define.
+#[derive(Clone, Copy)]
+pub struct Set<'a> {
+    base: &'a TemplateSet,
+    overlay: Option<&'a Overlay<'a>>,
+}
+
+struct Overlay<'a> {
+    own: &'a [&'a Template],
+    below: Option<&'a Overlay<'a>>,
+}
+
+impl<'a> Set<'a> {
+    /// The base alone.
+    #[must_use]
+    pub fn new(base: &'a TemplateSet) -> Self {
+        Self { base, overlay: None }
+    }
+
+    /// A clone of the set in which `templates` are defined too; blank ones replace nothing.
+    #[must_use]
+    pub fn with(self, arena: &'a Arena, templates: &'a [Template]) -> Self {
+        let own: Vec<&'a Template> =
+            templates.iter().filter(|t| !t.blank || self.get(&t.name).is_none()).collect();
+        if own.is_empty() {
+            return self;
+        }
+        let own = arena.alloc_slice_copy(&own);
+        Self { base: self.base, overlay: Some(arena.alloc(Overlay { own, below: self.overlay })) }
+    }
+
+    /// The template of that name.
+    #[must_use]
+    pub fn get(self, name: &str) -> Option<&'a Template> {
+        let mut at = self.overlay;
+        while let Some(o) = at {
+            if let Some(t) = o.own.iter().find(|t| &*t.name == name) {
+                return Some(t);
+            }
+            at = o.below;
+        }
+        self.base.get(name)
+    }
+}

@@ -1,0 +1,65 @@
+//! All that a render may ask of the outside: the cluster, the clock, chance, names, keys.
+//!
+//! Owns the question forms only. Whoever renders answers them, and can so replay, fake or forbid each.
+
+use crate::data::Data;
+
+/// A moment in UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Timestamp {
+    /// Seconds since 1970-01-01T00:00:00Z.
+    pub seconds: i64,
+    /// Nanoseconds within the second.
+    pub nanos: u32,
+}
+
+/// A kind of private key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyKind {
+    /// RSA of so many bits.
+    Rsa(usize),
+    /// ECDSA on P-256.
+    EcdsaP256,
+    /// Ed25519.
+    Ed25519,
+}
+
+/// What a render may ask of the outside.
+pub trait World: Send + Sync {
+    /// The time.
+    fn now(&self) -> Timestamp;
+
+    /// The IANA name of the local zone, e.g. `UTC`.
+    fn local_zone(&self) -> String;
+
+    /// Fills `bytes` with unpredictable ones.
+    fn random(&self, bytes: &mut [u8]);
+
+    /// Makes a private key: PKCS#8 in DER.
+    ///
+    /// # Errors
+    /// Why no key of that kind can be made.
+    fn make_key(&self, kind: KeyKind) -> Result<Vec<u8>, String>;
+
+    /// Signs `message` with a PKCS#8 key: RSA PKCS#1 v1.5 or ECDSA, both over SHA-256, or Ed25519.
+    ///
+    /// # Errors
+    /// Why the key cannot sign.
+    fn sign(&self, pkcs8: &[u8], message: &[u8]) -> Result<Vec<u8>, String>;
+
+    /// Objects of the cluster, for `lookup`: one by name, or with an empty name a `List`; an empty map when there is none.
+    ///
+    /// # Errors
+    /// What the API server answered.
+    fn lookup(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Result<Data, String>;
+
+    /// An address of `host`, for `getHostByName`; empty when DNS is off.
+    fn resolve(&self, host: &str) -> String;
+
+    /// A value that a function made by chance or from the clock, for `site` (the function and its arguments). The default makes it
+    /// anew each time, as Helm does; a world that replays answers with what it kept.
+    fn remember(&self, site: &str, make: &mut dyn FnMut() -> Vec<u8>) -> Vec<u8> {
+        let _ = site;
+        make()
+    }
+}
