@@ -5,8 +5,13 @@
 //! caller hands in.
 #![warn(missing_docs)]
 
+pub mod chart;
 pub mod data;
 pub mod go;
+pub mod json;
+pub mod profile;
+pub mod render;
+pub mod sprig;
 pub mod template;
 pub mod world;
 pub mod yaml;

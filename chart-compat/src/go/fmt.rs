@@ -66,6 +66,14 @@ pub fn float(f: f64) -> String {
     format_g(f, None)
 }
 
+/// `strconv.FormatFloat(f, 'g', -1, 32)`: the digits that tell it from other 32-bit floats.
+#[must_use]
+#[allow(clippy::cast_possible_truncation)]
+pub fn float32(f: f64) -> String {
+    let narrow = f as f32;
+    special(f64::from(narrow)).map_or_else(|| layout_g(&format!("{narrow:e}"), None), str::to_owned)
+}
+
 fn special(f: f64) -> Option<&'static str> {
     if f.is_nan() {
         Some("NaN")
@@ -81,11 +89,15 @@ fn format_g(f: f64, prec: Option<usize>) -> String {
     if let Some(s) = special(f) {
         return s.to_owned();
     }
-    let sci = match prec {
-        None => format!("{f:e}"),
-        Some(p) => format!("{f:.*e}", p.max(1) - 1),
-    };
-    let (mantissa, exp) = sci.split_once('e').unwrap_or((&sci, "0"));
+    match prec {
+        None => layout_g(&format!("{f:e}"), None),
+        Some(p) => layout_g(&format!("{f:.*e}", p.max(1) - 1), prec),
+    }
+}
+
+/// Lays out a number in Rust's scientific form as Go's `%g` does.
+fn layout_g(sci: &str, prec: Option<usize>) -> String {
+    let (mantissa, exp) = sci.split_once('e').unwrap_or((sci, "0"));
     let exp: i32 = exp.parse().unwrap_or(0);
     let (sign, mantissa) = mantissa.strip_prefix('-').map_or(("", mantissa), |m| ("-", m));
     let mut digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();

@@ -4,6 +4,7 @@
 
 pub mod fmt;
 pub mod object;
+pub mod semver;
 pub mod strconv;
 pub mod time;
 pub mod value;

@@ -83,7 +83,7 @@ pub type Entry<'a> = (&'a [u8], Value<'a>);
 /// over maps in that order.
 pub struct Map<'a> {
     kind: MapKind,
-    entries: RefCell<BumpVec<'a, Entry<'a>>>,
+    entries: &'a RefCell<BumpVec<'a, Entry<'a>>>,
 }
 
 impl<'a> Map<'a> {
@@ -94,7 +94,19 @@ impl<'a> Map<'a> {
 
     /// An empty map with room for `n` entries.
     pub fn with_capacity(arena: &'a Arena, kind: MapKind, n: usize) -> &'a Self {
-        arena.alloc(Self { kind, entries: RefCell::new(BumpVec::with_capacity_in(n, arena)) })
+        let entries = arena.alloc(RefCell::new(BumpVec::with_capacity_in(n, arena)));
+        arena.alloc(Self { kind, entries })
+    }
+
+    /// The same map seen under another static type: a change through one handle shows through the other.
+    pub fn with_kind(&self, arena: &'a Arena, kind: MapKind) -> &'a Self {
+        arena.alloc(Self { kind, entries: self.entries })
+    }
+
+    /// Whether both are handles of one map.
+    #[must_use]
+    pub fn same(&self, other: &Map<'a>) -> bool {
+        std::ptr::eq(self.entries, other.entries)
     }
 
     /// The static type.

@@ -7,32 +7,26 @@ use crate::go::Arena;
 
 /// A chart's templates by name, immutable once built.
 #[derive(Default)]
-pub struct TemplateSet {
-    by_name: HashMap<Box<str>, Template>,
+pub struct TemplateSet<'a> {
+    by_name: HashMap<&'a str, &'a Template>,
 }
 
-impl TemplateSet {
+impl<'a> TemplateSet<'a> {
     /// Adds what one file defines (`Template.Parse` into a shared set): a blank template never replaces an existing one.
-    pub fn add(&mut self, templates: Vec<Template>) {
+    pub fn add(&mut self, templates: &'a [Template]) {
         for t in templates {
-            if t.blank && self.by_name.contains_key(&t.name) {
+            if t.blank && self.by_name.contains_key(&*t.name) {
                 continue;
             }
-            self.by_name.insert(t.name.clone(), t);
+            self.by_name.insert(&t.name, t);
         }
-    }
-
-    /// The template of that name.
-    #[must_use]
-    pub fn get(&self, name: &str) -> Option<&Template> {
-        self.by_name.get(name)
     }
 }
 
 /// The templates in reach during execution: a base set, overlaid by what the running `tpl` calls define.
 #[derive(Clone, Copy)]
 pub struct Set<'a> {
-    base: &'a TemplateSet,
+    base: &'a TemplateSet<'a>,
     overlay: Option<&'a Overlay<'a>>,
 }
 
@@ -44,7 +38,7 @@ struct Overlay<'a> {
 impl<'a> Set<'a> {
     /// The base alone.
     #[must_use]
-    pub fn new(base: &'a TemplateSet) -> Self {
+    pub fn new(base: &'a TemplateSet<'a>) -> Self {
         Self { base, overlay: None }
     }
 
@@ -70,6 +64,6 @@ impl<'a> Set<'a> {
             }
             at = o.below;
         }
-        self.base.get(name)
+        self.base.by_name.get(name).copied()
     }
 }

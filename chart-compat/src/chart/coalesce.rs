@@ -1,0 +1,188 @@
+//! Laying user values over chart defaults, with globals and subcharts (`chart/common/util/coalesce.go`).
+
+use super::error::Error;
+use super::load::Chart;
+use super::Warn;
+use crate::data::{Data, Map};
+use crate::go::{Arena, Value, fmt};
+use crate::profile::Profile;
+
+const GLOBAL: &str = "global";
+
+/// A value as Go's `%v` prints it, for warnings.
+fn show(d: &Data) -> String {
+    let arena = Arena::new();
+    String::from_utf8_lossy(&fmt::sprint(Value::from_data(&arena, d))).into_owned()
+}
+
+fn join(a: &str, b: &str) -> String {
+    if a.is_empty() { b.to_owned() } else { format!("{a}.{b}") }
+}
+
+/// The values of a chart and its subcharts: `user` laid over the defaults (`CoalesceValues`).
+///
+/// # Errors
+/// A subchart's values are not a table.
+pub fn coalesce_values(chart: &Chart, user: &Map, profile: Profile, warn: Warn<'_>) -> Result<Map, Error> {
+    run(chart, user, false, profile, warn)
+}
+
+/// As [`coalesce_values`], but nulls are kept (`MergeValues`).
+pub(super) fn merge_values(chart: &Chart, profile: Profile, warn: Warn<'_>) -> Result<Map, Error> {
+    run(chart, &Map::new(), true, profile, warn)
+}
+
+fn run(chart: &Chart, user: &Map, merge: bool, profile: Profile, warn: Warn<'_>) -> Result<Map, Error> {
+    let mut dest = user.clone();
+    let mut c = Coalesce { merge, profile, warn };
+    c.chart(chart, &mut dest, "")?;
+    Ok(dest)
+}
+
+struct Coalesce<'w> {
+    merge: bool,
+    profile: Profile,
+    warn: Warn<'w>,
+}
+
+impl Coalesce<'_> {
+    fn chart(&mut self, chart: &Chart, dest: &mut Map, prefix: &str) -> Result<(), Error> {
+        let prefix = join(prefix, chart.name());
+        self.defaults(chart, dest, &prefix);
+        for sub in &chart.dependencies {
+            let name = sub.name();
+            let mut table = match dest.remove(name) {
+                None => Map::new(),
+                Some(Data::Map(m)) => m,
+                Some(other) => {
+                    let arena = Arena::new();
+                    let shown = fmt::sprintf(b"%t", &[Value::from_data(&arena, &other)], "common.Values");
+                    let shown = String::from_utf8_lossy(&shown);
+                    return Err(Error::Values(format!("type mismatch on {name}: {shown}")));
+                }
+            };
+            self.globals(&mut table, dest, &prefix);
+            let result = self.chart(sub, &mut table, &prefix);
+            dest.insert(name.to_owned(), Data::Map(table));
+            result?;
+        }
+        Ok(())
+    }
+
+    /// Pushes the parent's globals down into a subchart's values.
+    fn globals(&mut self, dest: &mut Map, src: &Map, prefix: &str) {
+        let mut target = match dest.get(GLOBAL) {
+            None => Map::new(),
+            Some(Data::Map(m)) => m.clone(),
+            Some(_) => {
+                (self.warn)("warning: skipping globals because destination global is not a table.".to_owned());
+                return;
+            }
+        };
+        let empty = Map::new();
+        let source = match src.get(GLOBAL) {
+            None => &empty,
+            Some(Data::Map(m)) => m,
+            Some(_) => {
+                (self.warn)("warning: skipping globals because source global is not a table.".to_owned());
+                return;
+            }
+        };
+        for (key, value) in source {
+            match (value, target.get_mut(key)) {
+                (Data::Map(m), Some(Data::Map(old))) => {
+                    let mut merged = m.clone();
+                    tables(&mut merged, std::mem::take(old), &join(prefix, key), true, self.warn);
+                    *old = merged;
+                }
+                (Data::Map(_), Some(_)) => {
+                    (self.warn)(format!("Conflict: cannot merge map onto non-map for {key:?}. Skipping."));
+                }
+                (Data::Map(_), None) => {
+                    target.insert(key.clone(), value.clone());
+                }
+                (_, Some(Data::Map(_))) => (self.warn)(format!("key {key} is table. Skipping")),
+                _ => {
+                    target.insert(key.clone(), value.clone());
+                }
+            }
+        }
+        dest.insert(GLOBAL.to_owned(), Data::Map(target));
+    }
+
+    /// Lays `values` over the chart's own defaults.
+    fn defaults(&mut self, chart: &Chart, values: &mut Map, prefix: &str) {
+        let strips = !self.merge && self.profile == Profile::Helm4;
+        for (key, default) in chart.values.iter() {
+            match values.get_mut(key) {
+                Some(Data::Null) if !self.merge => {
+                    values.remove(key);
+                }
+                Some(Data::Map(dest)) => match default {
+                    Data::Map(src) => {
+                        let merge = self.merge || chart.dependencies.iter().any(|d| d.name() == key);
+                        let mut src = src.clone();
+                        if !merge && self.profile == Profile::Helm4 {
+                            strip_nulls(&mut src);
+                        }
+                        tables(dest, src, &join(prefix, key), merge, self.warn);
+                    }
+                    Data::Null => {}
+                    _ => (self.warn)(format!("warning: skipped value for {prefix}.{key}: Not a table.")),
+                },
+                Some(_) => {}
+                None if strips && *default == Data::Null => {}
+                None => {
+                    let mut value = default.clone();
+                    if let (true, Data::Map(m)) = (strips, &mut value) {
+                        strip_nulls(m);
+                    }
+                    values.insert(key.clone(), value);
+                }
+            }
+        }
+    }
+}
+
+fn strip_nulls(map: &mut Map) {
+    map.retain(|_, v| *v != Data::Null);
+    for value in map.values_mut() {
+        if let Data::Map(m) = value {
+            strip_nulls(m);
+        }
+    }
+}
+
+/// Merges `src` into `dst`, whose entries count (`coalesceTablesFullKey`); without `merge` a null in `dst` deletes.
+fn tables(dst: &mut Map, src: Map, prefix: &str, merge: bool, warn: Warn<'_>) {
+    for (key, value) in src {
+        let path = || join(prefix, &key);
+        match (dst.get_mut(&key), value) {
+            (None, value) => {
+                dst.insert(key, value);
+            }
+            (Some(Data::Map(old)), Data::Map(new)) => tables(old, new, &path(), merge, warn),
+            (Some(Data::Null), value) => {
+                if !merge && value != Data::Null {
+                    dst.remove(&key);
+                }
+            }
+            (Some(_), Data::Map(m)) => warn(format!(
+                "warning: cannot overwrite table with non table for {} ({})",
+                path(),
+                show(&Data::Map(m))
+            )),
+            (Some(Data::Map(_)), value) if value != Data::Null => warn(format!(
+                "warning: destination for {} is a table. Ignoring non-table value ({})",
+                path(),
+                show(&value)
+            )),
+            _ => {}
+        }
+    }
+}
+
+/// Merges `src` into `dst`, nulls kept (`MergeTables`).
+pub fn merge_tables(dst: &mut Map, src: Map, warn: Warn<'_>) {
+    tables(dst, src, "", true, warn);
+}

@@ -1,0 +1,156 @@
+//! Which subcharts take part, under which names and with which values handed up (`chart/v2/util/dependencies.go`).
+
+use std::sync::Arc;
+
+use super::coalesce::{coalesce_values, merge_tables, merge_values};
+use super::error::Error;
+use super::load::Chart;
+use super::metadata::Dependency;
+use super::values::{path_value, table};
+use super::Warn;
+use crate::data::{Data, Map};
+use crate::go::{Arena, Value, fmt, semver};
+use crate::profile::Profile;
+
+/// Applies aliases, tags, conditions and import-values to a loaded chart, given the user's values
+/// (`ProcessDependencies`).
+///
+/// # Errors
+/// Values of a subchart that are not a table.
+pub fn process_dependencies(
+    chart: &mut Chart,
+    user: &Map,
+    profile: Profile,
+    warn: Warn<'_>,
+) -> Result<(), Error> {
+    enable(chart, user, "", profile, warn)?;
+    import_values(chart, profile, warn)
+}
+
+fn wants(req: &Dependency, chart: &Chart) -> bool {
+    chart.name() == req.name && semver::is_compatible(&req.version, &chart.metadata.version)
+}
+
+fn enable(
+    chart: &mut Chart,
+    values: &Map,
+    path: &str,
+    profile: Profile,
+    warn: Warn<'_>,
+) -> Result<(), Error> {
+    let Some(mut reqs) = chart.metadata.dependencies.take() else { return Ok(()) };
+    let loaded = std::mem::take(&mut chart.dependencies);
+    let undeclared = loaded.iter().filter(|c| !reqs.iter().any(|r| wants(r, c)));
+    let mut selected: Vec<Chart> = undeclared.cloned().collect();
+    for req in &mut reqs {
+        if let Some(found) = loaded.iter().find(|c| wants(req, c)) {
+            let mut sub = found.clone();
+            if !req.alias.is_empty() {
+                sub.metadata.name.clone_from(&req.alias);
+            }
+            selected.push(sub);
+        }
+        if !req.alias.is_empty() {
+            req.name.clone_from(&req.alias);
+        }
+        req.enabled = true;
+    }
+    chart.dependencies = selected;
+    let coalesced = coalesce_values(chart, values, profile, warn)?;
+    tags(&mut reqs, &coalesced, warn);
+    conditions(&mut reqs, &coalesced, path, warn);
+    let disabled: Vec<String> = reqs.iter().filter(|r| !r.enabled).map(|r| r.name.clone()).collect();
+    chart.dependencies.retain(|c| !disabled.iter().any(|n| n == c.name()));
+    reqs.retain(|r| !disabled.contains(&r.name));
+    for sub in &mut chart.dependencies {
+        let path = format!("{path}{}.", sub.name());
+        enable(sub, &coalesced, &path, profile, warn)?;
+    }
+    // An empty list becomes nil in Go, which switches import-values off.
+    chart.metadata.dependencies = (!reqs.is_empty()).then_some(reqs);
+    Ok(())
+}
+
+fn tags(reqs: &mut [Dependency], values: &Map, warn: Warn<'_>) {
+    let Some(tags) = table(values, "tags") else { return };
+    for req in reqs {
+        let (mut on, mut off) = (false, false);
+        for tag in &req.tags {
+            match tags.get(tag) {
+                Some(Data::Bool(b)) => {
+                    on |= b;
+                    off |= !b;
+                }
+                Some(_) => warn(format!(
+                    "level=WARN msg=\"returned non-bool value\" tag={tag} chart={}",
+                    req.name
+                )),
+                None => {}
+            }
+        }
+        req.enabled = on || !off;
+    }
+}
+
+fn conditions(reqs: &mut [Dependency], values: &Map, path: &str, warn: Warn<'_>) {
+    for req in reqs {
+        for condition in req.condition.trim().split(',').filter(|c| !c.is_empty()) {
+            match path_value(values, &format!("{path}{condition}")) {
+                Some(Data::Bool(b)) => {
+                    req.enabled = *b;
+                    break;
+                }
+                Some(_) => warn(format!(
+                    "level=WARN msg=\"returned non-bool value\" path={condition} chart={}",
+                    req.name
+                )),
+                None => {}
+            }
+        }
+    }
+}
+
+fn import_values(chart: &mut Chart, profile: Profile, warn: Warn<'_>) -> Result<(), Error> {
+    for sub in &mut chart.dependencies {
+        import_values(sub, profile, warn)?;
+    }
+    let Some(mut reqs) = chart.metadata.dependencies.take() else { return Ok(()) };
+    let mut values = merge_values(chart, profile, warn)?;
+    let mut imported = Map::new();
+    for req in &mut reqs {
+        let mut seen = Vec::new();
+        for import in &req.import_values {
+            let (child, parent) = match import {
+                Data::Map(m) => (text(m.get("child")), text(m.get("parent"))),
+                Data::String(name) => (format!("exports.{name}"), ".".to_owned()),
+                _ => continue,
+            };
+            match table(&values, &format!("{}.{child}", req.name)) {
+                Some(found) => {
+                    let mut map = found.clone();
+                    if parent != "." {
+                        for part in parent.rsplit('.') {
+                            map = Map::from([(part.to_owned(), Data::Map(map))]);
+                        }
+                    }
+                    merge_tables(&mut imported, map, warn);
+                }
+                None => warn(format!("level=WARN msg=\"ImportValues missing table\" chart={}", req.name)),
+            }
+            let entry = [("child".to_owned(), Data::String(child)), ("parent".to_owned(), Data::String(parent))];
+            seen.push(Data::Map(Map::from(entry)));
+        }
+        req.import_values = seen;
+    }
+    merge_tables(&mut values, imported, warn);
+    chart.values = Arc::new(values);
+    chart.metadata.dependencies = Some(reqs);
+    Ok(())
+}
+
+/// `fmt.Sprintf("%v", value)`
+fn text(value: Option<&Data>) -> String {
+    let arena = Arena::new();
+    let value = value.map_or(Value::Nil, |d| Value::from_data(&arena, d));
+    String::from_utf8_lossy(&fmt::sprint(value)).into_owned()
+}

@@ -1,0 +1,39 @@
+//! What can be wrong with a chart or its values.
+
+/// Why a chart does not load or its values do not merge; `Display` is Helm's text.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The archive is not one, or holds what an archive of a chart must not.
+    #[error("{0}")]
+    Archive(String),
+    /// A file of the chart cannot be read as what it is.
+    #[error("cannot load {file}: {reason}")]
+    File {
+        /// Path in the chart.
+        file: String,
+        /// Why.
+        reason: String,
+    },
+    /// `Chart.yaml` is missing.
+    #[error("Chart.yaml file is missing")]
+    NoMetadata,
+    /// `Chart.yaml` breaks a rule.
+    #[error("validation: {0}")]
+    Validation(String),
+    /// A chart below `charts/` does not load.
+    #[error("error unpacking subchart {name} in {parent}: {source}")]
+    Subchart {
+        /// Name of the entry below `charts/`.
+        name: String,
+        /// The chart that holds it.
+        parent: String,
+        /// Why.
+        source: Box<Error>,
+    },
+    /// A pattern of `.helmignore` is not one.
+    #[error(".helmignore: {0}")]
+    Ignore(String),
+    /// Values cannot be merged.
+    #[error("{0}")]
+    Values(String),
+}

@@ -1,0 +1,206 @@
+//! From files to a chart: what each path means (`loader.LoadFiles`).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::archive::read_archive;
+use super::error::Error;
+use super::metadata::Metadata;
+use super::values::read_values;
+use super::Warn;
+use crate::data::{Data, Map};
+use crate::yaml;
+
+/// How deep charts may nest below each other.
+const MAX_DEPTH: usize = 50;
+
+/// One file of a chart.
+#[derive(Clone, Debug)]
+pub struct File {
+    /// Path in the chart, slash-separated.
+    pub name: String,
+    /// Content, without a byte order mark; cheap to clone.
+    pub data: Arc<[u8]>,
+}
+
+impl File {
+    /// A file; a UTF-8 byte order mark at its start is dropped.
+    #[must_use]
+    pub fn new(name: String, data: Vec<u8>) -> Self {
+        let data = match data.strip_prefix(&[0xef, 0xbb, 0xbf]) {
+            Some(rest) => rest.into(),
+            None => data.into(),
+        };
+        Self { name, data }
+    }
+}
+
+/// A loaded chart with its subcharts.
+#[derive(Clone, Debug, Default)]
+pub struct Chart {
+    /// `Chart.yaml`.
+    pub metadata: Metadata,
+    /// `Chart.lock` or `requirements.lock`.
+    pub lock: Option<Data>,
+    /// `values.yaml`, numbers as floats.
+    pub values: Arc<Map>,
+    /// `values.schema.json`.
+    pub schema: Option<Arc<[u8]>>,
+    /// Files below `templates/`.
+    pub templates: Vec<File>,
+    /// All other files.
+    pub files: Vec<File>,
+    /// Subcharts, in order of name before dependency processing.
+    pub dependencies: Vec<Chart>,
+}
+
+/// A file of custom resource definitions.
+#[derive(Clone, Debug)]
+pub struct Crd {
+    /// Path below `charts`, e.g. `parent/charts/sub/crds/x.yaml`.
+    pub path: String,
+    /// Content.
+    pub data: Arc<[u8]>,
+}
+
+impl Chart {
+    /// The chart's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.metadata.name
+    }
+
+    /// The files below `crds/`, then those of the subcharts (`Chart.CRDObjects`).
+    #[must_use]
+    pub fn crds(&self) -> Vec<Crd> {
+        let mut out = Vec::new();
+        self.collect_crds(self.name(), &mut out);
+        out
+    }
+
+    fn collect_crds(&self, path: &str, out: &mut Vec<Crd>) {
+        for f in &self.files {
+            let extension = f.name.rsplit_once('.').map_or("", |e| e.1).to_ascii_lowercase();
+            if f.name.starts_with("crds/") && matches!(extension.as_str(), "yaml" | "yml" | "json") {
+                out.push(Crd { path: format!("{path}/{}", f.name), data: Arc::clone(&f.data) });
+            }
+        }
+        for sub in &self.dependencies {
+            sub.collect_crds(&format!("{path}/charts/{}", sub.name()), out);
+        }
+    }
+}
+
+fn file_error(file: &str, reason: impl ToString) -> Error {
+    Error::File { file: file.to_owned(), reason: reason.to_string() }
+}
+
+fn read_metadata(metadata: &mut Metadata, file: &File) -> Result<(), Error> {
+    let map = yaml::from_slice_map(&file.data).map_err(|e| file_error(&file.name, e))?;
+    metadata.read(&map).map_err(|e| file_error(&file.name, e))
+}
+
+/// Makes a chart of files, whose names are relative to it.
+///
+/// # Errors
+/// A file that cannot be read as what its name says, a rule of `Chart.yaml` broken, a bad subchart.
+pub fn load_files(files: Vec<File>, warn: Warn<'_>) -> Result<Chart, Error> {
+    load(files, warn, 0)
+}
+
+fn load(files: Vec<File>, warn: Warn<'_>, depth: usize) -> Result<Chart, Error> {
+    if depth > MAX_DEPTH {
+        return Err(Error::Archive(format!("charts nest deeper than {MAX_DEPTH} levels")));
+    }
+    let mut chart = Chart::default();
+    let mut metadata: Option<Metadata> = None;
+    for f in files.iter().filter(|f| f.name == "Chart.yaml") {
+        let m = metadata.get_or_insert_default();
+        read_metadata(m, f)?;
+        if m.api_version.is_empty() {
+            m.api_version = "v1".to_owned();
+        }
+    }
+    let mut subcharts: BTreeMap<String, Vec<File>> = BTreeMap::new();
+    for f in files {
+        match f.name.as_str() {
+            "Chart.yaml" => {}
+            "Chart.lock" => chart.lock = Some(read_lock(&f)?),
+            "values.yaml" => {
+                chart.values = Arc::new(read_values(&f.data).map_err(|e| file_error(&f.name, e))?);
+            }
+            "values.schema.json" => chart.schema = Some(f.data),
+            "requirements.yaml" => {
+                let m = metadata.get_or_insert_default();
+                if m.api_version != "v1" {
+                    warn(
+                        "Warning: Dependencies are handled in Chart.yaml since apiVersion \"v2\". \
+                         We recommend migrating dependencies to Chart.yaml."
+                            .to_owned(),
+                    );
+                }
+                read_metadata(m, &f)?;
+                if m.api_version == "v1" {
+                    chart.files.push(f);
+                }
+            }
+            "requirements.lock" => {
+                chart.lock = Some(read_lock(&f)?);
+                let m = metadata.get_or_insert_default();
+                if m.api_version == "v1" {
+                    chart.files.push(f);
+                } else {
+                    warn(
+                        "Warning: Dependency locking is handled in Chart.lock since apiVersion \"v2\". \
+                         We recommend migrating to Chart.lock."
+                            .to_owned(),
+                    );
+                }
+            }
+            name if name.starts_with("templates/") => chart.templates.push(f),
+            name if name.starts_with("charts/") && !has_extension(name, "prov") => {
+                let inner = name["charts/".len()..].to_owned();
+                let first = inner.split('/').next().unwrap_or(&inner).to_owned();
+                subcharts.entry(first).or_default().push(File { name: inner, data: f.data });
+            }
+            _ => chart.files.push(f),
+        }
+    }
+    chart.metadata = metadata.ok_or(Error::NoMetadata)?;
+    chart.metadata.validate()?;
+    // Helm takes them in Go's random map order; by name is one of those orders, and the same in every run.
+    for (name, files) in subcharts {
+        if name.starts_with(['_', '.']) {
+            continue;
+        }
+        let sub = load_subchart(&name, files, warn, depth + 1).map_err(|source| Error::Subchart {
+            name: name.clone(),
+            parent: chart.metadata.name.clone(),
+            source: Box::new(source),
+        })?;
+        chart.dependencies.push(sub);
+    }
+    Ok(chart)
+}
+
+fn has_extension(name: &str, extension: &str) -> bool {
+    name.rsplit('/').next().and_then(|base| base.rsplit_once('.')).is_some_and(|(_, e)| e == extension)
+}
+
+fn read_lock(file: &File) -> Result<Data, Error> {
+    yaml::from_slice(&file.data).map_err(|e| file_error(&file.name, e))
+}
+
+fn load_subchart(name: &str, files: Vec<File>, warn: Warn<'_>, depth: usize) -> Result<Chart, Error> {
+    if has_extension(name, "tgz") {
+        let Some(file) = files.into_iter().next().filter(|f| f.name == name) else {
+            return Err(Error::Archive(format!("{name} is a directory, not an archive")));
+        };
+        return load(read_archive(&file.data)?, warn, depth);
+    }
+    let inner = files.into_iter().filter_map(|f| {
+        let (_, rest) = f.name.split_once('/')?;
+        Some(File { name: rest.to_owned(), data: f.data })
+    });
+    load(inner.collect(), warn, depth)
+}

@@ -1,0 +1,27 @@
+//! Charts: from archive or directory bytes to metadata, values, templates and subcharts, ready to render.
+//!
+//! Owns Helm's loader, `.helmignore`, metadata, values coalescing and dependency processing. Reads no file system: the
+//! caller brings bytes.
+
+mod archive;
+mod coalesce;
+mod dependencies;
+mod error;
+mod ignore;
+mod load;
+mod metadata;
+mod path_match;
+mod values;
+
+pub use archive::{MAX_CHART_BYTES, MAX_ENTRIES, read_archive};
+pub use coalesce::{coalesce_values, merge_tables};
+pub use dependencies::process_dependencies;
+pub use error::Error;
+pub use ignore::Rules;
+pub use load::{Chart, Crd, File, load_files};
+pub use metadata::{Dependency, Maintainer, Metadata};
+pub use path_match::matches;
+pub use values::{merge_maps, path_value, read_values, table};
+
+/// Where warnings go that Helm prints on stderr: one line each, without a line end.
+pub type Warn<'w> = &'w mut dyn FnMut(String);

@@ -1,0 +1,78 @@
+//! Values as Helm reads, merges and looks them up outside a render.
+
+use super::error::Error;
+use crate::data::{Data, Map};
+use crate::yaml;
+
+/// Splits a values text into documents at `---` lines (`yaml.NewYAMLReader` of apimachinery).
+fn documents(text: &[u8]) -> Vec<Vec<u8>> {
+    let mut docs = Vec::new();
+    let mut doc = Vec::new();
+    for line in text.split_inclusive(|c| *c == b'\n') {
+        if let Some(rest) = line.strip_prefix(b"---") {
+            let rest = rest.trim_ascii();
+            if rest.is_empty() || rest.starts_with(b"#") {
+                if !doc.is_empty() {
+                    docs.push(std::mem::take(&mut doc));
+                }
+                continue;
+            }
+        }
+        doc.extend_from_slice(line);
+    }
+    if !doc.is_empty() {
+        docs.push(doc);
+    }
+    docs
+}
+
+/// Reads a values file: its documents merged, numbers as floats (`loader.LoadValues`).
+///
+/// # Errors
+/// The YAML error, with its line.
+pub fn read_values(text: &[u8]) -> Result<Map, Error> {
+    let mut values = Map::new();
+    let mut read = |doc: &[u8]| -> Result<(), Error> {
+        let map = yaml::from_slice_map(doc)
+            .map_err(|e| Error::Values(format!("cannot unmarshal yaml document: {e}")))?;
+        let map = map.into_iter().map(|(k, v)| (k, v.with_float_numbers())).collect();
+        merge_maps(&mut values, map);
+        Ok(())
+    };
+    if memchr::memmem::find(text, b"---").is_none() {
+        read(text)?;
+    } else {
+        for doc in documents(text) {
+            read(&doc)?;
+        }
+    }
+    Ok(values)
+}
+
+/// Merges `over` into `base`: maps deeply, everything else replaced, null stored (`loader.MergeMaps`).
+pub fn merge_maps(base: &mut Map, over: Map) {
+    for (key, value) in over {
+        match (base.get_mut(&key), value) {
+            (Some(Data::Map(old)), Data::Map(new)) => merge_maps(old, new),
+            (_, value) => {
+                base.insert(key, value);
+            }
+        }
+    }
+}
+
+/// The table at a dotted path (`Values.Table`).
+#[must_use]
+pub fn table<'v>(values: &'v Map, path: &str) -> Option<&'v Map> {
+    path.split('.').try_fold(values, |at, name| at.get(name).and_then(Data::as_map))
+}
+
+/// The value at a dotted path, unless it is a table (`Values.PathValue`).
+#[must_use]
+pub fn path_value<'v>(values: &'v Map, path: &str) -> Option<&'v Data> {
+    let (parent, key) = match path.rsplit_once('.') {
+        Some((parent, key)) => (table(values, parent)?, key),
+        None => (values, path),
+    };
+    parent.get(key).filter(|v| v.as_map().is_none())
+}

@@ -1,0 +1,34 @@
+//! Which Helm to be equal to.
+
+/// The Helm whose output is the measure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Profile {
+    /// Helm 4.3.
+    #[default]
+    Helm4,
+    /// Helm 3.22.
+    Helm3,
+}
+
+impl Profile {
+    /// Go's name for the type of `.Values`.
+    #[must_use]
+    pub fn values_type(self) -> &'static str {
+        match self {
+            Self::Helm4 => "common.Values",
+            Self::Helm3 => "chartutil.Values",
+        }
+    }
+}
+
+impl std::str::FromStr for Profile {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, String> {
+        match s {
+            "helm4" => Ok(Self::Helm4),
+            "helm3" => Ok(Self::Helm3),
+            other => Err(format!("unknown compatibility profile {other:?}: use helm4 or helm3")),
+        }
+    }
+}

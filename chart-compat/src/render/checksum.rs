@@ -1,0 +1,44 @@
+//! The checksum of a render: the same objects and hooks give the same one, however their text is laid out.
+
+use sha2::{Digest, Sha256};
+
+use super::{Error, Manifest, Rendered};
+use crate::json;
+use crate::yaml;
+
+fn canonical(m: &Manifest) -> Result<Option<String>, Error> {
+    let data = yaml::from_slice(m.text.as_bytes())
+        .map_err(|e| Error::Yaml { path: m.source.clone(), reason: e.to_string() })?;
+    Ok((data != crate::data::Data::Null).then(|| json::to_string(&data)))
+}
+
+impl Rendered {
+    /// The sha256, in hexadecimal, of all objects and hooks in canonical form: parsed, keys sorted, comments and layout gone,
+    /// order of objects not counted.
+    ///
+    /// # Errors
+    /// A document that is not YAML.
+    pub fn checksum(&self) -> Result<String, Error> {
+        let mut lines = Vec::with_capacity(self.manifests.len() + self.hooks.len());
+        for m in &self.manifests {
+            lines.extend(canonical(m)?);
+        }
+        for h in &self.hooks {
+            if let Some(text) = canonical(&h.manifest)? {
+                // Events, weight and policies are annotations, so the object's own text has them.
+                lines.push(format!("hook {text}"));
+            }
+        }
+        lines.sort_unstable();
+        let mut hash = Sha256::new();
+        for line in &lines {
+            hash.update(line.as_bytes());
+            hash.update(b"\n");
+        }
+        let mut out = String::with_capacity(64);
+        for byte in hash.finalize() {
+            out.push_str(&format!("{byte:02x}"));
+        }
+        Ok(out)
+    }
+}

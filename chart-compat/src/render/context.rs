@@ -1,0 +1,269 @@
+//! The map that each template is executed on: `.Values`, `.Release`, `.Chart`, `.Files`, … (`recAllTpls`).
+
+use super::{Capabilities, Options, Release};
+use crate::chart::{Chart, Dependency, Metadata};
+use crate::data::{Data, Map as DataMap};
+use crate::go::object::Struct;
+use crate::go::{Arena, Elem, Map, MapKind, Object, Value};
+use crate::profile::Profile;
+
+/// A template to run, with the context of its chart.
+pub(super) struct Job<'a> {
+    /// Full path, e.g. `parent/charts/sub/templates/x.yaml`.
+    pub(super) name: String,
+    /// Its text.
+    pub(super) text: std::sync::Arc<[u8]>,
+    /// The chart's `templates` path.
+    pub(super) base_path: String,
+    /// The chart's context, shared by all its templates.
+    pub(super) context: &'a Map<'a>,
+}
+
+/// The templates of a chart and its subcharts, each with its chart's context.
+pub(super) fn jobs<'a>(
+    arena: &'a Arena,
+    chart: &'a Chart,
+    values: &DataMap,
+    options: &'a Options,
+    profile: Profile,
+) -> Vec<Job<'a>> {
+    let mut builder = Builder {
+        arena,
+        profile,
+        release: release(arena, &options.release),
+        capabilities: capabilities(arena, &options.capabilities, profile),
+        jobs: Vec::new(),
+    };
+    let Value::Map(root) = Value::from_data(arena, &Data::Map(values.clone())) else { return Vec::new() };
+    builder.chart(chart, chart.name(), root, true);
+    builder.jobs
+}
+
+struct Builder<'a> {
+    arena: &'a Arena,
+    profile: Profile,
+    release: Value<'a>,
+    capabilities: Value<'a>,
+    jobs: Vec<Job<'a>>,
+}
+
+fn map<'a>(arena: &'a Arena, entries: &[(&'a str, Value<'a>)]) -> &'a Map<'a> {
+    let m = Map::with_capacity(arena, MapKind::Any, entries.len());
+    for (key, value) in entries {
+        m.insert(key.as_bytes(), *value);
+    }
+    m
+}
+
+fn text<'a>(s: &'a str) -> Value<'a> {
+    Value::Str(s.as_bytes())
+}
+
+fn release<'a>(arena: &'a Arena, r: &'a Release) -> Value<'a> {
+    Value::Map(map(
+        arena,
+        &[
+            ("IsInstall", Value::Bool(!r.is_upgrade)),
+            ("IsUpgrade", Value::Bool(r.is_upgrade)),
+            ("Name", text(&r.name)),
+            ("Namespace", text(&r.namespace)),
+            ("Revision", Value::Int(r.revision)),
+            ("Service", text("Helm")),
+        ],
+    ))
+}
+
+fn structure<'a>(
+    arena: &'a Arena,
+    type_name: &'a str,
+    fields: &[(&'a str, Value<'a>)],
+    text: Option<&'a str>,
+) -> Value<'a> {
+    Value::object(arena, Object::Struct(Struct { type_name, fields: arena.alloc_slice_copy(fields), text }))
+}
+
+fn capabilities<'a>(arena: &'a Arena, c: &'a Capabilities, profile: Profile) -> Value<'a> {
+    let helm4 = profile == Profile::Helm4;
+    let (package, version) = if helm4 {
+        ("common", c.kube_version.version.as_str())
+    } else {
+        ("chartutil", c.kube_version.normalized.as_str())
+    };
+    let name = |suffix: &str| -> &'a str { arena.alloc_str(&format!("{package}.{suffix}")) };
+    let kube = structure(
+        arena,
+        name("KubeVersion"),
+        &[
+            ("Version", text(version)),
+            ("Major", text(&c.kube_version.major)),
+            ("Minor", text(&c.kube_version.minor)),
+        ],
+        Some(&c.kube_version.normalized),
+    );
+    let mut helm = vec![
+        ("Version", text(&c.helm_version)),
+        ("GitCommit", text("")),
+        ("GitTreeState", text("")),
+        ("GoVersion", text(&c.go_version)),
+    ];
+    if helm4 {
+        helm.push(("KubeClientVersion", text(&c.kube_client_version)));
+    }
+    let versions: Vec<&'a str> = c.api_versions.iter().map(String::as_str).collect();
+    let versions = Value::object(arena, Object::ApiVersions(arena.alloc_slice_copy(&versions)));
+    structure(
+        arena,
+        arena.alloc_str(&format!("*{package}.Capabilities")),
+        &[
+            ("KubeVersion", kube),
+            ("APIVersions", versions),
+            ("HelmVersion", structure(arena, "version.BuildInfo", &helm, None)),
+        ],
+        None,
+    )
+}
+
+fn strings<'a>(arena: &'a Arena, items: &'a [String], elem: Elem) -> Value<'a> {
+    let items: Vec<Value<'a>> = items.iter().map(|s| text(s)).collect();
+    Value::typed_list(arena, elem, &items)
+}
+
+fn annotations<'a>(arena: &'a Arena, m: &'a Metadata) -> Value<'a> {
+    let map = Map::with_capacity(arena, MapKind::Strings, m.annotations.len());
+    for (key, value) in &m.annotations {
+        map.insert(key.as_bytes(), text(value));
+    }
+    Value::Map(map)
+}
+
+type Fields<'a> = Vec<(&'a str, Value<'a>)>;
+
+fn dependency<'a>(arena: &'a Arena, d: &'a Dependency, elem: Elem) -> Fields<'a> {
+    let imports: Vec<Value<'a>> = d.import_values.iter().map(|v| Value::from_data(arena, v)).collect();
+    vec![
+        ("Name", text(&d.name)),
+        ("Version", text(&d.version)),
+        ("Repository", text(&d.repository)),
+        ("Condition", text(&d.condition)),
+        ("Tags", strings(arena, &d.tags, elem)),
+        ("Enabled", Value::Bool(d.enabled)),
+        ("ImportValues", Value::list(arena, &imports)),
+        ("Alias", text(&d.alias)),
+    ]
+}
+
+/// The fields of `Metadata` in order of declaration; `inner` makes a value of a nested struct's fields.
+fn metadata<'a>(
+    arena: &'a Arena,
+    m: &'a Metadata,
+    elem: Elem,
+    inner: &dyn Fn(&'static str, Fields<'a>) -> Value<'a>,
+) -> Fields<'a> {
+    let maintainers: Vec<Value<'a>> = m
+        .maintainers
+        .iter()
+        .map(|p| {
+            let fields = vec![("Name", text(&p.name)), ("Email", text(&p.email)), ("URL", text(&p.url))];
+            inner("*chart.Maintainer", fields)
+        })
+        .collect();
+    let dependencies: Vec<Value<'a>> = m
+        .dependencies
+        .iter()
+        .flatten()
+        .map(|d| inner("*chart.Dependency", dependency(arena, d, elem)))
+        .collect();
+    vec![
+        ("Name", text(&m.name)),
+        ("Home", text(&m.home)),
+        ("Sources", strings(arena, &m.sources, elem)),
+        ("Version", text(&m.version)),
+        ("Description", text(&m.description)),
+        ("Keywords", strings(arena, &m.keywords, elem)),
+        ("Maintainers", Value::list(arena, &maintainers)),
+        ("Icon", text(&m.icon)),
+        ("APIVersion", text(&m.api_version)),
+        ("Condition", text(&m.condition)),
+        ("Tags", text(&m.tags)),
+        ("AppVersion", text(&m.app_version)),
+        ("Deprecated", Value::Bool(m.deprecated)),
+        ("Annotations", annotations(arena, m)),
+        ("KubeVersion", text(&m.kube_version)),
+        ("Dependencies", Value::list(arena, &dependencies)),
+        ("Type", text(&m.kind)),
+    ]
+}
+
+impl<'a> Builder<'a> {
+    /// Helm 4 shows metadata as a map by Go field names, Helm 3 as the struct itself.
+    fn metadata(&self, m: &'a Metadata, is_root: bool) -> Value<'a> {
+        let arena = self.arena;
+        match self.profile {
+            Profile::Helm4 => {
+                let mut fields = metadata(arena, m, Elem::Any, &|_, fields| Value::Map(map(arena, &fields)));
+                fields.push(("IsRoot", Value::Bool(is_root)));
+                Value::Map(map(arena, &fields))
+            }
+            Profile::Helm3 => {
+                let inner = |name, fields: Fields<'a>| structure(arena, name, &fields, None);
+                let mut fields = metadata(arena, m, Elem::String, &inner);
+                fields.push(("IsRoot", Value::Bool(is_root)));
+                structure(arena, "chart.Metadata", &fields, None)
+            }
+        }
+    }
+
+    fn files(&self, chart: &'a Chart) -> Value<'a> {
+        let mut files: Vec<(&'a str, &'a [u8])> =
+            chart.files.iter().map(|f| (f.name.as_str(), &*f.data)).collect();
+        files.sort_by_key(|f| f.0);
+        // Of two files with one name Go's map keeps the later.
+        files.dedup_by(|later, kept| {
+            let same = later.0 == kept.0;
+            if same {
+                kept.1 = later.1;
+            }
+            same
+        });
+        Value::object(self.arena, Object::Files(self.arena.alloc_slice_copy(&files)))
+    }
+
+    fn chart(&mut self, chart: &'a Chart, path: &str, values: &'a Map<'a>, is_root: bool) -> &'a Map<'a> {
+        let arena = self.arena;
+        let values = values.with_kind(arena, MapKind::Values);
+        let subcharts = Map::new(arena, MapKind::Any);
+        let context = map(
+            arena,
+            &[
+                ("Capabilities", self.capabilities),
+                ("Chart", self.metadata(&chart.metadata, is_root)),
+                ("Files", self.files(chart)),
+                ("Release", self.release),
+                ("Subcharts", Value::Map(subcharts)),
+                ("Values", Value::Map(values)),
+            ],
+        );
+        for sub in &chart.dependencies {
+            let sub_values = match values.get(sub.name().as_bytes()) {
+                Some(Value::Map(m)) => m,
+                _ => Map::new(arena, MapKind::Values),
+            };
+            let sub_context = self.chart(sub, &format!("{path}/charts/{}", sub.name()), sub_values, false);
+            subcharts.insert(sub.name().as_bytes(), Value::Map(sub_context));
+        }
+        let library = chart.metadata.is_library();
+        for t in &chart.templates {
+            let base = t.name.rsplit('/').next().unwrap_or(&t.name);
+            if library && !base.starts_with('_') {
+                continue;
+            }
+            self.jobs.push(Job {
+                name: format!("{path}/{}", t.name),
+                text: std::sync::Arc::clone(&t.data),
+                base_path: format!("{path}/templates"),
+                context,
+            });
+        }
+        context
+    }
+}

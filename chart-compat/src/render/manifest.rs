@@ -1,0 +1,178 @@
+//! Rendered text to manifests and hooks (`releaseutil.SortManifests`).
+
+use super::error::Error;
+use super::order;
+use crate::chart::Warn;
+use crate::profile::Profile;
+use crate::yaml::{self, Head};
+
+/// One document of a rendered template.
+#[derive(Clone, Debug)]
+pub struct Manifest {
+    /// The template it came from, e.g. `chart/templates/x.yaml`.
+    pub source: String,
+    /// Its text as Helm keeps it.
+    pub text: String,
+    /// What its head says; empty for a document of comments only.
+    pub head: Head,
+}
+
+/// A manifest that runs at an event of the release instead of being part of it.
+#[derive(Clone, Debug)]
+pub struct Hook {
+    /// The document.
+    pub manifest: Manifest,
+    /// When it runs, e.g. `pre-install`; in the order of the annotation.
+    pub events: Vec<String>,
+    /// Its place among the hooks of one event.
+    pub weight: i64,
+    /// `helm.sh/hook-delete-policy`
+    pub delete_policies: Vec<String>,
+    /// `helm.sh/hook-output-log-policy`
+    pub output_log_policies: Vec<String>,
+}
+
+/// The events that a hook can name.
+const EVENTS: [&str; 9] = [
+    "pre-install",
+    "post-install",
+    "pre-delete",
+    "post-delete",
+    "pre-upgrade",
+    "post-upgrade",
+    "pre-rollback",
+    "post-rollback",
+    "test",
+];
+
+/// Splits a rendered file into documents (`SplitManifests`). Both Helms cut even inside block scalars.
+pub(super) fn split(text: &str, profile: Profile) -> Vec<&str> {
+    match profile {
+        Profile::Helm4 => split_lines(text),
+        Profile::Helm3 => split_trimmed(text),
+    }
+}
+
+/// Helm 4: at each line that starts with `---`; only what is before a document is trimmed.
+fn split_lines(text: &str) -> Vec<&str> {
+    let text = text.trim_start();
+    let bytes = text.as_bytes();
+    let mut docs = Vec::new();
+    let mut push = |doc: &'_ str| -> bool { !doc.trim().is_empty() };
+    let (mut from, mut at) = (0, 0);
+    while let Some(n) = memchr::memmem::find(&bytes[at..], b"---") {
+        let pos = at + n;
+        if pos > 0 && bytes[pos - 1] != b'\n' {
+            at = pos + 1;
+            continue;
+        }
+        if push(&text[from..pos]) {
+            docs.push(text[from..pos].trim_start());
+        }
+        at = pos + 3;
+        at += bytes[at..].iter().take_while(|c| matches!(c, b' ' | b'\t')).count();
+        from = at;
+        // The next separator needs a line start of its own.
+        match memchr::memchr(b'\n', &bytes[at..]) {
+            Some(n) => at += n + 1,
+            None => break,
+        }
+    }
+    if push(&text[from..]) {
+        docs.push(text[from..].trim_start());
+    }
+    docs
+}
+
+/// Helm 3: at `(?:^|\s*\n)---\s*`, documents trimmed on both sides.
+fn split_trimmed(text: &str) -> Vec<&str> {
+    let text = text.trim();
+    let bytes = text.as_bytes();
+    let mut docs = Vec::new();
+    let (mut from, mut at) = (0, 0);
+    while let Some(n) = memchr::memmem::find(&bytes[at..], b"---") {
+        let pos = at + n;
+        // A separator's line break may be eaten by the one before it: then the text does not split again there.
+        let line_start = pos == 0 || pos > from && bytes[pos - 1] == b'\n';
+        if !line_start {
+            at = pos + 1;
+            continue;
+        }
+        docs.push(&text[from..pos]);
+        let after = &text[pos + 3..];
+        at = text.len() - after.trim_start().len();
+        from = at;
+    }
+    docs.push(&text[from..]);
+    docs.into_iter().map(str::trim).filter(|d| !d.is_empty()).collect()
+}
+
+fn words(head: &Head, key: &str) -> Vec<String> {
+    match head.annotation(key) {
+        Some(text) => text.split(',').map(|w| w.trim().to_lowercase()).collect(),
+        None => Vec::new(),
+    }
+}
+
+/// Parses the heads of all documents, tells hooks from manifests and puts both in order of kind.
+pub(super) fn sort(
+    files: Vec<(String, String)>,
+    profile: Profile,
+    warn: Warn<'_>,
+) -> Result<(Vec<Manifest>, Vec<Hook>), Error> {
+    let (mut manifests, mut hooks) = (Vec::new(), Vec::new());
+    for (source, content) in files {
+        for doc in split(&content, profile) {
+            let head = yaml::head(doc.as_bytes())
+                .map_err(|e| Error::Yaml { path: source.clone(), reason: e.to_string() })?;
+            let events = words(&head, "helm.sh/hook");
+            let is_hook = head.annotation("helm.sh/hook").is_some();
+            let manifest = Manifest { source: source.clone(), text: doc.to_owned(), head };
+            if !is_hook {
+                manifests.push(manifest);
+                continue;
+            }
+            let events: Vec<String> = events
+                .into_iter()
+                .map(|e| if e == "test-success" { "test".to_owned() } else { e })
+                .collect();
+            if events.iter().any(|e| !EVENTS.contains(&e.as_str())) {
+                let types = manifest.head.annotation("helm.sh/hook").unwrap_or_default();
+                warn(format!("level=INFO msg=\"skipping unknown hooks\" hookTypes={types}"));
+                continue;
+            }
+            let weight = manifest.head.annotation("helm.sh/hook-weight");
+            hooks.push(Hook {
+                weight: weight.and_then(|w| w.parse().ok()).unwrap_or(0),
+                delete_policies: words(&manifest.head, "helm.sh/hook-delete-policy"),
+                output_log_policies: words(&manifest.head, "helm.sh/hook-output-log-policy"),
+                events,
+                manifest,
+            });
+        }
+    }
+    manifests.sort_by(|a, b| order::compare(&a.head.kind, &b.head.kind, profile));
+    hooks.sort_by(|a, b| order::compare(&a.manifest.head.kind, &b.manifest.head.kind, profile));
+    Ok((manifests, hooks))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Profile, split};
+
+    #[test]
+    fn documents_split_as_each_helm_does() {
+        let table: [(&str, &[&str], &[&str]); 6] = [
+            ("a: 1\n---\nb: 2\n", &["a: 1\n", "b: 2\n"], &["a: 1", "b: 2"]),
+            ("---\na: 1\n\n\n---  # c\nb: 2", &["a: 1\n\n\n", "# c\nb: 2"], &["a: 1", "# c\nb: 2"]),
+            ("---a: 1\n----\nb: 2", &["a: 1\n", "-\nb: 2"], &["a: 1", "-\nb: 2"]),
+            ("x: |\n  a\n---\n  b\n", &["x: |\n  a\n", "b\n"], &["x: |\n  a", "b"]),
+            ("\n\n---\n---\n", &[], &[]),
+            ("a: --- b\n", &["a: --- b\n"], &["a: --- b"]),
+        ];
+        for (text, helm4, helm3) in table {
+            assert_eq!(split(text, Profile::Helm4), helm4, "{text:?}");
+            assert_eq!(split(text, Profile::Helm3), helm3, "{text:?}");
+        }
+    }
+}
