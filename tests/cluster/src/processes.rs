@@ -15,6 +15,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::{env, thread};
 
+use rustix::process::Pid;
+
 use crate::progress::say;
 use crate::{Error, Result};
 
@@ -88,7 +90,7 @@ impl Processes {
             .env("PATH", env::var_os("PATH").unwrap_or_default())
             .env("HOME", &self.directory)
             .current_dir(&self.directory)
-            .process_group(i32::try_from(self.leader.id()).unwrap_or_default())
+            .process_group(Pid::from_child(&self.leader).as_raw_nonzero().get())
             .stdin(Stdio::null())
             .stdout(log)
             .stderr(errors)

@@ -1,7 +1,8 @@
 //! The pinned programs: which there are, how each is built and where it is.
 //!
 //! The versions live in the `go.mod` files of `tests/tools` alone. A change there, or of a recipe below, changes the
-//! name of the group's cache directory, so that a stale binary cannot be found.
+//! name of the group's cache directory, so that a stale binary cannot be found. To move to another version, change it
+//! in `go.mod` and run `go mod tidy` there.
 
 mod go;
 
@@ -40,11 +41,19 @@ struct Recipe {
     patience: &'static str,
 }
 
-const KUBERNETES_STAMPS: &[&str] = &[
-    "k8s.io/component-base/version.gitVersion={version}",
-    "k8s.io/component-base/version.gitMajor={major}",
-    "k8s.io/component-base/version.gitMinor={minor}",
-];
+const KUBE_APISERVER: Recipe = Recipe {
+    name: "kube-apiserver",
+    group: "kubernetes",
+    module: "k8s.io/kubernetes",
+    package: "k8s.io/kubernetes/cmd/kube-apiserver",
+    stamps: &[
+        "k8s.io/component-base/version.gitVersion={version}",
+        "k8s.io/component-base/version.gitMajor={major}",
+        "k8s.io/component-base/version.gitMinor={minor}",
+    ],
+    files: &[],
+    patience: "4 minutes",
+};
 
 /// Nodes get Ready and keep their lease; Pods get Ready at once, those of Jobs complete, deleted ones go.
 const KWOK_STAGES: &[&str] = &[
@@ -101,41 +110,24 @@ impl Tool {
                 files: &[],
                 patience: "a minute",
             },
-            Tool::KubeApiserver => &Recipe {
-                name: "kube-apiserver",
-                group: "kubernetes",
-                module: "k8s.io/kubernetes",
-                package: "k8s.io/kubernetes/cmd/kube-apiserver",
-                stamps: KUBERNETES_STAMPS,
-                files: &[],
-                patience: "4 minutes",
-            },
+            Tool::KubeApiserver => &KUBE_APISERVER,
             Tool::KubeControllerManager => &Recipe {
                 name: "kube-controller-manager",
-                group: "kubernetes",
-                module: "k8s.io/kubernetes",
                 package: "k8s.io/kubernetes/cmd/kube-controller-manager",
-                stamps: KUBERNETES_STAMPS,
-                files: &[],
                 patience: "a minute",
+                ..KUBE_APISERVER
             },
             Tool::KubeScheduler => &Recipe {
                 name: "kube-scheduler",
-                group: "kubernetes",
-                module: "k8s.io/kubernetes",
                 package: "k8s.io/kubernetes/cmd/kube-scheduler",
-                stamps: KUBERNETES_STAMPS,
-                files: &[],
                 patience: "half a minute",
+                ..KUBE_APISERVER
             },
             Tool::Kubectl => &Recipe {
                 name: "kubectl",
-                group: "kubernetes",
-                module: "k8s.io/kubernetes",
                 package: "k8s.io/kubernetes/cmd/kubectl",
-                stamps: KUBERNETES_STAMPS,
-                files: &[],
                 patience: "half a minute",
+                ..KUBE_APISERVER
             },
             Tool::Kwok => &Recipe {
                 name: "kwok",

@@ -6,10 +6,11 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use windlass_test_cluster::{ControlPlane, Error, Options, shared, wait_until};
+use windlass_test_cluster::{ControlPlane, Error, Options, Tool, wait_until};
 
 const DEPLOYMENT: &str = r#"{
   "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
@@ -22,9 +23,31 @@ const DEPLOYMENT: &str = r#"{
   }
 }"#;
 
+/// Goes before the stage that makes a Pod ready, for it has a weight.
+const FAILING_STAGE: &str = r#"
+apiVersion: kwok.x-k8s.io/v1alpha1
+kind: Stage
+metadata: {name: pod-fails}
+spec:
+  resourceRef: {apiGroup: v1, kind: Pod}
+  selector:
+    matchLabels: {fate: fail}
+    matchExpressions:
+    - {key: .status.phase, operator: In, values: [Pending]}
+  weight: 1
+  next:
+    statusTemplate: "phase: Failed"
+"#;
+
+/// What `windlass_test_cluster::shared` gives, but ours even where the developer has a KUBECONFIG.
+fn cluster() -> &'static ControlPlane {
+    static CLUSTER: OnceLock<ControlPlane> = OnceLock::new();
+    CLUSTER.get_or_init(|| ControlPlane::start().unwrap())
+}
+
 #[test]
 fn a_pod_of_a_deployment_gets_ready() {
-    let cluster = shared().unwrap();
+    let cluster = cluster();
     let namespace = cluster.namespace("ready").unwrap();
     let n = format!("--namespace={}", namespace.name());
     cluster.kubectl_with(["apply", &n, "-f", "-"], DEPLOYMENT).unwrap();
@@ -37,7 +60,7 @@ fn a_pod_of_a_deployment_gets_ready() {
 
 #[test]
 fn a_job_completes() {
-    let cluster = shared().unwrap();
+    let cluster = cluster();
     let namespace = cluster.namespace("job").unwrap();
     let n = format!("--namespace={}", namespace.name());
     cluster.kubectl(["create", "job", &n, "once", "--image=example.test/once:1"]).unwrap();
@@ -46,7 +69,7 @@ fn a_job_completes() {
 
 #[test]
 fn both_helms_tell_their_version() {
-    let cluster = shared().unwrap();
+    let cluster = cluster();
     for (said, group) in [
         (cluster.helm4(["version", "--template={{.Version}}"]).unwrap(), "helm4"),
         (cluster.helm3(["version", "--template={{.Version}}"]).unwrap(), "helm3"),
@@ -60,7 +83,7 @@ fn both_helms_tell_their_version() {
 
 #[test]
 fn the_audit_log_tells_who_wrote_what() {
-    let cluster = shared().unwrap();
+    let cluster = cluster();
     let namespace = cluster.namespace("audit").unwrap();
     let n = format!("--namespace={}", namespace.name());
     let ours = |mark| {
@@ -87,7 +110,7 @@ fn the_audit_log_tells_who_wrote_what() {
 
 #[test]
 fn another_user_has_the_rights_of_their_groups_alone() {
-    let cluster = shared().unwrap();
+    let cluster = cluster();
     let stranger = cluster.kubeconfig_as("jane", &["nobody"]).unwrap();
     let root = cluster.kubeconfig_as("joe", &["nobody", "system:masters"]).unwrap();
     let list = |kubeconfig: &PathBuf| {
@@ -99,6 +122,50 @@ fn another_user_has_the_rights_of_their_groups_alone() {
     assert!(
         matches!(&refusal, Error::Command { stderr, .. } if stderr.contains(r#"User "jane" cannot list"#))
     );
+}
+
+#[test]
+fn a_stage_of_our_own_makes_a_pod_fail() {
+    let stages = tempfile::tempdir().unwrap();
+    let stage = stages.path().join("pod-fails.yaml");
+    fs::write(&stage, FAILING_STAGE).unwrap();
+    let options = Options { kwok_stages: vec![stage], ..Options::default() };
+    let cluster = ControlPlane::start_with(&options).unwrap();
+    for (name, fate, phase) in [("bad", "fail", "Failed"), ("good", "run", "Running")] {
+        let label = format!("--labels=fate={fate}");
+        cluster.kubectl(["run", name, "--image=example.test/x:1", &label]).unwrap();
+        let phase = format!("--for=jsonpath={{.status.phase}}={phase}");
+        cluster.kubectl(["wait", &format!("pod/{name}"), &phase, "--timeout=30s"]).unwrap();
+    }
+}
+
+#[test]
+fn a_cluster_of_the_user_is_left_as_it_was() {
+    let guest = ControlPlane::existing(cluster().kubeconfig().to_owned()).unwrap();
+    let namespace = guest.namespace("guest").unwrap();
+    let path = format!("/api/v1/namespaces/{}", namespace.name());
+    assert_eq!(cluster().get(&path).unwrap()["status"]["phase"], "Active");
+    assert!(matches!(guest.audit_mark(), Err(Error::NoAudit)));
+
+    drop(namespace);
+    wait_until("the namespace is gone", Duration::from_secs(30), || match cluster().get(&path) {
+        Err(Error::Command { stderr, .. }) if stderr.contains("NotFound") => Ok(Some(())),
+        answer => answer.map(|_| None),
+    })
+    .unwrap();
+    drop(guest);
+    cluster().kubectl(["get", "--raw", "/readyz"]).unwrap();
+}
+
+#[test]
+fn the_servers_say_their_pinned_version() {
+    let version = cluster().get("/version").unwrap();
+    let mut kubectl = cluster().command(Tool::Kubectl).unwrap();
+    let output = kubectl.args(["version", "--client", "-o", "json"]).output().unwrap();
+    let client: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let said = version["gitVersion"].as_str().unwrap();
+    assert_eq!(client["clientVersion"]["gitVersion"], said);
+    assert!(said.starts_with("v1.") && version["minor"] == said.split('.').nth(1).unwrap(), "{version}");
 }
 
 #[test]
