@@ -45,6 +45,12 @@ const EVENTS: [&str; 9] = [
     "test",
 ];
 
+/// Splits a file of several documents, such as one of `crds/`, at its `---` lines; documents that are blank are left out.
+#[must_use]
+pub fn split_documents(text: &str) -> Vec<&str> {
+    split_lines(text)
+}
+
 /// Splits a rendered file into documents (`SplitManifests`). Both Helms cut even inside block scalars.
 pub(super) fn split(text: &str, profile: Profile) -> Vec<&str> {
     match profile {

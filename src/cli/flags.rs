@@ -1,0 +1,64 @@
+//! Flags that several commands share, with Helm's names.
+
+use std::path::PathBuf;
+
+use chart_compat::profile::Profile;
+
+/// Flags of every command.
+#[derive(clap::Args, Clone, Debug)]
+pub(super) struct Globals {
+    /// Namespace scope for this request
+    #[arg(short, long, global = true, env = "HELM_NAMESPACE")]
+    pub(super) namespace: Option<String>,
+    /// Path to the kubeconfig file
+    #[arg(long, global = true, env = "KUBECONFIG")]
+    pub(super) kubeconfig: Option<PathBuf>,
+    /// Name of the kubeconfig context to use
+    #[arg(long, global = true, env = "HELM_KUBECONTEXT")]
+    pub(super) kube_context: Option<String>,
+    /// Enable verbose output
+    #[arg(long, global = true, env = "HELM_DEBUG", value_parser = clap::builder::FalseyValueParser::new(), num_args = 0)]
+    pub(super) debug: bool,
+    /// Which Helm to be equal to: helm4 or helm3
+    #[arg(long, global = true, env = "WINDLASS_COMPAT", default_value = "helm4")]
+    pub(super) compat: Profile,
+}
+
+/// Where values come from.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub(super) struct Values {
+    /// Specify values in a YAML file (can specify multiple; `-` is stdin)
+    #[arg(short = 'f', long = "values", value_delimiter = ',')]
+    pub(super) files: Vec<String>,
+    /// Set values on the command line (key1=val1,key2=val2)
+    #[arg(long)]
+    pub(super) set: Vec<String>,
+    /// Set STRING values on the command line
+    #[arg(long)]
+    pub(super) set_string: Vec<String>,
+    /// Set values from files (key1=path1,key2=path2)
+    #[arg(long)]
+    pub(super) set_file: Vec<String>,
+    /// Set JSON values on the command line (key1=jsonval1 or a whole object)
+    #[arg(long)]
+    pub(super) set_json: Vec<String>,
+    /// Set a literal STRING value on the command line
+    #[arg(long)]
+    pub(super) set_literal: Vec<String>,
+}
+
+/// How a chart is rendered, whatever becomes of it.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub(super) struct Render {
+    #[command(flatten)]
+    pub(super) values: Values,
+    /// Disable JSON schema validation
+    #[arg(long)]
+    pub(super) skip_schema_validation: bool,
+    /// Render subchart notes along with the parent
+    #[arg(long)]
+    pub(super) render_subchart_notes: bool,
+    /// Enable DNS lookups when rendering templates
+    #[arg(long)]
+    pub(super) enable_dns: bool,
+}
