@@ -6,4 +6,6 @@
 #![deny(missing_docs)]
 
 pub mod data;
+pub mod go;
+pub mod json;
 pub mod yaml;
