@@ -1,5 +1,6 @@
 //! Go's `unicode` classes, where they are not Rust's.
 
+#[rustfmt::skip]
 #[path = "unicode_tables.rs"]
 mod tables;
 

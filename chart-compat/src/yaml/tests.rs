@@ -21,6 +21,6 @@ fn reads_a_manifest() {
 
 #[test]
 fn writes_what_it_read() {
-    let text = "a: \"yes\"\nb:\n- 1\n- x: null\n  y: {}\nc: |\n  two\n  lines\n";
+    let text = "a: \"yes\"\nb:\n- 1\n- x: null\n  z: {}\nc: |\n  two\n  lines\n";
     assert_eq!(to_string(&from_slice(text.as_bytes()).unwrap()).unwrap(), text);
 }
