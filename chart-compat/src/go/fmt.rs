@@ -60,20 +60,6 @@ pub fn sprintf(format: &[u8], args: &[Value<'_>], values_type: &'static str) -> 
     out
 }
 
-/// Shortest `%g` digits of a float, as `%v` prints it: `1e+06`, `0.1`, `NaN`, `+Inf`.
-#[must_use]
-pub fn float(f: f64) -> String {
-    format_g(f, None)
-}
-
-/// `strconv.FormatFloat(f, 'g', -1, 32)`: the digits that tell it from other 32-bit floats.
-#[must_use]
-#[allow(clippy::cast_possible_truncation)]
-pub fn float32(f: f64) -> String {
-    let narrow = f as f32;
-    special(f64::from(narrow)).map_or_else(|| layout_g(&format!("{narrow:e}"), None), str::to_owned)
-}
-
 fn special(f: f64) -> Option<&'static str> {
     if f.is_nan() {
         Some("NaN")

@@ -7,6 +7,7 @@ pub mod object;
 pub mod semver;
 pub mod strconv;
 pub mod time;
+pub mod unicode;
 pub mod value;
 
 pub use object::Object;

@@ -64,7 +64,7 @@ fn split_lines(text: &str) -> Vec<&str> {
     let text = text.trim_start();
     let bytes = text.as_bytes();
     let mut docs = Vec::new();
-    let mut push = |doc: &'_ str| -> bool { !doc.trim().is_empty() };
+    let holds = |doc: &str| !doc.trim().is_empty();
     let (mut from, mut at) = (0, 0);
     while let Some(n) = memchr::memmem::find(&bytes[at..], b"---") {
         let pos = at + n;
@@ -72,7 +72,7 @@ fn split_lines(text: &str) -> Vec<&str> {
             at = pos + 1;
             continue;
         }
-        if push(&text[from..pos]) {
+        if holds(&text[from..pos]) {
             docs.push(text[from..pos].trim_start());
         }
         at = pos + 3;
@@ -84,7 +84,7 @@ fn split_lines(text: &str) -> Vec<&str> {
             None => break,
         }
     }
-    if push(&text[from..]) {
+    if holds(&text[from..]) {
         docs.push(text[from..].trim_start());
     }
     docs
@@ -113,8 +113,13 @@ fn split_trimmed(text: &str) -> Vec<&str> {
     docs.into_iter().map(str::trim).filter(|d| !d.is_empty()).collect()
 }
 
+/// The value of an annotation.
+fn annotation<'h>(head: &'h Head, key: &str) -> Option<&'h str> {
+    head.annotations.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str())
+}
+
 fn words(head: &Head, key: &str) -> Vec<String> {
-    match head.annotation(key) {
+    match annotation(head, key) {
         Some(text) => text.split(',').map(|w| w.trim().to_lowercase()).collect(),
         None => Vec::new(),
     }
@@ -132,7 +137,7 @@ pub(super) fn sort(
             let head = yaml::head(doc.as_bytes())
                 .map_err(|e| Error::Yaml { path: source.clone(), reason: e.to_string() })?;
             let events = words(&head, "helm.sh/hook");
-            let is_hook = head.annotation("helm.sh/hook").is_some();
+            let is_hook = annotation(&head, "helm.sh/hook").is_some();
             let manifest = Manifest { source: source.clone(), text: doc.to_owned(), head };
             if !is_hook {
                 manifests.push(manifest);
@@ -143,11 +148,11 @@ pub(super) fn sort(
                 .map(|e| if e == "test-success" { "test".to_owned() } else { e })
                 .collect();
             if events.iter().any(|e| !EVENTS.contains(&e.as_str())) {
-                let types = manifest.head.annotation("helm.sh/hook").unwrap_or_default();
+                let types = annotation(&manifest.head, "helm.sh/hook").unwrap_or_default();
                 warn(format!("level=INFO msg=\"skipping unknown hooks\" hookTypes={types}"));
                 continue;
             }
-            let weight = manifest.head.annotation("helm.sh/hook-weight");
+            let weight = annotation(&manifest.head, "helm.sh/hook-weight");
             hooks.push(Hook {
                 weight: weight.and_then(|w| w.parse().ok()).unwrap_or(0),
                 delete_policies: words(&manifest.head, "helm.sh/hook-delete-policy"),
@@ -173,7 +178,7 @@ mod tests {
             ("---\na: 1\n\n\n---  # c\nb: 2", &["a: 1\n\n\n", "# c\nb: 2"], &["a: 1", "# c\nb: 2"]),
             ("---a: 1\n----\nb: 2", &["a: 1\n", "-\nb: 2"], &["a: 1", "-\nb: 2"]),
             ("x: |\n  a\n---\n  b\n", &["x: |\n  a\n", "b\n"], &["x: |\n  a", "b"]),
-            ("\n\n---\n---\n", &[], &[]),
+            ("\n\n---\n---\n", &[], &["---"]),
             ("a: --- b\n", &["a: --- b\n"], &["a: --- b"]),
         ];
         for (text, helm4, helm3) in table {
