@@ -16,7 +16,7 @@ use crate::source;
 const SYNTHETIC_VERSION: &str = "0.2.0";
 
 /// Directories that a module without `Chart.yaml` does not take into its chart.
-const NOT_CHART: [&str; 5] = ["crds", "docs", "hooks", "images", "lib"];
+const NOT_CHART: [&str; 4] = ["docs", "hooks", "images", "lib"];
 
 /// A module found in one of the roots.
 pub struct Module {

@@ -62,3 +62,34 @@ pub(super) struct Render {
     #[arg(long)]
     pub(super) enable_dns: bool,
 }
+
+/// A Go duration on the command line: `300ms`, `1h30m`, `90s`.
+pub(super) fn duration(text: &str) -> Result<std::time::Duration, String> {
+    let bad = || format!("invalid duration {text:?}: give a number with a unit, such as 90s or 5m");
+    let mut rest = text;
+    let mut seconds = 0.0f64;
+    if rest == "0" {
+        return Ok(std::time::Duration::ZERO);
+    }
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(bad)?;
+        let number: f64 = rest[..digits].parse().map_err(|_| bad())?;
+        rest = &rest[digits..];
+        let unit = rest.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(rest.len());
+        seconds += number
+            * match &rest[..unit] {
+                "h" => 3600.0,
+                "m" => 60.0,
+                "s" => 1.0,
+                "ms" => 1e-3,
+                "us" | "µs" => 1e-6,
+                "ns" => 1e-9,
+                _ => return Err(bad()),
+            };
+        rest = &rest[unit..];
+    }
+    if text.is_empty() {
+        return Err(bad());
+    }
+    std::time::Duration::try_from_secs_f64(seconds).map_err(|_| bad())
+}

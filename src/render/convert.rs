@@ -44,6 +44,16 @@ pub(crate) fn from_json(value: &Value) -> Data {
     }
 }
 
+/// A live object as `lookup` shows it: integers stay integers.
+pub(super) fn object_data(value: &Value) -> Data {
+    match value {
+        Value::Number(n) => n.as_i64().map_or_else(|| Data::Float(n.as_f64().unwrap_or_default()), Data::Int),
+        Value::Array(l) => Data::List(l.iter().map(object_data).collect()),
+        Value::Object(m) => Data::Map(m.iter().map(|(k, v)| (k.clone(), object_data(v))).collect()),
+        other => from_json(other),
+    }
+}
+
 /// Reads one document of a manifest.
 ///
 /// # Errors

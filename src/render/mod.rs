@@ -6,4 +6,6 @@ mod convert;
 mod world;
 
 pub use convert::{chart_record, parse_manifest, release};
-pub use world::{Lookup, SystemWorld};
+pub use world::{ClusterLookup, Lookup, SystemWorld};
+
+pub(crate) use convert::{from_json, to_json};

@@ -7,6 +7,8 @@ use aws_lc_rs::{rand, rsa, signature};
 use chart_compat::data::{Data, Map};
 use chart_compat::world::{KeyKind, Timestamp, World};
 
+use crate::cluster::{Cluster, ClusterError, Gvk, ObjectRef};
+
 /// Answers `lookup` from a cluster.
 pub trait Lookup: Send + Sync {
     /// One object by name, or a list when the name is empty; an empty map when there is none.
@@ -103,5 +105,39 @@ impl World for SystemWorld<'_> {
         }
         let first = (host, 0).to_socket_addrs().ok().and_then(|mut found| found.next());
         first.map_or_else(String::new, |a| a.ip().to_string())
+    }
+}
+
+/// Answers `lookup` from a live cluster. Used on blocking threads, where renders run.
+pub struct ClusterLookup {
+    cluster: Cluster,
+    runtime: tokio::runtime::Handle,
+}
+
+impl ClusterLookup {
+    /// A lookup on a cluster; called within the runtime that the requests are to run on.
+    #[must_use]
+    pub fn new(cluster: Cluster) -> Self {
+        Self { cluster, runtime: tokio::runtime::Handle::current() }
+    }
+}
+
+impl Lookup for ClusterLookup {
+    fn lookup(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Result<Data, String> {
+        let gvk = Gvk::new(api_version, kind);
+        let namespace = Some(namespace).filter(|n| !n.is_empty());
+        let found = self.runtime.block_on(async {
+            if name.is_empty() {
+                let items = self.cluster.list(&gvk, namespace, "").await?;
+                let list = serde_json::json!({"apiVersion": api_version, "kind": format!("{kind}List"), "items": items});
+                return Ok(Some(list));
+            }
+            self.cluster.get(&ObjectRef::new(gvk, namespace, name)).await
+        });
+        match found {
+            Ok(Some(value)) => Ok(super::convert::object_data(&value)),
+            Ok(None) => Ok(Data::Map(Map::new())),
+            Err(e) => Err(ClusterError::to_string(&e)),
+        }
     }
 }
