@@ -148,8 +148,7 @@ impl Cluster {
     }
 
     async fn attempt(&self, call: &Call<'_>) -> Result<Answer, (Option<Failure>, ClusterError)> {
-        let unexpected =
-            |reason: String| (None, ClusterError::Answer { path: call.path.to_owned(), reason });
+        let unexpected = |reason: String| (None, ClusterError::Answer { path: call.path.to_owned(), reason });
         let request = Request::builder()
             .method(call.method.clone())
             .uri(call.path)

@@ -204,7 +204,10 @@ mod tests {
         let mut kinds = Kinds::default();
         read(&mut kinds, list).unwrap();
         let deployment = kinds.get(&Gvk::new("apps/v1", "Deployment")).unwrap();
-        assert_eq!((deployment.plural.as_str(), deployment.namespaced, deployment.watchable), ("deployments", true, true));
+        assert_eq!(
+            (deployment.plural.as_str(), deployment.namespaced, deployment.watchable),
+            ("deployments", true, true)
+        );
         assert_eq!(kinds.api_versions(), ["apps/v1", "apps/v1/Deployment", "metrics.k8s.io/v1beta1"]);
         assert_eq!(kinds.stale, ["metrics.k8s.io/v1beta1"]);
         assert!(read(&mut kinds, json!({"kind": "APIGroupList", "groups": []})).is_none());

@@ -86,7 +86,9 @@ impl ClusterError {
     /// Server-side apply met fields of another manager.
     pub fn is_apply_conflict(&self) -> bool {
         self.is_conflict()
-            && self.status().is_some_and(|s| s.details.causes.iter().any(|c| c.reason == "FieldManagerConflict"))
+            && self
+                .status()
+                .is_some_and(|s| s.details.causes.iter().any(|c| c.reason == "FieldManagerConflict"))
     }
 
     /// Fields of an apply conflict, as the server names them.

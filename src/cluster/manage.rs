@@ -22,7 +22,10 @@ pub(super) fn is_apply_of(entry: &Value, manager: &str) -> bool {
 pub(super) fn is_helm_update(entry: &Value, manager: &str) -> bool {
     let Some(name) = entry["manager"].as_str() else { return false };
     let helms = HELM_MANAGERS.contains(&name) || name == manager;
-    helms && is_main(entry) && !is_apply_of(entry, manager) && (entry["operation"] == "Update" || name == "helm-controller")
+    helms
+        && is_main(entry)
+        && !is_apply_of(entry, manager)
+        && (entry["operation"] == "Update" || name == "helm-controller")
 }
 
 /// Whether any entry stands for writes of Helm that are not ours.
@@ -86,7 +89,8 @@ mod tests {
 
     #[test]
     fn folds_helms_updates_and_nothing_else() {
-        let status = json!({"manager": "helm", "operation": "Update", "subresource": "status", "fieldsV1": {}});
+        let status =
+            json!({"manager": "helm", "operation": "Update", "subresource": "status", "fieldsV1": {}});
         let kubectl = entry("kubectl-edit", "Update", json!({"f:data": {"f:x": {}}}));
         let cases = [
             ("nothing to do", json!([kubectl]), json!([kubectl])),
@@ -97,8 +101,11 @@ mod tests {
             ),
             (
                 "two entries become one",
-                json!([entry("helm", "Update", json!({"f:data": {"f:a": {}}})), status,
-                       entry("helm", "Apply", json!({"f:data": {"f:b": {}}}))]),
+                json!([
+                    entry("helm", "Update", json!({"f:data": {"f:a": {}}})),
+                    status,
+                    entry("helm", "Apply", json!({"f:data": {"f:b": {}}}))
+                ]),
                 json!([entry("helm", "Apply", json!({"f:data": {"f:a": {}, "f:b": {}}})), status]),
             ),
             (

@@ -10,7 +10,8 @@ use http::Method;
 use serde_json::{Value, json};
 
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
-const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+const METADATA_LIST: &str =
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 const PAGE: usize = 500;
 
 /// What the server does with fields that it does not know.
@@ -106,7 +107,12 @@ impl Cluster {
     }
 
     /// The metadata of all objects of a kind that a label selector picks.
-    pub async fn list_metadata(&self, gvk: &Gvk, namespace: Option<&str>, labels: &str) -> Result<Vec<Value>> {
+    pub async fn list_metadata(
+        &self,
+        gvk: &Gvk,
+        namespace: Option<&str>,
+        labels: &str,
+    ) -> Result<Vec<Value>> {
         self.list_all(gvk, namespace, labels, METADATA_LIST).await
     }
 
@@ -163,7 +169,12 @@ impl Cluster {
     }
 
     /// Server-side apply: creates or changes the object so that what `body` says holds.
-    pub async fn apply(&self, object: &ObjectRef, body: &Value, options: ApplyOptions<'_>) -> Result<Applied> {
+    pub async fn apply(
+        &self,
+        object: &ObjectRef,
+        body: &Value,
+        options: ApplyOptions<'_>,
+    ) -> Result<Applied> {
         let mut path = self.object_path(object).await?;
         let validation = match options.validation {
             Validation::Strict => "Strict",
@@ -183,7 +194,8 @@ impl Cluster {
         let accept = if options.whole { JSON } else { METADATA };
         let content_type = "application/apply-patch+yaml";
         let body = body.to_string().into_bytes();
-        let answer = self.call(Call { method: Method::PATCH, path: &path, accept, content_type, body }).await?;
+        let answer =
+            self.call(Call { method: Method::PATCH, path: &path, accept, content_type, body }).await?;
         Ok(Applied { object: answer.value, warnings: answer.warnings })
     }
 

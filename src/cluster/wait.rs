@@ -21,7 +21,9 @@ pub enum Event {
     Present(Value),
     /// The object as it last was; it exists no more.
     Gone(Value),
-    /// All objects that exist were told; what was not, does not exist.
+    /// All objects that exist are told from here on.
+    Listing,
+    /// All objects that exist were told since `Listing`; what was not, does not exist.
     Listed,
 }
 
@@ -86,11 +88,13 @@ impl Cluster {
         let events = stream.filter_map(|event| async {
             let present = |object: DynamicObject| serde_json::to_value(object).ok().map(Event::Present);
             match event {
-                Ok(watcher::Event::Apply(object) | watcher::Event::InitApply(object)) => present(object).map(Ok),
+                Ok(watcher::Event::Apply(object) | watcher::Event::InitApply(object)) => {
+                    present(object).map(Ok)
+                }
                 Ok(watcher::Event::Delete(object)) => {
                     Some(Ok(Event::Gone(serde_json::to_value(object).unwrap_or_default())))
                 }
-                Ok(watcher::Event::Init) => None,
+                Ok(watcher::Event::Init) => Some(Ok(Event::Listing)),
                 Ok(watcher::Event::InitDone) => Some(Ok(Event::Listed)),
                 Err(error) => match lasting(&error) {
                     Some(status) => Some(Err(ClusterError::Api(Box::new(status)))),

@@ -96,12 +96,13 @@ impl Drop for Inner {
 
 impl Watches {
     /// An empty cache; `listener` is called from the watches' tasks and must be quick.
-    pub fn new(cluster: Cluster, scope: WatchScope, listener: impl Fn(&Change) + Send + Sync + 'static) -> Self {
-        let shared = Shared {
-            tables: RwLock::default(),
-            listed: Notify::new(),
-            listener: Box::new(listener),
-        };
+    pub fn new(
+        cluster: Cluster,
+        scope: WatchScope,
+        listener: impl Fn(&Change) + Send + Sync + 'static,
+    ) -> Self {
+        let shared =
+            Shared { tables: RwLock::default(), listed: Notify::new(), listener: Box::new(listener) };
         Self { inner: Arc::new(Inner { cluster, scope, shared: Arc::new(shared), tasks: Mutex::default() }) }
     }
 
@@ -140,7 +141,12 @@ impl Watches {
             return;
         }
         self.inner.shared.table(key, |_| ());
-        let run = run(self.inner.cluster.clone(), self.inner.scope.clone(), Arc::clone(&self.inner.shared), key.clone());
+        let run = run(
+            self.inner.cluster.clone(),
+            self.inner.scope.clone(),
+            Arc::clone(&self.inner.shared),
+            key.clone(),
+        );
         tasks.insert(key.clone(), tokio::spawn(run));
     }
 
@@ -187,8 +193,10 @@ impl Shared {
 
     /// Takes an event in; `asked` is when the stream was last asked for one.
     fn take(&self, key: &WatchKey, event: watcher::Event<(Option<String>, String, Seen)>, asked: Instant) {
-        let object = |(namespace, name): &(Option<String>, String)| {
-            ObjectRef { gvk: key.0.clone(), namespace: namespace.clone(), name: name.clone() }
+        let object = |(namespace, name): &(Option<String>, String)| ObjectRef {
+            gvk: key.0.clone(),
+            namespace: namespace.clone(),
+            name: name.clone(),
         };
         let changes: Vec<Change> = self.table(key, |table| match event {
             watcher::Event::Init => {
@@ -208,7 +216,8 @@ impl Shared {
                 table.listed_at = Some(asked);
                 table.refused = false;
                 let changed = table.objects.iter().filter(|(name, seen)| before.get(*name) != Some(*seen));
-                let mut changes: Vec<_> = changed.map(|(n, seen)| Change::Present(object(n), seen.clone())).collect();
+                let mut changes: Vec<_> =
+                    changed.map(|(n, seen)| Change::Present(object(n), seen.clone())).collect();
                 let gone = before.into_iter().filter(|(name, _)| !table.objects.contains_key(name));
                 changes.extend(gone.map(|(name, seen)| Change::Gone(object(&name), seen)));
                 changes
@@ -294,7 +303,8 @@ fn reduce(event: watcher::Event<Metadata>, manager: &str) -> watcher::Event<(Opt
     let seen = |object: Metadata| {
         let namespace = object.metadata.namespace.clone();
         let name = object.metadata.name.clone().unwrap_or_default();
-        let value = serde_json::json!({"metadata": serde_json::to_value(object.metadata).unwrap_or_default()});
+        let value =
+            serde_json::json!({"metadata": serde_json::to_value(object.metadata).unwrap_or_default()});
         (namespace, name, Seen::of(&value, manager))
     };
     match event {
@@ -329,7 +339,12 @@ mod tests {
             ("never written", &full, None, Lookup::Present(seen(5))),
             ("created, not arrived", &empty, Some((Some(6), later)), Lookup::Behind),
             ("created and gone", &empty, Some((Some(4), later)), Lookup::Absent),
-            ("gone by a newer list", &empty, Some((None, start.checked_sub(Duration::from_millis(1)).unwrap())), Lookup::Absent),
+            (
+                "gone by a newer list",
+                &empty,
+                Some((None, start.checked_sub(Duration::from_millis(1)).unwrap())),
+                Lookup::Absent,
+            ),
             ("never there", &empty, None, Lookup::Absent),
         ];
         for (what, table, written, expected) in cases {
@@ -348,7 +363,8 @@ mod tests {
             };
             sink.lock().unwrap().push(text);
         };
-        let shared = Shared { tables: RwLock::default(), listed: Notify::new(), listener: Box::new(listener) };
+        let shared =
+            Shared { tables: RwLock::default(), listed: Notify::new(), listener: Box::new(listener) };
         let key = (Gvk::new("v1", "ConfigMap"), None);
         let at = Instant::now();
         let object = |name: &str, version| (Some("n".to_owned()), name.to_owned(), seen(version));

@@ -35,16 +35,22 @@ pub enum EngineError {
     AlreadyDeleted(String),
     #[error("release name {0:?} is invalid: at most 53 lower-case letters, digits, '-' and '.'")]
     Name(String),
-    #[error("user supplied labels contains system reserved label name. System labels: [name owner status version createdAt modifiedAt]")]
+    #[error(
+        "user supplied labels contains system reserved label name. System labels: [name owner status version createdAt modifiedAt]"
+    )]
     SystemLabel,
     /// An object of the chart exists and is not the release's.
-    #[error("unable to continue with {operation}: {object} exists and cannot be imported into the current release: {reason}")]
+    #[error(
+        "unable to continue with {operation}: {object} exists and cannot be imported into the current release: {reason}"
+    )]
     Ownership { operation: &'static str, object: String, reason: String },
     /// A document that is no object.
     #[error("{path}: {reason}")]
     Manifest { path: String, reason: String },
     /// The cluster serves no such kind.
-    #[error("resource mapping not found for name: {name:?} namespace: {namespace:?} from \"\": {source}\nensure CRDs are installed first")]
+    #[error(
+        "resource mapping not found for name: {name:?} namespace: {namespace:?} from \"\": {source}\nensure CRDs are installed first"
+    )]
     NoKind { name: String, namespace: String, source: ClusterError },
     /// A write of an object failed.
     #[error("{action} {object} ({path}): {source}")]
@@ -97,7 +103,9 @@ impl EngineError {
                 let stalls = all.iter().all(|e| e.disposition() == Disposition::Stall);
                 if stalls { Disposition::Stall } else { Disposition::Retry }
             }
-            Self::Hooks { source, .. } | Self::Crd { source, .. } | Self::Delete { source, .. } => source.disposition(),
+            Self::Hooks { source, .. } | Self::Crd { source, .. } | Self::Delete { source, .. } => {
+                source.disposition()
+            }
             Self::Record(error) => match error {
                 RecordError::Cluster(source) => of_cluster(source),
                 RecordError::Exists(_) | RecordError::Changed(_) => Disposition::Retry,

@@ -89,7 +89,10 @@ pub(crate) fn phase(group: &str, kind: &str) -> Phase {
     match (group, kind) {
         ("", "Namespace") | ("scheduling.k8s.io", "PriorityClass") => Phase::Ground,
         ("apiextensions.k8s.io", "CustomResourceDefinition") => Phase::Kinds,
-        ("", "ResourceQuota" | "LimitRange" | "ServiceAccount" | "Secret" | "ConfigMap" | "PersistentVolume")
+        (
+            "",
+            "ResourceQuota" | "LimitRange" | "ServiceAccount" | "Secret" | "ConfigMap" | "PersistentVolume",
+        )
         | ("networking.k8s.io", "NetworkPolicy" | "IngressClass")
         | ("policy", _)
         | ("storage.k8s.io", _)
@@ -108,11 +111,18 @@ mod tests {
 
     #[test]
     fn helms_orders() {
-        let mut kinds = ["Zebra", "Service", "Ingress", "CronJob", "IngressClass", "APIService", "Ant", "Namespace"];
+        let mut kinds =
+            ["Zebra", "Service", "Ingress", "CronJob", "IngressClass", "APIService", "Ant", "Namespace"];
         kinds.sort_by_key(|k| install_rank(k));
-        assert_eq!(kinds, ["Namespace", "Service", "CronJob", "IngressClass", "Ingress", "APIService", "Ant", "Zebra"]);
+        assert_eq!(
+            kinds,
+            ["Namespace", "Service", "CronJob", "IngressClass", "Ingress", "APIService", "Ant", "Zebra"]
+        );
         kinds.sort_by_key(|k| uninstall_rank(k));
-        assert_eq!(kinds, ["APIService", "Ingress", "IngressClass", "Service", "CronJob", "Namespace", "Ant", "Zebra"]);
+        assert_eq!(
+            kinds,
+            ["APIService", "Ingress", "IngressClass", "Service", "CronJob", "Namespace", "Ant", "Zebra"]
+        );
     }
 
     #[test]

@@ -45,7 +45,8 @@ impl Outcome {
 
     /// Whether anything in the cluster was written.
     pub fn wrote(&self) -> bool {
-        self.record.is_some() || !(self.created.is_empty() && self.changed.is_empty() && self.pruned.is_empty())
+        self.record.is_some()
+            || !(self.created.is_empty() && self.changed.is_empty() && self.pruned.is_empty())
     }
 }
 

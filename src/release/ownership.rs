@@ -62,7 +62,12 @@ mod tests {
         let id = ReleaseId::new("ns", "rel");
         let mark = |label: &str, name: &str, namespace: &str| {
             let text = |t: &str| (!t.is_empty()).then(|| t.to_owned());
-            Seen { managed_by: text(label), release_name: text(name), release_namespace: text(namespace), ..Seen::default() }
+            Seen {
+                managed_by: text(label),
+                release_name: text(name),
+                release_namespace: text(namespace),
+                ..Seen::default()
+            }
         };
         assert_eq!(check(&mark("Helm", "rel", "ns"), &id), Ok(()));
         assert_eq!(

@@ -25,7 +25,8 @@ pub fn secret_name(release: &str, revision: u64) -> String {
 /// The Secret of a record. `stamp` names the label of the time: `createdAt` or `modifiedAt`.
 pub fn encode_secret(record: &Record, stamp: &str) -> Result<Value, RecordError> {
     let name = secret_name(&record.name, record.version);
-    let failed = |e: &dyn std::fmt::Display| RecordError::Decode { name: name.clone(), reason: e.to_string() };
+    let failed =
+        |e: &dyn std::fmt::Display| RecordError::Decode { name: name.clone(), reason: e.to_string() };
     let json = serde_json::to_vec(record).map_err(|e| failed(&e))?;
     let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
     gzip.write_all(&json).map_err(|e| failed(&e))?;
@@ -40,7 +41,8 @@ pub fn encode_secret(record: &Record, stamp: &str) -> Result<Value, RecordError>
     }
     data.insert("release".into(), STANDARD.encode(packed).into());
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
-    let mut labels: Map<String, Value> = record.labels.iter().map(|(k, v)| (k.clone(), v.as_str().into())).collect();
+    let mut labels: Map<String, Value> =
+        record.labels.iter().map(|(k, v)| (k.clone(), v.as_str().into())).collect();
     let own = [
         ("name", record.name.clone()),
         ("owner", "helm".to_owned()),
@@ -62,7 +64,8 @@ pub fn decode_secret(secret: &Value) -> Result<Record, RecordError> {
     let failed = |reason: &str| RecordError::Decode { name: name.into(), reason: reason.into() };
     let text = secret["data"]["release"].as_str().ok_or_else(|| failed("no data.release"))?;
     let inner = STANDARD.decode(text).map_err(|_| failed("data.release is not base64"))?;
-    let packed = STANDARD.decode(inner.trim_ascii()).map_err(|_| failed("data.release is not base64 twice"))?;
+    let packed =
+        STANDARD.decode(inner.trim_ascii()).map_err(|_| failed("data.release is not base64 twice"))?;
     let json = if packed.starts_with(&[0x1f, 0x8b, 0x08]) {
         let mut json = Vec::new();
         let mut reader = GzDecoder::new(packed.as_slice()).take(LARGEST_UNPACKED);
@@ -137,7 +140,10 @@ mod tests {
                 ..Info::default()
             },
             labels: BTreeMap::from([("team".into(), "a".into())]),
-            memory: Memory { applied: BTreeMap::from([("/ConfigMap/shop/x".into(), u64::MAX)]), ..Memory::default() },
+            memory: Memory {
+                applied: BTreeMap::from([("/ConfigMap/shop/x".into(), u64::MAX)]),
+                ..Memory::default()
+            },
             ..Record::default()
         }
     }

@@ -18,7 +18,8 @@ pub fn to_prune(history: &[Revision], max: usize) -> Vec<u64> {
     }
     let surplus = (history.len() + 1).saturating_sub(max);
     let deployed = history.iter().filter(|r| r.status == Status::Deployed).map(|r| r.revision).max();
-    let mut revisions: Vec<u64> = history.iter().map(|r| r.revision).filter(|r| Some(*r) != deployed).collect();
+    let mut revisions: Vec<u64> =
+        history.iter().map(|r| r.revision).filter(|r| Some(*r) != deployed).collect();
     revisions.sort_unstable();
     revisions.truncate(surplus);
     revisions
@@ -31,7 +32,10 @@ mod tests {
     #[test]
     fn prunes_oldest_first_but_never_the_deployed() {
         let history = |states: &[(u64, Status)]| -> Vec<Revision> {
-            states.iter().map(|&(revision, status)| Revision { revision, status, resource_version: String::new() }).collect()
+            states
+                .iter()
+                .map(|&(revision, status)| Revision { revision, status, resource_version: String::new() })
+                .collect()
         };
         use Status::{Deployed, Failed, Superseded};
         let cases = [

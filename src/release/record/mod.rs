@@ -8,7 +8,7 @@ mod history;
 mod store;
 
 pub use encode::{decode_secret, encode_secret, secret_name, split_manifest};
-pub use history::{to_prune, Revision};
+pub use history::{Revision, to_prune};
 pub use store::{Store, Stored};
 
 use super::{
@@ -46,9 +46,6 @@ pub enum RecordError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
-    #[default]
-    #[serde(other)]
-    Unknown,
     Deployed,
     Uninstalled,
     Superseded,
@@ -57,6 +54,9 @@ pub enum Status {
     PendingInstall,
     PendingUpgrade,
     PendingRollback,
+    #[default]
+    #[serde(other)]
+    Unknown,
 }
 
 impl Status {
@@ -186,6 +186,8 @@ pub struct Memory {
     pub applied: BTreeMap<String, u64>,
     /// Who is (or was) at work on this revision.
     pub holder: String,
+    /// Digest of the CRDs that came with it.
+    pub crds: String,
     /// Events whose hooks all succeeded in this revision: not run again when it is resumed.
     pub hooks_done: Vec<HookEvent>,
 }

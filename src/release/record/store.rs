@@ -65,7 +65,8 @@ impl<'a> Store<'a> {
     /// Whole records that a label selector picks, in a namespace or everywhere. Those that cannot be read are told
     /// and left out, as Helm does.
     pub async fn list(&self, namespace: Option<&str>, labels: &str) -> Result<Vec<Stored>, RecordError> {
-        let selector = if labels.is_empty() { "owner=helm".to_owned() } else { format!("owner=helm,{labels}") };
+        let selector =
+            if labels.is_empty() { "owner=helm".to_owned() } else { format!("owner=helm,{labels}") };
         let mut records = Vec::new();
         for secret in self.cluster.list(&secret(), namespace, &selector).await? {
             match stored(&secret) {
@@ -95,13 +96,18 @@ impl<'a> Store<'a> {
         let object = reference(&id, record.version);
         match self.cluster.create(&object, &secret, MANAGER).await {
             Ok(created) => {
-                let resource_version = created["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
+                let resource_version =
+                    created["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
                 Ok(Stored { record, resource_version })
             }
             Err(e) if e.is_already_exists() => Err(RecordError::Exists(object.name)),
             // The request may have been carried out though no answer came: what lies there tells.
             Err(e) if e.is_transient() => match self.get(&id, record.version).await {
-                Ok(Some(found)) if found.record.memory == record.memory && !record.memory.holder.is_empty() => Ok(found),
+                Ok(Some(found))
+                    if found.record.memory == record.memory && !record.memory.holder.is_empty() =>
+                {
+                    Ok(found)
+                }
                 Ok(_) | Err(_) => Err(e.into()),
             },
             Err(e) => Err(e.into()),
@@ -116,7 +122,8 @@ impl<'a> Store<'a> {
         let object = reference(&ReleaseId::new(&record.namespace, &record.name), record.version);
         match self.cluster.replace(&object, &secret, MANAGER).await {
             Ok(written) => {
-                stored.resource_version = written["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
+                stored.resource_version =
+                    written["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
                 Ok(())
             }
             Err(e) if e.is_conflict() => {
