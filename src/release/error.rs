@@ -1,6 +1,6 @@
 //! How the engine fails, in Helm's words where scripts see them, and what a caller does about it.
 
-use super::record::RecordError;
+use super::{record::RecordError, request::HookEvent};
 use crate::cluster::ClusterError;
 
 pub type Result<T, E = EngineError> = std::result::Result<T, E>;
@@ -58,8 +58,8 @@ pub enum EngineError {
     /// Several writes failed.
     #[error("{} objects failed: {}", .0.len(), join(.0))]
     Several(Vec<EngineError>),
-    #[error("{event} hooks failed: {source}")]
-    Hooks { event: super::request::HookEvent, source: Box<EngineError> },
+    #[error("{}: {source}", hooks_failed(*event))]
+    Hooks { event: HookEvent, source: Box<EngineError> },
     #[error("hook {kind} {name} ({path}) failed: {reason}")]
     HookFailed { kind: String, name: String, path: String, reason: String },
     /// An object will not become ready by itself.
@@ -76,6 +76,14 @@ pub enum EngineError {
     Record(#[from] RecordError),
     #[error(transparent)]
     Cluster(#[from] ClusterError),
+}
+
+/// As Helm puts it: installs have their own way.
+fn hooks_failed(event: HookEvent) -> String {
+    match event {
+        HookEvent::PreInstall | HookEvent::PostInstall => format!("failed {event}"),
+        _ => format!("{event} hooks failed"),
+    }
 }
 
 fn join(errors: &[EngineError]) -> String {

@@ -2,7 +2,7 @@
 //!
 //! `data.release` is base64 of base64 of gzip of JSON; very old records are not gzipped.
 
-use super::{Memory, OWNER_LABEL, Record, RecordError, SYSTEM_LABELS};
+use super::{Memory, Record, RecordError, SYSTEM_LABELS};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 use serde_json::{Map, Value, json};
@@ -23,18 +23,29 @@ pub fn secret_name(release: &str, revision: u64) -> String {
 }
 
 /// The Secret of a record. `stamp` names the label of the time: `createdAt` or `modifiedAt`.
+///
+/// A record that is too large for a Secret goes without what only `helm get` and a new rendering would want of the
+/// chart: its files, templates and schema. The manifest stays whole.
 pub fn encode_secret(record: &Record, stamp: &str) -> Result<Value, RecordError> {
     let name = secret_name(&record.name, record.version);
-    let failed =
-        |e: &dyn std::fmt::Display| RecordError::Decode { name: name.clone(), reason: e.to_string() };
-    let json = serde_json::to_vec(record).map_err(|e| failed(&e))?;
-    let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
-    gzip.write_all(&json).map_err(|e| failed(&e))?;
-    let packed = STANDARD.encode(gzip.finish().map_err(|e| failed(&e))?);
+    let mut packed = pack(record, &name)?;
+    if packed.len() > LARGEST {
+        let mut smaller = record.clone();
+        if let Some(chart) = smaller.chart.as_object_mut() {
+            for part in ["files", "templates", "schema"] {
+                chart.remove(part);
+            }
+        }
+        packed = pack(&smaller, &name)?;
+        tracing::debug!(name, "the record is too large for the whole chart");
+    }
     let mut data = Map::new();
     if record.memory != Memory::default() {
-        let memory = serde_json::to_vec(&record.memory).map_err(|e| failed(&e))?;
-        data.insert(MEMORY.into(), STANDARD.encode(memory).into());
+        let memory = serde_json::to_vec(&record.memory).map_err(|e| failed(&name, &e))?;
+        // What we remember can be found out again; the record cannot.
+        if packed.len() + memory.len() <= LARGEST {
+            data.insert(MEMORY.into(), STANDARD.encode(memory).into());
+        }
     }
     if packed.len() > LARGEST {
         return Err(RecordError::TooLarge { name, bytes: packed.len() });
@@ -56,6 +67,18 @@ pub fn encode_secret(record: &Record, stamp: &str) -> Result<Value, RecordError>
         "metadata": {"name": name, "namespace": record.namespace, "labels": labels},
         "data": data,
     }))
+}
+
+fn failed(name: &str, error: &dyn std::fmt::Display) -> RecordError {
+    RecordError::Decode { name: name.to_owned(), reason: error.to_string() }
+}
+
+/// base64 of gzip of JSON.
+fn pack(record: &Record, name: &str) -> Result<String, RecordError> {
+    let json = serde_json::to_vec(record).map_err(|e| failed(name, &e))?;
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
+    gzip.write_all(&json).map_err(|e| failed(name, &e))?;
+    Ok(STANDARD.encode(gzip.finish().map_err(|e| failed(name, &e))?))
 }
 
 /// The record of a Secret.
@@ -115,11 +138,6 @@ pub fn split_manifest(manifest: &str) -> Vec<(&str, &str)> {
         .collect()
 }
 
-/// The label of an operator's mark, for selectors.
-pub(crate) fn owner_selector(owner: &str) -> String {
-    format!("owner=helm,{OWNER_LABEL}={owner}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::{
@@ -161,6 +179,28 @@ mod tests {
         let back = decode_secret(&secret).unwrap();
         assert_eq!(serde_json::to_value(&back).unwrap(), serde_json::to_value(record()).unwrap());
         assert_eq!((back.labels, back.memory), (record().labels, record().memory));
+    }
+
+    #[test]
+    fn a_large_chart_goes_without_its_files() {
+        // Numbers of a linear congruential generator: text that gzip cannot shrink much.
+        let mut seed = 1_u64;
+        let mut noise = |length: usize| -> String {
+            let mut next = || {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                char::from(b'!' + u8::try_from((seed >> 40) % 90).unwrap())
+            };
+            (0..length).map(|_| next()).collect()
+        };
+        let mut large = record();
+        large.chart =
+            json!({"metadata": {"name": "web"}, "files": [{"name": "f", "data": noise(1_500_000)}]});
+        let back = decode_secret(&encode_secret(&large, "createdAt").unwrap()).unwrap();
+        assert_eq!(back.chart, json!({"metadata": {"name": "web"}}));
+        assert_eq!(back.manifest, large.manifest);
+        large.manifest = noise(1_500_000);
+        let error = encode_secret(&large, "createdAt").unwrap_err();
+        assert!(matches!(error, RecordError::TooLarge { .. }), "{error}");
     }
 
     #[test]

@@ -1,0 +1,88 @@
+//! The files that a control plane is started with, as text.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+/// Who may do what: the tests as cluster administrators, and a user for each component, so that the audit log
+/// tells them apart.
+pub(crate) const ADMIN: &str = "admin";
+const COMPONENTS: [&str; 3] = ["system:kube-controller-manager", "system:kube-scheduler", "system:kwok"];
+
+/// The file of `--token-auth-file`: token, user, user id, groups. The API server listens on loopback alone and lives
+/// for a test run, so a user's token is made of its name.
+pub(crate) fn tokens() -> String {
+    let users = COMPONENTS.iter().chain([&ADMIN]);
+    users.map(|user| format!("{},{user},{user},system:masters\n", token(user))).collect()
+}
+
+fn token(user: &str) -> String {
+    format!("token-of-{}", user.replace(':', "-"))
+}
+
+/// A kubeconfig that holds all it needs, so that its text can be put into a Secret.
+pub(crate) fn kubeconfig(port: u16, certificate: &[u8], user: &str) -> String {
+    let authority = STANDARD.encode(certificate);
+    let token = token(user);
+    format!(
+        "apiVersion: v1
+kind: Config
+current-context: windlass
+contexts:
+- name: windlass
+  context: {{cluster: windlass, user: \"{user}\"}}
+clusters:
+- name: windlass
+  cluster:
+    server: https://127.0.0.1:{port}
+    certificate-authority-data: {authority}
+users:
+- name: \"{user}\"
+  user: {{token: \"{token}\"}}
+"
+    )
+}
+
+/// Everything is logged once, when it is answered, but for what the components read. A deletion says in its body
+/// whether it is a dry run.
+pub(crate) fn audit_policy() -> String {
+    let components: Vec<String> =
+        COMPONENTS.iter().chain([&"system:apiserver"]).map(|user| format!("{user:?}")).collect();
+    format!(
+        "apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived, ResponseStarted]
+rules:
+- level: None
+  users: [{}]
+  verbs: [get, list, watch]
+- level: Request
+  verbs: [delete, deletecollection]
+- level: Metadata
+",
+        components.join(", ")
+    )
+}
+
+/// The Node that kwok plays.
+pub(crate) const NODE: &str = r#"{
+  "apiVersion": "v1",
+  "kind": "Node",
+  "metadata": {
+    "name": "fake",
+    "annotations": {"kwok.x-k8s.io/node": "fake"},
+    "labels": {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64", "kubernetes.io/hostname": "fake"}
+  }
+}"#;
+
+#[cfg(test)]
+mod tests {
+    use super::{kubeconfig, tokens};
+
+    #[test]
+    fn a_kubeconfig_uses_a_token_of_the_token_file() {
+        let line = tokens().lines().find(|line| line.contains(",system:kwok,")).unwrap().to_owned();
+        let token = line.split(',').next().unwrap();
+        let config = kubeconfig(6443, b"certificate", "system:kwok");
+        assert!(config.contains(&format!("user: {{token: \"{token}\"}}")), "{config}");
+    }
+}
