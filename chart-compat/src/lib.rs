@@ -8,4 +8,5 @@
 pub mod data;
 pub mod go;
 pub mod json;
+pub mod values;
 pub mod yaml;

@@ -8,7 +8,7 @@ mod quote;
 
 pub use float::{Shortest, format_float, format_float_32, format_json_float, parse_float};
 pub use int::{parse_int, parse_uint};
-pub use quote::{quote, quote_byte, quote_to_ascii};
+pub use quote::{quote, quote_byte, quote_rune, quote_to_ascii};
 
 /// Why a number could not be read, as Go's `strconv.ErrSyntax` and `strconv.ErrRange` tell it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -17,17 +17,23 @@ pub fn quote_to_ascii(text: &[u8]) -> String {
     quoted(text, |c| c.is_ascii() && is_print(c))
 }
 
-/// How `encoding/json` quotes one byte in its error texts: as a Latin-1 character in single quotes.
+/// Go's `strconv.QuoteRune`, which is also `fmt`'s `%q` of a rune: in single quotes.
 #[must_use]
-pub fn quote_byte(byte: u8) -> String {
-    match byte {
-        b'\'' => r"'\''".to_owned(),
-        b'"' => "'\"'".to_owned(),
+pub fn quote_rune(c: char) -> String {
+    match c {
+        '\'' => r"'\''".to_owned(),
+        '"' => "'\"'".to_owned(),
         other => {
-            let quoted = quote(char::from(other).to_string().as_bytes());
+            let quoted = quote(other.to_string().as_bytes());
             format!("'{}'", quoted.trim_matches('"'))
         }
     }
+}
+
+/// How `encoding/json` quotes one byte in its error texts: as a Latin-1 character in single quotes.
+#[must_use]
+pub fn quote_byte(byte: u8) -> String {
+    quote_rune(char::from(byte))
 }
 
 fn quoted(text: &[u8], plain: fn(char) -> bool) -> String {
