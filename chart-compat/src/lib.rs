@@ -14,4 +14,5 @@ pub mod render;
 pub mod sprig;
 pub mod template;
 pub mod world;
+pub mod values;
 pub mod yaml;

@@ -56,8 +56,8 @@ pub(super) fn merge(flags: &Values) -> Result<Map, String> {
             .map_err(|e| format!("failed parsing --set-string data: {e}"))?;
     }
     for text in &flags.set_file {
-        let mut load = |path: &str| -> Result<String, String> {
-            read(path).map(|b| String::from_utf8_lossy(&b).into_owned())
+        let mut load = |path: &str| -> Result<Data, String> {
+            read(path).map(|b| Data::String(String::from_utf8_lossy(&b).into_owned()))
         };
         strvals::parse_file(&mut values, text, &mut load)
             .map_err(|e| format!("failed parsing --set-file data: {e}"))?;

@@ -43,36 +43,44 @@ pub enum Error {
 /// # Errors
 /// If the text is no JSON value, or holds a number that no float can hold.
 pub fn from_slice(text: &[u8]) -> Result<Data, Error> {
-    let mut reader = Reader::new(text);
-    let value = reader.value(0)?;
-    reader.skip_space();
-    match reader.peek() {
-        Some(byte) => Err(reader.refuse(byte, "after top-level value")),
-        None => reader.overflow.map_or(Ok(value), Err),
-    }
+    let (value, overflow) = whole(text)?;
+    overflow.map_or(Ok(value), Err)
 }
 
 /// Go's `json.Unmarshal` into a `map[string]interface{}`; null leaves the map empty.
 ///
 /// # Errors
-/// If the text is no JSON object.
+/// If the text is no JSON object, or holds a number that no float can hold.
 pub fn from_slice_map(text: &[u8]) -> Result<Map, Error> {
-    match from_slice(text)? {
-        Data::Null => Ok(Map::new()),
-        Data::Map(map) => Ok(map),
-        other => Err(wrong_type(&other, "map[string]interface {}")),
+    match whole(text)? {
+        (Data::Map(_), Some(overflow)) => Err(overflow),
+        (Data::Map(map), None) => Ok(map),
+        (Data::Null, None) => Ok(Map::new()),
+        (other, _) => Err(wrong_type(&other, "map[string]interface {}")),
     }
 }
 
 /// Go's `json.Unmarshal` into an `[]interface{}`; null leaves the list empty.
 ///
 /// # Errors
-/// If the text is no JSON array.
+/// If the text is no JSON array, or holds a number that no float can hold.
 pub fn from_slice_list(text: &[u8]) -> Result<Vec<Data>, Error> {
-    match from_slice(text)? {
-        Data::Null => Ok(Vec::new()),
-        Data::List(list) => Ok(list),
-        other => Err(wrong_type(&other, "[]interface {}")),
+    match whole(text)? {
+        (Data::List(_), Some(overflow)) => Err(overflow),
+        (Data::List(list), None) => Ok(list),
+        (Data::Null, None) => Ok(Vec::new()),
+        (other, _) => Err(wrong_type(&other, "[]interface {}")),
+    }
+}
+
+/// The one value of a text, and the first number in it that no float can hold.
+fn whole(text: &[u8]) -> Result<(Data, Option<Error>), Error> {
+    let mut reader = Reader::new(text);
+    let value = reader.value(0)?;
+    reader.skip_space();
+    match reader.peek() {
+        Some(byte) => Err(reader.refuse(byte, "after top-level value")),
+        None => Ok((value, reader.overflow)),
     }
 }
 
@@ -81,7 +89,7 @@ pub fn from_slice_list(text: &[u8]) -> Result<Vec<Data>, Error> {
 /// # Errors
 /// If the text begins with no JSON value.
 pub fn first_value(text: &[u8]) -> Result<(Data, usize), Error> {
-    let mut reader = Reader::new(text);
+    let mut reader = Reader { stream: true, ..Reader::new(text) };
     reader.skip_space();
     if reader.peek().is_none() {
         return Err(Error::Eof);
@@ -113,13 +121,15 @@ pub(crate) fn type_name(value: &Data) -> &'static str {
 struct Reader<'a> {
     text: &'a [u8],
     at: usize,
+    /// Whether more text might have followed, so that its end is no character.
+    stream: bool,
     /// The first number that no float can hold: it fails the reading, but only if the text is JSON.
     overflow: Option<Error>,
 }
 
 impl<'a> Reader<'a> {
     fn new(text: &'a [u8]) -> Self {
-        Self { text, at: 0, overflow: None }
+        Self { text, at: 0, stream: false, overflow: None }
     }
 
     fn peek(&self) -> Option<u8> {
@@ -134,6 +144,15 @@ impl<'a> Reader<'a> {
 
     fn refuse(&self, byte: u8, context: &'static str) -> Error {
         Error::Character { byte, context, offset: self.at }
+    }
+
+    /// The next character. Where there is none, Go looks whether a space could follow: it could not.
+    fn next_byte(&self, context: &'static str) -> Result<u8, Error> {
+        match self.peek() {
+            Some(byte) => Ok(byte),
+            None if self.stream => Err(Error::End),
+            None => Err(self.refuse(b' ', context)),
+        }
     }
 
     /// The next character after white space, which must be there.
@@ -208,23 +227,20 @@ impl<'a> Reader<'a> {
 
     fn literal(&mut self, word: &'static str, value: Data) -> Result<Data, Error> {
         for (i, wanted) in word.bytes().enumerate() {
-            match self.peek() {
-                None => return Err(Error::End),
-                Some(byte) if byte == wanted => self.at += 1,
-                Some(byte) => {
-                    let context = match (word, i) {
-                        ("true", 1) => "in literal true (expecting 'r')",
-                        ("true", 2) => "in literal true (expecting 'u')",
-                        ("true", _) => "in literal true (expecting 'e')",
-                        ("false", 1) => "in literal false (expecting 'a')",
-                        ("false", 2) => "in literal false (expecting 'l')",
-                        ("false", 3) => "in literal false (expecting 's')",
-                        ("false", _) => "in literal false (expecting 'e')",
-                        (_, 1) => "in literal null (expecting 'u')",
-                        _ => "in literal null (expecting 'l')",
-                    };
-                    return Err(self.refuse(byte, context));
-                }
+            let context = match (word, i) {
+                ("true", 1) => "in literal true (expecting 'r')",
+                ("true", 2) => "in literal true (expecting 'u')",
+                ("true", _) => "in literal true (expecting 'e')",
+                ("false", 1) => "in literal false (expecting 'a')",
+                ("false", 2) => "in literal false (expecting 'l')",
+                ("false", 3) => "in literal false (expecting 's')",
+                ("false", _) => "in literal false (expecting 'e')",
+                (_, 1) => "in literal null (expecting 'u')",
+                _ => "in literal null (expecting 'l')",
+            };
+            match self.next_byte(context)? {
+                byte if byte == wanted => self.at += 1,
+                byte => return Err(self.refuse(byte, context)),
             }
         }
         Ok(value)
@@ -232,10 +248,9 @@ impl<'a> Reader<'a> {
 
     /// Digits, of which there must be at least one.
     fn digits(&mut self, context: &'static str) -> Result<(), Error> {
-        match self.peek() {
-            Some(b'0'..=b'9') => {}
-            Some(byte) => return Err(self.refuse(byte, context)),
-            None => return Err(Error::End),
+        match self.next_byte(context)? {
+            b'0'..=b'9' => {}
+            byte => return Err(self.refuse(byte, context)),
         }
         while let Some(b'0'..=b'9') = self.peek() {
             self.at += 1;
@@ -270,7 +285,8 @@ impl<'a> Reader<'a> {
             Err(_) => {
                 let value = format!("number {text}");
                 self.overflow.get_or_insert(Error::Type { value, target: "float64" });
-                Ok(Data::Null)
+                // Only its kind still matters.
+                Ok(Data::Float(0.0))
             }
         }
     }
@@ -306,7 +322,7 @@ impl<'a> Reader<'a> {
     }
 
     fn escape(&mut self) -> Result<char, Error> {
-        let byte = self.peek().ok_or(Error::End)?;
+        let byte = self.next_byte("in string escape code")?;
         let plain = match byte {
             b'"' | b'\\' | b'/' => char::from(byte),
             b'b' => '\x08',
@@ -332,9 +348,10 @@ impl<'a> Reader<'a> {
     fn unit(&mut self) -> Result<u32, Error> {
         let mut code = 0;
         for _ in 0..4 {
-            let byte = self.peek().ok_or(Error::End)?;
+            let context = "in \\u hexadecimal character escape";
+            let byte = self.next_byte(context)?;
             let Some(digit) = char::from(byte).to_digit(16) else {
-                return Err(self.refuse(byte, "in \\u hexadecimal character escape"));
+                return Err(self.refuse(byte, context));
             };
             code = code << 4 | digit;
             self.at += 1;

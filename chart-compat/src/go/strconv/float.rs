@@ -13,8 +13,18 @@ pub fn parse_float(text: &str) -> Result<f64, NumError> {
     if body.len() > 1 && body.as_bytes().get(..2).is_some_and(|p| p.eq_ignore_ascii_case(b"0x")) {
         return parse_hex(text, body.get(2..).unwrap_or_default());
     }
+    let without;
+    let digits = if text.contains('_') {
+        if !underscores_ok(text.as_bytes()) {
+            return Err(NumError::Syntax);
+        }
+        without = text.replace('_', "");
+        without.as_str()
+    } else {
+        text
+    };
     // Rust's grammar of decimal numbers is Go's; only an overflow is told apart.
-    let value: f64 = text.parse().map_err(|_| NumError::Syntax)?;
+    let value: f64 = digits.parse().map_err(|_| NumError::Syntax)?;
     if value.is_infinite() && body.bytes().any(|b| b.is_ascii_digit()) {
         return Err(NumError::Range);
     }
@@ -105,6 +115,7 @@ pub struct Shortest {
 }
 
 /// A short text without an allocation.
+#[derive(Clone, Copy)]
 struct Text {
     bytes: [u8; 40],
     len: usize,
@@ -129,13 +140,39 @@ impl Shortest {
     /// The digits of a finite `f64`.
     #[must_use]
     pub fn of(value: f64) -> Self {
-        Self::read(value.is_sign_negative(), format_args!("{:e}", value.abs()))
+        let mut digits = Self::read(value.is_sign_negative(), format_args!("{:e}", value.abs()));
+        digits.settle_tie(|text| text.parse() == Ok(value.abs()), || format!("{:.767e}", value.abs()));
+        digits
     }
 
     /// The digits of a finite `f32`.
     #[must_use]
     pub fn of_32(value: f32) -> Self {
-        Self::read(value.is_sign_negative(), format_args!("{:e}", value.abs()))
+        let mut digits = Self::read(value.is_sign_negative(), format_args!("{:e}", value.abs()));
+        digits.settle_tie(|text| text.parse() == Ok(value.abs()), || format!("{:.112e}", value.abs()));
+        digits
+    }
+
+    /// Of two shortest forms that are equally near, Rust takes the larger one, Go the one that ends in an even digit.
+    fn settle_tie(&mut self, reads_back: impl FnOnce(&str) -> bool, exact: impl FnOnce() -> String) {
+        let Some(&last) = self.text.as_bytes().last() else { return };
+        if last.is_multiple_of(2) {
+            return;
+        }
+        let mut lower = Self { negative: false, text: self.text, point: self.point };
+        lower.text.bytes[lower.text.len - 1] -= 1;
+        let mut text = String::new();
+        lower.write_scientific(&mut text, 1);
+        if !reads_back(&text) {
+            return;
+        }
+        // The number lies between the two; is it half-way?
+        let exact = exact();
+        let digits = exact.bytes().take_while(|b| *b != b'e').filter(|b| *b != b'.');
+        let tail: Vec<u8> = digits.skip(self.text.len).collect();
+        if tail.first() == Some(&b'5') && tail.iter().skip(1).all(|b| *b == b'0') {
+            self.text.bytes[self.text.len - 1] -= 1;
+        }
     }
 
     fn read(negative: bool, scientific: fmt::Arguments<'_>) -> Self {

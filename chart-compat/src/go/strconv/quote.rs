@@ -17,20 +17,7 @@ pub fn quote_to_ascii(text: &[u8]) -> String {
     quoted(text, |c| c.is_ascii() && is_print(c))
 }
 
-/// How `encoding/json` quotes one byte in its error texts: as a Latin-1 character in single quotes.
-#[must_use]
-pub fn quote_byte(byte: u8) -> String {
-    match byte {
-        b'\'' => r"'\''".to_owned(),
-        b'"' => "'\"'".to_owned(),
-        other => {
-            let quoted = quote(char::from(other).to_string().as_bytes());
-            format!("'{}'", quoted.trim_matches('"'))
-        }
-    }
-}
-
-/// Go's `strconv.QuoteRune`, which is also `fmt`'s `%q` of a number.
+/// Go's `strconv.QuoteRune`, which is also `fmt`'s `%q` of a rune: in single quotes.
 #[must_use]
 pub fn quote_rune(c: char) -> String {
     match c {
@@ -38,9 +25,15 @@ pub fn quote_rune(c: char) -> String {
         '"' => "'\"'".to_owned(),
         other => {
             let quoted = quote(other.to_string().as_bytes());
-            format!("'{}'", &quoted[1..quoted.len() - 1])
+            format!("'{}'", quoted.trim_matches('"'))
         }
     }
+}
+
+/// How `encoding/json` quotes one byte in its error texts: as a Latin-1 character in single quotes.
+#[must_use]
+pub fn quote_byte(byte: u8) -> String {
+    quote_rune(char::from(byte))
 }
 
 /// Go's `strconv.CanBackquote`: whether a text can stand between backquotes.
