@@ -26,7 +26,7 @@ pub struct Seen {
     pub helm_updates: bool,
     /// It belongs to another object and may be garbage-collected.
     pub owned: bool,
-    /// A status condition `Complete` or `Failed` was written: for Jobs, that they are over.
+    /// For Jobs: that they are over.
     pub finished: bool,
 }
 
@@ -67,10 +67,11 @@ fn entry_hash(entry: &Value) -> u64 {
     digest.iter().take(8).fold(0, |hash, byte| hash << 8 | u64::from(*byte))
 }
 
+/// Whether a status says by which fields were written in it that a Job is over: its conditions are an atomic list, so
+/// their types do not show, but a Job that was started has none before its end.
 fn finished(fields: &Value) -> bool {
-    let conditions = &fields["f:status"]["f:conditions"];
-    let named = |kind: &str| !conditions[format!("k:{{\"type\":\"{kind}\"}}")].is_null();
-    named("Complete") || named("Failed")
+    let status = &fields["f:status"];
+    !status["f:startTime"].is_null() && !status["f:conditions"].is_null()
 }
 
 #[cfg(test)]
@@ -107,9 +108,16 @@ mod tests {
 
     #[test]
     fn a_finished_job_shows_in_its_managers() {
-        let entry = json!([{"manager": "kube-controller-manager", "operation": "Update", "subresource": "status",
-            "fieldsV1": {"f:status": {"f:conditions": {".": {}, "k:{\"type\":\"Complete\"}": {".": {}}}}}}]);
-        assert!(Seen::of(&object(entry), "helm").finished);
-        assert!(!Seen::of(&object(json!([])), "helm").finished);
+        let job = |fields: Value| {
+            let entry = json!([{"manager": "kube-controller-manager", "operation": "Update", "subresource": "status",
+                "fieldsV1": {"f:status": fields}}]);
+            Seen::of(&object(entry), "helm").finished
+        };
+        assert!(job(
+            json!({"f:startTime": {}, "f:completionTime": {}, "f:conditions": {}, "f:succeeded": {}})
+        ));
+        assert!(job(json!({"f:startTime": {}, "f:conditions": {}, "f:failed": {}})), "failed");
+        assert!(!job(json!({"f:startTime": {}, "f:active": {}})), "running");
+        assert!(!job(json!({"f:conditions": {}})), "suspended");
     }
 }
