@@ -164,13 +164,13 @@ impl Cluster {
         let (parts, bytes) = match tokio::time::timeout(REQUEST_TIMEOUT, exchange).await {
             Ok(Ok(exchanged)) => exchanged,
             Ok(Err(error)) => {
-                let (method, path) = (call.method.to_string(), call.path.to_owned());
-                let error = ClusterError::Unreachable { method, path, reason: chain(&error) };
+                let request = format!("{} {}", call.method, call.path);
+                let error = ClusterError::Unreachable { request, reason: chain(&error) };
                 return Err((Some(Failure::NoAnswer), error));
             }
             Err(_) => {
-                let (method, path) = (call.method.to_string(), call.path.to_owned());
-                let error = ClusterError::Timeout { method, path, seconds: REQUEST_TIMEOUT.as_secs() };
+                let request = format!("{} {}", call.method, call.path);
+                let error = ClusterError::Timeout { request, seconds: REQUEST_TIMEOUT.as_secs() };
                 return Err((Some(Failure::NoAnswer), error));
             }
         };

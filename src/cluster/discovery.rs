@@ -180,7 +180,7 @@ impl Cluster {
         }
         let since = Instant::now().checked_sub(MISS_PAUSE).unwrap_or_else(Instant::now);
         let kinds = self.refresh_kinds(since).await?;
-        kinds.get(gvk).cloned().ok_or_else(|| ClusterError::NoKind(gvk.clone()))
+        kinds.get(gvk).cloned().ok_or_else(|| ClusterError::NoKind(Box::new(gvk.clone())))
     }
 
     /// The server's version, as `/version` gives it (`gitVersion`, `major`, `minor`).

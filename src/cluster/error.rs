@@ -12,17 +12,17 @@ pub enum ClusterError {
     #[error("Kubernetes cluster unreachable: {0}")]
     Config(String),
     /// The request never got an answer.
-    #[error("Kubernetes cluster unreachable: {method} {path}: {reason}")]
-    Unreachable { method: String, path: String, reason: String },
+    #[error("Kubernetes cluster unreachable: {request}: {reason}")]
+    Unreachable { request: String, reason: String },
     /// The server did not answer in time.
-    #[error("{method} {path}: no answer within {seconds}s")]
-    Timeout { method: String, path: String, seconds: u64 },
+    #[error("{request}: no answer within {seconds}s")]
+    Timeout { request: String, seconds: u64 },
     /// The server answered with a failure; the text is the server's own.
     #[error("{}", .0.message)]
     Api(Box<ApiStatus>),
     /// The cluster serves no such kind.
     #[error("no matches for kind \"{}\" in version \"{}\"", .0.kind, .0.api_version())]
-    NoKind(Gvk),
+    NoKind(Box<Gvk>),
     /// The server answered something that is not what the API promises.
     #[error("{path}: unexpected answer: {reason}")]
     Answer { path: String, reason: String },

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn entry(manager: &str, operation: &str, fields: Value) -> Value {
+    fn entry(manager: &str, operation: &str, fields: &Value) -> Value {
         json!({"manager": manager, "operation": operation, "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": fields})
     }
 
@@ -91,27 +91,27 @@ mod tests {
     fn folds_helms_updates_and_nothing_else() {
         let status =
             json!({"manager": "helm", "operation": "Update", "subresource": "status", "fieldsV1": {}});
-        let kubectl = entry("kubectl-edit", "Update", json!({"f:data": {"f:x": {}}}));
+        let kubectl = entry("kubectl-edit", "Update", &json!({"f:data": {"f:x": {}}}));
         let cases = [
             ("nothing to do", json!([kubectl]), json!([kubectl])),
             (
                 "helm's update becomes ours",
-                json!([entry("Helm", "Update", json!({"f:data": {"f:a": {}}})), kubectl]),
-                json!([entry("helm", "Apply", json!({"f:data": {"f:a": {}}})), kubectl]),
+                json!([entry("Helm", "Update", &json!({"f:data": {"f:a": {}}})), kubectl]),
+                json!([entry("helm", "Apply", &json!({"f:data": {"f:a": {}}})), kubectl]),
             ),
             (
                 "two entries become one",
                 json!([
-                    entry("helm", "Update", json!({"f:data": {"f:a": {}}})),
+                    entry("helm", "Update", &json!({"f:data": {"f:a": {}}})),
                     status,
-                    entry("helm", "Apply", json!({"f:data": {"f:b": {}}}))
+                    entry("helm", "Apply", &json!({"f:data": {"f:b": {}}}))
                 ]),
-                json!([entry("helm", "Apply", json!({"f:data": {"f:a": {}, "f:b": {}}})), status]),
+                json!([entry("helm", "Apply", &json!({"f:data": {"f:a": {}, "f:b": {}}})), status]),
             ),
             (
                 "flux applies under its own name",
-                json!([entry("helm-controller", "Apply", json!({"f:spec": {}}))]),
-                json!([entry("helm", "Apply", json!({"f:spec": {}}))]),
+                json!([entry("helm-controller", "Apply", &json!({"f:spec": {}}))]),
+                json!([entry("helm", "Apply", &json!({"f:spec": {}}))]),
             ),
         ];
         for (name, before, after) in cases {

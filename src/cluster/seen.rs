@@ -9,7 +9,6 @@ use sha2::{Digest, Sha256};
 pub struct Seen {
     pub uid: String,
     pub resource_version: String,
-    pub generation: i64,
     /// It has a deletion timestamp.
     pub deleting: bool,
     /// Label `app.kubernetes.io/managed-by`.
@@ -26,7 +25,7 @@ pub struct Seen {
     pub helm_updates: bool,
     /// It belongs to another object and may be garbage-collected.
     pub owned: bool,
-    /// A status condition `Complete` or `Failed` was written: for Jobs, that they are over.
+    /// For Jobs: that they are over.
     pub finished: bool,
 }
 
@@ -41,7 +40,6 @@ impl Seen {
         Self {
             uid: text(&meta["uid"]).unwrap_or_default(),
             resource_version: text(&meta["resourceVersion"]).unwrap_or_default(),
-            generation: meta["generation"].as_i64().unwrap_or_default(),
             deleting: !meta["deletionTimestamp"].is_null(),
             managed_by: text(&meta["labels"]["app.kubernetes.io/managed-by"]),
             release_name: annotation("meta.helm.sh/release-name"),
@@ -67,10 +65,11 @@ fn entry_hash(entry: &Value) -> u64 {
     digest.iter().take(8).fold(0, |hash, byte| hash << 8 | u64::from(*byte))
 }
 
+/// Whether a status says by which fields were written in it that a Job is over: its conditions are an atomic list, so
+/// their types do not show, but a Job that was started has none before its end.
 fn finished(fields: &Value) -> bool {
-    let conditions = &fields["f:status"]["f:conditions"];
-    let named = |kind: &str| !conditions[format!("k:{{\"type\":\"{kind}\"}}")].is_null();
-    named("Complete") || named("Failed")
+    let status = &fields["f:status"];
+    !status["f:startTime"].is_null() && !status["f:conditions"].is_null()
 }
 
 #[cfg(test)]
@@ -78,8 +77,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn object(entries: Value) -> Value {
-        json!({"metadata": {"uid": "u", "resourceVersion": "12", "generation": 3, "managedFields": entries,
+    fn object(entries: &Value) -> Value {
+        json!({"metadata": {"uid": "u", "resourceVersion": "12", "managedFields": entries,
             "labels": {"app.kubernetes.io/managed-by": "Helm"},
             "annotations": {"meta.helm.sh/release-name": "r", "meta.helm.sh/release-namespace": "n"}}})
     }
@@ -87,29 +86,36 @@ mod tests {
     #[test]
     fn status_churn_leaves_our_hash_alone() {
         let ours = json!({"manager": "helm", "operation": "Apply", "time": "t1", "fieldsV1": {"f:spec": {"f:a": {}, "f:b": {}}}});
-        let quiet = Seen::of(&object(json!([ours])), "helm");
+        let quiet = Seen::of(&object(&json!([ours])), "helm");
         let status = json!({"manager": "kubelet", "operation": "Update", "subresource": "status",
             "fieldsV1": {"f:status": {"f:phase": {}}}});
-        let churned = Seen::of(&object(json!([status, ours])), "helm");
+        let churned = Seen::of(&object(&json!([status, ours])), "helm");
         assert_eq!(quiet.applied, churned.applied);
         assert_eq!((quiet.version_number(), quiet.release_name.as_deref()), (Some(12), Some("r")));
     }
 
     #[test]
     fn a_lost_field_changes_the_hash() {
-        let entry = |fields: Value| json!([{"manager": "helm", "operation": "Apply", "fieldsV1": fields}]);
-        let before = Seen::of(&object(entry(json!({"f:spec": {"f:a": {}, "f:b": {}}}))), "helm");
-        let after = Seen::of(&object(entry(json!({"f:spec": {"f:a": {}}}))), "helm");
+        let entry = |fields: &Value| json!([{"manager": "helm", "operation": "Apply", "fieldsV1": fields}]);
+        let before = Seen::of(&object(&entry(&json!({"f:spec": {"f:a": {}, "f:b": {}}}))), "helm");
+        let after = Seen::of(&object(&entry(&json!({"f:spec": {"f:a": {}}}))), "helm");
         assert!(before.applied.is_some());
         assert_ne!(before.applied, after.applied);
-        assert_eq!(Seen::of(&object(json!([])), "helm").applied, None);
+        assert_eq!(Seen::of(&object(&json!([])), "helm").applied, None);
     }
 
     #[test]
     fn a_finished_job_shows_in_its_managers() {
-        let entry = json!([{"manager": "kube-controller-manager", "operation": "Update", "subresource": "status",
-            "fieldsV1": {"f:status": {"f:conditions": {".": {}, "k:{\"type\":\"Complete\"}": {".": {}}}}}}]);
-        assert!(Seen::of(&object(entry), "helm").finished);
-        assert!(!Seen::of(&object(json!([])), "helm").finished);
+        let job = |fields: &Value| {
+            let entry = json!([{"manager": "kube-controller-manager", "operation": "Update", "subresource": "status",
+                "fieldsV1": {"f:status": fields}}]);
+            Seen::of(&object(&entry), "helm").finished
+        };
+        assert!(job(
+            &json!({"f:startTime": {}, "f:completionTime": {}, "f:conditions": {}, "f:succeeded": {}})
+        ));
+        assert!(job(&json!({"f:startTime": {}, "f:conditions": {}, "f:failed": {}})), "failed");
+        assert!(!job(&json!({"f:startTime": {}, "f:active": {}})), "running");
+        assert!(!job(&json!({"f:conditions": {}})), "suspended");
     }
 }

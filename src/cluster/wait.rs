@@ -85,25 +85,36 @@ impl Cluster {
             Pick::Labels(labels) => watcher::Config::default().labels(&labels),
         };
         let stream = watcher(self.api::<DynamicObject>(gvk, namespace).await?, config);
-        let events = stream.filter_map(|event| async {
-            let present = |object: DynamicObject| serde_json::to_value(object).ok().map(Event::Present);
-            match event {
+        let (api_version, kind) = (gvk.api_version(), gvk.kind.clone());
+        let events = stream.filter_map(move |event| {
+            let whole = |object: DynamicObject| {
+                let mut value = serde_json::to_value(object).unwrap_or_default();
+                // Items of a list come without these.
+                value["apiVersion"] = api_version.as_str().into();
+                value["kind"] = kind.as_str().into();
+                value
+            };
+            let told = match event {
                 Ok(watcher::Event::Apply(object) | watcher::Event::InitApply(object)) => {
-                    present(object).map(Ok)
+                    Ok(Event::Present(whole(object)))
                 }
-                Ok(watcher::Event::Delete(object)) => {
-                    Some(Ok(Event::Gone(serde_json::to_value(object).unwrap_or_default())))
+                Ok(watcher::Event::Delete(object)) => Ok(Event::Gone(whole(object))),
+                Ok(watcher::Event::Init) => Ok(Event::Listing),
+                Ok(watcher::Event::InitDone) => Ok(Event::Listed),
+                Err(error) => Err(error),
+            };
+            async move {
+                match told {
+                    Ok(event) => Some(Ok(event)),
+                    Err(error) => match lasting(&error) {
+                        Some(status) => Some(Err(ClusterError::Api(Box::new(status)))),
+                        None => {
+                            tracing::debug!(%error, "watch interrupted");
+                            tokio::time::sleep(Duration::from_millis(200)).await;
+                            None
+                        }
+                    },
                 }
-                Ok(watcher::Event::Init) => Some(Ok(Event::Listing)),
-                Ok(watcher::Event::InitDone) => Some(Ok(Event::Listed)),
-                Err(error) => match lasting(&error) {
-                    Some(status) => Some(Err(ClusterError::Api(Box::new(status)))),
-                    None => {
-                        tracing::debug!(%error, "watch interrupted");
-                        tokio::time::sleep(Duration::from_millis(200)).await;
-                        None
-                    }
-                },
             }
         });
         Ok(events.boxed())

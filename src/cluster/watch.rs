@@ -18,6 +18,7 @@ use std::{
 use tokio::{sync::Notify, task::JoinHandle};
 
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const LISTED_WITHIN: Duration = Duration::from_secs(30);
 
 /// What is watched of each kind.
 #[derive(Debug, Clone)]
@@ -73,11 +74,15 @@ struct Shared {
     listener: Listener,
 }
 
+/// Namespace and name.
+type Name = (Option<String>, String);
+type Objects = HashMap<Name, Seen>;
+
 #[derive(Default)]
 struct Table {
-    objects: HashMap<(Option<String>, String), Seen>,
+    objects: Objects,
     /// Being listed: becomes `objects` when the list is complete.
-    arriving: Option<(Instant, HashMap<(Option<String>, String), Seen>)>,
+    arriving: Option<(Instant, Objects)>,
     /// When the last complete list was asked for.
     listed_at: Option<Instant>,
     /// Highest resource version seen.
@@ -106,7 +111,8 @@ impl Watches {
         Self { inner: Arc::new(Inner { cluster, scope, shared: Arc::new(shared), tasks: Mutex::default() }) }
     }
 
-    /// Starts watching kinds that are not watched yet and waits until they are listed once (or refused).
+    /// Starts watching kinds that are not watched yet and waits until they are listed once (or refused). A server
+    /// that does not answer is not waited for long: what is not listed counts as not watched.
     pub async fn watch(&self, kinds: impl IntoIterator<Item = (Gvk, bool)>) {
         let mut wanted = Vec::new();
         for (gvk, namespaced) in kinds {
@@ -120,6 +126,11 @@ impl Watches {
         for key in &wanted {
             self.start(key);
         }
+        // Whether it came in time shows in the tables.
+        drop(tokio::time::timeout(LISTED_WITHIN, self.listed(&wanted)).await);
+    }
+
+    async fn listed(&self, wanted: &[WatchKey]) {
         loop {
             let listed = self.inner.shared.listed.notified();
             tokio::pin!(listed);
@@ -169,7 +180,7 @@ impl Watches {
 }
 
 impl Table {
-    fn look(&self, name: &(Option<String>, String), written: Option<(Option<u64>, Instant)>) -> Lookup {
+    fn look(&self, name: &Name, written: Option<(Option<u64>, Instant)>) -> Lookup {
         match (self.objects.get(name), written) {
             (Some(seen), Some((Some(version), _))) if seen.version_number().is_some_and(|v| v < version) => {
                 Lookup::Behind
@@ -193,7 +204,7 @@ impl Shared {
 
     /// Takes an event in; `asked` is when the stream was last asked for one.
     fn take(&self, key: &WatchKey, event: watcher::Event<(Option<String>, String, Seen)>, asked: Instant) {
-        let object = |(namespace, name): &(Option<String>, String)| ObjectRef {
+        let object = |(namespace, name): &Name| ObjectRef {
             gvk: key.0.clone(),
             namespace: namespace.clone(),
             name: name.clone(),

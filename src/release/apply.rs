@@ -11,7 +11,7 @@ use crate::cluster::{
 };
 use futures::{StreamExt as _, stream};
 use serde_json::Value;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const AT_ONCE: usize = 16;
 /// How often a write that someone else's write got in the way of is tried.
@@ -135,6 +135,10 @@ impl Applier<'_> {
                 self.cluster.delete(&target.object, options).await?;
                 self.await_gone(&target.object).await?;
             } else {
+                if error.is_not_found() {
+                    // Perhaps the kind went: the next try is to know.
+                    self.cluster.refresh_kinds(Instant::now()).await?;
+                }
                 return Err(error);
             }
         }

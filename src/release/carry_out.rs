@@ -196,6 +196,9 @@ impl CarryOut<'_> {
         }
         for stored in records.iter_mut().filter(|r| decision.abandon.contains(&r.record.version)) {
             let status = stored.record.info.status;
+            let hooks: Vec<Value> =
+                self.engine.rendered_of(&stored.record)?.hooks.into_iter().map(|h| h.object).collect();
+            self.hook_runner().clean_up(&stored.record.hooks, &hooks).await?;
             stored.record.info.status = Status::Failed;
             stored.record.info.description = format!("Abandoned while {status}");
             store.update(stored).await?;
@@ -313,17 +316,16 @@ impl CarryOut<'_> {
         self.hooks(work.operation.post(), current).await
     }
 
+    fn hook_runner(&self) -> HookRunner<'_> {
+        HookRunner { cluster: &self.engine.cluster, id: self.work.id, timeout: self.work.options.timeout }
+    }
+
     async fn hooks(&self, event: HookEvent, current: &mut Stored) -> Result<()> {
         if !self.work.options.run_hooks {
             return Ok(());
         }
         let objects: Vec<Value> = self.work.rendered.hooks.iter().map(|h| h.object.clone()).collect();
-        let runner = HookRunner {
-            cluster: &self.engine.cluster,
-            id: self.work.id,
-            timeout: self.work.options.timeout,
-        };
-        runner.run(event, current, &objects).await
+        self.hook_runner().run(event, current, &objects).await
     }
 
     /// Records the failure. What cannot be recorded is told in the log: the failure itself matters more.

@@ -101,7 +101,7 @@ pub(crate) async fn await_served(cluster: &Cluster, crds: &[Value], timeout: Dur
             let what = format!("{} {} to be served", missing.api_version(), missing.kind);
             return Err(EngineError::Timeout { what, seconds: timeout.as_secs() });
         }
-        if !cluster.refresh_kinds(Instant::now()).await?.get(missing).is_some() {
+        if cluster.refresh_kinds(Instant::now()).await?.get(missing).is_none() {
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(Duration::from_secs(1));
         }

@@ -5,6 +5,10 @@ use Status::{Deployed, Failed, PendingInstall, PendingUpgrade, Superseded, Unins
 
 /// revision, status, same state, hold
 type Row = (u64, Status, bool, Hold);
+/// A name, a mode, a past; action and revision, or the refusal.
+type VerbCase<'a> = (&'a str, Mode, &'a [Row], Result<(Action, u64), &'a str>);
+/// A name, a past; action, revision, and whether it is an install.
+type SteadyCase<'a> = (&'a str, &'a [Row], (Action, u64, bool));
 
 fn run(options: &Options, rows: &[Row]) -> Result<Decision, String> {
     let past: Vec<Past> =
@@ -25,7 +29,7 @@ fn helms_verbs() {
     let in_use = "cannot reuse a name that is still in use";
     let none = "\"web\" has no deployed releases";
     let busy = "another operation (install/upgrade/rollback) is in progress";
-    let cases: &[(&str, Mode, &[Row], Result<(Action, u64), &str>)] = &[
+    let cases: &[VerbCase<'_>] = &[
         ("new", Mode::Install, &[], Ok((Action::Install, 1))),
         ("new, either", Mode::UpgradeInstall, &[], Ok((Action::Install, 1))),
         ("nothing to upgrade", Mode::Upgrade, &[], Err(none)),
@@ -65,7 +69,7 @@ fn replacing_reuses_a_dead_name() {
 #[test]
 fn one_revision_for_one_state() {
     let steady = Options { skip_unchanged: true, ..options(Mode::UpgradeInstall) };
-    let cases: &[(&str, &[Row], (Action, u64, bool))] = &[
+    let cases: &[SteadyCase<'_>] = &[
         ("as deployed", &[(1, Deployed, true, GONE)], (Action::Unchanged, 1, false)),
         ("changed", &[(1, Deployed, false, GONE)], (Action::Upgrade, 2, false)),
         ("crashed installing", &[(1, PendingInstall, true, OURS)], (Action::Resume, 1, true)),

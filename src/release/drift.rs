@@ -14,8 +14,8 @@ pub(crate) struct Expected {
     pub(crate) object: ObjectRef,
     /// Hash of our apply entry; `None` if it is not known.
     pub(crate) applied: Option<u64>,
-    /// Incarnation and generation, once seen.
-    pub(crate) seen: Option<(String, i64)>,
+    /// Incarnation, once seen.
+    pub(crate) uid: Option<String>,
     /// When we last wrote it, and the version that we got: the watch may be behind that.
     pub(crate) written: Option<(Option<u64>, Instant)>,
     /// It goes by itself: a Job with a time to live.
@@ -46,7 +46,7 @@ impl Expected {
     /// An object as the record remembers it, before it was seen.
     pub(crate) fn remembered(object: ObjectRef, body: &Value, applied: Option<u64>) -> Self {
         let fleeting = object.gvk.kind == "Job" && !body["spec"]["ttlSecondsAfterFinished"].is_null();
-        Self { object, applied, seen: None, written: None, fleeting, finished: false, owned: false }
+        Self { object, applied, uid: None, written: None, fleeting, finished: false, owned: false }
     }
 
     /// An object as our write left it.
@@ -59,7 +59,7 @@ impl Expected {
 
     /// Takes in how the object looks while nothing is wrong with it.
     pub(crate) fn note(&mut self, seen: &Seen) {
-        self.seen = Some((seen.uid.clone(), seen.generation));
+        self.uid = Some(seen.uid.clone());
         self.finished = self.object.gvk.kind == "Job" && seen.finished;
         self.owned = seen.owned;
     }
@@ -95,9 +95,10 @@ fn judge_present(expected: &Expected, seen: &Seen, id: &ReleaseId) -> Verdict {
         }
         Some(_) => {}
     }
-    match &expected.seen {
-        Some((uid, _)) if *uid != seen.uid => Verdict::Suspect("it was made anew"),
-        Some((_, generation)) if *generation != seen.generation => Verdict::Suspect("it was changed"),
+    // Its generation says no more: it moves when others write fields of their own, as the Deployment controller does at
+    // every rollout, while a change of a field of ours takes it out of our entry.
+    match &expected.uid {
+        Some(uid) if *uid != seen.uid => Verdict::Suspect("it was made anew"),
         Some(_) | None => Verdict::Fine,
     }
 }
@@ -114,7 +115,6 @@ mod tests {
         let job = ObjectRef::new(Gvk::new("batch/v1", "Job"), Some("ns"), "j");
         let seen = Seen {
             uid: "u".into(),
-            generation: 1,
             managed_by: Some("Helm".into()),
             release_name: Some("rel".into()),
             release_namespace: Some("ns".into()),
@@ -157,7 +157,6 @@ mod tests {
                 Verdict::Suspect("fields of ours were taken over"),
             ),
             ("made anew", &expected, present(&|s| s.uid = "v".into()), Verdict::Suspect("it was made anew")),
-            ("changed", &expected, present(&|s| s.generation = 2), Verdict::Suspect("it was changed")),
             ("after Helm", &expected, present(&|s| s.helm_updates = true), Verdict::Suspect("Helm wrote it")),
             (
                 "relabelled",

@@ -205,7 +205,7 @@ impl Engine {
             let record = stored.record;
             match newest.last_mut() {
                 Some(last) if last.name == record.name && last.namespace == record.namespace => {
-                    *last = record
+                    *last = record;
                 }
                 _ => newest.push(record),
             }

@@ -82,6 +82,19 @@ impl HookRunner<'_> {
         }
     }
 
+    /// Takes away what an operation that nobody will finish left of its hooks, where a policy would have deleted it at
+    /// the hook's end.
+    pub(crate) async fn clean_up(&self, hooks: &[RecordedHook], objects: &[Value]) -> Result<()> {
+        for (hook, object) in
+            hooks.iter().zip(objects).filter(|(hook, _)| !hook.last_run.started_at.is_empty())
+        {
+            for policy in [HookDeletePolicy::HookSucceeded, HookDeletePolicy::HookFailed] {
+                self.delete_by(policy, hook, object).await?;
+            }
+        }
+        Ok(())
+    }
+
     async fn run_chosen(
         &self,
         chosen: &[usize],

@@ -86,6 +86,8 @@ async fn look(
             Err(e) if e.is_forbidden() || e.code() == Some(405) => {
                 crate::cluster::Listed { items: Vec::new(), more: true }
             }
+            // The kind went since it was looked up.
+            Err(e) if e.is_not_found() => crate::cluster::Listed { items: Vec::new(), more: false },
             Err(e) => return Err(e.into()),
         };
         let by_name: BTreeMap<&str, _> =

@@ -94,8 +94,7 @@ pub(crate) fn phase(group: &str, kind: &str) -> Phase {
             "ResourceQuota" | "LimitRange" | "ServiceAccount" | "Secret" | "ConfigMap" | "PersistentVolume",
         )
         | ("networking.k8s.io", "NetworkPolicy" | "IngressClass")
-        | ("policy", _)
-        | ("storage.k8s.io", _)
+        | ("policy" | "storage.k8s.io", _)
         | ("rbac.authorization.k8s.io", "ClusterRole" | "Role") => Phase::Config,
         ("rbac.authorization.k8s.io", _) | ("", "PersistentVolumeClaim" | "Service") => Phase::Access,
         ("", "Pod" | "ReplicationController") | ("apps", _) => Phase::Workloads,

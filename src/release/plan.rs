@@ -140,7 +140,7 @@ pub(crate) fn deletion_groups(mut deletions: Vec<Deletion>) -> Vec<Vec<Deletion>
     for deletion in deletions {
         match groups.last_mut() {
             Some(group) if group.first().is_some_and(|first| phase(first) == phase(&deletion)) => {
-                group.push(deletion)
+                group.push(deletion);
             }
             _ => groups.push(vec![deletion]),
         }

@@ -213,7 +213,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn check(api_version: &str, kind: &str, generation: i64, spec: Value, status: Value) -> &'static str {
+    fn check(api_version: &str, kind: &str, generation: i64, spec: &Value, status: &Value) -> &'static str {
         let object = json!({"apiVersion": api_version, "kind": kind, "metadata": {"generation": generation}, "spec": spec, "status": status});
         match judge(&object) {
             Ready => "ready",
@@ -338,11 +338,7 @@ mod tests {
             ("e.x/v1", "Thing", json!({}), condition("Ready", "True"), "ready"),
         ];
         for (api_version, kind, spec, status, expected) in cases {
-            assert_eq!(
-                check(api_version, kind, 2, spec.clone(), status.clone()),
-                expected,
-                "{kind} {spec} {status}"
-            );
+            assert_eq!(check(api_version, kind, 2, &spec, &status), expected, "{kind} {spec} {status}");
         }
     }
 }

@@ -142,7 +142,7 @@ pub(crate) fn reference(
         return Err(EngineError::NoKind {
             name: name.to_owned(),
             namespace: namespace.unwrap_or_default().to_owned(),
-            source: ClusterError::NoKind(gvk),
+            source: ClusterError::NoKind(Box::new(gvk)),
         });
     };
     let namespace = namespaced.then(|| namespace.unwrap_or(default_namespace));

@@ -103,5 +103,8 @@ async fn two_at_once() {
     assert_eq!(past.len(), won, "{past:?} {a:?} {b:?}");
     one.reconcile(&left).await.unwrap();
     let past = history(ns, "web");
-    assert_eq!((value(ns, "a").as_deref(), past.last().map(|r| r.ends_with(":deployed"))), (Some("1"), Some(true)));
+    assert_eq!(
+        (value(ns, "a").as_deref(), past.last().map(|r| r.ends_with(":deployed"))),
+        (Some("1"), Some(true))
+    );
 }
