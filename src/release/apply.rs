@@ -37,7 +37,8 @@ pub(crate) struct Written {
 impl Applier<'_> {
     /// Applies the objects of one phase at the same time. All are tried, whatever fails.
     pub(crate) async fn phase(&self, targets: &[Target], steps: &[Step]) -> (Vec<Written>, Result<()>) {
-        let results: Vec<Result<Written>> = stream::iter(steps)
+        let writes: Vec<_> = steps
+            .iter()
             .map(|step| async move {
                 let target = &targets[step.target];
                 self.write(target, step).await.map_err(|source| EngineError::Object {
@@ -47,9 +48,8 @@ impl Applier<'_> {
                     source,
                 })
             })
-            .buffer_unordered(AT_ONCE)
-            .collect()
-            .await;
+            .collect();
+        let results: Vec<Result<Written>> = stream::iter(writes).buffer_unordered(AT_ONCE).collect().await;
         let mut written = Vec::with_capacity(results.len());
         let mut errors = Vec::new();
         for result in results {
@@ -169,14 +169,14 @@ impl Applier<'_> {
         let mut deleted = Vec::new();
         let mut errors = Vec::new();
         for group in groups {
-            let results: Vec<_> = stream::iter(group)
+            let deletions: Vec<_> = group
+                .iter()
                 .map(|deletion| async move {
                     let options = DeleteOptions { propagation, uid: Some(&deletion.uid), dry_run: false };
                     (deletion, self.cluster.delete(&deletion.object, options).await)
                 })
-                .buffered(AT_ONCE)
-                .collect()
-                .await;
+                .collect();
+            let results: Vec<_> = stream::iter(deletions).buffered(AT_ONCE).collect().await;
             for (deletion, result) in results {
                 match result {
                     Ok(true) => deleted.push(deletion.object.clone()),

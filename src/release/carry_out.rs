@@ -378,12 +378,14 @@ impl CarryOut<'_> {
             expected.iter().filter_map(|(key, e)| Some((key.to_string(), e.applied?))).collect();
         store.update(&mut current).await?;
         let old: BTreeSet<u64> = decision.supersede.iter().copied().collect();
-        let superseding = stream::iter(others.into_iter().filter(|r| old.contains(&r.record.version)))
+        let superseding = others.into_iter().filter(|r| old.contains(&r.record.version));
+        let superseding: Vec<_> = superseding
             .map(|mut stored| async move {
                 stored.record.info.status = Status::Superseded;
                 Store::new(&engine.cluster).update(&mut stored).await
             })
-            .buffer_unordered(4);
+            .collect();
+        let superseding = stream::iter(superseding).buffer_unordered(4);
         for result in superseding.collect::<Vec<Result<(), RecordError>>>().await {
             // The next reconcile puts it right.
             if let Err(error) = result {

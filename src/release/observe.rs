@@ -57,8 +57,11 @@ pub(crate) async fn objects(
             _ => groups.entry((object.gvk.clone(), object.namespace.clone())).or_default().push(object),
         }
     }
-    let answers: Vec<Vec<(Key, Option<Seen>)>> = stream::iter(groups)
+    let looks: Vec<_> = groups
+        .into_iter()
         .map(|((gvk, namespace), group)| look(cluster, manager, gvk, namespace, group))
+        .collect();
+    let answers: Vec<Vec<(Key, Option<Seen>)>> = stream::iter(looks)
         .buffered(AT_ONCE)
         .try_collect()
         .await?;
@@ -102,7 +105,8 @@ async fn look(
         }
         left = missing;
     }
-    let single = stream::iter(left)
+    let single: Vec<_> = left
+        .into_iter()
         .map(|object| async move {
             match cluster.get_metadata(object).await {
                 Ok(item) => Ok((object.key(), item.map(|item| Seen::of(&item, manager)))),
@@ -110,8 +114,8 @@ async fn look(
                 Err(e) => Err(e),
             }
         })
-        .buffered(AT_ONCE);
-    let single: Vec<_> = single.try_collect().await?;
+        .collect();
+    let single: Vec<_> = stream::iter(single).buffered(AT_ONCE).try_collect().await?;
     found.extend(single);
     Ok(found)
 }
