@@ -55,12 +55,16 @@ pub enum Elem {
     Int,
     /// `[]map[string]interface {}`
     Map,
+    /// `[][]interface {}`
+    List,
 }
 
 /// A Go slice. No template function changes one in place, so it is immutable.
 pub struct List<'a> {
     /// The element type.
     pub elem: Elem,
+    /// Whether this is Go's nil slice: it has no items, and JSON shows it as null.
+    pub nil: bool,
     /// The items.
     pub items: &'a [Value<'a>],
 }
@@ -74,6 +78,8 @@ pub enum MapKind {
     Values,
     /// `map[string]string`
     Strings,
+    /// A nil `map[string]interface {}`: it has no entries and takes none, and JSON shows it as null.
+    Nil,
 }
 
 /// One entry of a [`Map`].
@@ -194,7 +200,17 @@ impl<'a> Value<'a> {
 
     /// A slice of the given element type, copied into the arena.
     pub fn typed_list(arena: &'a Arena, elem: Elem, items: &[Value<'a>]) -> Self {
-        Self::List(arena.alloc(List { elem, items: arena.alloc_slice_copy(items) }))
+        Self::List(arena.alloc(List { elem, nil: false, items: arena.alloc_slice_copy(items) }))
+    }
+
+    /// A slice whose items already live in the arena.
+    pub fn list_of(arena: &'a Arena, elem: Elem, items: &'a [Value<'a>]) -> Self {
+        Self::List(arena.alloc(List { elem, nil: false, items }))
+    }
+
+    /// Go's nil slice of the given element type.
+    pub fn nil_list(arena: &'a Arena, elem: Elem) -> Self {
+        Self::List(arena.alloc(List { elem, nil: true, items: &[] }))
     }
 
     /// A `[]string`.
@@ -218,7 +234,7 @@ impl<'a> Value<'a> {
             Data::String(s) => Self::str(arena, s),
             Data::List(l) => {
                 let items = arena.alloc_slice_fill_iter(l.iter().map(|d| Self::from_data(arena, d)));
-                Self::List(arena.alloc(List { elem: Elem::Any, items }))
+                Self::list_of(arena, Elem::Any, items)
             }
             Data::Map(m) => {
                 let map = Map::with_capacity(arena, MapKind::Any, m.len());
@@ -281,9 +297,10 @@ impl<'a> Value<'a> {
                 Elem::String => "[]string",
                 Elem::Int => "[]int",
                 Elem::Map => "[]map[string]interface {}",
+                Elem::List => "[][]interface {}",
             },
             Self::Map(m) => match m.kind {
-                MapKind::Any => "map[string]interface {}",
+                MapKind::Any | MapKind::Nil => "map[string]interface {}",
                 MapKind::Values => values_type,
                 MapKind::Strings => "map[string]string",
             },

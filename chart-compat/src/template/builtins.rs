@@ -174,7 +174,7 @@ fn slice<'a>(x: &mut Exec<'a>, args: &[Value<'a>]) -> Result<'a> {
     Ok(match args[0] {
         Value::Str(s) => Value::Str(&s[from..to]),
         Value::Bytes(s) => Value::Bytes(&s[from..to]),
-        Value::List(l) => Value::List(x.arena.alloc(crate::go::List { elem: l.elem, items: &l.items[from..to] })),
+        Value::List(l) => Value::List(x.arena.alloc(crate::go::List { items: &l.items[from..to], ..*l })),
         other => other,
     })
 }

@@ -384,6 +384,8 @@ impl<'a> Exec<'a> {
             (Type::Int, Term::Number(n)) => n.int.map(Value::Int).ok_or_else(|| expected("integer")),
             (Type::Int64, Term::Number(n)) => n.int.map(Value::Int64).ok_or_else(|| expected("integer")),
             (Type::Int | Type::Int64, _) => Err(expected("integer")),
+            (Type::Uint32, Term::Number(Number { int: Some(n), .. })) if *n >= 0 => Ok(Value::Int(*n & 0xffff_ffff)),
+            (Type::Uint32, _) => Err(expected("unsigned integer")),
             (Type::Float64, Term::Number(n)) => n.float.map(Value::Float).ok_or_else(|| expected("float")),
             (Type::Float64, _) => Err(expected("float")),
             _ => Err(self.error(&format!("can't handle {} for arg of type {}", arg.text(), ty.name()))),

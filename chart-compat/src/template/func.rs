@@ -19,6 +19,8 @@ pub enum Type {
     Int,
     /// `int64`
     Int64,
+    /// `uint32`: no value has this type, so that only a constant fits.
+    Uint32,
     /// `float64`
     Float64,
     /// `bool`
@@ -45,6 +47,7 @@ impl Type {
             Self::String => "string",
             Self::Int => "int",
             Self::Int64 => "int64",
+            Self::Uint32 => "uint32",
             Self::Float64 => "float64",
             Self::Bool => "bool",
             Self::Map => "map[string]interface {}",

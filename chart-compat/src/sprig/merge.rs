@@ -1,0 +1,89 @@
+//! Merging dictionaries as mergo does: the destination is changed in place, and shares the sources' nested maps.
+
+use super::args::{Out, fail};
+use super::dicts::plain_dict;
+use crate::go::{Arena, Map, MapKind, Object, Value};
+use crate::template::{Error, Exec, Func, Type};
+
+use Type::Map as Dict;
+
+pub(super) const FUNCS: &[Func] = &[
+    Func::variadic("merge", &[Dict, Dict], |x, a| swallowed(merge_all(x, a, false))),
+    Func::variadic("mergeOverwrite", &[Dict, Dict], |x, a| swallowed(merge_all(x, a, true))),
+    Func::variadic("mustMerge", &[Dict, Dict], |x, a| merge_all(x, a, false)),
+    Func::variadic("mustMergeOverwrite", &[Dict, Dict], |x, a| merge_all(x, a, true)),
+];
+
+/// Maps nested deeper contain themselves: Go's stack would overflow, which ends the process.
+const MAX_DEPTH: usize = 10_000;
+
+/// The text of mergo's `ErrDifferentArgumentsTypes`.
+const DIFFERENT_TYPES: &str = "src and dst must be of same type";
+
+/// sprig's merge returns "" on mergo's errors.
+fn swallowed(result: Out<'_>) -> Out<'_> {
+    match result {
+        Err(e) if e.to_string() == DIFFERENT_TYPES => Ok(Value::Str(b"")),
+        other => other,
+    }
+}
+
+fn merge_all<'a>(x: &mut Exec<'a>, a: &[Value<'a>], overwrite: bool) -> Out<'a> {
+    let mut dst = plain_dict(x.arena, a[0]);
+    for src in &a[1..] {
+        let Value::Map(src) = src else { continue };
+        if let Value::Map(m) = dst
+            && m.kind() == MapKind::Nil
+            && src.kind() != MapKind::Nil
+        {
+            dst = Value::Map(Map::new(x.arena, MapKind::Any));
+        }
+        if let Value::Map(dst) = dst {
+            merge(x.arena, dst, src, overwrite, 0)?;
+        }
+    }
+    Ok(dst)
+}
+
+fn merge<'a>(arena: &'a Arena, dst: &Map<'a>, src: &Map<'a>, overwrite: bool, depth: usize) -> Result<(), Error> {
+    if depth > MAX_DEPTH {
+        return fail(format!("merge: the value is nested deeper than {MAX_DEPTH}, or contains itself"));
+    }
+    for (key, value) in src.snapshot(arena) {
+        let old = dst.get(key);
+        match value {
+            Value::Nil | Value::NilInterface => {
+                if overwrite {
+                    dst.insert(key, Value::Nil);
+                }
+                continue;
+            }
+            Value::Map(from) => match old {
+                Some(Value::Map(into)) if into.kind() != MapKind::Nil => {
+                    stacker::maybe_grow(32 * 1024, 1024 * 1024, || merge(arena, into, from, overwrite, depth + 1))?;
+                }
+                // A pointer accepts nothing but its like.
+                Some(Value::Object(Object::Version(_))) if !overwrite => return fail(DIFFERENT_TYPES),
+                _ => {}
+            },
+            _ => {}
+        }
+        let is_list = value.kind() == "slice";
+        if let Some(old) = old.filter(|v| v.truth()) {
+            if is_list {
+                if overwrite {
+                    dst.insert(key, *value);
+                }
+                continue;
+            }
+            if value.kind() == "map" && old.kind() == "map" {
+                continue;
+            }
+            if !overwrite {
+                continue;
+            }
+        }
+        dst.insert(key, *value);
+    }
+    Ok(())
+}
