@@ -384,7 +384,10 @@ impl<'a> Exec<'a> {
             (Type::Int, Term::Number(n)) => n.int.map(Value::Int).ok_or_else(|| expected("integer")),
             (Type::Int64, Term::Number(n)) => n.int.map(Value::Int64).ok_or_else(|| expected("integer")),
             (Type::Int | Type::Int64, _) => Err(expected("integer")),
-            (Type::Uint32, Term::Number(Number { int: Some(n), .. })) if *n >= 0 => Ok(Value::Int(*n & 0xffff_ffff)),
+            (Type::Uint32, Term::Number(n)) => match n.int {
+                Some(i) if i >= 0 => Ok(Value::Int(i & 0xffff_ffff)),
+                _ => Err(expected("unsigned integer")),
+            },
             (Type::Uint32, _) => Err(expected("unsigned integer")),
             (Type::Float64, Term::Number(n)) => n.float.map(Value::Float).ok_or_else(|| expected("float")),
             (Type::Float64, _) => Err(expected("float")),
