@@ -13,6 +13,6 @@ pub mod profile;
 pub mod render;
 pub mod sprig;
 pub mod template;
-pub mod world;
 pub mod values;
+pub mod world;
 pub mod yaml;

@@ -126,7 +126,11 @@ fn values_file(path: &Path) -> Result<Map, String> {
     }
 }
 
-fn load_chart(path: &Path, name: &ModuleName, profile: Profile) -> Result<Option<Arc<CompiledChart>>, String> {
+fn load_chart(
+    path: &Path,
+    name: &ModuleName,
+    profile: Profile,
+) -> Result<Option<Arc<CompiledChart>>, String> {
     let failed = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
     let chart = if path.join("Chart.yaml").is_file() {
         source::load(path).map_err(|e| failed(&e))?.chart
@@ -150,12 +154,7 @@ fn synthetic(path: &Path, name: &str) -> Result<Chart, String> {
 
 /// What a module's templates see: `global` and its own section, each laid in layers.
 #[must_use]
-pub fn module_values(
-    module: &Module,
-    roots: &Map,
-    global: &Map,
-    section: Option<&Map>,
-) -> Map {
+pub fn module_values(module: &Module, roots: &Map, global: &Map, section: Option<&Map>) -> Map {
     let table = |key: &str| match roots.get(key) {
         Some(Data::Map(m)) => m.clone(),
         _ => Map::new(),

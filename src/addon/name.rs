@@ -24,7 +24,8 @@ impl ModuleName {
             Some((number, name))
                 if !number.is_empty() && !name.is_empty() && number.bytes().all(|c| c.is_ascii_digit()) =>
             {
-                let order = number.parse().map_err(|_| format!("{directory:?}: the order number is too large"))?;
+                let order =
+                    number.parse().map_err(|_| format!("{directory:?}: the order number is too large"))?;
                 (order, name)
             }
             _ => (unnumbered, directory),

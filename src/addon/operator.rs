@@ -113,9 +113,8 @@ pub async fn run(
     let found = tokio::task::spawn_blocking(move || Modules::discover(&roots, unnumbered, profile));
     let holder = format!("windlass-operator-{:x}", jiff::Timestamp::now().as_nanosecond());
     let engine = Engine::new(cluster.clone(), parse_manifest, EngineOptions::watching(&holder));
-    let modules = found
-        .await
-        .map_err(|e| ClusterError::Config(format!("reading the modules failed: {e}")))?;
+    let modules =
+        found.await.map_err(|e| ClusterError::Config(format!("reading the modules failed: {e}")))?;
     for text in &modules.problems {
         tracing::error!("{text}");
     }
@@ -156,8 +155,7 @@ pub async fn run(
 impl Operator {
     async fn work(mut self, cluster: Cluster, stop: impl Future<Output = ()>) -> Result<(), ClusterError> {
         let target = config_map(&self.options.namespace, &self.options.config_map);
-        let mut config =
-            cluster.follow(&target.gvk, target.namespace.as_deref(), &target.name).await?;
+        let mut config = cluster.follow(&target.gvk, target.namespace.as_deref(), &target.name).await?;
         let engine = self.shared.engine.clone();
         let mut stop = std::pin::pin!(stop);
         let mut current: Option<Value> = None;
@@ -243,15 +241,10 @@ impl Operator {
             } else {
                 is_enabled(name, &self.modules.values, &config.enabled)
             };
-            let values = Arc::new(module_values(
-                module,
-                &self.modules.values,
-                &self.global,
-                self.good.get(&name.key),
-            ));
+            let values =
+                Arc::new(module_values(module, &self.modules.values, &self.global, self.good.get(&name.key)));
             let broken = config.problems.iter().find(|p| p.key == name.key);
-            wanted.problem =
-                broken.filter(|_| !self.good.contains_key(&name.key)).map(|p| p.text.clone());
+            wanted.problem = broken.filter(|_| !self.good.contains_key(&name.key)).map(|p| p.text.clone());
             let changed = wanted.values.as_ref() != Some(&values) || wanted.enabled != enabled;
             if enabled && (changed || first) {
                 self.orphans.remove(&name.name);
@@ -335,9 +328,7 @@ impl Operator {
         if job == Job::Restore
             && let Some(request) = wanted.and_then(|w| w.request.clone())
         {
-            self.spawn(name.clone(), job, async move {
-                shared.restore(request).await.map(Some)
-            });
+            self.spawn(name.clone(), job, async move { shared.restore(request).await.map(Some) });
             return;
         }
         let chart = self.module(&name).map(|m| m.chart.clone());
@@ -349,9 +340,11 @@ impl Operator {
             // A module of hooks only has nothing to release.
             (Some(Ok(None)) | None, None) => self.finish_job(&name, job, Ok(None)),
             (Some(Ok(Some(chart))), None) => {
-                self.spawn(name.clone(), job, async move {
-                    shared.run(&name, chart, values).await.map(Some)
-                });
+                self.spawn(
+                    name.clone(),
+                    job,
+                    async move { shared.run(&name, chart, values).await.map(Some) },
+                );
             }
         }
     }
@@ -387,6 +380,12 @@ impl Operator {
         );
         match result {
             Ok(Some((outcome, request))) => self.note_outcome(name, &outcome, request),
+            Ok(None) if job == Job::Uninstall => {
+                self.state.metrics.remove("windlass_release_revision", &[("module", name)]);
+                if let Some(wanted) = self.wanted.get_mut(name) {
+                    wanted.request = None;
+                }
+            }
             Ok(None) => {}
             Err(error) => {
                 let pause = pause(error.disposition(), failures);

@@ -64,9 +64,7 @@ impl Queue {
 
     /// The jobs that may start now; they count as running from here on.
     pub(super) fn start(&mut self) -> Vec<(String, Job)> {
-        let owed = |job: Job| {
-            self.slots.values().filter(move |s| s.owes() == Some(job)).map(|s| s.order)
-        };
+        let owed = |job: Job| self.slots.values().filter(move |s| s.owes() == Some(job)).map(|s| s.order);
         let last_uninstall = owed(Job::Uninstall).max();
         let first_run = owed(Job::Run).min();
         let mut started = Vec::new();

@@ -9,7 +9,8 @@ use chart_compat::template::Limits;
 
 use crate::cluster::{Cluster, Gvk, ObjectRef, Validation};
 use crate::release::{
-    CrdPolicy, Disposition, Engine, EngineError, Mode, Options, Outcome, ReleaseId, ReleaseRequest, UninstallRequest,
+    CrdPolicy, Disposition, Engine, EngineError, Mode, Options, Outcome, ReleaseId, ReleaseRequest,
+    UninstallRequest,
 };
 use crate::render as rendering;
 
@@ -90,7 +91,10 @@ impl Shared {
     }
 
     /// Brings a release to what was last rendered.
-    pub(super) async fn restore(&self, request: Arc<ReleaseRequest>) -> Result<(Outcome, Arc<ReleaseRequest>), Error> {
+    pub(super) async fn restore(
+        &self,
+        request: Arc<ReleaseRequest>,
+    ) -> Result<(Outcome, Arc<ReleaseRequest>), Error> {
         let outcome = self.engine.reconcile(&request).await?;
         Ok((outcome, request))
     }

@@ -67,11 +67,8 @@ pub(super) fn run(globals: &Globals, command: &Command) -> Result<(), Failure> {
         }
         Command::Hooks(which) => {
             let record = load(globals, which)?;
-            let text: String = record
-                .hooks
-                .iter()
-                .map(|h| format!("---\n# Source: {}\n{}\n", h.path, h.manifest))
-                .collect();
+            let text: String =
+                record.hooks.iter().map(|h| format!("---\n# Source: {}\n{}\n", h.path, h.manifest)).collect();
             print(text.as_bytes())
         }
         Command::Values { which, all, output } => {

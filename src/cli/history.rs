@@ -43,9 +43,8 @@ fn object(r: &Record) -> Value {
 }
 
 pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
-    let mut records = with_engine(globals, async |s| {
-        s.engine.history(&s.id(&args.name)).await.map_err(|e| e.to_string())
-    })?;
+    let mut records =
+        with_engine(globals, async |s| s.engine.history(&s.id(&args.name)).await.map_err(|e| e.to_string()))?;
     let extra = records.len().saturating_sub(args.max);
     records.drain(..extra);
     let text = match args.output {

@@ -186,14 +186,8 @@ pub(super) fn install(globals: &Globals, args: &InstallArgs) -> Result<(), Failu
         return Err(failed(true, &format!("release name check failed: {text}")));
     }
     let options = Options { mode: Mode::Install, replace: args.replace, ..args.common.options() };
-    let job = Job {
-        name,
-        reference,
-        common: &args.common,
-        mode: Mode::Install,
-        options,
-        values: OldValues::Reset,
-    };
+    let job =
+        Job { name, reference, common: &args.common, mode: Mode::Install, options, values: OldValues::Reset };
     run(globals, &job)
 }
 
@@ -238,7 +232,13 @@ fn run(globals: &Globals, job: &Job<'_>) -> Result<(), Failure> {
     with_engine(globals, async |s| carry_out(&s, globals, job, user, chart).await)
 }
 
-fn render_options(globals: &Globals, job: &Job<'_>, namespace: &str, capabilities: Capabilities, revision: i64) -> render::Options {
+fn render_options(
+    globals: &Globals,
+    job: &Job<'_>,
+    namespace: &str,
+    capabilities: Capabilities,
+    revision: i64,
+) -> render::Options {
     let helm3 = globals.compat == Profile::Helm3;
     let capabilities = if helm3 {
         Capabilities { helm_version: "v3.22.0".to_owned(), ..capabilities }
@@ -290,7 +290,13 @@ async fn live_capabilities(cluster: &Cluster) -> Result<Capabilities, String> {
     capabilities(cluster).await.map_err(|e| e.to_string())
 }
 
-async fn carry_out(s: &Session, globals: &Globals, job: &Job<'_>, user: Map, chart: Chart) -> Result<(), Failure> {
+async fn carry_out(
+    s: &Session,
+    globals: &Globals,
+    job: &Job<'_>,
+    user: Map,
+    chart: Chart,
+) -> Result<(), Failure> {
     let past = match s.engine.history(&s.id(&job.name)).await {
         Ok(past) => past,
         Err(EngineError::NotFound) => Vec::new(),
@@ -317,7 +323,8 @@ async fn carry_out(s: &Session, globals: &Globals, job: &Job<'_>, user: Map, cha
     let values = user.clone();
     let work = move || {
         let world = SystemWorld { cluster: Some(&lookup), dns };
-        let rendered = compiled.render(&values, &options, &world, &mut |w| tell(&w)).map_err(|e| e.to_string())?;
+        let rendered =
+            compiled.render(&values, &options, &world, &mut |w| tell(&w)).map_err(|e| e.to_string())?;
         let release = release(&rendered).map_err(|e| e.to_string())?;
         Ok::<_, String>((release, chart_record(compiled.chart())))
     };
@@ -345,7 +352,9 @@ async fn carry_out(s: &Session, globals: &Globals, job: &Job<'_>, user: Map, cha
     }
     if job.common.is_dry() {
         let status = if install { "pending-install" } else { "pending-upgrade" };
-        return print(dry_text(&job.name, &s.namespace, outcome.revision, status, &request.rendered).as_bytes());
+        return print(
+            dry_text(&job.name, &s.namespace, outcome.revision, status, &request.rendered).as_bytes(),
+        );
     }
     if !install && job.common.output == Format::Table {
         let line = if outcome.action == Action::Unchanged {

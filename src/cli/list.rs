@@ -62,7 +62,9 @@ impl Args {
         match status {
             Status::Deployed => self.deployed || !named,
             Status::Failed => self.failed || !named,
-            Status::PendingInstall | Status::PendingUpgrade | Status::PendingRollback => self.pending || !named,
+            Status::PendingInstall | Status::PendingUpgrade | Status::PendingRollback => {
+                self.pending || !named
+            }
             Status::Superseded => self.superseded,
             Status::Uninstalled => self.uninstalled,
             Status::Uninstalling => self.uninstalling || !named,
@@ -95,7 +97,8 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
         Format::Table if args.short => records.iter().map(|r| format!("{}\n", r.name)).collect(),
         Format::Table => {
             let head = HEAD.iter().map(|h| (*h).to_owned()).collect();
-            let rows: Vec<_> = (!args.no_headers).then_some(head).into_iter().chain(records.iter().map(row)).collect();
+            let rows: Vec<_> =
+                (!args.no_headers).then_some(head).into_iter().chain(records.iter().map(row)).collect();
             output::table(&rows)
         }
         format => {
@@ -104,7 +107,11 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
             } else {
                 let keys = ["name", "namespace", "revision", "updated", "status", "chart", "app_version"];
                 let object = |r: &Record| -> Value {
-                    keys.iter().zip(row(r)).map(|(k, v)| ((*k).to_owned(), json!(v))).collect::<serde_json::Map<_, _>>().into()
+                    keys.iter()
+                        .zip(row(r))
+                        .map(|(k, v)| ((*k).to_owned(), json!(v)))
+                        .collect::<serde_json::Map<_, _>>()
+                        .into()
                 };
                 records.iter().map(object).collect()
             };

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use super::flags::Globals;
 use super::{Failure, cluster};
@@ -34,10 +36,20 @@ pub(super) struct Args {
     #[arg(long, env = "UNNUMBERED_MODULES_ORDER", default_value_t = addon::UNNUMBERED_ORDER)]
     unnumbered_modules_order: u32,
     /// Address for probes and metrics
-    #[arg(long, visible_alias = "prometheus-listen-address", env = "ADDON_OPERATOR_LISTEN_ADDRESS", default_value = "0.0.0.0")]
+    #[arg(
+        long,
+        visible_alias = "prometheus-listen-address",
+        env = "ADDON_OPERATOR_LISTEN_ADDRESS",
+        default_value = "0.0.0.0"
+    )]
     listen_address: IpAddr,
     /// Port for probes and metrics; 0 takes a free one
-    #[arg(long, visible_alias = "prometheus-listen-port", env = "ADDON_OPERATOR_LISTEN_PORT", default_value_t = 9650)]
+    #[arg(
+        long,
+        visible_alias = "prometheus-listen-port",
+        env = "ADDON_OPERATOR_LISTEN_PORT",
+        default_value_t = 9650
+    )]
     listen_port: u16,
     /// File to write the address into, once it is listened on
     #[arg(long)]
@@ -57,11 +69,14 @@ pub(super) struct Args {
 }
 
 fn start_logs(args: &Args) -> Result<(), Failure> {
-    let logs = tracing_subscriber::fmt().with_max_level(args.log_level).with_writer(std::io::stderr);
+    // Libraries below us speak of frames and sockets; only their warnings are for operators.
+    let filter = Targets::new().with_default(LevelFilter::WARN).with_target("windlass", args.log_level);
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let registry = tracing_subscriber::registry().with(filter);
     let result = match args.log_type {
-        LogType::Text => logs.with_ansi(false).try_init(),
-        LogType::Color => logs.with_ansi(true).try_init(),
-        LogType::Json => logs.json().flatten_event(true).try_init(),
+        LogType::Text => registry.with(lines.with_ansi(false)).try_init(),
+        LogType::Color => registry.with(lines.with_ansi(true)).try_init(),
+        LogType::Json => registry.with(lines.json().flatten_event(true)).try_init(),
     };
     result.map_err(|e| format!("cannot start logging: {e}"))
 }
@@ -69,7 +84,8 @@ fn start_logs(args: &Args) -> Result<(), Failure> {
 pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
     start_logs(args)?;
     // The peer's current names of these two.
-    let modules_dir = std::env::var("ADDON_OPERATOR_MODULES_DIR").unwrap_or_else(|_| args.modules_dir.clone());
+    let modules_dir =
+        std::env::var("ADDON_OPERATOR_MODULES_DIR").unwrap_or_else(|_| args.modules_dir.clone());
     let namespace = globals.namespace.clone().or_else(|| std::env::var("ADDON_OPERATOR_NAMESPACE").ok());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

@@ -79,7 +79,11 @@ pub(super) fn chart(record: &Record) -> String {
 /// The version of what a record's chart installs.
 pub(super) fn app_version(record: &Record) -> String {
     let meta = &record.chart["metadata"];
-    if meta.is_null() { "MISSING".to_owned() } else { meta["appVersion"].as_str().unwrap_or_default().to_owned() }
+    if meta.is_null() {
+        "MISSING".to_owned()
+    } else {
+        meta["appVersion"].as_str().unwrap_or_default().to_owned()
+    }
 }
 
 #[cfg(test)]

@@ -32,9 +32,10 @@ pub(super) fn write(
         }
         let first = written.insert(source.to_owned());
         let mut options = std::fs::OpenOptions::new();
-        let mut file = if first { options.write(true).create(true).truncate(true) } else { options.append(true) }
-            .open(&path)
-            .map_err(failed)?;
+        let mut file =
+            if first { options.write(true).create(true).truncate(true) } else { options.append(true) }
+                .open(&path)
+                .map_err(failed)?;
         let mut doc = format!("---\n# Source: {source}\n").into_bytes();
         doc.extend_from_slice(text);
         doc.push(b'\n');

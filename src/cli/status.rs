@@ -27,7 +27,10 @@ pub(super) fn text(record: &Record, description: bool) -> String {
     if !info.last_deployed.is_empty() {
         out.push_str(&format!("LAST DEPLOYED: {}\n", output::ansi_time(&info.last_deployed)));
     }
-    out.push_str(&format!("NAMESPACE: {}\nSTATUS: {}\nREVISION: {}\n", record.namespace, info.status, record.version));
+    out.push_str(&format!(
+        "NAMESPACE: {}\nSTATUS: {}\nREVISION: {}\n",
+        record.namespace, info.status, record.version
+    ));
     if description {
         out.push_str(&format!("DESCRIPTION: {}\n", info.description));
     }

@@ -82,7 +82,11 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
                 tell(&format!("{foreign} belongs to someone else and was not deleted"));
             }
             if !done.errors.is_empty() {
-                return Err(format!("uninstallation completed with {} error(s): {}", done.errors.len(), done.errors.join("; ")));
+                return Err(format!(
+                    "uninstallation completed with {} error(s): {}",
+                    done.errors.len(),
+                    done.errors.join("; ")
+                ));
             }
             print(format!("release \"{name}\" uninstalled\n").as_bytes())?;
         }

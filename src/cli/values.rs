@@ -4,8 +4,8 @@ use std::io::Read;
 
 use chart_compat::chart::{merge_maps, read_values};
 use chart_compat::data::{Data, Map};
-use chart_compat::values::strvals;
 use chart_compat::json;
+use chart_compat::values::strvals;
 
 use super::flags::Values;
 
@@ -45,7 +45,8 @@ pub(super) fn merge(flags: &Values) -> Result<Map, String> {
                 Err(e) => return Err(format!("failed parsing --set-json data JSON: {text}: {e}")),
             }
         } else {
-            strvals::parse_json(&mut values, text).map_err(|e| format!("failed parsing --set-json data {text}: {e}"))?;
+            strvals::parse_json(&mut values, text)
+                .map_err(|e| format!("failed parsing --set-json data {text}: {e}"))?;
         }
     }
     for text in &flags.set {

@@ -61,10 +61,7 @@ pub(crate) async fn objects(
         .into_iter()
         .map(|((gvk, namespace), group)| look(cluster, manager, gvk, namespace, group))
         .collect();
-    let answers: Vec<Vec<(Key, Option<Seen>)>> = stream::iter(looks)
-        .buffered(AT_ONCE)
-        .try_collect()
-        .await?;
+    let answers: Vec<Vec<(Key, Option<Seen>)>> = stream::iter(looks).buffered(AT_ONCE).try_collect().await?;
     seen.extend(answers.into_iter().flatten());
     Ok(seen)
 }

@@ -67,8 +67,8 @@ fn event(name: &str) -> Option<HookEvent> {
 }
 
 fn manifest(m: &render::Manifest) -> Result<Manifest, render::Error> {
-    let object = parse_manifest(&m.text)
-        .map_err(|reason| render::Error::Yaml { path: m.source.clone(), reason })?;
+    let object =
+        parse_manifest(&m.text).map_err(|reason| render::Error::Yaml { path: m.source.clone(), reason })?;
     Ok(Manifest { source: m.source.clone(), text: m.text.clone(), object })
 }
 

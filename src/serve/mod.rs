@@ -51,7 +51,10 @@ async fn ready(extract::State(state): extract::State<Arc<State>>) -> impl IntoRe
     if state.converged.load(Ordering::Acquire) {
         (StatusCode::OK, "ready\n")
     } else {
-        (StatusCode::INTERNAL_SERVER_ERROR, "the first converge is not done: some module has had no outcome yet\n")
+        (
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the first converge is not done: some module has had no outcome yet\n",
+        )
     }
 }
 

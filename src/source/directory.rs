@@ -51,7 +51,8 @@ impl Walk<'_> {
             let Some(name) = path.file_name().map(|n| n.to_string_lossy().into_owned()) else { continue };
             let relative = if prefix.is_empty() { name } else { format!("{prefix}/{name}") };
             // Follows links, as Helm does.
-            let kind = std::fs::metadata(&path).map_err(|source| Error::Read { path: path.clone(), source })?;
+            let kind =
+                std::fs::metadata(&path).map_err(|source| Error::Read { path: path.clone(), source })?;
             if self.rules.ignores(&relative, kind.is_dir()) {
                 continue;
             }
@@ -60,7 +61,9 @@ impl Walk<'_> {
             } else if kind.is_file() {
                 self.file(&path, relative, kind.len())?;
             } else {
-                return Err(self.refuse(&path, "cannot load irregular file as it has file mode type bits set"));
+                return Err(
+                    self.refuse(&path, "cannot load irregular file as it has file mode type bits set")
+                );
             }
         }
         Ok(())
@@ -74,8 +77,7 @@ impl Walk<'_> {
             let reason = format!("the chart's files are larger than the maximum size {MAX_CHART_BYTES}");
             return Err(self.refuse(path, &reason));
         }
-        let data =
-            std::fs::read(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
+        let data = std::fs::read(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
         self.left = self.left.saturating_sub(data.len() as u64);
         self.files.push(File::new(name, data));
         Ok(())

@@ -1,8 +1,8 @@
 //! Laying user values over chart defaults, with globals and subcharts (`chart/common/util/coalesce.go`).
 
+use super::Warn;
 use super::error::Error;
 use super::load::Chart;
-use super::Warn;
 use crate::data::{Data, Map};
 use crate::go::{Arena, Value, fmt};
 use crate::profile::Profile;
@@ -75,7 +75,9 @@ impl Coalesce<'_> {
             None => Map::new(),
             Some(Data::Map(m)) => m.clone(),
             Some(_) => {
-                (self.warn)("warning: skipping globals because destination global is not a table.".to_owned());
+                (self.warn)(
+                    "warning: skipping globals because destination global is not a table.".to_owned(),
+                );
                 return;
             }
         };

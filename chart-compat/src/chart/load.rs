@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::Warn;
 use super::archive::read_archive;
 use super::error::Error;
 use super::metadata::Metadata;
 use super::values::read_values;
-use super::Warn;
 use crate::data::{Data, Map};
 use crate::yaml;
 
@@ -100,7 +100,9 @@ fn read_metadata(metadata: &mut Metadata, file: &File) -> Result<(), Error> {
     match yaml::from_slice(&file.data) {
         Ok(Data::Map(map)) => metadata.read(&map).map_err(|e| failed(&e)),
         Ok(Data::Null) => Ok(()),
-        Ok(_) => Err(failed(&"error unmarshaling JSON: while decoding JSON: json: a map of chart metadata is wanted")),
+        Ok(_) => Err(failed(
+            &"error unmarshaling JSON: while decoding JSON: json: a map of chart metadata is wanted",
+        )),
         Err(e) => Err(failed(&format!("error converting YAML to JSON: {e}"))),
     }
 }

@@ -95,9 +95,9 @@ struct Fields<'d> {
 impl Fields<'_> {
     /// The entry of a field; keys match without regard to case, an exact one first (`encoding/json`).
     fn get(&self, key: &str) -> Option<&Data> {
-        self.map.get(key).or_else(|| {
-            self.map.iter().find(|(k, _)| k.eq_ignore_ascii_case(key)).map(|(_, v)| v)
-        })
+        self.map
+            .get(key)
+            .or_else(|| self.map.iter().find(|(k, _)| k.eq_ignore_ascii_case(key)).map(|(_, v)| v))
     }
 
     fn wrong(&self, key: &str, got: &Data, want: &str) -> String {

@@ -143,10 +143,8 @@ pub(super) fn sort(
                 manifests.push(manifest);
                 continue;
             }
-            let events: Vec<String> = events
-                .into_iter()
-                .map(|e| if e == "test-success" { "test".to_owned() } else { e })
-                .collect();
+            let events: Vec<String> =
+                events.into_iter().map(|e| if e == "test-success" { "test".to_owned() } else { e }).collect();
             if events.iter().any(|e| !EVENTS.contains(&e.as_str())) {
                 let types = annotation(&manifest.head, "helm.sh/hook").unwrap_or_default();
                 warn(format!("level=INFO msg=\"skipping unknown hooks\" hookTypes={types}"));

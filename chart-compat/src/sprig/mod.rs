@@ -10,4 +10,6 @@ pub const VALUES_METHODS: &[Func] = &[];
 /// x
 pub const FILES_METHODS: &[Func] = &[];
 /// methods
-pub fn object_method(_: &Object<'_>, _: &[u8]) -> Option<&'static Func> { None }
+pub fn object_method(_: &Object<'_>, _: &[u8]) -> Option<&'static Func> {
+    None
+}

@@ -91,12 +91,7 @@ impl<'a> Exec<'a> {
         stacker::maybe_grow(64 * 1024, 4 * 1024 * 1024, || self.pipeline(dot, p))
     }
 
-    fn not_a_function(
-        &self,
-        first: &'a Arg,
-        rest: &[Arg],
-        last: Option<Value<'a>>,
-    ) -> Result<(), Error> {
+    fn not_a_function(&self, first: &'a Arg, rest: &[Arg], last: Option<Value<'a>>) -> Result<(), Error> {
         if rest.is_empty() && last.is_none() {
             return Ok(());
         }
@@ -185,7 +180,9 @@ impl<'a> Exec<'a> {
             return self.call_method(dot, receiver, f, name, node, rest, last);
         }
         match receiver {
-            Value::Map(_) if has_args => Err(self.error(&format!("{name} is not a method but has arguments"))),
+            Value::Map(_) if has_args => {
+                Err(self.error(&format!("{name} is not a method but has arguments")))
+            }
             Value::Map(m) => Ok(entry(m, name)),
             Value::Object(o) => match o.field(name.as_bytes()) {
                 Some(_) if has_args => {
@@ -208,7 +205,9 @@ impl<'a> Exec<'a> {
         // A value that came out of a map or list has the static type of its slot, not its own.
         let type_name = match receiver {
             Value::Object(o) => o.type_name(),
-            Value::Str(_) | Value::Int(_) | Value::Bool(_) | Value::Float(_) | Value::List(_) => "interface {}",
+            Value::Str(_) | Value::Int(_) | Value::Bool(_) | Value::Float(_) | Value::List(_) => {
+                "interface {}"
+            }
             other => other.type_name(self.funcs.values_type),
         };
         self.error(&format!("can't evaluate field {name} in type {type_name}"))
@@ -306,7 +305,8 @@ impl<'a> Exec<'a> {
         args: &mut Args<'a>,
     ) -> Result<(), Error> {
         let fixed = if variadic { params.len() - 1 } else { params.len() };
-        let type_of = |i: usize| if i < fixed { params.get(i) } else { params.last() }.copied().unwrap_or(Type::Any);
+        let type_of =
+            |i: usize| if i < fixed { params.get(i) } else { params.last() }.copied().unwrap_or(Type::Any);
         for (i, arg) in rest.iter().enumerate() {
             let value = self.argument(dot, type_of(i), arg)?;
             args.push(value);
@@ -362,7 +362,9 @@ impl<'a> Exec<'a> {
                     Err(self.error(&format!("cannot assign nil to {}", ty.name())))
                 }
             }
-            Term::Bool(_) | Term::Number(_) | Term::String { .. } if !matches!(ty, Type::Any | Type::Reflect) => {
+            Term::Bool(_) | Term::Number(_) | Term::String { .. }
+                if !matches!(ty, Type::Any | Type::Reflect) =>
+            {
                 self.at = At::Arg(arg);
                 self.literal(ty, arg)
             }

@@ -120,7 +120,9 @@ impl<'a> Exec<'a> {
     pub fn execute(&mut self, name: &str, dot: Value<'a>) -> Result<Vec<u8>, Error> {
         let Some(template) = self.set.get(name) else {
             let quoted = crate::go::strconv::quote(name.as_bytes());
-            return Err(Error::new(format!("template: no template {quoted} associated with template \"gotpl\"")));
+            return Err(Error::new(format!(
+                "template: no template {quoted} associated with template \"gotpl\""
+            )));
         };
         self.run(template, dot)
     }
@@ -324,9 +326,7 @@ impl<'a> Exec<'a> {
             Value::Nil | Value::NilInterface => {}
             Value::Int(n) | Value::Int64(n) => {
                 if c.pipe.decl.len() > 1 {
-                    return Err(
-                        self.error(&format!("can't use {n} to iterate over more than one variable"))
-                    );
+                    return Err(self.error(&format!("can't use {n} to iterate over more than one variable")));
                 }
                 let is_int = matches!(value, Value::Int(_));
                 for i in 0..n.max(0) {

@@ -79,7 +79,9 @@ impl Type {
             (Self::List, Value::List(l)) => l.elem == crate::go::Elem::Any,
             (Self::Strings, Value::List(l)) => l.elem == crate::go::Elem::String,
             (Self::Strings, Value::Object(Object::ApiVersions(_))) => true,
-            (Self::Struct(name), Value::Object(Object::Struct(s))) => s.type_name.trim_start_matches('*') == name,
+            (Self::Struct(name), Value::Object(Object::Struct(s))) => {
+                s.type_name.trim_start_matches('*') == name
+            }
             _ => false,
         }
     }

@@ -148,7 +148,9 @@ fn unquote_body(s: &[u8], quote: u8) -> Option<Vec<u8>> {
         let mut digits = |n: usize, base: u32| -> Option<u32> {
             let text = std::str::from_utf8(s.get(i..i + n)?).ok()?;
             i += n;
-            text.bytes().all(|c| char::from(c).is_digit(base)).then(|| u32::from_str_radix(text, base).ok())?
+            text.bytes()
+                .all(|c| char::from(c).is_digit(base))
+                .then(|| u32::from_str_radix(text, base).ok())?
         };
         match e {
             b'a' => out.push(7),

@@ -228,14 +228,8 @@ impl Parser<'_> {
 
     fn add(&mut self, name: Box<str>, root: Vec<Node>, slots: usize) -> Parsed<()> {
         let blank = blank(&root);
-        let new = Template {
-            name,
-            file: self.name.into(),
-            text: Arc::clone(&self.shared),
-            root,
-            slots,
-            blank,
-        };
+        let new =
+            Template { name, file: self.name.into(), text: Arc::clone(&self.shared), root, slots, blank };
         match self.done.iter_mut().find(|t| t.name == new.name) {
             None => self.done.push(new),
             Some(old) if old.blank => *old = new,
@@ -485,7 +479,8 @@ impl Parser<'_> {
         }
         for (i, c) in pipe.cmds.iter().enumerate().skip(1) {
             let first = c.args.first().map(|a| &a.term);
-            if let Some(Term::Bool(_) | Term::Dot | Term::Nil | Term::Number(_) | Term::String { .. }) = first {
+            if let Some(Term::Bool(_) | Term::Dot | Term::Nil | Term::Number(_) | Term::String { .. }) = first
+            {
                 return Err(self.error(&format!("non executable command in pipeline stage {}", i + 1)));
             }
         }
