@@ -13,7 +13,7 @@ fn helms() -> [(&'static str, Helm); 2] {
 }
 
 /// A chart of documents as they are.
-fn write_chart(directory: &Path, objects: &[Value]) {
+pub(crate) fn write_chart(directory: &Path, objects: &[Value]) {
     std::fs::create_dir_all(directory.join("templates")).unwrap();
     std::fs::write(directory.join("Chart.yaml"), "apiVersion: v2\nname: test\nversion: 1.0.0\n").unwrap();
     for entry in std::fs::read_dir(directory.join("templates")).unwrap() {
