@@ -9,6 +9,7 @@
     clippy::panic,
     reason = "a test says by panicking what is wrong"
 )]
+#![allow(clippy::print_stdout, reason = "measurements are printed")]
 
 mod crash;
 mod crds;
