@@ -57,12 +57,12 @@ impl Engine {
                 decision.revision
             );
         }
-        if outcome.action == Action::Restore {
-            remember = true;
-        }
+        let applied: BTreeMap<String, u64> =
+            expected.iter().filter_map(|(key, e)| Some((key.to_string(), e.applied?))).collect();
+        // So that the next process, which has only the record, knows these objects when it sees them.
+        remember |= applied != newest.record.memory.applied;
         if remember {
-            newest.record.memory.applied =
-                expected.iter().filter_map(|(key, e)| Some((key.to_string(), e.applied?))).collect();
+            newest.record.memory.applied = applied;
             store.update(&mut newest).await?;
             outcome.record = Some(Arc::new(newest.record.clone()));
         }

@@ -110,10 +110,13 @@ async fn we_take_over_helms_releases() {
 
         let engine = engine().await;
         // The same objects: taken over without a revision.
-        let same =
-            engine.reconcile(&request(ns, "web", &[full, config_map("b", "1")], vec![])).await.unwrap();
+        let taken = request(ns, "web", &[full, config_map("b", "1")], vec![]);
+        let same = engine.reconcile(&taken).await.unwrap();
         assert_eq!(same.revision, 1, "{version}: {same:?}");
         assert_eq!(history_of(ns), ["1:deployed"], "{version}");
+        let mark = plane.audit_mark().unwrap();
+        crate::support::engine().await.reconcile(&taken).await.unwrap();
+        assert_eq!(writes(&requests_since(mark, ns)), Vec::<&String>::new(), "{version}: once is enough");
 
         let done = engine.reconcile(&request(ns, "web", &[config_map("a", "2")], vec![])).await.unwrap();
         assert_eq!((done.action, done.revision), (Action::Upgrade, 2), "{version}");
