@@ -73,7 +73,7 @@ pub(super) fn run(globals: &Globals, command: &Command) -> Result<(), Failure> {
         }
         Command::Values { which, all, output } => {
             let record = load(globals, which)?;
-            let values = if *all { computed(&record) } else { record.config.clone() };
+            let values = if *all { computed(&record) } else { record.config };
             // Helm prints values that were never given as null.
             let empty = values.as_object().is_some_and(serde_json::Map::is_empty);
             let values = if empty && !*all { Value::Null } else { values };

@@ -89,7 +89,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
         let hint = if e.has_release() { "\n\nUse --debug flag to render out invalid YAML" } else { "" };
         format!("{e}{hint}")
     })?;
-    let wanted = |h: &Hook| !args.no_hooks && !(args.skip_tests && h.events.iter().any(|e| e == "test"));
+    let wanted = |h: &Hook| !(args.no_hooks || args.skip_tests && h.events.iter().any(|e| e == "test"));
     if let Some(dir) = &args.output_dir {
         let dir = if args.release_name { dir.join(name) } else { dir.clone() };
         return super::output_dir::write(&dir, &rendered, args.include_crds, wanted);

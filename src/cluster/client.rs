@@ -132,9 +132,17 @@ impl Cluster {
 
     /// Sends a request, again where that is safe, and parses the answer.
     pub(crate) async fn call(&self, call: Call<'_>) -> Result<Answer> {
+        let (body, warnings) = self.call_text(&call).await?;
+        let value = serde_json::from_str(&body)
+            .map_err(|e| ClusterError::Answer { path: call.path.to_owned(), reason: e.to_string() })?;
+        Ok(Answer { value, warnings })
+    }
+
+    /// The same for answers that are text, with the warnings that came along.
+    pub(crate) async fn call_text(&self, call: &Call<'_>) -> Result<(String, Vec<String>)> {
         let mut attempt = 1;
         loop {
-            let (failure, error) = match self.attempt(&call).await {
+            let (failure, error) = match self.attempt(call).await {
                 Ok(answer) => return Ok(answer),
                 Err(failed) => failed,
             };
@@ -147,7 +155,10 @@ impl Cluster {
         }
     }
 
-    async fn attempt(&self, call: &Call<'_>) -> Result<Answer, (Option<Failure>, ClusterError)> {
+    async fn attempt(
+        &self,
+        call: &Call<'_>,
+    ) -> Result<(String, Vec<String>), (Option<Failure>, ClusterError)> {
         let unexpected = |reason: String| (None, ClusterError::Answer { path: call.path.to_owned(), reason });
         let request = Request::builder()
             .method(call.method.clone())
@@ -175,8 +186,8 @@ impl Cluster {
             }
         };
         if parts.status.is_success() {
-            let value = serde_json::from_slice(&bytes).map_err(|e| unexpected(e.to_string()))?;
-            return Ok(Answer { value, warnings: warnings(&parts.headers) });
+            let text = String::from_utf8(bytes.into()).map_err(|e| unexpected(e.to_string()))?;
+            return Ok((text, warnings(&parts.headers)));
         }
         let mut status: ApiStatus = serde_json::from_slice(&bytes).unwrap_or_default();
         status.code = parts.status.as_u16();

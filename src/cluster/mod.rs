@@ -18,7 +18,7 @@ pub use client::{Cluster, ConnectOptions};
 pub use discovery::{Kinds, Resource};
 pub use error::{ApiStatus, ClusterError, Result};
 pub use manage::{fold_managers, needs_folding};
-pub use objects::{Applied, ApplyOptions, DeleteOptions, Listed, Propagation, Validation};
+pub use objects::{Applied, ApplyOptions, DeleteOptions, Deleted, Listed, Propagation, Validation};
 pub use refs::{Gvk, Key, ObjectRef};
 pub use seen::Seen;
 pub use wait::Event as ObjectEvent;

@@ -57,7 +57,16 @@ pub struct DeleteOptions<'a> {
     pub propagation: Propagation,
     /// Delete only this incarnation.
     pub uid: Option<&'a str>,
-    pub dry_run: bool,
+}
+
+/// What a deletion met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deleted {
+    Yes,
+    /// There was no such object.
+    Absent,
+    /// The object is there, but is not the incarnation that was to be deleted.
+    Another,
 }
 
 /// A page of a list, with whether there is more.
@@ -217,12 +226,9 @@ impl Cluster {
         Ok(self.call(call).await?.value)
     }
 
-    /// Deletes an object; `false` if there was none (or another incarnation).
-    pub async fn delete(&self, object: &ObjectRef, options: DeleteOptions<'_>) -> Result<bool> {
-        let mut path = self.object_path(object).await?;
-        if options.dry_run {
-            path.push_str("?dryRun=All");
-        }
+    /// Deletes an object.
+    pub async fn delete(&self, object: &ObjectRef, options: DeleteOptions<'_>) -> Result<Deleted> {
+        let path = self.object_path(object).await?;
         let policy = match options.propagation {
             Propagation::Background => "Background",
             Propagation::Foreground => "Foreground",
@@ -235,10 +241,22 @@ impl Cluster {
         let body = body.to_string().into_bytes();
         let call = Call { method: Method::DELETE, path: &path, accept: METADATA, content_type: JSON, body };
         match self.call(call).await {
-            Ok(_) => Ok(true),
-            Err(e) if e.is_not_found() || (options.uid.is_some() && e.is_conflict()) => Ok(false),
+            Ok(_) => Ok(Deleted::Yes),
+            Err(e) if e.is_not_found() => Ok(Deleted::Absent),
+            Err(e) if options.uid.is_some() && e.is_conflict() => Ok(Deleted::Another),
             Err(e) => Err(e),
         }
+    }
+
+    /// The beginning of what a container wrote, at most 256 KiB.
+    pub async fn pod_log(&self, namespace: &str, pod: &str, container: &str) -> Result<String> {
+        let path = format!(
+            "/api/v1/namespaces/{}/pods/{}/log?container={}&limitBytes=262144",
+            escape(namespace),
+            escape(pod),
+            escape(container)
+        );
+        Ok(self.call_text(&Call { accept: "*/*", ..Call::get(&path) }).await?.0)
     }
 
     /// Folds Helm's update entries of the object's managed fields into ours; `false` if there was nothing to fold.

@@ -1,17 +1,23 @@
 //! Writing the objects of a plan: each once where nothing stands in the way.
 
 use super::{
+    duplicates,
     error::{EngineError, Result},
+    ownership,
     plan::{Deletion, Step},
-    request::{Immutable, Options},
+    progress::{Progress, Teller},
+    request::{Duplicates, Immutable, Options, ReleaseId},
     targets::Target,
 };
 use crate::cluster::{
-    ApplyOptions, Cluster, ClusterError, DeleteOptions, ObjectEvent, ObjectRef, Propagation, Seen,
+    ApplyOptions, Cluster, ClusterError, DeleteOptions, Deleted, ObjectEvent, ObjectRef, Propagation, Seen,
 };
 use futures::{StreamExt as _, stream};
 use serde_json::Value;
-use std::time::{Duration, Instant};
+use std::{
+    borrow::Cow,
+    time::{Duration, Instant},
+};
 
 const AT_ONCE: usize = 16;
 /// How often a write that someone else's write got in the way of is tried.
@@ -22,6 +28,8 @@ pub(crate) struct Applier<'a> {
     pub(crate) cluster: &'a Cluster,
     pub(crate) manager: &'a str,
     pub(crate) options: &'a Options,
+    pub(crate) id: &'a ReleaseId,
+    pub(crate) progress: Teller<'a>,
 }
 
 /// An object after it was written.
@@ -41,12 +49,15 @@ impl Applier<'_> {
             .iter()
             .map(|step| async move {
                 let target = &targets[step.target];
-                self.write(target, step).await.map_err(|source| EngineError::Object {
+                let written = self.write(target, step).await.map_err(|source| EngineError::Object {
                     action: "applying",
                     object: target.object.to_string(),
                     path: target.path.clone(),
                     source,
-                })
+                })?;
+                let Written { created, changed, .. } = written;
+                self.progress.tell(&Progress::Applied { object: &target.object, created, changed });
+                Ok(written)
             })
             .collect();
         let results: Vec<Result<Written>> = stream::iter(writes).buffer_unordered(AT_ONCE).collect().await;
@@ -68,7 +79,7 @@ impl Applier<'_> {
         }
         let mut warnings = Vec::new();
         let mut force = false;
-        let mut body = std::borrow::Cow::Borrowed(&target.body);
+        let mut body = Cow::Borrowed(&target.body);
         let mut tries = 0;
         loop {
             tries += 1;
@@ -120,14 +131,18 @@ impl Applier<'_> {
                     Ok(false) if self.options.force_conflicts && !force => {
                         let entries =
                             live.map(|l| l["metadata"]["managedFields"].clone()).unwrap_or_default();
-                        body = std::borrow::Cow::Owned(without_scaled(&target.body, &entries));
+                        body = Cow::Owned(without_scaled(&target.body, &entries));
                         force = true;
                     }
                     Ok(false) => return Err(error),
                 }
-            } else if error.is_conflict() {
-                // A quota or the like was updated at the same time.
+            } else if is_settling(&error) {
                 tokio::time::sleep(Duration::from_millis(50 << tries)).await;
+            } else if self.options.duplicates == Duplicates::KeepLast
+                && let Some(single) = duplicates::keep_last(&body, &error.to_string())
+            {
+                warnings.push(format!("{}: {error}: the last one is applied", target.object));
+                body = Cow::Owned(single);
             } else if error.is_invalid() && self.options.immutable == Immutable::Recreate && before.is_some()
             {
                 let options =
@@ -160,7 +175,7 @@ impl Applier<'_> {
         await_gone(self.cluster, object, self.options.timeout).await
     }
 
-    /// Deletes groups of objects one after the other; answers with those that were there.
+    /// Deletes groups of objects one after the other; answers with those that were deleted.
     pub(crate) async fn prune(
         &self,
         groups: &[Vec<Deletion>],
@@ -171,15 +186,15 @@ impl Applier<'_> {
         for group in groups {
             let deletions: Vec<_> = group
                 .iter()
-                .map(|deletion| async move {
-                    let options = DeleteOptions { propagation, uid: Some(&deletion.uid), dry_run: false };
-                    (deletion, self.cluster.delete(&deletion.object, options).await)
-                })
+                .map(|deletion| async move { (deletion, self.delete(deletion, propagation).await) })
                 .collect();
             let results: Vec<_> = stream::iter(deletions).buffered(AT_ONCE).collect().await;
             for (deletion, result) in results {
                 match result {
-                    Ok(true) => deleted.push(deletion.object.clone()),
+                    Ok(true) => {
+                        self.progress.tell(&Progress::Deleted(&deletion.object));
+                        deleted.push(deletion.object.clone());
+                    }
                     Ok(false) => {}
                     Err(source) => errors.push(EngineError::Object {
                         action: "deleting",
@@ -192,6 +207,38 @@ impl Applier<'_> {
         }
         (deleted, several(errors))
     }
+}
+
+impl Applier<'_> {
+    /// Deletes the incarnation that was planned for, or the one that has taken its place if that is the release's too.
+    async fn delete(&self, deletion: &Deletion, propagation: Propagation) -> Result<bool, ClusterError> {
+        let mut uid = deletion.uid.clone();
+        for _ in 0..TRIES {
+            let options = DeleteOptions { propagation, uid: Some(&uid) };
+            match self.cluster.delete(&deletion.object, options).await? {
+                Deleted::Yes => return Ok(true),
+                Deleted::Absent => return Ok(false),
+                Deleted::Another => {
+                    let Some(live) = self.cluster.get_metadata(&deletion.object).await? else {
+                        return Ok(false);
+                    };
+                    let seen = Seen::of(&live, self.manager);
+                    if ownership::check(&seen, self.id).is_err() {
+                        return Ok(false);
+                    }
+                    uid = seen.uid;
+                }
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// A refusal that passes by itself: a quota that was updated at the same time, a namespace whose service account is
+/// being made.
+fn is_settling(error: &ClusterError) -> bool {
+    let account = error.code() == Some(403) && error.to_string().contains("error looking up service account");
+    error.is_conflict() || account
 }
 
 /// Waits until an object is gone.

@@ -56,23 +56,7 @@ impl CarryOut<'_> {
         if !work.options.dry_run && self.crds_are_due(&decision) {
             outcome.changed.extend(engine.install_crds(&work.rendered.crds, work.options.crds).await?);
         }
-        let kinds = engine.cluster.kinds().await?;
-        let documents = || work.rendered.manifests.iter().map(|m| (m.source.as_str(), &m.object));
-        let scopes = Scopes::new(&kinds, &work.rendered.crds, documents().map(|(_, object)| object));
-        let targets = resolve(documents(), work.id, &scopes)?;
-        let base = self.base(&decision, &past, &scopes, &mut outcome)?;
-        let all = || targets.iter().map(|t| &t.object).chain(base.iter().flatten().map(|o| &o.object));
-        engine.watch_kinds(all()).await?;
-        let manager = &engine.options.field_manager;
-        let wanted: BTreeMap<Key, &ObjectRef> = all().map(|object| (object.key(), object)).collect();
-        let seen =
-            observe::objects(&engine.cluster, engine.watches.as_ref(), manager, wanted.into_values()).await?;
-        if !work.options.take_ownership {
-            plan::check_ownership(&targets, &base, &seen, work.id, work.operation.continued())?;
-        }
-        let plan = plan::plan(&targets, &base, &seen, work.id);
-        outcome.unchanged = plan.unchanged.len();
-        outcome.kept.extend(plan.kept.iter().cloned());
+        let (targets, plan) = self.prepare(&decision, &past, &mut outcome).await?;
         if work.options.dry_run {
             return Ok(self.foretell(outcome, &plan, &targets));
         }
@@ -88,6 +72,34 @@ impl CarryOut<'_> {
             return Err(error);
         }
         self.finish(current, others, &decision, expected, outcome).await
+    }
+
+    /// Everything up to the plan: reads, and no write.
+    pub(super) async fn prepare(
+        &self,
+        decision: &Decision,
+        past: &Past,
+        outcome: &mut Outcome,
+    ) -> Result<(Vec<Target>, Plan)> {
+        let (engine, work) = (self.engine, self.work);
+        let kinds = engine.cluster.kinds().await?;
+        let documents = || work.rendered.manifests.iter().map(|m| (m.source.as_str(), &m.object));
+        let scopes = Scopes::new(&kinds, &work.rendered.crds, documents().map(|(_, object)| object));
+        let targets = resolve(documents(), work.id, &scopes)?;
+        let base = self.base(decision, past, &scopes, outcome)?;
+        let all = || targets.iter().map(|t| &t.object).chain(base.iter().flatten().map(|o| &o.object));
+        engine.watch_kinds(all()).await?;
+        let manager = &engine.options.field_manager;
+        let wanted: BTreeMap<Key, &ObjectRef> = all().map(|object| (object.key(), object)).collect();
+        let seen =
+            observe::objects(&engine.cluster, engine.watches.as_ref(), manager, wanted.into_values()).await?;
+        if !work.options.take_ownership {
+            plan::check_ownership(&targets, &base, &seen, work.id, work.operation.continued())?;
+        }
+        let plan = plan::plan(&targets, &base, &seen, work.id);
+        outcome.unchanged = plan.unchanged.len();
+        outcome.kept.extend(plan.kept.iter().cloned());
+        Ok((targets, plan))
     }
 
     fn crds_are_due(&self, decision: &Decision) -> bool {
@@ -268,11 +280,7 @@ impl CarryOut<'_> {
     ) -> Result<()> {
         let (engine, work) = (self.engine, self.work);
         self.hooks(work.operation.pre(), current).await?;
-        let applier = Applier {
-            cluster: &engine.cluster,
-            manager: &engine.options.field_manager,
-            options: work.options,
-        };
+        let applier = engine.applier(work.id, work.options);
         for step in &plan.unchanged {
             let target = &targets[step.target];
             if let Some(seen) = &step.before {
@@ -312,12 +320,14 @@ impl CarryOut<'_> {
         outcome.pruned.extend(pruned);
         result?;
         let objects = targets.iter().map(|t| &t.object);
-        waiting::all_ready(&engine.cluster, objects, work.options.wait, work.options.timeout).await?;
+        let progress = engine.teller(work.id);
+        waiting::all_ready(&engine.cluster, objects, work.options.wait, work.options.timeout, progress)
+            .await?;
         self.hooks(work.operation.post(), current).await
     }
 
     fn hook_runner(&self) -> HookRunner<'_> {
-        HookRunner { cluster: &self.engine.cluster, id: self.work.id, timeout: self.work.options.timeout }
+        self.engine.hook_runner(self.work.id, self.work.options.timeout)
     }
 
     async fn hooks(&self, event: HookEvent, current: &mut Stored) -> Result<()> {
@@ -337,11 +347,7 @@ impl CarryOut<'_> {
             tracing::warn!(release = %self.work.id, %error, "the failure could not be recorded");
         }
         if self.work.options.cleanup_on_fail && self.work.operation == Operation::Upgrade {
-            let applier = Applier {
-                cluster: &self.engine.cluster,
-                manager: &self.engine.options.field_manager,
-                options: self.work.options,
-            };
+            let applier = self.engine.applier(self.work.id, self.work.options);
             if let Err(error) = self.delete_created(&applier, outcome).await {
                 tracing::warn!(release = %self.work.id, %error, "what the upgrade created could not be deleted");
             }
@@ -398,7 +404,7 @@ impl CarryOut<'_> {
                 revision: decision.revision,
                 record_version: current.resource_version,
                 state: work.state,
-                crds: crds::digest(&work.rendered.crds),
+                crds: crds::kept_digest(work.options.crds, &work.rendered.crds),
                 checksum: work.rendered.checksum.clone(),
                 expected,
             },

@@ -18,6 +18,14 @@ pub(crate) fn digest(files: &[CrdFile]) -> Digest {
     targets::state_digest(files.iter().flat_map(|file| &file.objects), std::iter::empty())
 }
 
+/// The digest that matters under a policy: where CRDs are not kept, whether they changed makes no difference.
+pub(crate) fn kept_digest(policy: CrdPolicy, files: &[CrdFile]) -> Digest {
+    match policy {
+        CrdPolicy::Skip | CrdPolicy::Create => Digest::default(),
+        CrdPolicy::CreateMissing | CrdPolicy::Apply => digest(files),
+    }
+}
+
 /// Brings the CRDs into the cluster as the policy says; answers with those that were written.
 pub(crate) async fn install(
     cluster: &Cluster,

@@ -1,23 +1,26 @@
 //! Ties the steps together: what a front end holds.
 
 use super::{
+    apply::Applier,
     carry_out::{CarryOut, Work},
     decide::{self, Action, Decision},
     drift::{self, Expected, Verdict},
     error::{EngineError, Result},
+    hooks::HookRunner,
     lock, observe,
     operation::Operation,
     outcome::Outcome,
-    record::{Record, RecordedHook, SYSTEM_LABELS, Status, Store, Stored, split_manifest},
+    progress::{ProgressListener, Teller},
+    record::{Record, RecordedHook, SYSTEM_LABELS, Status, Stored, split_manifest},
     request::{
-        CrdFile, CrdPolicy, Hook, Manifest, ManifestParser, ReleaseId, ReleaseRequest, RenderedRelease,
-        RollbackRequest,
+        CrdFile, CrdPolicy, Hook, Manifest, ManifestParser, OnFailure, Options, ReleaseId, ReleaseRequest,
+        RenderedRelease,
     },
     state::{State, Touched},
     targets::{self, Digest},
 };
 use crate::cluster::{Change, Cluster, Gvk, Lookup, ObjectRef, WatchScope, Watches};
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// How an engine works; the same for all its releases.
 #[derive(Debug, Clone)]
@@ -58,6 +61,7 @@ pub struct Engine {
     pub(super) state: Arc<State>,
     pub(super) watches: Option<Watches>,
     records: Option<Watches>,
+    progress: Option<ProgressListener>,
 }
 
 impl Engine {
@@ -76,29 +80,58 @@ impl Engine {
         };
         let watches = cache("app.kubernetes.io/managed-by=Helm", State::touch);
         let records = cache("owner=helm", State::touch_record);
-        Self { cluster, parse, options: Arc::new(options), state, watches, records }
+        Self { cluster, parse, options: Arc::new(options), state, watches, records, progress: None }
+    }
+
+    /// The same engine, telling its steps to a listener.
+    #[must_use]
+    pub fn with_progress(mut self, listener: ProgressListener) -> Self {
+        self.progress = Some(listener);
+        self
     }
 
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
     }
 
+    pub(super) fn teller<'a>(&'a self, id: &'a ReleaseId) -> Teller<'a> {
+        Teller { id, listener: self.progress.as_ref() }
+    }
+
+    pub(super) fn applier<'a>(&'a self, id: &'a ReleaseId, options: &'a Options) -> Applier<'a> {
+        Applier {
+            cluster: &self.cluster,
+            manager: &self.options.field_manager,
+            options,
+            id,
+            progress: self.teller(id),
+        }
+    }
+
+    pub(super) fn hook_runner<'a>(&'a self, id: &'a ReleaseId, timeout: Duration) -> HookRunner<'a> {
+        HookRunner { cluster: &self.cluster, id, timeout, progress: self.teller(id) }
+    }
+
     /// Brings a release to what the request says.
     pub async fn reconcile(&self, request: &ReleaseRequest) -> Result<Outcome> {
-        validate(request)?;
-        let _busy = self.state.busy(&request.id).await;
-        if let Some(records) = &self.records {
-            records.watch([(Gvk::new("v1", "Secret"), true)]).await;
-            if let Some(outcome) = self.unchanged_by_memory(request) {
-                return Ok(outcome);
+        match self.reconcile_once(request).await {
+            Err(error) if request.options.on_failure == OnFailure::Undo => {
+                Err(self.undo(&request.id, &request.options, error).await)
             }
+            result => result,
         }
-        let past = observe::records(&self.cluster, &request.id).await?;
+    }
+
+    /// What the request asks for, in the light of past revisions.
+    pub(super) fn decide<'a>(
+        &self,
+        request: &'a ReleaseRequest,
+        past: &[Stored],
+    ) -> Result<(Decision, Work<'a>)> {
         let state = state_of(&request.rendered);
-        let rows = self.rows(&past.records, Some(state), request.owner.as_deref());
+        let rows = self.rows(past, state, request.owner.as_deref());
         let decision = decide::decide(&request.id.name, &request.options, &rows)?;
         tracing::debug!(release = %request.id, action = ?decision.action, reason = decision.reason, "decided");
-        let operation = if decision.installing { Operation::Install } else { Operation::Upgrade };
         let work = Work {
             id: &request.id,
             rendered: &request.rendered,
@@ -108,58 +141,31 @@ impl Engine {
             description: request.description.as_deref(),
             labels: &request.labels,
             options: &request.options,
-            operation,
+            operation: if decision.installing { Operation::Install } else { Operation::Upgrade },
             state,
         };
+        Ok((decision, work))
+    }
+
+    async fn reconcile_once(&self, request: &ReleaseRequest) -> Result<Outcome> {
+        validate(request)?;
+        let _busy = self.state.busy(&request.id).await;
+        if let Some(records) = &self.records {
+            records.watch([(Gvk::new("v1", "Secret"), true)]).await;
+            if let Some(outcome) = self.unchanged_by_memory(request) {
+                return Ok(outcome);
+            }
+        }
+        let past = observe::records(&self.cluster, &request.id).await?;
+        let (decision, work) = self.decide(request, &past.records)?;
         if decision.action == Action::Unchanged {
             return self.keep(&work, decision, past).await;
         }
         CarryOut { engine: self, work: &work }.run(decision, past).await
     }
 
-    /// Makes a new revision that repeats an old one.
-    pub async fn rollback(&self, request: &RollbackRequest) -> Result<Outcome> {
-        let id = &request.id;
-        let _busy = self.state.busy(id).await;
-        let past = observe::records(&self.cluster, id).await?;
-        let newest = past.history.last().ok_or(EngineError::NotFound)?;
-        let to = match request.revision {
-            0 => newest.revision - 1,
-            revision => revision,
-        };
-        let store = Store::new(&self.cluster);
-        let old = store.get(id, to).await?.ok_or(EngineError::NoRevision(to))?.record;
-        let rendered = self.rendered_of(&old)?;
-        let state = state_of(&rendered);
-        let rows = self.rows(&past.records, Some(state), old.owner());
-        let options = super::request::Options {
-            mode: super::request::Mode::Upgrade,
-            skip_unchanged: false,
-            ..request.options.clone()
-        };
-        let mut decision = decide::decide(&id.name, &options, &rows)?;
-        if decision.action != Action::Resume {
-            decision.action = Action::Rollback;
-            decision.reason = format!("a rollback to revision {to} was asked for");
-        }
-        let labels = old.labels.clone();
-        let work = Work {
-            id,
-            rendered: &rendered,
-            chart: &old.chart,
-            config: &old.config,
-            owner: old.owner(),
-            description: request.description.as_deref(),
-            labels: &labels,
-            options: &options,
-            operation: Operation::Rollback { to },
-            state,
-        };
-        CarryOut { engine: self, work: &work }.run(decision, past).await
-    }
-
     /// Puts objects right that were changed or deleted, as the deployed revision has them. Makes no revision.
-    pub async fn restore(&self, id: &ReleaseId, options: &super::request::Options) -> Result<Outcome> {
+    pub async fn restore(&self, id: &ReleaseId, options: &Options) -> Result<Outcome> {
         let _busy = self.state.busy(id).await;
         let past = observe::records(&self.cluster, id).await?;
         let newest = past.records.last().ok_or(EngineError::NotFound)?;
@@ -196,41 +202,6 @@ impl Engine {
     /// Creates (or, by policy, updates) the CRDs of a chart ahead of rendering it, which may look for their kinds.
     pub async fn install_crds(&self, crds: &[CrdFile], policy: CrdPolicy) -> Result<Vec<ObjectRef>> {
         super::crds::install(&self.cluster, &self.options.field_manager, crds, policy).await
-    }
-
-    /// Newest record of each release, in a namespace or everywhere. `labels` narrows the choice.
-    pub async fn list(&self, namespace: Option<&str>, labels: &str) -> Result<Vec<Record>> {
-        let mut newest: Vec<Record> = Vec::new();
-        for stored in Store::new(&self.cluster).list(namespace, labels).await? {
-            let record = stored.record;
-            match newest.last_mut() {
-                Some(last) if last.name == record.name && last.namespace == record.namespace => {
-                    *last = record;
-                }
-                _ => newest.push(record),
-            }
-        }
-        Ok(newest)
-    }
-
-    /// All records of a release, oldest first.
-    pub async fn history(&self, id: &ReleaseId) -> Result<Vec<Record>> {
-        let records =
-            Store::new(&self.cluster).list(Some(&id.namespace), &format!("name={}", id.name)).await?;
-        if records.is_empty() {
-            Err(EngineError::NotFound)
-        } else {
-            Ok(records.into_iter().map(|s| s.record).collect())
-        }
-    }
-
-    /// One record of a release; revision 0 is the newest.
-    pub async fn get(&self, id: &ReleaseId, revision: u64) -> Result<Record> {
-        if revision == 0 {
-            return self.history(id).await?.pop().ok_or(EngineError::NotFound);
-        }
-        let found = Store::new(&self.cluster).get(id, revision).await?;
-        found.map(|s| s.record).ok_or(EngineError::NotFound)
     }
 
     /// Waits until a release wants a look: an object of it was changed or deleted, or someone wrote its record. Only
@@ -285,7 +256,7 @@ impl Engine {
         if !request.options.skip_unchanged || request.options.dry_run || checksum.is_empty() {
             return None;
         }
-        let crds = super::crds::digest(&request.rendered.crds);
+        let crds = super::crds::kept_digest(request.options.crds, &request.rendered.crds);
         self.state.with(&request.id, |known| {
             let record = |revision: u64| {
                 let name = super::record::secret_name(&request.id.name, revision);
@@ -317,14 +288,13 @@ impl Engine {
     }
 
     /// The past revisions as `decide` sees them.
-    fn rows(&self, records: &[Stored], state: Option<Digest>, owner: Option<&str>) -> Vec<decide::Past> {
+    pub(super) fn rows(&self, records: &[Stored], state: Digest, owner: Option<&str>) -> Vec<decide::Past> {
         let now = jiff::Timestamp::now();
         let row = |stored: &Stored| {
             let record = &stored.record;
             let comparable = !matches!(record.info.status, Status::Superseded | Status::Uninstalled);
             // A stored manifest that cannot be read is not the same as anything.
-            let same =
-                comparable && state.is_some() && self.rendered_of(record).ok().map(|r| state_of(&r)) == state;
+            let same = comparable && self.rendered_of(record).is_ok_and(|r| state_of(&r) == state);
             decide::Past {
                 revision: record.version,
                 status: record.info.status,

@@ -69,6 +69,11 @@ pub enum EngineError {
     Timeout { what: String, seconds: u64 },
     #[error("failed to install CRD {file}: {source}")]
     Crd { file: String, source: Box<EngineError> },
+    /// The operation failed and was undone, as was asked for.
+    #[error("release {name} failed, and has been {undone} due to rollback-on-failure being set: {source}")]
+    Undone { name: String, undone: &'static str, source: Box<EngineError> },
+    #[error("an error occurred while undoing the release. original error: {source}: {undoing}")]
+    NotUndone { source: Box<EngineError>, undoing: Box<EngineError> },
     /// Objects of an uninstalled release are left.
     #[error("failed to delete release: {name}: {source}")]
     Delete { name: String, source: Box<EngineError> },
@@ -111,9 +116,11 @@ impl EngineError {
                 let stalls = all.iter().all(|e| e.disposition() == Disposition::Stall);
                 if stalls { Disposition::Stall } else { Disposition::Retry }
             }
-            Self::Hooks { source, .. } | Self::Crd { source, .. } | Self::Delete { source, .. } => {
-                source.disposition()
-            }
+            Self::Hooks { source, .. }
+            | Self::Crd { source, .. }
+            | Self::Undone { source, .. }
+            | Self::NotUndone { source, .. }
+            | Self::Delete { source, .. } => source.disposition(),
             Self::Record(error) => match error {
                 RecordError::Cluster(source) => of_cluster(source),
                 RecordError::Exists(_) | RecordError::Changed(_) => Disposition::Retry,

@@ -6,11 +6,14 @@
 use super::{
     apply::await_gone,
     error::{EngineError, Result},
+    progress::{Progress, Teller},
     record::{HookRun, RecordedHook, Store, Stored, now},
-    request::{HookDeletePolicy, HookEvent, ReleaseId},
+    request::{HookDeletePolicy, HookEvent, HookOutputLogPolicy, ReleaseId},
     targets, waiting,
 };
-use crate::cluster::{ApplyOptions, Cluster, DeleteOptions, ObjectRef, Propagation, Validation};
+use crate::cluster::{
+    ApplyOptions, Cluster, ClusterError, DeleteOptions, Deleted, Gvk, ObjectRef, Propagation, Validation,
+};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -21,6 +24,7 @@ pub(crate) struct HookRunner<'a> {
     pub(crate) cluster: &'a Cluster,
     pub(crate) id: &'a ReleaseId,
     pub(crate) timeout: Duration,
+    pub(crate) progress: Teller<'a>,
 }
 
 /// Indexes of the hooks of an event, in the order in which they run.
@@ -43,11 +47,26 @@ fn has_policy(hook: &RecordedHook, policy: HookDeletePolicy) -> bool {
 impl HookRunner<'_> {
     /// Runs the hooks of an event. `objects` are the parsed documents of the record's hooks, in their order.
     pub(crate) async fn run(&self, event: HookEvent, stored: &mut Stored, objects: &[Value]) -> Result<()> {
-        let chosen = of_event(&stored.record.hooks, event);
-        if chosen.is_empty() || stored.record.memory.hooks_done.contains(&event) {
+        if stored.record.memory.hooks_done.contains(&event) {
             return Ok(());
         }
-        let result = self.run_chosen(&chosen, stored, objects).await;
+        let chosen = of_event(&stored.record.hooks, event);
+        self.run_all(event, &chosen, stored, objects).await?;
+        if !chosen.is_empty() {
+            stored.record.memory.hooks_done.push(event);
+        }
+        Ok(())
+    }
+
+    /// Runs chosen hooks, whether they ran before or not.
+    pub(crate) async fn run_all(
+        &self,
+        event: HookEvent,
+        chosen: &[usize],
+        stored: &mut Stored,
+        objects: &[Value],
+    ) -> Result<()> {
+        let result = self.run_chosen(event, chosen, stored, objects).await;
         match result {
             Ok(()) => {
                 for index in chosen.iter().rev() {
@@ -58,7 +77,6 @@ impl HookRunner<'_> {
                     )
                     .await?;
                 }
-                stored.record.memory.hooks_done.push(event);
                 Ok(())
             }
             Err((failed, error)) => {
@@ -97,6 +115,7 @@ impl HookRunner<'_> {
 
     async fn run_chosen(
         &self,
+        event: HookEvent,
         chosen: &[usize],
         stored: &mut Stored,
         objects: &[Value],
@@ -112,7 +131,18 @@ impl HookRunner<'_> {
                 HookRun { started_at: now(), completed_at: String::new(), phase: "Running".into() };
             store.update(stored).await.map_err(|e| at(e.into()))?;
             let hook = &mut stored.record.hooks[index];
+            self.progress.tell(&Progress::Hook { event, kind: &hook.kind, name: &hook.name });
             let result = self.run_one(hook, object).await;
+            let policy = if result.is_ok() {
+                HookOutputLogPolicy::HookSucceeded
+            } else {
+                HookOutputLogPolicy::HookFailed
+            };
+            if hook.output_log_policies.contains(&policy)
+                && let Err(error) = self.show_logs(hook, object).await
+            {
+                tracing::warn!(release = %self.id, hook = hook.name, %error, "the hook's log cannot be read");
+            }
             hook.last_run.completed_at = now();
             hook.last_run.phase = if result.is_ok() { "Succeeded" } else { "Failed" }.into();
             result.map_err(at)?;
@@ -142,6 +172,31 @@ impl HookRunner<'_> {
             },
             other => other,
         })
+    }
+
+    /// Tells what the containers of a Job or Pod wrote.
+    async fn show_logs(&self, hook: &RecordedHook, object: &Value) -> Result<()> {
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or(&self.id.namespace);
+        let pod = Gvk::new("v1", "Pod");
+        let pods = match hook.kind.as_str() {
+            "Job" => self.cluster.list(&pod, Some(namespace), &format!("job-name={}", hook.name)).await?,
+            "Pod" => self
+                .cluster
+                .get(&ObjectRef::new(pod, Some(namespace), &hook.name))
+                .await?
+                .into_iter()
+                .collect(),
+            _ => Vec::new(),
+        };
+        for pod in &pods {
+            let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+            let containers = pod["spec"]["containers"].as_array().map_or(&[][..], Vec::as_slice);
+            for container in containers.iter().filter_map(|c| c["name"].as_str()) {
+                let text = self.cluster.pod_log(namespace, name, container).await?;
+                self.progress.tell(&Progress::HookLog { pod: name, container, text: &text });
+            }
+        }
+        Ok(())
     }
 
     async fn create(&self, hook: &RecordedHook, object: &Value) -> Result<(ObjectRef, Value)> {
@@ -183,10 +238,10 @@ impl HookRunner<'_> {
     }
 
     async fn reference(&self, path: &str, body: &Value) -> Result<ObjectRef> {
-        if let Some(gvk) = crate::cluster::Gvk::of(body) {
+        if let Some(gvk) = Gvk::of(body) {
             // Looks once more at the server if the kind is new.
             if let Err(error) = self.cluster.resource(&gvk).await
-                && !matches!(error, crate::cluster::ClusterError::NoKind(_))
+                && !matches!(error, ClusterError::NoKind(_))
             {
                 return Err(error.into());
             }
@@ -215,7 +270,7 @@ impl HookRunner<'_> {
             path: hook.path.clone(),
             source,
         };
-        if self.cluster.delete(&reference, options).await.map_err(wrap)? {
+        if self.cluster.delete(&reference, options).await.map_err(wrap)? == Deleted::Yes {
             await_gone(self.cluster, &reference, self.timeout).await.map_err(wrap)?;
         }
         Ok(())

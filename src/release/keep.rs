@@ -1,7 +1,7 @@
 //! A release that is as the request wants it: what was changed or deleted is put right, without a revision.
 
 use super::{
-    apply::{Applier, several},
+    apply::several,
     carry_out::Work,
     crds,
     decide::{Action, Decision},
@@ -57,12 +57,12 @@ impl Engine {
                 decision.revision
             );
         }
-        if outcome.action == Action::Restore {
-            remember = true;
-        }
+        let applied: BTreeMap<String, u64> =
+            expected.iter().filter_map(|(key, e)| Some((key.to_string(), e.applied?))).collect();
+        // So that the next process, which has only the record, knows these objects when it sees them.
+        remember |= applied != newest.record.memory.applied;
         if remember {
-            newest.record.memory.applied =
-                expected.iter().filter_map(|(key, e)| Some((key.to_string(), e.applied?))).collect();
+            newest.record.memory.applied = applied;
             store.update(&mut newest).await?;
             outcome.record = Some(Arc::new(newest.record.clone()));
         }
@@ -72,7 +72,7 @@ impl Engine {
                 revision: decision.revision,
                 record_version: newest.resource_version,
                 state: work.state,
-                crds: crds::digest(&work.rendered.crds),
+                crds: crds::kept_digest(work.options.crds, &work.rendered.crds),
                 checksum: work.rendered.checksum.clone(),
                 expected,
             },
@@ -161,8 +161,7 @@ impl Engine {
             let gvk = &targets[step.target].object.gvk;
             phases.entry(order::phase(&gvk.group, &gvk.kind)).or_default().push(step);
         }
-        let applier =
-            Applier { cluster: &self.cluster, manager: &self.options.field_manager, options: work.options };
+        let applier = self.applier(work.id, work.options);
         let mut errors = Vec::new();
         for steps in phases.values() {
             let (written, result) = applier.phase(targets, steps).await;

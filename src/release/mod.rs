@@ -6,9 +6,11 @@
 
 mod apply;
 mod carry_out;
+mod compare;
 mod crds;
 mod decide;
 mod drift;
+mod duplicates;
 mod engine;
 mod error;
 mod hooks;
@@ -20,16 +22,21 @@ mod order;
 mod outcome;
 mod ownership;
 mod plan;
+mod progress;
+mod read;
 mod ready;
 pub mod record;
 mod request;
+mod rollback;
 mod state;
 mod targets;
 mod uninstall;
 mod waiting;
 
+pub use compare::Difference;
 pub use decide::Action;
 pub use engine::{Engine, EngineOptions, WatchOptions};
 pub use error::{Disposition, EngineError, Result};
 pub use outcome::{Outcome, Uninstalled};
+pub use progress::{Progress, ProgressListener};
 pub use request::*;

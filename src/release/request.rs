@@ -174,6 +174,25 @@ pub enum Immutable {
     Recreate,
 }
 
+/// What becomes of lists that name the same thing twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Duplicates {
+    /// The server's refusal is the answer, as with Helm 4.
+    #[default]
+    Fail,
+    /// The last one is applied, as Helm 3 did, with a warning.
+    KeepLast,
+}
+
+/// What becomes of a release when its install or upgrade fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnFailure {
+    #[default]
+    Keep,
+    /// A failed install is uninstalled, a failed upgrade rolled back to the last revision that was good.
+    Undo,
+}
+
 /// How a request is carried out.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -195,6 +214,8 @@ pub struct Options {
     /// Fields of other managers are overwritten, except those owned through the `scale` subresource.
     pub force_conflicts: bool,
     pub immutable: Immutable,
+    pub duplicates: Duplicates,
+    pub on_failure: OnFailure,
     pub validation: Validation,
     /// What a failed upgrade created is deleted.
     pub cleanup_on_fail: bool,
@@ -219,6 +240,8 @@ impl Default for Options {
             take_ownership: false,
             force_conflicts: false,
             immutable: Immutable::default(),
+            duplicates: Duplicates::default(),
+            on_failure: OnFailure::default(),
             validation: Validation::default(),
             cleanup_on_fail: false,
             break_lock: false,

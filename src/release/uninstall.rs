@@ -1,10 +1,9 @@
 //! Taking a release away.
 
 use super::{
-    apply::{Applier, await_gone},
+    apply::await_gone,
     engine::Engine,
     error::{EngineError, Result},
-    hooks::HookRunner,
     lock::{self, Hold},
     observe,
     outcome::Uninstalled,
@@ -81,14 +80,13 @@ impl Engine {
         current.record.memory.holder.clone_from(&self.options.holder);
         current.record.memory.hooks_done.clear();
         let hooks: Vec<Value> = rendered.hooks.iter().map(|h| h.object.clone()).collect();
-        let runner = HookRunner { cluster: &self.cluster, id, timeout: request.timeout };
+        let runner = self.hook_runner(id, request.timeout);
         store.update(&mut current).await?;
         if request.run_hooks {
             runner.run(HookEvent::PreDelete, &mut current, &hooks).await?;
         }
         let options = Options { timeout: request.timeout, ..Options::default() };
-        let applier =
-            Applier { cluster: &self.cluster, manager: &self.options.field_manager, options: &options };
+        let applier = self.applier(id, &options);
         let (deleted, result) = applier.prune(&deletions, request.propagation).await;
         done.deleted = deleted;
         result.map_err(|source| EngineError::Delete { name: id.name.clone(), source: Box::new(source) })?;

@@ -2,6 +2,7 @@
 
 use super::{
     error::{EngineError, Result},
+    progress::{Progress, Teller},
     ready::{Readiness, judge},
     request::Wait,
 };
@@ -19,6 +20,7 @@ pub(crate) async fn all_ready(
     objects: impl Iterator<Item = &ObjectRef>,
     wait: Wait,
     timeout: Duration,
+    progress: Teller<'_>,
 ) -> Result<()> {
     if wait == Wait::HooksOnly {
         return Ok(());
@@ -57,9 +59,15 @@ pub(crate) async fn all_ready(
             let Some(state) = waiting.get_mut(&reference) else { continue };
             match judge(&object) {
                 Readiness::Ready => {
+                    progress.tell(&Progress::Ready(&reference));
                     waiting.remove(&reference);
                 }
-                Readiness::Waiting(reason) => *state = reason,
+                Readiness::Waiting(reason) => {
+                    if reason != *state {
+                        progress.tell(&Progress::Waiting { object: &reference, reason: &reason });
+                    }
+                    *state = reason;
+                }
                 Readiness::Failed(reason) => {
                     return Err(EngineError::NotReady { object: reference.to_string(), reason });
                 }

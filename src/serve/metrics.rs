@@ -3,7 +3,6 @@
 //! Written by hand: client libraries rewrite names (a `_total` suffix) that existing dashboards rely on.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::sync::{Mutex, PoisonError};
 
 /// What kind a metric is.
@@ -37,8 +36,7 @@ fn labels(pairs: &[(&str, &str)]) -> String {
             out.push(',');
         }
         let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-        // Writing to a string cannot fail.
-        let _: std::fmt::Result = write!(out, "{name}=\"{value}\"");
+        out.push_str(&format!("{name}=\"{value}\""));
     }
     out.push('}');
     out
@@ -83,9 +81,9 @@ impl Metrics {
         let mut out = String::new();
         for (name, family) in families.iter() {
             let kind = if family.kind == Kind::Counter { "counter" } else { "gauge" };
-            let _: std::fmt::Result = writeln!(out, "# HELP {name} {}\n# TYPE {name} {kind}", family.help);
+            out.push_str(&format!("# HELP {name} {}\n# TYPE {name} {kind}\n", family.help));
             for (labels, value) in &family.series {
-                let _: std::fmt::Result = writeln!(out, "{name}{labels} {value}");
+                out.push_str(&format!("{name}{labels} {value}\n"));
             }
         }
         out

@@ -78,8 +78,15 @@ async fn at_any_point_and_back() {
         assert!(past.len() <= 3 && past.last().unwrap().ends_with(":deployed"), "{polls} polls: {past:?}");
         assert_eq!(past.iter().filter(|r| r.ends_with(":deployed")).count(), 1, "{polls} polls: {past:?}");
         assert!(!past.iter().any(|r| r.contains("pending")), "{polls} polls: {past:?}");
-        crashes += usize::from(installed.is_none()) + usize::from(upgraded.is_none());
-        if installed.is_some() && upgraded.is_some() {
+        let gone = crash_after(polls, operator("five").await.uninstall(&uninstall(ns, "web"))).await;
+        let again = windlass::release::UninstallRequest { ignore_not_found: true, ..uninstall(ns, "web") };
+        operator("six").await.uninstall(&again).await.unwrap();
+        assert_eq!((history(ns, "web"), names(ns)), (vec![], vec![]), "uninstall, {polls} polls");
+        crashes += [installed.is_none(), upgraded.is_none(), gone.is_none()]
+            .iter()
+            .filter(|crashed| **crashed)
+            .count();
+        if installed.is_some() && upgraded.is_some() && gone.is_some() {
             break;
         }
     }

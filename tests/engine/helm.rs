@@ -13,7 +13,7 @@ fn helms() -> [(&'static str, Helm); 2] {
 }
 
 /// A chart of documents as they are.
-fn write_chart(directory: &Path, objects: &[Value]) {
+pub(crate) fn write_chart(directory: &Path, objects: &[Value]) {
     std::fs::create_dir_all(directory.join("templates")).unwrap();
     std::fs::write(directory.join("Chart.yaml"), "apiVersion: v2\nname: test\nversion: 1.0.0\n").unwrap();
     for entry in std::fs::read_dir(directory.join("templates")).unwrap() {
@@ -110,10 +110,13 @@ async fn we_take_over_helms_releases() {
 
         let engine = engine().await;
         // The same objects: taken over without a revision.
-        let same =
-            engine.reconcile(&request(ns, "web", &[full, config_map("b", "1")], vec![])).await.unwrap();
+        let taken = request(ns, "web", &[full, config_map("b", "1")], vec![]);
+        let same = engine.reconcile(&taken).await.unwrap();
         assert_eq!(same.revision, 1, "{version}: {same:?}");
         assert_eq!(history_of(ns), ["1:deployed"], "{version}");
+        let mark = plane.audit_mark().unwrap();
+        crate::support::engine().await.reconcile(&taken).await.unwrap();
+        assert_eq!(writes(&requests_since(mark, ns)), Vec::<&String>::new(), "{version}: once is enough");
 
         let done = engine.reconcile(&request(ns, "web", &[config_map("a", "2")], vec![])).await.unwrap();
         assert_eq!((done.action, done.revision), (Action::Upgrade, 2), "{version}");

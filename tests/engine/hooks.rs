@@ -6,7 +6,7 @@ use std::sync::Arc;
 use windlass::release::{
     Action,
     HookDeletePolicy::{BeforeHookCreation, HookFailed, HookSucceeded},
-    HookEvent::{PostDelete, PostInstall, PreDelete, PreInstall, PreUpgrade},
+    HookEvent::{PostDelete, PostInstall, PreDelete, PreInstall, PreUpgrade, Test},
     ReleaseId,
 };
 
@@ -55,6 +55,32 @@ async fn run_in_order_around_the_release() {
     let gone = engine.uninstall(&uninstall(ns, "web")).await.unwrap();
     assert!(gone.errors.is_empty(), "{gone:?}");
     assert!(get(ns, "job", "farewell").is_none() && value(ns, "left").is_some() && value(ns, "a").is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tests_run_on_demand() {
+    let plane = control_plane();
+    let namespace = plane.namespace("tests").unwrap();
+    let ns = namespace.name();
+    let engine = engine().await;
+    let hooks = vec![hook(&job("fast"), &[Test], 0, &[]), hook(&job("other"), &[Test], 0, &[])];
+    engine.reconcile(&request(ns, "web", &[config_map("a", "1")], hooks)).await.unwrap();
+    assert!(get(ns, "job", "fast").is_none(), "tests are no part of an install");
+    let id = ReleaseId::new(ns, "web");
+    let timeout = std::time::Duration::from_secs(60);
+    let record = engine.test(&id, &["fast".to_owned()], timeout).await.unwrap();
+    let phases = |record: &windlass::release::record::Record| {
+        record.hooks.iter().map(|h| h.last_run.phase.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(phases(&record), ["Succeeded", ""]);
+    assert!(get(ns, "job", "other").is_none());
+    let record = engine.test(&id, &[], timeout).await.unwrap();
+    assert_eq!(phases(&record), ["Succeeded", "Succeeded"]);
+    let status = plane.helm4(["status", "web", "-n", ns]).unwrap();
+    assert!(
+        status.contains("TEST SUITE:     other") && status.contains("Phase:          Succeeded"),
+        "{status}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

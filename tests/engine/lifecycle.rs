@@ -180,6 +180,74 @@ async fn a_failed_upgrade_is_recorded_and_tried_again_under_its_number() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_failure_is_undone_on_demand() {
+    let namespace = control_plane().namespace("undo").unwrap();
+    let ns = namespace.name();
+    let engine = engine().await;
+    let broken = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": [{"port": 99999}]}});
+    let undoing = |objects: &[serde_json::Value]| {
+        let mut wanted = request(ns, "web", objects, vec![]);
+        wanted.options.on_failure = windlass::release::OnFailure::Undo;
+        wanted
+    };
+    let error =
+        engine.reconcile(&undoing(&[config_map("a", "1"), broken.clone()])).await.unwrap_err().to_string();
+    assert!(
+        error.starts_with(
+            "release web failed, and has been uninstalled due to rollback-on-failure being set: "
+        ),
+        "{error}"
+    );
+    assert_eq!((history(ns, "web").len(), value(ns, "a")), (0, None));
+    engine.reconcile(&undoing(&[config_map("a", "1")])).await.unwrap();
+    let error = engine
+        .reconcile(&undoing(&[config_map("a", "2"), config_map("b", "1"), broken]))
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.starts_with(
+            "release web failed, and has been rolled back due to rollback-on-failure being set: "
+        ),
+        "{error}"
+    );
+    assert_eq!((value(ns, "a").as_deref(), value(ns, "b")), (Some("1"), None));
+    assert_eq!(history(ns, "web"), ["1:superseded", "2:failed", "3:deployed"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn comparing_tells_what_would_change() {
+    let plane = control_plane();
+    let namespace = plane.namespace("compare").unwrap();
+    let ns = namespace.name();
+    let engine = engine().await;
+    engine
+        .reconcile(&request(
+            ns,
+            "web",
+            &[config_map("a", "1"), config_map("b", "1"), deployment("d", "x:1")],
+            vec![],
+        ))
+        .await
+        .unwrap();
+    let mark = plane.audit_mark().unwrap();
+    let wanted =
+        request(ns, "web", &[config_map("a", "2"), config_map("c", "1"), deployment("d", "x:1")], vec![]);
+    let differences = engine.compare(&wanted).await.unwrap();
+    let line = |d: &windlass::release::Difference| {
+        let value = |side: &Option<serde_json::Value>| {
+            side.as_ref().map(|o| o["data"]["value"].as_str().unwrap_or("?").to_owned())
+        };
+        (d.object.name.clone(), value(&d.live), value(&d.wanted))
+    };
+    let some = |text: &str| Some(text.to_owned());
+    let expected =
+        [("a".into(), some("1"), some("2")), ("c".into(), None, some("1")), ("b".into(), some("1"), None)];
+    assert_eq!(differences.iter().map(line).collect::<Vec<_>>(), expected);
+    assert!(plane.writes_since(mark).unwrap().iter().all(|e| e.namespace != ns), "nothing was written");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_namespace_is_made_on_demand() {
     let plane = control_plane();
     let outer = plane.namespace("made").unwrap();

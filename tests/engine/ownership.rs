@@ -53,6 +53,28 @@ async fn objects_of_others_are_taken_only_on_demand() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_named_twice() {
+    let namespace = control_plane().namespace("twice").unwrap();
+    let ns = namespace.name();
+    let engine = engine().await;
+    let mut double = deployment("d", "x:1");
+    double["spec"]["template"]["spec"]["containers"][0]["env"] =
+        json!([{"name": "A", "value": "1"}, {"name": "B", "value": "1"}, {"name": "A", "value": "2"}]);
+    let mut wanted = request(ns, "web", &[double], vec![]);
+    let error = engine.reconcile(&wanted).await.unwrap_err().to_string();
+    assert!(error.contains("duplicate entries for key [name=\"A\"]"), "{error}");
+    wanted.options.duplicates = windlass::release::Duplicates::KeepLast;
+    let done = engine.reconcile(&wanted).await.unwrap();
+    assert_eq!(done.warnings.len(), 1, "{done:?}");
+    let live = get(ns, "deployment", "d").unwrap();
+    assert_eq!(
+        live["spec"]["template"]["spec"]["containers"][0]["env"],
+        json!([{"name": "B", "value": "1"}, {"name": "A", "value": "2"}])
+    );
+    assert_eq!(engine.reconcile(&wanted).await.unwrap().action, Action::Unchanged);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn immutable_fields() {
     let namespace = control_plane().namespace("immutable").unwrap();
     let ns = namespace.name();

@@ -164,11 +164,10 @@ fn tables(dst: &mut Map, src: Map, prefix: &str, merge: bool, warn: Warn<'_>) {
                 dst.insert(key, value);
             }
             (Some(Data::Map(old)), Data::Map(new)) => tables(old, new, &path(), merge, warn),
-            (Some(Data::Null), value) => {
-                if !merge && value != Data::Null {
-                    dst.remove(&key);
-                }
+            (Some(Data::Null), value) if !merge && value != Data::Null => {
+                dst.remove(&key);
             }
+            (Some(Data::Null), _) => {}
             (Some(_), Data::Map(m)) => warn(format!(
                 "warning: cannot overwrite table with non table for {} ({})",
                 path(),

@@ -82,7 +82,7 @@ fn tags(reqs: &mut [Dependency], values: &Map, warn: Warn<'_>) {
                     off |= !b;
                 }
                 Some(_) => {
-                    warn(format!("level=WARN msg=\"returned non-bool value\" tag={tag} chart={}", req.name))
+                    warn(format!("level=WARN msg=\"returned non-bool value\" tag={tag} chart={}", req.name));
                 }
                 None => {}
             }

@@ -70,7 +70,7 @@ pub fn parse(text: &str) -> Result<Version<'_>, String> {
             return Err(invalid());
         }
         *number = rest[..n].parse().map_err(|_| {
-            let shown = quote(rest[..n].as_bytes());
+            let shown = quote(&rest.as_bytes()[..n]);
             format!("error parsing version segment: strconv.ParseUint: parsing {shown}: value out of range")
         })?;
         rest = &rest[n..];

@@ -46,10 +46,7 @@ impl<'a> Exec<'a> {
         cmd: &'a Command,
         last: Option<Value<'a>>,
     ) -> Result<Value<'a>, Error> {
-        let (first, rest) = match cmd.args.split_first() {
-            Some((f, r)) => (f, r),
-            None => return Ok(Value::Nil),
-        };
+        let Some((first, rest)) = cmd.args.split_first() else { return Ok(Value::Nil) };
         match &first.term {
             Term::Field(fields) => {
                 self.at = At::Arg(first);

@@ -222,7 +222,7 @@ impl<'a> Exec<'a> {
         if self.steps > self.limits.steps {
             return Err(self.error("render stopped: it executed more nodes than the limit allows"));
         }
-        if self.steps % 256 == 0 && self.arena.allocated_bytes() > self.limits.memory {
+        if self.steps.is_multiple_of(256) && self.arena.allocated_bytes() > self.limits.memory {
             let mib = self.limits.memory >> 20;
             return Err(self.error(&format!("render stopped: its values take more than {mib} MiB")));
         }
@@ -374,7 +374,7 @@ impl<'a> Exec<'a> {
                 }
             }
             Value::Object(crate::go::Object::Files(f)) => {
-                for (name, data) in f.iter() {
+                for (name, data) in *f {
                     if !each(self, Value::Str(name.as_bytes()), Value::Bytes(data))? {
                         break;
                     }
