@@ -128,9 +128,8 @@ fn charts_with_crds_and_api_services() {
     let modules = Modules::new();
     modules.write("001-kinds/Chart.yaml", "apiVersion: v2\nname: kinds\nversion: 0.1.0\n");
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("modules/010-tenants");
-    for file in ["crds/tenant.yaml"] {
-        modules.write(&format!("001-kinds/{file}"), &std::fs::read_to_string(repository.join(file)).unwrap());
-    }
+    let crd = std::fs::read_to_string(repository.join("crds/tenant.yaml")).unwrap();
+    modules.write("001-kinds/crds/tenant.yaml", &crd);
     modules.write(
         "001-kinds/templates/one.yaml",
         "apiVersion: demo.windlass.dev/v1\nkind: Tenant\nmetadata: {name: one}\nspec: {pods: 1}\n",
