@@ -21,7 +21,7 @@ corpus:
 
 bench: prerequisites
 	cargo build --release --bin windlass
-	cargo run -p windlass-test-cluster --bin control-plane -- run -- tests/bench/run.sh
+	cargo run -p windlass-test-cluster --bin control-plane -- run -- python3 tests/bench/run.py
 
 tools: prerequisites
 	cargo run -p windlass-test-cluster --bin control-plane -- tools
@@ -30,4 +30,3 @@ prerequisites:
 	@command -v cargo >/dev/null || { echo "Rust is missing: install a toolchain of at least 1.95 (cargo, rustc)"; exit 1; }
 	@command -v go >/dev/null || { echo "Go is missing: install at least 1.26; the test control plane is built with it"; exit 1; }
 	@command -v cc >/dev/null || { echo "a C compiler is missing: install gcc or clang; the TLS library is built with it"; exit 1; }
-	@command -v cmake >/dev/null || true
