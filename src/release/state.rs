@@ -3,7 +3,7 @@
 //! Everything here can be lost: it is rebuilt from records and watches.
 
 use super::{drift::Expected, request::ReleaseId, targets::Digest};
-use crate::cluster::{Change, Key, ObjectRef, Seen};
+use crate::cluster::{Change, Key, ObjectRef};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -208,7 +208,7 @@ pub(crate) fn release_of(object: &ObjectRef) -> Option<(ReleaseId, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::Gvk;
+    use crate::cluster::{Gvk, Seen};
 
     fn known(revision: u64, version: &str) -> Known {
         Known {
