@@ -18,6 +18,8 @@ pub(crate) struct Expected {
     pub(crate) uid: Option<String>,
     /// When we last wrote it, and the version that we got: the watch may be behind that.
     pub(crate) written: Option<(Option<u64>, Instant)>,
+    /// Someone keeps writing under Helm's name: folding that into ours was tried and did not last.
+    pub(crate) helm_writes: bool,
     /// It goes by itself: a Job with a time to live.
     pub(crate) fleeting: bool,
     /// It was last seen finished: a Job that is over.
@@ -46,13 +48,23 @@ impl Expected {
     /// An object as the record remembers it, before it was seen.
     pub(crate) fn remembered(object: ObjectRef, body: &Value, applied: Option<u64>) -> Self {
         let fleeting = object.gvk.kind == "Job" && !body["spec"]["ttlSecondsAfterFinished"].is_null();
-        Self { object, applied, uid: None, written: None, fleeting, finished: false, owned: false }
+        Self {
+            object,
+            applied,
+            uid: None,
+            written: None,
+            helm_writes: false,
+            fleeting,
+            finished: false,
+            owned: false,
+        }
     }
 
     /// An object as our write left it.
     pub(crate) fn written(object: ObjectRef, body: &Value, after: &Seen) -> Self {
         let mut expected = Self::remembered(object, body, after.applied);
         expected.written = Some((after.version_number(), Instant::now()));
+        expected.helm_writes = after.helm_updates;
         expected.note(after);
         expected
     }
@@ -85,7 +97,7 @@ fn judge_present(expected: &Expected, seen: &Seen, id: &ReleaseId) -> Verdict {
     if ownership::check(seen, id).is_err() {
         return Verdict::Suspect("the release's marks were changed");
     }
-    if seen.helm_updates {
+    if seen.helm_updates && !expected.helm_writes {
         return Verdict::Suspect("Helm wrote it");
     }
     match expected.applied {
@@ -129,6 +141,8 @@ mod tests {
         over.note(&Seen { finished: true, ..seen.clone() });
         let mut owned = expected.clone();
         owned.note(&Seen { owned: true, ..seen.clone() });
+        let mut stubborn = expected.clone();
+        stubborn.helm_writes = true;
         let present = |change: &dyn Fn(&mut Seen)| {
             let mut changed = seen.clone();
             change(&mut changed);
@@ -158,6 +172,7 @@ mod tests {
             ),
             ("made anew", &expected, present(&|s| s.uid = "v".into()), Verdict::Suspect("it was made anew")),
             ("after Helm", &expected, present(&|s| s.helm_updates = true), Verdict::Suspect("Helm wrote it")),
+            ("folding does not last", &stubborn, present(&|s| s.helm_updates = true), Verdict::Fine),
             (
                 "relabelled",
                 &expected,

@@ -217,11 +217,11 @@ impl Engine {
     }
 
     fn judge_touched(&self, id: &ReleaseId, touched: &Touched) -> Option<String> {
-        if touched.record {
-            return Some("its record was written by someone else".to_owned());
-        }
         let watches = self.watches.as_ref()?;
         self.state.with(id, |known| {
+            if touched.record_is_news(known) {
+                return Some("its record was written by someone else".to_owned());
+            }
             let mut worst = None;
             for (key, glimpse) in &touched.objects {
                 let Some(expected) = known.expected.get_mut(key) else { continue };

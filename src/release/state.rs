@@ -3,7 +3,7 @@
 //! Everything here can be lost: it is rebuilt from records and watches.
 
 use super::{drift::Expected, request::ReleaseId, targets::Digest};
-use crate::cluster::{Change, Key, ObjectRef, Seen};
+use crate::cluster::{Change, Key, ObjectRef};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -36,8 +36,16 @@ pub(crate) struct Glimpse {
 #[derive(Debug, Default)]
 pub(crate) struct Touched {
     pub(crate) objects: BTreeMap<Key, Glimpse>,
-    /// A record was written, by us or by Helm.
-    pub(crate) record: bool,
+    /// Records that were written, by us or by Helm, by revision. Whose write it was is judged when it is looked at: an
+    /// event may come before we know of our own write.
+    pub(crate) records: BTreeMap<u64, RecordEvent>,
+}
+
+/// The last thing that happened to a record.
+#[derive(Debug)]
+pub(crate) struct RecordEvent {
+    version: String,
+    gone: bool,
 }
 
 #[derive(Default)]
@@ -141,13 +149,10 @@ impl State {
         let (Change::Present(object, seen) | Change::Gone(object, seen)) = change;
         let Some((id, revision)) = release_of(object) else { return };
         let mut inner = self.lock();
-        // Records that are older than what we know of, as our own last writes are, tell nothing.
-        let news = inner
-            .known
-            .get(&id)
-            .is_some_and(|known| is_news(known, revision, seen, matches!(change, Change::Gone(..))));
-        if news {
-            inner.touched.entry(id).or_default().record = true;
+        let event =
+            RecordEvent { version: seen.resource_version.clone(), gone: matches!(change, Change::Gone(..)) };
+        if inner.known.get(&id).is_some_and(|known| is_news(known, revision, &event)) {
+            inner.touched.entry(id).or_default().records.insert(revision, event);
             drop(inner);
             self.wake.notify_one();
         }
@@ -173,15 +178,24 @@ impl State {
     }
 }
 
-fn is_news(known: &Known, revision: u64, seen: &Seen, gone: bool) -> bool {
-    let ours = || match (seen.version_number(), known.record_version.parse::<u64>()) {
-        (Some(event), Ok(ours)) => event <= ours,
-        _ => seen.resource_version == known.record_version,
+/// Whether an event of a record is none of our own writes. Records that are older than what we know of, as those are
+/// that we supersede, tell nothing.
+fn is_news(known: &Known, revision: u64, event: &RecordEvent) -> bool {
+    let ours = || match (event.version.parse::<u64>(), known.record_version.parse::<u64>()) {
+        (Ok(event), Ok(ours)) => event <= ours,
+        _ => event.version == known.record_version,
     };
     match revision.cmp(&known.revision) {
-        std::cmp::Ordering::Greater => !gone,
-        std::cmp::Ordering::Equal => gone || !ours(),
+        std::cmp::Ordering::Greater => !event.gone,
+        std::cmp::Ordering::Equal => event.gone || !ours(),
         std::cmp::Ordering::Less => false,
+    }
+}
+
+impl Touched {
+    /// Whether someone else wrote a record.
+    pub(crate) fn record_is_news(&self, known: &Known) -> bool {
+        self.records.iter().any(|(revision, event)| is_news(known, *revision, event))
     }
 }
 
@@ -194,7 +208,7 @@ pub(crate) fn release_of(object: &ObjectRef) -> Option<(ReleaseId, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::Gvk;
+    use crate::cluster::{Gvk, Seen};
 
     fn known(revision: u64, version: &str) -> Known {
         Known {
@@ -230,8 +244,8 @@ mod tests {
             ("an old one deleted", 1, "21", true, false),
         ];
         for (what, revision, version, gone, expected) in cases {
-            let seen = Seen { resource_version: version.into(), ..Seen::default() };
-            assert_eq!(is_news(&known(2, "20"), revision, &seen, gone), expected, "{what}");
+            let event = RecordEvent { version: version.into(), gone };
+            assert_eq!(is_news(&known(2, "20"), revision, &event), expected, "{what}");
         }
     }
 
@@ -256,6 +270,22 @@ mod tests {
         assert!(!waiting.is_finished(), "the release is busy");
         drop(busy);
         let (touched, what) = waiting.await.unwrap();
-        assert_eq!((touched, what.objects.len(), what.record), (id, 1, false));
+        assert_eq!((touched, what.objects.len()), (id, 1));
+    }
+
+    #[tokio::test]
+    async fn our_own_write_is_no_news_once_it_is_known() {
+        let state = Arc::new(State::default());
+        let id = ReleaseId::new("ns", "rel");
+        state.set(&id, known(1, "1"));
+        let busy = state.busy(&id).await;
+        let record = ObjectRef::new(Gvk::new("v1", "Secret"), Some("ns"), "sh.helm.release.v1.rel.v2");
+        state
+            .touch_record(&Change::Present(record, Seen { resource_version: "7".into(), ..Seen::default() }));
+        state.set(&id, known(2, "7"));
+        drop(busy);
+        let (_, what) = state.next_touched().await;
+        assert!(!what.record_is_news(&known(2, "7")));
+        assert!(what.record_is_news(&known(1, "1")));
     }
 }
