@@ -55,7 +55,7 @@ impl<'a> Exec<'a> {
             Term::Chain { node, fields } => self.chain(dot, first, node, fields, rest, last),
             Term::Function(f) => {
                 self.at = At::Arg(first);
-                self.call_function(dot, f, first, rest, last)
+                self.call_function(dot, f, At::Command(cmd), rest, last)
             }
             Term::Pipe(p) => {
                 self.not_a_function(first, rest, last)?;
@@ -129,7 +129,7 @@ impl<'a> Exec<'a> {
             Term::Pipe(p) => self.nested_pipe(dot, p)?,
             Term::Function(f) => {
                 self.at = At::Arg(node);
-                self.call_function(dot, f, node, &[], None)?
+                self.call_function(dot, f, At::Arg(node), &[], None)?
             }
             _ => self.any(dot, node)?,
         };
@@ -214,7 +214,7 @@ impl<'a> Exec<'a> {
         &mut self,
         dot: Value<'a>,
         f: &'static Func,
-        node: &'a Arg,
+        site: At<'a>,
         rest: &'a [Arg],
         last: Option<Value<'a>>,
     ) -> Result<Value<'a>, Error> {
@@ -226,7 +226,7 @@ impl<'a> Exec<'a> {
         self.arguments(dot, f.params, f.variadic, rest, last, &mut args)?;
         let result = (f.call)(self, &args);
         result.map_err(|e| {
-            self.at = At::Arg(node);
+            self.at = site;
             self.error_from(&format!("error calling {}: ", f.name), e)
         })
     }
@@ -341,7 +341,7 @@ impl<'a> Exec<'a> {
                 self.fields(dot, value, arg, fields, &[], None)
             }
             Term::Pipe(p) => self.nested_pipe(dot, p),
-            Term::Function(f) => self.call_function(dot, f, arg, &[], None),
+            Term::Function(f) => self.call_function(dot, f, At::Arg(arg), &[], None),
             Term::Chain { node, fields } => self.chain(dot, arg, node, fields, &[], None),
             Term::Bool(b) => Ok(Value::Bool(*b)),
             Term::Number(n) => self.constant(n),
