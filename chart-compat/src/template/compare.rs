@@ -16,7 +16,7 @@ enum Basic {
 fn basic(v: Value<'_>) -> Basic {
     match v {
         Value::Bool(_) => Basic::Bool,
-        Value::Int(_) | Value::Int64(_) | Value::Object(Object::Duration(_)) => Basic::Int,
+        Value::Int(_) | Value::Int64(_) | Value::Object(Object::Duration(_) | Object::Enum(_)) => Basic::Int,
         Value::Uint64(_) => Basic::Uint,
         Value::Float(_) => Basic::Float,
         Value::Str(_) => Basic::String,
@@ -28,6 +28,7 @@ fn int(v: Value<'_>) -> i64 {
     match v {
         Value::Int(i) | Value::Int64(i) => i,
         Value::Object(Object::Duration(d)) => *d,
+        Value::Object(Object::Enum(e)) => e.value,
         _ => 0,
     }
 }
@@ -66,8 +67,7 @@ pub fn equal<'a>(a: Value<'a>, b: Value<'a>, values_type: &'static str) -> Resul
         _ if ka == Basic::Int => Ok(int(a) == int(b)),
         _ if a.is_nil() || b.is_nil() => Ok(a.is_nil() && b.is_nil()),
         _ if a.kind() != b.kind() => {
-            let show =
-                |v: Value<'_>| String::from_utf8_lossy(&fmt::sprintf(b"%s", &[v], values_type)).into_owned();
+            let show = |v: Value<'_>| String::from_utf8_lossy(&fmt::sprintf(b"%s", &[v], values_type)).into_owned();
             Err(Error::new(format!(
                 "non-comparable types {}: {}, {}: {}",
                 show(a),
@@ -77,9 +77,7 @@ pub fn equal<'a>(a: Value<'a>, b: Value<'a>, values_type: &'static str) -> Resul
             )))
         }
         (Value::Object(x), Value::Object(y)) => Ok(match (x, y) {
-            (Object::Time(s), Object::Time(t)) => {
-                s.seconds == t.seconds && s.nanos == t.nanos && s.zone == t.zone
-            }
+            (Object::Time(s), Object::Time(t)) => s.seconds == t.seconds && s.nanos == t.nanos && s.zone == t.zone,
             _ => std::ptr::eq(x, y),
         }),
         _ => {
