@@ -13,5 +13,6 @@ pub mod profile;
 pub mod render;
 pub mod sprig;
 pub mod template;
+pub mod values;
 pub mod world;
 pub mod yaml;

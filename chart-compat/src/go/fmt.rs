@@ -140,6 +140,7 @@ pub fn stringer(object: &Object<'_>) -> Option<String> {
         Object::Version(v) => Some(version_string(v)),
         Object::Time(t) => Some(time_string(t)),
         Object::Duration(d) => Some(duration_string(*d)),
+        Object::Enum(e) => Some(e.text.to_owned()),
         Object::ApiVersions(_) | Object::Files(_) => None,
     }
 }
@@ -428,6 +429,7 @@ impl<'o> Printer<'o> {
                 self.map(f.iter().map(|e| (Value::Str(e.0.as_bytes()), Value::Bytes(e.1))), verb, depth);
             }
             Object::Duration(d) => self.integer(value, d.unsigned_abs(), *d < 0, verb),
+            Object::Enum(e) => self.integer(value, e.value.unsigned_abs(), e.value < 0, verb),
             Object::Version(v) => self.string(value, version_string(v).as_bytes(), verb),
             Object::Time(t) => self.string(value, time_string(t).as_bytes(), verb),
         }

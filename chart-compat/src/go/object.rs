@@ -19,6 +19,19 @@ pub enum Object<'a> {
     Time(Time<'a>),
     /// `time.Duration`, nanoseconds
     Duration(i64),
+    /// A named integer that prints as text, e.g. `time.Month`.
+    Enum(Enum),
+}
+
+/// A value of an integer type with names.
+#[derive(Clone, Copy)]
+pub struct Enum {
+    /// The type as `%T` prints it.
+    pub type_name: &'static str,
+    /// The number.
+    pub value: i64,
+    /// What its `String` method returns.
+    pub text: &'static str,
 }
 
 /// A Go struct with its exported fields in order of declaration.
@@ -81,6 +94,7 @@ impl<'a> Object<'a> {
             Self::ApiVersions(v) => !v.is_empty(),
             Self::Files(f) => !f.is_empty(),
             Self::Duration(d) => *d != 0,
+            Self::Enum(e) => e.value != 0,
         }
     }
 
@@ -94,6 +108,7 @@ impl<'a> Object<'a> {
             Self::Files(_) => "map",
             Self::Version(_) => "ptr",
             Self::Duration(_) => "int64",
+            Self::Enum(_) => "int",
         }
     }
 
@@ -107,6 +122,7 @@ impl<'a> Object<'a> {
             Self::Version(_) => "*semver.Version",
             Self::Time(_) => "time.Time",
             Self::Duration(_) => "time.Duration",
+            Self::Enum(e) => e.type_name,
         }
     }
 }

@@ -1,6 +1,51 @@
-//! stub
-pub fn quote(s: &[u8]) -> String { format!("{:?}", String::from_utf8_lossy(s)) }
-pub fn quote_to_ascii(s: &[u8]) -> String { format!("{:?}", String::from_utf8_lossy(s)) }
-pub fn quote_rune(c: char) -> String { format!("'{c}'") }
-pub fn can_backquote(s: &str) -> bool { !s.contains('`') }
-pub fn is_print(c: char) -> bool { !c.is_control() }
+//! Numbers and quoted text as Go's `strconv` reads and writes them.
+//!
+//! Owns conversions between text and numbers and Go's quoting; knows no formats around them.
+
+mod float;
+mod int;
+mod quote;
+
+pub use float::{Shortest, format_float, format_float_32, format_json_float, parse_float};
+pub use int::{parse_int, parse_uint};
+pub use super::unicode::is_print;
+pub use quote::{can_backquote, quote, quote_byte, quote_rune, quote_to_ascii};
+
+/// Why a number could not be read, as Go's `strconv.ErrSyntax` and `strconv.ErrRange` tell it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NumError {
+    /// The text is no number.
+    #[error("invalid syntax")]
+    Syntax,
+    /// The number does not fit the type.
+    #[error("value out of range")]
+    Range,
+}
+
+/// Whether underscores stand only between digits, or between a base prefix and a digit, as Go's literals demand.
+fn underscores_ok(text: &[u8]) -> bool {
+    let body = match text {
+        [b'+' | b'-', rest @ ..] => rest,
+        all => all,
+    };
+    let (mut last, digits, hex) = match body {
+        [b'0', b'b' | b'B' | b'o' | b'O', rest @ ..] => (b'0', rest, false),
+        [b'0', b'x' | b'X', rest @ ..] => (b'0', rest, true),
+        all => (b'^', all, false),
+    };
+    for &b in digits {
+        let class = match b {
+            b'0'..=b'9' => b'0',
+            b'a'..=b'f' | b'A'..=b'F' if hex => b'0',
+            b'_' if last == b'0' => b'_',
+            b'_' => return false,
+            _ if last == b'_' => return false,
+            _ => b'!',
+        };
+        last = class;
+    }
+    last != b'_'
+}
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,10 @@ use crate::yaml;
 fn canonical(m: &Manifest) -> Result<Option<String>, Error> {
     let data = yaml::from_slice(m.text.as_bytes())
         .map_err(|e| Error::Yaml { path: m.source.clone(), reason: e.to_string() })?;
-    Ok((data != crate::data::Data::Null).then(|| json::to_string(&data)))
+    if data == crate::data::Data::Null {
+        return Ok(None);
+    }
+    json::to_string(&data).map(Some).map_err(|e| Error::Yaml { path: m.source.clone(), reason: e.to_string() })
 }
 
 impl Rendered {

@@ -71,6 +71,7 @@ fn same_object<'a>(arena: &'a Arena, a: &'a Object<'a>, b: &'a Object<'a>, depth
             (x.seconds, x.nanos, x.offset, x.zone) == (y.seconds, y.nanos, y.offset, y.zone)
         }
         (Object::Duration(x), Object::Duration(y)) => x == y,
+        (Object::Enum(x), Object::Enum(y)) => x.type_name == y.type_name && x.value == y.value,
         _ => false,
     }
 }

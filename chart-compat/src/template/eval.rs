@@ -383,8 +383,12 @@ impl<'a> Exec<'a> {
             (Type::String, _) => Err(expected("string")),
             (Type::Int, Term::Number(n)) => n.int.map(Value::Int).ok_or_else(|| expected("integer")),
             (Type::Int64, Term::Number(n)) => n.int.map(Value::Int64).ok_or_else(|| expected("integer")),
-            (Type::Int | Type::Int64, _) => Err(expected("integer")),
-            (Type::Uint32, Term::Number(Number { int: Some(n), .. })) if *n >= 0 => Ok(Value::Int(*n & 0xffff_ffff)),
+            (Type::Duration, Term::Number(n)) => n.int.map(Value::Int64).ok_or_else(|| expected("integer")),
+            (Type::Int | Type::Int64 | Type::Duration, _) => Err(expected("integer")),
+            (Type::Uint32, Term::Number(n)) => {
+                let n = n.int.filter(|n| *n >= 0).ok_or_else(|| expected("unsigned integer"))?;
+                u32::try_from(n).map(|n| Value::Int(i64::from(n))).map_err(|_| self.error(&format!("value {} overflows uint32", arg.text())))
+            }
             (Type::Uint32, _) => Err(expected("unsigned integer")),
             (Type::Float64, Term::Number(n)) => n.float.map(Value::Float).ok_or_else(|| expected("float")),
             (Type::Float64, _) => Err(expected("float")),

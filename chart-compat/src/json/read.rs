@@ -1,0 +1,376 @@
+//! Reading JSON.
+
+use crate::data::{Data, Map};
+use crate::go::strconv::{parse_float, quote_byte};
+
+/// How deep values may nest. Go allows 10,000, for which walking a tree would need more stack than a thread has.
+const MAX_DEPTH: usize = 1_000;
+
+/// Why a text could not be read, in the words of Go's `encoding/json`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// A character stands where none of its kind may.
+    #[error("invalid character {} {context}", quote_byte(*.byte))]
+    Character {
+        /// The character's first byte.
+        byte: u8,
+        /// Where it stands.
+        context: &'static str,
+        /// At which byte of the text.
+        offset: usize,
+    },
+    /// The text ends too early.
+    #[error("unexpected end of JSON input")]
+    End,
+    /// A stream ends within a value.
+    #[error("unexpected EOF")]
+    UnexpectedEof,
+    /// A stream ends before a value.
+    #[error("EOF")]
+    Eof,
+    /// A value is not of the type that was asked for.
+    #[error("json: cannot unmarshal {value} into Go value of type {target}")]
+    Type {
+        /// What the value is.
+        value: String,
+        /// The Go type that was asked for.
+        target: &'static str,
+    },
+}
+
+/// Go's `json.Unmarshal` into an `interface{}`: every number is a float.
+///
+/// # Errors
+/// If the text is no JSON value, or holds a number that no float can hold.
+pub fn from_slice(text: &[u8]) -> Result<Data, Error> {
+    let (value, overflow) = whole(text)?;
+    overflow.map_or(Ok(value), Err)
+}
+
+/// Go's `json.Unmarshal` into a `map[string]interface{}`; null leaves the map empty.
+///
+/// # Errors
+/// If the text is no JSON object, or holds a number that no float can hold.
+pub fn from_slice_map(text: &[u8]) -> Result<Map, Error> {
+    match whole(text)? {
+        (Data::Map(_), Some(overflow)) => Err(overflow),
+        (Data::Map(map), None) => Ok(map),
+        (Data::Null, None) => Ok(Map::new()),
+        (other, _) => Err(wrong_type(&other, "map[string]interface {}")),
+    }
+}
+
+/// Go's `json.Unmarshal` into an `[]interface{}`; null leaves the list empty.
+///
+/// # Errors
+/// If the text is no JSON array, or holds a number that no float can hold.
+pub fn from_slice_list(text: &[u8]) -> Result<Vec<Data>, Error> {
+    match whole(text)? {
+        (Data::List(_), Some(overflow)) => Err(overflow),
+        (Data::List(list), None) => Ok(list),
+        (Data::Null, None) => Ok(Vec::new()),
+        (other, _) => Err(wrong_type(&other, "[]interface {}")),
+    }
+}
+
+/// The one value of a text, and the first number in it that no float can hold.
+fn whole(text: &[u8]) -> Result<(Data, Option<Error>), Error> {
+    let mut reader = Reader::new(text);
+    let value = reader.value(0)?;
+    reader.skip_space();
+    match reader.peek() {
+        Some(byte) => Err(reader.refuse(byte, "after top-level value")),
+        None => Ok((value, reader.overflow)),
+    }
+}
+
+/// Go's `json.Decoder.Decode`: the value with which the text begins, and where it ends.
+///
+/// # Errors
+/// If the text begins with no JSON value.
+pub fn first_value(text: &[u8]) -> Result<(Data, usize), Error> {
+    let mut reader = Reader { stream: true, ..Reader::new(text) };
+    reader.skip_space();
+    if reader.peek().is_none() {
+        return Err(Error::Eof);
+    }
+    match reader.value(0) {
+        Ok(value) => reader.overflow.map_or(Ok((value, reader.at)), Err),
+        Err(Error::End) => Err(Error::UnexpectedEof),
+        Err(error) => Err(error),
+    }
+}
+
+/// The error of Go's decoder when a value does not fit the target type.
+pub(crate) fn wrong_type(value: &Data, target: &'static str) -> Error {
+    Error::Type { value: type_name(value).to_owned(), target }
+}
+
+/// What Go calls the value's kind in its errors.
+pub(crate) fn type_name(value: &Data) -> &'static str {
+    match value {
+        Data::Null => "null",
+        Data::Bool(_) => "bool",
+        Data::Int(_) | Data::Float(_) => "number",
+        Data::String(_) => "string",
+        Data::List(_) => "array",
+        Data::Map(_) => "object",
+    }
+}
+
+struct Reader<'a> {
+    text: &'a [u8],
+    at: usize,
+    /// Whether more text might have followed, so that its end is no character.
+    stream: bool,
+    /// The first number that no float can hold: it fails the reading, but only if the text is JSON.
+    overflow: Option<Error>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(text: &'a [u8]) -> Self {
+        Self { text, at: 0, stream: false, overflow: None }
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.text.get(self.at).copied()
+    }
+
+    fn skip_space(&mut self) {
+        while let Some(b' ' | b'\t' | b'\r' | b'\n') = self.peek() {
+            self.at += 1;
+        }
+    }
+
+    fn refuse(&self, byte: u8, context: &'static str) -> Error {
+        Error::Character { byte, context, offset: self.at }
+    }
+
+    /// The next character. Where there is none, Go looks whether a space could follow: it could not.
+    fn next_byte(&self, context: &'static str) -> Result<u8, Error> {
+        match self.peek() {
+            Some(byte) => Ok(byte),
+            None if self.stream => Err(Error::End),
+            None => Err(self.refuse(b' ', context)),
+        }
+    }
+
+    /// The next character after white space, which must be there.
+    fn next_mark(&mut self) -> Result<u8, Error> {
+        self.skip_space();
+        self.peek().ok_or(Error::End)
+    }
+
+    fn value(&mut self, depth: usize) -> Result<Data, Error> {
+        match self.next_mark()? {
+            open @ (b'{' | b'[') if depth >= MAX_DEPTH => Err(self.refuse(open, "exceeded max depth")),
+            b'{' => self.map(depth + 1),
+            b'[' => self.list(depth + 1),
+            b'"' => self.string().map(Data::String),
+            b't' => self.literal("true", Data::Bool(true)),
+            b'f' => self.literal("false", Data::Bool(false)),
+            b'n' => self.literal("null", Data::Null),
+            b'-' | b'0'..=b'9' => self.number(),
+            byte => Err(self.refuse(byte, "looking for beginning of value")),
+        }
+    }
+
+    fn map(&mut self, depth: usize) -> Result<Data, Error> {
+        self.at += 1;
+        let mut map = Map::new();
+        if self.next_mark()? == b'}' {
+            self.at += 1;
+            return Ok(Data::Map(map));
+        }
+        loop {
+            match self.next_mark()? {
+                b'"' => {}
+                byte => return Err(self.refuse(byte, "looking for beginning of object key string")),
+            }
+            let key = self.string()?;
+            match self.next_mark()? {
+                b':' => self.at += 1,
+                byte => return Err(self.refuse(byte, "after object key")),
+            }
+            let value = self.value(depth)?;
+            map.insert(key, value);
+            match self.next_mark()? {
+                b',' => self.at += 1,
+                b'}' => {
+                    self.at += 1;
+                    return Ok(Data::Map(map));
+                }
+                byte => return Err(self.refuse(byte, "after object key:value pair")),
+            }
+        }
+    }
+
+    fn list(&mut self, depth: usize) -> Result<Data, Error> {
+        self.at += 1;
+        let mut list = Vec::new();
+        if self.next_mark()? == b']' {
+            self.at += 1;
+            return Ok(Data::List(list));
+        }
+        loop {
+            list.push(self.value(depth)?);
+            match self.next_mark()? {
+                b',' => self.at += 1,
+                b']' => {
+                    self.at += 1;
+                    return Ok(Data::List(list));
+                }
+                byte => return Err(self.refuse(byte, "after array element")),
+            }
+        }
+    }
+
+    fn literal(&mut self, word: &'static str, value: Data) -> Result<Data, Error> {
+        for (i, wanted) in word.bytes().enumerate() {
+            let context = match (word, i) {
+                ("true", 1) => "in literal true (expecting 'r')",
+                ("true", 2) => "in literal true (expecting 'u')",
+                ("true", _) => "in literal true (expecting 'e')",
+                ("false", 1) => "in literal false (expecting 'a')",
+                ("false", 2) => "in literal false (expecting 'l')",
+                ("false", 3) => "in literal false (expecting 's')",
+                ("false", _) => "in literal false (expecting 'e')",
+                (_, 1) => "in literal null (expecting 'u')",
+                _ => "in literal null (expecting 'l')",
+            };
+            match self.next_byte(context)? {
+                byte if byte == wanted => self.at += 1,
+                byte => return Err(self.refuse(byte, context)),
+            }
+        }
+        Ok(value)
+    }
+
+    /// Digits, of which there must be at least one.
+    fn digits(&mut self, context: &'static str) -> Result<(), Error> {
+        match self.next_byte(context)? {
+            b'0'..=b'9' => {}
+            byte => return Err(self.refuse(byte, context)),
+        }
+        while let Some(b'0'..=b'9') = self.peek() {
+            self.at += 1;
+        }
+        Ok(())
+    }
+
+    fn number(&mut self) -> Result<Data, Error> {
+        let from = self.at;
+        if self.peek() == Some(b'-') {
+            self.at += 1;
+        }
+        if self.peek() == Some(b'0') {
+            self.at += 1;
+        } else {
+            self.digits("in numeric literal")?;
+        }
+        if self.peek() == Some(b'.') {
+            self.at += 1;
+            self.digits("after decimal point in numeric literal")?;
+        }
+        if let Some(b'e' | b'E') = self.peek() {
+            self.at += 1;
+            if let Some(b'+' | b'-') = self.peek() {
+                self.at += 1;
+            }
+            self.digits("in exponent of numeric literal")?;
+        }
+        let text = self.text.get(from..self.at).and_then(|t| std::str::from_utf8(t).ok()).unwrap_or_default();
+        match parse_float(text) {
+            Ok(value) => Ok(Data::Float(value)),
+            Err(_) => {
+                let value = format!("number {text}");
+                self.overflow.get_or_insert(Error::Type { value, target: "float64" });
+                // Only its kind still matters.
+                Ok(Data::Float(0.0))
+            }
+        }
+    }
+
+    fn string(&mut self) -> Result<String, Error> {
+        self.at += 1;
+        let mut done: Vec<u8> = Vec::new();
+        let mut from = self.at;
+        loop {
+            match self.peek() {
+                None => return Err(Error::End),
+                Some(b'"') => {
+                    let tail = self.text.get(from..self.at).unwrap_or_default();
+                    self.at += 1;
+                    if done.is_empty() {
+                        return Ok(super::replace_invalid(tail).into_owned());
+                    }
+                    done.extend_from_slice(tail);
+                    return Ok(String::from_utf8(done)
+                        .unwrap_or_else(|e| super::replace_invalid(e.as_bytes()).into_owned()));
+                }
+                Some(b'\\') => {
+                    done.extend_from_slice(self.text.get(from..self.at).unwrap_or_default());
+                    self.at += 1;
+                    let c = self.escape()?;
+                    done.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+                    from = self.at;
+                }
+                Some(byte @ ..0x20) => return Err(self.refuse(byte, "in string literal")),
+                Some(_) => self.at += 1,
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Result<char, Error> {
+        let byte = self.next_byte("in string escape code")?;
+        let plain = match byte {
+            b'"' | b'\\' | b'/' => char::from(byte),
+            b'b' => '\x08',
+            b'f' => '\x0C',
+            b'n' => '\n',
+            b'r' => '\r',
+            b't' => '\t',
+            b'u' => {
+                self.at += 1;
+                let first = self.unit()?;
+                let pair = if (0xD800..0xDC00).contains(&first) { self.low_surrogate(first)? } else { None };
+                // Half of a pair stands for nothing.
+                let code = pair.unwrap_or(first);
+                return Ok(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));
+            }
+            _ => return Err(self.refuse(byte, "in string escape code")),
+        };
+        self.at += 1;
+        Ok(plain)
+    }
+
+    /// The four digits of `\uXXXX`.
+    fn unit(&mut self) -> Result<u32, Error> {
+        let mut code = 0;
+        for _ in 0..4 {
+            let context = "in \\u hexadecimal character escape";
+            let byte = self.next_byte(context)?;
+            let Some(digit) = char::from(byte).to_digit(16) else {
+                return Err(self.refuse(byte, context));
+            };
+            code = code << 4 | digit;
+            self.at += 1;
+        }
+        Ok(code)
+    }
+
+    /// The second half of a surrogate pair, if it follows; anything else is left to be read.
+    fn low_surrogate(&mut self, high: u32) -> Result<Option<u32>, Error> {
+        if self.text.get(self.at..self.at + 2) != Some(b"\\u") {
+            return Ok(None);
+        }
+        let back = self.at;
+        self.at += 2;
+        let low = self.unit()?;
+        if (0xDC00..0xE000).contains(&low) {
+            return Ok(Some(0x1_0000 + ((high - 0xD800) << 10) + (low - 0xDC00)));
+        }
+        self.at = back;
+        Ok(None)
+    }
+}

@@ -1,0 +1,79 @@
+//! `--set-literal`: one name, and the rest of the line as its text.
+
+use super::{
+    Error, Stop, check_item, check_names, check_rest, in_item_list, in_item_map, in_list, in_map,
+    parse_index, set, set_index,
+};
+use crate::data::{Data, Map};
+use crate::go::strconv::quote;
+
+/// `--set-literal`: `name=text`, where nothing in the text means anything, and nothing can be escaped in the name.
+///
+/// # Errors
+/// If the name does not follow the grammar, or goes through a value that is no container.
+pub fn parse_literal(values: &mut Map, line: &str) -> Result<(), Error> {
+    let mut text = line;
+    loop {
+        match key(&mut text, values, 0, 0) {
+            Ok(()) => {}
+            Err(Stop::End) => return Ok(()),
+            Err(Stop::Fail(text)) => return Err(Error(text)),
+        }
+    }
+}
+
+/// The text up to one of `stops`, which is taken too; nothing instead of it at the line's end.
+fn until<'t>(text: &mut &'t str, stops: &[char]) -> (&'t str, Option<char>) {
+    match text.find(stops) {
+        None => (std::mem::take(text), None),
+        Some(at) => {
+            let (head, tail) = text.split_at(at);
+            let mut chars = tail.chars();
+            let stop = chars.next();
+            *text = chars.as_str();
+            (head, stop)
+        }
+    }
+}
+
+fn key(text: &mut &str, data: &mut Map, names: usize, depth: usize) -> Result<(), Stop> {
+    let (name, last) = until(text, &['=', '[', '.']);
+    match last {
+        None if name.is_empty() => Err(Stop::End),
+        None => Err(format!("key {} has no value", quote(name.as_bytes())).into()),
+        Some('=') => {
+            set(data, name.to_owned(), Data::from(std::mem::take(text)));
+            Ok(())
+        }
+        Some('[') => {
+            let at = index(text)?;
+            in_list(data, name.to_owned(), |list| item(text, list, at, names, depth + 1))
+        }
+        Some(_) => {
+            check_names(names + 1)?;
+            in_map(data, name.to_owned(), |inner| key(text, inner, names + 1, depth + 1))
+        }
+    }
+}
+
+fn item(text: &mut &str, list: &mut Vec<Data>, at: i64, names: usize, depth: usize) -> Result<(), Stop> {
+    check_item(at, depth)?;
+    let (rest, last) = until(text, &['[', '.', '=']);
+    check_rest(rest)?;
+    match last {
+        None => Err(Stop::End),
+        Some('=') => set_index(list, at, Data::from(std::mem::take(text))),
+        Some('[') => {
+            let next = index(text)?;
+            in_item_list(list, at, |inner| item(text, inner, next, names, depth + 1))
+        }
+        Some(_) => in_item_map(list, at, |inner| key(text, inner, names, depth + 1)),
+    }
+}
+
+fn index(text: &mut &str) -> Result<i64, Stop> {
+    match until(text, &[']']) {
+        (_, None) => Err(Stop::End),
+        (digits, Some(_)) => parse_index(digits),
+    }
+}

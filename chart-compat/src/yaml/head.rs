@@ -1,0 +1,323 @@
+//! What Helm looks at in a manifest before anything else: version, kind, name and annotations.
+//!
+//! Owns the reading of Helm's `SimpleHead`, which turns numbers and booleans into text where text is wanted, without
+//! building the rest of the document; knows nothing of what the fields mean.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use super::error::Error;
+use super::sink::{Key, Sink};
+use crate::go::strconv::format_float_32;
+
+/// The head of a manifest. A field that is absent or null is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Head {
+    /// `apiVersion`.
+    pub api_version: String,
+    /// `kind`.
+    pub kind: String,
+    /// Whether there is a `metadata` that is not null.
+    pub has_metadata: bool,
+    /// `metadata.name`.
+    pub name: String,
+    /// `metadata.namespace`, which Helm's own head does not have: what is no scalar counts as absent.
+    pub namespace: String,
+    /// `metadata.annotations`, ordered by key.
+    pub annotations: Vec<(String, String)>,
+}
+
+impl Head {
+    /// The value of an annotation.
+    #[must_use]
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        let found = self.annotations.binary_search_by(|a| a.0.as_str().cmp(key)).ok()?;
+        self.annotations.get(found).map(|a| a.1.as_str())
+    }
+}
+
+/// Reads a manifest's head as sigs' `Unmarshal` does into Helm's `SimpleHead`, checking the whole first document.
+///
+/// # Errors
+/// If the text is no YAML, has no JSON form, or a field of the head is not what it must be.
+pub fn head(text: &[u8]) -> Result<Head, Error> {
+    let mut sink = HeadSink::default();
+    super::read_into(text, &mut sink).map_err(Error::while_converting)?;
+    sink.finish()
+}
+
+/// A value, as far as it matters.
+#[derive(Debug)]
+enum Value {
+    Null,
+    /// A scalar's text: JSON gets a string where Go's type wants one.
+    Text(String),
+    /// What a scalar is to JSON where Go's type wants none.
+    List,
+    Map(Option<BTreeMap<String, Value>>),
+}
+
+/// How far a container is from the document, and whether its entries are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Depth {
+    Top,
+    Metadata,
+    Annotations,
+    Below,
+}
+
+/// A container that is open.
+#[derive(Debug)]
+struct Open {
+    depth: Depth,
+    entries: Option<BTreeMap<String, Value>>,
+    key: String,
+    /// The current key's value is kept.
+    wanted: bool,
+}
+
+#[derive(Debug, Default)]
+struct HeadSink {
+    open: Vec<Open>,
+    root: Option<Value>,
+    /// What the scalar at the root is to JSON.
+    root_kind: &'static str,
+    /// For a wanted scalar, what it is to JSON.
+    kinds: BTreeMap<String, &'static str>,
+}
+
+const FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
+const METADATA_FIELDS: [&str; 2] = ["name", "annotations"];
+/// How Go's errors name the type of `metadata`.
+const METADATA_TYPE: &str =
+    r#"struct { Name string "json:\"name\""; Annotations map[string]string "json:\"annotations\"" }"#;
+
+/// Whether Go's JSON decoder takes the key for the field: letter case does not matter to it.
+fn is_field(key: &str, field: &str) -> bool {
+    key == field
+        || key.chars().count() == field.len()
+            && key.chars().zip(field.chars()).all(|(k, f)| match k {
+                '\u{17F}' => f == 's',
+                '\u{212A}' => f == 'k',
+                k => k.eq_ignore_ascii_case(&f),
+            })
+}
+
+impl HeadSink {
+    #[inline]
+    fn scalar(&mut self, kind: &'static str, text: impl FnOnce() -> Option<String>) {
+        match self.open.last_mut() {
+            None => {
+                self.root_kind = kind;
+                self.root = Some(text().map_or(Value::Null, Value::Text));
+            }
+            Some(open) if open.wanted => {
+                if open.depth == Depth::Top {
+                    self.kinds.insert(open.key.clone(), kind);
+                } else if open.depth == Depth::Metadata && is_field(&open.key, "annotations") {
+                    self.kinds.insert(format!(".{}", open.key), kind);
+                }
+                let value = text().map_or(Value::Null, Value::Text);
+                put(open, value);
+            }
+            Some(_) => {}
+        }
+    }
+
+    fn begin(&mut self, map: bool) {
+        let depth = match self.open.last() {
+            None if map => Depth::Top,
+            Some(open) if map && open.wanted => match open.depth {
+                Depth::Top if is_field(&open.key, "metadata") => Depth::Metadata,
+                Depth::Metadata if is_field(&open.key, "annotations") => Depth::Annotations,
+                _ => Depth::Below,
+            },
+            _ => Depth::Below,
+        };
+        let entries = (depth != Depth::Below).then(BTreeMap::new);
+        self.open.push(Open { depth, entries, key: String::new(), wanted: false });
+    }
+
+    fn end(&mut self, map: bool) {
+        let Some(closed) = self.open.pop() else { return };
+        let value = || if map { Value::Map(closed.entries) } else { Value::List };
+        match self.open.last_mut() {
+            None => self.root = Some(value()),
+            Some(open) if open.wanted => put(open, value()),
+            Some(_) => {}
+        }
+    }
+
+    fn finish(self) -> Result<Head, Error> {
+        let mut head = Head::default();
+        let fail = |value: &str, target: &str| {
+            Err(Error::unmarshal(format!("json: cannot unmarshal {value} into Go {target}")))
+        };
+        let top = match self.root {
+            None | Some(Value::Null) => return Ok(head),
+            Some(Value::Map(entries)) => entries.unwrap_or_default(),
+            Some(Value::List) => return fail("array", "value of type util.SimpleHead"),
+            Some(Value::Text(_)) => return fail(self.root_kind, "value of type util.SimpleHead"),
+        };
+        // Go's decoder goes on after a wrong type, but the first one is told. Keys come in JSON's order.
+        for (key, value) in top {
+            if is_field(&key, "metadata") {
+                match value {
+                    Value::Null => {
+                        head.has_metadata = false;
+                        head.name.clear();
+                        head.namespace.clear();
+                        head.annotations.clear();
+                    }
+                    Value::Map(entries) => {
+                        head.has_metadata = true;
+                        metadata(&mut head, entries.unwrap_or_default(), &self.kinds)?;
+                    }
+                    Value::List => {
+                        return fail(
+                            "array",
+                            &format!("struct field SimpleHead.metadata of type {METADATA_TYPE}"),
+                        );
+                    }
+                    Value::Text(_) => {
+                        let kind = self.kinds.get(&key).copied().unwrap_or("string");
+                        return fail(
+                            kind,
+                            &format!("struct field SimpleHead.metadata of type {METADATA_TYPE}"),
+                        );
+                    }
+                }
+                continue;
+            }
+            let (field, name) = if is_field(&key, "kind") {
+                (&mut head.kind, "kind")
+            } else {
+                (&mut head.api_version, "apiVersion")
+            };
+            match value {
+                Value::Null => {}
+                Value::Text(text) => *field = text,
+                Value::List => {
+                    return fail("array", &format!("struct field SimpleHead.{name} of type string"));
+                }
+                Value::Map(_) => {
+                    return fail("object", &format!("struct field SimpleHead.{name} of type string"));
+                }
+            }
+        }
+        Ok(head)
+    }
+}
+
+/// Fills in what `metadata` says.
+fn metadata(
+    head: &mut Head,
+    entries: BTreeMap<String, Value>,
+    kinds: &BTreeMap<String, &'static str>,
+) -> Result<(), Error> {
+    let fail = |value: &str, field: &str| {
+        Err(Error::unmarshal(format!("json: cannot unmarshal {value} into Go struct field {field}")))
+    };
+    for (key, value) in entries {
+        if key == "namespace" {
+            if let Value::Text(text) = value {
+                head.namespace = text;
+            }
+        } else if is_field(&key, "name") {
+            match value {
+                Value::Null => {}
+                Value::Text(text) => head.name = text,
+                Value::List => return fail("array", ".metadata.name of type string"),
+                Value::Map(_) => return fail("object", ".metadata.name of type string"),
+            }
+        } else {
+            let kind = kinds.get(&format!(".{key}")).copied().unwrap_or("string");
+            match value {
+                Value::Null => head.annotations.clear(),
+                Value::Text(_) => return fail(kind, ".metadata.annotations of type map[string]string"),
+                Value::List => return fail("array", ".metadata.annotations of type map[string]string"),
+                Value::Map(entries) => {
+                    let mut all: BTreeMap<String, String> =
+                        std::mem::take(&mut head.annotations).into_iter().collect();
+                    for (key, value) in entries.unwrap_or_default() {
+                        match value {
+                            Value::Null => all.insert(key, String::new()),
+                            Value::Text(text) => all.insert(key, text),
+                            Value::List => return fail("array", ".metadata.annotations of type string"),
+                            Value::Map(_) => return fail("object", ".metadata.annotations of type string"),
+                        };
+                    }
+                    head.annotations = all.into_iter().collect();
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn put(open: &mut Open, value: Value) {
+    if let Some(entries) = &mut open.entries {
+        entries.insert(std::mem::take(&mut open.key), value);
+    }
+}
+
+impl Sink for HeadSink {
+    fn null(&mut self) {
+        self.scalar("null", || None);
+    }
+
+    fn bool(&mut self, value: bool) {
+        self.scalar("bool", || Some(value.to_string()));
+    }
+
+    fn int(&mut self, value: i64) {
+        self.scalar("number", || Some(value.to_string()));
+    }
+
+    fn uint(&mut self, value: u64) {
+        self.scalar("number", || Some(value.to_string()));
+    }
+
+    fn float(&mut self, value: f64) {
+        self.scalar("number", || Some(format_float_32(value)));
+    }
+
+    fn string(&mut self, text: Cow<'_, str>) {
+        self.scalar("string", || Some(text.into_owned()));
+    }
+
+    fn begin_list(&mut self) {
+        self.begin(false);
+    }
+
+    fn end_list(&mut self) {
+        self.end(false);
+    }
+
+    fn begin_map(&mut self) {
+        self.begin(true);
+    }
+
+    fn key(&mut self, key: Key<'_>) {
+        let Some(open) = self.open.last_mut() else { return };
+        if open.depth == Depth::Below {
+            return;
+        }
+        let text = key.into_text();
+        open.wanted = match open.depth {
+            Depth::Top => FIELDS.iter().any(|field| is_field(&text, field)),
+            Depth::Metadata => {
+                text == "namespace" || METADATA_FIELDS.iter().any(|field| is_field(&text, field))
+            }
+            Depth::Annotations => true,
+            Depth::Below => false,
+        };
+        if open.wanted {
+            open.key = text.into_owned();
+        }
+    }
+
+    fn end_map(&mut self) {
+        self.end(true);
+    }
+}

@@ -1,0 +1,549 @@
+//! From tokens to events: the grammar of YAML, as go-yaml v2's parser does it.
+//!
+//! Owns the states between events and what a parse error says; knows neither what a scalar means nor where values go.
+
+use std::borrow::Cow;
+
+use super::error::Error;
+use super::input::Input;
+use super::scan::{Kind, Scanner};
+
+/// A step of the document's structure.
+#[derive(Debug)]
+pub(super) enum Event<'a> {
+    StreamEnd,
+    DocumentStart,
+    DocumentEnd,
+    Alias { name: Cow<'a, str>, line: u32 },
+    Scalar { value: Cow<'a, str>, style: Style, props: Props<'a> },
+    ListStart(Props<'a>),
+    ListEnd,
+    MapStart(Props<'a>),
+    MapEnd,
+}
+
+/// What precedes a node.
+#[derive(Debug, Default)]
+pub(super) struct Props<'a> {
+    pub(super) anchor: Option<Cow<'a, str>>,
+    /// The line, from 0, on which the node starts.
+    pub(super) line: u32,
+}
+
+/// What decides how a scalar's text is understood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Style {
+    pub(super) tag: Tag,
+    /// Written plain and without a tag, or tagged `!`.
+    pub(super) implicit: bool,
+}
+
+/// A tag, as far as tags are told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tag {
+    None,
+    Null,
+    Bool,
+    Str,
+    Int,
+    Float,
+    Timestamp,
+    Binary,
+    Merge,
+    /// Every other tag says nothing.
+    Other,
+}
+
+impl Tag {
+    fn of(text: &str) -> Self {
+        match text.strip_prefix("tag:yaml.org,2002:") {
+            Some("null") => Self::Null,
+            Some("bool") => Self::Bool,
+            Some("str") => Self::Str,
+            Some("int") => Self::Int,
+            Some("float") => Self::Float,
+            Some("timestamp") => Self::Timestamp,
+            Some("binary") => Self::Binary,
+            Some("merge") => Self::Merge,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// What the parser expects next.
+#[derive(Clone, Copy)]
+enum State {
+    StreamStart,
+    DocumentStart,
+    DocumentContent,
+    DocumentEnd,
+    BlockNode,
+    BlockSequenceFirst,
+    BlockSequence,
+    IndentlessSequence,
+    BlockMappingFirst,
+    BlockMappingKey,
+    BlockMappingValue,
+    FlowSequenceFirst,
+    FlowSequence,
+    FlowPairKey,
+    FlowPairValue,
+    FlowPairEnd,
+    FlowMappingFirst,
+    FlowMappingKey,
+    FlowMappingValue,
+    FlowMappingEmptyValue,
+    End,
+}
+
+/// Where a node stands, which decides what it may be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Flow,
+    Block,
+    /// Where a sequence may start without being indented: a block mapping's key or value.
+    BlockOrIndentless,
+}
+
+/// The parser's state.
+pub(super) struct Parser<'a> {
+    scanner: Scanner<'a>,
+    state: State,
+    states: Vec<State>,
+    /// The lines on which the open collections start.
+    lines: Vec<u32>,
+    /// The `%TAG` directives: handle and prefix.
+    handles: Vec<(String, String)>,
+}
+
+impl<'a> Parser<'a> {
+    /// A parser at the start of the input.
+    pub(super) fn new(input: &'a Input<'_>) -> Self {
+        Self {
+            scanner: Scanner::new(input),
+            state: State::StreamStart,
+            states: Vec::with_capacity(16),
+            lines: Vec::with_capacity(16),
+            handles: Vec::new(),
+        }
+    }
+
+    /// The next event.
+    pub(super) fn next(&mut self) -> Result<Event<'a>, Error> {
+        match self.state {
+            State::StreamStart => {
+                self.scanner.peek()?;
+                self.scanner.skip_token();
+                self.document_start(true)
+            }
+            State::DocumentStart => self.document_start(false),
+            State::DocumentContent => self.document_content(),
+            State::DocumentEnd => self.document_end(),
+            State::BlockNode => self.node(Place::Block),
+            State::BlockSequenceFirst => {
+                self.open()?;
+                self.block_sequence()
+            }
+            State::BlockSequence => self.block_sequence(),
+            State::IndentlessSequence => self.indentless_sequence(),
+            State::BlockMappingFirst => {
+                self.open()?;
+                self.block_mapping_key()
+            }
+            State::BlockMappingKey => self.block_mapping_key(),
+            State::BlockMappingValue => self.block_mapping_value(),
+            State::FlowSequenceFirst => {
+                self.open()?;
+                self.flow_sequence(true)
+            }
+            State::FlowSequence => self.flow_sequence(false),
+            State::FlowPairKey => self.flow_pair_key(),
+            State::FlowPairValue => self.flow_pair_value(),
+            State::FlowPairEnd => {
+                self.scanner.peek()?;
+                self.state = State::FlowSequence;
+                Ok(Event::MapEnd)
+            }
+            State::FlowMappingFirst => {
+                self.open()?;
+                self.flow_mapping_key(true)
+            }
+            State::FlowMappingKey => self.flow_mapping_key(false),
+            State::FlowMappingValue => self.flow_mapping_value(),
+            State::FlowMappingEmptyValue => {
+                let line = self.scanner.peek()?.mark.line;
+                self.empty(State::FlowMappingKey, line)
+            }
+            State::End => Ok(Event::StreamEnd),
+        }
+    }
+
+    /// The kind of the next token, and the line on which it starts.
+    #[inline]
+    fn peek(&mut self) -> Result<(Kind, u32), Error> {
+        let token = self.scanner.peek()?;
+        Ok((token.kind, token.mark.line))
+    }
+
+    /// Steps over the token that is next, telling the line on which it ends.
+    #[inline]
+    fn step(&mut self) -> Result<u32, Error> {
+        let line = self.scanner.peek()?.end_line;
+        self.scanner.skip_token();
+        Ok(line)
+    }
+
+    /// Steps over the token that opens a collection.
+    fn open(&mut self) -> Result<(), Error> {
+        let (_, line) = self.peek()?;
+        self.lines.push(line);
+        self.scanner.skip_token();
+        Ok(())
+    }
+
+    /// Steps over the token that closes a collection.
+    fn close(&mut self, event: Event<'a>) -> Event<'a> {
+        self.lines.pop();
+        self.scanner.skip_token();
+        self.pop();
+        event
+    }
+
+    fn pop(&mut self) {
+        self.state = self.states.pop().unwrap_or(State::End);
+    }
+
+    fn fail<T>(&self, line: u32, problem: &'static str) -> Result<T, Error> {
+        Err(Error::parser(line, self.lines.last().copied().unwrap_or(0), problem))
+    }
+
+    /// An empty scalar, after which the parser is in `state`.
+    #[allow(clippy::unnecessary_wraps)]
+    fn empty(&mut self, state: State, line: u32) -> Result<Event<'a>, Error> {
+        self.state = state;
+        Ok(Event::Scalar {
+            value: Cow::Borrowed(""),
+            style: Style { tag: Tag::None, implicit: true },
+            props: Props { anchor: None, line },
+        })
+    }
+
+    /// A node, after which the parser is in `state`.
+    #[inline]
+    fn node_then(&mut self, state: State, place: Place) -> Result<Event<'a>, Error> {
+        self.states.push(state);
+        self.node(place)
+    }
+
+    fn document_start(&mut self, implicit: bool) -> Result<Event<'a>, Error> {
+        if !implicit {
+            while self.peek()?.0 == Kind::DocumentEnd {
+                self.scanner.skip_token();
+            }
+        }
+        match self.peek()?.0 {
+            Kind::StreamEnd => {
+                self.scanner.skip_token();
+                self.state = State::End;
+                Ok(Event::StreamEnd)
+            }
+            Kind::VersionDirective | Kind::TagDirective | Kind::DocumentStart => self.explicit_document(),
+            _ if implicit => {
+                self.states.push(State::DocumentEnd);
+                self.state = State::BlockNode;
+                Ok(Event::DocumentStart)
+            }
+            _ => self.explicit_document(),
+        }
+    }
+
+    fn explicit_document(&mut self) -> Result<Event<'a>, Error> {
+        self.directives()?;
+        let (kind, line) = self.peek()?;
+        if kind != Kind::DocumentStart {
+            return Err(Error::parser(line, 0, "did not find expected <document start>"));
+        }
+        self.scanner.skip_token();
+        self.states.push(State::DocumentEnd);
+        self.state = State::DocumentContent;
+        Ok(Event::DocumentStart)
+    }
+
+    fn directives(&mut self) -> Result<(), Error> {
+        let mut versioned = false;
+        loop {
+            let (kind, line) = self.peek()?;
+            match kind {
+                Kind::VersionDirective if versioned => {
+                    return Err(Error::parser(line, 0, "found duplicate %YAML directive"));
+                }
+                Kind::VersionDirective => {
+                    versioned = true;
+                    if self.scanner.peek()?.suffix.as_deref() != Some("1.1") {
+                        return Err(Error::parser(line, 0, "found incompatible YAML document"));
+                    }
+                }
+                Kind::TagDirective => {
+                    let token = self.scanner.peek()?;
+                    let handle = token.value.as_ref();
+                    if self.handles.iter().any(|(known, _)| known == handle) {
+                        return Err(Error::parser(line, 0, "found duplicate %TAG directive"));
+                    }
+                    let prefix = token.suffix.as_deref().unwrap_or_default();
+                    self.handles.push((handle.to_owned(), prefix.to_owned()));
+                }
+                _ => return Ok(()),
+            }
+            self.scanner.skip_token();
+        }
+    }
+
+    fn document_content(&mut self) -> Result<Event<'a>, Error> {
+        let (kind, line) = self.peek()?;
+        match kind {
+            Kind::VersionDirective
+            | Kind::TagDirective
+            | Kind::DocumentStart
+            | Kind::DocumentEnd
+            | Kind::StreamEnd => {
+                let state = self.states.pop().unwrap_or(State::End);
+                self.empty(state, line)
+            }
+            _ => self.node(Place::Block),
+        }
+    }
+
+    fn document_end(&mut self) -> Result<Event<'a>, Error> {
+        if self.peek()?.0 == Kind::DocumentEnd {
+            self.scanner.skip_token();
+        }
+        self.handles.clear();
+        self.state = State::DocumentStart;
+        Ok(Event::DocumentEnd)
+    }
+
+    fn node(&mut self, place: Place) -> Result<Event<'a>, Error> {
+        let (mut kind, start) = self.peek()?;
+        if kind == Kind::Alias {
+            self.pop();
+            let name = self.scanner.take().map(|token| token.value).unwrap_or_default();
+            return Ok(Event::Alias { name, line: start });
+        }
+        let mut anchor = None;
+        let mut tag = Tag::None;
+        let mut nonspecific = false;
+        if kind == Kind::Anchor {
+            anchor = self.scanner.take().map(|token| token.value);
+            kind = self.peek()?.0;
+        }
+        if kind == Kind::Tag {
+            // An undefined handle is noticed only when all properties are read.
+            let read = self.tag(start);
+            kind = self.peek()?.0;
+            if kind == Kind::Anchor && anchor.is_none() {
+                anchor = self.scanner.take().map(|token| token.value);
+                kind = self.peek()?.0;
+            }
+            (tag, nonspecific) = read?;
+        }
+        let props = Props { anchor, line: start };
+        match kind {
+            Kind::BlockEntry if place == Place::BlockOrIndentless => {
+                self.state = State::IndentlessSequence;
+                Ok(Event::ListStart(props))
+            }
+            Kind::Plain | Kind::Quoted => {
+                self.pop();
+                let value = self.scanner.take().map(|token| token.value).unwrap_or_default();
+                let implicit = nonspecific || tag == Tag::None && kind == Kind::Plain;
+                Ok(Event::Scalar { value, style: Style { tag, implicit }, props })
+            }
+            Kind::FlowSequenceStart => {
+                self.state = State::FlowSequenceFirst;
+                Ok(Event::ListStart(props))
+            }
+            Kind::FlowMappingStart => {
+                self.state = State::FlowMappingFirst;
+                Ok(Event::MapStart(props))
+            }
+            Kind::BlockSequenceStart if place != Place::Flow => {
+                self.state = State::BlockSequenceFirst;
+                Ok(Event::ListStart(props))
+            }
+            Kind::BlockMappingStart if place != Place::Flow => {
+                self.state = State::BlockMappingFirst;
+                Ok(Event::MapStart(props))
+            }
+            _ if props.anchor.is_some() || tag != Tag::None => {
+                self.pop();
+                let style = Style { tag, implicit: tag == Tag::None };
+                Ok(Event::Scalar { value: Cow::Borrowed(""), style, props })
+            }
+            _ => {
+                let line = self.peek()?.1;
+                Err(Error::parser(line, start, "did not find expected node content"))
+            }
+        }
+    }
+
+    /// Takes a tag token: what it means, and whether it is the lone `!`.
+    fn tag(&mut self, start: u32) -> Result<(Tag, bool), Error> {
+        let Some(token) = self.scanner.take() else { return Ok((Tag::None, false)) };
+        let suffix = token.suffix.as_deref().unwrap_or_default();
+        let full = match token.value.as_ref() {
+            "" => suffix.to_owned(),
+            handle => {
+                let own = self.handles.iter().find(|(known, _)| known == handle);
+                let prefix = match (own, handle) {
+                    (Some((_, prefix)), _) => prefix.as_str(),
+                    (None, "!") => "!",
+                    (None, "!!") => "tag:yaml.org,2002:",
+                    (None, _) => "",
+                };
+                let known = !prefix.is_empty() || own.is_some() && !suffix.is_empty();
+                if !known {
+                    return Err(Error::parser(token.mark.line, start, "found undefined tag handle"));
+                }
+                format!("{prefix}{suffix}")
+            }
+        };
+        Ok((Tag::of(&full), full == "!"))
+    }
+
+    fn block_sequence(&mut self) -> Result<Event<'a>, Error> {
+        let (kind, line) = self.peek()?;
+        match kind {
+            Kind::BlockEntry => {
+                let end = self.step()?;
+                match self.peek()?.0 {
+                    Kind::BlockEntry | Kind::BlockEnd => self.empty(State::BlockSequence, end),
+                    _ => self.node_then(State::BlockSequence, Place::Block),
+                }
+            }
+            Kind::BlockEnd => Ok(self.close(Event::ListEnd)),
+            _ => self.fail(line, "did not find expected '-' indicator"),
+        }
+    }
+
+    fn indentless_sequence(&mut self) -> Result<Event<'a>, Error> {
+        if self.peek()?.0 != Kind::BlockEntry {
+            self.pop();
+            return Ok(Event::ListEnd);
+        }
+        let end = self.step()?;
+        match self.peek()?.0 {
+            Kind::BlockEntry | Kind::Key | Kind::Value | Kind::BlockEnd => {
+                self.empty(State::IndentlessSequence, end)
+            }
+            _ => self.node_then(State::IndentlessSequence, Place::Block),
+        }
+    }
+
+    fn block_mapping_key(&mut self) -> Result<Event<'a>, Error> {
+        let (kind, line) = self.peek()?;
+        match kind {
+            Kind::Key => {
+                let end = self.step()?;
+                match self.peek()?.0 {
+                    Kind::Key | Kind::Value | Kind::BlockEnd => self.empty(State::BlockMappingValue, end),
+                    _ => self.node_then(State::BlockMappingValue, Place::BlockOrIndentless),
+                }
+            }
+            Kind::BlockEnd => Ok(self.close(Event::MapEnd)),
+            _ => self.fail(line, "did not find expected key"),
+        }
+    }
+
+    fn block_mapping_value(&mut self) -> Result<Event<'a>, Error> {
+        let (kind, line) = self.peek()?;
+        if kind != Kind::Value {
+            return self.empty(State::BlockMappingKey, line);
+        }
+        let end = self.step()?;
+        match self.peek()?.0 {
+            Kind::Key | Kind::Value | Kind::BlockEnd => self.empty(State::BlockMappingKey, end),
+            _ => self.node_then(State::BlockMappingKey, Place::BlockOrIndentless),
+        }
+    }
+
+    fn flow_sequence(&mut self, first: bool) -> Result<Event<'a>, Error> {
+        let (mut kind, line) = self.peek()?;
+        if kind != Kind::FlowSequenceEnd && !first {
+            if kind != Kind::FlowEntry {
+                return self.fail(line, "did not find expected ',' or ']'");
+            }
+            self.scanner.skip_token();
+            kind = self.peek()?.0;
+        }
+        match kind {
+            Kind::FlowSequenceEnd => Ok(self.close(Event::ListEnd)),
+            Kind::Key => {
+                let (_, line) = self.peek()?;
+                self.state = State::FlowPairKey;
+                self.scanner.skip_token();
+                Ok(Event::MapStart(Props { anchor: None, line }))
+            }
+            _ => self.node_then(State::FlowSequence, Place::Flow),
+        }
+    }
+
+    fn flow_pair_key(&mut self) -> Result<Event<'a>, Error> {
+        match self.peek()?.0 {
+            Kind::Value | Kind::FlowEntry | Kind::FlowSequenceEnd => {
+                // As go-yaml does, the token is lost: the pair ends without a value.
+                let line = self.step()?;
+                self.empty(State::FlowPairValue, line)
+            }
+            _ => self.node_then(State::FlowPairValue, Place::Flow),
+        }
+    }
+
+    fn flow_pair_value(&mut self) -> Result<Event<'a>, Error> {
+        let (kind, line) = self.peek()?;
+        if kind == Kind::Value {
+            self.scanner.skip_token();
+            if !matches!(self.peek()?.0, Kind::FlowEntry | Kind::FlowSequenceEnd) {
+                return self.node_then(State::FlowPairEnd, Place::Flow);
+            }
+        }
+        self.empty(State::FlowPairEnd, line)
+    }
+
+    fn flow_mapping_key(&mut self, first: bool) -> Result<Event<'a>, Error> {
+        let (mut kind, line) = self.peek()?;
+        if kind != Kind::FlowMappingEnd && !first {
+            if kind != Kind::FlowEntry {
+                return self.fail(line, "did not find expected ',' or '}'");
+            }
+            self.scanner.skip_token();
+            kind = self.peek()?.0;
+        }
+        match kind {
+            Kind::FlowMappingEnd => Ok(self.close(Event::MapEnd)),
+            Kind::Key => {
+                self.scanner.skip_token();
+                let (kind, line) = self.peek()?;
+                match kind {
+                    Kind::Value | Kind::FlowEntry | Kind::FlowMappingEnd => {
+                        self.empty(State::FlowMappingValue, line)
+                    }
+                    _ => self.node_then(State::FlowMappingValue, Place::Flow),
+                }
+            }
+            _ => self.node_then(State::FlowMappingEmptyValue, Place::Flow),
+        }
+    }
+
+    fn flow_mapping_value(&mut self) -> Result<Event<'a>, Error> {
+        let (kind, mut line) = self.peek()?;
+        if kind == Kind::Value {
+            self.scanner.skip_token();
+            let (kind, next) = self.peek()?;
+            if !matches!(kind, Kind::FlowEntry | Kind::FlowMappingEnd) {
+                return self.node_then(State::FlowMappingKey, Place::Flow);
+            }
+            line = next;
+        }
+        self.empty(State::FlowMappingKey, line)
+    }
+}

@@ -1,0 +1,400 @@
+//! Reading one document: events in, values out.
+//!
+//! Owns anchors, aliases and their replay, and the nodes that must be seen whole before they can be judged. What a node
+//! means is the machine's business.
+//!
+//! Values are handed over while the text is scanned. Only what an anchor names, a merge's list, and a key that is a
+//! collection are kept, on a tape.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use super::error::Error;
+use super::go_syntax::GoSyntax;
+use super::input::Input;
+use super::machine::{Machine, Place};
+use super::parse::{Event, Parser, Style};
+use super::sink::{Key, Sink};
+
+/// A node, or an end of one, that is kept.
+enum Entry<'a> {
+    Scalar {
+        value: Cow<'a, str>,
+        style: Style,
+        line: u32,
+    },
+    Alias {
+        target: usize,
+        line: u32,
+    },
+    /// A list or map; `end` is where its entries end, 0 while it is open.
+    Open {
+        list: bool,
+        line: u32,
+        end: usize,
+    },
+    Close,
+}
+
+/// Why a node is kept before it is judged.
+enum Capture {
+    /// A collection stands as a key: that fails, and the message shows it.
+    Key,
+    /// The value of a key that JSON cannot hold: that fails, and the message shows it.
+    OddValue(Key<'static>),
+    /// A merge's list, whose last item goes first.
+    Merge,
+}
+
+/// The kept nodes.
+#[derive(Default)]
+struct Tape<'a> {
+    entries: Vec<Entry<'a>>,
+    /// The collections that are still open.
+    open: Vec<usize>,
+    /// Whether something that is being read must be kept.
+    recording: bool,
+}
+
+/// A stretch of the tape that is being replayed.
+struct Cursor {
+    at: usize,
+    end: usize,
+    alias: bool,
+}
+
+/// What is known when a document is read.
+pub(super) struct Outcome {
+    /// Whether a number was seen that JSON cannot hold.
+    pub(super) not_finite: bool,
+}
+
+/// Reads the first document of a text.
+pub(super) fn read<S: Sink>(text: &[u8], sink: &mut S, strict: bool) -> Result<Outcome, Error> {
+    let input = Input::new(text);
+    let mut parser = Parser::new(&input);
+    let mut reader = Reader {
+        machine: Machine::new(sink, strict),
+        tape: Tape::default(),
+        anchors: HashMap::new(),
+        cursors: Vec::new(),
+        capture: None,
+        shape: None,
+        quiet: false,
+    };
+    loop {
+        match parser.next()? {
+            Event::DocumentStart => reader.machine.count(),
+            Event::DocumentEnd | Event::StreamEnd => break,
+            event => reader.event(event)?,
+        }
+    }
+    let Reader { machine, shape, .. } = reader;
+    match (machine.fault, shape) {
+        (Some(error), _) => Err(error),
+        (None, _) if !machine.duplicates.is_empty() => Err(Error::duplicates(machine.duplicates)),
+        (None, Some((_, _, error))) => Err(error),
+        (None, None) => Ok(Outcome { not_finite: machine.not_finite }),
+    }
+}
+
+struct Reader<'a, 's, S> {
+    machine: Machine<'s, S>,
+    tape: Tape<'a>,
+    /// Where on the tape the anchored nodes start.
+    anchors: HashMap<Cow<'a, str>, usize>,
+    /// What is being replayed, the innermost last.
+    cursors: Vec<Cursor>,
+    /// What is being kept, from where on, and how deep it stands among what is kept.
+    capture: Option<(Capture, usize, usize)>,
+    /// The failure to give the document a JSON form: how deep it is, and for which key.
+    shape: Option<(usize, Key<'static>, Error)>,
+    /// Whether such failures are nobody's business, as the document only is shown.
+    quiet: bool,
+}
+
+impl<'a, S: Sink> Reader<'a, '_, S> {
+    #[inline]
+    fn event(&mut self, event: Event<'a>) -> Result<(), Error> {
+        match event {
+            Event::Scalar { value, style, props } => {
+                self.anchor(props.anchor);
+                if self.tape.recording || self.machine.odd_key.is_some() {
+                    self.kept(Entry::Scalar { value, style, line: props.line });
+                } else if self.machine.fault.is_none() {
+                    self.machine.scalar(value, style, props.line);
+                }
+            }
+            Event::ListStart(props) => {
+                self.anchor(props.anchor);
+                self.open(true, props.line);
+            }
+            Event::MapStart(props) => {
+                self.anchor(props.anchor);
+                self.open(false, props.line);
+            }
+            Event::ListEnd | Event::MapEnd => {
+                if self.tape.recording {
+                    self.kept(Entry::Close);
+                } else if self.machine.fault.is_none() {
+                    self.machine.close();
+                }
+            }
+            Event::Alias { name, line } => {
+                let Some(&target) = self.anchors.get(&name) else {
+                    return Err(Error::plain(line + 1, format!("unknown anchor '{name}' referenced")));
+                };
+                if matches!(self.tape.entries.get(target), Some(Entry::Open { end: 0, .. })) {
+                    self.machine.fail(line + 1, format!("anchor '{name}' value contains itself"));
+                }
+                self.kept(Entry::Alias { target, line });
+            }
+            Event::DocumentStart | Event::DocumentEnd | Event::StreamEnd => {}
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn anchor(&mut self, name: Option<Cow<'a, str>>) {
+        if let Some(name) = name {
+            self.tape.recording = true;
+            self.anchors.insert(name, self.tape.entries.len());
+        }
+    }
+
+    #[inline]
+    fn open(&mut self, list: bool, line: u32) {
+        let place = self.machine.place();
+        let odd = place == Place::Key || place == Place::Merge && list || self.machine.odd_key.is_some();
+        if odd || self.tape.recording {
+            self.kept(Entry::Open { list, line, end: 0 });
+        } else if self.machine.fault.is_none() {
+            self.machine.open(list, line);
+        }
+    }
+
+    /// A node that is kept, or may have to be.
+    #[cold]
+    fn kept(&mut self, entry: Entry<'a>) {
+        // After a failure nothing is decoded; only the anchors' names still count.
+        if self.machine.fault.is_some() {
+            return;
+        }
+        if self.capture.is_none() {
+            let place = self.machine.place();
+            let why = match &entry {
+                Entry::Close => None,
+                _ if place == Place::Value && self.machine.odd_key.is_some() => {
+                    self.machine.odd_key.take().map(Capture::OddValue)
+                }
+                Entry::Open { .. } if place == Place::Key => Some(Capture::Key),
+                Entry::Open { list: true, .. } if place == Place::Merge => Some(Capture::Merge),
+                _ => None,
+            };
+            self.capture = why.map(|why| (why, self.tape.entries.len(), self.tape.open.len()));
+        }
+        let captured = self.capture.is_some();
+        // Only an alias comes here that need not stay.
+        let stays = captured || self.tape.recording;
+        let at = self.tape.push(entry);
+        if captured {
+            self.tape.recording = true;
+        } else {
+            self.replay(at, at + 1);
+        }
+        if !stays {
+            self.tape.entries.truncate(at);
+        }
+        if self.capture.as_ref().is_some_and(|(_, _, depth)| self.tape.open.len() == *depth)
+            && let Some((why, at, _)) = self.capture.take()
+        {
+            self.captured(why, at);
+        }
+        if self.tape.open.is_empty() && self.capture.is_none() {
+            self.tape.recording = false;
+        }
+    }
+
+    /// A node that was kept before it was judged is complete.
+    fn captured(&mut self, why: Capture, at: usize) {
+        match why {
+            Capture::Key => self.fail_key(at),
+            Capture::Merge => {
+                self.merge_items(at);
+                self.run();
+            }
+            Capture::OddValue(key) => {
+                self.fail_shape(key, at);
+                self.machine.value_line(self.tape.line(at));
+                self.machine.skip_value();
+            }
+        }
+    }
+
+    /// The collection at `at` stands as a key.
+    fn fail_key(&mut self, at: usize) {
+        let shown = self.show(at);
+        let line = self.tape.line(at) + 1;
+        self.machine.fail(line, format!("invalid map key: {shown}"));
+    }
+
+    /// The value at `at` has a key that JSON cannot hold.
+    fn fail_shape(&mut self, key: Key<'static>, at: usize) {
+        let depth = self.machine.depth();
+        // The value that a key is given last is the one that is told.
+        if self.quiet || self.shape.as_ref().is_some_and(|(d, k, _)| *d != depth || *k != key) {
+            return;
+        }
+        let value = self.show(at);
+        let (kind, shown) = match &key {
+            Key::Null => ("%!s(<nil>)", "<nil>".to_owned()),
+            other => ("uint64", other.go_syntax()),
+        };
+        let error =
+            Error::shape(format!("unsupported map key of type: {kind}, key: {shown}, value: {value}"));
+        self.shape = Some((depth, key, error));
+    }
+
+    /// The node at `at` as Go's `%#v` prints it. What fails in it fails the document.
+    fn show(&mut self, at: usize) -> String {
+        let mut sink = GoSyntax::default();
+        let mut inner = Reader {
+            machine: Machine::new(&mut sink, false),
+            tape: std::mem::take(&mut self.tape),
+            anchors: HashMap::new(),
+            cursors: Vec::new(),
+            capture: None,
+            shape: None,
+            quiet: true,
+        };
+        inner.machine.counts = self.machine.counts;
+        let end = inner.tape.end(at);
+        inner.replay(at, end);
+        self.machine.counts = inner.machine.counts;
+        let fault = inner.machine.fault.take();
+        self.tape = inner.tape;
+        if self.machine.fault.is_none() {
+            self.machine.fault = fault;
+        }
+        sink.finish()
+    }
+
+    /// Has the items of a merge's list replayed, the last one first.
+    fn merge_items(&mut self, at: usize) {
+        let end = self.tape.end(at);
+        let mut item = at + 1;
+        let mut count = 0;
+        while item + 1 < end {
+            let next = self.tape.end(item);
+            self.cursors.push(Cursor { at: item, end: next, alias: false });
+            item = next;
+            count += 1;
+        }
+        self.machine.expect_merge_items(count);
+    }
+
+    /// Decodes a stretch of the tape.
+    fn replay(&mut self, at: usize, end: usize) {
+        self.cursors.push(Cursor { at, end, alias: false });
+        self.run();
+    }
+
+    /// Decodes what is to be replayed.
+    fn run(&mut self) {
+        while self.machine.fault.is_none() {
+            let Some(cursor) = self.cursors.last_mut() else { return };
+            if cursor.at == cursor.end {
+                self.machine.alias_depth -= usize::from(cursor.alias);
+                self.cursors.pop();
+                continue;
+            }
+            let at = cursor.at;
+            cursor.at += 1;
+            let rest = cursor.at < cursor.end;
+            let place = self.machine.place();
+            match self.tape.entries.get(at) {
+                None => return,
+                Some(Entry::Close) => self.machine.close(),
+                Some(Entry::Scalar { value, style, line }) => {
+                    self.machine.scalar(Cow::Borrowed(value), *style, *line);
+                }
+                Some(&Entry::Open { list, line, .. }) => match place {
+                    Place::Key => self.fail_key(at),
+                    Place::Merge if list => {
+                        cursor.at = self.tape.end(at);
+                        self.merge_items(at);
+                    }
+                    _ => self.machine.open(list, line),
+                },
+                Some(&Entry::Alias { target, line }) => self.alias(target, line),
+            }
+            // The value of an impossible key follows, unless it is yet to be scanned.
+            if rest && let Some(key) = self.machine.odd_key.take() {
+                self.fail_shape(key, at + 1);
+            }
+        }
+    }
+
+    fn alias(&mut self, target: usize, line: u32) {
+        let place = self.machine.place();
+        let scalar = match self.tape.entries.get(target) {
+            Some(Entry::Scalar { value, style, line }) => Some((value, *style, *line)),
+            Some(Entry::Open { list, .. }) => {
+                if *list && matches!(place, Place::Merge | Place::MergeItem(_)) {
+                    return self.machine.fail_merge(line);
+                }
+                None
+            }
+            _ => return,
+        };
+        match (place, scalar) {
+            (Place::Merge | Place::MergeItem(_), Some(_)) => return self.machine.fail_merge(line),
+            (Place::Key, None) => return self.fail_key(target),
+            _ => {}
+        }
+        self.machine.count();
+        self.machine.value_line(line);
+        self.machine.alias_depth += 1;
+        if let (Place::Key, Some((value, style, line))) = (place, scalar) {
+            self.machine.key(Cow::Borrowed(value), style, line);
+            self.machine.alias_depth -= 1;
+        } else {
+            let end = self.tape.end(target);
+            self.cursors.push(Cursor { at: target, end, alias: true });
+        }
+    }
+}
+
+impl<'a> Tape<'a> {
+    fn push(&mut self, entry: Entry<'a>) -> usize {
+        let at = self.entries.len();
+        let is_open = matches!(entry, Entry::Open { .. });
+        let is_close = matches!(entry, Entry::Close);
+        self.entries.push(entry);
+        if is_open {
+            self.open.push(at);
+        } else if is_close
+            && let Some(opened) = self.open.pop()
+            && let Some(Entry::Open { end, .. }) = self.entries.get_mut(opened)
+        {
+            *end = at + 1;
+        }
+        at
+    }
+
+    /// The line of the node at `at`.
+    fn line(&self, at: usize) -> u32 {
+        match self.entries.get(at) {
+            Some(Entry::Open { line, .. } | Entry::Scalar { line, .. } | Entry::Alias { line, .. }) => *line,
+            _ => 0,
+        }
+    }
+
+    /// Where the node at `at` ends.
+    fn end(&self, at: usize) -> usize {
+        match self.entries.get(at) {
+            Some(Entry::Open { end, .. }) => *end,
+            _ => at + 1,
+        }
+    }
+}

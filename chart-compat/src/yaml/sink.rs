@@ -1,0 +1,192 @@
+//! What a document's values are handed to while it is read.
+//!
+//! Owns the trait and the sink that builds a `Data` tree; knows nothing of text.
+
+use std::borrow::Cow;
+
+use crate::data::{Data, Map};
+use crate::go::strconv::{format_float_32, quote};
+
+/// Takes a document's values in the order of the text, so that a tree of any kind can be built, or none at all.
+///
+/// A map may be given the same key again, by a duplicate or a merge: the last value holds. If reading fails, what was
+/// handed over so far means nothing.
+pub trait Sink {
+    /// A null.
+    fn null(&mut self);
+    /// A boolean.
+    fn bool(&mut self, value: bool);
+    /// An integer.
+    fn int(&mut self, value: i64);
+    /// An integer beyond `i64`.
+    fn uint(&mut self, value: u64);
+    /// A floating-point number. If it is none that JSON can hold, reading fails, but only in the end.
+    fn float(&mut self, value: f64);
+    /// A text.
+    fn string(&mut self, text: Cow<'_, str>);
+    /// A sequence starts.
+    fn begin_list(&mut self);
+    /// The innermost sequence ends.
+    fn end_list(&mut self);
+    /// A mapping starts.
+    fn begin_map(&mut self);
+    /// The key to which the next value belongs.
+    fn key(&mut self, key: Key<'_>);
+    /// The innermost mapping ends.
+    fn end_map(&mut self);
+}
+
+/// A mapping's key, which YAML lets be more than text.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Key<'k> {
+    /// A text.
+    Str(Cow<'k, str>),
+    /// An integer.
+    Int(i64),
+    /// An integer beyond `i64`: reading fails in the end.
+    Uint(u64),
+    /// A floating-point number.
+    Float(f64),
+    /// A boolean.
+    Bool(bool),
+    /// A null: reading fails in the end.
+    Null,
+}
+
+impl<'k> Key<'k> {
+    /// The key as sigs' conversion to JSON spells it.
+    #[must_use]
+    pub fn into_text(self) -> Cow<'k, str> {
+        match self {
+            Self::Str(text) => text,
+            Self::Int(value) => Cow::Owned(value.to_string()),
+            Self::Uint(value) => Cow::Owned(value.to_string()),
+            Self::Float(value) => Cow::Owned(match format_float_32(value).as_str() {
+                "+Inf" => ".inf".to_owned(),
+                "-Inf" => "-.inf".to_owned(),
+                "NaN" => ".nan".to_owned(),
+                number => number.to_owned(),
+            }),
+            Self::Bool(true) => Cow::Borrowed("true"),
+            Self::Bool(false) => Cow::Borrowed("false"),
+            Self::Null => Cow::Borrowed("null"),
+        }
+    }
+
+    /// The key as Go's `%#v` prints it.
+    pub(super) fn go_syntax(&self) -> String {
+        match self {
+            Self::Str(text) => quote(text.as_bytes()),
+            Self::Int(value) => value.to_string(),
+            Self::Uint(value) => format!("0x{value:x}"),
+            Self::Float(value) => crate::go::strconv::format_float(*value),
+            Self::Bool(value) => value.to_string(),
+            Self::Null => "interface {}(nil)".to_owned(),
+        }
+    }
+}
+
+/// Builds a `Data` tree.
+#[derive(Debug, Default)]
+pub struct DataBuilder {
+    root: Data,
+    open: Vec<Open>,
+    floats: bool,
+}
+
+/// A container that is being filled.
+#[derive(Debug)]
+enum Open {
+    List(Vec<Data>),
+    Map(Map, Option<String>),
+}
+
+impl DataBuilder {
+    /// A builder that keeps integers.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A builder that turns every number into a float, as Go's `json.Unmarshal` into `interface{}` does.
+    #[must_use]
+    pub fn with_float_numbers() -> Self {
+        Self { floats: true, ..Self::default() }
+    }
+
+    /// The finished tree; null if nothing was read.
+    #[must_use]
+    pub fn finish(self) -> Data {
+        self.root
+    }
+
+    fn put(&mut self, value: Data) {
+        match self.open.last_mut() {
+            Some(Open::List(list)) => list.push(value),
+            Some(Open::Map(map, key)) => {
+                if let Some(key) = key.take() {
+                    map.insert(key, value);
+                }
+            }
+            None => self.root = value,
+        }
+    }
+
+    fn close(&mut self) {
+        let value = match self.open.pop() {
+            Some(Open::List(list)) => Data::List(list),
+            Some(Open::Map(map, _)) => Data::Map(map),
+            None => return,
+        };
+        self.put(value);
+    }
+}
+
+#[allow(clippy::cast_precision_loss)]
+impl Sink for DataBuilder {
+    fn null(&mut self) {
+        self.put(Data::Null);
+    }
+
+    fn bool(&mut self, value: bool) {
+        self.put(Data::Bool(value));
+    }
+
+    fn int(&mut self, value: i64) {
+        self.put(if self.floats { Data::Float(value as f64) } else { Data::Int(value) });
+    }
+
+    fn uint(&mut self, value: u64) {
+        self.put(Data::Float(value as f64));
+    }
+
+    fn float(&mut self, value: f64) {
+        self.put(Data::Float(value));
+    }
+
+    fn string(&mut self, text: Cow<'_, str>) {
+        self.put(Data::String(text.into_owned()));
+    }
+
+    fn begin_list(&mut self) {
+        self.open.push(Open::List(Vec::new()));
+    }
+
+    fn end_list(&mut self) {
+        self.close();
+    }
+
+    fn begin_map(&mut self) {
+        self.open.push(Open::Map(Map::new(), None));
+    }
+
+    fn key(&mut self, key: Key<'_>) {
+        if let Some(Open::Map(_, pending)) = self.open.last_mut() {
+            *pending = Some(key.into_text().into_owned());
+        }
+    }
+
+    fn end_map(&mut self) {
+        self.close();
+    }
+}
