@@ -123,7 +123,10 @@ mod tests {
             ("c/../x", Err("chart illegally references parent directory")),
             ("c/a/../../x", Err("chart illegally references parent directory")),
             ("c/C:/x", Err("chart contains illegally named files")),
-            ("Chart.yaml", Err("chart illegally contains content outside the base directory: \"Chart.yaml\"")),
+            (
+                "Chart.yaml",
+                Err("chart illegally contains content outside the base directory: \"Chart.yaml\""),
+            ),
             ("c/.", Err("chart illegally contains content outside the base directory: \"c/.\"")),
         ];
         for (raw, want) in table {

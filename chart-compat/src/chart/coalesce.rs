@@ -1,8 +1,8 @@
 //! Laying user values over chart defaults, with globals and subcharts (`chart/common/util/coalesce.go`).
 
+use super::Warn;
 use super::error::Error;
 use super::load::Chart;
-use super::Warn;
 use crate::data::{Data, Map};
 use crate::go::{Arena, Value, fmt};
 use crate::profile::Profile;
@@ -75,7 +75,9 @@ impl Coalesce<'_> {
             None => Map::new(),
             Some(Data::Map(m)) => m.clone(),
             Some(_) => {
-                (self.warn)("warning: skipping globals because destination global is not a table.".to_owned());
+                (self.warn)(
+                    "warning: skipping globals because destination global is not a table.".to_owned(),
+                );
                 return;
             }
         };
@@ -162,11 +164,10 @@ fn tables(dst: &mut Map, src: Map, prefix: &str, merge: bool, warn: Warn<'_>) {
                 dst.insert(key, value);
             }
             (Some(Data::Map(old)), Data::Map(new)) => tables(old, new, &path(), merge, warn),
-            (Some(Data::Null), value) => {
-                if !merge && value != Data::Null {
-                    dst.remove(&key);
-                }
+            (Some(Data::Null), value) if !merge && value != Data::Null => {
+                dst.remove(&key);
             }
+            (Some(Data::Null), _) => {}
             (Some(_), Data::Map(m)) => warn(format!(
                 "warning: cannot overwrite table with non table for {} ({})",
                 path(),

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use super::Warn;
 use super::coalesce::{coalesce_values, merge_tables, merge_values};
 use super::error::Error;
 use super::load::Chart;
 use super::metadata::Dependency;
 use super::values::{path_value, table};
-use super::Warn;
 use crate::data::{Data, Map};
 use crate::go::{Arena, Value, fmt, semver};
 use crate::profile::Profile;
@@ -81,10 +81,9 @@ fn tags(reqs: &mut [Dependency], values: &Map, warn: Warn<'_>) {
                     on |= b;
                     off |= !b;
                 }
-                Some(_) => warn(format!(
-                    "level=WARN msg=\"returned non-bool value\" tag={tag} chart={}",
-                    req.name
-                )),
+                Some(_) => {
+                    warn(format!("level=WARN msg=\"returned non-bool value\" tag={tag} chart={}", req.name));
+                }
                 None => {}
             }
         }
@@ -137,7 +136,8 @@ fn import_values(chart: &mut Chart, profile: Profile, warn: Warn<'_>) -> Result<
                 }
                 None => warn(format!("level=WARN msg=\"ImportValues missing table\" chart={}", req.name)),
             }
-            let entry = [("child".to_owned(), Data::String(child)), ("parent".to_owned(), Data::String(parent))];
+            let entry =
+                [("child".to_owned(), Data::String(child)), ("parent".to_owned(), Data::String(parent))];
             seen.push(Data::Map(Map::from(entry)));
         }
         req.import_values = seen;

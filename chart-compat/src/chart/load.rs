@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::Warn;
 use super::archive::read_archive;
 use super::error::Error;
 use super::metadata::Metadata;
 use super::values::read_values;
-use super::Warn;
 use crate::data::{Data, Map};
 use crate::yaml;
 
@@ -91,13 +91,20 @@ impl Chart {
     }
 }
 
-fn file_error(file: &str, reason: impl ToString) -> Error {
+fn file_error(file: &str, reason: &dyn std::fmt::Display) -> Error {
     Error::File { file: file.to_owned(), reason: reason.to_string() }
 }
 
 fn read_metadata(metadata: &mut Metadata, file: &File) -> Result<(), Error> {
-    let map = yaml::from_slice_map(&file.data).map_err(|e| file_error(&file.name, e))?;
-    metadata.read(&map).map_err(|e| file_error(&file.name, e))
+    let failed = |e: &dyn std::fmt::Display| file_error(&file.name, e);
+    match yaml::from_slice(&file.data) {
+        Ok(Data::Map(map)) => metadata.read(&map).map_err(|e| failed(&e)),
+        Ok(Data::Null) => Ok(()),
+        Ok(_) => Err(failed(
+            &"error unmarshaling JSON: while decoding JSON: json: a map of chart metadata is wanted",
+        )),
+        Err(e) => Err(failed(&format!("error converting YAML to JSON: {e}"))),
+    }
 }
 
 /// Makes a chart of files, whose names are relative to it.
@@ -127,7 +134,7 @@ fn load(files: Vec<File>, warn: Warn<'_>, depth: usize) -> Result<Chart, Error> 
             "Chart.yaml" => {}
             "Chart.lock" => chart.lock = Some(read_lock(&f)?),
             "values.yaml" => {
-                chart.values = Arc::new(read_values(&f.data).map_err(|e| file_error(&f.name, e))?);
+                chart.values = Arc::new(read_values(&f.data).map_err(|e| file_error(&f.name, &e))?);
             }
             "values.schema.json" => chart.schema = Some(f.data),
             "requirements.yaml" => {
@@ -188,7 +195,7 @@ fn has_extension(name: &str, extension: &str) -> bool {
 }
 
 fn read_lock(file: &File) -> Result<Data, Error> {
-    yaml::from_slice(&file.data).map_err(|e| file_error(&file.name, e))
+    yaml::from_slice(&file.data).map_err(|e| file_error(&file.name, &e))
 }
 
 fn load_subchart(name: &str, files: Vec<File>, warn: Warn<'_>, depth: usize) -> Result<Chart, Error> {

@@ -2,7 +2,7 @@
 
 use super::error::Error;
 use crate::data::{Data, Map};
-use crate::go::{fmt, semver, strconv};
+use crate::go::{semver, strconv, unicode};
 
 /// The content of `Chart.yaml`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -95,9 +95,9 @@ struct Fields<'d> {
 impl Fields<'_> {
     /// The entry of a field; keys match without regard to case, an exact one first (`encoding/json`).
     fn get(&self, key: &str) -> Option<&Data> {
-        self.map.get(key).or_else(|| {
-            self.map.iter().find(|(k, _)| k.eq_ignore_ascii_case(key)).map(|(_, v)| v)
-        })
+        self.map
+            .get(key)
+            .or_else(|| self.map.iter().find(|(k, _)| k.eq_ignore_ascii_case(key)).map(|(_, v)| v))
     }
 
     fn wrong(&self, key: &str, got: &Data, want: &str) -> String {
@@ -165,7 +165,7 @@ fn scalar(d: &Data) -> Option<String> {
         Data::String(s) => s.clone(),
         Data::Bool(b) => b.to_string(),
         Data::Int(i) => i.to_string(),
-        Data::Float(f) => fmt::float32(*f),
+        Data::Float(f) => strconv::format_float_32(*f),
         Data::Null | Data::List(_) | Data::Map(_) => return None,
     })
 }
@@ -324,6 +324,6 @@ fn sanitize(text: &mut String) {
     }
     *text = text
         .chars()
-        .filter_map(|c| if c.is_whitespace() { Some(' ') } else { strconv::is_print(c).then_some(c) })
+        .filter_map(|c| if c.is_whitespace() { Some(' ') } else { unicode::is_print(c).then_some(c) })
         .collect();
 }

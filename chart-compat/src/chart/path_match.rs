@@ -24,8 +24,11 @@ fn class_char(p: &[char]) -> Option<(char, usize)> {
     }
 }
 
+/// The ranges of a class, whether it is negated, and its length.
+type Class = (Vec<(char, char)>, bool, usize);
+
 /// Parses a class after its `[`; gives its ranges, whether it is negated and its length.
-fn class(p: &[char]) -> Option<(Vec<(char, char)>, bool, usize)> {
+fn class(p: &[char]) -> Option<Class> {
     let negated = p.first() == Some(&'^');
     let mut at = usize::from(negated);
     let mut ranges = Vec::new();

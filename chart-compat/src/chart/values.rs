@@ -35,7 +35,6 @@ pub fn read_values(text: &[u8]) -> Result<Map, Error> {
     let mut read = |doc: &[u8]| -> Result<(), Error> {
         let map = yaml::from_slice_map(doc)
             .map_err(|e| Error::Values(format!("cannot unmarshal yaml document: {e}")))?;
-        let map = map.into_iter().map(|(k, v)| (k, v.with_float_numbers())).collect();
         merge_maps(&mut values, map);
         Ok(())
     };

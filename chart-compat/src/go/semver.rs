@@ -70,7 +70,7 @@ pub fn parse(text: &str) -> Result<Version<'_>, String> {
             return Err(invalid());
         }
         *number = rest[..n].parse().map_err(|_| {
-            let shown = quote(rest[..n].as_bytes());
+            let shown = quote(&rest.as_bytes()[..n]);
             format!("error parsing version segment: strconv.ParseUint: parsing {shown}: value out of range")
         })?;
         rest = &rest[n..];
@@ -79,7 +79,10 @@ pub fn parse(text: &str) -> Result<Version<'_>, String> {
     if used != rest.len() {
         return Err(invalid());
     }
-    if prerelease.split('.').any(|p| p.len() > 1 && p.starts_with('0') && p.bytes().all(|c| c.is_ascii_digit())) {
+    if prerelease
+        .split('.')
+        .any(|p| p.len() > 1 && p.starts_with('0') && p.bytes().all(|c| c.is_ascii_digit()))
+    {
         return Err("version segment starts with 0".to_owned());
     }
     let [major, minor, patch] = numbers;
@@ -358,9 +361,7 @@ impl Part {
             Op::Less => order.is_lt(),
             Op::GreaterEqual => order.is_ge(),
             Op::LessEqual if !self.dirty => order.is_le(),
-            Op::LessEqual => {
-                !(v.major > major || v.major == major && v.minor > minor && !self.minor_dirty)
-            }
+            Op::LessEqual => !(v.major > major || v.major == major && v.minor > minor && !self.minor_dirty),
             Op::Caret => {
                 if order.is_lt() {
                     false

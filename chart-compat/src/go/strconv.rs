@@ -8,7 +8,6 @@ mod quote;
 
 pub use float::{Shortest, format_float, format_float_32, format_json_float, parse_float};
 pub use int::{parse_int, parse_uint};
-pub use super::unicode::is_print;
 pub use quote::{can_backquote, quote, quote_byte, quote_rune, quote_to_ascii};
 
 /// Why a number could not be read, as Go's `strconv.ErrSyntax` and `strconv.ErrRange` tell it.

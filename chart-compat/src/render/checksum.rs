@@ -12,7 +12,9 @@ fn canonical(m: &Manifest) -> Result<Option<String>, Error> {
     if data == crate::data::Data::Null {
         return Ok(None);
     }
-    json::to_string(&data).map(Some).map_err(|e| Error::Yaml { path: m.source.clone(), reason: e.to_string() })
+    json::to_string(&data)
+        .map(Some)
+        .map_err(|e| Error::Yaml { path: m.source.clone(), reason: e.to_string() })
 }
 
 impl Rendered {

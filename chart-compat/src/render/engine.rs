@@ -141,7 +141,7 @@ impl CompiledChart {
             job.context.insert(b"Template", Value::Map(template));
             let text = exec
                 .execute(&job.name, Value::Map(job.context))
-                .map_err(|e| Error::exec(&job.name, e, self.profile))?;
+                .map_err(|e| Error::exec(&job.name, &e, self.profile))?;
             let text = functions::without_no_value(text);
             let text = String::from_utf8(text)
                 .unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned());

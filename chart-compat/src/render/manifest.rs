@@ -45,6 +45,12 @@ const EVENTS: [&str; 9] = [
     "test",
 ];
 
+/// Splits a file of several documents, such as one of `crds/`, at its `---` lines; documents that are blank are left out.
+#[must_use]
+pub fn split_documents(text: &str) -> Vec<&str> {
+    split_lines(text)
+}
+
 /// Splits a rendered file into documents (`SplitManifests`). Both Helms cut even inside block scalars.
 pub(super) fn split(text: &str, profile: Profile) -> Vec<&str> {
     match profile {
@@ -58,7 +64,7 @@ fn split_lines(text: &str) -> Vec<&str> {
     let text = text.trim_start();
     let bytes = text.as_bytes();
     let mut docs = Vec::new();
-    let mut push = |doc: &'_ str| -> bool { !doc.trim().is_empty() };
+    let holds = |doc: &str| !doc.trim().is_empty();
     let (mut from, mut at) = (0, 0);
     while let Some(n) = memchr::memmem::find(&bytes[at..], b"---") {
         let pos = at + n;
@@ -66,7 +72,7 @@ fn split_lines(text: &str) -> Vec<&str> {
             at = pos + 1;
             continue;
         }
-        if push(&text[from..pos]) {
+        if holds(&text[from..pos]) {
             docs.push(text[from..pos].trim_start());
         }
         at = pos + 3;
@@ -78,7 +84,7 @@ fn split_lines(text: &str) -> Vec<&str> {
             None => break,
         }
     }
-    if push(&text[from..]) {
+    if holds(&text[from..]) {
         docs.push(text[from..].trim_start());
     }
     docs
@@ -107,8 +113,13 @@ fn split_trimmed(text: &str) -> Vec<&str> {
     docs.into_iter().map(str::trim).filter(|d| !d.is_empty()).collect()
 }
 
+/// The value of an annotation.
+fn annotation<'h>(head: &'h Head, key: &str) -> Option<&'h str> {
+    head.annotations.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str())
+}
+
 fn words(head: &Head, key: &str) -> Vec<String> {
-    match head.annotation(key) {
+    match annotation(head, key) {
         Some(text) => text.split(',').map(|w| w.trim().to_lowercase()).collect(),
         None => Vec::new(),
     }
@@ -126,22 +137,20 @@ pub(super) fn sort(
             let head = yaml::head(doc.as_bytes())
                 .map_err(|e| Error::Yaml { path: source.clone(), reason: e.to_string() })?;
             let events = words(&head, "helm.sh/hook");
-            let is_hook = head.annotation("helm.sh/hook").is_some();
+            let is_hook = annotation(&head, "helm.sh/hook").is_some();
             let manifest = Manifest { source: source.clone(), text: doc.to_owned(), head };
             if !is_hook {
                 manifests.push(manifest);
                 continue;
             }
-            let events: Vec<String> = events
-                .into_iter()
-                .map(|e| if e == "test-success" { "test".to_owned() } else { e })
-                .collect();
+            let events: Vec<String> =
+                events.into_iter().map(|e| if e == "test-success" { "test".to_owned() } else { e }).collect();
             if events.iter().any(|e| !EVENTS.contains(&e.as_str())) {
-                let types = manifest.head.annotation("helm.sh/hook").unwrap_or_default();
+                let types = annotation(&manifest.head, "helm.sh/hook").unwrap_or_default();
                 warn(format!("level=INFO msg=\"skipping unknown hooks\" hookTypes={types}"));
                 continue;
             }
-            let weight = manifest.head.annotation("helm.sh/hook-weight");
+            let weight = annotation(&manifest.head, "helm.sh/hook-weight");
             hooks.push(Hook {
                 weight: weight.and_then(|w| w.parse().ok()).unwrap_or(0),
                 delete_policies: words(&manifest.head, "helm.sh/hook-delete-policy"),
@@ -167,7 +176,7 @@ mod tests {
             ("---\na: 1\n\n\n---  # c\nb: 2", &["a: 1\n\n\n", "# c\nb: 2"], &["a: 1", "# c\nb: 2"]),
             ("---a: 1\n----\nb: 2", &["a: 1\n", "-\nb: 2"], &["a: 1", "-\nb: 2"]),
             ("x: |\n  a\n---\n  b\n", &["x: |\n  a\n", "b\n"], &["x: |\n  a", "b"]),
-            ("\n\n---\n---\n", &[], &[]),
+            ("\n\n---\n---\n", &[], &["---"]),
             ("a: --- b\n", &["a: --- b\n"], &["a: --- b"]),
         ];
         for (text, helm4, helm3) in table {

@@ -46,10 +46,7 @@ impl<'a> Exec<'a> {
         cmd: &'a Command,
         last: Option<Value<'a>>,
     ) -> Result<Value<'a>, Error> {
-        let (first, rest) = match cmd.args.split_first() {
-            Some((f, r)) => (f, r),
-            None => return Ok(Value::Nil),
-        };
+        let Some((first, rest)) = cmd.args.split_first() else { return Ok(Value::Nil) };
         match &first.term {
             Term::Field(fields) => {
                 self.at = At::Arg(first);
@@ -58,7 +55,7 @@ impl<'a> Exec<'a> {
             Term::Chain { node, fields } => self.chain(dot, first, node, fields, rest, last),
             Term::Function(f) => {
                 self.at = At::Arg(first);
-                self.call_function(dot, f, first, rest, last)
+                self.call_function(dot, f, At::Command(cmd), rest, last)
             }
             Term::Pipe(p) => {
                 self.not_a_function(first, rest, last)?;
@@ -91,12 +88,7 @@ impl<'a> Exec<'a> {
         stacker::maybe_grow(64 * 1024, 4 * 1024 * 1024, || self.pipeline(dot, p))
     }
 
-    fn not_a_function(
-        &self,
-        first: &'a Arg,
-        rest: &[Arg],
-        last: Option<Value<'a>>,
-    ) -> Result<(), Error> {
+    fn not_a_function(&self, first: &'a Arg, rest: &[Arg], last: Option<Value<'a>>) -> Result<(), Error> {
         if rest.is_empty() && last.is_none() {
             return Ok(());
         }
@@ -137,7 +129,7 @@ impl<'a> Exec<'a> {
             Term::Pipe(p) => self.nested_pipe(dot, p)?,
             Term::Function(f) => {
                 self.at = At::Arg(node);
-                self.call_function(dot, f, node, &[], None)?
+                self.call_function(dot, f, At::Arg(node), &[], None)?
             }
             _ => self.any(dot, node)?,
         };
@@ -185,7 +177,9 @@ impl<'a> Exec<'a> {
             return self.call_method(dot, receiver, f, name, node, rest, last);
         }
         match receiver {
-            Value::Map(_) if has_args => Err(self.error(&format!("{name} is not a method but has arguments"))),
+            Value::Map(_) if has_args => {
+                Err(self.error(&format!("{name} is not a method but has arguments")))
+            }
             Value::Map(m) => Ok(entry(m, name)),
             Value::Object(o) => match o.field(name.as_bytes()) {
                 Some(_) if has_args => {
@@ -208,7 +202,9 @@ impl<'a> Exec<'a> {
         // A value that came out of a map or list has the static type of its slot, not its own.
         let type_name = match receiver {
             Value::Object(o) => o.type_name(),
-            Value::Str(_) | Value::Int(_) | Value::Bool(_) | Value::Float(_) | Value::List(_) => "interface {}",
+            Value::Str(_) | Value::Int(_) | Value::Bool(_) | Value::Float(_) | Value::List(_) => {
+                "interface {}"
+            }
             other => other.type_name(self.funcs.values_type),
         };
         self.error(&format!("can't evaluate field {name} in type {type_name}"))
@@ -218,7 +214,7 @@ impl<'a> Exec<'a> {
         &mut self,
         dot: Value<'a>,
         f: &'static Func,
-        node: &'a Arg,
+        site: At<'a>,
         rest: &'a [Arg],
         last: Option<Value<'a>>,
     ) -> Result<Value<'a>, Error> {
@@ -230,7 +226,7 @@ impl<'a> Exec<'a> {
         self.arguments(dot, f.params, f.variadic, rest, last, &mut args)?;
         let result = (f.call)(self, &args);
         result.map_err(|e| {
-            self.at = At::Arg(node);
+            self.at = site;
             self.error_from(&format!("error calling {}: ", f.name), e)
         })
     }
@@ -306,7 +302,8 @@ impl<'a> Exec<'a> {
         args: &mut Args<'a>,
     ) -> Result<(), Error> {
         let fixed = if variadic { params.len() - 1 } else { params.len() };
-        let type_of = |i: usize| if i < fixed { params.get(i) } else { params.last() }.copied().unwrap_or(Type::Any);
+        let type_of =
+            |i: usize| if i < fixed { params.get(i) } else { params.last() }.copied().unwrap_or(Type::Any);
         for (i, arg) in rest.iter().enumerate() {
             let value = self.argument(dot, type_of(i), arg)?;
             args.push(value);
@@ -344,7 +341,7 @@ impl<'a> Exec<'a> {
                 self.fields(dot, value, arg, fields, &[], None)
             }
             Term::Pipe(p) => self.nested_pipe(dot, p),
-            Term::Function(f) => self.call_function(dot, f, arg, &[], None),
+            Term::Function(f) => self.call_function(dot, f, At::Arg(arg), &[], None),
             Term::Chain { node, fields } => self.chain(dot, arg, node, fields, &[], None),
             Term::Bool(b) => Ok(Value::Bool(*b)),
             Term::Number(n) => self.constant(n),
@@ -362,7 +359,9 @@ impl<'a> Exec<'a> {
                     Err(self.error(&format!("cannot assign nil to {}", ty.name())))
                 }
             }
-            Term::Bool(_) | Term::Number(_) | Term::String { .. } if !matches!(ty, Type::Any | Type::Reflect) => {
+            Term::Bool(_) | Term::Number(_) | Term::String { .. }
+                if !matches!(ty, Type::Any | Type::Reflect) =>
+            {
                 self.at = At::Arg(arg);
                 self.literal(ty, arg)
             }
@@ -385,10 +384,10 @@ impl<'a> Exec<'a> {
             (Type::Int64, Term::Number(n)) => n.int.map(Value::Int64).ok_or_else(|| expected("integer")),
             (Type::Duration, Term::Number(n)) => n.int.map(Value::Int64).ok_or_else(|| expected("integer")),
             (Type::Int | Type::Int64 | Type::Duration, _) => Err(expected("integer")),
-            (Type::Uint32, Term::Number(n)) => {
-                let n = n.int.filter(|n| *n >= 0).ok_or_else(|| expected("unsigned integer"))?;
-                u32::try_from(n).map(|n| Value::Int(i64::from(n))).map_err(|_| self.error(&format!("value {} overflows uint32", arg.text())))
-            }
+            (Type::Uint32, Term::Number(n)) => match n.int {
+                Some(i) if i >= 0 => Ok(Value::Int(i & 0xffff_ffff)),
+                _ => Err(expected("unsigned integer")),
+            },
             (Type::Uint32, _) => Err(expected("unsigned integer")),
             (Type::Float64, Term::Number(n)) => n.float.map(Value::Float).ok_or_else(|| expected("float")),
             (Type::Float64, _) => Err(expected("float")),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use typed_arena::Arena as Store;
 
-use super::ast::{Arg, Control, Node, Pipe, Template};
+use super::ast::{Arg, Command, Control, Node, Pipe, Template};
 use super::error::{Error, Frame};
 use super::func::Funcs;
 use super::set::Set;
@@ -34,6 +34,7 @@ pub(super) enum At<'a> {
     Node(&'a Node),
     Pipe(&'a Pipe),
     Arg(&'a Arg),
+    Command(&'a Command),
 }
 
 /// How a walk ended.
@@ -120,7 +121,9 @@ impl<'a> Exec<'a> {
     pub fn execute(&mut self, name: &str, dot: Value<'a>) -> Result<Vec<u8>, Error> {
         let Some(template) = self.set.get(name) else {
             let quoted = crate::go::strconv::quote(name.as_bytes());
-            return Err(Error::new(format!("template: no template {quoted} associated with template \"gotpl\"")));
+            return Err(Error::new(format!(
+                "template: no template {quoted} associated with template \"gotpl\""
+            )));
         };
         self.run(template, dot)
     }
@@ -200,6 +203,10 @@ impl<'a> Exec<'a> {
                 p.write(&mut node);
                 p.pos
             }
+            At::Command(c) => {
+                c.write(&mut node);
+                c.args.first().map_or(0, |a| a.pos)
+            }
             At::Arg(a) => {
                 a.write(&mut node);
                 a.pos
@@ -220,7 +227,7 @@ impl<'a> Exec<'a> {
         if self.steps > self.limits.steps {
             return Err(self.error("render stopped: it executed more nodes than the limit allows"));
         }
-        if self.steps % 256 == 0 && self.arena.allocated_bytes() > self.limits.memory {
+        if self.steps.is_multiple_of(256) && self.arena.allocated_bytes() > self.limits.memory {
             let mib = self.limits.memory >> 20;
             return Err(self.error(&format!("render stopped: its values take more than {mib} MiB")));
         }
@@ -324,9 +331,7 @@ impl<'a> Exec<'a> {
             Value::Nil | Value::NilInterface => {}
             Value::Int(n) | Value::Int64(n) => {
                 if c.pipe.decl.len() > 1 {
-                    return Err(
-                        self.error(&format!("can't use {n} to iterate over more than one variable"))
-                    );
+                    return Err(self.error(&format!("can't use {n} to iterate over more than one variable")));
                 }
                 let is_int = matches!(value, Value::Int(_));
                 for i in 0..n.max(0) {
@@ -374,7 +379,7 @@ impl<'a> Exec<'a> {
                 }
             }
             Value::Object(crate::go::Object::Files(f)) => {
-                for (name, data) in f.iter() {
+                for (name, data) in *f {
                     if !each(self, Value::Str(name.as_bytes()), Value::Bytes(data))? {
                         break;
                     }

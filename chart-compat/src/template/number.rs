@@ -79,7 +79,7 @@ fn parse_float(text: &str) -> Option<f64> {
 pub(super) fn number(text: &str, char_constant: bool) -> Result<Number, String> {
     let mut n = Number { int: None, uint: None, float: None, text: text.into() };
     if char_constant {
-        let inner = text[1..text.len() - 1].as_bytes();
+        let inner = &text.as_bytes()[1..text.len() - 1];
         let runes = unquote_body(inner, b'\'').and_then(|b| String::from_utf8(b).ok());
         let mut chars = runes.as_deref().unwrap_or("").chars();
         match (chars.next(), chars.next()) {
@@ -148,7 +148,9 @@ fn unquote_body(s: &[u8], quote: u8) -> Option<Vec<u8>> {
         let mut digits = |n: usize, base: u32| -> Option<u32> {
             let text = std::str::from_utf8(s.get(i..i + n)?).ok()?;
             i += n;
-            text.bytes().all(|c| char::from(c).is_digit(base)).then(|| u32::from_str_radix(text, base).ok())?
+            text.bytes()
+                .all(|c| char::from(c).is_digit(base))
+                .then(|| u32::from_str_radix(text, base).ok())?
         };
         match e {
             b'a' => out.push(7),

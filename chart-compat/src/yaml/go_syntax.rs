@@ -39,15 +39,16 @@ impl GoSyntax {
     }
 }
 
-/// The order in which Go prints a map's keys: nil first, then by type, then by value.
+/// The order in which Go prints a map's keys: nil first, then by type, then by value. The order of the types is that of
+/// their descriptors in the binary, as found in Helm's.
 fn rank(key: &Key<'_>) -> u8 {
     match key {
         Key::Null => 0,
-        Key::Bool(_) => 1,
-        Key::Float(_) => 2,
-        Key::Int(_) => 3,
-        Key::Str(_) => 4,
-        Key::Uint(_) => 5,
+        Key::Str(_) => 1,
+        Key::Int(_) => 2,
+        Key::Uint(_) => 3,
+        Key::Float(_) => 4,
+        Key::Bool(_) => 5,
     }
 }
 

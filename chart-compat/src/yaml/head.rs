@@ -7,7 +7,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::error::Error;
-use super::sink::{Key, Sink};
+use super::sink::{DataBuilder, Key, Sink};
+use crate::data::{Data, Map};
 use crate::go::strconv::format_float_32;
 
 /// The head of a manifest. A field that is absent or null is empty.
@@ -42,17 +43,43 @@ impl Head {
 /// If the text is no YAML, has no JSON form, or a field of the head is not what it must be.
 pub fn head(text: &[u8]) -> Result<Head, Error> {
     let mut sink = HeadSink::default();
-    super::read_into(text, &mut sink).map_err(Error::while_converting)?;
+    if super::read::read(text, &mut sink, false).map_err(Error::while_converting)?.not_finite {
+        check_numbers(text).map_err(Error::while_converting)?;
+    }
     sink.finish()
+}
+
+/// Fails if a number that JSON cannot hold stands where no text is wanted.
+fn check_numbers(text: &[u8]) -> Result<(), Error> {
+    let blank = |map: &mut Map, field: &str| {
+        map.iter_mut()
+            .filter(|(key, value)| is_field(key, field) && matches!(value, Data::Float(_)))
+            .for_each(|(_, value)| *value = Data::Null);
+    };
+    let mut builder = DataBuilder::new();
+    super::read::read(text, &mut builder, false)?;
+    let mut data = builder.finish();
+    if let Data::Map(top) = &mut data {
+        blank(top, "apiVersion");
+        blank(top, "kind");
+        for (_, metadata) in top.iter_mut().filter(|(key, _)| is_field(key, "metadata")) {
+            let Data::Map(metadata) = metadata else { continue };
+            blank(metadata, "name");
+            for (_, annotations) in metadata.iter_mut().filter(|(key, _)| is_field(key, "annotations")) {
+                let Data::Map(annotations) = annotations else { continue };
+                annotations.retain(|_, value| !matches!(value, Data::Float(_)));
+            }
+        }
+    }
+    super::check_finite(&data)
 }
 
 /// A value, as far as it matters.
 #[derive(Debug)]
 enum Value {
     Null,
-    /// A scalar's text: JSON gets a string where Go's type wants one.
-    Text(String),
-    /// What a scalar is to JSON where Go's type wants none.
+    /// A scalar's text, which JSON gets where Go's type wants a string, and what the scalar is to JSON elsewhere.
+    Text(String, &'static str),
     List,
     Map(Option<BTreeMap<String, Value>>),
 }
@@ -80,10 +107,6 @@ struct Open {
 struct HeadSink {
     open: Vec<Open>,
     root: Option<Value>,
-    /// What the scalar at the root is to JSON.
-    root_kind: &'static str,
-    /// For a wanted scalar, what it is to JSON.
-    kinds: BTreeMap<String, &'static str>,
 }
 
 const FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
@@ -106,20 +129,10 @@ fn is_field(key: &str, field: &str) -> bool {
 impl HeadSink {
     #[inline]
     fn scalar(&mut self, kind: &'static str, text: impl FnOnce() -> Option<String>) {
+        let value = || text().map_or(Value::Null, |text| Value::Text(text, kind));
         match self.open.last_mut() {
-            None => {
-                self.root_kind = kind;
-                self.root = Some(text().map_or(Value::Null, Value::Text));
-            }
-            Some(open) if open.wanted => {
-                if open.depth == Depth::Top {
-                    self.kinds.insert(open.key.clone(), kind);
-                } else if open.depth == Depth::Metadata && is_field(&open.key, "annotations") {
-                    self.kinds.insert(format!(".{}", open.key), kind);
-                }
-                let value = text().map_or(Value::Null, Value::Text);
-                put(open, value);
-            }
+            None => self.root = Some(value()),
+            Some(open) if open.wanted => put(open, value()),
             Some(_) => {}
         }
     }
@@ -157,7 +170,7 @@ impl HeadSink {
             None | Some(Value::Null) => return Ok(head),
             Some(Value::Map(entries)) => entries.unwrap_or_default(),
             Some(Value::List) => return fail("array", "value of type util.SimpleHead"),
-            Some(Value::Text(_)) => return fail(self.root_kind, "value of type util.SimpleHead"),
+            Some(Value::Text(_, kind)) => return fail(kind, "value of type util.SimpleHead"),
         };
         // Go's decoder goes on after a wrong type, but the first one is told. Keys come in JSON's order.
         for (key, value) in top {
@@ -171,7 +184,7 @@ impl HeadSink {
                     }
                     Value::Map(entries) => {
                         head.has_metadata = true;
-                        metadata(&mut head, entries.unwrap_or_default(), &self.kinds)?;
+                        metadata(&mut head, entries.unwrap_or_default())?;
                     }
                     Value::List => {
                         return fail(
@@ -179,8 +192,7 @@ impl HeadSink {
                             &format!("struct field SimpleHead.metadata of type {METADATA_TYPE}"),
                         );
                     }
-                    Value::Text(_) => {
-                        let kind = self.kinds.get(&key).copied().unwrap_or("string");
+                    Value::Text(_, kind) => {
                         return fail(
                             kind,
                             &format!("struct field SimpleHead.metadata of type {METADATA_TYPE}"),
@@ -196,7 +208,7 @@ impl HeadSink {
             };
             match value {
                 Value::Null => {}
-                Value::Text(text) => *field = text,
+                Value::Text(text, _) => *field = text,
                 Value::List => {
                     return fail("array", &format!("struct field SimpleHead.{name} of type string"));
                 }
@@ -210,31 +222,26 @@ impl HeadSink {
 }
 
 /// Fills in what `metadata` says.
-fn metadata(
-    head: &mut Head,
-    entries: BTreeMap<String, Value>,
-    kinds: &BTreeMap<String, &'static str>,
-) -> Result<(), Error> {
+fn metadata(head: &mut Head, entries: BTreeMap<String, Value>) -> Result<(), Error> {
     let fail = |value: &str, field: &str| {
         Err(Error::unmarshal(format!("json: cannot unmarshal {value} into Go struct field {field}")))
     };
     for (key, value) in entries {
         if key == "namespace" {
-            if let Value::Text(text) = value {
+            if let Value::Text(text, _) = value {
                 head.namespace = text;
             }
         } else if is_field(&key, "name") {
             match value {
                 Value::Null => {}
-                Value::Text(text) => head.name = text,
+                Value::Text(text, _) => head.name = text,
                 Value::List => return fail("array", ".metadata.name of type string"),
                 Value::Map(_) => return fail("object", ".metadata.name of type string"),
             }
         } else {
-            let kind = kinds.get(&format!(".{key}")).copied().unwrap_or("string");
             match value {
                 Value::Null => head.annotations.clear(),
-                Value::Text(_) => return fail(kind, ".metadata.annotations of type map[string]string"),
+                Value::Text(_, kind) => return fail(kind, ".metadata.annotations of type map[string]string"),
                 Value::List => return fail("array", ".metadata.annotations of type map[string]string"),
                 Value::Map(entries) => {
                     let mut all: BTreeMap<String, String> =
@@ -242,7 +249,7 @@ fn metadata(
                     for (key, value) in entries.unwrap_or_default() {
                         match value {
                             Value::Null => all.insert(key, String::new()),
-                            Value::Text(text) => all.insert(key, text),
+                            Value::Text(text, _) => all.insert(key, text),
                             Value::List => return fail("array", ".metadata.annotations of type string"),
                             Value::Map(_) => return fail("object", ".metadata.annotations of type string"),
                         };

@@ -85,12 +85,15 @@ pub fn read_into(text: &[u8], sink: &mut impl Sink) -> Result<(), Error> {
 fn build(text: &[u8], mut builder: DataBuilder, strict: bool) -> Result<Data, Error> {
     let outcome = read::read(text, &mut builder, strict)?;
     let data = builder.finish();
-    if outcome.not_finite
-        && let Some(name) = not_finite(&data)
-    {
-        return Err(Error::shape(format!("json: unsupported value: {name}")));
+    if outcome.not_finite {
+        check_finite(&data)?;
     }
     Ok(data)
+}
+
+/// Fails if the tree holds a number that JSON cannot.
+fn check_finite(data: &Data) -> Result<(), Error> {
+    not_finite(data).map_or(Ok(()), |name| Err(Error::shape(format!("json: unsupported value: {name}"))))
 }
 
 /// The first number, in the order of JSON, that JSON cannot hold.

@@ -25,6 +25,7 @@ enum Entry<'a> {
     },
     Alias {
         target: usize,
+        name: Cow<'a, str>,
         line: u32,
     },
     /// A list or map; `end` is where its entries end, 0 while it is open.
@@ -144,10 +145,7 @@ impl<'a, S: Sink> Reader<'a, '_, S> {
                 let Some(&target) = self.anchors.get(&name) else {
                     return Err(Error::plain(line + 1, format!("unknown anchor '{name}' referenced")));
                 };
-                if matches!(self.tape.entries.get(target), Some(Entry::Open { end: 0, .. })) {
-                    self.machine.fail(line + 1, format!("anchor '{name}' value contains itself"));
-                }
-                self.kept(Entry::Alias { target, line });
+                self.kept(Entry::Alias { target, name, line });
             }
             Event::DocumentStart | Event::DocumentEnd | Event::StreamEnd => {}
         }
@@ -326,7 +324,7 @@ impl<'a, S: Sink> Reader<'a, '_, S> {
                     }
                     _ => self.machine.open(list, line),
                 },
-                Some(&Entry::Alias { target, line }) => self.alias(target, line),
+                Some(Entry::Alias { .. }) => self.alias(at),
             }
             // The value of an impossible key follows, unless it is yet to be scanned.
             if rest && let Some(key) = self.machine.odd_key.take() {
@@ -335,16 +333,19 @@ impl<'a, S: Sink> Reader<'a, '_, S> {
         }
     }
 
-    fn alias(&mut self, target: usize, line: u32) {
+    fn alias(&mut self, at: usize) {
+        let Some(Entry::Alias { target, name, line }) = self.tape.entries.get(at) else { return };
+        let (target, line) = (*target, *line);
         let place = self.machine.place();
         let scalar = match self.tape.entries.get(target) {
             Some(Entry::Scalar { value, style, line }) => Some((value, *style, *line)),
-            Some(Entry::Open { list, .. }) => {
-                if *list && matches!(place, Place::Merge | Place::MergeItem(_)) {
-                    return self.machine.fail_merge(line);
-                }
-                None
+            Some(Entry::Open { list: true, .. }) if matches!(place, Place::Merge | Place::MergeItem(_)) => {
+                return self.machine.fail_merge(line);
             }
+            Some(Entry::Open { end: 0, .. }) => {
+                return self.machine.fail(line + 1, format!("anchor '{name}' value contains itself"));
+            }
+            Some(Entry::Open { .. }) => None,
             _ => return,
         };
         match (place, scalar) {

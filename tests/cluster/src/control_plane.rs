@@ -58,21 +58,17 @@ pub struct ControlPlane {
 
 /// The cluster that all tests of this process share, started by the first that asks; it goes when the process ends.
 ///
-/// `WINDLASS_TEST_KUBECONFIG`, or else `KUBECONFIG`, names a cluster to be used instead.
+/// `WINDLASS_TEST_KUBECONFIG` names a cluster to be used instead. Plain `KUBECONFIG` does not: it is set on many machines,
+/// and tests must not run on a production cluster by accident.
 pub fn shared() -> Result<&'static ControlPlane, &'static Error> {
     static SHARED: OnceLock<Result<ControlPlane>> = OnceLock::new();
     SHARED
-        .get_or_init(|| {
-            let given = ["WINDLASS_TEST_KUBECONFIG", "KUBECONFIG"].into_iter().find_map(|name| {
-                env::var_os(name).filter(|value| !value.is_empty()).map(|value| (name, value))
-            });
-            match given {
-                Some((name, kubeconfig)) => {
-                    say(format_args!("using the cluster of {name}={}", kubeconfig.display()));
-                    ControlPlane::existing(kubeconfig.into())
-                }
-                None => ControlPlane::start(),
+        .get_or_init(|| match env::var_os("WINDLASS_TEST_KUBECONFIG").filter(|value| !value.is_empty()) {
+            Some(kubeconfig) => {
+                say(format_args!("using the cluster of {}", kubeconfig.display()));
+                ControlPlane::existing(kubeconfig.into())
             }
+            None => ControlPlane::start(),
         })
         .as_ref()
 }

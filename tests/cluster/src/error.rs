@@ -12,7 +12,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Error {
     #[error(
         "the program `go` is not on PATH: the control plane is built from pinned sources. Install Go, \
-         or point KUBECONFIG at a cluster"
+         or point WINDLASS_TEST_KUBECONFIG at a cluster"
     )]
     GoMissing,
 
@@ -31,7 +31,7 @@ pub enum Error {
     #[error("{what}: not within {seconds} s")]
     Timeout { what: String, seconds: f32 },
 
-    #[error("the cluster of KUBECONFIG is not ours, so there is no audit log to read")]
+    #[error("the cluster of WINDLASS_TEST_KUBECONFIG is not ours, so there is no audit log to read")]
     NoAudit,
 
     #[error("{what}: {text}")]

@@ -36,10 +36,10 @@ pub fn quote_byte(byte: u8) -> String {
     quote_rune(char::from(byte))
 }
 
-/// Go's `strconv.CanBackquote`: whether the text can stand unchanged between backquotes.
+/// Go's `strconv.CanBackquote`: whether a text can stand between backquotes.
 #[must_use]
 pub fn can_backquote(text: &str) -> bool {
-    !text.chars().any(|c| matches!(c, '\0'..='\x08' | '\x0a'..='\x1f' | '`' | '\x7f' | '\u{feff}'))
+    !text.chars().any(|c| c == '\u{feff}' || c == '`' || c == '\x7f' || c < ' ' && c != '\t')
 }
 
 fn quoted(text: &[u8], plain: fn(char) -> bool) -> String {

@@ -160,12 +160,12 @@ fn set_works_on_what_is_there() {
 fn set_file_asks_for_each_value() {
     let mut values = Map::new();
     let mut read = |path: &str| {
-        if path == "gone" { Err(format!("no {path}")) } else { Ok(Data::from(format!("<{path}>"))) }
+        if path == "gone" { Err(format!("no {path}")) } else { Ok(Data::from(format!("({path})"))) }
     };
     parse_file(&mut values, "a=x,b={y,z}", &mut read).unwrap();
     let error = parse_file(&mut values, "c=gone", &mut read).unwrap_err();
     assert_eq!(error.to_string(), "no gone");
-    assert_eq!(json::to_string(&Data::Map(values)).unwrap(), r#"{"a":"<x>","b":["<y>","<z>"],"c":null}"#);
+    assert_eq!(json::to_string(&Data::Map(values)).unwrap(), r#"{"a":"(x)","b":["(y)","(z)"],"c":null}"#);
 }
 
 #[test]

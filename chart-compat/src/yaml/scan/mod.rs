@@ -486,10 +486,11 @@ impl<'a> Scanner<'a> {
         Mark { pos: self.pos, line: self.line, column: self.column() }
     }
 
-    /// The number of characters before this one on its line.
+    /// The number of characters before this one on its line. In a flow collection it does not matter, and the line may
+    /// be long: there it is the number of bytes.
     #[inline]
     fn column(&self) -> i32 {
-        let width = if self.ascii {
+        let width = if self.ascii || self.flow_level > 0 {
             self.pos - self.line_start
         } else {
             let line = self.bytes.get(self.line_start..self.pos).unwrap_or_default();

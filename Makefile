@@ -1,0 +1,32 @@
+# Each target is one line to the real thing. `make run` and `make test` are all that a newcomer needs.
+
+.PHONY: run test lint corpus bench tools prerequisites
+
+# A control plane (or your cluster: WINDLASS_TEST_KUBECONFIG=FILE), the operator on modules/, and a list of things to try.
+run: prerequisites
+	cargo build --release --bin windlass
+	cargo run -p windlass-test-cluster --bin control-plane -- run -- tests/quick-start.sh
+
+test: prerequisites
+	cargo test --workspace --no-fail-fast
+
+lint:
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+
+# Every case of the chart corpus against Helm's own output, where the corpus is at hand.
+corpus:
+	cargo build --profile corpus --bin windlass
+	tests/corpus.sh target/corpus/windlass
+
+bench: prerequisites
+	cargo build --release --bin windlass
+	cargo run -p windlass-test-cluster --bin control-plane -- run -- python3 tests/bench/run.py
+
+tools: prerequisites
+	cargo run -p windlass-test-cluster --bin control-plane -- tools
+
+prerequisites:
+	@command -v cargo >/dev/null || { echo "Rust is missing: install a toolchain of at least 1.95 (cargo, rustc)"; exit 1; }
+	@command -v go >/dev/null || { echo "Go is missing: install at least 1.26; the test control plane is built with it"; exit 1; }
+	@command -v cc >/dev/null || { echo "a C compiler is missing: install gcc or clang; the TLS library is built with it"; exit 1; }

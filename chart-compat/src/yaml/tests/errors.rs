@@ -1,0 +1,203 @@
+//! What is wrong with texts. Expectations were recorded from sigs.k8s.io/yaml 1.6.0 over go-yaml v2 2.4.4.
+
+use super::*;
+
+fn check(cases: &[(&str, &str)]) {
+    for (text, expected) in cases {
+        assert_eq!(read(text), *expected, "{text:?}");
+    }
+}
+
+#[test]
+fn texts_are_go_yamls() {
+    check(&[
+        ("a: b: c", "yaml: mapping values are not allowed in this context"),
+        ("a:\n  b: 1\n c: 2", "yaml: line 2: did not find expected key"),
+        ("a: 1\n b: 2", "yaml: line 2: mapping values are not allowed in this context"),
+        ("- a\nb: 1", "yaml: line 1: did not find expected '-' indicator"),
+        ("a: [1", "yaml: line 1: did not find expected ',' or ']'"),
+        ("a: {b", "yaml: line 1: did not find expected ',' or '}'"),
+        ("[1 2]", r#"["1 2"]"#),
+        ("{a b}", r#"{"a b":null}"#),
+        ("{a: 1 b: 2}", "yaml: did not find expected ',' or '}'"),
+        ("a: ]", "yaml: did not find expected node content"),
+        (r#"a: "x"#, "yaml: found unexpected end of stream"),
+        ("a: 'x", "yaml: found unexpected end of stream"),
+        ("a: 'x\n---\n'", "yaml: line 2: found unexpected document indicator"),
+        ("\n\"\\q\"", "yaml: line 2: found unknown escape character"),
+        (r#""\x4""#, "yaml: did not find expected hexdecimal number"),
+        (r#""\ud800""#, "yaml: found invalid Unicode character escape code"),
+        ("\n\n\"\\U00110000\"", "yaml: line 3: found invalid Unicode character escape code"),
+        ("a\n\tb: 1", "yaml: line 2: mapping values are not allowed in this context"),
+        ("a:\n\tb: 1", "yaml: line 2: found character that cannot start any token"),
+        ("\tx", "yaml: found character that cannot start any token"),
+        ("a: |\n \tx\n\n  y", "yaml: line 2: found a tab character where an indentation space is expected"),
+        ("a: |0\n", "yaml: found an indentation indicator equal to 0"),
+        ("a: |x\n", "yaml: did not find expected comment or line break"),
+        ("a: @x", "yaml: found character that cannot start any token"),
+        ("a: `x", "yaml: found character that cannot start any token"),
+        ("a: %x", "yaml: found character that cannot start any token"),
+        ("%x", "yaml: found unknown directive name"),
+        ("%YAML 1.2\n---\n", "yaml: found incompatible YAML document"),
+        ("%YAML 1.1\n%YAML 1.1\n---\n", "yaml: line 1: found duplicate %YAML directive"),
+        ("%YAML 1\n---", "yaml: did not find expected digit or '.' character"),
+        ("%YAML 111.1\n---\n", "yaml: found extremely long version number"),
+        ("%FOO\n---\n", "yaml: found unknown directive name"),
+        ("%TAG ! x\n%TAG ! y\n---\n", "yaml: line 1: found duplicate %TAG directive"),
+        ("%TAG !e!\n", "yaml: did not find expected whitespace"),
+        ("%TAG e x\n", "yaml: did not find expected '!'"),
+        ("%YAML 1.1\na", "yaml: line 1: did not find expected <document start>"),
+        ("a: *x", "yaml: unknown anchor 'x' referenced"),
+        ("*", "yaml: did not find expected alphabetic or numeric character"),
+        ("&", "yaml: did not find expected alphabetic or numeric character"),
+        ("a: &x *x", "yaml: did not find expected key"),
+        ("a: &!", "yaml: did not find expected alphabetic or numeric character"),
+        ("a: &x [*x]", "yaml: anchor 'x' value contains itself"),
+        ("&x a: {<<: *x}", "yaml: map merge requires map or sequence of maps as the value"),
+        ("a: &x {<<: *x}", "yaml: anchor 'x' value contains itself"),
+        ("!!int a: b", "yaml: cannot decode !!str `a` as a !!int"),
+        ("!e!x a", "yaml: found undefined tag handle"),
+        ("a: !<x", "yaml: did not find the expected '>'"),
+        ("!a%zz b", "yaml: did not find URI escaped octet"),
+        ("!a%ff b", "yaml: found an incorrect leading UTF-8 octet"),
+        ("!a[ b", r#""b""#),
+        ("!a{ b", "yaml: did not find expected whitespace or line break"),
+        ("- a\n-b: 1", "yaml: line 1: did not find expected '-' indicator"),
+        ("a\nb\nc: d", "yaml: line 3: mapping values are not allowed in this context"),
+        ("a:\n- b\nc\n", "yaml: line 4: could not find expected ':'"),
+        ("k: a\nx\ny: z", "yaml: line 3: could not find expected ':'"),
+        ("? a\n? b\nc", "yaml: line 4: could not find expected ':'"),
+        ("a: b\n: c\n- d", "yaml: line 1: did not find expected key"),
+        ("- - a\n - b", "yaml: line 1: did not find expected '-' indicator"),
+        ("key: - a", "yaml: block sequence entries are not allowed in this context"),
+        ("a: ? b", "yaml: mapping keys are not allowed in this context"),
+        (
+            "x: {{ .Values.a }}",
+            r#"yaml: invalid map key: map[interface {}]interface {}{".Values.a":interface {}(nil)}"#,
+        ),
+        ("{{ a }}: b", r#"yaml: invalid map key: map[interface {}]interface {}{"a":interface {}(nil)}"#),
+        ("{[a]: b}", r#"yaml: invalid map key: []interface {}{"a"}"#),
+        (
+            "? {a: 1, b: [~, x]}\n: c",
+            r#"yaml: invalid map key: map[interface {}]interface {}{"a":1, "b":[]interface {}{interface {}(nil), "x"}}"#,
+        ),
+        ("? [1, \"x\", 1.5, yes]\n: c", r#"yaml: invalid map key: []interface {}{1, "x", 1.5, true}"#),
+        ("~: 1", "unsupported map key of type: %!s(<nil>), key: <nil>, value: 1"),
+        (
+            "null: {a: [~]}",
+            r#"unsupported map key of type: %!s(<nil>), key: <nil>, value: map[interface {}]interface {}{"a":[]interface {}{interface {}(nil)}}"#,
+        ),
+        (
+            "18446744073709551615: x",
+            r#"unsupported map key of type: uint64, key: 0xffffffffffffffff, value: "x""#,
+        ),
+        ("a: .nan", "json: unsupported value: NaN"),
+        ("a: [1, -.inf]", "json: unsupported value: -Inf"),
+        (".nan: 1", r#"{".nan":1}"#),
+        ("<<: x", "yaml: map merge requires map or sequence of maps as the value"),
+        ("<<: [[a]]", "yaml: map merge requires map or sequence of maps as the value"),
+        ("a: &a 1\n<<: *a", "yaml: map merge requires map or sequence of maps as the value"),
+        ("<<: [{a: 1}, b]", "yaml: map merge requires map or sequence of maps as the value"),
+        ("a: \u{7}", "yaml: control characters are not allowed"),
+        ("a\u{7f}", "yaml: control characters are not allowed"),
+        ("\u{85}a: \u{80}", "yaml: control characters are not allowed"),
+        (
+            "k:\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n  x: 1\n\u{1}",
+            "yaml: control characters are not allowed",
+        ),
+        (
+            "}\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n# c\n\u{1}",
+            "yaml: did not find expected node content",
+        ),
+        ("a: 1\n}", "yaml: line 1: did not find expected key"),
+        ("a: 1\n,", "yaml: line 1: did not find expected key"),
+        ("a: ,", "yaml: did not find expected node content"),
+        ("...\na: b: c", "yaml: did not find expected node content"),
+        (r#""a" b"#, r#""a""#),
+        ("[a] b: c", "yaml: did not find expected key"),
+        ("a: b\n\"c", "yaml: line 2: found unexpected end of stream"),
+        ("-", "[null]"),
+        ("--- -", "yaml: block sequence entries are not allowed in this context"),
+        ("k: v\n- a", "yaml: line 1: did not find expected key"),
+        ("  a: 1\nb: 2", r#"{"a":1}"#),
+        ("a: {\n}\nb: c: d", "yaml: line 3: mapping values are not allowed in this context"),
+        ("a: [\nb: [\n", "yaml: line 2: did not find expected node content"),
+        (r#"a: "b" c"#, "yaml: did not find expected key"),
+        ("a: |\n x\ny", "yaml: line 4: could not find expected ':'"),
+        ("a:\n  - b\n - c", "yaml: line 2: did not find expected key"),
+    ]);
+}
+
+#[test]
+fn bytes_are_checked() {
+    let cases: &[(&[u8], &str)] = &[
+        (b"a: \xff", "yaml: invalid leading UTF-8 octet"),
+        (b"a: \xc3", "yaml: incomplete UTF-8 octet sequence"),
+        (b"a: \xc3(", "yaml: invalid trailing UTF-8 octet"),
+        (b"a: \xc0\x80", "yaml: invalid length of a UTF-8 sequence"),
+        (b"\xed\xa0\x80", "yaml: invalid Unicode character"),
+        (b"a: \x80", "yaml: invalid leading UTF-8 octet"),
+        (b"\xff\xfea\x00:\x00 \x001\x00", r#"{"a":1}"#),
+        (b"\xfe\xff\x00a\x00:\x00 \xd8=\xde\x00", r#"{"a":"😀"}"#),
+        (b"\xff\xfea\x00\x00\xd8x\x00", "yaml: expected low surrogate area"),
+        (b"\xff\xfea\x00\x00\xdc", "yaml: unexpected low surrogate area"),
+        (b"\xff\xfea", "yaml: incomplete UTF-16 character"),
+        (b"\xff\xfe\x00\xd8", "yaml: incomplete UTF-16 surrogate pair"),
+        (b"a: \x00", "yaml: control characters are not allowed"),
+        (b"\xef\xbb\xbfa: 1", r#"{"a":1}"#),
+    ];
+    for (bytes, expected) in cases {
+        let read = match from_slice(bytes) {
+            Ok(data) => json::to_string(&data).unwrap(),
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(read, *expected, "{bytes:?}");
+    }
+}
+
+/// A bad byte is noticed when the piece of 512 bytes that holds it is decoded; what fails before that goes first.
+#[test]
+fn bad_bytes_are_noticed_by_the_piece() {
+    let text = |filling: usize| [b"x: ]\n#".as_slice(), &vec![b'#'; filling], b"\xff"].concat();
+    let error = |filling| from_slice(&text(filling)).unwrap_err().to_string();
+    assert_eq!(error(505), "yaml: invalid leading UTF-8 octet");
+    assert_eq!(error(506), "yaml: did not find expected node content");
+}
+
+#[test]
+fn true_lines_are_known() {
+    for (text, line) in
+        [("a: b: c", Some(1)), ("a:\n  b: 1\n c: 2", Some(3)), ("a: *x", Some(1)), ("a: .nan", None)]
+    {
+        assert_eq!(from_slice(text.as_bytes()).unwrap_err().line(), line, "{text:?}");
+    }
+}
+
+#[test]
+fn depth_is_bounded() {
+    let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+    assert!(from_slice(nested(1_000).as_bytes()).is_ok());
+    for text in [nested(1_001), nested(9_999), "a: &a ".to_owned() + &nested(1_001)] {
+        assert_eq!(read(&text), "yaml: exceeded max depth of 1000");
+    }
+    // The scanner's own bounds are go-yaml's.
+    for text in ["[".repeat(100_000), "- ".repeat(100_000), "{a: ".repeat(100_000)] {
+        assert_eq!(read(&text), "yaml: exceeded max depth of 10000");
+    }
+}
+
+#[test]
+fn aliases_are_bounded() {
+    let mut text = "a0: &a0 [x]\n".to_owned();
+    for i in 1..9 {
+        text += &format!("a{i}: &a{i} [{}]\n", vec![format!("*a{}", i - 1); 9].join(", "));
+    }
+    assert_eq!(read(&text), "yaml: document contains excessive aliasing");
+}
+
+#[test]
+fn long_lines_take_linear_time() {
+    // Quadratic work on a megabyte would not end within the test run.
+    let text = format!("{{\"é\": [{}]}}", "\"ü\", ".repeat(150_000));
+    assert!(from_slice(text.as_bytes()).is_ok());
+}

@@ -1,0 +1,131 @@
+//! The operator's ConfigMap: global values, a section for each module, enable flags.
+//!
+//! Each key is read alone: one bad key is a problem to report, and the rest still applies.
+
+use std::collections::BTreeMap;
+
+use chart_compat::chart::read_values;
+use chart_compat::data::Map;
+
+use super::name::ModuleName;
+
+/// What the ConfigMap says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Config {
+    /// `global`
+    pub global: Map,
+    /// Values by module key.
+    pub sections: BTreeMap<String, Map>,
+    /// Enable flags by module key.
+    pub enabled: BTreeMap<String, bool>,
+    /// Keys that could not be used.
+    pub problems: Vec<Problem>,
+}
+
+/// A key of the ConfigMap that is wrong or means nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The key.
+    pub key: String,
+    /// The module that it is about, if there is one: its last good values stay in force.
+    pub module: Option<String>,
+    /// What is wrong and what to do.
+    pub text: String,
+}
+
+impl Config {
+    /// Reads the ConfigMap's data; an absent ConfigMap is empty data.
+    #[must_use]
+    pub fn parse(data: &BTreeMap<String, String>, modules: &[ModuleName]) -> Self {
+        let mut config = Self::default();
+        for (key, text) in data {
+            config.key(key, text, modules);
+        }
+        config
+    }
+
+    fn key(&mut self, key: &str, text: &str, modules: &[ModuleName]) {
+        let mut problem = |module: Option<&str>, text: String| {
+            self.problems.push(Problem { key: key.to_owned(), module: module.map(str::to_owned), text });
+        };
+        if let Some(module) = modules.iter().find(|m| m.enabled_key() == key) {
+            match text.trim() {
+                "true" => drop(self.enabled.insert(module.key.clone(), true)),
+                "false" => drop(self.enabled.insert(module.key.clone(), false)),
+                other => {
+                    let shown: String = other.chars().take(40).collect();
+                    problem(
+                        Some(&module.key),
+                        format!("key {key}: {shown:?} is neither \"true\" nor \"false\""),
+                    );
+                }
+            }
+            return;
+        }
+        let module = modules.iter().find(|m| m.key == key);
+        if key != "global" && module.is_none() {
+            problem(None, unknown(key, modules));
+            return;
+        }
+        match read_values(text.as_bytes()) {
+            Ok(values) if key == "global" => self.global = values,
+            Ok(values) => drop(self.sections.insert(key.to_owned(), values)),
+            Err(e) => problem(module.map(|m| m.key.as_str()), format!("key {key}: {e}")),
+        }
+    }
+}
+
+/// What to tell about a key that no module has, with the module that may have been meant.
+fn unknown(key: &str, modules: &[ModuleName]) -> String {
+    let flat = |s: &str| s.chars().filter(|c| c.is_alphanumeric()).collect::<String>().to_lowercase();
+    let wanted = flat(key.strip_suffix("Enabled").unwrap_or(key));
+    match modules.iter().find(|m| flat(&m.key) == wanted) {
+        Some(m) if key.ends_with("Enabled") => {
+            format!("key {key} belongs to no module; did you mean {}?", m.enabled_key())
+        }
+        Some(m) => format!("key {key} belongs to no module; did you mean {}?", m.key),
+        None => format!("key {key} belongs to no module; it is ignored"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn modules() -> Vec<ModuleName> {
+        ["001-web-site", "002-db"].iter().map(|d| ModuleName::parse(d, 1).unwrap()).collect()
+    }
+
+    fn parse(data: &[(&str, &str)]) -> Config {
+        let data = data.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        Config::parse(&data, &modules())
+    }
+
+    #[test]
+    fn good_keys_are_read() {
+        let c = parse(&[("global", "a: 1"), ("webSite", "x: {y: z}"), ("dbEnabled", "false")]);
+        assert_eq!(c.problems, []);
+        assert_eq!(c.enabled, BTreeMap::from([("db".to_owned(), false)]));
+        assert_eq!(c.sections["webSite"].keys().collect::<Vec<_>>(), ["x"]);
+        assert_eq!(c.global.len(), 1);
+    }
+
+    #[test]
+    fn a_bad_key_leaves_the_others_alone() {
+        let table = [
+            ("webSite", "a: b: c", Some("webSite"), "line 1"),
+            ("webSite", "just text", Some("webSite"), "cannot unmarshal"),
+            ("dbEnabled", "yes", Some("db"), "neither \"true\" nor \"false\""),
+            ("web-site", "a: 1", None, "did you mean webSite?"),
+            ("websiteEnabled", "true", None, "did you mean webSiteEnabled?"),
+            ("other", "a: 1", None, "belongs to no module"),
+        ];
+        for (key, text, module, part) in table {
+            let c = parse(&[(key, text), ("db", "size: 1")]);
+            assert_eq!(c.problems.len(), 1, "{key}: {:?}", c.problems);
+            assert_eq!(c.problems[0].module.as_deref(), module, "{key}");
+            assert!(c.problems[0].text.contains(part), "{key}: {}", c.problems[0].text);
+            assert_eq!(c.sections["db"].len(), 1, "{key}");
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! The operator for addon-operator modules: finds them, reads its ConfigMap, keeps their releases true.
+//!
+//! A thin front end: it turns a module and its values into a release request and an outcome into logs and metrics. It
+//! never looks into a manifest and never writes an object of a release.
+
+mod config;
+mod events;
+mod module;
+mod name;
+mod operator;
+mod queue;
+mod run;
+
+pub use config::{Config, Problem};
+pub use module::{Module, Modules, is_enabled, module_values};
+pub use name::{ModuleName, UNNUMBERED_ORDER};
+pub use operator::{Options, run};
+pub(crate) use run::capabilities;

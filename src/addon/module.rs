@@ -1,0 +1,177 @@
+//! A module on disk: its chart, its static values, and the roots that modules stand in.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use chart_compat::chart::{self, Chart, merge_maps, read_values};
+use chart_compat::data::{Data, Map};
+use chart_compat::profile::Profile;
+use chart_compat::render::CompiledChart;
+
+use super::name::ModuleName;
+use crate::source;
+
+/// Version of the chart that a module without `Chart.yaml` gets, as the peer gives it.
+const SYNTHETIC_VERSION: &str = "0.2.0";
+
+/// Directories that a module without `Chart.yaml` does not take into its chart.
+const NOT_CHART: [&str; 4] = ["docs", "hooks", "images", "lib"];
+
+/// A module found in one of the roots.
+pub struct Module {
+    /// Name, order and key.
+    pub name: ModuleName,
+    /// Its directory.
+    pub path: PathBuf,
+    /// Section of its own `values.yaml`.
+    pub values: Map,
+    /// Its chart, or why it has none; `None` for a module without chart and templates.
+    pub chart: Result<Option<Arc<CompiledChart>>, String>,
+}
+
+/// All that the roots hold.
+#[derive(Default)]
+pub struct Modules {
+    /// Modules by order, then name.
+    pub modules: Vec<Module>,
+    /// `values.yaml` of the roots: `global`, sections and enable flags, later roots over earlier ones.
+    pub values: Map,
+    /// What could not be used; each text names its file.
+    pub problems: Vec<String>,
+}
+
+impl Modules {
+    /// Looks through the roots, a colon-separated list. What is wrong with one module or root leaves the others alone.
+    #[must_use]
+    pub fn discover(roots: &str, unnumbered: u32, profile: Profile) -> Self {
+        let mut found = Self::default();
+        for root in roots.split(':').filter(|r| !r.is_empty()) {
+            found.root(Path::new(root), unnumbered, profile);
+        }
+        found.modules.sort_by(|a, b| a.name.cmp(&b.name));
+        found
+    }
+
+    /// Names of all modules.
+    #[must_use]
+    pub fn names(&self) -> Vec<ModuleName> {
+        self.modules.iter().map(|m| m.name.clone()).collect()
+    }
+
+    fn root(&mut self, root: &Path, unnumbered: u32, profile: Profile) {
+        let entries = match std::fs::read_dir(root) {
+            Ok(entries) => entries,
+            Err(e) => {
+                self.problems.push(format!("modules directory {}: {e}", root.display()));
+                return;
+            }
+        };
+        match values_file(&root.join("values.yaml")) {
+            Ok(values) => merge_maps(&mut self.values, values),
+            Err(text) => self.problems.push(text),
+        }
+        let mut paths: Vec<PathBuf> = entries.filter_map(|e| e.ok().map(|e| e.path())).collect();
+        paths.sort();
+        for path in paths {
+            match std::fs::metadata(&path) {
+                Ok(m) if m.is_dir() => self.module(path, unnumbered, profile),
+                Ok(_) => {}
+                Err(e) => self.problems.push(format!("{}: {e}", path.display())),
+            }
+        }
+    }
+
+    fn module(&mut self, path: PathBuf, unnumbered: u32, profile: Profile) {
+        let directory = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+        if directory.starts_with('.') {
+            return;
+        }
+        let name = match ModuleName::parse(&directory, unnumbered) {
+            Ok(name) => name,
+            Err(text) => {
+                self.problems.push(text);
+                return;
+            }
+        };
+        if let Some(first) = self.modules.iter().find(|m| m.name.name == name.name) {
+            self.problems.push(format!(
+                "{}: module {} exists already in {}; this one is ignored",
+                path.display(),
+                name.name,
+                first.path.display()
+            ));
+            return;
+        }
+        let (values, chart) = match values_file(&path.join("values.yaml")) {
+            Ok(mut values) => {
+                let section = match values.remove(&name.key) {
+                    Some(Data::Map(m)) => m,
+                    _ => Map::new(),
+                };
+                (section, load_chart(&path, &name, profile))
+            }
+            Err(text) => (Map::new(), Err(text)),
+        };
+        self.modules.push(Module { name, path, values, chart });
+    }
+}
+
+/// A values file; absent means empty.
+fn values_file(path: &Path) -> Result<Map, String> {
+    match std::fs::read(path) {
+        Ok(bytes) => read_values(&bytes).map_err(|e| format!("{}: {e}", path.display())),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Map::new()),
+        Err(e) => Err(format!("{}: {e}", path.display())),
+    }
+}
+
+fn load_chart(
+    path: &Path,
+    name: &ModuleName,
+    profile: Profile,
+) -> Result<Option<Arc<CompiledChart>>, String> {
+    let failed = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
+    let chart = if path.join("Chart.yaml").is_file() {
+        source::load(path).map_err(|e| failed(&e))?.chart
+    } else if path.join("templates").is_dir() {
+        synthetic(path, &name.name)?
+    } else {
+        return Ok(None);
+    };
+    Ok(Some(Arc::new(CompiledChart::new(chart, profile))))
+}
+
+/// The chart of a module that has templates and no `Chart.yaml`.
+fn synthetic(path: &Path, name: &str) -> Result<Chart, String> {
+    let failed = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
+    let mut files = source::directory_files(path).map_err(|e| failed(&e))?;
+    files.retain(|f| !NOT_CHART.contains(&f.name.split('/').next().unwrap_or_default()));
+    let metadata = format!("apiVersion: v2\nname: {name}\nversion: {SYNTHETIC_VERSION}\n");
+    files.push(chart::File::new("Chart.yaml".to_owned(), metadata.into_bytes()));
+    chart::load_files(files, &mut |_| {}).map_err(|e| failed(&e))
+}
+
+/// What a module's templates see: `global` and its own section, each laid in layers.
+#[must_use]
+pub fn module_values(module: &Module, roots: &Map, global: &Map, section: Option<&Map>) -> Map {
+    let table = |key: &str| match roots.get(key) {
+        Some(Data::Map(m)) => m.clone(),
+        _ => Map::new(),
+    };
+    let mut all = table("global");
+    merge_maps(&mut all, global.clone());
+    let mut own = table(&module.name.key);
+    merge_maps(&mut own, module.values.clone());
+    if let Some(section) = section {
+        merge_maps(&mut own, section.clone());
+    }
+    BTreeMap::from([("global".to_owned(), Data::Map(all)), (module.name.key.clone(), Data::Map(own))])
+}
+
+/// Whether a module is on: the flag in the roots' values, overridden by the ConfigMap's; off without any.
+#[must_use]
+pub fn is_enabled(module: &ModuleName, roots: &Map, config: &BTreeMap<String, bool>) -> bool {
+    let fixed = roots.get(&module.enabled_key()).and_then(Data::as_bool).unwrap_or(false);
+    config.get(&module.key).copied().unwrap_or(fixed)
+}

@@ -1,0 +1,466 @@
+//! The operator's loop: ConfigMap, releases that want a look, finished jobs and retries, one event at a time.
+//!
+//! Owns what is wanted of each module and when it is tried again. The turn order is `queue`'s, the work is `run`'s.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use chart_compat::data::Map;
+use chart_compat::profile::Profile;
+use futures::StreamExt as _;
+use serde_json::Value;
+use tokio::task::JoinSet;
+
+use super::config::{Config, Problem};
+use super::module::{Module, Modules, is_enabled, module_values};
+use super::queue::{Job, Queue};
+use super::run::{Error, Shared, config_map};
+use super::{UNNUMBERED_ORDER, events};
+use crate::cluster::{Cluster, ClusterError, ObjectEvent};
+use crate::release::{Action, Disposition, Engine, EngineOptions, Outcome, ReleaseRequest};
+use crate::render::parse_manifest;
+use crate::serve::State;
+
+/// How long running jobs may take to end after a stop was asked for.
+const GRACE: Duration = Duration::from_secs(25);
+/// The longest pause between two tries of a module that keeps failing.
+const MAX_PAUSE: Duration = Duration::from_secs(32);
+/// A module whose failure nothing but a change will mend is tried again this seldom.
+const STALLED_PAUSE: Duration = Duration::from_secs(300);
+
+/// What an operator works on.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Roots of modules, a colon-separated list.
+    pub modules_dir: String,
+    /// Namespace of the ConfigMap and of all releases.
+    pub namespace: String,
+    /// Name of the ConfigMap.
+    pub config_map: String,
+    /// Order of module directories without a number.
+    pub unnumbered_order: u32,
+    /// Revisions kept of each release.
+    pub history_max: usize,
+    /// Bound of each wait of a release.
+    pub timeout: Duration,
+    /// Which Helm to be equal to.
+    pub profile: Profile,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            modules_dir: "modules".to_owned(),
+            namespace: "default".to_owned(),
+            config_map: "addon-operator".to_owned(),
+            unnumbered_order: UNNUMBERED_ORDER,
+            history_max: 10,
+            timeout: Duration::from_secs(20 * 60),
+            profile: Profile::default(),
+        }
+    }
+}
+
+type JobResult = Result<Option<(Outcome, Arc<ReleaseRequest>)>, Error>;
+
+/// What is known of one module.
+#[derive(Default)]
+struct Wanted {
+    enabled: bool,
+    values: Option<Arc<Map>>,
+    /// Why its values cannot be used.
+    problem: Option<String>,
+    /// What was last asked of the engine.
+    request: Option<Arc<ReleaseRequest>>,
+}
+
+struct Operator {
+    options: Options,
+    shared: Shared,
+    modules: Modules,
+    state: Arc<State>,
+    queue: Queue,
+    wanted: BTreeMap<String, Wanted>,
+    /// Values of each section as they last were good, by module key.
+    good: BTreeMap<String, Map>,
+    global: Map,
+    problems: Vec<Problem>,
+    jobs: JoinSet<(String, Job, JobResult)>,
+    /// What each task of `jobs` does, for the one that breaks down.
+    running: BTreeMap<tokio::task::Id, (String, Job)>,
+    retries: BTreeMap<String, (Instant, Job)>,
+    /// Releases of ours without an enabled module, found at the start.
+    orphans: BTreeSet<String>,
+    configured: bool,
+    started: Instant,
+}
+
+/// Runs an operator until `stop` resolves; then lets running jobs end.
+///
+/// # Errors
+/// The cluster cannot be reached or does not let us read what we need.
+pub async fn run(
+    cluster: Cluster,
+    options: Options,
+    state: Arc<State>,
+    stop: impl Future<Output = ()>,
+) -> Result<(), ClusterError> {
+    let started = Instant::now();
+    let roots = options.modules_dir.clone();
+    let (unnumbered, profile) = (options.unnumbered_order, options.profile);
+    let found = tokio::task::spawn_blocking(move || Modules::discover(&roots, unnumbered, profile));
+    let holder = format!("windlass-operator-{:x}", jiff::Timestamp::now().as_nanosecond());
+    let engine = Engine::new(cluster.clone(), parse_manifest, EngineOptions::watching(&holder));
+    let modules =
+        found.await.map_err(|e| ClusterError::Config(format!("reading the modules failed: {e}")))?;
+    for text in &modules.problems {
+        tracing::error!("{text}");
+    }
+    let shared = Shared {
+        engine,
+        namespace: options.namespace.clone(),
+        owner: options.config_map.clone(),
+        history_max: options.history_max,
+        timeout: options.timeout,
+    };
+    let orphans = match shared.owned_releases().await {
+        Ok(names) => names.into_iter().collect(),
+        Err(Error::Cluster(e)) => return Err(e),
+        Err(e) => return Err(ClusterError::Config(e.to_string())),
+    };
+    let names: Vec<&str> = modules.modules.iter().map(|m| m.name.name.as_str()).collect();
+    tracing::info!(modules = ?names, namespace = options.namespace, "operator starts");
+    let operator = Operator {
+        options,
+        shared,
+        modules,
+        state,
+        queue: Queue::default(),
+        wanted: BTreeMap::new(),
+        good: BTreeMap::new(),
+        global: Map::new(),
+        problems: Vec::new(),
+        jobs: JoinSet::new(),
+        running: BTreeMap::new(),
+        retries: BTreeMap::new(),
+        orphans,
+        configured: false,
+        started,
+    };
+    operator.work(cluster, stop).await
+}
+
+impl Operator {
+    async fn work(mut self, cluster: Cluster, stop: impl Future<Output = ()>) -> Result<(), ClusterError> {
+        let target = config_map(&self.options.namespace, &self.options.config_map);
+        let mut config = cluster.follow(&target.gvk, target.namespace.as_deref(), &target.name).await?;
+        let engine = self.shared.engine.clone();
+        let mut stop = std::pin::pin!(stop);
+        let mut current: Option<Value> = None;
+        loop {
+            self.start_jobs();
+            let retry_at = self.retries.values().map(|r| r.0).min();
+            tokio::select! {
+                () = &mut stop => break,
+                event = config.next() => match event {
+                    Some(Ok(ObjectEvent::Listing)) => current = None,
+                    Some(Ok(ObjectEvent::Present(object))) if self.configured => self.configure(Some(&object)).await,
+                    Some(Ok(ObjectEvent::Present(object))) => current = Some(object),
+                    Some(Ok(ObjectEvent::Gone(_))) => self.configure(None).await,
+                    Some(Ok(ObjectEvent::Listed)) => self.configure(current.take().as_ref()).await,
+                    Some(Err(error)) => return Err(error),
+                    None => return Err(ClusterError::Config("the watch of the ConfigMap ended".to_owned())),
+                },
+                (id, reason) = engine.attention() => {
+                    if id.namespace == self.options.namespace {
+                        self.look_again(&id.name, &reason);
+                    }
+                }
+                Some(done) = self.jobs.join_next() => self.finish(done),
+                () = until(retry_at) => self.retry_due(),
+            }
+        }
+        tracing::info!(running = self.queue.running(), "operator stops");
+        let rest = async { while self.jobs.join_next().await.is_some() {} };
+        if tokio::time::timeout(GRACE, rest).await.is_err() {
+            tracing::warn!("jobs still run; the next start resumes them");
+        }
+        Ok(())
+    }
+
+    /// Takes in the ConfigMap as it is now (`None`: there is none) and asks for what changed.
+    async fn configure(&mut self, object: Option<&Value>) {
+        let mut data = BTreeMap::new();
+        for (key, value) in object.and_then(|o| o["data"].as_object()).into_iter().flatten() {
+            data.insert(key.clone(), value.as_str().unwrap_or_default().to_owned());
+        }
+        let config = Config::parse(&data, &self.modules.names());
+        for problem in config.problems.iter().filter(|p| !self.problems.contains(p)) {
+            tracing::warn!(key = problem.key, "ConfigMap {}: {}", self.options.config_map, problem.text);
+            self.state.metrics.add(
+                "windlass_config_values_errors_total",
+                "Keys of the ConfigMap that could not be used.",
+                &[("key", &problem.key)],
+                1.0,
+            );
+            if let Some(object) = object {
+                events::warn(self.shared.engine.cluster(), object, problem).await;
+            }
+        }
+        // A broken `global` leaves the last good one in force.
+        if !config.problems.iter().any(|p| p.key == "global") {
+            self.global.clone_from(&config.global);
+        }
+        let all: Vec<_> = self.modules.modules.iter().map(|m| m.name.clone()).collect();
+        for name in &all {
+            let broken = config.problems.iter().find(|p| p.key == name.key);
+            match (broken, config.sections.get(&name.key)) {
+                (Some(_), _) => {}
+                (None, Some(section)) => drop(self.good.insert(name.key.clone(), section.clone())),
+                (None, None) => drop(self.good.remove(&name.key)),
+            }
+        }
+        self.problems.clone_from(&config.problems);
+        self.ask(&config);
+        self.configured = true;
+        self.note_convergence();
+    }
+
+    /// Compares what each module should be with what was last asked, and queues the difference.
+    fn ask(&mut self, config: &Config) {
+        let first = !self.configured;
+        for module in &self.modules.modules {
+            let name = &module.name;
+            // A broken flag keeps the module as it is.
+            let flag_broken = config.problems.iter().any(|p| p.key == name.enabled_key());
+            let wanted = self.wanted.entry(name.name.clone()).or_default();
+            let enabled = if flag_broken && !first {
+                wanted.enabled
+            } else {
+                is_enabled(name, &self.modules.values, &config.enabled)
+            };
+            let values =
+                Arc::new(module_values(module, &self.modules.values, &self.global, self.good.get(&name.key)));
+            let broken = config.problems.iter().find(|p| p.key == name.key);
+            wanted.problem = broken.filter(|_| !self.good.contains_key(&name.key)).map(|p| p.text.clone());
+            let changed = wanted.values.as_ref() != Some(&values) || wanted.enabled != enabled;
+            if enabled && (changed || first) {
+                self.orphans.remove(&name.name);
+                self.retries.remove(&name.name);
+                self.queue.want(&name.name, name.order, Job::Run);
+            } else if !enabled && (wanted.enabled || self.orphans.remove(&name.name)) {
+                self.retries.remove(&name.name);
+                self.queue.want(&name.name, name.order, Job::Uninstall);
+            }
+            wanted.enabled = enabled;
+            wanted.values = Some(values);
+            self.state.metrics.set(
+                "windlass_module_enabled",
+                "Whether a module is on.",
+                &[("module", &name.name)],
+                f64::from(u8::from(enabled)),
+            );
+        }
+        // What is left are releases of modules that exist no more.
+        for name in std::mem::take(&mut self.orphans) {
+            tracing::info!(module = name, "no such module any more: its release is uninstalled");
+            self.queue.want(&name, u32::MAX, Job::Uninstall);
+        }
+    }
+
+    fn module(&self, name: &str) -> Option<&Module> {
+        self.modules.modules.iter().find(|m| m.name.name == name)
+    }
+
+    fn order(&self, name: &str) -> u32 {
+        self.module(name).map_or(u32::MAX, |m| m.name.order)
+    }
+
+    /// A release of ours was touched from outside.
+    fn look_again(&mut self, name: &str, reason: &str) {
+        let Some(wanted) = self.wanted.get(name).filter(|w| w.enabled) else { return };
+        tracing::info!(module = name, reason, "putting the release right");
+        let job = if wanted.request.is_some() { Job::Restore } else { Job::Run };
+        self.queue.want(name, self.order(name), job);
+    }
+
+    fn retry_due(&mut self) {
+        let now = Instant::now();
+        let due: Vec<(String, Job)> =
+            self.retries.iter().filter(|(_, r)| r.0 <= now).map(|(n, r)| (n.clone(), r.1)).collect();
+        for (name, job) in due {
+            self.retries.remove(&name);
+            self.queue.retry(&name, job);
+        }
+    }
+
+    fn start_jobs(&mut self) {
+        if !self.configured {
+            return;
+        }
+        // A module that cannot run has its outcome at once, and the next ones get their turn in the same pass.
+        loop {
+            let started = self.queue.start();
+            if started.is_empty() {
+                return;
+            }
+            for (name, job) in started {
+                self.start_job(name, job);
+            }
+        }
+    }
+
+    fn start_job(&mut self, name: String, job: Job) {
+        let shared = self.shared.clone();
+        let wanted = self.wanted.get(&name);
+        if job == Job::Uninstall {
+            self.spawn(name.clone(), job, async move {
+                let result = shared.uninstall(&name).await;
+                if let Ok(deleted) = &result {
+                    tracing::info!(module = name, deleted, "uninstalled");
+                }
+                result.map(|_| None)
+            });
+            return;
+        }
+        if job == Job::Restore
+            && let Some(request) = wanted.and_then(|w| w.request.clone())
+        {
+            self.spawn(name.clone(), job, async move { shared.restore(request).await.map(Some) });
+            return;
+        }
+        let chart = self.module(&name).map(|m| m.chart.clone());
+        let problem = wanted.and_then(|w| w.problem.clone());
+        let values = wanted.and_then(|w| w.values.clone()).unwrap_or_default();
+        match (chart, problem) {
+            (_, Some(text)) => self.finish_job(&name, job, Err(Error::Config(text))),
+            (Some(Err(text)), None) => self.finish_job(&name, job, Err(Error::Module(text))),
+            // A module of hooks only has nothing to release.
+            (Some(Ok(None)) | None, None) => self.finish_job(&name, job, Ok(None)),
+            (Some(Ok(Some(chart))), None) => {
+                self.spawn(
+                    name.clone(),
+                    job,
+                    async move { shared.run(&name, chart, values).await.map(Some) },
+                );
+            }
+        }
+    }
+
+    fn spawn(&mut self, name: String, job: Job, work: impl Future<Output = JobResult> + Send + 'static) {
+        let key = (name.clone(), job);
+        let task = self.jobs.spawn(async move { (name, job, work.await) });
+        self.running.insert(task.id(), key);
+    }
+
+    fn finish(&mut self, done: Result<(String, Job, JobResult), tokio::task::JoinError>) {
+        match done {
+            Ok((name, job, result)) => {
+                self.running.retain(|_, (running, _)| *running != name);
+                self.finish_job(&name, job, result);
+            }
+            Err(error) => {
+                if let Some((name, job)) = self.running.remove(&error.id()) {
+                    self.finish_job(&name, job, Err(Error::Task(error.to_string())));
+                }
+            }
+        }
+    }
+
+    fn finish_job(&mut self, name: &str, job: Job, result: JobResult) {
+        let failures = self.queue.done(name, result.is_ok());
+        let outcome = if result.is_ok() { "ok" } else { "error" };
+        self.state.metrics.add(
+            "windlass_module_runs_total",
+            "Jobs of modules that ended.",
+            &[("module", name), ("result", outcome)],
+            1.0,
+        );
+        match result {
+            Ok(Some((outcome, request))) => self.note_outcome(name, &outcome, request),
+            Ok(None) if job == Job::Uninstall => {
+                self.state.metrics.remove("windlass_release_revision", &[("module", name)]);
+                if let Some(wanted) = self.wanted.get_mut(name) {
+                    wanted.request = None;
+                }
+            }
+            Ok(None) => {}
+            Err(error) => {
+                let pause = pause(error.disposition(), failures);
+                tracing::error!(module = name, retry_in_s = pause.as_secs(), "{error}");
+                if !self.queue.is_busy(name) {
+                    self.retries.insert(name.to_owned(), (Instant::now() + pause, job));
+                }
+            }
+        }
+        self.note_convergence();
+    }
+
+    fn note_outcome(&mut self, name: &str, outcome: &Outcome, request: Arc<ReleaseRequest>) {
+        for text in &outcome.warnings {
+            tracing::warn!(module = name, "{text}");
+        }
+        match outcome.action {
+            Action::Unchanged => tracing::debug!(module = name, reason = outcome.reason, "unchanged"),
+            action => tracing::info!(
+                module = name,
+                ?action,
+                revision = outcome.revision,
+                created = outcome.created.len(),
+                changed = outcome.changed.len(),
+                pruned = outcome.pruned.len(),
+                reason = outcome.reason,
+                "released"
+            ),
+        }
+        let revision = u32::try_from(outcome.revision).map_or(f64::MAX, f64::from);
+        self.state.metrics.set(
+            "windlass_release_revision",
+            "Revision that is deployed.",
+            &[("module", name)],
+            revision,
+        );
+        if outcome.action == Action::Restore {
+            self.state.metrics.add(
+                "windlass_restores_total",
+                "Times that changed or deleted objects were put right.",
+                &[("module", name)],
+                1.0,
+            );
+        }
+        if let Some(wanted) = self.wanted.get_mut(name) {
+            wanted.request = Some(request);
+        }
+    }
+
+    fn note_convergence(&self) {
+        if self.configured && self.queue.all_tried() && !self.state.converged.swap(true, Ordering::AcqRel) {
+            let seconds = self.started.elapsed().as_secs_f64();
+            let help = "Seconds from the start to the first outcome of every module.";
+            self.state.metrics.set("windlass_first_converge_seconds", help, &[], seconds);
+            tracing::info!(seconds, "converged");
+        }
+    }
+}
+
+/// How long to wait before the next try: 1 s doubling, or seldom when only a change can help.
+fn pause(disposition: Disposition, failures: u32) -> Duration {
+    match disposition {
+        Disposition::Stall => STALLED_PAUSE,
+        Disposition::Wait => Duration::from_secs(5),
+        Disposition::Retry | Disposition::Ignore => {
+            let exponent = failures.saturating_sub(1).min(5);
+            Duration::from_secs(1 << exponent).min(MAX_PAUSE)
+        }
+    }
+}
+
+/// Resolves at a moment; never without one.
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment.into()).await,
+        None => std::future::pending().await,
+    }
+}

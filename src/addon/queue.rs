@@ -1,0 +1,188 @@
+//! Which module's turn it is. Pure.
+//!
+//! Modules of one number run side by side; those of the next number start when each of the lower ones has been tried
+//! once, whether that worked or not. Uninstalls come before all runs, in reverse order. A retry blocks nobody.
+
+use std::collections::BTreeMap;
+
+/// What is done with a module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Job {
+    /// Render and reconcile.
+    Run,
+    /// Put its objects right, as last rendered.
+    Restore,
+    /// Uninstall its release.
+    Uninstall,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    order: u32,
+    waiting: Option<Job>,
+    running: Option<Job>,
+    /// It has had an outcome since it was last asked for.
+    tried: bool,
+    failures: u32,
+}
+
+impl Slot {
+    /// What this module still owes before others may go on.
+    fn owes(&self) -> Option<Job> {
+        if self.tried { None } else { self.waiting.or(self.running) }
+    }
+}
+
+/// All modules with something to do, running or done.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    slots: BTreeMap<String, Slot>,
+}
+
+impl Queue {
+    /// Asks for a job; one that waits for its turn is replaced, unless the new one is less than it.
+    pub(super) fn want(&mut self, module: &str, order: u32, job: Job) {
+        let slot = self.slots.entry(module.to_owned()).or_default();
+        slot.order = order;
+        if job == Job::Restore && (slot.waiting.is_some() || slot.running == Some(Job::Uninstall)) {
+            return;
+        }
+        slot.waiting = Some(job);
+        if job != Job::Restore {
+            slot.tried = false;
+        }
+    }
+
+    /// Asks for a job again after it failed: it blocks nobody.
+    pub(super) fn retry(&mut self, module: &str, job: Job) {
+        if let Some(slot) = self.slots.get_mut(module)
+            && slot.waiting.is_none()
+        {
+            slot.waiting = Some(job);
+        }
+    }
+
+    /// The jobs that may start now; they count as running from here on.
+    pub(super) fn start(&mut self) -> Vec<(String, Job)> {
+        let owed = |job: Job| self.slots.values().filter(move |s| s.owes() == Some(job)).map(|s| s.order);
+        let last_uninstall = owed(Job::Uninstall).max();
+        let first_run = owed(Job::Run).min();
+        let mut started = Vec::new();
+        for (name, slot) in &mut self.slots {
+            let Some(job) = slot.waiting.filter(|_| slot.running.is_none()) else { continue };
+            let turn = match job {
+                _ if slot.tried => true,
+                Job::Restore => true,
+                Job::Uninstall => last_uninstall == Some(slot.order),
+                Job::Run => last_uninstall.is_none() && first_run == Some(slot.order),
+            };
+            if turn {
+                slot.waiting = None;
+                slot.running = Some(job);
+                started.push((name.clone(), job));
+            }
+        }
+        started
+    }
+
+    /// Notes that a job ended; gives how often it has failed in a row.
+    pub(super) fn done(&mut self, module: &str, worked: bool) -> u32 {
+        let Some(slot) = self.slots.get_mut(module) else { return 0 };
+        slot.running = None;
+        // A job asked for meanwhile has had no outcome yet.
+        slot.tried |= slot.waiting.is_none();
+        slot.failures = if worked { 0 } else { slot.failures + 1 };
+        slot.failures
+    }
+
+    /// Whether everything asked for has had an outcome.
+    pub(super) fn all_tried(&self) -> bool {
+        self.slots.values().all(|s| s.owes().is_none_or(|job| job == Job::Restore))
+    }
+
+    /// Whether a job of this module waits or runs.
+    pub(super) fn is_busy(&self, module: &str) -> bool {
+        self.slots.get(module).is_some_and(|s| s.waiting.is_some() || s.running.is_some())
+    }
+
+    /// How many jobs run.
+    pub(super) fn running(&self) -> usize {
+        self.slots.values().filter(|s| s.running.is_some()).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(started: &[(String, Job)]) -> Vec<&str> {
+        started.iter().map(|s| s.0.as_str()).collect()
+    }
+
+    #[test]
+    fn a_number_waits_for_the_lower_ones_to_be_tried() {
+        let mut q = Queue::default();
+        for (name, order) in [("c", 2), ("a", 1), ("b", 1)] {
+            q.want(name, order, Job::Run);
+        }
+        assert_eq!(names(&q.start()), ["a", "b"]);
+        assert_eq!(names(&q.start()), [""; 0]);
+        assert_eq!(q.done("a", true), 0);
+        assert_eq!(names(&q.start()), [""; 0]);
+        assert_eq!(q.done("b", false), 1, "a failure counts as tried");
+        assert_eq!(names(&q.start()), ["c"]);
+        assert!(!q.all_tried());
+        q.done("c", true);
+        assert!(q.all_tried());
+    }
+
+    #[test]
+    fn a_retry_blocks_nobody() {
+        let mut q = Queue::default();
+        q.want("a", 1, Job::Run);
+        q.start();
+        q.done("a", false);
+        q.retry("a", Job::Run);
+        assert!(q.all_tried());
+        q.want("b", 2, Job::Run);
+        assert_eq!(names(&q.start()), ["a", "b"]);
+        assert_eq!(q.done("a", false), 2);
+    }
+
+    #[test]
+    fn uninstalls_come_first_in_reverse() {
+        let mut q = Queue::default();
+        q.want("new", 1, Job::Run);
+        q.want("x", 1, Job::Uninstall);
+        q.want("y", 5, Job::Uninstall);
+        assert_eq!(names(&q.start()), ["y"]);
+        q.done("y", true);
+        assert_eq!(names(&q.start()), ["x"]);
+        q.done("x", false);
+        assert_eq!(names(&q.start()), ["new"]);
+    }
+
+    #[test]
+    fn a_job_asked_for_while_another_runs_comes_after_it() {
+        let mut q = Queue::default();
+        q.want("a", 1, Job::Run);
+        q.start();
+        q.want("a", 1, Job::Uninstall);
+        assert_eq!(names(&q.start()), [""; 0]);
+        q.done("a", true);
+        assert!(!q.all_tried());
+        assert_eq!(q.start(), [("a".to_owned(), Job::Uninstall)]);
+    }
+
+    #[test]
+    fn a_restore_gives_way_and_does_not_unmake_a_converge() {
+        let mut q = Queue::default();
+        q.want("a", 1, Job::Run);
+        q.want("a", 1, Job::Restore);
+        assert_eq!(q.start(), [("a".to_owned(), Job::Run)]);
+        q.done("a", true);
+        q.want("a", 1, Job::Restore);
+        assert!(q.all_tried());
+        assert_eq!(q.start(), [("a".to_owned(), Job::Restore)]);
+    }
+}

@@ -1,0 +1,187 @@
+//! One job of one module: its place in the order hooks → render → apply → hooks, and the answers it needs from outside.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chart_compat::data::{Data, Map};
+use chart_compat::render::{self, Capabilities, CompiledChart, KubeVersion, Release};
+use chart_compat::template::Limits;
+
+use crate::cluster::{Cluster, Gvk, ObjectRef, Validation};
+use crate::release::{
+    CrdPolicy, Disposition, Engine, EngineError, Mode, Options, Outcome, ReleaseId, ReleaseRequest,
+    UninstallRequest,
+};
+use crate::render as rendering;
+
+/// What all modules of an operator share.
+#[derive(Clone)]
+pub(super) struct Shared {
+    pub(super) engine: Engine,
+    pub(super) namespace: String,
+    /// The mark of this operator's releases.
+    pub(super) owner: String,
+    pub(super) history_max: usize,
+    pub(super) timeout: Duration,
+}
+
+/// Why a job of a module failed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Error {
+    /// The module cannot be loaded from disk.
+    #[error("{0}")]
+    Module(String),
+    /// Its values cannot be used.
+    #[error("ConfigMap: {0}")]
+    Config(String),
+    #[error("render: {0}")]
+    Render(#[from] render::Error),
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    #[error("cluster: {0}")]
+    Cluster(#[from] crate::cluster::ClusterError),
+    /// The task that ran it is gone.
+    #[error("the module's task ended unexpectedly: {0}")]
+    Task(String),
+}
+
+impl Error {
+    /// What to do about it.
+    pub(super) fn disposition(&self) -> Disposition {
+        match self {
+            Self::Module(_) | Self::Config(_) | Self::Render(_) => Disposition::Stall,
+            Self::Engine(e) => e.disposition(),
+            Self::Cluster(_) | Self::Task(_) => Disposition::Retry,
+        }
+    }
+}
+
+impl Shared {
+    fn options(&self) -> Options {
+        Options {
+            mode: Mode::UpgradeInstall,
+            skip_unchanged: true,
+            crds: CrdPolicy::Apply,
+            timeout: self.timeout,
+            take_ownership: true,
+            force_conflicts: true,
+            validation: Validation::Warn,
+            history_max: self.history_max,
+            ..Options::default()
+        }
+    }
+
+    fn id(&self, module: &str) -> ReleaseId {
+        ReleaseId::new(&self.namespace, module)
+    }
+
+    /// Renders a module with its values and brings its release to that.
+    ///
+    /// Hooks take their places here: `beforeHelm` before the render, since they change values, `afterHelm` after the
+    /// reconcile.
+    pub(super) async fn run(
+        &self,
+        module: &str,
+        chart: Arc<CompiledChart>,
+        values: Arc<Map>,
+    ) -> Result<(Outcome, Arc<ReleaseRequest>), Error> {
+        let request = Arc::new(self.request(module, chart, values).await?);
+        let outcome = self.engine.reconcile(&request).await?;
+        Ok((outcome, request))
+    }
+
+    /// Brings a release to what was last rendered.
+    pub(super) async fn restore(
+        &self,
+        request: Arc<ReleaseRequest>,
+    ) -> Result<(Outcome, Arc<ReleaseRequest>), Error> {
+        let outcome = self.engine.reconcile(&request).await?;
+        Ok((outcome, request))
+    }
+
+    /// Uninstalls a module's release; gives how many objects were deleted.
+    ///
+    /// `beforeDeleteHelm` and `afterDeleteHelm` hooks take their places around it.
+    pub(super) async fn uninstall(&self, module: &str) -> Result<usize, Error> {
+        let request = UninstallRequest {
+            ignore_not_found: true,
+            timeout: self.timeout,
+            break_lock: false,
+            ..UninstallRequest::new(self.id(module))
+        };
+        Ok(self.engine.uninstall(&request).await?.deleted.len())
+    }
+
+    async fn request(
+        &self,
+        module: &str,
+        chart: Arc<CompiledChart>,
+        values: Arc<Map>,
+    ) -> Result<ReleaseRequest, Error> {
+        let options = render::Options {
+            release: Release {
+                name: module.to_owned(),
+                namespace: self.namespace.clone(),
+                revision: 1,
+                // As the peer renders, so that a module comes out the same under both.
+                is_upgrade: true,
+            },
+            capabilities: capabilities(self.engine.cluster()).await?,
+            skip_schema_validation: false,
+            subchart_notes: false,
+            limits: Limits::default(),
+        };
+        let lookup = rendering::ClusterLookup::new(self.engine.cluster().clone());
+        let user = Arc::clone(&values);
+        let name = module.to_owned();
+        let work = move || -> Result<_, render::Error> {
+            let world = rendering::SystemWorld { cluster: Some(&lookup), dns: false };
+            let mut warn = |text: String| tracing::warn!(module = name, "{text}");
+            let rendered = chart.render(&user, &options, &world, &mut warn)?;
+            Ok((rendering::release(&rendered)?, rendering::chart_record(chart.chart())))
+        };
+        let done = tokio::task::spawn_blocking(work).await;
+        let (rendered, chart) = done.map_err(|e| Error::Task(e.to_string()))??;
+        Ok(ReleaseRequest {
+            id: self.id(module),
+            rendered: Arc::new(rendered),
+            chart: Arc::new(chart),
+            config: rendering::to_json(&Data::Map((*values).clone())),
+            owner: Some(self.owner.clone()),
+            options: self.options(),
+            ..ReleaseRequest::default()
+        })
+    }
+
+    /// Names of the releases in the namespace that carry this operator's mark.
+    pub(super) async fn owned_releases(&self) -> Result<Vec<String>, Error> {
+        let labels = format!("owner=helm,{}={}", crate::release::record::OWNER_LABEL, self.owner);
+        let gvk = Gvk::new("v1", "Secret");
+        let secrets = self.engine.cluster().list_metadata(&gvk, Some(&self.namespace), &labels).await?;
+        let mut names: Vec<String> = secrets
+            .iter()
+            .filter(|s| s["metadata"]["labels"]["status"] != "uninstalled")
+            .filter_map(|s| s["metadata"]["labels"]["name"].as_str().map(str::to_owned))
+            .collect();
+        names.sort();
+        names.dedup();
+        Ok(names)
+    }
+}
+
+/// What charts see of a live cluster.
+pub(crate) async fn capabilities(cluster: &Cluster) -> Result<Capabilities, crate::cluster::ClusterError> {
+    let kinds = cluster.kinds().await?;
+    let version = cluster.version().await?;
+    let text = |key: &str| version[key].as_str().unwrap_or_default().to_owned();
+    Ok(Capabilities {
+        kube_version: KubeVersion::of_cluster(&text("gitVersion"), &text("major"), &text("minor")),
+        api_versions: kinds.api_versions(),
+        ..Capabilities::default()
+    })
+}
+
+/// The operator's ConfigMap as an object reference.
+pub(super) fn config_map(namespace: &str, name: &str) -> ObjectRef {
+    ObjectRef::new(Gvk::new("v1", "ConfigMap"), Some(namespace), name)
+}

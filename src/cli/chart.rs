@@ -1,0 +1,38 @@
+//! From a chart reference on the command line to a chart that can be installed.
+
+use chart_compat::chart::Chart;
+
+use super::{Failure, tell};
+use crate::source;
+
+/// Finds and loads a chart, with Helm's checks before an install: no library, no missing dependency.
+pub(super) fn load(reference: &str) -> Result<Chart, Failure> {
+    let path = source::locate(reference).map_err(|e| e.to_string())?;
+    let loaded = source::load(&path).map_err(|e| e.to_string())?;
+    for line in &loaded.warnings {
+        tell(line);
+    }
+    let chart = loaded.chart;
+    if !matches!(chart.metadata.kind.as_str(), "" | "application") {
+        return Err(format!("{} charts are not installable", chart.metadata.kind));
+    }
+    if chart.metadata.deprecated {
+        tell("level=WARN msg=\"this chart is deprecated\"");
+    }
+    let missing: Vec<&str> = chart
+        .metadata
+        .dependencies
+        .iter()
+        .flatten()
+        .map(|d| d.name.as_str())
+        .filter(|name| !chart.dependencies.iter().any(|c| c.name() == *name))
+        .collect();
+    if !missing.is_empty() {
+        return Err(format!(
+            "An error occurred while checking for chart dependencies. You may need to run `helm dependency build` \
+             to fetch missing dependencies: found in Chart.yaml, but missing in charts/ directory: {}",
+            missing.join(", ")
+        ));
+    }
+    Ok(chart)
+}

@@ -1,0 +1,95 @@
+//! Flags that several commands share, with Helm's names.
+
+use std::path::PathBuf;
+
+use chart_compat::profile::Profile;
+
+/// Flags of every command.
+#[derive(clap::Args, Clone, Debug)]
+pub(super) struct Globals {
+    /// Namespace scope for this request
+    #[arg(short, long, global = true, env = "HELM_NAMESPACE")]
+    pub(super) namespace: Option<String>,
+    /// Path to the kubeconfig file
+    #[arg(long, global = true, env = "KUBECONFIG")]
+    pub(super) kubeconfig: Option<PathBuf>,
+    /// Name of the kubeconfig context to use
+    #[arg(long, global = true, env = "HELM_KUBECONTEXT")]
+    pub(super) kube_context: Option<String>,
+    /// Enable verbose output
+    #[arg(long, global = true, env = "HELM_DEBUG", value_parser = clap::builder::FalseyValueParser::new(), num_args = 0)]
+    pub(super) debug: bool,
+    /// Which Helm to be equal to: helm4 or helm3
+    #[arg(long, global = true, env = "WINDLASS_COMPAT", default_value = "helm4")]
+    pub(super) compat: Profile,
+}
+
+/// Where values come from.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub(super) struct Values {
+    /// Specify values in a YAML file (can specify multiple; `-` is stdin)
+    #[arg(short = 'f', long = "values", value_delimiter = ',')]
+    pub(super) files: Vec<String>,
+    /// Set values on the command line (key1=val1,key2=val2)
+    #[arg(long)]
+    pub(super) set: Vec<String>,
+    /// Set STRING values on the command line
+    #[arg(long)]
+    pub(super) set_string: Vec<String>,
+    /// Set values from files (key1=path1,key2=path2)
+    #[arg(long)]
+    pub(super) set_file: Vec<String>,
+    /// Set JSON values on the command line (key1=jsonval1 or a whole object)
+    #[arg(long)]
+    pub(super) set_json: Vec<String>,
+    /// Set a literal STRING value on the command line
+    #[arg(long)]
+    pub(super) set_literal: Vec<String>,
+}
+
+/// How a chart is rendered, whatever becomes of it.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub(super) struct Render {
+    #[command(flatten)]
+    pub(super) values: Values,
+    /// Disable JSON schema validation
+    #[arg(long)]
+    pub(super) skip_schema_validation: bool,
+    /// Render subchart notes along with the parent
+    #[arg(long)]
+    pub(super) render_subchart_notes: bool,
+    /// Enable DNS lookups when rendering templates
+    #[arg(long)]
+    pub(super) enable_dns: bool,
+}
+
+/// A Go duration on the command line: `300ms`, `1h30m`, `90s`.
+pub(super) fn duration(text: &str) -> Result<std::time::Duration, String> {
+    let bad = || format!("invalid duration {text:?}: give a number with a unit, such as 90s or 5m");
+    let mut rest = text;
+    let mut seconds = 0.0f64;
+    if rest == "0" {
+        return Ok(std::time::Duration::ZERO);
+    }
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(bad)?;
+        let number: f64 = rest[..digits].parse().map_err(|_| bad())?;
+        rest = &rest[digits..];
+        let unit = rest.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(rest.len());
+        seconds += number
+            * match &rest[..unit] {
+                "h" => 3600.0,
+                "m" => 60.0,
+                "s" => 1.0,
+                "ms" => 1e-3,
+                "us" | "µs" => 1e-6,
+                "ns" => 1e-9,
+                _ => return Err(bad()),
+            };
+        rest = &rest[unit..];
+    }
+    if text.is_empty() {
+        return Err(bad());
+    }
+    std::time::Duration::try_from_secs_f64(seconds).map_err(|_| bad())
+}

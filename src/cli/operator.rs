@@ -1,0 +1,134 @@
+//! `windlass operator`: keeps the modules of a directory released, until it is told to stop.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+use super::flags::Globals;
+use super::{Failure, cluster};
+use crate::addon;
+use crate::serve::{self, State};
+
+/// How logs are written.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum LogType {
+    Text,
+    Json,
+    Color,
+}
+
+/// Flags of `operator`; their environment variables are addon-operator's.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// Directories of modules, separated by colons
+    #[arg(long, env = "MODULES_DIR", default_value = "modules")]
+    modules_dir: String,
+    /// Name of the ConfigMap with values and enable flags
+    #[arg(long, env = "ADDON_OPERATOR_CONFIG_MAP", default_value = "addon-operator")]
+    config_map: String,
+    /// Order of module directories without a number
+    #[arg(long, env = "UNNUMBERED_MODULES_ORDER", default_value_t = addon::UNNUMBERED_ORDER)]
+    unnumbered_modules_order: u32,
+    /// Address for probes and metrics
+    #[arg(
+        long,
+        visible_alias = "prometheus-listen-address",
+        env = "ADDON_OPERATOR_LISTEN_ADDRESS",
+        default_value = "0.0.0.0"
+    )]
+    listen_address: IpAddr,
+    /// Port for probes and metrics; 0 takes a free one
+    #[arg(
+        long,
+        visible_alias = "prometheus-listen-port",
+        env = "ADDON_OPERATOR_LISTEN_PORT",
+        default_value_t = 9650
+    )]
+    listen_port: u16,
+    /// File to write the address into, once it is listened on
+    #[arg(long)]
+    address_file: Option<PathBuf>,
+    /// Revisions kept of each release
+    #[arg(long, env = "HELM_HISTORY_MAX", default_value_t = 10)]
+    helm_history_max: usize,
+    /// Bound of each wait of a release, e.g. 20m
+    #[arg(long, env = "HELM_TIMEOUT", default_value = "20m", value_parser = super::flags::duration)]
+    helm_timeout: Duration,
+    /// Least level of log lines
+    #[arg(long, env = "LOG_LEVEL", default_value = "info")]
+    log_level: LevelFilter,
+    /// Form of log lines
+    #[arg(long, env = "LOG_TYPE", default_value = "text")]
+    log_type: LogType,
+}
+
+fn start_logs(args: &Args) -> Result<(), Failure> {
+    // Libraries below us speak of frames and sockets; only their warnings are for operators.
+    let filter = Targets::new().with_default(LevelFilter::WARN).with_target("windlass", args.log_level);
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let registry = tracing_subscriber::registry().with(filter);
+    let result = match args.log_type {
+        LogType::Text => registry.with(lines.with_ansi(false)).try_init(),
+        LogType::Color => registry.with(lines.with_ansi(true)).try_init(),
+        LogType::Json => registry.with(lines.json().flatten_event(true)).try_init(),
+    };
+    result.map_err(|e| format!("cannot start logging: {e}"))
+}
+
+pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
+    start_logs(args)?;
+    // The peer's current names of these two.
+    let modules_dir =
+        std::env::var("ADDON_OPERATOR_MODULES_DIR").unwrap_or_else(|_| args.modules_dir.clone());
+    let namespace = globals.namespace.clone().or_else(|| std::env::var("ADDON_OPERATOR_NAMESPACE").ok());
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| format!("cannot start: {e}"))?;
+    runtime.block_on(async {
+        let cluster = cluster(globals).await?;
+        let options = addon::Options {
+            modules_dir,
+            namespace: namespace.unwrap_or_else(|| cluster.default_namespace().to_owned()),
+            config_map: args.config_map.clone(),
+            unnumbered_order: args.unnumbered_modules_order,
+            history_max: args.helm_history_max,
+            timeout: args.helm_timeout,
+            profile: globals.compat,
+        };
+        let failed = |e: std::io::Error| format!("cannot watch for signals: {e}");
+        let mut term = signal(SignalKind::terminate()).map_err(failed)?;
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+        let (stopping, stopped) = tokio::sync::watch::channel(false);
+        let state = Arc::new(State::default());
+        let address = SocketAddr::new(args.listen_address, args.listen_port);
+        let mut server_stop = stopped.clone();
+        let (address, server) = serve::serve(address, Arc::clone(&state), async move {
+            // An error means that the sender is gone: stop as well.
+            drop(server_stop.wait_for(|s| *s).await);
+        })
+        .await
+        .map_err(|e| format!("cannot listen on {address}: {e}"))?;
+        tracing::info!(%address, "serving probes and metrics");
+        if let Some(file) = &args.address_file {
+            std::fs::write(file, address.to_string())
+                .map_err(|e| format!("cannot write {}: {e}", file.display()))?;
+        }
+        let stop = async move {
+            tokio::select! {
+                _ = term.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+        };
+        let result = addon::run(cluster, options, state, stop).await.map_err(|e| e.to_string());
+        stopping.send_replace(true);
+        drop(tokio::time::timeout(Duration::from_secs(1), server).await);
+        result
+    })
+}

@@ -1,0 +1,98 @@
+//! Tables, JSON and YAML as Helm prints them, and the figures of a record that several commands show.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::Failure;
+use crate::release::record::Record;
+use crate::render::from_json;
+
+/// Form of a command's output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Format {
+    /// For people
+    #[default]
+    Table,
+    /// JSON in one line
+    Json,
+    /// YAML
+    Yaml,
+}
+
+/// JSON or YAML of a value, each with its line end.
+pub(super) fn structured(value: &Value, format: Format) -> Result<String, Failure> {
+    let data = from_json(value);
+    let result = match format {
+        Format::Yaml => chart_compat::yaml::to_string(&data).map_err(|e| e.to_string()),
+        Format::Json | Format::Table => {
+            let mut text = serde_json::to_string(value).map_err(|e| e.to_string())?;
+            text.push('\n');
+            Ok(text)
+        }
+    };
+    result.map_err(|e| format!("cannot print: {e}"))
+}
+
+/// Rows with every cell as wide as its column and a tab between columns, as Helm's tables are.
+pub(super) fn table(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns)
+        .map(|c| rows.iter().filter_map(|r| r.get(c)).map(|s| s.chars().count()).max().unwrap_or(0))
+        .collect();
+    let mut out = String::new();
+    for row in rows {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        out.push_str(&cells.collect::<Vec<_>>().join("\t"));
+        out.push('\n');
+    }
+    out
+}
+
+/// A record's time as Go's `time.Time.String` prints it, in the local zone.
+pub(super) fn go_time(text: &str) -> String {
+    let Ok(at) = text.parse::<Timestamp>() else { return text.to_owned() };
+    let zoned = at.to_zoned(jiff::tz::TimeZone::system());
+    let fraction = match at.subsec_nanosecond() {
+        0 => String::new(),
+        n => format!(".{n:09}").trim_end_matches('0').to_owned(),
+    };
+    format!("{}{fraction} {}", zoned.strftime("%Y-%m-%d %H:%M:%S"), zoned.strftime("%z %Z"))
+}
+
+/// A record's time as Go's `time.ANSIC`.
+pub(super) fn ansi_time(text: &str) -> String {
+    match text.parse::<Timestamp>() {
+        Ok(at) => at.to_zoned(jiff::tz::TimeZone::system()).strftime("%a %b %e %H:%M:%S %Y").to_string(),
+        Err(_) => text.to_owned(),
+    }
+}
+
+/// `name-version` of a record's chart.
+pub(super) fn chart(record: &Record) -> String {
+    let meta = &record.chart["metadata"];
+    match (meta["name"].as_str(), meta["version"].as_str()) {
+        (Some(name), Some(version)) => format!("{name}-{version}"),
+        _ => "MISSING".to_owned(),
+    }
+}
+
+/// The version of what a record's chart installs.
+pub(super) fn app_version(record: &Record) -> String {
+    let meta = &record.chart["metadata"];
+    if meta.is_null() {
+        "MISSING".to_owned()
+    } else {
+        meta["appVersion"].as_str().unwrap_or_default().to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::table;
+
+    #[test]
+    fn columns_are_padded_and_tabbed() {
+        let rows = [vec!["NAME".to_owned(), "X".to_owned()], vec!["a".to_owned(), "long".to_owned()]];
+        assert_eq!(table(&rows), "NAME\tX   \na   \tlong\n");
+    }
+}

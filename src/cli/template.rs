@@ -1,0 +1,100 @@
+//! `windlass template`: renders a chart and prints what Helm would.
+
+use std::path::PathBuf;
+
+use chart_compat::render::{
+    Capabilities, CompiledChart, Hook, KubeVersion, Options, Release, ShowOnly, release_name_error,
+    template_output,
+};
+use chart_compat::template::Limits;
+
+use super::flags::{Globals, Render};
+use super::{Failure, chart, print, tell, values};
+use crate::render::SystemWorld;
+
+/// Flags of `template`.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// `[NAME] CHART`
+    #[arg(num_args = 1..=2, required = true, value_names = ["NAME", "CHART"])]
+    names: Vec<String>,
+    #[command(flatten)]
+    render: Render,
+    /// Kubernetes version used for Capabilities.KubeVersion
+    #[arg(long)]
+    kube_version: Option<String>,
+    /// Kubernetes api versions used for Capabilities.APIVersions (multiple can be specified)
+    #[arg(short, long, value_delimiter = ',')]
+    api_versions: Vec<String>,
+    /// Include CRDs in the templated output
+    #[arg(long)]
+    include_crds: bool,
+    /// Set .Release.IsUpgrade instead of .Release.IsInstall
+    #[arg(long)]
+    is_upgrade: bool,
+    /// Skip tests from templated output
+    #[arg(long)]
+    skip_tests: bool,
+    /// Prevent hooks from running during install
+    #[arg(long)]
+    no_hooks: bool,
+    /// Only show manifests rendered from the given templates
+    #[arg(short, long)]
+    show_only: Vec<String>,
+    /// Writes the executed templates to files in output-dir instead of stdout
+    #[arg(long)]
+    output_dir: Option<PathBuf>,
+    /// Use release name in the output-dir path
+    #[arg(long)]
+    release_name: bool,
+}
+
+pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
+    let mut capabilities = Capabilities::default();
+    if let Some(text) = &args.kube_version {
+        capabilities.kube_version =
+            KubeVersion::parse(text).map_err(|e| format!("invalid kube version '{text}': {e}"))?;
+    }
+    capabilities.api_versions.extend(args.api_versions.iter().cloned());
+    if globals.compat == chart_compat::profile::Profile::Helm3 {
+        capabilities.helm_version = "v3.22.0".to_owned();
+    }
+    let (name, reference) = match &args.names[..] {
+        [name, chart] => (name.as_str(), chart),
+        [chart] => ("release-name", chart),
+        _ => return Err("expected at most two arguments: [NAME] CHART".to_owned()),
+    };
+    let user = values::merge(&args.render.values)?;
+    let chart = chart::load(reference)?;
+    if let Some(text) = release_name_error(name) {
+        let text = format!("release name check failed: {text}");
+        tell(&format!("level=ERROR msg=\"release name check failed\" error={:?}", &text[27..]));
+        return Err(text);
+    }
+    let options = Options {
+        release: Release {
+            name: name.to_owned(),
+            namespace: globals.namespace.clone().unwrap_or_else(|| "default".to_owned()),
+            revision: 1,
+            is_upgrade: args.is_upgrade,
+        },
+        capabilities,
+        skip_schema_validation: args.render.skip_schema_validation,
+        subchart_notes: args.render.render_subchart_notes,
+        limits: Limits::default(),
+    };
+    let world = SystemWorld { cluster: None, dns: args.render.enable_dns };
+    let compiled = CompiledChart::new(chart, globals.compat);
+    let rendered = compiled.render(&user, &options, &world, &mut |w| tell(&w)).map_err(|e| {
+        let hint = if e.has_release() { "\n\nUse --debug flag to render out invalid YAML" } else { "" };
+        format!("{e}{hint}")
+    })?;
+    let wanted = |h: &Hook| !(args.no_hooks || args.skip_tests && h.events.iter().any(|e| e == "test"));
+    if let Some(dir) = &args.output_dir {
+        let dir = if args.release_name { dir.join(name) } else { dir.clone() };
+        return super::output_dir::write(&dir, &rendered, args.include_crds, wanted);
+    }
+    let show_only = ShowOnly { patterns: &args.show_only };
+    let out = template_output(&rendered, args.include_crds, wanted, &show_only, globals.compat)?;
+    print(&out)
+}

@@ -1,0 +1,302 @@
+//! Connections to the API server and the one function that every request goes through.
+//!
+//! Two HTTP/2 connections pools: one for requests, one for watches, which stay open for minutes and would otherwise eat
+//! the stream limit of the connection that requests share.
+
+use super::{
+    discovery::Discovery,
+    error::{ApiStatus, ClusterError, Result},
+    retry::{self, Failure},
+};
+use http::{HeaderMap, Method, Request, header};
+use hyper_util::{
+    client::legacy::connect::HttpConnector,
+    rt::{TokioExecutor, TokioTimer},
+};
+use kube::{
+    Client, Config,
+    client::{Body, ClientBuilder, ConfigExt},
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use serde_json::Value;
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+/// An API server closes a request after 60 s; past that nothing more comes.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(70);
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+/// Streams that one connection carries; API servers allow 100 or more.
+const WATCHES_PER_CONNECTION: usize = 80;
+
+/// How to reach a cluster. All empty: the kubeconfig of the environment, else the service account of the Pod.
+#[derive(Debug, Clone, Default)]
+pub struct ConnectOptions {
+    pub kubeconfig: Option<PathBuf>,
+    pub context: Option<String>,
+    /// Overrides of single settings, as Helm's `--kube-*` flags give them.
+    pub server: Option<String>,
+    pub token: Option<String>,
+    pub tls_server_name: Option<String>,
+    pub insecure_skip_tls_verify: bool,
+    pub as_user: Option<String>,
+    pub as_groups: Vec<String>,
+}
+
+/// A connected cluster. Cheap to clone; all clones share connections and discovery.
+#[derive(Clone)]
+pub struct Cluster {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    config: Config,
+    requests: Client,
+    watches: Mutex<WatchClients>,
+    discovery: Discovery,
+}
+
+#[derive(Default)]
+struct WatchClients {
+    current: Option<Client>,
+    used: usize,
+}
+
+/// A request: `path` may carry a query.
+pub(crate) struct Call<'a> {
+    pub(crate) method: Method,
+    pub(crate) path: &'a str,
+    pub(crate) accept: &'a str,
+    pub(crate) content_type: &'a str,
+    pub(crate) body: Vec<u8>,
+}
+
+impl<'a> Call<'a> {
+    pub(crate) fn get(path: &'a str) -> Self {
+        Self { method: Method::GET, path, accept: JSON, content_type: JSON, body: Vec::new() }
+    }
+}
+
+/// A successful answer.
+pub(crate) struct Answer {
+    pub(crate) value: Value,
+    pub(crate) warnings: Vec<String>,
+}
+
+pub(crate) const JSON: &str = "application/json";
+
+impl Cluster {
+    /// Reads the configuration and prepares connections; nothing is sent yet.
+    pub async fn connect(options: &ConnectOptions) -> Result<Self> {
+        let config = load_config(options).await?;
+        let requests = new_client(&config)?;
+        Ok(Self {
+            inner: Arc::new(Inner {
+                config,
+                requests,
+                watches: Mutex::default(),
+                discovery: Discovery::default(),
+            }),
+        })
+    }
+
+    /// The namespace that the configuration names, else `default`.
+    pub fn default_namespace(&self) -> &str {
+        &self.inner.config.default_namespace
+    }
+
+    /// The API server's address.
+    pub fn server(&self) -> String {
+        self.inner.config.cluster_url.to_string()
+    }
+
+    pub(crate) fn discovery(&self) -> &Discovery {
+        &self.inner.discovery
+    }
+
+    /// A client for one more watch; a connection of its own is opened when the last one is full.
+    pub(crate) fn watch_client(&self) -> Result<Client> {
+        let mut watches = self.inner.watches.lock().unwrap_or_else(PoisonError::into_inner);
+        if watches.used >= WATCHES_PER_CONNECTION {
+            *watches = WatchClients::default();
+        }
+        let client = match &watches.current {
+            Some(client) => client.clone(),
+            None => watches.current.insert(new_client(&self.inner.config)?).clone(),
+        };
+        watches.used += 1;
+        Ok(client)
+    }
+
+    /// Sends a request, again where that is safe, and parses the answer.
+    pub(crate) async fn call(&self, call: Call<'_>) -> Result<Answer> {
+        let (body, warnings) = self.call_text(&call).await?;
+        let value = serde_json::from_str(&body)
+            .map_err(|e| ClusterError::Answer { path: call.path.to_owned(), reason: e.to_string() })?;
+        Ok(Answer { value, warnings })
+    }
+
+    /// The same for answers that are text, with the warnings that came along.
+    pub(crate) async fn call_text(&self, call: &Call<'_>) -> Result<(String, Vec<String>)> {
+        let mut attempt = 1;
+        loop {
+            let (failure, error) = match self.attempt(call).await {
+                Ok(answer) => return Ok(answer),
+                Err(failed) => failed,
+            };
+            let Some(pause) = failure.and_then(|f| retry::pause(&call.method, f, attempt)) else {
+                return Err(error);
+            };
+            tracing::debug!(method = %call.method, path = call.path, attempt, %error, "request failed, trying again");
+            tokio::time::sleep(pause).await;
+            attempt += 1;
+        }
+    }
+
+    async fn attempt(
+        &self,
+        call: &Call<'_>,
+    ) -> Result<(String, Vec<String>), (Option<Failure>, ClusterError)> {
+        let unexpected = |reason: String| (None, ClusterError::Answer { path: call.path.to_owned(), reason });
+        let request = Request::builder()
+            .method(call.method.clone())
+            .uri(call.path)
+            .header(header::ACCEPT, call.accept)
+            .header(header::CONTENT_TYPE, call.content_type)
+            .body(Body::from(call.body.clone()))
+            .map_err(|e| unexpected(e.to_string()))?;
+        let exchange = async {
+            let response = self.inner.requests.send(request).await?;
+            let (parts, body) = response.into_parts();
+            Ok::<_, kube::Error>((parts, body.collect_bytes().await?))
+        };
+        let (parts, bytes) = match tokio::time::timeout(REQUEST_TIMEOUT, exchange).await {
+            Ok(Ok(exchanged)) => exchanged,
+            Ok(Err(error)) => {
+                let request = format!("{} {}", call.method, call.path);
+                let error = ClusterError::Unreachable { request, reason: chain(&error) };
+                return Err((Some(Failure::NoAnswer), error));
+            }
+            Err(_) => {
+                let request = format!("{} {}", call.method, call.path);
+                let error = ClusterError::Timeout { request, seconds: REQUEST_TIMEOUT.as_secs() };
+                return Err((Some(Failure::NoAnswer), error));
+            }
+        };
+        if parts.status.is_success() {
+            let text = String::from_utf8(bytes.into()).map_err(|e| unexpected(e.to_string()))?;
+            return Ok((text, warnings(&parts.headers)));
+        }
+        let mut status: ApiStatus = serde_json::from_slice(&bytes).unwrap_or_default();
+        status.code = parts.status.as_u16();
+        if status.message.is_empty() {
+            let text = String::from_utf8_lossy(&bytes[..bytes.len().min(500)]).trim().to_owned();
+            status.message = format!("{} {}: {} {text}", call.method, call.path, parts.status);
+        }
+        let after = parts.headers.get(header::RETRY_AFTER).and_then(|v| v.to_str().ok()?.parse().ok());
+        let failure = Failure::Status(status.code, after);
+        Err((Some(failure), ClusterError::Api(Box::new(status))))
+    }
+}
+
+async fn load_config(options: &ConnectOptions) -> Result<Config> {
+    let failed = |e: &dyn std::error::Error| ClusterError::Config(chain(e));
+    let chosen = KubeConfigOptions { context: options.context.clone(), ..KubeConfigOptions::default() };
+    let mut config = match &options.kubeconfig {
+        Some(path) => {
+            let kubeconfig = Kubeconfig::read_from(path).map_err(|e| failed(&e))?;
+            Config::from_custom_kubeconfig(kubeconfig, &chosen).await.map_err(|e| failed(&e))?
+        }
+        None if options.context.is_some() => {
+            Config::from_kubeconfig(&chosen).await.map_err(|e| failed(&e))?
+        }
+        None => Config::infer().await.map_err(|e| failed(&e))?,
+    };
+    if let Some(server) = &options.server {
+        config.cluster_url = server.parse().map_err(|e: http::uri::InvalidUri| failed(&e))?;
+    }
+    if let Some(token) = &options.token {
+        config.auth_info.token = Some(token.clone().into());
+        config.auth_info.token_file = None;
+        config.auth_info.exec = None;
+    }
+    if options.tls_server_name.is_some() {
+        config.tls_server_name.clone_from(&options.tls_server_name);
+    }
+    config.accept_invalid_certs |= options.insecure_skip_tls_verify;
+    if options.as_user.is_some() {
+        config.auth_info.impersonate.clone_from(&options.as_user);
+    }
+    if !options.as_groups.is_empty() {
+        config.auth_info.impersonate_groups = Some(options.as_groups.clone());
+    }
+    config.headers.push((
+        header::USER_AGENT,
+        header::HeaderValue::from_static(concat!("windlass/", env!("CARGO_PKG_VERSION"))),
+    ));
+    Ok(config)
+}
+
+/// kube's own stack speaks HTTP/1.1, one connection a watch, and repeats POSTs; this one is the same without that.
+fn new_client(config: &Config) -> Result<Client> {
+    let failed = |e: kube::Error| ClusterError::Config(chain(&e));
+    if config.proxy_url.is_some() {
+        // A tunnel through a proxy is kube's business; it costs HTTP/2.
+        let mut config = config.clone();
+        config.default_retry = false;
+        return Ok(ClientBuilder::try_from(config).map_err(failed)?.build());
+    }
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_connect_timeout(Some(config.connect_timeout.unwrap_or(Duration::from_secs(30))));
+    let mut tls = config.rustls_client_config().map_err(failed)?;
+    // The connector sets the protocols that it offers; it refuses a configuration that already has some.
+    tls.alpn_protocols.clear();
+    let mut connector = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
+    if let Some(name) = config.tls_server_name.clone() {
+        let name = name.try_into().map_err(|_| {
+            ClusterError::Config("tls-server-name is neither a host name nor an address".into())
+        })?;
+        connector = connector.with_server_name_resolver(hyper_rustls::FixedServerNameResolver::new(name));
+    }
+    let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .http2_keep_alive_interval(KEEP_ALIVE)
+        .http2_keep_alive_timeout(KEEP_ALIVE)
+        .http2_keep_alive_while_idle(true)
+        .build(connector.enable_all_versions().wrap_connector(tcp));
+    let service = tower::ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer().map_err(failed)?)
+        .layer(config.extra_headers_layer().map_err(failed)?)
+        .map_err(Into::<tower::BoxError>::into)
+        .service(http);
+    Ok(Client::new(service, config.default_namespace.clone()))
+}
+
+/// `Warning: 299 - "text"` headers, as text.
+fn warnings(headers: &HeaderMap) -> Vec<String> {
+    let text = |value: &header::HeaderValue| -> Option<String> {
+        let quoted = value.to_str().ok()?.splitn(3, ' ').nth(2)?.trim();
+        Some(quoted.trim_matches('"').replace("\\\"", "\"").replace("\\\\", "\\"))
+    };
+    headers.get_all(header::WARNING).iter().filter_map(text).collect()
+}
+
+/// An error with its sources: a connection failure says why only in its last link.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(next) = source {
+        let more = next.to_string();
+        if !text.contains(&more) {
+            text.push_str(": ");
+            text.push_str(&more);
+        }
+        source = next.source();
+    }
+    text
+}

@@ -1,0 +1,215 @@
+//! Which kinds the cluster serves, under which resource name and scope.
+//!
+//! Read lazily through aggregated discovery (two requests for everything), kept until someone asks for a fresh one or
+//! for a kind that is not there.
+
+use super::{
+    client::{Call, Cluster},
+    error::{ClusterError, Result},
+    refs::Gvk,
+};
+use serde::Deserialize;
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, PoisonError, RwLock},
+    time::{Duration, Instant},
+};
+
+const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
+    application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
+/// A kind that is missing is looked for again no sooner than this.
+const MISS_PAUSE: Duration = Duration::from_secs(1);
+
+/// A served kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resource {
+    pub plural: String,
+    pub namespaced: bool,
+    /// It can be listed and watched.
+    pub watchable: bool,
+}
+
+/// Everything that the cluster serves, at one moment.
+#[derive(Debug, Clone, Default)]
+pub struct Kinds {
+    resources: BTreeMap<Gvk, Resource>,
+    group_versions: BTreeSet<String>,
+    /// Groups whose server did not answer: what they serve is not known.
+    pub stale: Vec<String>,
+}
+
+impl Kinds {
+    pub fn get(&self, gvk: &Gvk) -> Option<&Resource> {
+        self.resources.get(gvk)
+    }
+
+    /// `group/version` and `group/version/Kind` of all that is served: Helm's `.Capabilities.APIVersions`.
+    pub fn api_versions(&self) -> Vec<String> {
+        let kinds = self.resources.keys().map(|gvk| format!("{}/{}", gvk.api_version(), gvk.kind));
+        let mut all: Vec<String> = self.group_versions.iter().cloned().chain(kinds).collect();
+        all.sort_unstable();
+        all
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Discovery {
+    known: RwLock<Option<(Instant, Arc<Kinds>)>>,
+    /// One refresh at a time; the others take its result.
+    refreshing: tokio::sync::Mutex<()>,
+}
+
+#[derive(Deserialize)]
+struct GroupList {
+    #[serde(default)]
+    items: Vec<Group>,
+}
+
+#[derive(Deserialize)]
+struct Group {
+    #[serde(default)]
+    metadata: GroupMeta,
+    #[serde(default)]
+    versions: Vec<GroupVersion>,
+}
+
+#[derive(Deserialize, Default)]
+struct GroupMeta {
+    #[serde(default)]
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct GroupVersion {
+    version: String,
+    #[serde(default)]
+    freshness: String,
+    #[serde(default)]
+    resources: Vec<GroupResource>,
+}
+
+#[derive(Deserialize)]
+struct GroupResource {
+    resource: String,
+    #[serde(default, rename = "responseKind")]
+    response_kind: Option<ResponseKind>,
+    #[serde(default)]
+    scope: String,
+    #[serde(default)]
+    verbs: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct ResponseKind {
+    #[serde(default)]
+    kind: String,
+}
+
+/// Reads an `APIGroupDiscoveryList`; `None` if the answer is of another kind.
+fn read(kinds: &mut Kinds, answer: Value) -> Option<()> {
+    if answer.get("kind")? != "APIGroupDiscoveryList" {
+        return None;
+    }
+    let list: GroupList = serde_json::from_value(answer).ok()?;
+    for group in list.items {
+        for version in group.versions {
+            let gvk = |kind: &str| Gvk {
+                group: group.metadata.name.clone(),
+                version: version.version.clone(),
+                kind: kind.to_owned(),
+            };
+            let api_version = gvk("").api_version();
+            if version.freshness == "Stale" {
+                kinds.stale.push(api_version.clone());
+            }
+            kinds.group_versions.insert(api_version);
+            for resource in version.resources {
+                let Some(kind) = resource.response_kind.filter(|k| !k.kind.is_empty()) else { continue };
+                let watchable = ["list", "watch"].iter().all(|verb| resource.verbs.iter().any(|v| v == verb));
+                let namespaced = resource.scope == "Namespaced";
+                let served = Resource { plural: resource.resource, namespaced, watchable };
+                kinds.resources.entry(gvk(&kind.kind)).or_insert(served);
+            }
+        }
+    }
+    Some(())
+}
+
+impl Cluster {
+    /// All served kinds, from memory if they were read before.
+    pub async fn kinds(&self) -> Result<Arc<Kinds>> {
+        match self.known() {
+            Some((_, kinds)) => Ok(kinds),
+            None => self.refresh_kinds(Instant::now()).await,
+        }
+    }
+
+    /// Reads all served kinds anew, unless someone did so after `since`.
+    pub async fn refresh_kinds(&self, since: Instant) -> Result<Arc<Kinds>> {
+        let _alone = self.discovery().refreshing.lock().await;
+        if let Some((read_at, kinds)) = self.known()
+            && read_at >= since
+        {
+            return Ok(kinds);
+        }
+        let started = Instant::now();
+        let mut kinds = Kinds::default();
+        let fetch = |path| self.call(Call { accept: ACCEPT, ..Call::get(path) });
+        let (core, groups) = tokio::try_join!(fetch("/api"), fetch("/apis"))?;
+        for (path, answer) in [("/api", core), ("/apis", groups)] {
+            read(&mut kinds, answer.value).ok_or_else(|| ClusterError::Answer {
+                path: path.into(),
+                reason: "no aggregated discovery: Kubernetes 1.27 or newer is needed".into(),
+            })?;
+        }
+        let kinds = Arc::new(kinds);
+        *self.discovery().known.write().unwrap_or_else(PoisonError::into_inner) =
+            Some((started, Arc::clone(&kinds)));
+        Ok(kinds)
+    }
+
+    fn known(&self) -> Option<(Instant, Arc<Kinds>)> {
+        self.discovery().known.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The resource of a kind; looks once more at the server if it is not known.
+    pub async fn resource(&self, gvk: &Gvk) -> Result<Resource> {
+        if let Some(found) = self.kinds().await?.get(gvk) {
+            return Ok(found.clone());
+        }
+        let since = Instant::now().checked_sub(MISS_PAUSE).unwrap_or_else(Instant::now);
+        let kinds = self.refresh_kinds(since).await?;
+        kinds.get(gvk).cloned().ok_or_else(|| ClusterError::NoKind(Box::new(gvk.clone())))
+    }
+
+    /// The server's version, as `/version` gives it (`gitVersion`, `major`, `minor`).
+    pub async fn version(&self) -> Result<Value> {
+        Ok(self.call(Call::get("/version")).await?.value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn reads_groups_versions_and_kinds() {
+        let list = json!({"kind": "APIGroupDiscoveryList", "items": [
+            {"metadata": {"name": "apps"}, "versions": [{"version": "v1", "freshness": "Current", "resources": [
+                {"resource": "deployments", "responseKind": {"group": "apps", "version": "v1", "kind": "Deployment"},
+                 "scope": "Namespaced", "verbs": ["list", "watch", "patch"]}]}]},
+            {"metadata": {"name": "metrics.k8s.io"}, "versions": [{"version": "v1beta1", "freshness": "Stale"}]}]});
+        let mut kinds = Kinds::default();
+        read(&mut kinds, list).unwrap();
+        let deployment = kinds.get(&Gvk::new("apps/v1", "Deployment")).unwrap();
+        assert_eq!(
+            (deployment.plural.as_str(), deployment.namespaced, deployment.watchable),
+            ("deployments", true, true)
+        );
+        assert_eq!(kinds.api_versions(), ["apps/v1", "apps/v1/Deployment", "metrics.k8s.io/v1beta1"]);
+        assert_eq!(kinds.stale, ["metrics.k8s.io/v1beta1"]);
+        assert!(read(&mut kinds, json!({"kind": "APIGroupList", "groups": []})).is_none());
+    }
+}

@@ -1,0 +1,120 @@
+//! What can go wrong between us and the API server, told apart as far as callers act on it.
+
+use super::refs::Gvk;
+use serde::Deserialize;
+
+pub type Result<T, E = ClusterError> = std::result::Result<T, E>;
+
+/// A failure of talking to a cluster.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterError {
+    /// No kubeconfig, no in-cluster environment, or a broken one.
+    #[error("Kubernetes cluster unreachable: {0}")]
+    Config(String),
+    /// The request never got an answer.
+    #[error("Kubernetes cluster unreachable: {request}: {reason}")]
+    Unreachable { request: String, reason: String },
+    /// The server did not answer in time.
+    #[error("{request}: no answer within {seconds}s")]
+    Timeout { request: String, seconds: u64 },
+    /// The server answered with a failure; the text is the server's own.
+    #[error("{}", .0.message)]
+    Api(Box<ApiStatus>),
+    /// The cluster serves no such kind.
+    #[error("no matches for kind \"{}\" in version \"{}\"", .0.kind, .0.api_version())]
+    NoKind(Box<Gvk>),
+    /// The server answered something that is not what the API promises.
+    #[error("{path}: unexpected answer: {reason}")]
+    Answer { path: String, reason: String },
+    /// A wait for a condition ran out of time.
+    #[error("timed out waiting for {what}")]
+    WaitTimeout { what: String },
+}
+
+/// The `Status` object of a failed request.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct ApiStatus {
+    pub code: u16,
+    pub reason: String,
+    pub message: String,
+    pub details: StatusDetails,
+}
+
+/// Details of a failure: the causes name fields and managers.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct StatusDetails {
+    pub causes: Vec<StatusCause>,
+    pub retry_after_seconds: u64,
+}
+
+/// One cause: for apply conflicts `field` is a path and `message` names the manager.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct StatusCause {
+    pub reason: String,
+    pub message: String,
+    pub field: String,
+}
+
+impl ClusterError {
+    fn status(&self) -> Option<&ApiStatus> {
+        match self {
+            Self::Api(status) => Some(status),
+            _ => None,
+        }
+    }
+
+    pub fn code(&self) -> Option<u16> {
+        self.status().map(|s| s.code)
+    }
+
+    pub fn is_not_found(&self) -> bool {
+        self.code() == Some(404)
+    }
+
+    pub fn is_already_exists(&self) -> bool {
+        self.status().is_some_and(|s| s.code == 409 && s.reason == "AlreadyExists")
+    }
+
+    /// Another writer was faster, or owns a field that we apply.
+    pub fn is_conflict(&self) -> bool {
+        self.status().is_some_and(|s| s.code == 409 && s.reason != "AlreadyExists")
+    }
+
+    /// Server-side apply met fields of another manager.
+    pub fn is_apply_conflict(&self) -> bool {
+        self.is_conflict()
+            && self
+                .status()
+                .is_some_and(|s| s.details.causes.iter().any(|c| c.reason == "FieldManagerConflict"))
+    }
+
+    /// Fields of an apply conflict, as the server names them.
+    pub fn conflicts(&self) -> &[StatusCause] {
+        self.status().map_or(&[], |s| s.details.causes.as_slice())
+    }
+
+    pub fn is_invalid(&self) -> bool {
+        self.code() == Some(422)
+    }
+
+    pub fn is_forbidden(&self) -> bool {
+        matches!(self.code(), Some(401 | 403))
+    }
+
+    /// A namespace that is going away takes no new objects.
+    pub fn is_terminating(&self) -> bool {
+        self.status().is_some_and(|s| s.code == 403 && s.message.contains("because it is being terminated"))
+    }
+
+    /// The same request may succeed later without anyone changing anything.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::Timeout { .. } | Self::WaitTimeout { .. } => true,
+            Self::Api(s) => matches!(s.code, 408 | 409 | 410 | 429 | 500..) || self.is_terminating(),
+            Self::Config(_) | Self::NoKind(_) | Self::Answer { .. } => false,
+        }
+    }
+}

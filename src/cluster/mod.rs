@@ -1,0 +1,25 @@
+//! The one door to a Kubernetes API server: connections, discovery, objects and watches.
+//!
+//! The only user of the Kubernetes client. Knows nothing of releases, charts or Helm beyond the ownership marks that
+//! it copies out of an object's metadata.
+
+mod client;
+mod discovery;
+mod error;
+mod manage;
+mod objects;
+mod refs;
+mod retry;
+mod seen;
+mod wait;
+mod watch;
+
+pub use client::{Cluster, ConnectOptions};
+pub use discovery::{Kinds, Resource};
+pub use error::{ApiStatus, ClusterError, Result};
+pub use manage::{fold_managers, needs_folding};
+pub use objects::{Applied, ApplyOptions, DeleteOptions, Deleted, Listed, Propagation, Validation};
+pub use refs::{Gvk, Key, ObjectRef};
+pub use seen::Seen;
+pub use wait::Event as ObjectEvent;
+pub use watch::{Change, Lookup, WatchScope, Watches};

@@ -1,0 +1,311 @@
+//! Reading and writing single objects and lists of them.
+
+use super::{
+    client::{Call, Cluster, JSON},
+    error::{ClusterError, Result},
+    manage,
+    refs::{Gvk, ObjectRef},
+};
+use http::Method;
+use serde_json::{Value, json};
+
+const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+const METADATA_LIST: &str =
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+const PAGE: usize = 500;
+
+/// What the server does with fields that it does not know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Validation {
+    Strict,
+    #[default]
+    Warn,
+    Ignore,
+}
+
+/// How an object is applied.
+#[derive(Debug, Clone, Copy)]
+pub struct ApplyOptions<'a> {
+    pub manager: &'a str,
+    /// Take fields that other managers own.
+    pub force: bool,
+    pub validation: Validation,
+    pub dry_run: bool,
+    /// Answer with the whole object, not only its metadata.
+    pub whole: bool,
+}
+
+/// The answer to an apply: the object (or its metadata) and the server's warnings.
+#[derive(Debug, Clone)]
+pub struct Applied {
+    pub object: Value,
+    pub warnings: Vec<String>,
+}
+
+/// What becomes of the objects that the deleted one owns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Propagation {
+    #[default]
+    Background,
+    Foreground,
+    Orphan,
+}
+
+/// How an object is deleted.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct DeleteOptions<'a> {
+    pub propagation: Propagation,
+    /// Delete only this incarnation.
+    pub uid: Option<&'a str>,
+}
+
+/// What a deletion met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deleted {
+    Yes,
+    /// There was no such object.
+    Absent,
+    /// The object is there, but is not the incarnation that was to be deleted.
+    Another,
+}
+
+/// A page of a list, with whether there is more.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    pub items: Vec<Value>,
+    pub more: bool,
+}
+
+impl Cluster {
+    async fn path(&self, gvk: &Gvk, namespace: Option<&str>, name: Option<&str>) -> Result<String> {
+        let resource = self.resource(gvk).await?;
+        let mut path = if gvk.group.is_empty() { "/api/".to_owned() } else { "/apis/".to_owned() };
+        path.push_str(&gvk.api_version());
+        if let Some(namespace) = namespace.filter(|_| resource.namespaced) {
+            path.push_str("/namespaces/");
+            path.push_str(&escape(namespace));
+        }
+        path.push('/');
+        path.push_str(&resource.plural);
+        if let Some(name) = name {
+            path.push('/');
+            path.push_str(&escape(name));
+        }
+        Ok(path)
+    }
+
+    async fn object_path(&self, object: &ObjectRef) -> Result<String> {
+        self.path(&object.gvk, object.namespace.as_deref(), Some(&object.name)).await
+    }
+
+    /// The object, or `None` if there is none.
+    pub async fn get(&self, object: &ObjectRef) -> Result<Option<Value>> {
+        let path = self.object_path(object).await?;
+        found(self.call(Call::get(&path)).await)
+    }
+
+    /// The object's metadata only.
+    pub async fn get_metadata(&self, object: &ObjectRef) -> Result<Option<Value>> {
+        let path = self.object_path(object).await?;
+        found(self.call(Call { accept: METADATA, ..Call::get(&path) }).await)
+    }
+
+    /// All objects of a kind that a label selector picks (empty: all).
+    pub async fn list(&self, gvk: &Gvk, namespace: Option<&str>, labels: &str) -> Result<Vec<Value>> {
+        self.list_all(gvk, namespace, labels, JSON).await
+    }
+
+    /// The metadata of all objects of a kind that a label selector picks.
+    pub async fn list_metadata(
+        &self,
+        gvk: &Gvk,
+        namespace: Option<&str>,
+        labels: &str,
+    ) -> Result<Vec<Value>> {
+        self.list_all(gvk, namespace, labels, METADATA_LIST).await
+    }
+
+    /// The first page only, of at most 500: a bounded look.
+    pub async fn list_metadata_page(&self, gvk: &Gvk, namespace: Option<&str>) -> Result<Listed> {
+        let path = self.path(gvk, namespace, None).await?;
+        let (items, next) = self.list_page(&path, "", METADATA_LIST, None).await?;
+        Ok(Listed { items, more: next.is_some() })
+    }
+
+    async fn list_all(
+        &self,
+        gvk: &Gvk,
+        namespace: Option<&str>,
+        labels: &str,
+        accept: &str,
+    ) -> Result<Vec<Value>> {
+        let path = self.path(gvk, namespace, None).await?;
+        let mut all = Vec::new();
+        let mut next = None;
+        loop {
+            let (items, token) = self.list_page(&path, labels, accept, next.as_deref()).await?;
+            all.extend(items);
+            if token.is_none() {
+                return Ok(all);
+            }
+            next = token;
+        }
+    }
+
+    async fn list_page(
+        &self,
+        path: &str,
+        labels: &str,
+        accept: &str,
+        token: Option<&str>,
+    ) -> Result<(Vec<Value>, Option<String>)> {
+        let mut url = format!("{path}?limit={PAGE}");
+        if !labels.is_empty() {
+            url.push_str("&labelSelector=");
+            url.push_str(&escape(labels));
+        }
+        if let Some(token) = token {
+            url.push_str("&continue=");
+            url.push_str(&escape(token));
+        }
+        let mut list = self.call(Call { accept, ..Call::get(&url) }).await?.value;
+        let token = list["metadata"]["continue"].as_str().filter(|t| !t.is_empty()).map(str::to_owned);
+        match list["items"].take() {
+            Value::Array(items) => Ok((items, token)),
+            Value::Null => Ok((Vec::new(), token)),
+            _ => Err(ClusterError::Answer { path: path.into(), reason: "items is not a list".into() }),
+        }
+    }
+
+    /// Server-side apply: creates or changes the object so that what `body` says holds.
+    pub async fn apply(
+        &self,
+        object: &ObjectRef,
+        body: &Value,
+        options: ApplyOptions<'_>,
+    ) -> Result<Applied> {
+        let mut path = self.object_path(object).await?;
+        let validation = match options.validation {
+            Validation::Strict => "Strict",
+            Validation::Warn => "Warn",
+            Validation::Ignore => "Ignore",
+        };
+        path.push_str("?fieldManager=");
+        path.push_str(&escape(options.manager));
+        path.push_str("&fieldValidation=");
+        path.push_str(validation);
+        if options.force {
+            path.push_str("&force=true");
+        }
+        if options.dry_run {
+            path.push_str("&dryRun=All");
+        }
+        let accept = if options.whole { JSON } else { METADATA };
+        let content_type = "application/apply-patch+yaml";
+        let body = body.to_string().into_bytes();
+        let answer =
+            self.call(Call { method: Method::PATCH, path: &path, accept, content_type, body }).await?;
+        Ok(Applied { object: answer.value, warnings: answer.warnings })
+    }
+
+    /// Creates an object; answers with it.
+    pub async fn create(&self, object: &ObjectRef, body: &Value, manager: &str) -> Result<Value> {
+        let path = self.path(&object.gvk, object.namespace.as_deref(), None).await?;
+        let path = format!("{path}?fieldManager={}", escape(manager));
+        let body = body.to_string().into_bytes();
+        let call = Call { method: Method::POST, path: &path, accept: JSON, content_type: JSON, body };
+        Ok(self.call(call).await?.value)
+    }
+
+    /// Replaces an object whole; with a resource version in it, only if nobody changed it since.
+    pub async fn replace(&self, object: &ObjectRef, body: &Value, manager: &str) -> Result<Value> {
+        let path = self.object_path(object).await?;
+        let path = format!("{path}?fieldManager={}", escape(manager));
+        let body = body.to_string().into_bytes();
+        let call = Call { method: Method::PUT, path: &path, accept: JSON, content_type: JSON, body };
+        Ok(self.call(call).await?.value)
+    }
+
+    /// Deletes an object.
+    pub async fn delete(&self, object: &ObjectRef, options: DeleteOptions<'_>) -> Result<Deleted> {
+        let path = self.object_path(object).await?;
+        let policy = match options.propagation {
+            Propagation::Background => "Background",
+            Propagation::Foreground => "Foreground",
+            Propagation::Orphan => "Orphan",
+        };
+        let mut body = json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": policy});
+        if let Some(uid) = options.uid {
+            body["preconditions"] = json!({"uid": uid});
+        }
+        let body = body.to_string().into_bytes();
+        let call = Call { method: Method::DELETE, path: &path, accept: METADATA, content_type: JSON, body };
+        match self.call(call).await {
+            Ok(_) => Ok(Deleted::Yes),
+            Err(e) if e.is_not_found() => Ok(Deleted::Absent),
+            Err(e) if options.uid.is_some() && e.is_conflict() => Ok(Deleted::Another),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// The beginning of what a container wrote, at most 256 KiB.
+    pub async fn pod_log(&self, namespace: &str, pod: &str, container: &str) -> Result<String> {
+        let path = format!(
+            "/api/v1/namespaces/{}/pods/{}/log?container={}&limitBytes=262144",
+            escape(namespace),
+            escape(pod),
+            escape(container)
+        );
+        Ok(self.call_text(&Call { accept: "*/*", ..Call::get(&path) }).await?.0)
+    }
+
+    /// Folds Helm's update entries of the object's managed fields into ours; `false` if there was nothing to fold.
+    /// `metadata` is the object's, as last seen: a change since then is a conflict.
+    pub async fn fold(&self, object: &ObjectRef, metadata: &Value, manager: &str) -> Result<bool> {
+        let fields = &metadata["metadata"]["managedFields"];
+        if !manage::needs_folding(fields, manager) {
+            return Ok(false);
+        }
+        let patch = json!([
+            {"op": "replace", "path": "/metadata/managedFields", "value": manage::fold_managers(fields, manager)},
+            {"op": "replace", "path": "/metadata/resourceVersion", "value": metadata["metadata"]["resourceVersion"]},
+        ]);
+        let path = self.object_path(object).await?;
+        let path = format!("{path}?fieldManager={}", escape(manager));
+        let body = patch.to_string().into_bytes();
+        let content_type = "application/json-patch+json";
+        self.call(Call { method: Method::PATCH, path: &path, accept: METADATA, content_type, body }).await?;
+        Ok(true)
+    }
+}
+
+fn found(answer: Result<super::client::Answer>) -> Result<Option<Value>> {
+    match answer {
+        Ok(answer) => Ok(Some(answer.value)),
+        Err(e) if e.is_not_found() => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+/// Percent-encodes all but the unreserved characters of RFC 3986.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => escaped.push(byte as char),
+            _ => escaped.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_what_a_query_would_read() {
+        assert_eq!(escape("owner=helm,name in (a)"), "owner%3Dhelm%2Cname%20in%20%28a%29");
+        assert_eq!(escape("system:x-1.2_3~"), "system%3Ax-1.2_3~");
+    }
+}

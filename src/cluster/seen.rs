@@ -1,0 +1,121 @@
+//! What we keep of an object's metadata: enough to tell whose it is and whether someone touched our fields.
+
+use super::manage;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+/// An object as its metadata shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Seen {
+    pub uid: String,
+    pub resource_version: String,
+    /// It has a deletion timestamp.
+    pub deleting: bool,
+    /// Label `app.kubernetes.io/managed-by`.
+    pub managed_by: Option<String>,
+    /// Annotations `meta.helm.sh/release-name` and `-namespace`.
+    pub release_name: Option<String>,
+    pub release_namespace: Option<String>,
+    /// Annotation `helm.sh/resource-policy`.
+    pub resource_policy: Option<String>,
+    /// Hash of our field manager's apply entry, its time included, `None` if there is none. It changes when someone
+    /// takes a field from us or applies under our name, and not when others write fields of their own.
+    pub applied: Option<u64>,
+    /// Helm's managers own fields here by updates, not by apply.
+    pub helm_updates: bool,
+    /// It belongs to another object and may be garbage-collected.
+    pub owned: bool,
+    /// For Jobs: that they are over.
+    pub finished: bool,
+}
+
+impl Seen {
+    /// Reads the metadata of an object or of a `PartialObjectMetadata`.
+    pub fn of(object: &Value, manager: &str) -> Self {
+        let meta = &object["metadata"];
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let annotation = |name: &str| text(&meta["annotations"][name]);
+        let entries = meta["managedFields"].as_array().map_or(&[][..], Vec::as_slice);
+        let ours = entries.iter().find(|e| manage::is_apply_of(e, manager));
+        Self {
+            uid: text(&meta["uid"]).unwrap_or_default(),
+            resource_version: text(&meta["resourceVersion"]).unwrap_or_default(),
+            deleting: !meta["deletionTimestamp"].is_null(),
+            managed_by: text(&meta["labels"]["app.kubernetes.io/managed-by"]),
+            release_name: annotation("meta.helm.sh/release-name"),
+            release_namespace: annotation("meta.helm.sh/release-namespace"),
+            resource_policy: annotation("helm.sh/resource-policy"),
+            applied: ours.map(entry_hash),
+            helm_updates: entries.iter().any(|e| manage::is_helm_update(e, manager)),
+            owned: meta["ownerReferences"].as_array().is_some_and(|refs| !refs.is_empty()),
+            finished: entries.iter().any(|e| finished(&e["fieldsV1"])),
+        }
+    }
+
+    /// The resource version as a number: versions of one kind can be put in order since Kubernetes 1.35, and in
+    /// practice always could.
+    pub fn version_number(&self) -> Option<u64> {
+        self.resource_version.parse().ok()
+    }
+}
+
+/// A hash of an entry that does not depend on the order of its keys (JSON maps here are sorted).
+fn entry_hash(entry: &Value) -> u64 {
+    let digest = Sha256::digest(entry.to_string().as_bytes());
+    digest.iter().take(8).fold(0, |hash, byte| hash << 8 | u64::from(*byte))
+}
+
+/// Whether a status says by which fields were written in it that a Job is over: its conditions are an atomic list, so
+/// their types do not show, but a Job that was started has none before its end.
+fn finished(fields: &Value) -> bool {
+    let status = &fields["f:status"];
+    !status["f:startTime"].is_null() && !status["f:conditions"].is_null()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn object(entries: &Value) -> Value {
+        json!({"metadata": {"uid": "u", "resourceVersion": "12", "managedFields": entries,
+            "labels": {"app.kubernetes.io/managed-by": "Helm"},
+            "annotations": {"meta.helm.sh/release-name": "r", "meta.helm.sh/release-namespace": "n"}}})
+    }
+
+    #[test]
+    fn status_churn_leaves_our_hash_alone() {
+        let ours = json!({"manager": "helm", "operation": "Apply", "time": "t1", "fieldsV1": {"f:spec": {"f:a": {}, "f:b": {}}}});
+        let quiet = Seen::of(&object(&json!([ours])), "helm");
+        let status = json!({"manager": "kubelet", "operation": "Update", "subresource": "status",
+            "fieldsV1": {"f:status": {"f:phase": {}}}});
+        let churned = Seen::of(&object(&json!([status, ours])), "helm");
+        assert_eq!(quiet.applied, churned.applied);
+        assert_eq!((quiet.version_number(), quiet.release_name.as_deref()), (Some(12), Some("r")));
+    }
+
+    #[test]
+    fn a_lost_field_changes_the_hash() {
+        let entry = |fields: &Value| json!([{"manager": "helm", "operation": "Apply", "fieldsV1": fields}]);
+        let before = Seen::of(&object(&entry(&json!({"f:spec": {"f:a": {}, "f:b": {}}}))), "helm");
+        let after = Seen::of(&object(&entry(&json!({"f:spec": {"f:a": {}}}))), "helm");
+        assert!(before.applied.is_some());
+        assert_ne!(before.applied, after.applied);
+        assert_eq!(Seen::of(&object(&json!([])), "helm").applied, None);
+    }
+
+    #[test]
+    fn a_finished_job_shows_in_its_managers() {
+        let job = |fields: &Value| {
+            let entry = json!([{"manager": "kube-controller-manager", "operation": "Update", "subresource": "status",
+                "fieldsV1": {"f:status": fields}}]);
+            Seen::of(&object(&entry), "helm").finished
+        };
+        assert!(job(
+            &json!({"f:startTime": {}, "f:completionTime": {}, "f:conditions": {}, "f:succeeded": {}})
+        ));
+        assert!(job(&json!({"f:startTime": {}, "f:conditions": {}, "f:failed": {}})), "failed");
+        assert!(!job(&json!({"f:startTime": {}, "f:active": {}})), "running");
+        assert!(!job(&json!({"f:conditions": {}})), "suspended");
+    }
+}

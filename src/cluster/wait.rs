@@ -1,0 +1,138 @@
+//! Streams of whole objects, for those who wait for a condition. Transient failures are ridden out here.
+
+use super::{
+    client::Cluster,
+    error::{ApiStatus, ClusterError, Result},
+    refs::Gvk,
+};
+use futures::{Stream, StreamExt as _};
+use kube::{
+    Api,
+    api::{ApiResource, DynamicObject},
+    runtime::watcher,
+};
+use serde_json::Value;
+use std::time::Duration;
+
+/// What a stream of objects tells.
+#[derive(Debug, Clone)]
+pub enum Event {
+    /// The object as it is now.
+    Present(Value),
+    /// The object as it last was; it exists no more.
+    Gone(Value),
+    /// All objects that exist are told from here on.
+    Listing,
+    /// All objects that exist were told since `Listing`; what was not, does not exist.
+    Listed,
+}
+
+/// Which objects of a kind.
+#[derive(Debug, Clone)]
+enum Pick {
+    Name(String),
+    Labels(String),
+}
+
+impl Cluster {
+    pub(super) async fn api<K>(&self, gvk: &Gvk, namespace: Option<&str>) -> Result<Api<K>>
+    where
+        K: kube::Resource<DynamicType = ApiResource, Scope = kube::core::DynamicResourceScope>,
+    {
+        let resource = self.resource(gvk).await?;
+        let described = ApiResource {
+            group: gvk.group.clone(),
+            version: gvk.version.clone(),
+            api_version: gvk.api_version(),
+            kind: gvk.kind.clone(),
+            plural: resource.plural,
+        };
+        let client = self.watch_client()?;
+        Ok(match namespace.filter(|_| resource.namespaced) {
+            Some(namespace) => Api::namespaced_with(client, namespace, &described),
+            None => Api::all_with(client, &described),
+        })
+    }
+
+    /// Follows one object by name.
+    pub async fn follow(
+        &self,
+        gvk: &Gvk,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<impl Stream<Item = Result<Event>> + Unpin + use<>> {
+        self.follow_picked(gvk, namespace, Pick::Name(name.to_owned())).await
+    }
+
+    /// Follows all objects that a label selector picks.
+    pub async fn follow_labelled(
+        &self,
+        gvk: &Gvk,
+        namespace: Option<&str>,
+        labels: &str,
+    ) -> Result<impl Stream<Item = Result<Event>> + Unpin + use<>> {
+        self.follow_picked(gvk, namespace, Pick::Labels(labels.to_owned())).await
+    }
+
+    async fn follow_picked(
+        &self,
+        gvk: &Gvk,
+        namespace: Option<&str>,
+        pick: Pick,
+    ) -> Result<impl Stream<Item = Result<Event>> + Unpin + use<>> {
+        let config = match pick {
+            Pick::Name(name) => watcher::Config::default().fields(&format!("metadata.name={name}")),
+            Pick::Labels(labels) => watcher::Config::default().labels(&labels),
+        };
+        let stream = watcher(self.api::<DynamicObject>(gvk, namespace).await?, config);
+        let (api_version, kind) = (gvk.api_version(), gvk.kind.clone());
+        let events = stream.filter_map(move |event| {
+            let whole = |object: DynamicObject| {
+                let mut value = serde_json::to_value(object).unwrap_or_default();
+                // Items of a list come without these.
+                value["apiVersion"] = api_version.as_str().into();
+                value["kind"] = kind.as_str().into();
+                value
+            };
+            let told = match event {
+                Ok(watcher::Event::Apply(object) | watcher::Event::InitApply(object)) => {
+                    Ok(Event::Present(whole(object)))
+                }
+                Ok(watcher::Event::Delete(object)) => Ok(Event::Gone(whole(object))),
+                Ok(watcher::Event::Init) => Ok(Event::Listing),
+                Ok(watcher::Event::InitDone) => Ok(Event::Listed),
+                Err(error) => Err(error),
+            };
+            async move {
+                match told {
+                    Ok(event) => Some(Ok(event)),
+                    Err(error) => match lasting(&error) {
+                        Some(status) => Some(Err(ClusterError::Api(Box::new(status)))),
+                        None => {
+                            tracing::debug!(%error, "watch interrupted");
+                            tokio::time::sleep(Duration::from_millis(200)).await;
+                            None
+                        }
+                    },
+                }
+            }
+        });
+        Ok(events.boxed())
+    }
+}
+
+/// The server's answer, if a watch failed in a way that trying again will not mend.
+pub(super) fn lasting(error: &watcher::Error) -> Option<ApiStatus> {
+    let (watcher::Error::InitialListFailed(kube::Error::Api(status))
+    | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+    | watcher::Error::WatchFailed(kube::Error::Api(status))) = error
+    else {
+        return None;
+    };
+    matches!(status.code, 400..=407 | 422).then(|| ApiStatus {
+        code: status.code,
+        reason: status.reason.clone(),
+        message: status.message.clone(),
+        ..ApiStatus::default()
+    })
+}

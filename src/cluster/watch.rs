@@ -1,0 +1,398 @@
+//! A cache of the metadata of every object that Helm or we own, one watch for each kind in use.
+//!
+//! Keeps of an object what [`Seen`] holds and nothing else. Tells a listener what changed; judges nothing.
+
+use super::{
+    client::Cluster,
+    refs::{Gvk, ObjectRef},
+    seen::Seen,
+    wait::lasting,
+};
+use futures::StreamExt as _;
+use kube::runtime::watcher::{self, watcher};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, PoisonError, RwLock},
+    time::{Duration, Instant},
+};
+use tokio::{sync::Notify, task::JoinHandle};
+
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const LISTED_WITHIN: Duration = Duration::from_secs(30);
+
+/// What is watched of each kind.
+#[derive(Debug, Clone)]
+pub struct WatchScope {
+    /// Label selector.
+    pub labels: String,
+    /// Only these namespaces, where the rights reach no further.
+    pub namespaces: Option<Vec<String>>,
+    /// The field manager whose entries tell what we applied.
+    pub manager: String,
+}
+
+/// What a watch saw.
+#[derive(Debug)]
+pub enum Change {
+    Present(ObjectRef, Seen),
+    /// Gone from the watch: deleted, or no longer labelled. `Seen` is how it last was.
+    Gone(ObjectRef, Seen),
+}
+
+/// How much a cache knows of an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Lookup {
+    Present(Seen),
+    /// Not there (or not labelled), and not merely because the watch is behind.
+    Absent,
+    /// The watch may not have caught up with a write of ours.
+    Behind,
+    /// The kind is not watched: ask the server.
+    Unwatched,
+}
+
+/// The cache. Cheap to clone; watches end when the last clone is dropped.
+#[derive(Clone)]
+pub struct Watches {
+    inner: Arc<Inner>,
+}
+
+type Listener = Box<dyn Fn(&Change) + Send + Sync>;
+/// A kind and, where rights are by namespace, one namespace.
+type WatchKey = (Gvk, Option<String>);
+
+struct Inner {
+    cluster: Cluster,
+    scope: WatchScope,
+    shared: Arc<Shared>,
+    tasks: Mutex<BTreeMap<WatchKey, JoinHandle<()>>>,
+}
+
+struct Shared {
+    tables: RwLock<BTreeMap<WatchKey, Table>>,
+    listed: Notify,
+    listener: Listener,
+}
+
+/// Namespace and name.
+type Name = (Option<String>, String);
+type Objects = HashMap<Name, Seen>;
+
+#[derive(Default)]
+struct Table {
+    objects: Objects,
+    /// Being listed: becomes `objects` when the list is complete.
+    arriving: Option<(Instant, Objects)>,
+    /// When the last complete list was asked for.
+    listed_at: Option<Instant>,
+    /// Highest resource version seen.
+    newest: u64,
+    /// The server refuses this watch.
+    refused: bool,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        for task in self.tasks.lock().unwrap_or_else(PoisonError::into_inner).values() {
+            task.abort();
+        }
+    }
+}
+
+impl Watches {
+    /// An empty cache; `listener` is called from the watches' tasks and must be quick.
+    pub fn new(
+        cluster: Cluster,
+        scope: WatchScope,
+        listener: impl Fn(&Change) + Send + Sync + 'static,
+    ) -> Self {
+        let shared =
+            Shared { tables: RwLock::default(), listed: Notify::new(), listener: Box::new(listener) };
+        Self { inner: Arc::new(Inner { cluster, scope, shared: Arc::new(shared), tasks: Mutex::default() }) }
+    }
+
+    /// Starts watching kinds that are not watched yet and waits until they are listed once (or refused). A server
+    /// that does not answer is not waited for long: what is not listed counts as not watched.
+    pub async fn watch(&self, kinds: impl IntoIterator<Item = (Gvk, bool)>) {
+        let mut wanted = Vec::new();
+        for (gvk, namespaced) in kinds {
+            match &self.inner.scope.namespaces {
+                Some(namespaces) if namespaced => {
+                    wanted.extend(namespaces.iter().map(|n| (gvk.clone(), Some(n.clone()))));
+                }
+                _ => wanted.push((gvk, None)),
+            }
+        }
+        for key in &wanted {
+            self.start(key);
+        }
+        // Whether it came in time shows in the tables.
+        drop(tokio::time::timeout(LISTED_WITHIN, self.listed(&wanted)).await);
+    }
+
+    async fn listed(&self, wanted: &[WatchKey]) {
+        loop {
+            let listed = self.inner.shared.listed.notified();
+            tokio::pin!(listed);
+            listed.as_mut().enable();
+            let ready = {
+                let tables = self.inner.shared.tables.read().unwrap_or_else(PoisonError::into_inner);
+                wanted.iter().all(|key| tables.get(key).is_some_and(|t| t.refused || t.listed_at.is_some()))
+            };
+            if ready {
+                return;
+            }
+            listed.await;
+        }
+    }
+
+    fn start(&self, key: &WatchKey) {
+        let mut tasks = self.inner.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        if tasks.contains_key(key) {
+            return;
+        }
+        self.inner.shared.table(key, |_| ());
+        let run = run(
+            self.inner.cluster.clone(),
+            self.inner.scope.clone(),
+            Arc::clone(&self.inner.shared),
+            key.clone(),
+        );
+        tasks.insert(key.clone(), tokio::spawn(run));
+    }
+
+    /// What the cache knows of an object that was last written at resource version `version`, at `written`.
+    pub fn look(&self, object: &ObjectRef, written: Option<(Option<u64>, Instant)>) -> Lookup {
+        let tables = self.inner.shared.tables.read().unwrap_or_else(PoisonError::into_inner);
+        let by_namespace = (object.gvk.clone(), object.namespace.clone());
+        let table = tables.get(&(object.gvk.clone(), None)).or_else(|| tables.get(&by_namespace));
+        let Some(table) = table.filter(|t| !t.refused && t.listed_at.is_some()) else {
+            return Lookup::Unwatched;
+        };
+        table.look(&(object.namespace.clone(), object.name.clone()), written)
+    }
+
+    /// Number of cached objects and of watches: for metrics.
+    pub fn size(&self) -> (usize, usize) {
+        let tables = self.inner.shared.tables.read().unwrap_or_else(PoisonError::into_inner);
+        (tables.values().map(|t| t.objects.len()).sum(), tables.len())
+    }
+}
+
+impl Table {
+    fn look(&self, name: &Name, written: Option<(Option<u64>, Instant)>) -> Lookup {
+        match (self.objects.get(name), written) {
+            (Some(seen), Some((Some(version), _))) if seen.version_number().is_some_and(|v| v < version) => {
+                Lookup::Behind
+            }
+            (Some(seen), _) => Lookup::Present(seen.clone()),
+            (None, None) => Lookup::Absent,
+            (None, Some((version, at))) => {
+                let passed = version.is_some_and(|v| self.newest >= v);
+                let relisted = self.listed_at.is_some_and(|listed| listed > at);
+                if passed || relisted { Lookup::Absent } else { Lookup::Behind }
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn table<R>(&self, key: &WatchKey, change: impl FnOnce(&mut Table) -> R) -> R {
+        let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
+        change(tables.entry(key.clone()).or_default())
+    }
+
+    /// Takes an event in; `asked` is when the stream was last asked for one.
+    fn take(&self, key: &WatchKey, event: watcher::Event<(Option<String>, String, Seen)>, asked: Instant) {
+        let object = |(namespace, name): &Name| ObjectRef {
+            gvk: key.0.clone(),
+            namespace: namespace.clone(),
+            name: name.clone(),
+        };
+        let changes: Vec<Change> = self.table(key, |table| match event {
+            watcher::Event::Init => {
+                table.arriving = Some((asked, HashMap::new()));
+                Vec::new()
+            }
+            watcher::Event::InitApply((namespace, name, seen)) => {
+                table.newest = table.newest.max(seen.version_number().unwrap_or_default());
+                if let Some((_, arriving)) = &mut table.arriving {
+                    arriving.insert((namespace, name), seen);
+                }
+                Vec::new()
+            }
+            watcher::Event::InitDone => {
+                let Some((asked, arrived)) = table.arriving.take() else { return Vec::new() };
+                let before = std::mem::replace(&mut table.objects, arrived);
+                table.listed_at = Some(asked);
+                table.refused = false;
+                let changed = table.objects.iter().filter(|(name, seen)| before.get(*name) != Some(*seen));
+                let mut changes: Vec<_> =
+                    changed.map(|(n, seen)| Change::Present(object(n), seen.clone())).collect();
+                let gone = before.into_iter().filter(|(name, _)| !table.objects.contains_key(name));
+                changes.extend(gone.map(|(name, seen)| Change::Gone(object(&name), seen)));
+                changes
+            }
+            watcher::Event::Apply((namespace, name, seen)) => {
+                table.newest = table.newest.max(seen.version_number().unwrap_or_default());
+                let name = (namespace, name);
+                let change = Change::Present(object(&name), seen.clone());
+                table.objects.insert(name, seen);
+                vec![change]
+            }
+            watcher::Event::Delete((namespace, name, seen)) => {
+                table.newest = table.newest.max(seen.version_number().unwrap_or_default());
+                let name = (namespace, name);
+                table.objects.remove(&name);
+                vec![Change::Gone(object(&name), seen)]
+            }
+        });
+        for change in &changes {
+            (self.listener)(change);
+        }
+    }
+}
+
+type Metadata = kube::core::PartialObjectMeta<kube::api::DynamicObject>;
+
+/// Runs one watch for as long as the cache lives.
+async fn run(cluster: Cluster, scope: WatchScope, shared: Arc<Shared>, key: WatchKey) {
+    let mut pause = Duration::from_millis(100);
+    // Streaming lists save the server a copy of everything; servers without them refuse.
+    let mut strategy = watcher::InitialListStrategy::StreamingList;
+    loop {
+        match cluster.api::<Metadata>(&key.0, key.1.as_deref()).await {
+            Ok(api) => {
+                let config = watcher::Config {
+                    initial_list_strategy: strategy.clone(),
+                    ..watcher::Config::default().labels(&scope.labels)
+                };
+                let mut stream = watcher(api, config).boxed();
+                loop {
+                    let asked = Instant::now();
+                    match stream.next().await {
+                        None => break,
+                        Some(Ok(event)) => {
+                            pause = Duration::from_millis(100);
+                            let done = matches!(event, watcher::Event::InitDone);
+                            shared.take(&key, reduce(event, &scope.manager), asked);
+                            if done {
+                                shared.listed.notify_waiters();
+                            }
+                        }
+                        Some(Err(error)) => {
+                            tracing::debug!(kind = %key.0.kind, namespace = key.1, %error, "watch interrupted");
+                            let status = lasting(&error);
+                            if status.as_ref().is_some_and(|s| s.code == 422) {
+                                strategy = watcher::InitialListStrategy::ListWatch;
+                                break;
+                            }
+                            if let Some(status) = status {
+                                tracing::warn!(kind = %key.0.kind, namespace = key.1, reason = status.message, "cannot watch");
+                                shared.table(&key, |t| t.refused = true);
+                                shared.listed.notify_waiters();
+                            }
+                            tokio::time::sleep(pause).await;
+                            pause = (pause * 2).min(LONGEST_PAUSE);
+                        }
+                    }
+                }
+            }
+            Err(error) => {
+                // The kind is gone, or the server is out of reach.
+                tracing::warn!(kind = %key.0.kind, %error, "cannot watch");
+                shared.table(&key, |t| t.refused = true);
+                shared.listed.notify_waiters();
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+        }
+    }
+}
+
+fn reduce(event: watcher::Event<Metadata>, manager: &str) -> watcher::Event<(Option<String>, String, Seen)> {
+    let seen = |object: Metadata| {
+        let namespace = object.metadata.namespace.clone();
+        let name = object.metadata.name.clone().unwrap_or_default();
+        let value =
+            serde_json::json!({"metadata": serde_json::to_value(object.metadata).unwrap_or_default()});
+        (namespace, name, Seen::of(&value, manager))
+    };
+    match event {
+        watcher::Event::Apply(object) => watcher::Event::Apply(seen(object)),
+        watcher::Event::Delete(object) => watcher::Event::Delete(seen(object)),
+        watcher::Event::Init => watcher::Event::Init,
+        watcher::Event::InitApply(object) => watcher::Event::InitApply(seen(object)),
+        watcher::Event::InitDone => watcher::Event::InitDone,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(version: u64) -> Seen {
+        Seen { resource_version: version.to_string(), ..Seen::default() }
+    }
+
+    #[test]
+    fn knows_when_it_is_behind() {
+        let start = Instant::now();
+        let later = start + Duration::from_secs(1);
+        let name = (Some("n".to_owned()), "o".to_owned());
+        let objects = HashMap::from([(name.clone(), seen(5))]);
+        let full = Table { objects, newest: 5, listed_at: Some(start), ..Table::default() };
+        let empty = Table { newest: 5, listed_at: Some(start), ..Table::default() };
+        let cases = [
+            ("as written", &full, Some((Some(5), later)), Lookup::Present(seen(5))),
+            ("changed since", &full, Some((Some(4), later)), Lookup::Present(seen(5))),
+            ("our write has not arrived", &full, Some((Some(6), later)), Lookup::Behind),
+            ("never written", &full, None, Lookup::Present(seen(5))),
+            ("created, not arrived", &empty, Some((Some(6), later)), Lookup::Behind),
+            ("created and gone", &empty, Some((Some(4), later)), Lookup::Absent),
+            (
+                "gone by a newer list",
+                &empty,
+                Some((None, start.checked_sub(Duration::from_millis(1)).unwrap())),
+                Lookup::Absent,
+            ),
+            ("never there", &empty, None, Lookup::Absent),
+        ];
+        for (what, table, written, expected) in cases {
+            assert_eq!(table.look(&name, written), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn a_new_list_tells_what_vanished() {
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let sink = Arc::clone(&told);
+        let listener = move |change: &Change| {
+            let text = match change {
+                Change::Present(object, _) => format!("+{}", object.name),
+                Change::Gone(object, _) => format!("-{}", object.name),
+            };
+            sink.lock().unwrap().push(text);
+        };
+        let shared =
+            Shared { tables: RwLock::default(), listed: Notify::new(), listener: Box::new(listener) };
+        let key = (Gvk::new("v1", "ConfigMap"), None);
+        let at = Instant::now();
+        let object = |name: &str, version| (Some("n".to_owned()), name.to_owned(), seen(version));
+        for event in [
+            watcher::Event::Init,
+            watcher::Event::InitApply(object("a", 1)),
+            watcher::Event::InitApply(object("b", 2)),
+            watcher::Event::InitDone,
+            watcher::Event::Delete(object("a", 3)),
+            watcher::Event::Init,
+            watcher::Event::InitApply(object("c", 4)),
+            watcher::Event::InitDone,
+        ] {
+            shared.take(&key, event, at);
+        }
+        let mut told = told.lock().unwrap().clone();
+        told[..2].sort();
+        assert_eq!(told, ["+a", "+b", "-a", "+c", "-b"]);
+    }
+}

@@ -1,0 +1,316 @@
+//! Writing the objects of a plan: each once where nothing stands in the way.
+
+use super::{
+    duplicates,
+    error::{EngineError, Result},
+    ownership,
+    plan::{Deletion, Step},
+    progress::{Progress, Teller},
+    request::{Duplicates, Immutable, Options, ReleaseId},
+    targets::Target,
+};
+use crate::cluster::{
+    ApplyOptions, Cluster, ClusterError, DeleteOptions, Deleted, ObjectEvent, ObjectRef, Propagation, Seen,
+};
+use futures::{StreamExt as _, stream};
+use serde_json::Value;
+use std::{
+    borrow::Cow,
+    time::{Duration, Instant},
+};
+
+const AT_ONCE: usize = 16;
+/// How often a write that someone else's write got in the way of is tried.
+const TRIES: u32 = 4;
+
+/// Writes objects on behalf of one operation.
+pub(crate) struct Applier<'a> {
+    pub(crate) cluster: &'a Cluster,
+    pub(crate) manager: &'a str,
+    pub(crate) options: &'a Options,
+    pub(crate) id: &'a ReleaseId,
+    pub(crate) progress: Teller<'a>,
+}
+
+/// An object after it was written.
+#[derive(Debug)]
+pub(crate) struct Written {
+    pub(crate) target: usize,
+    pub(crate) after: Seen,
+    pub(crate) created: bool,
+    pub(crate) changed: bool,
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Applier<'_> {
+    /// Applies the objects of one phase at the same time. All are tried, whatever fails.
+    pub(crate) async fn phase(&self, targets: &[Target], steps: &[Step]) -> (Vec<Written>, Result<()>) {
+        let writes: Vec<_> = steps
+            .iter()
+            .map(|step| async move {
+                let target = &targets[step.target];
+                let written = self.write(target, step).await.map_err(|source| EngineError::Object {
+                    action: "applying",
+                    object: target.object.to_string(),
+                    path: target.path.clone(),
+                    source,
+                })?;
+                let Written { created, changed, .. } = written;
+                self.progress.tell(&Progress::Applied { object: &target.object, created, changed });
+                Ok(written)
+            })
+            .collect();
+        let results: Vec<Result<Written>> = stream::iter(writes).buffer_unordered(AT_ONCE).collect().await;
+        let mut written = Vec::with_capacity(results.len());
+        let mut errors = Vec::new();
+        for result in results {
+            match result {
+                Ok(one) => written.push(one),
+                Err(error) => errors.push(error),
+            }
+        }
+        (written, several(errors))
+    }
+
+    async fn write(&self, target: &Target, step: &Step) -> Result<Written, ClusterError> {
+        let before = step.before.as_ref();
+        if before.is_some_and(|b| b.deleting) {
+            self.await_gone(&target.object).await?;
+        }
+        let mut warnings = Vec::new();
+        let mut force = false;
+        let mut body = Cow::Borrowed(&target.body);
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let error = match self.patch(&target.object, &body, force).await {
+                Ok((applied, told)) => {
+                    warnings.extend(told);
+                    let after = Seen::of(&applied, self.manager);
+                    if after.deleting && tries < TRIES {
+                        // It went while we wrote: what we applied goes with it.
+                        self.await_gone(&target.object).await?;
+                        continue;
+                    }
+                    if after.helm_updates && tries < TRIES {
+                        // Helm's entries still claim fields: folded into ours, the next apply lets go of what left the
+                        // chart. A conflict means that someone wrote meanwhile: look again.
+                        match self.cluster.fold(&target.object, &applied, self.manager).await {
+                            Ok(_) => {}
+                            Err(e) if e.is_conflict() => {}
+                            Err(e) => return Err(e),
+                        }
+                        continue;
+                    }
+                    let same = before
+                        .is_some_and(|b| b.uid == after.uid && b.resource_version == after.resource_version);
+                    let created = before.is_none_or(|b| b.uid != after.uid);
+                    return Ok(Written {
+                        target: step.target,
+                        created,
+                        changed: !same && !created,
+                        after,
+                        warnings,
+                    });
+                }
+                Err(error) => error,
+            };
+            if tries >= TRIES {
+                return Err(error);
+            }
+            if error.is_apply_conflict() {
+                let live = self.cluster.get_metadata(&target.object).await?;
+                let folded = match &live {
+                    Some(live) => self.cluster.fold(&target.object, live, self.manager).await,
+                    None => Ok(true),
+                };
+                match folded {
+                    Ok(true) => continue,
+                    Err(e) if e.is_conflict() => continue,
+                    Err(e) => return Err(e),
+                    Ok(false) if self.options.force_conflicts && !force => {
+                        let entries =
+                            live.map(|l| l["metadata"]["managedFields"].clone()).unwrap_or_default();
+                        body = Cow::Owned(without_scaled(&target.body, &entries));
+                        force = true;
+                    }
+                    Ok(false) => return Err(error),
+                }
+            } else if is_settling(&error) {
+                tokio::time::sleep(Duration::from_millis(50 << tries)).await;
+            } else if self.options.duplicates == Duplicates::KeepLast
+                && let Some(single) = duplicates::keep_last(&body, &error.to_string())
+            {
+                warnings.push(format!("{}: {error}: the last one is applied", target.object));
+                body = Cow::Owned(single);
+            } else if error.is_invalid() && self.options.immutable == Immutable::Recreate && before.is_some()
+            {
+                let options =
+                    DeleteOptions { propagation: Propagation::Background, ..DeleteOptions::default() };
+                self.cluster.delete(&target.object, options).await?;
+                self.await_gone(&target.object).await?;
+            } else {
+                if error.is_not_found() {
+                    // Perhaps the kind went: the next try is to know.
+                    self.cluster.refresh_kinds(Instant::now()).await?;
+                }
+                return Err(error);
+            }
+        }
+    }
+
+    async fn patch(
+        &self,
+        object: &ObjectRef,
+        body: &Value,
+        force: bool,
+    ) -> Result<(Value, Vec<String>), ClusterError> {
+        let validation = self.options.validation;
+        let options = ApplyOptions { manager: self.manager, force, validation, dry_run: false, whole: false };
+        let applied = self.cluster.apply(object, body, options).await?;
+        Ok((applied.object, applied.warnings))
+    }
+
+    async fn await_gone(&self, object: &ObjectRef) -> Result<(), ClusterError> {
+        await_gone(self.cluster, object, self.options.timeout).await
+    }
+
+    /// Deletes groups of objects one after the other; answers with those that were deleted.
+    pub(crate) async fn prune(
+        &self,
+        groups: &[Vec<Deletion>],
+        propagation: Propagation,
+    ) -> (Vec<ObjectRef>, Result<()>) {
+        let mut deleted = Vec::new();
+        let mut errors = Vec::new();
+        for group in groups {
+            let deletions: Vec<_> = group
+                .iter()
+                .map(|deletion| async move { (deletion, self.delete(deletion, propagation).await) })
+                .collect();
+            let results: Vec<_> = stream::iter(deletions).buffered(AT_ONCE).collect().await;
+            for (deletion, result) in results {
+                match result {
+                    Ok(true) => {
+                        self.progress.tell(&Progress::Deleted(&deletion.object));
+                        deleted.push(deletion.object.clone());
+                    }
+                    Ok(false) => {}
+                    Err(source) => errors.push(EngineError::Object {
+                        action: "deleting",
+                        object: deletion.object.to_string(),
+                        path: "not in the chart".to_owned(),
+                        source,
+                    }),
+                }
+            }
+        }
+        (deleted, several(errors))
+    }
+}
+
+impl Applier<'_> {
+    /// Deletes the incarnation that was planned for, or the one that has taken its place if that is the release's too.
+    async fn delete(&self, deletion: &Deletion, propagation: Propagation) -> Result<bool, ClusterError> {
+        let mut uid = deletion.uid.clone();
+        for _ in 0..TRIES {
+            let options = DeleteOptions { propagation, uid: Some(&uid) };
+            match self.cluster.delete(&deletion.object, options).await? {
+                Deleted::Yes => return Ok(true),
+                Deleted::Absent => return Ok(false),
+                Deleted::Another => {
+                    let Some(live) = self.cluster.get_metadata(&deletion.object).await? else {
+                        return Ok(false);
+                    };
+                    let seen = Seen::of(&live, self.manager);
+                    if ownership::check(&seen, self.id).is_err() {
+                        return Ok(false);
+                    }
+                    uid = seen.uid;
+                }
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// A refusal that passes by itself: a quota that was updated at the same time, a namespace whose service account is
+/// being made.
+fn is_settling(error: &ClusterError) -> bool {
+    let account = error.code() == Some(403) && error.to_string().contains("error looking up service account");
+    error.is_conflict() || account
+}
+
+/// Waits until an object is gone.
+pub(crate) async fn await_gone(
+    cluster: &Cluster,
+    object: &ObjectRef,
+    timeout: Duration,
+) -> Result<(), ClusterError> {
+    let wait = async {
+        let mut events = cluster.follow(&object.gvk, object.namespace.as_deref(), &object.name).await?;
+        let mut there = false;
+        while let Some(event) = events.next().await {
+            match event? {
+                ObjectEvent::Present(_) => there = true,
+                ObjectEvent::Gone(_) => return Ok(()),
+                ObjectEvent::Listing => there = false,
+                ObjectEvent::Listed if !there => return Ok(()),
+                ObjectEvent::Listed => {}
+            }
+        }
+        Ok(())
+    };
+    match tokio::time::timeout(timeout, wait).await {
+        Ok(done) => done,
+        Err(_) => Err(ClusterError::WaitTimeout { what: format!("{object} to be gone") }),
+    }
+}
+
+pub(crate) fn several(mut errors: Vec<EngineError>) -> Result<()> {
+    match errors.len() {
+        0 => Ok(()),
+        1 => Err(errors.remove(0)),
+        _ => Err(EngineError::Several(errors)),
+    }
+}
+
+/// The object without the fields that others set through the `scale` subresource: an autoscaler's replicas are not
+/// ours to force.
+fn without_scaled(body: &Value, managed_fields: &Value) -> Value {
+    let mut body = body.clone();
+    let scaled = managed_fields.as_array().map_or(&[][..], Vec::as_slice);
+    for entry in scaled.iter().filter(|e| e["subresource"] == "scale") {
+        remove_fields(&mut body, &entry["fieldsV1"]);
+    }
+    body
+}
+
+fn remove_fields(object: &mut Value, fields: &Value) {
+    let (Some(object), Some(fields)) = (object.as_object_mut(), fields.as_object()) else { return };
+    for (field, inner) in fields {
+        let Some(name) = field.strip_prefix("f:") else { continue };
+        if inner.as_object().is_none_or(|i| i.keys().all(|k| k == ".")) {
+            object.remove(name);
+        } else if let Some(child) = object.get_mut(name) {
+            remove_fields(child, inner);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn leaves_scaled_replicas_to_the_autoscaler() {
+        let body = json!({"metadata": {"name": "d"}, "spec": {"replicas": 1, "paused": false}});
+        let entry = |subresource: &str| {
+            json!([{"manager": "kube-controller-manager", "operation": "Update",
+            "subresource": subresource, "fieldsV1": {"f:spec": {"f:replicas": {}}}}])
+        };
+        assert_eq!(without_scaled(&body, &entry("scale"))["spec"], json!({"paused": false}));
+        assert_eq!(without_scaled(&body, &entry("")), body);
+    }
+}

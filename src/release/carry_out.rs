@@ -1,0 +1,431 @@
+//! Making a revision: from what was decided to what is recorded.
+
+use super::{
+    apply::Applier,
+    crds,
+    decide::{Action, Decision},
+    drift::Expected,
+    engine::Engine,
+    error::{EngineError, Result},
+    hooks::HookRunner,
+    keep::hex,
+    observe::{self, Past},
+    operation::Operation,
+    order::Phase,
+    outcome::Outcome,
+    plan::{self, BaseObject, Deletion, Plan, SeenObjects},
+    record::{
+        Info, Memory, OWNER_LABEL, Record, RecordError, RecordedHook, Status, Store, Stored, now, to_prune,
+    },
+    request::{CrdPolicy, HookEvent, Options, ReleaseId, RenderedRelease},
+    state::Known,
+    targets::{Digest, Scopes, Target, resolve},
+    waiting,
+};
+use crate::cluster::{ApplyOptions, Gvk, Key, ObjectRef, Propagation, Validation};
+use futures::{StreamExt as _, stream};
+use serde_json::{Value, json};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// What a revision is made of, wherever it comes from: a request, or a record that is rolled back to.
+pub(super) struct Work<'a> {
+    pub(super) id: &'a ReleaseId,
+    pub(super) rendered: &'a RenderedRelease,
+    pub(super) chart: &'a Value,
+    pub(super) config: &'a Value,
+    pub(super) owner: Option<&'a str>,
+    pub(super) description: Option<&'a str>,
+    pub(super) labels: &'a BTreeMap<String, String>,
+    pub(super) options: &'a Options,
+    pub(super) operation: Operation,
+    pub(super) state: Digest,
+}
+
+pub(super) struct CarryOut<'a> {
+    pub(super) engine: &'a Engine,
+    pub(super) work: &'a Work<'a>,
+}
+
+impl CarryOut<'_> {
+    pub(super) async fn run(&self, decision: Decision, past: Past) -> Result<Outcome> {
+        let (engine, work) = (self.engine, self.work);
+        let mut outcome = Outcome::new(decision.action, decision.reason.clone(), decision.revision);
+        if !work.options.dry_run && self.crds_are_due(&decision) {
+            outcome.changed.extend(engine.install_crds(&work.rendered.crds, work.options.crds).await?);
+        }
+        let (targets, plan) = self.prepare(&decision, &past, &mut outcome).await?;
+        if work.options.dry_run {
+            return Ok(self.foretell(outcome, &plan, &targets));
+        }
+        if work.options.create_namespace {
+            self.create_namespace().await?;
+        }
+        let Past { history, records } = past;
+        let (mut current, others) = self.begin(&decision, &history, records).await?;
+        let mut expected = BTreeMap::new();
+        let result = self.apply_all(&mut current, &targets, &plan, &mut expected, &mut outcome).await;
+        if let Err(error) = result {
+            self.fail(&mut current, &error, &outcome).await;
+            return Err(error);
+        }
+        self.finish(current, others, &decision, expected, outcome).await
+    }
+
+    /// Everything up to the plan: reads, and no write.
+    pub(super) async fn prepare(
+        &self,
+        decision: &Decision,
+        past: &Past,
+        outcome: &mut Outcome,
+    ) -> Result<(Vec<Target>, Plan)> {
+        let (engine, work) = (self.engine, self.work);
+        let kinds = engine.cluster.kinds().await?;
+        let documents = || work.rendered.manifests.iter().map(|m| (m.source.as_str(), &m.object));
+        let scopes = Scopes::new(&kinds, &work.rendered.crds, documents().map(|(_, object)| object));
+        let targets = resolve(documents(), work.id, &scopes)?;
+        let base = self.base(decision, past, &scopes, outcome)?;
+        let all = || targets.iter().map(|t| &t.object).chain(base.iter().flatten().map(|o| &o.object));
+        engine.watch_kinds(all()).await?;
+        let manager = &engine.options.field_manager;
+        let wanted: BTreeMap<Key, &ObjectRef> = all().map(|object| (object.key(), object)).collect();
+        let seen =
+            observe::objects(&engine.cluster, engine.watches.as_ref(), manager, wanted.into_values()).await?;
+        if !work.options.take_ownership {
+            plan::check_ownership(&targets, &base, &seen, work.id, work.operation.continued())?;
+        }
+        let plan = plan::plan(&targets, &base, &seen, work.id);
+        outcome.unchanged = plan.unchanged.len();
+        outcome.kept.extend(plan.kept.iter().cloned());
+        Ok((targets, plan))
+    }
+
+    fn crds_are_due(&self, decision: &Decision) -> bool {
+        match self.work.options.crds {
+            CrdPolicy::Skip => false,
+            CrdPolicy::Create => decision.installing,
+            CrdPolicy::CreateMissing | CrdPolicy::Apply => true,
+        }
+    }
+
+    /// The objects of past revisions that may be in the cluster.
+    fn base(
+        &self,
+        decision: &Decision,
+        past: &Past,
+        scopes: &Scopes<'_>,
+        outcome: &mut Outcome,
+    ) -> Result<Vec<Vec<BaseObject>>> {
+        let mut base = Vec::new();
+        for stored in past.records.iter().filter(|r| decision.base.contains(&r.record.version)) {
+            let record = &stored.record;
+            let rendered = self.engine.rendered_of(record)?;
+            let mut objects = Vec::new();
+            for manifest in &rendered.manifests {
+                match resolve(
+                    std::iter::once((manifest.source.as_str(), &manifest.object)),
+                    self.work.id,
+                    scopes,
+                ) {
+                    Ok(targets) => objects.extend(targets.into_iter().map(|target| BaseObject {
+                        applied: record.memory.applied.get(&target.key.to_string()).copied(),
+                        object: target.object,
+                        digest: target.digest,
+                    })),
+                    // An object of a kind that is no longer served is gone, or out of our reach; one that was never
+                    // valid was never applied.
+                    Err(error) => {
+                        outcome.warnings.push(format!(
+                            "revision {} has an object that is passed over: {error}",
+                            record.version
+                        ));
+                    }
+                }
+            }
+            base.push(objects);
+        }
+        Ok(base)
+    }
+
+    fn foretell(&self, mut outcome: Outcome, plan: &Plan, targets: &[Target]) -> Outcome {
+        for step in plan.phases.values().flatten() {
+            let object = targets[step.target].object.clone();
+            if step.before.is_some() { outcome.changed.push(object) } else { outcome.created.push(object) }
+        }
+        outcome.pruned.extend(plan.prune.iter().flatten().map(|d| d.object.clone()));
+        outcome.record = Some(Arc::new(self.new_record(&[], outcome.revision)));
+        outcome
+    }
+
+    async fn create_namespace(&self) -> Result<()> {
+        let name = &self.work.id.namespace;
+        let object = ObjectRef::new(Gvk::new("v1", "Namespace"), None, name);
+        if self.engine.cluster.get_metadata(&object).await?.is_some() {
+            return Ok(());
+        }
+        let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {"name": name}}});
+        let manager = &self.engine.options.field_manager;
+        let options = ApplyOptions {
+            manager,
+            force: false,
+            validation: Validation::Warn,
+            dry_run: false,
+            whole: false,
+        };
+        self.engine.cluster.apply(&object, &body, options).await?;
+        Ok(())
+    }
+
+    /// Writes the pending record; makes room for it, and tells of those that nobody will finish.
+    async fn begin(
+        &self,
+        decision: &Decision,
+        history: &[super::record::Revision],
+        mut records: Vec<Stored>,
+    ) -> Result<(Stored, Vec<Stored>)> {
+        let store = Store::new(&self.engine.cluster);
+        let id = self.work.id;
+        if decision.action == Action::Resume
+            && let Some(place) = records.iter().position(|r| r.record.version == decision.revision)
+        {
+            let mut current = records.swap_remove(place);
+            let fresh = self.new_record(&records, decision.revision);
+            let old = std::mem::replace(&mut current.record, fresh);
+            // What was done is not done again.
+            let succeeded = |hook: &RecordedHook| hook.last_run.phase == "Succeeded";
+            if old.info.status.is_pending() {
+                current.record.memory.hooks_done = old.memory.hooks_done;
+                for (hook, old) in
+                    current.record.hooks.iter_mut().zip(old.hooks).filter(|(_, old)| succeeded(old))
+                {
+                    hook.last_run = old.last_run;
+                }
+            }
+            store.update(&mut current).await?;
+            return Ok((current, records));
+        }
+        for stored in records.iter_mut().filter(|r| decision.abandon.contains(&r.record.version)) {
+            let status = stored.record.info.status;
+            let hooks: Vec<Value> =
+                self.engine.rendered_of(&stored.record)?.hooks.into_iter().map(|h| h.object).collect();
+            self.hook_runner().clean_up(&stored.record.hooks, &hooks).await?;
+            stored.record.info.status = Status::Failed;
+            stored.record.info.description = format!("Abandoned while {status}");
+            store.update(stored).await?;
+        }
+        for revision in to_prune(history, self.work.options.history_max) {
+            store.delete(id, revision).await?;
+            records.retain(|r| r.record.version != revision);
+        }
+        let current = store.create(self.new_record(&records, decision.revision)).await?;
+        Ok((current, records))
+    }
+
+    fn new_record(&self, past: &[Stored], revision: u64) -> Record {
+        let work = self.work;
+        let newest = past.iter().map(|s| &s.record).max_by_key(|r| r.version);
+        let inherited = newest.filter(|_| work.operation != Operation::Install);
+        let first = past.iter().map(|s| s.record.info.first_deployed.as_str()).find(|t| !t.is_empty());
+        let now = now();
+        let first_deployed = match work.operation {
+            Operation::Install => now.clone(),
+            Operation::Upgrade | Operation::Rollback { .. } => first.unwrap_or(&now).to_owned(),
+        };
+        let mut labels = inherited.map(|r| r.labels.clone()).unwrap_or_default();
+        labels.extend(work.labels.clone());
+        labels.retain(|_, value| value != "null");
+        if let Some(owner) = work.owner {
+            labels.insert(OWNER_LABEL.to_owned(), owner.to_owned());
+        }
+        Record {
+            name: work.id.name.clone(),
+            namespace: work.id.namespace.clone(),
+            version: revision,
+            info: Info {
+                first_deployed,
+                last_deployed: now,
+                status: work.operation.pending(),
+                description: work.operation.underway(),
+                notes: work.rendered.notes.clone(),
+                rollback_revision: match work.operation {
+                    Operation::Rollback { to } => to,
+                    Operation::Install | Operation::Upgrade => 0,
+                },
+                ..Info::default()
+            },
+            chart: work.chart.clone(),
+            config: work.config.clone(),
+            manifest: work.rendered.manifest_text.clone(),
+            hooks: work.rendered.hooks.iter().map(RecordedHook::from).collect(),
+            apply_method: "ssa".to_owned(),
+            labels,
+            memory: Memory {
+                holder: self.engine.options.holder.clone(),
+                crds: hex(&crds::digest(&work.rendered.crds)),
+                ..Memory::default()
+            },
+            ..Record::default()
+        }
+    }
+
+    async fn apply_all(
+        &self,
+        current: &mut Stored,
+        targets: &[Target],
+        plan: &Plan,
+        expected: &mut BTreeMap<Key, Expected>,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        let (engine, work) = (self.engine, self.work);
+        self.hooks(work.operation.pre(), current).await?;
+        let applier = engine.applier(work.id, work.options);
+        for step in &plan.unchanged {
+            let target = &targets[step.target];
+            if let Some(seen) = &step.before {
+                let mut as_left = Expected::remembered(target.object.clone(), &target.body, seen.applied);
+                as_left.note(seen);
+                expected.insert(target.key.clone(), as_left);
+            }
+        }
+        for (phase, steps) in &plan.phases {
+            let (written, result) = applier.phase(targets, steps).await;
+            for one in written {
+                let target = &targets[one.target];
+                expected.insert(
+                    target.key.clone(),
+                    Expected::written(target.object.clone(), &target.body, &one.after),
+                );
+                if one.created {
+                    outcome.created.push(target.object.clone());
+                } else if one.changed {
+                    outcome.changed.push(target.object.clone());
+                } else {
+                    outcome.unchanged += 1;
+                }
+                outcome.warnings.extend(one.warnings);
+            }
+            result?;
+            if *phase == Phase::Kinds {
+                let crds = || steps.iter().map(|step| &targets[step.target]);
+                for target in crds() {
+                    waiting::one_ready(&engine.cluster, &target.object, work.options.timeout).await?;
+                }
+                let bodies: Vec<Value> = crds().map(|target| target.body.clone()).collect();
+                crds::await_served(&engine.cluster, &bodies, work.options.timeout).await?;
+            }
+        }
+        let (pruned, result) = applier.prune(&plan.prune, Propagation::Background).await;
+        outcome.pruned.extend(pruned);
+        result?;
+        let objects = targets.iter().map(|t| &t.object);
+        let progress = engine.teller(work.id);
+        waiting::all_ready(&engine.cluster, objects, work.options.wait, work.options.timeout, progress)
+            .await?;
+        self.hooks(work.operation.post(), current).await
+    }
+
+    fn hook_runner(&self) -> HookRunner<'_> {
+        self.engine.hook_runner(self.work.id, self.work.options.timeout)
+    }
+
+    async fn hooks(&self, event: HookEvent, current: &mut Stored) -> Result<()> {
+        if !self.work.options.run_hooks {
+            return Ok(());
+        }
+        let objects: Vec<Value> = self.work.rendered.hooks.iter().map(|h| h.object.clone()).collect();
+        self.hook_runner().run(event, current, &objects).await
+    }
+
+    /// Records the failure. What cannot be recorded is told in the log: the failure itself matters more.
+    async fn fail(&self, current: &mut Stored, error: &EngineError, outcome: &Outcome) {
+        self.engine.state.forget(self.work.id);
+        current.record.info.status = Status::Failed;
+        current.record.info.description = self.work.operation.failed(&self.work.id.name, &error.to_string());
+        if let Err(error) = Store::new(&self.engine.cluster).update(current).await {
+            tracing::warn!(release = %self.work.id, %error, "the failure could not be recorded");
+        }
+        if self.work.options.cleanup_on_fail && self.work.operation == Operation::Upgrade {
+            let applier = self.engine.applier(self.work.id, self.work.options);
+            if let Err(error) = self.delete_created(&applier, outcome).await {
+                tracing::warn!(release = %self.work.id, %error, "what the upgrade created could not be deleted");
+            }
+        }
+    }
+
+    async fn delete_created(&self, applier: &Applier<'_>, outcome: &Outcome) -> Result<()> {
+        let manager = &self.engine.options.field_manager;
+        let seen: SeenObjects =
+            observe::objects(&self.engine.cluster, None, manager, outcome.created.iter()).await?;
+        let deletions = outcome.created.iter().filter_map(|object| {
+            let found = seen.get(&object.key())?.as_ref()?;
+            Some(Deletion { object: object.clone(), uid: found.uid.clone() })
+        });
+        applier.prune(&plan::deletion_groups(deletions.collect()), Propagation::Background).await.1
+    }
+
+    /// The new revision is deployed first, the old ones are superseded then: a crash in between leaves two deployed
+    /// ones, of which every reader takes the later, and never none.
+    async fn finish(
+        &self,
+        mut current: Stored,
+        others: Vec<Stored>,
+        decision: &Decision,
+        expected: BTreeMap<Key, Expected>,
+        mut outcome: Outcome,
+    ) -> Result<Outcome> {
+        let (engine, work) = (self.engine, self.work);
+        let store = Store::new(&engine.cluster);
+        current.record.info.status = Status::Deployed;
+        current.record.info.description =
+            work.description.map_or_else(|| work.operation.done(), str::to_owned);
+        current.record.memory.applied =
+            expected.iter().filter_map(|(key, e)| Some((key.to_string(), e.applied?))).collect();
+        store.update(&mut current).await?;
+        let old: BTreeSet<u64> = decision.supersede.iter().copied().collect();
+        let superseding = others.into_iter().filter(|r| old.contains(&r.record.version));
+        let superseding: Vec<_> = superseding
+            .map(|mut stored| async move {
+                stored.record.info.status = Status::Superseded;
+                Store::new(&engine.cluster).update(&mut stored).await
+            })
+            .collect();
+        let superseding = stream::iter(superseding).buffer_unordered(4);
+        for result in superseding.collect::<Vec<Result<(), RecordError>>>().await {
+            // The next reconcile puts it right.
+            if let Err(error) = result {
+                tracing::warn!(release = %work.id, %error, "an old revision is still called deployed");
+            }
+        }
+        engine.state.set(
+            work.id,
+            Known {
+                revision: decision.revision,
+                record_version: current.resource_version,
+                state: work.state,
+                crds: crds::kept_digest(work.options.crds, &work.rendered.crds),
+                checksum: work.rendered.checksum.clone(),
+                expected,
+            },
+        );
+        outcome.record = Some(Arc::new(current.record));
+        Ok(outcome)
+    }
+}
+
+impl Engine {
+    /// Watches the kinds of objects, if this engine watches.
+    pub(super) async fn watch_kinds(&self, objects: impl Iterator<Item = &ObjectRef>) -> Result<()> {
+        let Some(watches) = &self.watches else { return Ok(()) };
+        let kinds = self.cluster.kinds().await?;
+        let wanted: BTreeSet<(Gvk, bool)> = objects
+            .filter_map(|object| {
+                let served = kinds.get(&object.gvk)?;
+                served.watchable.then(|| (object.gvk.clone(), served.namespaced))
+            })
+            .collect();
+        watches.watch(wanted).await;
+        Ok(())
+    }
+}

@@ -1,0 +1,117 @@
+//! The CRDs of a chart's `crds/`: before everything else, awaited, never deleted, never marked as the release's.
+
+use super::{
+    error::{EngineError, Result},
+    request::{CrdFile, CrdPolicy},
+    targets::{self, Digest, kinds_of_crd},
+    waiting,
+};
+use crate::cluster::{ApplyOptions, Cluster, ObjectRef, Validation};
+use serde_json::Value;
+use std::time::{Duration, Instant};
+
+/// As long as Helm waits for them.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Digest of all CRD files, to tell whether they changed.
+pub(crate) fn digest(files: &[CrdFile]) -> Digest {
+    targets::state_digest(files.iter().flat_map(|file| &file.objects), std::iter::empty())
+}
+
+/// The digest that matters under a policy: where CRDs are not kept, whether they changed makes no difference.
+pub(crate) fn kept_digest(policy: CrdPolicy, files: &[CrdFile]) -> Digest {
+    match policy {
+        CrdPolicy::Skip | CrdPolicy::Create => Digest::default(),
+        CrdPolicy::CreateMissing | CrdPolicy::Apply => digest(files),
+    }
+}
+
+/// Brings the CRDs into the cluster as the policy says; answers with those that were written.
+pub(crate) async fn install(
+    cluster: &Cluster,
+    manager: &str,
+    files: &[CrdFile],
+    policy: CrdPolicy,
+) -> Result<Vec<ObjectRef>> {
+    let mut written = Vec::new();
+    let mut bodies = Vec::new();
+    for file in files {
+        for object in file.objects.iter().filter(|o| !o.is_null()) {
+            let wrap = |source| EngineError::Crd { file: file.name.clone(), source: Box::new(source) };
+            if let Some(reference) =
+                install_one(cluster, manager, file, object, policy).await.map_err(wrap)?
+            {
+                written.push(reference);
+                bodies.push(object.clone());
+            }
+        }
+    }
+    for (reference, body) in written.iter().zip(&bodies) {
+        if body["kind"] == "CustomResourceDefinition" {
+            waiting::one_ready(cluster, reference, TIMEOUT).await?;
+        }
+    }
+    await_served(cluster, &bodies, TIMEOUT).await?;
+    Ok(written)
+}
+
+async fn install_one(
+    cluster: &Cluster,
+    manager: &str,
+    file: &CrdFile,
+    object: &Value,
+    policy: CrdPolicy,
+) -> Result<Option<ObjectRef>> {
+    let kinds = cluster.kinds().await?;
+    let reference =
+        targets::reference(&file.name, object, "default", |gvk| kinds.get(gvk).map(|r| r.namespaced))?;
+    let wrap = |source| EngineError::Object {
+        action: "applying",
+        object: reference.to_string(),
+        path: file.name.clone(),
+        source,
+    };
+    match policy {
+        CrdPolicy::Skip => Ok(None),
+        CrdPolicy::Create | CrdPolicy::CreateMissing => {
+            if cluster.get_metadata(&reference).await.map_err(wrap)?.is_some() {
+                return Ok(None);
+            }
+            match cluster.create(&reference, object, manager).await {
+                Ok(_) => Ok(Some(reference)),
+                Err(e) if e.is_already_exists() => Ok(None),
+                Err(e) => Err(wrap(e)),
+            }
+        }
+        CrdPolicy::Apply => {
+            let options = ApplyOptions {
+                manager,
+                force: true,
+                validation: Validation::Warn,
+                dry_run: false,
+                whole: false,
+            };
+            cluster.apply(&reference, object, options).await.map_err(wrap)?;
+            Ok(Some(reference))
+        }
+    }
+}
+
+/// Waits until discovery shows the kinds of CRDs: it follows their being established after a moment.
+pub(crate) async fn await_served(cluster: &Cluster, crds: &[Value], timeout: Duration) -> Result<()> {
+    let wanted: Vec<_> = crds.iter().flat_map(kinds_of_crd).map(|(gvk, _)| gvk).collect();
+    let deadline = Instant::now() + timeout;
+    let mut pause = Duration::from_millis(20);
+    loop {
+        let kinds = cluster.kinds().await?;
+        let Some(missing) = wanted.iter().find(|gvk| kinds.get(gvk).is_none()) else { return Ok(()) };
+        if Instant::now() >= deadline {
+            let what = format!("{} {} to be served", missing.api_version(), missing.kind);
+            return Err(EngineError::Timeout { what, seconds: timeout.as_secs() });
+        }
+        if cluster.refresh_kinds(Instant::now()).await?.get(missing).is_none() {
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_secs(1));
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! What is to be done with a release. Pure.
+//!
+//! Looks at the request's mode and at the past revisions, and answers with one action and the reason for it. Never at
+//! objects: whether they are as they should be is the plan's and the drift's business.
+
+use super::{
+    error::EngineError,
+    lock::Hold,
+    record::Status,
+    request::{Mode, Options},
+};
+
+/// What the engine does with a release.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// A first revision, or the first after an uninstall.
+    Install,
+    /// A new revision.
+    Upgrade,
+    /// An unfinished revision of the same state is finished.
+    Resume,
+    /// Everything is as it should be.
+    Unchanged,
+    /// No new revision; objects that were changed or deleted are as they should be again.
+    Restore,
+    /// A new revision that repeats an old one.
+    Rollback,
+}
+
+/// A past revision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Past {
+    pub(crate) revision: u64,
+    pub(crate) status: Status,
+    /// Its objects and hooks are those of the request.
+    pub(crate) same: bool,
+    /// Whose it is, if it is pending or uninstalling.
+    pub(crate) hold: Hold,
+}
+
+/// What to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Decision {
+    pub(crate) action: Action,
+    pub(crate) reason: String,
+    /// The revision that is written, or that stays.
+    pub(crate) revision: u64,
+    /// Hooks and texts of an install rather than of an upgrade.
+    pub(crate) installing: bool,
+    /// Revisions whose objects may be in the cluster: the last deployed and everything unfinished after it.
+    pub(crate) base: Vec<u64>,
+    /// Unfinished revisions that nobody will finish.
+    pub(crate) abandon: Vec<u64>,
+    /// Deployed revisions that are no longer the release's.
+    pub(crate) supersede: Vec<u64>,
+}
+
+/// Decides. `past` is in order of revisions; superseded ones may be left out unless one is the newest.
+pub(crate) fn decide(name: &str, options: &Options, past: &[Past]) -> Result<Decision, EngineError> {
+    let Some(newest) = past.last() else {
+        return match options.mode {
+            Mode::Upgrade => Err(EngineError::NoDeployed(name.to_owned())),
+            Mode::Install | Mode::UpgradeInstall => {
+                Ok(Decision::new(Action::Install, "the release does not exist", 1, &[]))
+            }
+        };
+    };
+    let unfinished = newest.status.is_pending() || newest.status == Status::Uninstalling;
+    if unfinished && newest.hold == Hold::Theirs && !options.break_lock {
+        return Err(match options.mode {
+            Mode::Install => EngineError::NameInUse,
+            Mode::Upgrade | Mode::UpgradeInstall => EngineError::InProgress,
+        });
+    }
+    let next = newest.revision + 1;
+    let after_uninstall =
+        past.iter().rposition(|p| p.status == Status::Uninstalled).map_or(past, |at| &past[at + 1..]);
+    let resumable = newest.same
+        && match newest.status {
+            status if status.is_pending() => newest.hold == Hold::Ours || options.mode != Mode::Install,
+            // A failed revision is tried again under its number only where requests are repeated until they hold.
+            Status::Failed => options.skip_unchanged,
+            _ => false,
+        };
+    match (options.mode, newest.status) {
+        _ if resumable => {
+            let reason = format!("revision {} of the same state is {}", newest.revision, newest.status);
+            Ok(Decision::new(Action::Resume, &reason, newest.revision, after_uninstall))
+        }
+        (Mode::Install, Status::Uninstalled | Status::Failed) if options.replace => {
+            let reason = format!("revision {} is {} and may be replaced", newest.revision, newest.status);
+            Ok(Decision::new(Action::Install, &reason, next, after_uninstall))
+        }
+        (Mode::Install, _) => Err(EngineError::NameInUse),
+        (Mode::UpgradeInstall, Status::Uninstalled) => {
+            Ok(Decision::new(Action::Install, "the release was uninstalled", next, &[]))
+        }
+        (Mode::Upgrade, Status::Uninstalled) => Err(EngineError::NoDeployed(name.to_owned())),
+        (_, Status::Deployed) if options.skip_unchanged && newest.same => {
+            let reason = format!("revision {} has the same objects and hooks", newest.revision);
+            Ok(Decision::new(Action::Unchanged, &reason, newest.revision, after_uninstall))
+        }
+        (_, Status::Deployed) => {
+            let reason = if newest.same { "a new revision was asked for" } else { "objects or hooks differ" };
+            Ok(Decision::new(
+                Action::Upgrade,
+                &format!("{reason} from revision {}", newest.revision),
+                next,
+                after_uninstall,
+            ))
+        }
+        (_, status) => {
+            let reason = format!("revision {} is {status}", newest.revision);
+            Ok(Decision::new(Action::Upgrade, &reason, next, after_uninstall))
+        }
+    }
+}
+
+impl Decision {
+    fn new(action: Action, reason: &str, revision: u64, live: &[Past]) -> Self {
+        let deployed = live.iter().filter(|p| p.status == Status::Deployed).map(|p| p.revision).max();
+        let in_base = |p: &&Past| deployed.is_none_or(|d| p.revision >= d) && p.revision != revision;
+        let others = || live.iter().filter(|p| p.revision != revision);
+        let unfinished = |p: &&Past| p.status.is_pending() || p.status == Status::Uninstalling;
+        let installing = match action {
+            Action::Install => true,
+            Action::Resume => others().next().is_none(),
+            _ => false,
+        };
+        Self {
+            action,
+            reason: reason.to_owned(),
+            revision,
+            installing,
+            base: live.iter().filter(in_base).map(|p| p.revision).collect(),
+            abandon: others().filter(unfinished).map(|p| p.revision).collect(),
+            supersede: others().filter(|p| p.status == Status::Deployed).map(|p| p.revision).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "decide_tests.rs"]
+mod tests;

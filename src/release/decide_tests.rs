@@ -1,0 +1,150 @@
+//! Cases of `decide`: a mode and a past, an action or Helm's refusal.
+
+use super::*;
+use Status::{Deployed, Failed, PendingInstall, PendingUpgrade, Superseded, Uninstalled, Uninstalling};
+
+/// revision, status, same state, hold
+type Row = (u64, Status, bool, Hold);
+/// A name, a mode, a past; action and revision, or the refusal.
+type VerbCase<'a> = (&'a str, Mode, &'a [Row], Result<(Action, u64), &'a str>);
+/// A name, a past; action, revision, and whether it is an install.
+type SteadyCase<'a> = (&'a str, &'a [Row], (Action, u64, bool));
+
+fn run(options: &Options, rows: &[Row]) -> Result<Decision, String> {
+    let past: Vec<Past> =
+        rows.iter().map(|&(revision, status, same, hold)| Past { revision, status, same, hold }).collect();
+    decide("web", options, &past).map_err(|e| e.to_string())
+}
+
+fn options(mode: Mode) -> Options {
+    Options { mode, ..Options::default() }
+}
+
+const OURS: Hold = Hold::Ours;
+const THEIRS: Hold = Hold::Theirs;
+const GONE: Hold = Hold::Abandoned;
+
+#[test]
+fn helms_verbs() {
+    let in_use = "cannot reuse a name that is still in use";
+    let none = "\"web\" has no deployed releases";
+    let busy = "another operation (install/upgrade/rollback) is in progress";
+    let cases: &[VerbCase<'_>] = &[
+        ("new", Mode::Install, &[], Ok((Action::Install, 1))),
+        ("new, either", Mode::UpgradeInstall, &[], Ok((Action::Install, 1))),
+        ("nothing to upgrade", Mode::Upgrade, &[], Err(none)),
+        ("exists", Mode::Install, &[(1, Deployed, false, GONE)], Err(in_use)),
+        ("failed first install", Mode::Install, &[(1, Failed, true, GONE)], Err(in_use)),
+        ("upgrade", Mode::Upgrade, &[(1, Deployed, false, GONE)], Ok((Action::Upgrade, 2))),
+        ("upgrade to the same", Mode::Upgrade, &[(1, Deployed, true, GONE)], Ok((Action::Upgrade, 2))),
+        ("upgrade past a failure", Mode::Upgrade, &[(1, Failed, true, GONE)], Ok((Action::Upgrade, 2))),
+        ("uninstalled", Mode::Upgrade, &[(3, Uninstalled, false, GONE)], Err(none)),
+        (
+            "uninstalled, either",
+            Mode::UpgradeInstall,
+            &[(3, Uninstalled, false, GONE)],
+            Ok((Action::Install, 4)),
+        ),
+        ("held", Mode::Upgrade, &[(1, PendingInstall, true, THEIRS)], Err(busy)),
+        ("held, install", Mode::Install, &[(1, PendingInstall, true, THEIRS)], Err(in_use)),
+        ("abandoned", Mode::Upgrade, &[(1, PendingInstall, false, GONE)], Ok((Action::Upgrade, 2))),
+        ("abandoned, the same", Mode::Upgrade, &[(1, PendingInstall, true, GONE)], Ok((Action::Resume, 1))),
+        ("abandoned, install", Mode::Install, &[(1, PendingInstall, true, GONE)], Err(in_use)),
+        ("being uninstalled", Mode::Upgrade, &[(2, Uninstalling, true, THEIRS)], Err(busy)),
+    ];
+    for (what, mode, rows, expected) in cases {
+        let decided = run(&options(*mode), rows).map(|d| (d.action, d.revision));
+        assert_eq!(decided, expected.map_err(str::to_owned), "{what}");
+    }
+}
+
+#[test]
+fn replacing_reuses_a_dead_name() {
+    let replace = Options { replace: true, ..options(Mode::Install) };
+    for (status, ok) in [(Uninstalled, true), (Failed, true), (Deployed, false), (Superseded, false)] {
+        assert_eq!(run(&replace, &[(2, status, false, GONE)]).is_ok(), ok, "{status}");
+    }
+}
+
+#[test]
+fn one_revision_for_one_state() {
+    let steady = Options { skip_unchanged: true, ..options(Mode::UpgradeInstall) };
+    let cases: &[SteadyCase<'_>] = &[
+        ("as deployed", &[(1, Deployed, true, GONE)], (Action::Unchanged, 1, false)),
+        ("changed", &[(1, Deployed, false, GONE)], (Action::Upgrade, 2, false)),
+        ("crashed installing", &[(1, PendingInstall, true, OURS)], (Action::Resume, 1, true)),
+        ("crashed, then changed", &[(1, PendingInstall, false, OURS)], (Action::Upgrade, 2, false)),
+        (
+            "crashed upgrading",
+            &[(1, Deployed, false, GONE), (2, PendingUpgrade, true, OURS)],
+            (Action::Resume, 2, false),
+        ),
+        (
+            "failed, tried again",
+            &[(1, Deployed, false, GONE), (2, Failed, true, GONE)],
+            (Action::Resume, 2, false),
+        ),
+        (
+            "failed, taken back",
+            &[(1, Deployed, true, GONE), (2, Failed, false, GONE)],
+            (Action::Upgrade, 3, false),
+        ),
+    ];
+    for (what, rows, expected) in cases {
+        let d = run(&steady, rows).unwrap();
+        assert_eq!((d.action, d.revision, d.installing), *expected, "{what}");
+    }
+}
+
+#[test]
+fn bases_and_leftovers() {
+    let any = options(Mode::UpgradeInstall);
+    /// base, abandon, supersede
+    type Lists = (Vec<u64>, Vec<u64>, Vec<u64>);
+    let cases: &[(&str, &[Row], Lists)] = &[
+        ("plain", &[(4, Deployed, false, GONE)], (vec![4], vec![], vec![4])),
+        (
+            "failures after the deployed one",
+            &[
+                (2, Failed, false, GONE),
+                (4, Deployed, false, GONE),
+                (5, Failed, false, GONE),
+                (6, PendingUpgrade, false, GONE),
+            ],
+            (vec![4, 5, 6], vec![6], vec![4]),
+        ),
+        (
+            "two deployed: a crash between two writes",
+            &[(4, Deployed, false, GONE), (5, Deployed, false, GONE)],
+            (vec![5], vec![], vec![4, 5]),
+        ),
+        (
+            "before an uninstall",
+            &[(1, Uninstalled, false, GONE), (2, Failed, false, GONE)],
+            (vec![2], vec![], vec![]),
+        ),
+        (
+            "nothing deployed ever",
+            &[(1, Failed, false, GONE), (2, Failed, false, GONE)],
+            (vec![1, 2], vec![], vec![]),
+        ),
+    ];
+    for (what, rows, expected) in cases {
+        let d = run(&any, rows).unwrap();
+        assert_eq!((d.base, d.abandon, d.supersede), *expected, "{what}");
+    }
+    let steady = Options { skip_unchanged: true, ..any };
+    let healed = run(&steady, &[(4, Deployed, false, GONE), (5, Deployed, true, GONE)]).unwrap();
+    assert_eq!(
+        (healed.action, healed.supersede),
+        (Action::Unchanged, vec![4]),
+        "an older deployed one is put right"
+    );
+}
+
+#[test]
+fn breaking_a_lock() {
+    let force = Options { break_lock: true, ..options(Mode::Upgrade) };
+    let d = run(&force, &[(1, Deployed, false, GONE), (2, PendingUpgrade, false, THEIRS)]).unwrap();
+    assert_eq!((d.action, d.revision, d.abandon), (Action::Upgrade, 3, vec![2]));
+}

@@ -1,0 +1,194 @@
+//! Whether an object is as we left it. Pure.
+//!
+//! Suspicion is cheap and may be wrong: applying a suspect again does nothing if nothing is wrong with it. What must
+//! not happen is to fight over what is not ours, so what is not drift is said here too.
+
+use super::{ownership, request::ReleaseId};
+use crate::cluster::{Lookup, ObjectRef, Seen};
+use serde_json::Value;
+use std::time::Instant;
+
+/// An object as we left it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Expected {
+    pub(crate) object: ObjectRef,
+    /// Hash of our apply entry; `None` if it is not known.
+    pub(crate) applied: Option<u64>,
+    /// Incarnation, once seen.
+    pub(crate) uid: Option<String>,
+    /// When we last wrote it, and the version that we got: the watch may be behind that.
+    pub(crate) written: Option<(Option<u64>, Instant)>,
+    /// Someone keeps writing under Helm's name: folding that into ours was tried and did not last.
+    pub(crate) helm_writes: bool,
+    /// It goes by itself: a Job with a time to live.
+    pub(crate) fleeting: bool,
+    /// It was last seen finished: a Job that is over.
+    pub(crate) finished: bool,
+    /// It was last seen belonging to another object.
+    pub(crate) owned: bool,
+}
+
+/// What to make of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Fine,
+    /// It is gone and should be there.
+    Missing,
+    /// Someone may have changed what is ours.
+    Suspect(&'static str),
+    /// It is gone and that is right.
+    GoneRightly(&'static str),
+    /// Not to be judged yet: an event will come.
+    Later,
+    /// Nothing is known: the server has to be asked.
+    Unknown,
+}
+
+impl Expected {
+    /// An object as the record remembers it, before it was seen.
+    pub(crate) fn remembered(object: ObjectRef, body: &Value, applied: Option<u64>) -> Self {
+        let fleeting = object.gvk.kind == "Job" && !body["spec"]["ttlSecondsAfterFinished"].is_null();
+        Self {
+            object,
+            applied,
+            uid: None,
+            written: None,
+            helm_writes: false,
+            fleeting,
+            finished: false,
+            owned: false,
+        }
+    }
+
+    /// An object as our write left it.
+    pub(crate) fn written(object: ObjectRef, body: &Value, after: &Seen) -> Self {
+        let mut expected = Self::remembered(object, body, after.applied);
+        expected.written = Some((after.version_number(), Instant::now()));
+        expected.helm_writes = after.helm_updates;
+        expected.note(after);
+        expected
+    }
+
+    /// Takes in how the object looks while nothing is wrong with it.
+    pub(crate) fn note(&mut self, seen: &Seen) {
+        self.uid = Some(seen.uid.clone());
+        self.finished = self.object.gvk.kind == "Job" && seen.finished;
+        self.owned = seen.owned;
+    }
+}
+
+pub(crate) fn judge(expected: &Expected, lookup: &Lookup, id: &ReleaseId) -> Verdict {
+    match lookup {
+        Lookup::Unwatched => Verdict::Unknown,
+        Lookup::Behind => Verdict::Later,
+        Lookup::Absent if expected.fleeting => Verdict::GoneRightly("a Job with ttlSecondsAfterFinished"),
+        Lookup::Absent if expected.finished => Verdict::GoneRightly("a Job that was over"),
+        Lookup::Absent if expected.owned => Verdict::GoneRightly("it belonged to another object"),
+        Lookup::Absent => Verdict::Missing,
+        Lookup::Present(seen) => judge_present(expected, seen, id),
+    }
+}
+
+fn judge_present(expected: &Expected, seen: &Seen, id: &ReleaseId) -> Verdict {
+    if seen.deleting {
+        // Applying to an object that is going away keeps nothing; its end will be told.
+        return Verdict::Later;
+    }
+    if ownership::check(seen, id).is_err() {
+        return Verdict::Suspect("the release's marks were changed");
+    }
+    if seen.helm_updates && !expected.helm_writes {
+        return Verdict::Suspect("Helm wrote it");
+    }
+    match expected.applied {
+        None => return Verdict::Suspect("it is not known what was applied"),
+        Some(hash) if seen.applied != Some(hash) => {
+            return Verdict::Suspect("fields of ours were taken over");
+        }
+        Some(_) => {}
+    }
+    // Its generation says no more: it moves when others write fields of their own, as the Deployment controller does at
+    // every rollout, while a change of a field of ours takes it out of our entry.
+    match &expected.uid {
+        Some(uid) if *uid != seen.uid => Verdict::Suspect("it was made anew"),
+        Some(_) | None => Verdict::Fine,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::Gvk;
+    use serde_json::json;
+
+    #[test]
+    fn judges() {
+        let id = ReleaseId::new("ns", "rel");
+        let job = ObjectRef::new(Gvk::new("batch/v1", "Job"), Some("ns"), "j");
+        let seen = Seen {
+            uid: "u".into(),
+            managed_by: Some("Helm".into()),
+            release_name: Some("rel".into()),
+            release_namespace: Some("ns".into()),
+            applied: Some(7),
+            ..Seen::default()
+        };
+        let expected = Expected::written(job.clone(), &Value::Null, &seen);
+        let cold = Expected::remembered(job.clone(), &Value::Null, Some(7));
+        let unknown = Expected::remembered(job.clone(), &Value::Null, None);
+        let fleeting = Expected::remembered(job, &json!({"spec": {"ttlSecondsAfterFinished": 0}}), Some(7));
+        let mut over = expected.clone();
+        over.note(&Seen { finished: true, ..seen.clone() });
+        let mut owned = expected.clone();
+        owned.note(&Seen { owned: true, ..seen.clone() });
+        let mut stubborn = expected.clone();
+        stubborn.helm_writes = true;
+        let present = |change: &dyn Fn(&mut Seen)| {
+            let mut changed = seen.clone();
+            change(&mut changed);
+            Lookup::Present(changed)
+        };
+        let cases = [
+            ("untouched", &expected, present(&|_| ()), Verdict::Fine),
+            ("after a restart", &cold, present(&|_| ()), Verdict::Fine),
+            ("status churn", &expected, present(&|s| s.resource_version = "99".into()), Verdict::Fine),
+            (
+                "unknown past",
+                &unknown,
+                present(&|_| ()),
+                Verdict::Suspect("it is not known what was applied"),
+            ),
+            (
+                "taken over",
+                &expected,
+                present(&|s| s.applied = Some(8)),
+                Verdict::Suspect("fields of ours were taken over"),
+            ),
+            (
+                "our entry gone",
+                &expected,
+                present(&|s| s.applied = None),
+                Verdict::Suspect("fields of ours were taken over"),
+            ),
+            ("made anew", &expected, present(&|s| s.uid = "v".into()), Verdict::Suspect("it was made anew")),
+            ("after Helm", &expected, present(&|s| s.helm_updates = true), Verdict::Suspect("Helm wrote it")),
+            ("folding does not last", &stubborn, present(&|s| s.helm_updates = true), Verdict::Fine),
+            (
+                "relabelled",
+                &expected,
+                present(&|s| s.managed_by = None),
+                Verdict::Suspect("the release's marks were changed"),
+            ),
+            ("going", &expected, present(&|s| s.deleting = true), Verdict::Later),
+            ("deleted", &expected, Lookup::Absent, Verdict::Missing),
+            ("ttl", &fleeting, Lookup::Absent, Verdict::GoneRightly("a Job with ttlSecondsAfterFinished")),
+            ("over", &over, Lookup::Absent, Verdict::GoneRightly("a Job that was over")),
+            ("garbage", &owned, Lookup::Absent, Verdict::GoneRightly("it belonged to another object")),
+            ("watch behind", &expected, Lookup::Behind, Verdict::Later),
+            ("no watch", &expected, Lookup::Unwatched, Verdict::Unknown),
+        ];
+        for (what, expected, lookup, verdict) in cases {
+            assert_eq!(judge(expected, &lookup, &id), verdict, "{what}");
+        }
+    }
+}

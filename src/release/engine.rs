@@ -1,0 +1,372 @@
+//! Ties the steps together: what a front end holds.
+
+use super::{
+    apply::Applier,
+    carry_out::{CarryOut, Work},
+    decide::{self, Action, Decision},
+    drift::{self, Expected, Verdict},
+    error::{EngineError, Result},
+    hooks::HookRunner,
+    lock, observe,
+    operation::Operation,
+    outcome::Outcome,
+    progress::{ProgressListener, Teller},
+    record::{Record, RecordedHook, SYSTEM_LABELS, Status, Stored, split_manifest},
+    request::{
+        CrdFile, CrdPolicy, Hook, Manifest, ManifestParser, OnFailure, Options, ReleaseId, ReleaseRequest,
+        RenderedRelease,
+    },
+    state::{State, Touched},
+    targets::{self, Digest},
+};
+use crate::cluster::{Change, Cluster, Gvk, Lookup, ObjectRef, WatchScope, Watches};
+use std::{sync::Arc, time::Duration};
+
+/// How an engine works; the same for all its releases.
+#[derive(Debug, Clone)]
+pub struct EngineOptions {
+    /// Name under which objects are applied.
+    pub field_manager: String,
+    /// Names this process in pending records; must differ between processes.
+    pub holder: String,
+    /// Watch owned objects and records: for those that stay. `None`: ask the server each time.
+    pub watch: Option<WatchOptions>,
+}
+
+/// What is watched.
+#[derive(Debug, Clone, Default)]
+pub struct WatchOptions {
+    /// Only these namespaces, where the rights reach no further.
+    pub namespaces: Option<Vec<String>>,
+}
+
+impl EngineOptions {
+    /// Options of a process that does one thing and ends.
+    pub fn once(holder: &str) -> Self {
+        Self { field_manager: "helm".to_owned(), holder: holder.to_owned(), watch: None }
+    }
+
+    /// Options of an operator.
+    pub fn watching(holder: &str) -> Self {
+        Self { watch: Some(WatchOptions::default()), ..Self::once(holder) }
+    }
+}
+
+/// The release engine. Cheap to clone; all clones share watches and memory.
+#[derive(Clone)]
+pub struct Engine {
+    pub(super) cluster: Cluster,
+    pub(super) parse: ManifestParser,
+    pub(super) options: Arc<EngineOptions>,
+    pub(super) state: Arc<State>,
+    pub(super) watches: Option<Watches>,
+    records: Option<Watches>,
+    progress: Option<ProgressListener>,
+}
+
+impl Engine {
+    /// An engine on a cluster. `parse` reads the documents of stored manifests.
+    pub fn new(cluster: Cluster, parse: ManifestParser, options: EngineOptions) -> Self {
+        let state = Arc::new(State::default());
+        let cache = |labels: &str, listener: fn(&State, &Change)| {
+            let watch = options.watch.as_ref()?;
+            let scope = WatchScope {
+                labels: labels.to_owned(),
+                namespaces: watch.namespaces.clone(),
+                manager: options.field_manager.clone(),
+            };
+            let state = Arc::clone(&state);
+            Some(Watches::new(cluster.clone(), scope, move |change| listener(&state, change)))
+        };
+        let watches = cache("app.kubernetes.io/managed-by=Helm", State::touch);
+        let records = cache("owner=helm", State::touch_record);
+        Self { cluster, parse, options: Arc::new(options), state, watches, records, progress: None }
+    }
+
+    /// The same engine, telling its steps to a listener.
+    #[must_use]
+    pub fn with_progress(mut self, listener: ProgressListener) -> Self {
+        self.progress = Some(listener);
+        self
+    }
+
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    pub(super) fn teller<'a>(&'a self, id: &'a ReleaseId) -> Teller<'a> {
+        Teller { id, listener: self.progress.as_ref() }
+    }
+
+    pub(super) fn applier<'a>(&'a self, id: &'a ReleaseId, options: &'a Options) -> Applier<'a> {
+        Applier {
+            cluster: &self.cluster,
+            manager: &self.options.field_manager,
+            options,
+            id,
+            progress: self.teller(id),
+        }
+    }
+
+    pub(super) fn hook_runner<'a>(&'a self, id: &'a ReleaseId, timeout: Duration) -> HookRunner<'a> {
+        HookRunner { cluster: &self.cluster, id, timeout, progress: self.teller(id) }
+    }
+
+    /// Brings a release to what the request says.
+    pub async fn reconcile(&self, request: &ReleaseRequest) -> Result<Outcome> {
+        match self.reconcile_once(request).await {
+            Err(error) if request.options.on_failure == OnFailure::Undo => {
+                Err(self.undo(&request.id, &request.options, error).await)
+            }
+            result => result,
+        }
+    }
+
+    /// What the request asks for, in the light of past revisions.
+    pub(super) fn decide<'a>(
+        &self,
+        request: &'a ReleaseRequest,
+        past: &[Stored],
+    ) -> Result<(Decision, Work<'a>)> {
+        let state = state_of(&request.rendered);
+        let rows = self.rows(past, state, request.owner.as_deref());
+        let decision = decide::decide(&request.id.name, &request.options, &rows)?;
+        tracing::debug!(release = %request.id, action = ?decision.action, reason = decision.reason, "decided");
+        let work = Work {
+            id: &request.id,
+            rendered: &request.rendered,
+            chart: &request.chart.0,
+            config: &request.config,
+            owner: request.owner.as_deref(),
+            description: request.description.as_deref(),
+            labels: &request.labels,
+            options: &request.options,
+            operation: if decision.installing { Operation::Install } else { Operation::Upgrade },
+            state,
+        };
+        Ok((decision, work))
+    }
+
+    async fn reconcile_once(&self, request: &ReleaseRequest) -> Result<Outcome> {
+        validate(request)?;
+        let _busy = self.state.busy(&request.id).await;
+        if let Some(records) = &self.records {
+            records.watch([(Gvk::new("v1", "Secret"), true)]).await;
+            if let Some(outcome) = self.unchanged_by_memory(request) {
+                return Ok(outcome);
+            }
+        }
+        let past = observe::records(&self.cluster, &request.id).await?;
+        let (decision, work) = self.decide(request, &past.records)?;
+        if decision.action == Action::Unchanged {
+            return self.keep(&work, decision, past).await;
+        }
+        CarryOut { engine: self, work: &work }.run(decision, past).await
+    }
+
+    /// Puts objects right that were changed or deleted, as the deployed revision has them. Makes no revision.
+    pub async fn restore(&self, id: &ReleaseId, options: &Options) -> Result<Outcome> {
+        let _busy = self.state.busy(id).await;
+        let past = observe::records(&self.cluster, id).await?;
+        let newest = past.records.last().ok_or(EngineError::NotFound)?;
+        if newest.record.info.status != Status::Deployed {
+            return Err(EngineError::NoDeployed(id.name.clone()));
+        }
+        let record = newest.record.clone();
+        let rendered = self.rendered_of(&record)?;
+        let work = Work {
+            id,
+            rendered: &rendered,
+            chart: &record.chart,
+            config: &record.config,
+            owner: record.owner(),
+            description: None,
+            labels: &record.labels,
+            options,
+            operation: Operation::Upgrade,
+            state: state_of(&rendered),
+        };
+        let revision = record.version;
+        let decision = Decision {
+            action: Action::Unchanged,
+            reason: format!("revision {revision} is deployed"),
+            revision,
+            installing: false,
+            base: vec![revision],
+            abandon: Vec::new(),
+            supersede: Vec::new(),
+        };
+        self.keep(&work, decision, past).await
+    }
+
+    /// Creates (or, by policy, updates) the CRDs of a chart ahead of rendering it, which may look for their kinds.
+    pub async fn install_crds(&self, crds: &[CrdFile], policy: CrdPolicy) -> Result<Vec<ObjectRef>> {
+        super::crds::install(&self.cluster, &self.options.field_manager, crds, policy).await
+    }
+
+    /// Waits until a release wants a look: an object of it was changed or deleted, or someone wrote its record. Only
+    /// with watches, and only for releases that this engine reconciled.
+    pub async fn attention(&self) -> (ReleaseId, String) {
+        loop {
+            let (id, touched) = self.state.next_touched().await;
+            if let Some(reason) = self.judge_touched(&id, &touched) {
+                tracing::info!(release = %id, reason, "wants a look");
+                return (id, reason);
+            }
+        }
+    }
+
+    fn judge_touched(&self, id: &ReleaseId, touched: &Touched) -> Option<String> {
+        let watches = self.watches.as_ref()?;
+        self.state.with(id, |known| {
+            if touched.record_is_news(known) {
+                return Some("its record was written by someone else".to_owned());
+            }
+            let mut worst = None;
+            for (key, glimpse) in &touched.objects {
+                let Some(expected) = known.expected.get_mut(key) else { continue };
+                expected.finished |= glimpse.finished && expected.object.gvk.kind == "Job";
+                expected.owned |= glimpse.owned;
+                let lookup = watches.look(&expected.object, expected.written);
+                match drift::judge(expected, &lookup, id) {
+                    Verdict::Missing => worst = Some(format!("{} was deleted", expected.object)),
+                    Verdict::Suspect(why) => worst = worst.or(Some(format!("{}: {why}", expected.object))),
+                    Verdict::Fine => {
+                        if let Lookup::Present(seen) = &lookup {
+                            expected.note(seen);
+                        }
+                    }
+                    Verdict::GoneRightly(_) | Verdict::Later | Verdict::Unknown => {}
+                }
+            }
+            worst
+        })?
+    }
+
+    /// Number of cached objects and of watches.
+    pub fn cache_size(&self) -> (usize, usize) {
+        let sizes = [&self.watches, &self.records].map(|w| w.as_ref().map_or((0, 0), Watches::size));
+        (sizes[0].0 + sizes[1].0, sizes[0].1 + sizes[1].1)
+    }
+
+    /// The answer without a request: the same was asked before, and the caches say that nothing moved since.
+    fn unchanged_by_memory(&self, request: &ReleaseRequest) -> Option<Outcome> {
+        let (watches, records) = (self.watches.as_ref()?, self.records.as_ref()?);
+        let checksum = &request.rendered.checksum;
+        if !request.options.skip_unchanged || request.options.dry_run || checksum.is_empty() {
+            return None;
+        }
+        let crds = super::crds::kept_digest(request.options.crds, &request.rendered.crds);
+        self.state.with(&request.id, |known| {
+            let record = |revision: u64| {
+                let name = super::record::secret_name(&request.id.name, revision);
+                ObjectRef::new(Gvk::new("v1", "Secret"), Some(&request.id.namespace), &name)
+            };
+            let current = match records.look(&record(known.revision), None) {
+                Lookup::Present(seen) => seen.resource_version == known.record_version,
+                _ => false,
+            };
+            let last = matches!(records.look(&record(known.revision + 1), None), Lookup::Absent);
+            if *checksum != known.checksum || crds != known.crds || !current || !last {
+                return None;
+            }
+            let fine = known.expected.values().all(|expected| {
+                let lookup = watches.look(&expected.object, expected.written);
+                matches!(
+                    drift::judge(expected, &lookup, &request.id),
+                    Verdict::Fine | Verdict::GoneRightly(_) | Verdict::Later
+                )
+            });
+            fine.then(|| {
+                let reason =
+                    format!("revision {} has the same objects and hooks, and nothing moved", known.revision);
+                let mut outcome = Outcome::new(Action::Unchanged, reason, known.revision);
+                outcome.unchanged = known.expected.len();
+                outcome
+            })
+        })?
+    }
+
+    /// The past revisions as `decide` sees them.
+    pub(super) fn rows(&self, records: &[Stored], state: Digest, owner: Option<&str>) -> Vec<decide::Past> {
+        let now = jiff::Timestamp::now();
+        let row = |stored: &Stored| {
+            let record = &stored.record;
+            let comparable = !matches!(record.info.status, Status::Superseded | Status::Uninstalled);
+            // A stored manifest that cannot be read is not the same as anything.
+            let same = comparable && self.rendered_of(record).is_ok_and(|r| state_of(&r) == state);
+            decide::Past {
+                revision: record.version,
+                status: record.info.status,
+                same,
+                hold: lock::judge(record, &self.options.holder, owner, now),
+            }
+        };
+        records.iter().map(row).collect()
+    }
+
+    /// What a record was rendered as.
+    pub(super) fn rendered_of(&self, record: &Record) -> Result<RenderedRelease> {
+        let name = super::record::secret_name(&record.name, record.version);
+        let parse = |path: &str, text: &str| {
+            (self.parse)(text).map_err(|reason| {
+                let reason = if path.is_empty() { reason } else { format!("{path}: {reason}") };
+                EngineError::Record(super::record::RecordError::Manifest { name: name.clone(), reason })
+            })
+        };
+        let manifests = split_manifest(&record.manifest).into_iter().map(|(path, text)| {
+            Ok(Manifest { source: path.to_owned(), text: text.to_owned(), object: parse(path, text)? })
+        });
+        let manifests = manifests.collect::<Result<Vec<_>>>()?;
+        let hook = |hook: &RecordedHook| {
+            Ok(Hook {
+                name: hook.name.clone(),
+                kind: hook.kind.clone(),
+                path: hook.path.clone(),
+                text: hook.manifest.clone(),
+                object: parse(&hook.path, &hook.manifest)?,
+                events: hook.events.clone(),
+                weight: hook.weight,
+                delete_policies: hook.delete_policies.clone(),
+                output_log_policies: hook.output_log_policies.clone(),
+            })
+        };
+        Ok(RenderedRelease {
+            manifests,
+            hooks: record.hooks.iter().map(hook).collect::<Result<_>>()?,
+            crds: Vec::new(),
+            notes: record.info.notes.clone(),
+            checksum: String::new(),
+            manifest_text: record.manifest.clone(),
+        })
+    }
+}
+
+/// Digest of what a release consists of.
+pub(super) fn state_of(rendered: &RenderedRelease) -> Digest {
+    targets::state_digest(
+        rendered.manifests.iter().map(|m| &m.object),
+        rendered.hooks.iter().map(|h| &h.object),
+    )
+}
+
+/// Objects of a release as its record remembers them.
+pub(super) fn remembered(targets: &[targets::Target], record: &Record) -> Vec<Expected> {
+    let applied = |target: &targets::Target| record.memory.applied.get(&target.key.to_string()).copied();
+    targets.iter().map(|t| Expected::remembered(t.object.clone(), &t.body, applied(t))).collect()
+}
+
+fn validate(request: &ReleaseRequest) -> Result<()> {
+    let name = &request.id.name;
+    let part = |part: &str| {
+        let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        !part.is_empty() && part.chars().all(inner) && !part.starts_with('-') && !part.ends_with('-')
+    };
+    if name.len() > 53 || !name.split('.').all(part) {
+        return Err(EngineError::Name(name.clone()));
+    }
+    if request.labels.keys().any(|label| SYSTEM_LABELS.contains(&label.as_str())) {
+        return Err(EngineError::SystemLabel);
+    }
+    Ok(())
+}

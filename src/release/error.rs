@@ -1,0 +1,138 @@
+//! How the engine fails, in Helm's words where scripts see them, and what a caller does about it.
+
+use super::{record::RecordError, request::HookEvent};
+use crate::cluster::ClusterError;
+
+pub type Result<T, E = EngineError> = std::result::Result<T, E>;
+
+/// What to do with a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Disposition {
+    /// Try again soon, with growing pauses.
+    Retry,
+    /// Someone else is at work: look again when they are through.
+    Wait,
+    /// Nothing will get better before the request, the cluster or the rights change.
+    Stall,
+    /// Nothing is wrong that matters to the one who asked.
+    Ignore,
+}
+
+/// A failure of the engine.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    #[error("cannot reuse a name that is still in use")]
+    NameInUse,
+    #[error("\"{0}\" has no deployed releases")]
+    NoDeployed(String),
+    #[error("another operation (install/upgrade/rollback) is in progress")]
+    InProgress,
+    #[error("release: not found")]
+    NotFound,
+    #[error("release has no {0} version")]
+    NoRevision(u64),
+    #[error("the release named \"{0}\" is already deleted")]
+    AlreadyDeleted(String),
+    #[error("release name {0:?} is invalid: at most 53 lower-case letters, digits, '-' and '.'")]
+    Name(String),
+    #[error(
+        "user supplied labels contains system reserved label name. System labels: [name owner status version createdAt modifiedAt]"
+    )]
+    SystemLabel,
+    /// An object of the chart exists and is not the release's.
+    #[error(
+        "unable to continue with {operation}: {object} exists and cannot be imported into the current release: {reason}"
+    )]
+    Ownership { operation: &'static str, object: String, reason: String },
+    /// A document that is no object.
+    #[error("{path}: {reason}")]
+    Manifest { path: String, reason: String },
+    /// The cluster serves no such kind.
+    #[error(
+        "resource mapping not found for name: {name:?} namespace: {namespace:?} from \"\": {source}\nensure CRDs are installed first"
+    )]
+    NoKind { name: String, namespace: String, source: ClusterError },
+    /// A write of an object failed.
+    #[error("{action} {object} ({path}): {source}")]
+    Object { action: &'static str, object: String, path: String, source: ClusterError },
+    /// Several writes failed.
+    #[error("{} objects failed: {}", .0.len(), join(.0))]
+    Several(Vec<EngineError>),
+    #[error("{}: {source}", hooks_failed(*event))]
+    Hooks { event: HookEvent, source: Box<EngineError> },
+    #[error("hook {kind} {name} ({path}) failed: {reason}")]
+    HookFailed { kind: String, name: String, path: String, reason: String },
+    /// An object will not become ready by itself.
+    #[error("{object} failed: {reason}")]
+    NotReady { object: String, reason: String },
+    #[error("timed out after {seconds}s waiting for {what}")]
+    Timeout { what: String, seconds: u64 },
+    #[error("failed to install CRD {file}: {source}")]
+    Crd { file: String, source: Box<EngineError> },
+    /// The operation failed and was undone, as was asked for.
+    #[error("release {name} failed, and has been {undone} due to rollback-on-failure being set: {source}")]
+    Undone { name: String, undone: &'static str, source: Box<EngineError> },
+    #[error("an error occurred while undoing the release. original error: {source}: {undoing}")]
+    NotUndone { source: Box<EngineError>, undoing: Box<EngineError> },
+    /// Objects of an uninstalled release are left.
+    #[error("failed to delete release: {name}: {source}")]
+    Delete { name: String, source: Box<EngineError> },
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+}
+
+/// As Helm puts it: installs have their own way.
+fn hooks_failed(event: HookEvent) -> String {
+    match event {
+        HookEvent::PreInstall | HookEvent::PostInstall => format!("failed {event}"),
+        _ => format!("{event} hooks failed"),
+    }
+}
+
+fn join(errors: &[EngineError]) -> String {
+    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+impl EngineError {
+    pub fn disposition(&self) -> Disposition {
+        match self {
+            Self::InProgress => Disposition::Wait,
+            Self::NotFound | Self::AlreadyDeleted(_) => Disposition::Ignore,
+            Self::NameInUse
+            | Self::NoDeployed(_)
+            | Self::NoRevision(_)
+            | Self::Name(_)
+            | Self::SystemLabel
+            | Self::Ownership { .. }
+            | Self::Manifest { .. } => Disposition::Stall,
+            // A kind that is missing may come with another release; a failed Job may succeed when it is run anew.
+            Self::NoKind { .. } | Self::HookFailed { .. } | Self::NotReady { .. } | Self::Timeout { .. } => {
+                Disposition::Retry
+            }
+            Self::Object { source, .. } | Self::Cluster(source) => of_cluster(source),
+            Self::Several(all) => {
+                let stalls = all.iter().all(|e| e.disposition() == Disposition::Stall);
+                if stalls { Disposition::Stall } else { Disposition::Retry }
+            }
+            Self::Hooks { source, .. }
+            | Self::Crd { source, .. }
+            | Self::Undone { source, .. }
+            | Self::NotUndone { source, .. }
+            | Self::Delete { source, .. } => source.disposition(),
+            Self::Record(error) => match error {
+                RecordError::Cluster(source) => of_cluster(source),
+                RecordError::Exists(_) | RecordError::Changed(_) => Disposition::Retry,
+                RecordError::Decode { .. } | RecordError::Manifest { .. } | RecordError::TooLarge { .. } => {
+                    Disposition::Stall
+                }
+            },
+        }
+    }
+}
+
+fn of_cluster(error: &ClusterError) -> Disposition {
+    // Rights may be granted and webhooks come up at any time: only what the server calls invalid stalls.
+    if error.is_transient() || error.is_forbidden() { Disposition::Retry } else { Disposition::Stall }
+}

@@ -1,0 +1,314 @@
+//! Chart hooks: objects that run at a moment of a release's life and are no part of it.
+//!
+//! As Helm: by weight, then name, one after the other, each awaited if it is a Job or a Pod. The record tells which
+//! hook runs, before it does.
+
+use super::{
+    apply::await_gone,
+    error::{EngineError, Result},
+    progress::{Progress, Teller},
+    record::{HookRun, RecordedHook, Store, Stored, now},
+    request::{HookDeletePolicy, HookEvent, HookOutputLogPolicy, ReleaseId},
+    targets, waiting,
+};
+use crate::cluster::{
+    ApplyOptions, Cluster, ClusterError, DeleteOptions, Deleted, Gvk, ObjectRef, Propagation, Validation,
+};
+use serde_json::Value;
+use std::time::Duration;
+
+const MANAGER: &str = "windlass-hook";
+
+/// Runs hooks of one release.
+pub(crate) struct HookRunner<'a> {
+    pub(crate) cluster: &'a Cluster,
+    pub(crate) id: &'a ReleaseId,
+    pub(crate) timeout: Duration,
+    pub(crate) progress: Teller<'a>,
+}
+
+/// Indexes of the hooks of an event, in the order in which they run.
+pub(crate) fn of_event(hooks: &[RecordedHook], event: HookEvent) -> Vec<usize> {
+    let mut chosen: Vec<usize> = (0..hooks.len()).filter(|i| hooks[*i].events.contains(&event)).collect();
+    chosen.sort_by(|a, b| {
+        let (a, b) = (&hooks[*a], &hooks[*b]);
+        a.weight.cmp(&b.weight).then_with(|| a.name.cmp(&b.name))
+    });
+    chosen
+}
+
+fn has_policy(hook: &RecordedHook, policy: HookDeletePolicy) -> bool {
+    if hook.delete_policies.is_empty() {
+        return policy == HookDeletePolicy::BeforeHookCreation;
+    }
+    hook.delete_policies.contains(&policy)
+}
+
+impl HookRunner<'_> {
+    /// Runs the hooks of an event. `objects` are the parsed documents of the record's hooks, in their order.
+    pub(crate) async fn run(&self, event: HookEvent, stored: &mut Stored, objects: &[Value]) -> Result<()> {
+        if stored.record.memory.hooks_done.contains(&event) {
+            return Ok(());
+        }
+        let chosen = of_event(&stored.record.hooks, event);
+        self.run_all(event, &chosen, stored, objects).await?;
+        if !chosen.is_empty() {
+            stored.record.memory.hooks_done.push(event);
+        }
+        Ok(())
+    }
+
+    /// Runs chosen hooks, whether they ran before or not.
+    pub(crate) async fn run_all(
+        &self,
+        event: HookEvent,
+        chosen: &[usize],
+        stored: &mut Stored,
+        objects: &[Value],
+    ) -> Result<()> {
+        let result = self.run_chosen(event, chosen, stored, objects).await;
+        match result {
+            Ok(()) => {
+                for index in chosen.iter().rev() {
+                    self.delete_by(
+                        HookDeletePolicy::HookSucceeded,
+                        &stored.record.hooks[*index],
+                        &objects[*index],
+                    )
+                    .await?;
+                }
+                Ok(())
+            }
+            Err((failed, error)) => {
+                let hooks = &stored.record.hooks;
+                let mut deletions = Ok(());
+                if let Some(place) = chosen.iter().position(|index| *index == failed) {
+                    deletions =
+                        self.delete_by(HookDeletePolicy::HookFailed, &hooks[failed], &objects[failed]).await;
+                    for index in &chosen[..place] {
+                        let deletion = self
+                            .delete_by(HookDeletePolicy::HookSucceeded, &hooks[*index], &objects[*index])
+                            .await;
+                        deletions = deletions.and(deletion);
+                    }
+                }
+                if let Err(error) = deletions {
+                    tracing::warn!(release = %self.id, %error, "a hook's object could not be deleted");
+                }
+                Err(EngineError::Hooks { event, source: Box::new(error) })
+            }
+        }
+    }
+
+    /// Takes away what an operation that nobody will finish left of its hooks, where a policy would have deleted it at
+    /// the hook's end.
+    pub(crate) async fn clean_up(&self, hooks: &[RecordedHook], objects: &[Value]) -> Result<()> {
+        for (hook, object) in
+            hooks.iter().zip(objects).filter(|(hook, _)| !hook.last_run.started_at.is_empty())
+        {
+            for policy in [HookDeletePolicy::HookSucceeded, HookDeletePolicy::HookFailed] {
+                self.delete_by(policy, hook, object).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn run_chosen(
+        &self,
+        event: HookEvent,
+        chosen: &[usize],
+        stored: &mut Stored,
+        objects: &[Value],
+    ) -> Result<(), (usize, EngineError)> {
+        let store = Store::new(self.cluster);
+        for &index in chosen {
+            let at = |error: EngineError| (index, error);
+            let object = &objects[index];
+            self.delete_by(HookDeletePolicy::BeforeHookCreation, &stored.record.hooks[index], object)
+                .await
+                .map_err(at)?;
+            stored.record.hooks[index].last_run =
+                HookRun { started_at: now(), completed_at: String::new(), phase: "Running".into() };
+            store.update(stored).await.map_err(|e| at(e.into()))?;
+            let hook = &mut stored.record.hooks[index];
+            self.progress.tell(&Progress::Hook { event, kind: &hook.kind, name: &hook.name });
+            let result = self.run_one(hook, object).await;
+            let policy = if result.is_ok() {
+                HookOutputLogPolicy::HookSucceeded
+            } else {
+                HookOutputLogPolicy::HookFailed
+            };
+            if hook.output_log_policies.contains(&policy)
+                && let Err(error) = self.show_logs(hook, object).await
+            {
+                tracing::warn!(release = %self.id, hook = hook.name, %error, "the hook's log cannot be read");
+            }
+            hook.last_run.completed_at = now();
+            hook.last_run.phase = if result.is_ok() { "Succeeded" } else { "Failed" }.into();
+            result.map_err(at)?;
+        }
+        Ok(())
+    }
+
+    async fn run_one(&self, hook: &RecordedHook, object: &Value) -> Result<()> {
+        let (reference, body) = self.create(hook, object).await?;
+        let runs = matches!(
+            (reference.gvk.group.as_str(), reference.gvk.kind.as_str()),
+            ("batch", "Job") | ("", "Pod")
+        );
+        if body["kind"] == "CustomResourceDefinition" {
+            waiting::one_ready(self.cluster, &reference, self.timeout).await?;
+            super::crds::await_served(self.cluster, std::slice::from_ref(&body), self.timeout).await?;
+        }
+        if !runs {
+            return Ok(());
+        }
+        waiting::one_ready(self.cluster, &reference, self.timeout).await.map_err(|error| match error {
+            EngineError::NotReady { reason, .. } => EngineError::HookFailed {
+                kind: reference.gvk.kind.clone(),
+                name: reference.name.clone(),
+                path: hook.path.clone(),
+                reason,
+            },
+            other => other,
+        })
+    }
+
+    /// Tells what the containers of a Job or Pod wrote.
+    async fn show_logs(&self, hook: &RecordedHook, object: &Value) -> Result<()> {
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or(&self.id.namespace);
+        let pod = Gvk::new("v1", "Pod");
+        let pods = match hook.kind.as_str() {
+            "Job" => self.cluster.list(&pod, Some(namespace), &format!("job-name={}", hook.name)).await?,
+            "Pod" => self
+                .cluster
+                .get(&ObjectRef::new(pod, Some(namespace), &hook.name))
+                .await?
+                .into_iter()
+                .collect(),
+            _ => Vec::new(),
+        };
+        for pod in &pods {
+            let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+            let containers = pod["spec"]["containers"].as_array().map_or(&[][..], Vec::as_slice);
+            for container in containers.iter().filter_map(|c| c["name"].as_str()) {
+                let text = self.cluster.pod_log(namespace, name, container).await?;
+                self.progress.tell(&Progress::HookLog { pod: name, container, text: &text });
+            }
+        }
+        Ok(())
+    }
+
+    async fn create(&self, hook: &RecordedHook, object: &Value) -> Result<(ObjectRef, Value)> {
+        let failed = |object: &ObjectRef, source| EngineError::Object {
+            action: "creating hook",
+            object: object.to_string(),
+            path: hook.path.clone(),
+            source,
+        };
+        let mut body = object.clone();
+        let generated =
+            object["metadata"]["name"].is_null() && object["metadata"]["generateName"].is_string();
+        if generated {
+            // The server gives the name: stand in for it to find the rest.
+            body["metadata"]["name"] = "generated".into();
+        }
+        let mut reference = self.reference(&hook.path, &body).await?;
+        if let Some(namespace) = &reference.namespace {
+            body["metadata"]["namespace"] = namespace.as_str().into();
+        }
+        if generated {
+            if let Some(metadata) = body["metadata"].as_object_mut() {
+                metadata.remove("name");
+            }
+            let created =
+                self.cluster.create(&reference, &body, MANAGER).await.map_err(|e| failed(&reference, e))?;
+            reference.name = created["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+            return Ok((reference, body));
+        }
+        let options = ApplyOptions {
+            manager: MANAGER,
+            force: true,
+            validation: Validation::Warn,
+            dry_run: false,
+            whole: false,
+        };
+        self.cluster.apply(&reference, &body, options).await.map_err(|e| failed(&reference, e))?;
+        Ok((reference, body))
+    }
+
+    async fn reference(&self, path: &str, body: &Value) -> Result<ObjectRef> {
+        if let Some(gvk) = Gvk::of(body) {
+            // Looks once more at the server if the kind is new.
+            if let Err(error) = self.cluster.resource(&gvk).await
+                && !matches!(error, ClusterError::NoKind(_))
+            {
+                return Err(error.into());
+            }
+        }
+        let kinds = self.cluster.kinds().await?;
+        targets::reference(path, body, &self.id.namespace, |gvk| kinds.get(gvk).map(|r| r.namespaced))
+    }
+
+    /// Deletes a hook's object if its policies say so at this moment, and waits until it is gone.
+    async fn delete_by(&self, policy: HookDeletePolicy, hook: &RecordedHook, object: &Value) -> Result<()> {
+        // Deleting a CRD would take all its objects with it.
+        let named = object["metadata"]["name"].is_string();
+        if hook.kind == "CustomResourceDefinition" || !named || !has_policy(hook, policy) {
+            return Ok(());
+        }
+        let reference = match self.reference(&hook.path, object).await {
+            Ok(reference) => reference,
+            // Nothing of a kind that is not served.
+            Err(EngineError::NoKind { .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let options = DeleteOptions { propagation: Propagation::Background, ..DeleteOptions::default() };
+        let wrap = |source| EngineError::Object {
+            action: "deleting hook",
+            object: reference.to_string(),
+            path: hook.path.clone(),
+            source,
+        };
+        if self.cluster.delete(&reference, options).await.map_err(wrap)? == Deleted::Yes {
+            await_gone(self.cluster, &reference, self.timeout).await.map_err(wrap)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn by_weight_then_name() {
+        let hook = |name: &str, weight, events: &[HookEvent]| RecordedHook {
+            name: name.into(),
+            weight,
+            events: events.to_vec(),
+            ..RecordedHook::default()
+        };
+        use HookEvent::{PostInstall, PreInstall};
+        let hooks = [
+            hook("b", 0, &[PreInstall]),
+            hook("z", -5, &[PreInstall, PostInstall]),
+            hook("x", -9, &[PostInstall]),
+            hook("a", 0, &[PreInstall]),
+        ];
+        let names =
+            |event| of_event(&hooks, event).iter().map(|i| hooks[*i].name.clone()).collect::<Vec<_>>();
+        assert_eq!(names(PreInstall), ["z", "a", "b"]);
+        assert_eq!(names(PostInstall), ["x", "z"]);
+        assert!(names(HookEvent::PreDelete).is_empty());
+    }
+
+    #[test]
+    fn the_default_policy_makes_room() {
+        let mut hook = RecordedHook::default();
+        assert!(has_policy(&hook, HookDeletePolicy::BeforeHookCreation));
+        hook.delete_policies = vec![HookDeletePolicy::HookSucceeded];
+        assert!(!has_policy(&hook, HookDeletePolicy::BeforeHookCreation));
+        assert!(has_policy(&hook, HookDeletePolicy::HookSucceeded));
+    }
+}

@@ -1,0 +1,191 @@
+//! A release that is as the request wants it: what was changed or deleted is put right, without a revision.
+
+use super::{
+    apply::several,
+    carry_out::Work,
+    crds,
+    decide::{Action, Decision},
+    drift::{self, Expected, Verdict},
+    engine::{Engine, remembered},
+    error::Result,
+    observe::{self, Past},
+    order,
+    outcome::Outcome,
+    plan::Step,
+    record::{Status, Store, Stored},
+    request::CrdPolicy,
+    state::Known,
+    targets::{Scopes, Target, resolve},
+};
+use crate::cluster::{Key, Lookup};
+use std::{collections::BTreeMap, sync::Arc};
+
+impl Engine {
+    pub(super) async fn keep(&self, work: &Work<'_>, decision: Decision, past: Past) -> Result<Outcome> {
+        let mut outcome = Outcome::new(Action::Unchanged, decision.reason, decision.revision);
+        let mut records = past.records;
+        let Some(place) = records.iter().position(|r| r.record.version == decision.revision) else {
+            return Ok(outcome);
+        };
+        let mut newest = records.swap_remove(place);
+        let store = Store::new(&self.cluster);
+        if !work.options.dry_run {
+            // Left by a crash between two writes.
+            for stored in records.iter_mut().filter(|r| decision.supersede.contains(&r.record.version)) {
+                stored.record.info.status = Status::Superseded;
+                store.update(stored).await?;
+            }
+        }
+        let mut remember = self.keep_crds(work, &mut newest, &mut outcome).await?;
+        let kinds = self.cluster.kinds().await?;
+        let documents = || work.rendered.manifests.iter().map(|m| (m.source.as_str(), &m.object));
+        let scopes = Scopes::new(&kinds, &work.rendered.crds, documents().map(|(_, o)| o));
+        let targets = resolve(documents(), work.id, &scopes)?;
+        self.watch_kinds(targets.iter().map(|t| &t.object)).await?;
+        let (mut expected, steps) = self.suspects(work, &targets, &newest).await?;
+        outcome.unchanged = targets.len() - steps.len();
+        if work.options.dry_run {
+            outcome.changed = steps.iter().map(|s| targets[s.target].object.clone()).collect();
+            return Ok(outcome);
+        }
+        let result = self.put_right(work, &targets, steps, &mut expected, &mut outcome).await;
+        if !(outcome.created.is_empty() && outcome.changed.is_empty()) {
+            outcome.action = Action::Restore;
+            outcome.reason = format!(
+                "{} objects were not as revision {} has them",
+                outcome.created.len() + outcome.changed.len(),
+                decision.revision
+            );
+        }
+        let applied: BTreeMap<String, u64> =
+            expected.iter().filter_map(|(key, e)| Some((key.to_string(), e.applied?))).collect();
+        // So that the next process, which has only the record, knows these objects when it sees them.
+        remember |= applied != newest.record.memory.applied;
+        if remember {
+            newest.record.memory.applied = applied;
+            store.update(&mut newest).await?;
+            outcome.record = Some(Arc::new(newest.record.clone()));
+        }
+        self.state.set(
+            work.id,
+            Known {
+                revision: decision.revision,
+                record_version: newest.resource_version,
+                state: work.state,
+                crds: crds::kept_digest(work.options.crds, &work.rendered.crds),
+                checksum: work.rendered.checksum.clone(),
+                expected,
+            },
+        );
+        result.map(|()| outcome)
+    }
+
+    /// CRDs under a policy that keeps them: written when the chart's differ from those that the record remembers.
+    async fn keep_crds(&self, work: &Work<'_>, newest: &mut Stored, outcome: &mut Outcome) -> Result<bool> {
+        let policy = work.options.crds;
+        let digest = hex(&crds::digest(&work.rendered.crds));
+        let due = matches!(policy, CrdPolicy::Apply | CrdPolicy::CreateMissing)
+            && !work.rendered.crds.is_empty()
+            && newest.record.memory.crds != digest
+            && !work.options.dry_run;
+        if due {
+            outcome.changed.extend(self.install_crds(&work.rendered.crds, policy).await?);
+            newest.record.memory.crds = digest;
+        }
+        Ok(due)
+    }
+
+    /// Which objects are not, or may not be, as they should be.
+    async fn suspects(
+        &self,
+        work: &Work<'_>,
+        targets: &[Target],
+        newest: &Stored,
+    ) -> Result<(BTreeMap<Key, Expected>, Vec<Step>)> {
+        let known =
+            self.state.get(work.id).filter(|k| k.revision == newest.record.version && k.state == work.state);
+        let mut all: BTreeMap<Key, Expected> =
+            remembered(targets, &newest.record).into_iter().map(|e| (e.object.key(), e)).collect();
+        for (key, expected) in known.into_iter().flat_map(|k| k.expected) {
+            if let Some(slot) = all.get_mut(&key) {
+                *slot = expected;
+            }
+        }
+        let seen = observe::objects(
+            &self.cluster,
+            self.watches.as_ref(),
+            &self.options.field_manager,
+            targets.iter().map(|t| &t.object).filter(|object| {
+                let written = all.get(&object.key()).and_then(|e| e.written);
+                // What the cache is behind on was just written; what it does not have may have lost its label.
+                self.watches.as_ref().is_none_or(|w| !matches!(w.look(object, written), Lookup::Behind))
+            }),
+        )
+        .await?;
+        let mut steps = Vec::new();
+        for (index, target) in targets.iter().enumerate() {
+            let Some(expected) = all.get_mut(&target.key) else { continue };
+            let lookup = match seen.get(&target.key) {
+                Some(Some(found)) => Lookup::Present(found.clone()),
+                Some(None) => Lookup::Absent,
+                None => Lookup::Behind,
+            };
+            let verdict = drift::judge(expected, &lookup, work.id);
+            let before = seen.get(&target.key).cloned().flatten();
+            // Without a watch no later event will tell: an object that is going away is awaited and made again now.
+            let going = verdict == Verdict::Later && self.watches.is_none();
+            match verdict {
+                Verdict::Missing | Verdict::Suspect(_) => steps.push(Step { target: index, before }),
+                Verdict::Later if going => steps.push(Step { target: index, before }),
+                Verdict::Fine => {
+                    if let Some(before) = &before {
+                        expected.note(before);
+                    }
+                }
+                Verdict::GoneRightly(_) | Verdict::Later | Verdict::Unknown => {}
+            }
+        }
+        Ok((all, steps))
+    }
+
+    async fn put_right(
+        &self,
+        work: &Work<'_>,
+        targets: &[Target],
+        steps: Vec<Step>,
+        expected: &mut BTreeMap<Key, Expected>,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        let mut phases: BTreeMap<order::Phase, Vec<Step>> = BTreeMap::new();
+        for step in steps {
+            let gvk = &targets[step.target].object.gvk;
+            phases.entry(order::phase(&gvk.group, &gvk.kind)).or_default().push(step);
+        }
+        let applier = self.applier(work.id, work.options);
+        let mut errors = Vec::new();
+        for steps in phases.values() {
+            let (written, result) = applier.phase(targets, steps).await;
+            for one in written {
+                let target = &targets[one.target];
+                expected.insert(
+                    target.key.clone(),
+                    Expected::written(target.object.clone(), &target.body, &one.after),
+                );
+                if one.created {
+                    outcome.created.push(target.object.clone());
+                } else if one.changed {
+                    outcome.changed.push(target.object.clone());
+                } else {
+                    outcome.unchanged += 1;
+                }
+                outcome.warnings.extend(one.warnings);
+            }
+            errors.extend(result.err());
+        }
+        several(errors)
+    }
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}

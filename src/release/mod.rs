@@ -1,0 +1,42 @@
+//! The release engine: brings a release in a cluster to what a request says, and remembers it as Helm does.
+//!
+//! observe → decide → plan → apply → record → watch; one file each. `decide`, `plan`, `order`, `ownership`, `ready`,
+//! `drift`, `lock`, `targets` and the record's encoding are pure. Knows nothing of charts, values, templates, YAML or
+//! custom resources: a request carries rendered objects, an outcome says what was done.
+
+mod apply;
+mod carry_out;
+mod compare;
+mod crds;
+mod decide;
+mod drift;
+mod duplicates;
+mod engine;
+mod error;
+mod hooks;
+mod keep;
+mod lock;
+mod observe;
+mod operation;
+mod order;
+mod outcome;
+mod ownership;
+mod plan;
+mod progress;
+mod read;
+mod ready;
+pub mod record;
+mod request;
+mod rollback;
+mod state;
+mod targets;
+mod uninstall;
+mod waiting;
+
+pub use compare::Difference;
+pub use decide::Action;
+pub use engine::{Engine, EngineOptions, WatchOptions};
+pub use error::{Disposition, EngineError, Result};
+pub use outcome::{Outcome, Uninstalled};
+pub use progress::{Progress, ProgressListener};
+pub use request::*;

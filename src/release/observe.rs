@@ -1,0 +1,118 @@
+//! What there is: the records of a release and the metadata of objects. From caches where they know, else from the
+//! server in as few requests as bounded answers allow.
+
+use super::{
+    error::Result,
+    plan::SeenObjects,
+    record::{Revision, Status, Store, Stored},
+    request::ReleaseId,
+};
+use crate::cluster::{Cluster, ClusterError, Gvk, Key, Lookup, ObjectRef, Seen, Watches};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use std::collections::BTreeMap;
+
+/// Up to this many objects of a kind are asked for one by one; more are found in a list.
+const SINGLY: usize = 2;
+const AT_ONCE: usize = 16;
+
+/// The past of a release.
+#[derive(Debug, Default)]
+pub(crate) struct Past {
+    /// All revisions, oldest first.
+    pub(crate) history: Vec<Revision>,
+    /// Whole records of those that matter: all that are not superseded, and the newest.
+    pub(crate) records: Vec<Stored>,
+}
+
+/// Reads the past of a release.
+pub(crate) async fn records(cluster: &Cluster, id: &ReleaseId) -> Result<Past> {
+    let store = Store::new(cluster);
+    let labels = format!("name={},status!={}", id.name, Status::Superseded);
+    let (history, mut records) =
+        tokio::try_join!(store.history(id), store.list(Some(&id.namespace), &labels))?;
+    if let Some(newest) = history.last()
+        && records.last().is_none_or(|r| r.record.version < newest.revision)
+        && let Some(found) = store.get(id, newest.revision).await?
+    {
+        records.push(found);
+    }
+    Ok(Past { history, records })
+}
+
+/// Looks at objects: in the caches, and at the server where those do not know.
+pub(crate) async fn objects(
+    cluster: &Cluster,
+    watches: Option<&Watches>,
+    manager: &str,
+    wanted: impl Iterator<Item = &ObjectRef>,
+) -> Result<SeenObjects> {
+    let mut seen = SeenObjects::new();
+    let mut groups: BTreeMap<(Gvk, Option<String>), Vec<&ObjectRef>> = BTreeMap::new();
+    for object in wanted {
+        // The cache holds labelled objects only: absence there says nothing about one that is not ours.
+        match watches.map(|w| w.look(object, None)) {
+            Some(Lookup::Present(found)) => {
+                seen.insert(object.key(), Some(found));
+            }
+            _ => groups.entry((object.gvk.clone(), object.namespace.clone())).or_default().push(object),
+        }
+    }
+    let looks: Vec<_> = groups
+        .into_iter()
+        .map(|((gvk, namespace), group)| look(cluster, manager, gvk, namespace, group))
+        .collect();
+    let answers: Vec<Vec<(Key, Option<Seen>)>> = stream::iter(looks).buffered(AT_ONCE).try_collect().await?;
+    seen.extend(answers.into_iter().flatten());
+    Ok(seen)
+}
+
+async fn look(
+    cluster: &Cluster,
+    manager: &str,
+    gvk: Gvk,
+    namespace: Option<String>,
+    group: Vec<&ObjectRef>,
+) -> Result<Vec<(Key, Option<Seen>)>> {
+    // A kind that this very release brings is not there yet, and nothing of it.
+    if cluster.kinds().await?.get(&gvk).is_none() {
+        return Ok(group.into_iter().map(|object| (object.key(), None)).collect());
+    }
+    let mut found = Vec::with_capacity(group.len());
+    let mut left = group;
+    if left.len() > SINGLY {
+        let page = match cluster.list_metadata_page(&gvk, namespace.as_deref()).await {
+            Ok(page) => page,
+            // No right to list, or a server that is not there for lists: ask singly.
+            Err(e) if e.is_forbidden() || e.code() == Some(405) => {
+                crate::cluster::Listed { items: Vec::new(), more: true }
+            }
+            // The kind went since it was looked up.
+            Err(e) if e.is_not_found() => crate::cluster::Listed { items: Vec::new(), more: false },
+            Err(e) => return Err(e.into()),
+        };
+        let by_name: BTreeMap<&str, _> =
+            page.items.iter().filter_map(|item| Some((item["metadata"]["name"].as_str()?, item))).collect();
+        let mut missing = Vec::new();
+        for object in left {
+            match by_name.get(object.name.as_str()) {
+                Some(item) => found.push((object.key(), Some(Seen::of(item, manager)))),
+                None if page.more => missing.push(object),
+                None => found.push((object.key(), None)),
+            }
+        }
+        left = missing;
+    }
+    let single: Vec<_> = left
+        .into_iter()
+        .map(|object| async move {
+            match cluster.get_metadata(object).await {
+                Ok(item) => Ok((object.key(), item.map(|item| Seen::of(&item, manager)))),
+                Err(ClusterError::NoKind(_)) => Ok((object.key(), None)),
+                Err(e) => Err(e),
+            }
+        })
+        .collect();
+    let single: Vec<_> = stream::iter(single).buffered(AT_ONCE).try_collect().await?;
+    found.extend(single);
+    Ok(found)
+}

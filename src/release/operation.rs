@@ -1,0 +1,69 @@
+//! The three ways to make a revision, in Helm's words. Pure.
+
+use super::{record::Status, request::HookEvent};
+
+/// What kind of revision is being made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Install,
+    Upgrade,
+    Rollback { to: u64 },
+}
+
+impl Operation {
+    pub(crate) fn pre(self) -> HookEvent {
+        match self {
+            Self::Install => HookEvent::PreInstall,
+            Self::Upgrade => HookEvent::PreUpgrade,
+            Self::Rollback { .. } => HookEvent::PreRollback,
+        }
+    }
+
+    pub(crate) fn post(self) -> HookEvent {
+        match self {
+            Self::Install => HookEvent::PostInstall,
+            Self::Upgrade => HookEvent::PostUpgrade,
+            Self::Rollback { .. } => HookEvent::PostRollback,
+        }
+    }
+
+    pub(crate) fn pending(self) -> Status {
+        match self {
+            Self::Install => Status::PendingInstall,
+            Self::Upgrade => Status::PendingUpgrade,
+            Self::Rollback { .. } => Status::PendingRollback,
+        }
+    }
+
+    pub(crate) fn underway(self) -> String {
+        match self {
+            Self::Install => "Initial install underway".to_owned(),
+            Self::Upgrade => "Preparing upgrade".to_owned(),
+            Self::Rollback { to } => format!("Rollback to {to}"),
+        }
+    }
+
+    pub(crate) fn done(self) -> String {
+        match self {
+            Self::Install => "Install complete".to_owned(),
+            Self::Upgrade => "Upgrade complete".to_owned(),
+            Self::Rollback { to } => format!("Rollback to {to}"),
+        }
+    }
+
+    pub(crate) fn failed(self, name: &str, error: &str) -> String {
+        match self {
+            Self::Install => format!("Release {name:?} failed: {error}"),
+            Self::Upgrade => format!("Upgrade {name:?} failed: {error}"),
+            Self::Rollback { .. } => format!("Rollback {name:?} failed: {error}"),
+        }
+    }
+
+    /// How the ownership error calls it.
+    pub(crate) fn continued(self) -> &'static str {
+        match self {
+            Self::Install => "install",
+            Self::Upgrade | Self::Rollback { .. } => "update",
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! In which order kinds are applied and deleted. Pure.
+//!
+//! Two orders: Helm's own (`InstallOrder`, `UninstallOrder`), which decides how manifests are listed, and our phases,
+//! which say what may be written at the same time.
+
+/// Helm's install order (v4: webhook configurations last).
+const INSTALL: [&str; 38] = [
+    "PriorityClass",
+    "Namespace",
+    "NetworkPolicy",
+    "ResourceQuota",
+    "LimitRange",
+    "PodSecurityPolicy",
+    "PodDisruptionBudget",
+    "ServiceAccount",
+    "Secret",
+    "SecretList",
+    "ConfigMap",
+    "StorageClass",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "CustomResourceDefinition",
+    "ClusterRole",
+    "ClusterRoleList",
+    "ClusterRoleBinding",
+    "ClusterRoleBindingList",
+    "Role",
+    "RoleList",
+    "RoleBinding",
+    "RoleBindingList",
+    "Service",
+    "DaemonSet",
+    "Pod",
+    "ReplicationController",
+    "ReplicaSet",
+    "Deployment",
+    "HorizontalPodAutoscaler",
+    "StatefulSet",
+    "Job",
+    "CronJob",
+    "IngressClass",
+    "Ingress",
+    "APIService",
+    "MutatingWebhookConfiguration",
+    "ValidatingWebhookConfiguration",
+];
+
+/// The place of a kind in Helm's install order; unknown kinds come last, by name.
+pub(crate) fn install_rank(kind: &str) -> (usize, &str) {
+    match INSTALL.iter().position(|k| *k == kind) {
+        Some(rank) => (rank, ""),
+        None => (INSTALL.len(), kind),
+    }
+}
+
+/// The place of a kind in Helm's uninstall order: the reverse, but Services go right after Ingress classes.
+pub(crate) fn uninstall_rank(kind: &str) -> (usize, &str) {
+    let turned = |rank: usize| (INSTALL.len() - 1 - rank) * 2;
+    match INSTALL.iter().position(|k| *k == kind) {
+        Some(_) if kind == "Service" => (turned(install_rank("IngressClass").0) + 1, ""),
+        Some(rank) => (turned(rank), ""),
+        None => (INSTALL.len() * 2, kind),
+    }
+}
+
+/// What may be applied at the same time. Phases run one after the other; a later one may need an earlier one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Phase {
+    /// Namespaces and priority classes: the server refuses what names one that is not there.
+    Ground,
+    /// Kinds, awaited before anything of theirs.
+    Kinds,
+    /// What Pods mount, run as and are limited by; roles.
+    Config,
+    /// What refers to those: bindings, claims, Services.
+    Access,
+    /// What makes Pods.
+    Workloads,
+    /// What acts on workloads or routes to them.
+    Around,
+    /// Custom resources and whatever else.
+    Custom,
+    /// What stands between the server and its users: once there, it can refuse our own objects.
+    Gates,
+}
+
+/// The phase of a kind.
+pub(crate) fn phase(group: &str, kind: &str) -> Phase {
+    match (group, kind) {
+        ("", "Namespace") | ("scheduling.k8s.io", "PriorityClass") => Phase::Ground,
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => Phase::Kinds,
+        (
+            "",
+            "ResourceQuota" | "LimitRange" | "ServiceAccount" | "Secret" | "ConfigMap" | "PersistentVolume",
+        )
+        | ("networking.k8s.io", "NetworkPolicy" | "IngressClass")
+        | ("policy" | "storage.k8s.io", _)
+        | ("rbac.authorization.k8s.io", "ClusterRole" | "Role") => Phase::Config,
+        ("rbac.authorization.k8s.io", _) | ("", "PersistentVolumeClaim" | "Service") => Phase::Access,
+        ("", "Pod" | "ReplicationController") | ("apps", _) => Phase::Workloads,
+        ("batch" | "autoscaling", _) | ("networking.k8s.io", "Ingress") => Phase::Around,
+        ("apiregistration.k8s.io" | "admissionregistration.k8s.io", _) => Phase::Gates,
+        _ => Phase::Custom,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn helms_orders() {
+        let mut kinds =
+            ["Zebra", "Service", "Ingress", "CronJob", "IngressClass", "APIService", "Ant", "Namespace"];
+        kinds.sort_by_key(|k| install_rank(k));
+        assert_eq!(
+            kinds,
+            ["Namespace", "Service", "CronJob", "IngressClass", "Ingress", "APIService", "Ant", "Zebra"]
+        );
+        kinds.sort_by_key(|k| uninstall_rank(k));
+        assert_eq!(
+            kinds,
+            ["APIService", "Ingress", "IngressClass", "Service", "CronJob", "Namespace", "Ant", "Zebra"]
+        );
+    }
+
+    #[test]
+    fn phases() {
+        let cases = [
+            ("", "Namespace", Phase::Ground),
+            ("apiextensions.k8s.io", "CustomResourceDefinition", Phase::Kinds),
+            ("", "ConfigMap", Phase::Config),
+            ("policy", "PodDisruptionBudget", Phase::Config),
+            ("rbac.authorization.k8s.io", "RoleBinding", Phase::Access),
+            ("apps", "Deployment", Phase::Workloads),
+            ("autoscaling", "HorizontalPodAutoscaler", Phase::Around),
+            ("example.com", "Service", Phase::Custom),
+            ("apiregistration.k8s.io", "APIService", Phase::Gates),
+        ];
+        for (group, kind, expected) in cases {
+            assert_eq!(phase(group, kind), expected, "{group}/{kind}");
+        }
+    }
+}

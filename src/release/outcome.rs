@@ -1,0 +1,65 @@
+//! What the engine answers: what was done, and why. Plain data.
+
+use super::{decide::Action, record::Record};
+use crate::cluster::ObjectRef;
+use std::sync::Arc;
+
+/// What a reconcile did.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    pub action: Action,
+    /// One sentence that says why this action.
+    pub reason: String,
+    pub revision: u64,
+    /// The record as it was written; `None` if nothing was.
+    pub record: Option<Arc<Record>>,
+    /// Objects that were created.
+    pub created: Vec<ObjectRef>,
+    /// Objects that were changed.
+    pub changed: Vec<ObjectRef>,
+    /// Objects that were left as they are.
+    pub unchanged: usize,
+    /// Objects that left the chart and were deleted.
+    pub pruned: Vec<ObjectRef>,
+    /// Objects that left the chart and were not deleted, each with the reason.
+    pub kept: Vec<(ObjectRef, String)>,
+    /// What the server, or we, warn of.
+    pub warnings: Vec<String>,
+}
+
+impl Outcome {
+    pub(super) fn new(action: Action, reason: String, revision: u64) -> Self {
+        Self {
+            action,
+            reason,
+            revision,
+            record: None,
+            created: Vec::new(),
+            changed: Vec::new(),
+            unchanged: 0,
+            pruned: Vec::new(),
+            kept: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Whether anything in the cluster was written.
+    pub fn wrote(&self) -> bool {
+        self.record.is_some()
+            || !(self.created.is_empty() && self.changed.is_empty() && self.pruned.is_empty())
+    }
+}
+
+/// What an uninstall did.
+#[derive(Debug, Clone, Default)]
+pub struct Uninstalled {
+    /// The newest record, as it was left; `None` if there was no release.
+    pub record: Option<Arc<Record>>,
+    pub deleted: Vec<ObjectRef>,
+    /// Objects that were not deleted because of their resource policy, as `[Kind] name`.
+    pub kept: Vec<String>,
+    /// Objects that were not deleted because they belong to someone else, as `[Kind] name`.
+    pub foreign: Vec<String>,
+    /// What went wrong after the objects were deleted.
+    pub errors: Vec<String>,
+}

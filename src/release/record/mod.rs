@@ -1,0 +1,249 @@
+//! Helm's release record: what is remembered of a revision.
+//!
+//! The JSON is Helm's, so that real Helm reads our records and we read Helm's of versions 3 and 4. What we remember
+//! besides (`Memory`) lies next to it, where Helm does not look.
+
+mod encode;
+mod history;
+mod store;
+
+pub use encode::{decode_secret, encode_secret, secret_name, split_manifest};
+pub use history::{Revision, to_prune};
+pub use store::{Store, Stored};
+
+use super::{
+    ownership,
+    request::{Hook, HookDeletePolicy, HookEvent, HookOutputLogPolicy},
+};
+use crate::cluster::ClusterError;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
+use std::{collections::BTreeMap, fmt};
+
+/// Label of the record with the mark of the operator whose release it is.
+pub const OWNER_LABEL: &str = "windlass.dev/owner";
+/// Labels that Helm sets itself.
+pub(crate) const SYSTEM_LABELS: [&str; 6] = ["name", "owner", "status", "version", "createdAt", "modifiedAt"];
+
+/// Why a record cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    #[error("release record {name}: {reason}")]
+    Decode { name: String, reason: String },
+    #[error("release record {name}: manifest: {reason}")]
+    Manifest { name: String, reason: String },
+    #[error("release record {0} already exists")]
+    Exists(String),
+    #[error("release record {0} was changed by someone else")]
+    Changed(String),
+    #[error("release record {name} is too large for a Secret: {bytes} bytes")]
+    TooLarge { name: String, bytes: usize },
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+}
+
+/// State of a revision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Status {
+    Deployed,
+    Uninstalled,
+    Superseded,
+    Failed,
+    Uninstalling,
+    PendingInstall,
+    PendingUpgrade,
+    PendingRollback,
+    #[default]
+    #[serde(other)]
+    Unknown,
+}
+
+impl Status {
+    pub fn is_pending(self) -> bool {
+        matches!(self, Self::PendingInstall | Self::PendingUpgrade | Self::PendingRollback)
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Deployed => "deployed",
+            Self::Uninstalled => "uninstalled",
+            Self::Superseded => "superseded",
+            Self::Failed => "failed",
+            Self::Uninstalling => "uninstalling",
+            Self::PendingInstall => "pending-install",
+            Self::PendingUpgrade => "pending-upgrade",
+            Self::PendingRollback => "pending-rollback",
+        }
+    }
+
+    /// The state that a label names.
+    pub fn named(name: &str) -> Self {
+        let all = [
+            Self::Deployed,
+            Self::Uninstalled,
+            Self::Superseded,
+            Self::Failed,
+            Self::Uninstalling,
+            Self::PendingInstall,
+            Self::PendingUpgrade,
+            Self::PendingRollback,
+        ];
+        all.into_iter().find(|s| s.as_str() == name).unwrap_or(Self::Unknown)
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A revision of a release, as Helm stores it. Fields that we do not know are kept as they are.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Record {
+    pub name: String,
+    pub info: Info,
+    pub chart: Value,
+    #[serde(skip_serializing_if = "is_empty")]
+    pub config: Value,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub manifest: String,
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
+    pub hooks: Vec<RecordedHook>,
+    pub version: u64,
+    pub namespace: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub apply_method: String,
+    /// Labels of the Secret that are not Helm's own.
+    #[serde(skip)]
+    pub labels: BTreeMap<String, String>,
+    /// What we remember besides.
+    #[serde(skip)]
+    pub memory: Memory,
+    #[serde(flatten)]
+    pub rest: Map<String, Value>,
+}
+
+/// Times and state. Times are RFC 3339 text; none is empty (Helm 3) or missing (Helm 4).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Info {
+    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "or_default")]
+    pub first_deployed: String,
+    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "or_default")]
+    pub last_deployed: String,
+    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "or_default")]
+    pub deleted: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    pub status: Status,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub rollback_revision: u64,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub notes: String,
+    #[serde(flatten)]
+    pub rest: Map<String, Value>,
+}
+
+/// A hook and its last run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RecordedHook {
+    pub name: String,
+    pub kind: String,
+    pub path: String,
+    pub manifest: String,
+    #[serde(deserialize_with = "known")]
+    pub events: Vec<HookEvent>,
+    pub last_run: HookRun,
+    #[serde(skip_serializing_if = "is_zero_weight")]
+    pub weight: i64,
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "known")]
+    pub delete_policies: Vec<HookDeletePolicy>,
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "known")]
+    pub output_log_policies: Vec<HookOutputLogPolicy>,
+}
+
+/// When a hook last ran and how it ended: `phase` is "", Unknown, Running, Succeeded or Failed.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HookRun {
+    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "or_default")]
+    pub started_at: String,
+    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "or_default")]
+    pub completed_at: String,
+    pub phase: String,
+}
+
+/// What we remember of a revision besides Helm's record; lost when Helm rewrites the Secret, and then simply missing.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Memory {
+    /// Hash of the fields that we applied, for each object, by its key's text.
+    pub applied: BTreeMap<String, u64>,
+    /// Who is (or was) at work on this revision.
+    pub holder: String,
+    /// Digest of the CRDs that came with it.
+    pub crds: String,
+    /// Events whose hooks all succeeded in this revision: not run again when it is resumed.
+    pub hooks_done: Vec<HookEvent>,
+}
+
+impl From<&Hook> for RecordedHook {
+    fn from(hook: &Hook) -> Self {
+        Self {
+            name: hook.name.clone(),
+            kind: hook.kind.clone(),
+            path: hook.path.clone(),
+            manifest: hook.text.clone(),
+            events: hook.events.clone(),
+            last_run: HookRun::default(),
+            weight: hook.weight,
+            delete_policies: hook.delete_policies.clone(),
+            output_log_policies: hook.output_log_policies.clone(),
+        }
+    }
+}
+
+impl Record {
+    /// The mark of the operator whose release this is.
+    pub fn owner(&self) -> Option<&str> {
+        self.labels.get(OWNER_LABEL).map(String::as_str)
+    }
+
+    /// Resource policy in a stored manifest: whether the object outlives the release.
+    pub fn keeps(object: &Value) -> bool {
+        ownership::is_kept(object["metadata"]["annotations"]["helm.sh/resource-policy"].as_str())
+    }
+}
+
+/// The time now, as Go prints it in JSON.
+pub(crate) fn now() -> String {
+    jiff::Timestamp::now().to_string()
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+fn is_zero_weight(number: &i64) -> bool {
+    *number == 0
+}
+
+fn is_empty(value: &Value) -> bool {
+    value.is_null() || value.as_object().is_some_and(Map::is_empty)
+}
+
+/// JSON null as the default.
+fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -> Result<T, D::Error> {
+    Ok(Option::<T>::deserialize(from)?.unwrap_or_default())
+}
+
+/// A list without the entries that are not known here.
+fn known<'de, D: Deserializer<'de>, T: serde::de::DeserializeOwned>(from: D) -> Result<Vec<T>, D::Error> {
+    let all = Option::<Vec<Value>>::deserialize(from)?.unwrap_or_default();
+    Ok(all.into_iter().filter_map(|entry| serde_json::from_value(entry).ok()).collect())
+}

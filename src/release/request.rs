@@ -1,0 +1,317 @@
+//! What a front end asks of the engine. Plain data.
+
+use crate::cluster::Validation;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+
+/// A release: a name in a namespace.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReleaseId {
+    pub namespace: String,
+    pub name: String,
+}
+
+impl ReleaseId {
+    pub fn new(namespace: &str, name: &str) -> Self {
+        Self { namespace: namespace.into(), name: name.into() }
+    }
+}
+
+impl fmt::Display for ReleaseId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// Reads one YAML document as Helm reads manifests. The engine is handed one, so that it knows nothing of YAML.
+pub type ManifestParser = fn(&str) -> Result<Value, String>;
+
+/// One rendered document.
+#[derive(Debug, Clone, Default)]
+pub struct Manifest {
+    /// Path of its template, `chart/templates/x.yaml`.
+    pub source: String,
+    /// The document as Helm prints it.
+    pub text: String,
+    /// The document parsed; null if it holds comments only.
+    pub object: Value,
+}
+
+/// A moment at which hooks run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HookEvent {
+    PreInstall,
+    PostInstall,
+    PreDelete,
+    PostDelete,
+    PreUpgrade,
+    PostUpgrade,
+    PreRollback,
+    PostRollback,
+    #[serde(alias = "test-success")]
+    Test,
+}
+
+impl fmt::Display for HookEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::PreInstall => "pre-install",
+            Self::PostInstall => "post-install",
+            Self::PreDelete => "pre-delete",
+            Self::PostDelete => "post-delete",
+            Self::PreUpgrade => "pre-upgrade",
+            Self::PostUpgrade => "post-upgrade",
+            Self::PreRollback => "pre-rollback",
+            Self::PostRollback => "post-rollback",
+            Self::Test => "test",
+        })
+    }
+}
+
+/// When a hook's object is deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HookDeletePolicy {
+    HookSucceeded,
+    HookFailed,
+    BeforeHookCreation,
+}
+
+/// When the log of a hook's Pods is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HookOutputLogPolicy {
+    HookSucceeded,
+    HookFailed,
+}
+
+/// A document that is applied at a moment instead of being kept.
+#[derive(Debug, Clone, Default)]
+pub struct Hook {
+    pub name: String,
+    pub kind: String,
+    /// Path of its template.
+    pub path: String,
+    pub text: String,
+    pub object: Value,
+    pub events: Vec<HookEvent>,
+    pub weight: i64,
+    pub delete_policies: Vec<HookDeletePolicy>,
+    pub output_log_policies: Vec<HookOutputLogPolicy>,
+}
+
+/// A file of a chart's `crds/`.
+#[derive(Debug, Clone, Default)]
+pub struct CrdFile {
+    /// Its path in the chart.
+    pub name: String,
+    pub text: String,
+    pub objects: Vec<Value>,
+}
+
+/// What rendering a chart gives.
+#[derive(Debug, Clone, Default)]
+pub struct RenderedRelease {
+    /// In install order.
+    pub manifests: Vec<Manifest>,
+    pub hooks: Vec<Hook>,
+    pub crds: Vec<CrdFile>,
+    pub notes: String,
+    /// Digest of objects and hooks: a key for what was compared before, never a proof.
+    pub checksum: String,
+    /// All manifests as Helm stores them: `---\n# Source: …\n<document>\n` each.
+    pub manifest_text: String,
+}
+
+/// The chart as Helm's release record stores it: metadata, lock, templates, values, schema, files.
+#[derive(Debug, Clone, Default)]
+pub struct ChartRecord(pub Value);
+
+/// What may be done with the release.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mode {
+    /// Only a release that does not exist.
+    Install,
+    /// Only a release that exists.
+    Upgrade,
+    #[default]
+    UpgradeInstall,
+}
+
+/// What is done with a chart's `crds/`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CrdPolicy {
+    Skip,
+    /// As Helm: those that are absent are created, on install only.
+    #[default]
+    Create,
+    /// Those that are absent are created, whatever is done with the release.
+    CreateMissing,
+    /// Created and kept as the chart has them.
+    Apply,
+}
+
+/// What is waited for after everything is applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Wait {
+    /// Nothing but hooks and what later objects need.
+    #[default]
+    HooksOnly,
+    /// All objects are ready.
+    Ready,
+    /// All objects are ready and Jobs complete.
+    ReadyAndJobs,
+}
+
+/// What becomes of objects with an immutable field that has to change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Immutable {
+    #[default]
+    Fail,
+    /// Deleted and created again.
+    Recreate,
+}
+
+/// What becomes of lists that name the same thing twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Duplicates {
+    /// The server's refusal is the answer, as with Helm 4.
+    #[default]
+    Fail,
+    /// The last one is applied, as Helm 3 did, with a warning.
+    KeepLast,
+}
+
+/// What becomes of a release when its install or upgrade fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnFailure {
+    #[default]
+    Keep,
+    /// A failed install is uninstalled, a failed upgrade rolled back to the last revision that was good.
+    Undo,
+}
+
+/// How a request is carried out.
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub mode: Mode,
+    /// Mode `Install` may reuse the name of a release that is uninstalled or failed.
+    pub replace: bool,
+    /// A request for what is already deployed makes no revision.
+    pub skip_unchanged: bool,
+    /// Nothing is written.
+    pub dry_run: bool,
+    pub create_namespace: bool,
+    pub crds: CrdPolicy,
+    pub run_hooks: bool,
+    pub wait: Wait,
+    /// Bound of each single wait: a hook, the readiness of all objects.
+    pub timeout: Duration,
+    /// Objects of others become ours.
+    pub take_ownership: bool,
+    /// Fields of other managers are overwritten, except those owned through the `scale` subresource.
+    pub force_conflicts: bool,
+    pub immutable: Immutable,
+    pub duplicates: Duplicates,
+    pub on_failure: OnFailure,
+    pub validation: Validation,
+    /// What a failed upgrade created is deleted.
+    pub cleanup_on_fail: bool,
+    /// A pending record of someone else is taken for abandoned.
+    pub break_lock: bool,
+    /// Revisions kept; 0 keeps all.
+    pub history_max: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            mode: Mode::default(),
+            replace: false,
+            skip_unchanged: false,
+            dry_run: false,
+            create_namespace: false,
+            crds: CrdPolicy::default(),
+            run_hooks: true,
+            wait: Wait::default(),
+            timeout: Duration::from_secs(300),
+            take_ownership: false,
+            force_conflicts: false,
+            immutable: Immutable::default(),
+            duplicates: Duplicates::default(),
+            on_failure: OnFailure::default(),
+            validation: Validation::default(),
+            cleanup_on_fail: false,
+            break_lock: false,
+            history_max: 10,
+        }
+    }
+}
+
+/// A release as it should be.
+#[derive(Debug, Clone, Default)]
+pub struct ReleaseRequest {
+    pub id: ReleaseId,
+    pub rendered: Arc<RenderedRelease>,
+    pub chart: Arc<ChartRecord>,
+    /// Values that the user gave.
+    pub config: Value,
+    /// The mark of an operator's own releases: label `windlass.dev/owner` of the record.
+    pub owner: Option<String>,
+    /// Text of the record in place of "Install complete" or "Upgrade complete".
+    pub description: Option<String>,
+    /// Labels of the record; the value `null` takes an inherited one away.
+    pub labels: BTreeMap<String, String>,
+    pub options: Options,
+}
+
+impl Default for ReleaseId {
+    fn default() -> Self {
+        Self::new("default", "")
+    }
+}
+
+/// A release that should be no more.
+#[derive(Debug, Clone)]
+pub struct UninstallRequest {
+    pub id: ReleaseId,
+    pub keep_history: bool,
+    pub ignore_not_found: bool,
+    pub run_hooks: bool,
+    pub propagation: crate::cluster::Propagation,
+    /// Wait until the objects are gone.
+    pub wait: bool,
+    pub timeout: Duration,
+    pub dry_run: bool,
+    pub break_lock: bool,
+    pub description: Option<String>,
+}
+
+impl UninstallRequest {
+    pub fn new(id: ReleaseId) -> Self {
+        Self {
+            id,
+            keep_history: false,
+            ignore_not_found: false,
+            run_hooks: true,
+            propagation: crate::cluster::Propagation::default(),
+            wait: false,
+            timeout: Duration::from_secs(300),
+            dry_run: false,
+            break_lock: false,
+            description: None,
+        }
+    }
+}
+
+/// A release as it was.
+#[derive(Debug, Clone)]
+pub struct RollbackRequest {
+    pub id: ReleaseId,
+    /// 0: the one before the newest.
+    pub revision: u64,
+    pub options: Options,
+    pub description: Option<String>,
+}

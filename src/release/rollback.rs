@@ -1,0 +1,93 @@
+//! Going back: to an old revision on demand, and out of one that failed.
+
+use super::{
+    carry_out::{CarryOut, Work},
+    decide::{self, Action},
+    engine::{Engine, state_of},
+    error::{EngineError, Result},
+    observe,
+    operation::Operation,
+    outcome::Outcome,
+    record::{Status, Store},
+    request::{Mode, OnFailure, Options, ReleaseId, RollbackRequest, UninstallRequest},
+};
+
+impl Engine {
+    /// Makes a new revision that repeats an old one.
+    pub async fn rollback(&self, request: &RollbackRequest) -> Result<Outcome> {
+        let id = &request.id;
+        let _busy = self.state.busy(id).await;
+        let past = observe::records(&self.cluster, id).await?;
+        let newest = past.history.last().ok_or(EngineError::NotFound)?;
+        let to = match request.revision {
+            0 => newest.revision - 1,
+            revision => revision,
+        };
+        let store = Store::new(&self.cluster);
+        let old = store.get(id, to).await?.ok_or(EngineError::NoRevision(to))?.record;
+        let rendered = self.rendered_of(&old)?;
+        let state = state_of(&rendered);
+        let rows = self.rows(&past.records, state, old.owner());
+        let options =
+            Options { mode: Mode::UpgradeInstall, skip_unchanged: false, ..request.options.clone() };
+        let mut decision = decide::decide(&id.name, &options, &rows)?;
+        if decision.action != Action::Resume {
+            decision.action = Action::Rollback;
+            decision.reason = format!("a rollback to revision {to} was asked for");
+        }
+        decision.installing = false;
+        let labels = old.labels.clone();
+        let work = Work {
+            id,
+            rendered: &rendered,
+            chart: &old.chart,
+            config: &old.config,
+            owner: old.owner(),
+            description: request.description.as_deref(),
+            labels: &labels,
+            options: &options,
+            operation: Operation::Rollback { to },
+            state,
+        };
+        CarryOut { engine: self, work: &work }.run(decision, past).await
+    }
+
+    /// Undoes what a failed operation did; answers with the error to report. An operation that failed before it made a
+    /// revision left nothing to undo.
+    pub(super) async fn undo(&self, id: &ReleaseId, options: &Options, failed: EngineError) -> EngineError {
+        match self.try_undo(id, options).await {
+            Ok(None) => failed,
+            Ok(Some(undone)) => {
+                EngineError::Undone { name: id.name.clone(), undone, source: Box::new(failed) }
+            }
+            Err(undoing) => EngineError::NotUndone { source: Box::new(failed), undoing: Box::new(undoing) },
+        }
+    }
+
+    async fn try_undo(&self, id: &ReleaseId, options: &Options) -> Result<Option<&'static str>> {
+        let past = observe::records(&self.cluster, id).await?;
+        let newest = past.records.last().map(|stored| &stored.record);
+        let ours =
+            newest.is_some_and(|r| r.info.status == Status::Failed && r.memory.holder == self.options.holder);
+        if !ours {
+            return Ok(None);
+        }
+        let good = |status| matches!(status, Status::Deployed | Status::Superseded);
+        match past.history.iter().rfind(|r| good(r.status)) {
+            Some(last) => {
+                let options = Options { on_failure: OnFailure::Keep, ..options.clone() };
+                let request =
+                    RollbackRequest { id: id.clone(), revision: last.revision, options, description: None };
+                self.rollback(&request).await?;
+                Ok(Some("rolled back"))
+            }
+            None => {
+                let timeout = options.timeout;
+                let run_hooks = options.run_hooks;
+                self.uninstall(&UninstallRequest { timeout, run_hooks, ..UninstallRequest::new(id.clone()) })
+                    .await?;
+                Ok(Some("uninstalled"))
+            }
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Taking a release away.
+
+use super::{
+    apply::await_gone,
+    engine::Engine,
+    error::{EngineError, Result},
+    lock::{self, Hold},
+    observe,
+    outcome::Uninstalled,
+    ownership,
+    plan::{Deletion, deletion_groups},
+    record::{Record, Status, Store, Stored, now},
+    request::{HookEvent, Options, ReleaseId, RenderedRelease, UninstallRequest},
+    targets::{Scopes, Target, resolve},
+};
+use crate::cluster::ObjectRef;
+use serde_json::Value;
+use std::{collections::BTreeMap, sync::Arc};
+
+impl Engine {
+    /// Deletes a release's objects and its records.
+    pub async fn uninstall(&self, request: &UninstallRequest) -> Result<Uninstalled> {
+        let id = &request.id;
+        let _busy = self.state.busy(id).await;
+        let mut past = observe::records(&self.cluster, id).await?;
+        let Some(mut current) = past.records.pop() else {
+            return if request.ignore_not_found {
+                Ok(Uninstalled::default())
+            } else {
+                Err(EngineError::NotFound)
+            };
+        };
+        let store = Store::new(&self.cluster);
+        if current.record.info.status == Status::Uninstalled {
+            if request.keep_history {
+                return Err(EngineError::AlreadyDeleted(id.name.clone()));
+            }
+            if !request.dry_run {
+                self.purge(&store, id).await?;
+            }
+            return Ok(Uninstalled { record: Some(Arc::new(current.record)), ..Uninstalled::default() });
+        }
+        let held = lock::judge(
+            &current.record,
+            &self.options.holder,
+            current.record.owner(),
+            jiff::Timestamp::now(),
+        );
+        if current.record.info.status.is_pending() && held == Hold::Theirs && !request.break_lock {
+            return Err(EngineError::InProgress);
+        }
+        // Unfinished revisions may have made objects that the newest does not have.
+        let mut rendered = self.rendered_of(&current.record)?;
+        let newest_deployed = past
+            .records
+            .iter()
+            .map(|r| &r.record)
+            .filter(|r| r.info.status == Status::Deployed)
+            .map(|r| r.version)
+            .max();
+        for older in
+            past.records.iter().map(|r| &r.record).filter(|r| newest_deployed.is_none_or(|d| r.version >= d))
+        {
+            if older.info.status != Status::Uninstalled {
+                rendered.manifests.extend(self.rendered_of(older)?.manifests);
+            }
+        }
+        let mut done = Uninstalled::default();
+        let (deletions, unserved) = self.what_to_delete(&rendered, id, &mut done).await?;
+        if request.dry_run {
+            done.deleted = deletions.into_iter().flatten().map(|d| d.object).collect();
+            done.record = Some(Arc::new(current.record));
+            return Ok(done);
+        }
+        done.errors.extend(unserved);
+        self.state.forget(id);
+        current.record.info.status = Status::Uninstalling;
+        current.record.info.deleted = now();
+        current.record.info.description = "Deletion in progress (or silently failed)".to_owned();
+        current.record.memory.holder.clone_from(&self.options.holder);
+        current.record.memory.hooks_done.clear();
+        let hooks: Vec<Value> = rendered.hooks.iter().map(|h| h.object.clone()).collect();
+        let runner = self.hook_runner(id, request.timeout);
+        store.update(&mut current).await?;
+        if request.run_hooks {
+            runner.run(HookEvent::PreDelete, &mut current, &hooks).await?;
+        }
+        let options = Options { timeout: request.timeout, ..Options::default() };
+        let applier = self.applier(id, &options);
+        let (deleted, result) = applier.prune(&deletions, request.propagation).await;
+        done.deleted = deleted;
+        result.map_err(|source| EngineError::Delete { name: id.name.clone(), source: Box::new(source) })?;
+        if request.wait {
+            for object in &done.deleted {
+                if let Err(error) = await_gone(&self.cluster, object, request.timeout).await {
+                    done.errors.push(error.to_string());
+                }
+            }
+        }
+        if request.run_hooks
+            && let Err(error) = runner.run(HookEvent::PostDelete, &mut current, &hooks).await
+        {
+            done.errors.push(error.to_string());
+        }
+        current.record.info.status = Status::Uninstalled;
+        current.record.info.description =
+            request.description.clone().unwrap_or_else(|| "Uninstallation complete".to_owned());
+        if request.keep_history {
+            self.keep_history(&store, &mut current, past.records).await?;
+        } else {
+            self.purge(&store, id).await?;
+        }
+        done.record = Some(Arc::new(current.record));
+        Ok(done)
+    }
+
+    /// Objects that are the release's and are not to be kept, in groups; and what is said of kinds that are gone.
+    async fn what_to_delete(
+        &self,
+        rendered: &RenderedRelease,
+        id: &ReleaseId,
+        done: &mut Uninstalled,
+    ) -> Result<(Vec<Vec<Deletion>>, Vec<String>)> {
+        let kinds = self.cluster.kinds().await?;
+        let scopes = Scopes::new(&kinds, &[], std::iter::empty());
+        let mut unserved = Vec::new();
+        let mut targets: BTreeMap<_, Target> = BTreeMap::new();
+        for manifest in &rendered.manifests {
+            let label = |object: &Value| {
+                let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
+                format!("[{}] {}", text(&object["kind"]), text(&object["metadata"]["name"]))
+            };
+            if Record::keeps(&manifest.object) {
+                done.kept.push(label(&manifest.object));
+                continue;
+            }
+            match resolve(std::iter::once((manifest.source.as_str(), &manifest.object)), id, &scopes) {
+                Ok(found) => targets.extend(found.into_iter().map(|t| (t.key.clone(), t))),
+                // With its kind its objects went.
+                Err(EngineError::NoKind { .. }) if kinds.stale.is_empty() => {}
+                Err(error) => unserved.push(error.to_string()),
+            }
+        }
+        let objects: Vec<&ObjectRef> = targets.values().map(|t| &t.object).collect();
+        let seen =
+            observe::objects(&self.cluster, None, &self.options.field_manager, objects.into_iter()).await?;
+        let mut deletions = Vec::new();
+        for target in targets.into_values() {
+            let Some(Some(found)) = seen.get(&target.key) else { continue };
+            let label = format!("[{}] {}", target.object.gvk.kind, target.object.name);
+            if ownership::check(found, id).is_err() {
+                done.foreign.push(label);
+            } else if ownership::is_kept(found.resource_policy.as_deref()) {
+                done.kept.push(label);
+            } else {
+                deletions.push(Deletion { object: target.object, uid: found.uid.clone() });
+            }
+        }
+        Ok((deletion_groups(deletions), unserved))
+    }
+
+    async fn purge(&self, store: &Store<'_>, id: &ReleaseId) -> Result<()> {
+        // The newest last: as long as it is there, a crash is finished by asking again.
+        for revision in store.history(id).await? {
+            store.delete(id, revision.revision).await?;
+        }
+        Ok(())
+    }
+
+    async fn keep_history(&self, store: &Store<'_>, current: &mut Stored, others: Vec<Stored>) -> Result<()> {
+        store.update(current).await?;
+        for mut stored in others {
+            if stored.record.info.status == Status::Deployed {
+                stored.record.info.status = Status::Superseded;
+                store.update(&mut stored).await?;
+            }
+        }
+        Ok(())
+    }
+}

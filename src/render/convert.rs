@@ -1,0 +1,201 @@
+//! Rendered text to the engine's plain data, and the chart to what release records hold.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use chart_compat::chart::{Chart, File, Metadata};
+use chart_compat::data::Data;
+use chart_compat::render::{self, Rendered, manifest_text};
+use chart_compat::yaml;
+use serde_json::{Map, Number, Value, json};
+
+use crate::release::{
+    ChartRecord, CrdFile, Hook, HookDeletePolicy, HookEvent, HookOutputLogPolicy, Manifest, RenderedRelease,
+};
+
+/// The largest integer up to which every float is exact, and so prints as an integer in JSON.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
+/// JSON-shaped data as JSON; whole floats become integers, as Go's encoder prints them.
+#[must_use]
+#[allow(clippy::cast_possible_truncation)]
+pub(crate) fn to_json(data: &Data) -> Value {
+    match data {
+        Data::Null => Value::Null,
+        Data::Bool(b) => Value::Bool(*b),
+        Data::Int(i) => Value::Number((*i).into()),
+        Data::Float(f) if f.fract() == 0.0 && f.abs() < EXACT => Value::Number((*f as i64).into()),
+        Data::Float(f) => Number::from_f64(*f).map_or(Value::Null, Value::Number),
+        Data::String(s) => Value::String(s.clone()),
+        Data::List(l) => Value::Array(l.iter().map(to_json).collect()),
+        Data::Map(m) => Value::Object(m.iter().map(|(k, v)| (k.clone(), to_json(v))).collect()),
+    }
+}
+
+/// JSON as values read it: every number a float.
+#[must_use]
+pub(crate) fn from_json(value: &Value) -> Data {
+    match value {
+        Value::Null => Data::Null,
+        Value::Bool(b) => Data::Bool(*b),
+        Value::Number(n) => Data::Float(n.as_f64().unwrap_or_default()),
+        Value::String(s) => Data::String(s.clone()),
+        Value::Array(l) => Data::List(l.iter().map(from_json).collect()),
+        Value::Object(m) => Data::Map(m.iter().map(|(k, v)| (k.clone(), from_json(v))).collect()),
+    }
+}
+
+/// A live object as `lookup` shows it: integers stay integers.
+pub(super) fn object_data(value: &Value) -> Data {
+    match value {
+        Value::Number(n) => n.as_i64().map_or_else(|| Data::Float(n.as_f64().unwrap_or_default()), Data::Int),
+        Value::Array(l) => Data::List(l.iter().map(object_data).collect()),
+        Value::Object(m) => Data::Map(m.iter().map(|(k, v)| (k.clone(), object_data(v))).collect()),
+        other => from_json(other),
+    }
+}
+
+/// Reads one document of a manifest.
+///
+/// # Errors
+/// The YAML error, with its line.
+pub fn parse_manifest(text: &str) -> Result<Value, String> {
+    yaml::from_slice(text.as_bytes()).map(|d| to_json(&d)).map_err(|e| e.to_string())
+}
+
+fn event(name: &str) -> Option<HookEvent> {
+    serde_json::from_value(Value::String(name.to_owned())).ok()
+}
+
+fn manifest(m: &render::Manifest) -> Result<Manifest, render::Error> {
+    let object =
+        parse_manifest(&m.text).map_err(|reason| render::Error::Yaml { path: m.source.clone(), reason })?;
+    Ok(Manifest { source: m.source.clone(), text: m.text.clone(), object })
+}
+
+fn policies<T: serde::de::DeserializeOwned>(names: &[String]) -> Vec<T> {
+    // Helm keeps unknown policies and never acts on them.
+    names.iter().filter_map(|n| serde_json::from_value(Value::String(n.clone())).ok()).collect()
+}
+
+fn hook(h: &render::Hook) -> Result<Hook, render::Error> {
+    let m = manifest(&h.manifest)?;
+    Ok(Hook {
+        name: h.manifest.head.name.clone(),
+        kind: h.manifest.head.kind.clone(),
+        path: m.source,
+        text: m.text,
+        object: m.object,
+        events: h.events.iter().filter_map(|e| event(e)).collect(),
+        weight: h.weight,
+        delete_policies: policies::<HookDeletePolicy>(&h.delete_policies),
+        output_log_policies: policies::<HookOutputLogPolicy>(&h.output_log_policies),
+    })
+}
+
+/// What a render gave, as the engine takes it.
+///
+/// # Errors
+/// A CRD file or manifest that is not YAML.
+pub fn release(rendered: &Rendered) -> Result<RenderedRelease, render::Error> {
+    let mut crds = Vec::new();
+    for crd in &rendered.crds {
+        let text = String::from_utf8_lossy(&crd.data).into_owned();
+        let mut objects = Vec::new();
+        for doc in render::split_documents(&text) {
+            let object = parse_manifest(doc)
+                .map_err(|reason| render::Error::Yaml { path: crd.path.clone(), reason })?;
+            if !object.is_null() {
+                objects.push(object);
+            }
+        }
+        crds.push(CrdFile { name: crd.path.clone(), text, objects });
+    }
+    Ok(RenderedRelease {
+        manifests: rendered.manifests.iter().map(manifest).collect::<Result<_, _>>()?,
+        hooks: rendered.hooks.iter().map(hook).collect::<Result<_, _>>()?,
+        crds,
+        notes: rendered.notes.clone(),
+        checksum: rendered.checksum()?,
+        manifest_text: String::from_utf8_lossy(&manifest_text(rendered, false)).into_owned(),
+    })
+}
+
+/// `Chart.yaml` as Helm's JSON has it: empty fields left out.
+fn metadata(m: &Metadata) -> Value {
+    let mut out = Map::new();
+    let mut put = |key: &str, value: Value| {
+        let empty = match &value {
+            Value::String(s) => s.is_empty(),
+            Value::Array(l) => l.is_empty(),
+            Value::Object(o) => o.is_empty(),
+            Value::Bool(b) => !b,
+            Value::Null => true,
+            Value::Number(_) => false,
+        };
+        if !empty {
+            out.insert(key.to_owned(), value);
+        }
+    };
+    put("name", json!(m.name));
+    put("home", json!(m.home));
+    put("sources", json!(m.sources));
+    put("version", json!(m.version));
+    put("description", json!(m.description));
+    put("keywords", json!(m.keywords));
+    let person = |p: &chart_compat::chart::Maintainer| {
+        let fields = [("name", &p.name), ("email", &p.email), ("url", &p.url)];
+        let set = fields.into_iter().filter(|(_, v)| !v.is_empty());
+        Value::Object(set.map(|(k, v)| (k.to_owned(), json!(v))).collect())
+    };
+    put("maintainers", m.maintainers.iter().map(person).collect());
+    put("icon", json!(m.icon));
+    put("apiVersion", json!(m.api_version));
+    put("condition", json!(m.condition));
+    put("tags", json!(m.tags));
+    put("appVersion", json!(m.app_version));
+    put("deprecated", json!(m.deprecated));
+    put("annotations", Value::Object(m.annotations.iter().map(|(k, v)| (k.clone(), json!(v))).collect()));
+    put("kubeVersion", json!(m.kube_version));
+    put("dependencies", m.dependencies.iter().flatten().map(dependency).collect());
+    put("type", json!(m.kind));
+    Value::Object(out)
+}
+
+fn dependency(d: &chart_compat::chart::Dependency) -> Value {
+    let mut out = json!({ "name": d.name, "repository": d.repository });
+    if let Some(o) = out.as_object_mut() {
+        for (key, text) in [("version", &d.version), ("condition", &d.condition), ("alias", &d.alias)] {
+            if !text.is_empty() {
+                o.insert(key.to_owned(), json!(text));
+            }
+        }
+        if !d.tags.is_empty() {
+            o.insert("tags".to_owned(), json!(d.tags));
+        }
+        if d.enabled {
+            o.insert("enabled".to_owned(), json!(true));
+        }
+        if !d.import_values.is_empty() {
+            o.insert("import-values".to_owned(), d.import_values.iter().map(to_json).collect());
+        }
+    }
+    out
+}
+
+fn files(files: &[File]) -> Value {
+    files.iter().map(|f| json!({ "name": f.name, "data": STANDARD.encode(&f.data) })).collect()
+}
+
+/// The chart as Helm's release records hold it: without its subcharts, which Helm does not store.
+#[must_use]
+pub fn chart_record(chart: &Chart) -> ChartRecord {
+    let schema = chart.schema.as_ref().map(|s| STANDARD.encode(s));
+    ChartRecord(json!({
+        "metadata": metadata(&chart.metadata),
+        "lock": chart.lock.as_ref().map(to_json),
+        "templates": files(&chart.templates),
+        "values": to_json(&Data::Map((*chart.values).clone())),
+        "schema": schema,
+        "files": files(&chart.files),
+    }))
+}

@@ -1,0 +1,11 @@
+//! The border between the pure renderer and the engine: a chart and values in, a [`RenderedRelease`] out.
+//!
+//! Owns the world that a real process offers to charts. Knows no front end.
+
+mod convert;
+mod world;
+
+pub use convert::{chart_record, parse_manifest, release};
+pub use world::{ClusterLookup, Lookup, SystemWorld};
+
+pub(crate) use convert::{from_json, to_json};

@@ -1,0 +1,143 @@
+//! The world as a process on a machine sees it: its clock, randomness, keys and, if there is one, a cluster.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use aws_lc_rs::encoding::AsDer;
+use aws_lc_rs::{rand, rsa, signature};
+use chart_compat::data::{Data, Map};
+use chart_compat::world::{KeyKind, Timestamp, World};
+
+use crate::cluster::{Cluster, ClusterError, Gvk, ObjectRef};
+
+/// Answers `lookup` from a cluster.
+pub trait Lookup: Send + Sync {
+    /// One object by name, or a list when the name is empty; an empty map when there is none.
+    ///
+    /// # Errors
+    /// What the API server answered.
+    fn lookup(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Result<Data, String>;
+}
+
+/// The real world.
+#[derive(Default)]
+pub struct SystemWorld<'l> {
+    /// Who answers `lookup`; without one it finds nothing, as in `helm template`.
+    pub cluster: Option<&'l dyn Lookup>,
+    /// Whether `getHostByName` asks DNS (`--enable-dns`).
+    pub dns: bool,
+}
+
+impl World for SystemWorld<'_> {
+    fn now(&self) -> Timestamp {
+        // A clock before 1970 reads as 1970.
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Timestamp { seconds: i64::try_from(since.as_secs()).unwrap_or(0), nanos: since.subsec_nanos() }
+    }
+
+    fn local_zone(&self) -> String {
+        jiff::tz::TimeZone::system().iana_name().unwrap_or("UTC").to_owned()
+    }
+
+    fn random(&self, bytes: &mut [u8]) {
+        if rand::fill(bytes).is_err() {
+            // No template may go on with a predictable secret.
+            std::process::abort();
+        }
+    }
+
+    fn make_key(&self, kind: KeyKind) -> Result<Vec<u8>, String> {
+        let failed = |_| format!("cannot make a {kind:?} key");
+        Ok(match kind {
+            KeyKind::Rsa(bits) => {
+                let size = match bits {
+                    2048 => rsa::KeySize::Rsa2048,
+                    3072 => rsa::KeySize::Rsa3072,
+                    4096 => rsa::KeySize::Rsa4096,
+                    8192 => rsa::KeySize::Rsa8192,
+                    other => return Err(format!("cannot make an RSA key of {other} bits")),
+                };
+                let key = rsa::KeyPair::generate(size).map_err(failed)?;
+                key.as_der().map_err(failed)?.as_ref().to_vec()
+            }
+            KeyKind::EcdsaP256 => {
+                let key = signature::EcdsaKeyPair::generate(&signature::ECDSA_P256_SHA256_ASN1_SIGNING)
+                    .map_err(failed)?;
+                key.to_pkcs8v1().map_err(failed)?.as_ref().to_vec()
+            }
+            KeyKind::Ed25519 => signature::Ed25519KeyPair::generate_pkcs8v1(&rand::SystemRandom::new())
+                .map_err(failed)?
+                .as_ref()
+                .to_vec(),
+        })
+    }
+
+    fn sign(&self, pkcs8: &[u8], message: &[u8]) -> Result<Vec<u8>, String> {
+        let rng = rand::SystemRandom::new();
+        if let Ok(key) = signature::RsaKeyPair::from_pkcs8(pkcs8) {
+            let mut out = vec![0; key.public_modulus_len()];
+            key.sign(&signature::RSA_PKCS1_SHA256, &rng, message, &mut out)
+                .map_err(|_| "the RSA key cannot sign".to_owned())?;
+            return Ok(out);
+        }
+        if let Ok(key) =
+            signature::EcdsaKeyPair::from_pkcs8(&signature::ECDSA_P256_SHA256_ASN1_SIGNING, pkcs8)
+        {
+            let signed = key.sign(&rng, message).map_err(|_| "the ECDSA key cannot sign".to_owned())?;
+            return Ok(signed.as_ref().to_vec());
+        }
+        match signature::Ed25519KeyPair::from_pkcs8_maybe_unchecked(pkcs8) {
+            Ok(key) => Ok(key.sign(message).as_ref().to_vec()),
+            Err(e) => Err(format!("not a key that can sign: {e}")),
+        }
+    }
+
+    fn lookup(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Result<Data, String> {
+        match self.cluster {
+            Some(cluster) => cluster.lookup(api_version, kind, namespace, name),
+            None => Ok(Data::Map(Map::new())),
+        }
+    }
+
+    fn resolve(&self, host: &str) -> String {
+        use std::net::ToSocketAddrs;
+        if !self.dns {
+            return String::new();
+        }
+        let first = (host, 0).to_socket_addrs().ok().and_then(|mut found| found.next());
+        first.map_or_else(String::new, |a| a.ip().to_string())
+    }
+}
+
+/// Answers `lookup` from a live cluster. Used on blocking threads, where renders run.
+pub struct ClusterLookup {
+    cluster: Cluster,
+    runtime: tokio::runtime::Handle,
+}
+
+impl ClusterLookup {
+    /// A lookup on a cluster; called within the runtime that the requests are to run on.
+    #[must_use]
+    pub fn new(cluster: Cluster) -> Self {
+        Self { cluster, runtime: tokio::runtime::Handle::current() }
+    }
+}
+
+impl Lookup for ClusterLookup {
+    fn lookup(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Result<Data, String> {
+        let gvk = Gvk::new(api_version, kind);
+        let namespace = Some(namespace).filter(|n| !n.is_empty());
+        let found = self.runtime.block_on(async {
+            if name.is_empty() {
+                let items = self.cluster.list(&gvk, namespace, "").await?;
+                let list = serde_json::json!({"apiVersion": api_version, "kind": format!("{kind}List"), "items": items});
+                return Ok(Some(list));
+            }
+            self.cluster.get(&ObjectRef::new(gvk, namespace, name)).await
+        });
+        match found {
+            Ok(Some(value)) => Ok(super::convert::object_data(&value)),
+            Ok(None) => Ok(Data::Map(Map::new())),
+            Err(e) => Err(ClusterError::to_string(&e)),
+        }
+    }
+}

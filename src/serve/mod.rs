@@ -1,0 +1,63 @@
+//! The HTTP side of the operator: probes and metrics.
+//!
+//! Owns the listener and the text formats; asks [`State`] and decides nothing.
+
+pub mod metrics;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use axum::Router;
+use axum::extract;
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+use axum::routing::get;
+use tokio::net::TcpListener;
+
+use metrics::Metrics;
+
+/// What the probes and metrics show.
+#[derive(Default)]
+pub struct State {
+    /// Whether every enabled module has had one outcome since the start.
+    pub converged: AtomicBool,
+    /// The counters and gauges.
+    pub metrics: Metrics,
+}
+
+/// Serves `/healthz`, `/readyz` and `/metrics` until `stop` resolves; answers with the address it listens on.
+///
+/// # Errors
+/// The address cannot be listened on.
+pub async fn serve(
+    address: SocketAddr,
+    state: Arc<State>,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> std::io::Result<(SocketAddr, tokio::task::JoinHandle<std::io::Result<()>>)> {
+    let routes = Router::new()
+        .route("/", get(|| async { "windlass: /healthz /readyz /metrics\n" }))
+        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/readyz", get(ready))
+        .route("/metrics", get(metrics_text))
+        .with_state(state);
+    let listener = TcpListener::bind(address).await?;
+    let address = listener.local_addr()?;
+    let server = axum::serve(listener, routes).with_graceful_shutdown(stop);
+    Ok((address, tokio::spawn(async move { server.await })))
+}
+
+async fn ready(extract::State(state): extract::State<Arc<State>>) -> impl IntoResponse {
+    if state.converged.load(Ordering::Acquire) {
+        (StatusCode::OK, "ready\n")
+    } else {
+        (
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the first converge is not done: some module has had no outcome yet\n",
+        )
+    }
+}
+
+async fn metrics_text(extract::State(state): extract::State<Arc<State>>) -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], state.metrics.text())
+}

@@ -1,0 +1,112 @@
+//! Where charts come from: a directory or a packaged chart on disk.
+//!
+//! Owns reading and its bounds; knows nothing of what a chart's files mean.
+
+mod directory;
+
+use std::path::{Path, PathBuf};
+
+use chart_compat::chart::{self, Chart, MAX_CHART_BYTES};
+
+/// Why a chart could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Nothing is there, and the name looks like a path.
+    #[error("path {0:?} not found")]
+    NotFound(String),
+    /// The reference names a repository or registry.
+    #[error(
+        "{0:?} is neither a directory nor a packaged chart on disk; charts from repositories and registries \
+         cannot be fetched yet: give a path"
+    )]
+    NotLocal(String),
+    /// A file or directory cannot be read.
+    #[error("{path}: {source}")]
+    Read {
+        /// What was to be read.
+        path: PathBuf,
+        /// Why it was not.
+        source: std::io::Error,
+    },
+    /// The directory holds something that is no chart file, or more than is allowed.
+    #[error("cannot load chart from {path}: {reason}")]
+    Directory {
+        /// The file or directory.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The file is no archive of a chart, or the chart is wrong.
+    #[error("{0}")]
+    Chart(#[from] chart::Error),
+    /// The file is not a gzip archive.
+    #[error("{0}")]
+    NotAnArchive(String),
+}
+
+/// A chart read from disk, and what is to be told about it.
+pub struct Loaded {
+    /// The chart.
+    pub chart: Chart,
+    /// Lines for stderr.
+    pub warnings: Vec<String>,
+}
+
+/// Finds what a chart reference on the command line means (`LocateChart`): today a path on disk.
+///
+/// # Errors
+/// Nothing is there.
+pub fn locate(reference: &str) -> Result<PathBuf, Error> {
+    let path = Path::new(reference);
+    if path.exists() {
+        return Ok(path.to_owned());
+    }
+    if path.is_absolute() || reference.starts_with('.') {
+        return Err(Error::NotFound(reference.to_owned()));
+    }
+    Err(Error::NotLocal(reference.to_owned()))
+}
+
+/// Loads a chart from a directory or a packaged chart.
+///
+/// # Errors
+/// It cannot be read, is too large, or is not a chart.
+pub fn load(path: &Path) -> Result<Loaded, Error> {
+    let read = |source| Error::Read { path: path.to_owned(), source };
+    let files = if path.is_dir() {
+        directory::files(path)?
+    } else {
+        let size = std::fs::metadata(path).map_err(read)?.len();
+        if size > MAX_CHART_BYTES {
+            let reason = format!("the archive has {size} bytes, more than the maximum {MAX_CHART_BYTES}");
+            return Err(Error::Directory { path: path.to_owned(), reason });
+        }
+        let bytes = std::fs::read(path).map_err(read)?;
+        if !bytes.starts_with(&[0x1f, 0x8b, 0x08]) {
+            return Err(Error::NotAnArchive(not_gzip(path, &bytes)));
+        }
+        chart::read_archive(&bytes)?
+    };
+    let mut warnings = Vec::new();
+    let chart = chart::load_files(files, &mut |w| warnings.push(w))?;
+    Ok(Loaded { chart, warnings })
+}
+
+/// The files of a directory, as a chart directory's would be read.
+///
+/// # Errors
+/// It cannot be read or is too large.
+pub fn directory_files(path: &Path) -> Result<Vec<chart::File>, Error> {
+    directory::files(path)
+}
+
+/// Helm's words for a file that is no gzip archive.
+fn not_gzip(path: &Path, bytes: &[u8]) -> String {
+    let name = path.display();
+    if matches!(path.extension().and_then(|e| e.to_str()), Some("yaml" | "yml")) {
+        return format!("file '{name}' seems to be a YAML file, but expected a gzipped archive");
+    }
+    let text = bytes.iter().take(512).all(|b| matches!(b, 0x09 | 0x0a | 0x0c | 0x0d | 0x1b) || *b >= 0x20);
+    let kind = if text { "text/plain; charset=utf-8" } else { "application/octet-stream" };
+    format!("file '{name}' does not appear to be a gzipped archive; got '{kind}'")
+}

@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""Measures windlass beside Helm in one run; `make bench` runs this inside a control plane.
+
+Prints Markdown: whole-process `template` on the cases of ../shared/corpus/BENCH.md as ratios (where the corpus is at hand),
+and thirty small modules: cold converge, restart with nothing to do, time until a deleted Service is back, resident
+memory and API requests.
+"""
+import json, os, pathlib, re, shutil, signal, statistics, subprocess, sys, tempfile, time, urllib.error, urllib.request
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SHARED = ROOT.parent / "shared"
+WINDLASS = ROOT / "target/release/windlass"
+HELM = shutil.which("helm")
+TEMPLATE = ("template {release} {chart} -n {namespace} --kube-version {kubeVersion} -f {values} [-a {apiVersion}] "
+            "[--include-crds] [--is-upgrade]")
+
+
+def kubectl(*args, **more):
+    return subprocess.run(["kubectl", *args], check=True, capture_output=True, text=True, **more).stdout
+
+
+def rows(tool, runs):
+    out = subprocess.run([sys.executable, SHARED / "corpus/bench.py", "--runs", str(runs), "--cmd", f"{tool} {TEMPLATE}"],
+                         check=True, capture_output=True, text=True).stdout
+    table = {}
+    for line in out.splitlines():
+        cells = [c.strip() for c in line.strip("|").split("|")]
+        if len(cells) == 6 and "/" in cells[0]:
+            table[cells[0]] = (float(cells[1]), float(cells[4]), float(cells[5]) if cells[5] != "-" else float("nan"))
+    return table
+
+
+def templates(runs):
+    if not (SHARED / "corpus/bench.py").exists():
+        print("no chart corpus at ../shared/corpus: template figures skipped\n")
+        return
+    ours, helm = rows(WINDLASS, runs), rows(HELM, runs)
+    print("| case | helm 4 ms | windlass ms | times faster | helm 4 MiB | windlass MiB |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: |")
+    ratios = []
+    for case, (ms, _, mib) in ours.items():
+        ratios.append(helm[case][0] / max(ms, 0.5))
+        print(f"| {case} | {helm[case][0]:.0f} | {ms:.0f} | {ratios[-1]:.1f} | {helm[case][2]:.0f} | {mib:.0f} |")
+    print(f"\nmedian: {statistics.median(ratios):.1f} times faster\n")
+
+
+def requests():
+    """API requests answered so far, by verb, as the API server counts them."""
+    total = {}
+    for line in kubectl("get", "--raw", "/metrics").splitlines():
+        m = re.match(r'apiserver_request_total\{.*verb="([A-Z]+)".*\} ([0-9.e+]+)$', line)
+        if m:
+            total[m[1]] = total.get(m[1], 0) + float(m[2])
+    return total
+
+
+class Operator:
+    def __init__(self, modules, namespace):
+        self.scratch = tempfile.mkdtemp()
+        self.address = os.path.join(self.scratch, "address")
+        self.log = open(os.path.join(self.scratch, "log"), "w")
+        self.started = time.perf_counter()
+        self.process = subprocess.Popen(
+            [WINDLASS, "operator", "--namespace", namespace, "--modules-dir", modules, "--listen-address", "127.0.0.1",
+             "--listen-port", "0", "--address-file", self.address], stderr=self.log)
+
+    def converged(self):
+        while True:
+            if self.process.poll() is not None:
+                sys.exit("the operator ended: " + open(self.log.name).read())
+            try:
+                with open(self.address) as f:
+                    urllib.request.urlopen(f"http://{f.read()}/readyz").read()
+                return time.perf_counter() - self.started
+            except (OSError, ValueError, urllib.error.URLError):
+                time.sleep(0.005)
+
+    def memory(self):
+        status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        return {k: int(re.search(rf"{k}:\s+(\d+)", status)[1]) / 1024 for k in ("VmRSS", "VmHWM")}
+
+    def cpu(self):
+        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(") ", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        if self.process.wait() != 0:
+            sys.exit("the operator did not end cleanly: " + open(self.log.name).read())
+        shutil.rmtree(self.scratch)
+
+
+def difference(before):
+    after = requests()
+    return {v: int(n - before.get(v, 0)) for v, n in sorted(after.items()) if n > before.get(v, 0)}
+
+
+def modules(count):
+    tool = SHARED / "tools/bench-modules.py"
+    if not tool.exists():
+        print("no module generator at ../shared/tools: module figures skipped")
+        return
+    out = tempfile.mkdtemp()
+    subprocess.run([sys.executable, tool, HELM, out, str(count)], check=True)
+    namespace = "bench"
+    kubectl("create", "namespace", namespace)
+    yardstick = []
+    for _ in range(10):
+        t = time.perf_counter()
+        subprocess.run([HELM, "template", "x", f"{out}/001-mod001"], check=True, stdout=subprocess.DEVNULL)
+        yardstick.append((time.perf_counter() - t) * 1000)
+
+    print(f"| {count} small modules | windlass |\n| --- | ---: |")
+    before = requests()
+    operator = Operator(out, namespace)
+    print(f"| cold start to converged | {operator.converged():.2f} s, {operator.cpu():.2f} s CPU |")
+    print(f"| API requests of that, the control plane's own included | {difference(before)} |")
+    operator.stop()
+
+    before = requests()
+    operator = Operator(out, namespace)
+    print(f"| restarted with nothing to do | {operator.converged():.2f} s, {operator.cpu():.2f} s CPU |")
+    print(f"| API requests of that | {difference(before)} |")
+    times = []
+    for i in range(1, 11):
+        name = f"mod{i:03d}"
+        uid = kubectl("get", "service", name, "-n", namespace, "-o", "jsonpath={.metadata.uid}")
+        kubectl("delete", "service", name, "-n", namespace, "--wait=false")
+        t = time.perf_counter()
+        while kubectl("get", "service", name, "-n", namespace, "--ignore-not-found", "-o", "jsonpath={.metadata.uid}") in ("", uid):
+            pass
+        times.append(time.perf_counter() - t)
+    print(f"| a deleted Service is back, one kubectl included | median {statistics.median(times):.2f} s, worst {max(times):.2f} s |")
+    t = time.perf_counter()
+    kubectl("create", "configmap", "addon-operator", "-n", namespace, "--from-literal=mod001=replicaCount: 2")
+    while kubectl("get", "deployment", "mod001", "-n", namespace, "-o", "jsonpath={.spec.replicas}") != "2":
+        pass
+    print(f"| ConfigMap edit to applied, two kubectls included | {time.perf_counter() - t:.2f} s |")
+    memory = operator.memory()
+    print(f"| resident memory | {memory['VmRSS']:.0f} MiB, peak {memory['VmHWM']:.0f} MiB |")
+    cpu = operator.cpu()
+    time.sleep(10)
+    print(f"| idle | {(operator.cpu() - cpu) * 10:.1f} % of a core over 10 s |")
+    operator.stop()
+    print(f"| yardstick: `helm template` of one of them | {statistics.median(yardstick):.0f} ms |")
+    shutil.rmtree(out)
+
+
+if __name__ == "__main__":
+    print(f"machine: {os.cpu_count()} cores, {time.strftime('%Y-%m-%d')}\n")
+    templates(int(os.environ.get("BENCH_RUNS", "10")))
+    modules(int(os.environ.get("BENCH_MODULES", "30")))

@@ -1,0 +1,79 @@
+//! Kinds before the objects of those kinds.
+
+use crate::support::*;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use windlass::release::{Action, CrdFile, CrdPolicy};
+
+fn crd(group: &str, scope: &str) -> Value {
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": format!("things.{group}")},
+        "spec": {"group": group, "scope": scope, "names": {"kind": "Thing", "plural": "things", "singular": "thing"},
+            "versions": [{"name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}})
+}
+
+fn thing(group: &str, name: &str) -> Value {
+    json!({"apiVersion": format!("{group}/v1"), "kind": "Thing", "metadata": {"name": name}, "spec": {"a": 1}})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_template_may_bring_its_kind() {
+    let namespace = control_plane().namespace("crd").unwrap();
+    let ns = namespace.name();
+    let group = format!("{ns}.example.com");
+    for engine in [engine().await, watching().await] {
+        let wanted = request(ns, "web", &[thing(&group, "one"), crd(&group, "Namespaced")], vec![]);
+        let done = engine.reconcile(&wanted).await.unwrap();
+        assert_eq!((done.action, done.created.len()), (Action::Install, 2));
+        assert!(get(ns, &format!("things.{group}"), "one").is_some());
+        assert_eq!(engine.reconcile(&wanted).await.unwrap().action, Action::Unchanged);
+        let gone = engine.uninstall(&uninstall(ns, "web")).await.unwrap();
+        assert_eq!(gone.deleted.len(), 2, "{gone:?}");
+        windlass_test_cluster::wait_until("the kind is gone", std::time::Duration::from_secs(30), || {
+            Ok(get(ns, "crd", &format!("things.{group}")).is_none().then_some(()))
+        })
+        .unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn crds_of_the_chart_come_first_and_stay() {
+    let namespace = control_plane().namespace("crds").unwrap();
+    let ns = namespace.name();
+    let group = format!("{ns}.example.com");
+    let engine = engine().await;
+    let with = |policy, crd: Value| {
+        let mut wanted = request(ns, "web", &[thing(&group, "one")], vec![]);
+        Arc::make_mut(&mut wanted.rendered).crds =
+            vec![CrdFile { name: "crds/things.yaml".into(), text: crd.to_string(), objects: vec![crd] }];
+        wanted.options.crds = policy;
+        wanted
+    };
+    let error =
+        engine.reconcile(&request(ns, "web", &[thing(&group, "one")], vec![])).await.unwrap_err().to_string();
+    assert!(
+        error.contains("no matches for kind \"Thing\"") && error.ends_with("ensure CRDs are installed first"),
+        "{error}"
+    );
+
+    engine.reconcile(&with(CrdPolicy::Create, crd(&group, "Namespaced"))).await.unwrap();
+    let name = format!("things.{group}");
+    let live = get(ns, "crd", &name).unwrap();
+    assert!(live["metadata"]["labels"].is_null(), "not the release's");
+
+    let mut newer = crd(&group, "Namespaced");
+    newer["metadata"]["labels"] = json!({"newer": "yes"});
+    let kept = engine.reconcile(&with(CrdPolicy::Create, newer.clone())).await.unwrap();
+    assert_eq!(kept.action, Action::Unchanged);
+    assert!(get(ns, "crd", &name).unwrap()["metadata"]["labels"].is_null(), "Helm never updates them");
+    let kept = engine.reconcile(&with(CrdPolicy::Apply, newer.clone())).await.unwrap();
+    assert_eq!(get(ns, "crd", &name).unwrap()["metadata"]["labels"]["newer"], "yes", "{kept:?}");
+    assert_eq!(history(ns, "web"), ["1:deployed"]);
+    let mark = control_plane().audit_mark().unwrap();
+    engine.reconcile(&with(CrdPolicy::Apply, newer)).await.unwrap();
+    assert_eq!(control_plane().writes_since(mark).unwrap().iter().filter(|e| e.name == name).count(), 0);
+
+    engine.uninstall(&uninstall(ns, "web")).await.unwrap();
+    assert!(get(ns, "crd", &name).is_some(), "never deleted");
+    control_plane().kubectl(["delete", "crd", &name]).unwrap();
+}

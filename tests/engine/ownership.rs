@@ -1,0 +1,95 @@
+//! Fields and objects that others own.
+
+use crate::support::*;
+use serde_json::json;
+use windlass::release::{Action, Disposition, Immutable, ReleaseRequest};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fields_of_others() {
+    let plane = control_plane();
+    let namespace = plane.namespace("fields").unwrap();
+    let ns = namespace.name();
+    let engine = engine().await;
+    let with = |image: &str, force: bool| -> ReleaseRequest {
+        let mut wanted = request(ns, "web", &[deployment("d", image)], vec![]);
+        wanted.options.force_conflicts = force;
+        wanted
+    };
+    engine.reconcile(&with("x:1", false)).await.unwrap();
+    plane.kubectl(["set", "image", "deployment/d", "main=y:1", "-n", ns]).unwrap();
+    plane.kubectl(["scale", "deployment/d", "--replicas=3", "-n", ns]).unwrap();
+
+    let error = engine.reconcile(&with("x:2", false)).await.unwrap_err();
+    assert!(error.to_string().contains("conflict"), "{error}");
+    assert_eq!(error.disposition(), Disposition::Retry);
+
+    engine.reconcile(&with("x:2", true)).await.unwrap();
+    let live = get(ns, "deployment", "d").unwrap();
+    assert_eq!(live["spec"]["template"]["spec"]["containers"][0]["image"], "x:2");
+    assert_eq!(live["spec"]["replicas"], 3, "scaled by someone whose business that is");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_of_others_are_taken_only_on_demand() {
+    let plane = control_plane();
+    let namespace = plane.namespace("take").unwrap();
+    let ns = namespace.name();
+    let engine = engine().await;
+    engine.reconcile(&request(ns, "one", &[config_map("a", "1")], vec![])).await.unwrap();
+    let mut other = request(ns, "two", &[config_map("a", "2")], vec![]);
+    let error = engine.reconcile(&other).await.unwrap_err();
+    assert_eq!(error.disposition(), Disposition::Stall);
+    assert!(history(ns, "two").is_empty(), "nothing was recorded");
+    other.options.take_ownership = true;
+    engine.reconcile(&other).await.unwrap();
+    assert_eq!(value(ns, "a").as_deref(), Some("2"));
+
+    // The first release lost it and must not fight for it, nor delete it.
+    let error = engine.reconcile(&request(ns, "one", &[config_map("a", "3")], vec![])).await.unwrap_err();
+    assert!(error.to_string().contains("current value is \"two\""), "{error}");
+    let gone = engine.uninstall(&uninstall(ns, "one")).await.unwrap();
+    assert_eq!((gone.deleted.len(), gone.foreign.as_slice()), (0, ["[ConfigMap] a".to_owned()].as_slice()));
+    assert!(value(ns, "a").is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_named_twice() {
+    let namespace = control_plane().namespace("twice").unwrap();
+    let ns = namespace.name();
+    let engine = engine().await;
+    let mut double = deployment("d", "x:1");
+    double["spec"]["template"]["spec"]["containers"][0]["env"] =
+        json!([{"name": "A", "value": "1"}, {"name": "B", "value": "1"}, {"name": "A", "value": "2"}]);
+    let mut wanted = request(ns, "web", &[double], vec![]);
+    let error = engine.reconcile(&wanted).await.unwrap_err().to_string();
+    assert!(error.contains("duplicate entries for key [name=\"A\"]"), "{error}");
+    wanted.options.duplicates = windlass::release::Duplicates::KeepLast;
+    let done = engine.reconcile(&wanted).await.unwrap();
+    assert_eq!(done.warnings.len(), 1, "{done:?}");
+    let live = get(ns, "deployment", "d").unwrap();
+    assert_eq!(
+        live["spec"]["template"]["spec"]["containers"][0]["env"],
+        json!([{"name": "B", "value": "1"}, {"name": "A", "value": "2"}])
+    );
+    assert_eq!(engine.reconcile(&wanted).await.unwrap().action, Action::Unchanged);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn immutable_fields() {
+    let namespace = control_plane().namespace("immutable").unwrap();
+    let ns = namespace.name();
+    let engine = engine().await;
+    let with = |completions: u64, immutable| {
+        let mut run = job("run");
+        run["spec"]["completions"] = json!(completions);
+        let mut wanted = request(ns, "web", &[run], vec![]);
+        wanted.options.immutable = immutable;
+        wanted
+    };
+    engine.reconcile(&with(1, Immutable::Fail)).await.unwrap();
+    let error = engine.reconcile(&with(2, Immutable::Fail)).await.unwrap_err();
+    assert!(error.to_string().contains("field is immutable"), "{error}");
+    let done = engine.reconcile(&with(2, Immutable::Recreate)).await.unwrap();
+    assert_eq!((done.action, done.revision, done.created.len()), (Action::Resume, 2, 1), "{done:?}");
+    assert_eq!(get(ns, "job", "run").unwrap()["spec"]["completions"], 2);
+}

@@ -1,0 +1,169 @@
+//! What all of these tests need: an engine, requests made of objects, and a look at the cluster.
+
+use serde_json::{Value, json};
+use std::sync::Arc;
+use windlass::{
+    cluster::{Cluster, ConnectOptions},
+    release::{
+        ChartRecord, Engine, EngineOptions, Hook, HookDeletePolicy, HookEvent, Manifest, Options, ReleaseId,
+        ReleaseRequest, RenderedRelease, UninstallRequest,
+    },
+};
+use windlass_test_cluster::{AuditEvent, AuditMark, ControlPlane, shared};
+
+pub(crate) fn control_plane() -> &'static ControlPlane {
+    shared().expect("a control plane")
+}
+
+pub(crate) async fn cluster() -> Cluster {
+    let kubeconfig = Some(control_plane().kubeconfig().to_owned());
+    Cluster::connect(&ConnectOptions { kubeconfig, ..ConnectOptions::default() }).await.expect("a cluster")
+}
+
+/// JSON with comment lines.
+pub(crate) fn parse(text: &str) -> Result<Value, String> {
+    let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+    let text = lines.join("\n");
+    if text.trim().is_empty() {
+        return Ok(Value::Null);
+    }
+    serde_json::from_str(&text).map_err(|e| e.to_string())
+}
+
+pub(crate) async fn engine() -> Engine {
+    Engine::new(cluster().await, parse, EngineOptions::once("test"))
+}
+
+pub(crate) async fn watching() -> Engine {
+    Engine::new(cluster().await, parse, EngineOptions::watching("test"))
+}
+
+pub(crate) fn config_map(name: &str, value: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"value": value}})
+}
+
+pub(crate) fn deployment(name: &str, image: &str) -> Value {
+    let labels = json!({"app": name});
+    json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name},
+        "spec": {"replicas": 2, "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels},
+            "spec": {"containers": [{"name": "main", "image": image}]}}}})
+}
+
+pub(crate) fn job(name: &str) -> Value {
+    json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": {"backoffLimit": 0,
+        "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "job"}]}}}})
+}
+
+pub(crate) fn hook(object: &Value, events: &[HookEvent], weight: i64, policies: &[HookDeletePolicy]) -> Hook {
+    let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
+    Hook {
+        name: text("/metadata/name"),
+        kind: text("/kind"),
+        path: format!("test/templates/{}.yaml", text("/metadata/name")),
+        text: object.to_string(),
+        object: object.clone(),
+        events: events.to_vec(),
+        weight,
+        delete_policies: policies.to_vec(),
+        output_log_policies: Vec::new(),
+    }
+}
+
+pub(crate) fn rendered(objects: &[Value], hooks: Vec<Hook>) -> RenderedRelease {
+    let manifests: Vec<Manifest> = objects
+        .iter()
+        .map(|object| Manifest {
+            source: format!(
+                "test/templates/{}.yaml",
+                object["metadata"]["name"].as_str().unwrap_or_default()
+            ),
+            text: object.to_string(),
+            object: object.clone(),
+        })
+        .collect();
+    let text = |m: &Manifest| format!("---\n# Source: {}\n{}\n", m.source, m.text);
+    RenderedRelease {
+        manifest_text: manifests.iter().map(text).collect(),
+        checksum: format!("{objects:?}{:?}", hooks.iter().map(|h| &h.text).collect::<Vec<_>>()),
+        manifests,
+        hooks,
+        ..RenderedRelease::default()
+    }
+}
+
+pub(crate) fn chart() -> Arc<ChartRecord> {
+    Arc::new(ChartRecord(json!({
+        "metadata": {"name": "test", "version": "1.0.0", "apiVersion": "v2", "appVersion": "7"},
+        "lock": null, "templates": [], "values": {}, "schema": null, "files": [],
+    })))
+}
+
+/// A request of an operator: repeated until it holds.
+pub(crate) fn request(namespace: &str, name: &str, objects: &[Value], hooks: Vec<Hook>) -> ReleaseRequest {
+    ReleaseRequest {
+        id: ReleaseId::new(namespace, name),
+        rendered: Arc::new(rendered(objects, hooks)),
+        chart: chart(),
+        config: json!({"some": "value"}),
+        options: Options { skip_unchanged: true, force_conflicts: true, ..Options::default() },
+        ..ReleaseRequest::default()
+    }
+}
+
+pub(crate) fn uninstall(namespace: &str, name: &str) -> UninstallRequest {
+    UninstallRequest::new(ReleaseId::new(namespace, name))
+}
+
+/// An object's JSON, or `None`.
+pub(crate) fn get(namespace: &str, resource: &str, name: &str) -> Option<Value> {
+    let found = control_plane()
+        .kubectl([
+            "get",
+            resource,
+            name,
+            "-n",
+            namespace,
+            "-o",
+            "json",
+            "--ignore-not-found",
+            "--show-managed-fields",
+        ])
+        .expect("kubectl get");
+    (!found.trim().is_empty()).then(|| serde_json::from_str(&found).expect("JSON"))
+}
+
+/// `.data.value` of a ConfigMap.
+pub(crate) fn value(namespace: &str, name: &str) -> Option<String> {
+    get(namespace, "configmap", name).and_then(|o| o["data"]["value"].as_str().map(str::to_owned))
+}
+
+/// `revision:status` of all records of a release, oldest first, by the labels of their Secrets.
+pub(crate) fn history(namespace: &str, name: &str) -> Vec<String> {
+    let list = control_plane()
+        .get(&format!("/api/v1/namespaces/{namespace}/secrets?labelSelector=owner%3Dhelm,name%3D{name}"))
+        .expect("secrets");
+    let label =
+        |item: &Value, label: &str| item["metadata"]["labels"][label].as_str().unwrap_or_default().to_owned();
+    let mut rows: Vec<(u64, String)> = list["items"]
+        .as_array()
+        .expect("items")
+        .iter()
+        .map(|item| (label(item, "version").parse().expect("a number"), label(item, "status")))
+        .collect();
+    rows.sort();
+    rows.into_iter().map(|(revision, status)| format!("{revision}:{status}")).collect()
+}
+
+/// Our own requests of a namespace since a mark, as `verb resource/name`, without those of watches that run on.
+pub(crate) fn requests_since(mark: AuditMark, namespace: &str) -> Vec<String> {
+    let ours = |event: &AuditEvent| {
+        event.user_agent.starts_with("windlass/") && event.namespace == namespace && event.verb != "watch"
+    };
+    let events = control_plane().audit_since(mark).expect("the audit log");
+    events.into_iter().filter(ours).map(|e| format!("{} {}/{}", e.verb, e.resource, e.name)).collect()
+}
+
+pub(crate) fn writes(requests: &[String]) -> Vec<&String> {
+    let reads = |request: &&String| !(request.starts_with("get") || request.starts_with("list"));
+    requests.iter().filter(reads).collect()
+}

@@ -1,0 +1,94 @@
+//! Watching: what is touched is noticed and put right, what is not drift is left alone.
+
+use crate::support::*;
+use std::time::Duration;
+use windlass::release::{Action, Engine, ReleaseId};
+
+async fn attention(engine: &Engine) -> (ReleaseId, String) {
+    tokio::time::timeout(Duration::from_secs(20), engine.attention()).await.expect("attention")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_touched_is_put_right() {
+    let plane = control_plane();
+    let namespace = plane.namespace("watch").unwrap();
+    let ns = namespace.name();
+    let engine = watching().await;
+    let wanted =
+        request(ns, "web", &[config_map("a", "1"), config_map("b", "1"), deployment("d", "x:1")], vec![]);
+    engine.reconcile(&wanted).await.unwrap();
+    let id = ReleaseId::new(ns, "web");
+
+    plane.kubectl(["delete", "configmap", "a", "-n", ns]).unwrap();
+    let (which, why) = attention(&engine).await;
+    assert_eq!((which, why), (id.clone(), format!("ConfigMap {ns}/a was deleted")));
+    let done = engine.reconcile(&wanted).await.unwrap();
+    assert_eq!((done.action, done.revision, done.created.len()), (Action::Restore, 1, 1), "{done:?}");
+    assert_eq!(value(ns, "a").as_deref(), Some("1"));
+
+    plane.kubectl(["patch", "configmap", "b", "-n", ns, "-p", r#"{"data":{"value":"9"}}"#]).unwrap();
+    let (which, why) = attention(&engine).await;
+    assert_eq!((which, why), (id.clone(), format!("ConfigMap {ns}/b: fields of ours were taken over")));
+    let done = engine.restore(&id, &wanted.options).await.unwrap();
+    assert_eq!((done.action, done.changed.len(), done.unchanged), (Action::Restore, 1, 2), "{done:?}");
+    assert_eq!(value(ns, "b").as_deref(), Some("1"));
+
+    plane.kubectl(["label", "configmap", "b", "-n", ns, "app.kubernetes.io/managed-by-"]).unwrap();
+    let (_, why) = attention(&engine).await;
+    assert_eq!(why, format!("ConfigMap {ns}/b was deleted"), "a lost label looks so to a watch by label");
+    let done = engine.reconcile(&wanted).await.unwrap();
+    assert_eq!((done.created.len(), done.changed.len()), (0, 1), "it was only relabelled: {done:?}");
+
+    // All quiet again, also for one that starts anew.
+    let mark = plane.audit_mark().unwrap();
+    assert_eq!(engine.reconcile(&wanted).await.unwrap().action, Action::Unchanged);
+    assert_eq!(requests_since(mark, ns), Vec::<String>::new());
+    let fresh = watching().await;
+    let mark = plane.audit_mark().unwrap();
+    assert_eq!(fresh.reconcile(&wanted).await.unwrap().action, Action::Unchanged);
+    assert_eq!(writes(&requests_since(mark, ns)), Vec::<&String>::new());
+    assert_eq!(history(ns, "web"), ["1:deployed"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_that_helm_changed_wants_a_look() {
+    let plane = control_plane();
+    let namespace = plane.namespace("turns").unwrap();
+    let ns = namespace.name();
+    let engine = watching().await;
+    engine.reconcile(&request(ns, "web", &[config_map("a", "1")], vec![])).await.unwrap();
+    let wanted = request(ns, "web", &[config_map("a", "2")], vec![]);
+    engine.reconcile(&wanted).await.unwrap();
+    plane.helm4(["rollback", "web", "1", "-n", ns]).unwrap();
+    attention(&engine).await;
+    let done = engine.reconcile(&wanted).await.unwrap();
+    assert_eq!(
+        (done.action, done.revision, value(ns, "a").as_deref()),
+        (Action::Upgrade, 4, Some("2")),
+        "{done:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn churn_is_not_drift() {
+    let plane = control_plane();
+    let namespace = plane.namespace("churn").unwrap();
+    let ns = namespace.name();
+    let engine = watching().await;
+    let wanted = request(ns, "web", &[deployment("d", "x:1"), job("once"), config_map("last", "1")], vec![]);
+    engine.reconcile(&wanted).await.unwrap();
+    plane.kubectl(["wait", "deployment/d", "-n", ns, "--for=condition=Available", "--timeout=60s"]).unwrap();
+    plane.kubectl(["wait", "job/once", "-n", ns, "--for=condition=Complete", "--timeout=60s"]).unwrap();
+    plane.kubectl(["annotate", "deployment/d", "-n", ns, "someone=else"]).unwrap();
+    plane.kubectl(["delete", "job/once", "-n", ns]).unwrap();
+    // The next thing that wants a look is the first that is drift.
+    plane.kubectl(["delete", "configmap", "last", "-n", ns]).unwrap();
+    let (_, why) = attention(&engine).await;
+    assert_eq!(why, format!("ConfigMap {ns}/last was deleted"));
+    let mark = plane.audit_mark().unwrap();
+    let done = engine.reconcile(&wanted).await.unwrap();
+    assert_eq!((done.action, done.created.len(), done.changed.len()), (Action::Restore, 1, 0), "{done:?}");
+    let requests = requests_since(mark, ns);
+    assert_eq!(writes(&requests).len(), 2, "the object, and its new mark in the record: {requests:?}");
+    assert!(get(ns, "job", "once").is_none(), "a Job that is over is not run again");
+}

@@ -1,0 +1,10 @@
+//! The operator as its users run it: the real binary on a real control plane, judged with kubectl and real Helm.
+
+// Helpers outside `#[test]` functions fail like the tests that they serve.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+mod bad_input;
+mod charts;
+mod crash;
+mod modules;
+mod support;

@@ -1,0 +1,135 @@
+//! What a user does with modules: converge, edit the ConfigMap, delete a piece, switch off, remove, restart.
+
+use crate::support::{Modules, Operator, control_plane, history, object, wait_for};
+
+#[test]
+fn converges_and_real_helm_reads_it() {
+    let cp = control_plane();
+    let ns = cp.namespace("converge").unwrap();
+    let modules = Modules::new();
+    modules.small("001-alpha").small("002-beta").small("002-gamma").enable(&["alpha", "beta"]);
+    let (operator, took) = Operator::converged(cp, ns.name(), modules.path());
+    println!("two modules converged in {took:?}");
+    for name in ["alpha", "beta"] {
+        for kind in ["configmap", "service", "deployment"] {
+            assert!(object(cp, ns.name(), kind, name).is_some(), "{kind} {name}");
+        }
+    }
+    assert!(object(cp, ns.name(), "service", "gamma").is_none(), "a module is off unless it is turned on");
+    for helm in [cp.helm4(["list", "-n", ns.name(), "-q"]), cp.helm3(["list", "-n", ns.name(), "-q"])] {
+        assert_eq!(helm.unwrap(), "alpha\nbeta\n");
+    }
+    let manifest = cp.helm3(["get", "manifest", "alpha", "-n", ns.name()]).unwrap();
+    assert_eq!(manifest.matches("# Source: alpha/templates/").count(), 3, "{manifest}");
+    let values = cp.helm4(["get", "values", "alpha", "-n", ns.name(), "-o", "json"]).unwrap();
+    assert_eq!(values.trim(), r#"{"alpha":{"size":1},"global":{}}"#);
+    assert_eq!(operator.get("/healthz").unwrap().0, 200);
+    let metrics = operator.get("/metrics").unwrap().1;
+    assert!(metrics.contains("windlass_module_enabled{module=\"gamma\"} 0"), "{metrics}");
+    operator.stop();
+}
+
+#[test]
+fn a_restart_with_nothing_to_do_writes_nothing() {
+    let cp = control_plane();
+    let ns = cp.namespace("restart").unwrap();
+    let modules = Modules::new();
+    modules.small("001-alpha").small("002-beta").enable(&["alpha", "beta"]);
+    Operator::converged(cp, ns.name(), modules.path()).0.stop();
+    let mark = cp.audit_mark().unwrap();
+    let (operator, took) = Operator::converged(cp, ns.name(), modules.path());
+    println!("restart with nothing to do: {took:?}");
+    operator.stop();
+    let ours = |e: &&windlass_test_cluster::AuditEvent| e.user_agent.starts_with("windlass/");
+    let events = cp.audit_since(mark).unwrap();
+    let writes: Vec<_> =
+        events.iter().filter(ours).filter(|e| e.namespace == ns.name() && e.is_write()).collect();
+    assert!(writes.iter().all(|e| e.resource == "leases"), "{writes:?}");
+    assert!(events.iter().filter(ours).count() > 0, "the audit log shows the operator's reads");
+}
+
+#[test]
+fn what_someone_deletes_comes_back() {
+    let cp = control_plane();
+    let ns = cp.namespace("deleted").unwrap();
+    let modules = Modules::new();
+    modules.small("001-alpha").enable(&["alpha"]);
+    let (operator, _) = Operator::converged(cp, ns.name(), modules.path());
+    for kind in ["deployment", "service", "configmap"] {
+        let uid = object(cp, ns.name(), kind, "alpha").unwrap()["metadata"]["uid"].clone();
+        cp.kubectl(["delete", kind, "alpha", "-n", ns.name(), "--wait=false"]).unwrap();
+        let took = wait_for(&format!("{kind} alpha comes back"), || {
+            object(cp, ns.name(), kind, "alpha").is_some_and(|o| o["metadata"]["uid"] != uid)
+        });
+        println!("{kind} back after {took:?}, the looking included");
+    }
+    assert_eq!(history(cp, ns.name(), "alpha"), [(1, "deployed".to_owned())], "no revision for that");
+    operator.stop();
+}
+
+#[test]
+fn an_edit_of_the_configmap_makes_one_revision() {
+    let cp = control_plane();
+    let ns = cp.namespace("edit").unwrap();
+    let modules = Modules::new();
+    modules.small("001-alpha").small("002-beta").enable(&["alpha", "beta"]);
+    let (operator, _) = Operator::converged(cp, ns.name(), modules.path());
+    let create = ["create", "configmap", "addon-operator", "-n", ns.name(), "--from-literal=alpha=size: 2"];
+    cp.kubectl(create).unwrap();
+    let size = || object(cp, ns.name(), "configmap", "alpha").unwrap()["data"]["size"].clone();
+    let took = wait_for("the new size arrives", || size() == "2");
+    println!("ConfigMap edit to applied: {took:?}, the looking included");
+    wait_for("the second revision is recorded", || {
+        history(cp, ns.name(), "alpha") == [(1, "superseded".to_owned()), (2, "deployed".to_owned())]
+    });
+    assert_eq!(history(cp, ns.name(), "beta"), [(1, "deployed".to_owned())]);
+    // The ConfigMap goes: the module is as its own values say again.
+    cp.kubectl(["delete", "configmap", "addon-operator", "-n", ns.name()]).unwrap();
+    wait_for("the old size is back", || size() == "1");
+    operator.stop();
+}
+
+#[test]
+fn a_module_that_is_switched_off_goes_and_no_other() {
+    let cp = control_plane();
+    let ns = cp.namespace("off").unwrap();
+    let modules = Modules::new();
+    modules.small("001-alpha").small("002-beta").enable(&["alpha", "beta"]);
+    let (operator, _) = Operator::converged(cp, ns.name(), modules.path());
+    let uid = object(cp, ns.name(), "deployment", "beta").unwrap()["metadata"]["uid"].clone();
+    let create =
+        ["create", "configmap", "addon-operator", "-n", ns.name(), "--from-literal=alphaEnabled=false"];
+    cp.kubectl(create).unwrap();
+    wait_for("the release is gone", || cp.helm4(["list", "-n", ns.name(), "-q"]).unwrap() == "beta\n");
+    wait_for("its objects are gone", || {
+        ["deployment", "service", "configmap"]
+            .iter()
+            .all(|kind| object(cp, ns.name(), kind, "alpha").is_none())
+    });
+    assert_eq!(object(cp, ns.name(), "deployment", "beta").unwrap()["metadata"]["uid"], uid);
+    let patch = ["patch", "configmap", "addon-operator", "-n", ns.name(), "--type=merge", "-p"];
+    cp.kubectl(patch.iter().chain([&r#"{"data":{"alphaEnabled":"true"}}"#])).unwrap();
+    wait_for("it is back", || object(cp, ns.name(), "deployment", "alpha").is_some());
+    operator.stop();
+}
+
+#[test]
+fn removed_modules_go_and_strangers_stay() {
+    let cp = control_plane();
+    let ns = cp.namespace("removed").unwrap();
+    let modules = Modules::new();
+    modules.small("001-alpha").small("002-beta").enable(&["alpha", "beta"]);
+    Operator::converged(cp, ns.name(), modules.path()).0.stop();
+    // A stranger's release in the same namespace.
+    let chart = Modules::new();
+    chart.small("001-foreign");
+    let path = chart.path().join("001-foreign");
+    cp.helm4(["install", "foreign", path.to_str().unwrap(), "-n", ns.name(), "--set", "foreign.size=1"])
+        .unwrap();
+    std::fs::remove_dir_all(modules.path().join("002-beta")).unwrap();
+    let (operator, _) = Operator::converged(cp, ns.name(), modules.path());
+    assert_eq!(cp.helm4(["list", "-n", ns.name(), "-q"]).unwrap(), "alpha\nforeign\n");
+    wait_for("its objects are gone", || object(cp, ns.name(), "deployment", "beta").is_none());
+    assert!(object(cp, ns.name(), "deployment", "foreign").is_some());
+    operator.stop();
+}

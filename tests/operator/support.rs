@@ -1,0 +1,183 @@
+//! An operator process, directories of modules, and looks at the cluster.
+
+use serde_json::Value;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+use tempfile::TempDir;
+use windlass_test_cluster::{ControlPlane, Error, shared, wait_until};
+
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+
+pub(crate) fn control_plane() -> &'static ControlPlane {
+    shared().expect("a control plane")
+}
+
+/// A scratch directory of modules.
+pub(crate) struct Modules {
+    pub(crate) root: TempDir,
+}
+
+impl Modules {
+    pub(crate) fn new() -> Self {
+        Self { root: tempfile::tempdir().expect("a scratch directory") }
+    }
+
+    pub(crate) fn write(&self, path: &str, text: &str) -> &Self {
+        let path = self.root.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+        self
+    }
+
+    /// A module with one ConfigMap, a Service and a Deployment that show its values.
+    pub(crate) fn small(&self, directory: &str) -> &Self {
+        let name = directory.split_once('-').unwrap().1;
+        self.write(
+            &format!("{directory}/Chart.yaml"),
+            &format!("apiVersion: v2\nname: {name}\nversion: 0.1.0\n"),
+        );
+        self.write(&format!("{directory}/values.yaml"), &format!("{name}:\n  size: 1\n"));
+        let objects = [
+            format!("data:\n  size: {{{{ .Values.{name}.size | toString | quote }}}}"),
+            "spec:\n  selector: {app: x}\n  ports: [{port: 80}]".to_owned(),
+            "spec:\n  replicas: 1\n  selector: {matchLabels: {app: x}}\n  template:\n    metadata: {labels: {app: x}}\n    \
+             spec: {containers: [{name: a, image: b}]}"
+                .to_owned(),
+        ];
+        for (kind, body) in ["v1/ConfigMap", "v1/Service", "apps/v1/Deployment"].iter().zip(objects) {
+            let (api_version, kind) = kind.rsplit_once('/').unwrap();
+            let text =
+                format!("apiVersion: {api_version}\nkind: {kind}\nmetadata:\n  name: {name}\n{body}\n");
+            self.write(&format!("{directory}/templates/{}.yaml", kind.to_lowercase()), &text);
+        }
+        self
+    }
+
+    /// Turns modules on, by their keys.
+    pub(crate) fn enable(&self, keys: &[&str]) -> &Self {
+        let text: String = keys.iter().map(|k| format!("{k}Enabled: true\n")).collect();
+        self.write("values.yaml", &text)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.root.path()
+    }
+}
+
+/// A running operator; it is killed when this goes.
+pub(crate) struct Operator {
+    child: Child,
+    scratch: TempDir,
+}
+
+impl Operator {
+    pub(crate) fn start(control_plane: &ControlPlane, namespace: &str, modules: &Path) -> Self {
+        let scratch = tempfile::tempdir().unwrap();
+        let log = fs::File::create(scratch.path().join("log")).unwrap();
+        let child = Command::new(env!("CARGO_BIN_EXE_windlass"))
+            .args(["operator", "--listen-address", "127.0.0.1", "--listen-port", "0", "--log-type", "json"])
+            .args(["--namespace", namespace, "--modules-dir", modules.to_str().unwrap()])
+            .arg("--address-file")
+            .arg(scratch.path().join("address"))
+            .env("KUBECONFIG", control_plane.kubeconfig())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .expect("the operator");
+        Self { child, scratch }
+    }
+
+    /// As [`Operator::start`], and waits for the first converge; tells how long it took.
+    pub(crate) fn converged(
+        control_plane: &ControlPlane,
+        namespace: &str,
+        modules: &Path,
+    ) -> (Self, Duration) {
+        let started = Instant::now();
+        let operator = Self::start(control_plane, namespace, modules);
+        operator.wait_converged();
+        (operator, started.elapsed())
+    }
+
+    pub(crate) fn wait_converged(&self) {
+        let ready = || Ok(self.get("/readyz").filter(|(status, _)| *status == 200).map(|_| ()));
+        if let Err(e) = wait_until("the operator converges", LIMIT, ready) {
+            panic!("{e}\n{}", self.log());
+        }
+    }
+
+    /// Status and body of a request to the operator's server; `None` while it does not listen.
+    pub(crate) fn get(&self, path: &str) -> Option<(u16, String)> {
+        use std::io::{Read, Write};
+        let address = fs::read_to_string(self.scratch.path().join("address")).ok()?;
+        let mut stream = std::net::TcpStream::connect(address).ok()?;
+        write!(stream, "GET {path} HTTP/1.0\r\n\r\n").ok()?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text).ok()?;
+        let status = text.split(' ').nth(1)?.parse().ok()?;
+        Some((status, text.split_once("\r\n\r\n")?.1.to_owned()))
+    }
+
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.scratch.path().join("log")).unwrap_or_default()
+    }
+
+    /// Waits until a line of the log has all of these parts.
+    pub(crate) fn wait_log(&self, parts: &[&str]) {
+        let found = || {
+            let log = self.log();
+            Ok(log.lines().any(|line| parts.iter().all(|p| line.contains(p))).then_some(()))
+        };
+        if let Err(e) = wait_until(&format!("a log line with {parts:?}"), LIMIT, found) {
+            panic!("{e}\n{}", self.log());
+        }
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Asks it to end with SIGTERM; its exit status must be 0.
+    pub(crate) fn stop(mut self) -> PathBuf {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        let status = self.child.wait().unwrap();
+        assert!(status.success(), "{status}\n{}", self.log());
+        self.scratch.path().to_owned()
+    }
+}
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// An object as JSON, or `None`.
+pub(crate) fn object(control_plane: &ControlPlane, namespace: &str, kind: &str, name: &str) -> Option<Value> {
+    let args = ["get", kind, name, "-n", namespace, "-o", "json", "--ignore-not-found"];
+    let text = control_plane.kubectl(args).expect("kubectl");
+    (!text.trim().is_empty()).then(|| serde_json::from_str(&text).unwrap())
+}
+
+/// Waits until a probe of an object holds.
+pub(crate) fn wait_for(what: &str, mut probe: impl FnMut() -> bool) -> Duration {
+    let started = Instant::now();
+    wait_until(what, LIMIT, || Ok::<_, Error>(probe().then_some(()))).unwrap_or_else(|e| panic!("{e}"));
+    started.elapsed()
+}
+
+/// Revisions of a release with their states, as real Helm tells them.
+pub(crate) fn history(control_plane: &ControlPlane, namespace: &str, name: &str) -> Vec<(u64, String)> {
+    let text = control_plane.helm4(["history", name, "-n", namespace, "-o", "json"]).expect("helm history");
+    let rows: Vec<Value> = serde_json::from_str(&text).unwrap();
+    rows.iter().map(|r| (r["revision"].as_u64().unwrap(), r["status"].as_str().unwrap().to_owned())).collect()
+}

@@ -1,0 +1,166 @@
+//! House rules that a reader relies on: which module may know which, file sizes, module heads, the code map.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail like the tests")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Folders, each with those that it may use besides itself. What is absent here is forbidden.
+const RENDERER: [(&str, &[&str]); 11] = [
+    ("data.rs", &[]),
+    ("profile.rs", &[]),
+    ("world.rs", &["data"]),
+    ("go", &["data"]),
+    ("json", &["data", "go"]),
+    ("yaml", &["data", "go", "json"]),
+    ("values", &["data", "go", "json", "yaml"]),
+    ("template", &["data", "go", "world"]),
+    ("sprig", &["data", "go", "json", "yaml", "template", "world", "values", "profile"]),
+    ("chart", &["data", "go", "json", "yaml", "profile"]),
+    ("render", &["chart", "data", "go", "json", "yaml", "profile", "sprig", "template", "world"]),
+];
+
+/// The same for the root package.
+const ROOT: [(&str, &[&str]); 7] = [
+    ("cluster", &[]),
+    ("source", &[]),
+    ("release", &["cluster"]),
+    ("render", &["cluster", "release"]),
+    ("serve", &[]),
+    ("addon", &["cluster", "release", "render", "serve", "source"]),
+    ("cli", &["addon", "cluster", "release", "render", "serve", "source"]),
+];
+
+const MAX_LINES: usize = 1000;
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// All Rust files below a path, in order.
+fn sources(path: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    if path.is_file() {
+        return vec![path.to_owned()];
+    }
+    let mut entries: Vec<PathBuf> = fs::read_dir(path).unwrap().map(|e| e.unwrap().path()).collect();
+    entries.sort();
+    for entry in entries {
+        if entry.is_dir() {
+            found.extend(sources(&entry));
+        } else if entry.extension().is_some_and(|e| e == "rs") {
+            found.push(entry);
+        }
+    }
+    found
+}
+
+/// The top-level modules that a file uses by `crate::`.
+fn used(text: &str) -> Vec<String> {
+    let mut out = Vec::new();
+    for part in text.split("crate::").skip(1) {
+        let names = match part.strip_prefix('{') {
+            Some(group) => group.split('}').next().unwrap_or_default().split(',').map(str::trim).collect(),
+            None => vec![part],
+        };
+        for name in names {
+            let name: String = name.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+            if name.starts_with(|c: char| c.is_lowercase()) {
+                out.push(name);
+            }
+        }
+    }
+    out
+}
+
+fn check_layers(base: &Path, layers: &[(&str, &[&str])]) {
+    let mut wrong = Vec::new();
+    for (folder, allowed) in layers {
+        let own = folder.trim_end_matches(".rs");
+        for file in sources(&base.join(folder)) {
+            let text = fs::read_to_string(&file).unwrap();
+            // Tests may look further than the code that they test.
+            if file.to_string_lossy().contains("test") {
+                continue;
+            }
+            let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+            for name in used(code) {
+                if name != own && !allowed.contains(&name.as_str()) {
+                    wrong.push(format!("{}: {own} must not know {name}", file.display()));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_renderer_keeps_its_layers() {
+    check_layers(&root().join("chart-compat/src"), &RENDERER);
+}
+
+#[test]
+fn the_root_package_keeps_its_layers() {
+    check_layers(&root().join("src"), &ROOT);
+}
+
+#[test]
+fn every_folder_has_its_layer() {
+    for (base, layers) in [("chart-compat/src", &RENDERER[..]), ("src", &ROOT[..])] {
+        for entry in fs::read_dir(root().join(base)).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            let known = layers.iter().any(|(folder, _)| {
+                *folder == name || format!("{}.rs", folder.trim_end_matches(".rs")) == name
+            });
+            assert!(known || matches!(name.as_str(), "lib.rs" | "main.rs"), "{base}/{name} is in no layer");
+        }
+    }
+}
+
+#[test]
+fn the_kubernetes_client_is_used_in_one_folder() {
+    for file in sources(&root().join("src")) {
+        let text = fs::read_to_string(&file).unwrap();
+        let inside = file.starts_with(root().join("src/cluster"));
+        assert!(inside || !text.contains("kube::"), "{}: only src/cluster uses kube", file.display());
+    }
+}
+
+#[test]
+fn the_renderer_asks_nothing_of_the_outside() {
+    for file in sources(&root().join("chart-compat/src")) {
+        let text = fs::read_to_string(&file).unwrap();
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        for word in ["std::fs", "std::env", "std::net", "std::process", "SystemTime", "Instant::now", "tokio"] {
+            let told = code.lines().any(|l| l.contains(word) && !l.trim_start().starts_with("//"));
+            let test = file.to_string_lossy().contains("test");
+            assert!(test || !told, "{}: {word} in the pure crate", file.display());
+        }
+    }
+}
+
+#[test]
+fn files_are_small_and_open_with_what_they_own() {
+    let mut sizes = Vec::new();
+    for base in ["src", "chart-compat/src", "tests/cluster/src"] {
+        for file in sources(&root().join(base)) {
+            let text = fs::read_to_string(&file).unwrap();
+            let lines = text.lines().count();
+            let generated = text.lines().take(3).any(|l| l.contains("Generated"));
+            assert!(lines <= MAX_LINES || generated, "{} has {lines} lines", file.display());
+            assert!(text.starts_with("//!"), "{} does not say what it owns", file.display());
+            sizes.push(lines);
+        }
+    }
+    sizes.sort_unstable();
+    let median = sizes[sizes.len() / 2];
+    assert!(median <= 200, "the median file has {median} lines");
+}
+
+#[test]
+fn the_code_map_names_every_folder() {
+    let map = fs::read_to_string(root().join("src/lib.rs")).unwrap();
+    for (folder, _) in ROOT {
+        assert!(map.contains(&format!("[`{folder}`]")), "src/lib.rs does not tell of {folder}");
+    }
+}
