@@ -226,7 +226,7 @@ fn separated(s: &[u8], connector: char) -> String {
     let all: Vec<char> = runes(s).collect();
     let mut out = String::with_capacity(s.len() + 4);
     let mut rest = &all[..];
-    let mut take = |rest: &mut &[char]| -> (Word, Vec<char>) {
+    let take = |rest: &mut &[char]| -> (Word, Vec<char>) {
         let (kind, n) = if rest.is_empty() { (Word::Invalid, 0) } else { next_word(rest) };
         let (word, after) = rest.split_at(n);
         let word = word.to_vec();

@@ -9,15 +9,19 @@
 mod args;
 mod base;
 mod case;
+mod certs;
 mod chance;
 mod dates;
 mod decimal;
+mod der;
 mod dicts;
 mod documents;
+mod dsa;
 mod encode;
 mod equal;
 mod files;
 mod hashes;
+mod keys;
 mod lists;
 mod logic;
 mod merge;
@@ -50,6 +54,7 @@ pub const GROUPS: &[&[Func]] = &[
     dates::FUNCS,
     hashes::FUNCS,
     chance::FUNCS,
+    certs::FUNCS,
     paths::FUNCS,
     toml::FUNCS,
 ];
@@ -68,3 +73,6 @@ pub const FILES_METHODS: &[Func] = files::FILES;
 pub fn object_method(object: &Object<'_>, name: &[u8]) -> Option<&'static Func> {
     methods::of(object).iter().find(|f| f.name.as_bytes() == name)
 }
+
+#[cfg(test)]
+mod tests;

@@ -387,7 +387,7 @@ fn class_char<'p>(t: &'p str, class: &'p str) -> Parsed<(char, &'p str)> {
 /// An escape that stands for one character.
 fn escape(t: &str) -> Parsed<(char, &str)> {
     let mut rest = &t[1..];
-    let mut next = |rest: &mut &str| -> Option<char> {
+    let next = |rest: &mut &str| -> Option<char> {
         let c = rest.chars().next()?;
         *rest = &rest[c.len_utf8()..];
         Some(c)
