@@ -6,7 +6,7 @@ use super::ast::{Arg, Command, Decl, Number, Pipe, Term};
 use super::error::Error;
 use super::exec::{At, Exec};
 use super::func::{Func, Type};
-use crate::go::{Map, Value, fmt};
+use crate::go::{Map, Object, Value, fmt};
 
 type Args<'a> = SmallVec<[Value<'a>; 6]>;
 
@@ -101,6 +101,9 @@ impl<'a> Exec<'a> {
             && n.text.starts_with('0')
             && matches!(n.text.as_bytes()[1], b'x' | b'X')
             && !n.text.contains(['p', 'P']);
+        if let Some((re, im)) = n.complex {
+            return Ok(Value::object(self.arena, Object::Complex(re, im)));
+        }
         match n {
             Number { float: Some(f), .. }
                 if !hex && !n.text.starts_with('\'') && n.text.contains(['.', 'e', 'E', 'p', 'P']) =>

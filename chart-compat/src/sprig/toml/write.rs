@@ -221,6 +221,9 @@ impl Writer {
                 };
                 self.out.extend(layout::format(t, form.as_bytes()));
             }
+            Value::Object(Object::Complex(..)) => {
+                return Err(Failure::Error("unsupported type: complex128".to_owned()));
+            }
             Value::Map(_) | Value::Object(Object::Struct(_) | Object::Files(_)) => {
                 self.inline(value, depth)?
             }
