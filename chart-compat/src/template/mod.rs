@@ -24,5 +24,3 @@ pub use func::{Func, Funcs, Type};
 pub use parse::parse;
 pub use set::{Set, TemplateSet};
 
-#[cfg(test)]
-mod tests;
