@@ -64,7 +64,7 @@ impl World for SystemWorld<'_> {
                     .map_err(failed)?;
                 key.to_pkcs8v1().map_err(failed)?.as_ref().to_vec()
             }
-            KeyKind::Ed25519 => signature::Ed25519KeyPair::generate_pkcs8v1(&rand::SystemRandom::new())
+            KeyKind::Ed25519 => signature::Ed25519KeyPair::generate_pkcs8(&rand::SystemRandom::new())
                 .map_err(failed)?
                 .as_ref()
                 .to_vec(),
