@@ -55,7 +55,7 @@ impl<'a> Exec<'a> {
             Term::Chain { node, fields } => self.chain(dot, first, node, fields, rest, last),
             Term::Function(f) => {
                 self.at = At::Arg(first);
-                self.call_function(dot, f, first, rest, last)
+                self.call_function(dot, f, At::Command(cmd), rest, last)
             }
             Term::Pipe(p) => {
                 self.not_a_function(first, rest, last)?;
@@ -129,7 +129,7 @@ impl<'a> Exec<'a> {
             Term::Pipe(p) => self.nested_pipe(dot, p)?,
             Term::Function(f) => {
                 self.at = At::Arg(node);
-                self.call_function(dot, f, node, &[], None)?
+                self.call_function(dot, f, At::Arg(node), &[], None)?
             }
             _ => self.any(dot, node)?,
         };
@@ -214,7 +214,7 @@ impl<'a> Exec<'a> {
         &mut self,
         dot: Value<'a>,
         f: &'static Func,
-        node: &'a Arg,
+        node: At<'a>,
         rest: &'a [Arg],
         last: Option<Value<'a>>,
     ) -> Result<Value<'a>, Error> {
@@ -224,11 +224,27 @@ impl<'a> Exec<'a> {
         }
         let mut args = Args::new();
         self.arguments(dot, f.params, f.variadic, rest, last, &mut args)?;
-        let result = (f.call)(self, &args);
+        let result = match f.name {
+            "call" => Err(self.not_callable(rest, &args)),
+            _ => (f.call)(self, &args),
+        };
         result.map_err(|e| {
-            self.at = At::Arg(node);
+            self.at = node;
             self.error_from(&format!("error calling {}: ", f.name), e)
         })
+    }
+
+    /// No value of a chart is a function, so `call` has nothing to call.
+    fn not_callable(&self, rest: &[Arg], args: &[Value<'a>]) -> Error {
+        let Some(value) = args.first().filter(|v| !v.is_nil()) else { return Error::new("call of nil") };
+        let type_name = value.type_name(self.funcs.values_type);
+        let name = match (rest.first(), value) {
+            (Some(arg), _) => arg.text(),
+            // From a pipeline there is only the value (`reflect.Value.String`).
+            (None, Value::Str(text)) => String::from_utf8_lossy(text).into_owned(),
+            (None, _) => format!("<{type_name} Value>"),
+        };
+        Error::new(format!("non-function {name} of type {type_name}"))
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -341,7 +357,7 @@ impl<'a> Exec<'a> {
                 self.fields(dot, value, arg, fields, &[], None)
             }
             Term::Pipe(p) => self.nested_pipe(dot, p),
-            Term::Function(f) => self.call_function(dot, f, arg, &[], None),
+            Term::Function(f) => self.call_function(dot, f, At::Arg(arg), &[], None),
             Term::Chain { node, fields } => self.chain(dot, arg, node, fields, &[], None),
             Term::Bool(b) => Ok(Value::Bool(*b)),
             Term::Number(n) => self.constant(n),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use typed_arena::Arena as Store;
 
-use super::ast::{Arg, Control, Node, Pipe, Template};
+use super::ast::{Arg, Command, Control, Node, Pipe, Template};
 use super::error::{Error, Frame};
 use super::func::Funcs;
 use super::set::Set;
@@ -33,6 +33,7 @@ impl Default for Limits {
 pub(super) enum At<'a> {
     Node(&'a Node),
     Pipe(&'a Pipe),
+    Command(&'a Command),
     Arg(&'a Arg),
 }
 
@@ -201,6 +202,10 @@ impl<'a> Exec<'a> {
             At::Pipe(p) => {
                 p.write(&mut node);
                 p.pos
+            }
+            At::Command(c) => {
+                c.write(&mut node);
+                c.args.first().map_or(0, |a| a.pos)
             }
             At::Arg(a) => {
                 a.write(&mut node);
