@@ -47,6 +47,16 @@ pub trait World: Send + Sync {
     /// Why the key cannot sign.
     fn sign(&self, pkcs8: &[u8], message: &[u8]) -> Result<Vec<u8>, String>;
 
+    /// The raw public key of a PKCS#8 key whose own form does not hold it: the point of an ECDSA key, the 32 bytes of an
+    /// Ed25519 key. Only keys that a template brings along need it.
+    ///
+    /// # Errors
+    /// Why the key has none; by default that nobody can tell.
+    fn public_key(&self, pkcs8: &[u8]) -> Result<Vec<u8>, String> {
+        let _ = pkcs8;
+        Err("the private key does not hold its public key, and it cannot be computed here".to_owned())
+    }
+
     /// Objects of the cluster, for `lookup`: one by name, or with an empty name a `List`; an empty map when there is none.
     ///
     /// # Errors

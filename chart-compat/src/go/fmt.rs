@@ -60,6 +60,20 @@ pub fn sprintf(format: &[u8], args: &[Value<'_>], values_type: &'static str) -> 
     out
 }
 
+/// Shortest `%g` digits of a float, as `%v` prints it: `1e+06`, `0.1`, `NaN`, `+Inf`.
+#[must_use]
+pub fn float(f: f64) -> String {
+    format_g(f, None)
+}
+
+/// `strconv.FormatFloat(f, 'g', -1, 32)`: the digits that tell it from other 32-bit floats.
+#[must_use]
+#[allow(clippy::cast_possible_truncation)]
+pub fn float32(f: f64) -> String {
+    let narrow = f as f32;
+    special(f64::from(narrow)).map_or_else(|| layout_g(&format!("{narrow:e}"), None), str::to_owned)
+}
+
 fn special(f: f64) -> Option<&'static str> {
     if f.is_nan() {
         Some("NaN")
@@ -125,7 +139,12 @@ pub fn stringer(object: &Object<'_>) -> Option<String> {
         Object::Struct(s) => s.text.map(str::to_owned),
         Object::Version(v) => Some(version_string(v)),
         Object::Time(t) => Some(time_string(t)),
+        Object::Complex(re, im) => {
+            let sign = if *im < 0.0 { "" } else { "+" };
+            Some(format!("({}{sign}{}i)", strconv::format_float(*re), strconv::format_float(*im)))
+        }
         Object::Duration(d) => Some(duration_string(*d)),
+        Object::Enum(e) => Some(e.text.to_owned()),
         Object::ApiVersions(_) | Object::Files(_) => None,
     }
 }
@@ -413,7 +432,12 @@ impl<'o> Printer<'o> {
             Object::Files(f) => {
                 self.map(f.iter().map(|e| (Value::Str(e.0.as_bytes()), Value::Bytes(e.1))), verb, depth);
             }
+            Object::Complex(..) => {
+                let text = stringer(object).unwrap_or_default();
+                self.pad(text.as_bytes());
+            }
             Object::Duration(d) => self.integer(value, d.unsigned_abs(), *d < 0, verb),
+            Object::Enum(e) => self.integer(value, e.value.unsigned_abs(), e.value < 0, verb),
             Object::Version(v) => self.string(value, version_string(v).as_bytes(), verb),
             Object::Time(t) => self.string(value, time_string(t).as_bytes(), verb),
         }

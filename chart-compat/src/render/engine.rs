@@ -38,7 +38,7 @@ fn table(profile: Profile) -> Funcs {
     groups.extend(sprig::GROUPS);
     groups.push(functions::HELM);
     if profile == Profile::Helm4 {
-        groups.push(functions::HELM4_ONLY);
+        groups.extend(sprig::HELM4_ONLY);
     }
     Funcs::new(&groups, functions::method, profile.values_type())
 }

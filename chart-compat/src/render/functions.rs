@@ -24,9 +24,6 @@ pub(super) const HELM: &[Func] = &[
     }),
 ];
 
-/// Functions that Helm 4 has and Helm 3 has not.
-pub(super) const HELM4_ONLY: &[Func] = sprig::HELM4_ONLY;
-
 /// How often one template may be included within itself (`recursionMaxNums`).
 const MAX_NESTED: usize = 1000;
 

@@ -6,8 +6,9 @@ use crate::template::{Exec, Func, Type};
 
 use Type::Any;
 
-pub(super) const FUNCS: &[Func] =
-    &[Func::new("deepEqual", &[Any, Any], |x: &mut Exec<'_>, a| -> Out<'_> { Ok(Value::Bool(deep_equal(x.arena, a[0], a[1]))) })];
+pub(super) const FUNCS: &[Func] = &[Func::new("deepEqual", &[Any, Any], |x: &mut Exec<'_>, a| -> Out<'_> {
+    Ok(Value::Bool(deep_equal(x.arena, a[0], a[1])))
+})];
 
 /// Whether both are of one type and hold the same.
 pub(super) fn deep_equal<'a>(arena: &'a Arena, a: Value<'a>, b: Value<'a>) -> bool {
@@ -71,6 +72,7 @@ fn same_object<'a>(arena: &'a Arena, a: &'a Object<'a>, b: &'a Object<'a>, depth
             (x.seconds, x.nanos, x.offset, x.zone) == (y.seconds, y.nanos, y.offset, y.zone)
         }
         (Object::Duration(x), Object::Duration(y)) => x == y,
+        (Object::Enum(x), Object::Enum(y)) => x.type_name == y.type_name && x.value == y.value,
         _ => false,
     }
 }

@@ -5,7 +5,7 @@
 
 use super::args::{MAX_ITEMS, Out, bytes, fail, int};
 use super::decimal::Decimal;
-use crate::go::{Elem, Value, fmt, strconv};
+use crate::go::{Elem, Object, Value, fmt, strconv};
 use crate::template::{Error, Exec, Func, Type};
 
 use Type::{Any, Float64, Int, String as Str};
@@ -81,6 +81,7 @@ pub(super) fn to_int64(v: Value<'_>) -> i64 {
             strconv::parse_int(without_zero_decimals(text), 0).unwrap_or(0)
         }
         Value::Bool(b) => i64::from(b),
+        Value::Object(Object::Enum(e)) => e.value,
         _ => 0,
     }
 }
@@ -98,8 +99,11 @@ pub(super) fn to_float64(v: Value<'_>) -> f64 {
         Value::Int(i) | Value::Int64(i) => i as f64,
         Value::Uint64(u) => u as f64,
         Value::Float(f) => f,
-        Value::Str(s) => std::str::from_utf8(s).ok().and_then(|t| strconv::parse_float(t).ok()).unwrap_or(0.0),
+        Value::Str(s) => {
+            std::str::from_utf8(s).ok().and_then(|t| strconv::parse_float(t).ok()).unwrap_or(0.0)
+        }
         Value::Bool(b) => f64::from(u8::from(b)),
+        Value::Object(Object::Enum(e)) => e.value as f64,
         _ => 0.0,
     }
 }

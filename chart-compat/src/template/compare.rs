@@ -16,7 +16,7 @@ enum Basic {
 fn basic(v: Value<'_>) -> Basic {
     match v {
         Value::Bool(_) => Basic::Bool,
-        Value::Int(_) | Value::Int64(_) | Value::Object(Object::Duration(_)) => Basic::Int,
+        Value::Int(_) | Value::Int64(_) | Value::Object(Object::Duration(_) | Object::Enum(_)) => Basic::Int,
         Value::Uint64(_) => Basic::Uint,
         Value::Float(_) => Basic::Float,
         Value::Str(_) => Basic::String,
@@ -28,6 +28,7 @@ fn int(v: Value<'_>) -> i64 {
     match v {
         Value::Int(i) | Value::Int64(i) => i,
         Value::Object(Object::Duration(d)) => *d,
+        Value::Object(Object::Enum(e)) => e.value,
         _ => 0,
     }
 }

@@ -6,7 +6,7 @@ use super::ast::{Arg, Command, Decl, Number, Pipe, Term};
 use super::error::Error;
 use super::exec::{At, Exec};
 use super::func::{Func, Type};
-use crate::go::{Map, Value, fmt};
+use crate::go::{Map, Object, Value, fmt};
 
 type Args<'a> = SmallVec<[Value<'a>; 6]>;
 
@@ -101,6 +101,9 @@ impl<'a> Exec<'a> {
             && n.text.starts_with('0')
             && matches!(n.text.as_bytes()[1], b'x' | b'X')
             && !n.text.contains(['p', 'P']);
+        if let Some((re, im)) = n.complex {
+            return Ok(Value::object(self.arena, Object::Complex(re, im)));
+        }
         match n {
             Number { float: Some(f), .. }
                 if !hex && !n.text.starts_with('\'') && n.text.contains(['.', 'e', 'E', 'p', 'P']) =>
@@ -214,7 +217,7 @@ impl<'a> Exec<'a> {
         &mut self,
         dot: Value<'a>,
         f: &'static Func,
-        node: At<'a>,
+        site: At<'a>,
         rest: &'a [Arg],
         last: Option<Value<'a>>,
     ) -> Result<Value<'a>, Error> {
@@ -229,7 +232,7 @@ impl<'a> Exec<'a> {
             _ => (f.call)(self, &args),
         };
         result.map_err(|e| {
-            self.at = node;
+            self.at = site;
             self.error_from(&format!("error calling {}: ", f.name), e)
         })
     }
@@ -398,7 +401,8 @@ impl<'a> Exec<'a> {
             (Type::String, _) => Err(expected("string")),
             (Type::Int, Term::Number(n)) => n.int.map(Value::Int).ok_or_else(|| expected("integer")),
             (Type::Int64, Term::Number(n)) => n.int.map(Value::Int64).ok_or_else(|| expected("integer")),
-            (Type::Int | Type::Int64, _) => Err(expected("integer")),
+            (Type::Duration, Term::Number(n)) => n.int.map(Value::Int64).ok_or_else(|| expected("integer")),
+            (Type::Int | Type::Int64 | Type::Duration, _) => Err(expected("integer")),
             (Type::Uint32, Term::Number(n)) => match n.int {
                 Some(i) if i >= 0 => Ok(Value::Int(i & 0xffff_ffff)),
                 _ => Err(expected("unsigned integer")),

@@ -33,8 +33,8 @@ impl Default for Limits {
 pub(super) enum At<'a> {
     Node(&'a Node),
     Pipe(&'a Pipe),
-    Command(&'a Command),
     Arg(&'a Arg),
+    Command(&'a Command),
 }
 
 /// How a walk ended.

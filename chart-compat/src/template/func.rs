@@ -33,7 +33,9 @@ pub enum Type {
     Strings,
     /// `time.Time`
     Time,
-    /// A struct type by its Go name, e.g. `sprig.certificate`.
+    /// `time.Duration`
+    Duration,
+    /// A struct or pointer type by its Go name, e.g. `sprig.certificate`.
     Struct(&'static str),
 }
 
@@ -54,6 +56,7 @@ impl Type {
             Self::List => "[]interface {}",
             Self::Strings => "[]string",
             Self::Time => "time.Time",
+            Self::Duration => "time.Duration",
             Self::Struct(name) => name,
         }
     }
@@ -74,13 +77,15 @@ impl Type {
             | (Self::Int64, Value::Int64(_))
             | (Self::Float64, Value::Float(_))
             | (Self::Bool, Value::Bool(_))
-            | (Self::Time, Value::Object(Object::Time(_))) => true,
+            | (Self::Time, Value::Object(Object::Time(_)))
+            | (Self::Duration, Value::Object(Object::Duration(_))) => true,
             (Self::Map, Value::Map(m)) => m.kind() != MapKind::Strings,
             (Self::List, Value::List(l)) => l.elem == crate::go::Elem::Any,
             (Self::Strings, Value::List(l)) => l.elem == crate::go::Elem::String,
             (Self::Strings, Value::Object(Object::ApiVersions(_))) => true,
-            (Self::Struct(name), Value::Object(Object::Struct(s))) => {
-                s.type_name.trim_start_matches('*') == name
+            // Go follows a pointer where the struct itself is wanted.
+            (Self::Struct(name), Value::Object(o)) => {
+                o.type_name() == name || o.type_name().strip_prefix('*') == Some(name)
             }
             _ => false,
         }
@@ -88,7 +93,7 @@ impl Type {
 }
 
 /// What a function's code looks like: the engine has checked the arguments' number and types.
-pub(super) type Call = for<'a> fn(&mut Exec<'a>, &[Value<'a>]) -> Result<Value<'a>, Error>;
+pub type Call = for<'a> fn(&mut Exec<'a>, &[Value<'a>]) -> Result<Value<'a>, Error>;
 
 /// A function that templates can call.
 pub struct Func {

@@ -387,15 +387,14 @@ impl Parser<'_> {
         }
     }
 
-    fn declare(&mut self, name: Box<str>, assign: bool) -> Decl {
+    /// The slot of a variable that is declared, or assigned to.
+    fn declare(&mut self, name: &str, assign: bool) -> Option<usize> {
         if assign {
-            let slot = self.vars.iter().rposition(|v| *v == name);
-            return Decl { name, slot };
+            return self.vars.iter().rposition(|v| **v == *name);
         }
-        let slot = Some(self.vars.len());
-        self.vars.push(name.clone());
+        self.vars.push(name.into());
         self.slots = self.slots.max(self.vars.len());
-        Decl { name, slot }
+        Some(self.vars.len() - 1)
     }
 
     fn declarations(&mut self, pipe: &mut Pipe, context: &str) -> Parsed<()> {
@@ -411,12 +410,7 @@ impl Parser<'_> {
             match next.kind {
                 Kind::Assign | Kind::Declare => {
                     pipe.assign = next.kind == Kind::Assign;
-                    let mut names: Vec<Box<str>> = pipe.decl.drain(..).map(|d| d.name).collect();
-                    names.push(name);
-                    for name in names {
-                        let decl = self.declare(name, pipe.assign);
-                        pipe.decl.push(decl);
-                    }
+                    pipe.decl.push(Decl { name, slot: None });
                     return Ok(());
                 }
                 Kind::Char if self.val(&next) == b"," => {
@@ -450,6 +444,10 @@ impl Parser<'_> {
             match t.kind {
                 k if k == end => {
                     self.check_pipeline(&pipe, context)?;
+                    // Only now: until a pipeline has its value, its own variables still name what they shadow.
+                    for decl in &mut pipe.decl {
+                        decl.slot = self.declare(&decl.name, pipe.assign);
+                    }
                     return Ok(pipe);
                 }
                 Kind::Bool

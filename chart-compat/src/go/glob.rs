@@ -1,0 +1,152 @@
+//! Path patterns of gobwas/glob, the library behind `.Files.Glob`: `*` and `?` stop at slashes, `**` does not.
+
+/// A parsed pattern.
+pub struct Glob(Vec<Node>);
+
+enum Node {
+    Char(char),
+    /// `?`: any character but a slash.
+    One,
+    /// `*`: any text without a slash.
+    Any,
+    /// `**`: any text.
+    Super,
+    /// `[abc]` or `[a-z]`, and whether what is not in it matches.
+    Set(Vec<(char, char)>, bool),
+    /// `{a,b}`
+    Either(Vec<Vec<Node>>),
+}
+
+/// How much work a match may be, in steps, before it counts as no match: nested alternatives can multiply.
+const MAX_STEPS: usize = 1 << 20;
+
+impl Glob {
+    /// Parses a pattern; none if gobwas refuses it.
+    #[must_use]
+    pub fn parse(pattern: &str) -> Option<Self> {
+        let chars: Vec<char> = pattern.chars().collect();
+        let mut at = 0;
+        let nodes = sequence(&chars, &mut at, 0)?;
+        (at == chars.len()).then_some(Self(nodes))
+    }
+
+    /// Whether the whole of `text` matches.
+    #[must_use]
+    pub fn matches(&self, text: &str) -> bool {
+        let text: Vec<char> = text.chars().collect();
+        let mut steps = 0;
+        let nodes: Vec<&Node> = self.0.iter().collect();
+        matches(&nodes, &text, &mut steps)
+    }
+}
+
+/// Parses up to the end, or inside of braces up to a comma or the closing brace.
+fn sequence(p: &[char], at: &mut usize, depth: usize) -> Option<Vec<Node>> {
+    if depth > 100 {
+        return None;
+    }
+    let mut nodes = Vec::new();
+    while let Some(c) = p.get(*at) {
+        match c {
+            ',' | '}' if depth > 0 => break,
+            '*' => {
+                *at += 1;
+                let double = p.get(*at) == Some(&'*');
+                if double {
+                    *at += 1;
+                }
+                nodes.push(if double { Node::Super } else { Node::Any });
+                continue;
+            }
+            '?' => nodes.push(Node::One),
+            '[' => {
+                nodes.push(set(p, at)?);
+                continue;
+            }
+            '{' => {
+                let mut branches = Vec::new();
+                loop {
+                    *at += 1;
+                    branches.push(sequence(p, at, depth + 1)?);
+                    match p.get(*at) {
+                        Some(',') => {}
+                        Some('}') => break,
+                        _ => return None,
+                    }
+                }
+                nodes.push(Node::Either(branches));
+            }
+            '\\' => {
+                *at += 1;
+                nodes.push(Node::Char(*p.get(*at)?));
+            }
+            c => nodes.push(Node::Char(*c)),
+        }
+        *at += 1;
+    }
+    Some(nodes)
+}
+
+/// A set in brackets: either one range or a list of characters, as gobwas has it.
+fn set(p: &[char], at: &mut usize) -> Option<Node> {
+    *at += 1;
+    let negated = p.get(*at) == Some(&'!');
+    if negated {
+        *at += 1;
+    }
+    if let (Some(low), Some('-'), Some(high), Some(']')) =
+        (p.get(*at), p.get(*at + 1), p.get(*at + 2), p.get(*at + 3))
+    {
+        *at += 4;
+        return (low <= high).then(|| Node::Set(vec![(*low, *high)], negated));
+    }
+    let mut chars = Vec::new();
+    loop {
+        match p.get(*at)? {
+            ']' => break,
+            '\\' => {
+                *at += 1;
+                chars.push(*p.get(*at)?);
+            }
+            c => chars.push(*c),
+        }
+        *at += 1;
+    }
+    *at += 1;
+    if chars.is_empty() {
+        return None;
+    }
+    Some(Node::Set(chars.into_iter().map(|c| (c, c)).collect(), negated))
+}
+
+fn matches(nodes: &[&Node], text: &[char], steps: &mut usize) -> bool {
+    *steps += 1;
+    if *steps > MAX_STEPS {
+        return false;
+    }
+    let Some((node, rest)) = nodes.split_first() else { return text.is_empty() };
+    match node {
+        Node::Any | Node::Super => {
+            let crosses = matches!(node, Node::Super);
+            let reach = if crosses { text.len() } else { text.iter().take_while(|c| **c != '/').count() };
+            (0..=reach).any(|n| matches(rest, &text[n..], steps))
+        }
+        Node::Either(branches) => branches.iter().any(|branch| {
+            let all: Vec<&Node> = branch.iter().chain(rest.iter().copied()).collect();
+            matches(&all, text, steps)
+        }),
+        _ => match text.split_first() {
+            Some((c, after)) => one(node, *c) && matches(rest, after, steps),
+            None => false,
+        },
+    }
+}
+
+fn one(node: &Node, c: char) -> bool {
+    match node {
+        Node::Char(wanted) => *wanted == c,
+        Node::One => c != '/',
+        Node::Set(ranges, negated) => ranges.iter().any(|r| (r.0..=r.1).contains(&c)) != *negated,
+        Node::Any | Node::Super | Node::Either(_) => false,
+    }
+}

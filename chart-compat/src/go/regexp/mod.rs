@@ -1,0 +1,235 @@
+//! Go's regular expressions: its dialect and its ways of finding, replacing and splitting.
+//!
+//! Owns the dialect's parser and the loops around single matches; the matching itself is the `regex` engine's, which has
+//! Go's leftmost-first rule and its linear time.
+
+mod class;
+mod parse;
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use regex_automata::meta::Regex;
+use regex_automata::util::captures::Captures;
+use regex_automata::{Input, Span};
+
+use super::strconv;
+
+/// A compiled pattern.
+pub struct Regexp {
+    regex: Regex,
+    names: Vec<Option<Box<str>>>,
+    /// Whether the pattern is the empty text.
+    empty: bool,
+}
+
+/// Memory that one pattern may take when compiled.
+const MAX_SIZE: usize = 32 << 20;
+/// Patterns that are kept compiled; charts use the same few again and again.
+const KEPT: usize = 512;
+
+type Compiled = Result<Arc<Regexp>, String>;
+
+/// The compiled form of a pattern (`regexp.Compile`); compiled patterns are kept for the next time.
+///
+/// # Errors
+/// Go's text, e.g. ``error parsing regexp: missing closing ): `a(` ``.
+pub fn compile(pattern: &[u8]) -> Compiled {
+    static CACHE: LazyLock<Mutex<HashMap<Box<[u8]>, Compiled>>> = LazyLock::new(Mutex::default);
+    if let Some(found) = CACHE.lock().unwrap_or_else(PoisonError::into_inner).get(pattern) {
+        return found.clone();
+    }
+    let result = Regexp::new(pattern).map(Arc::new);
+    let mut cache = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
+    if cache.len() >= KEPT {
+        cache.clear();
+    }
+    cache.insert(pattern.into(), result.clone());
+    result
+}
+
+/// The compiled form of a pattern, with the text of the panic of `regexp.MustCompile`.
+///
+/// # Errors
+/// Go's text.
+pub fn must_compile(pattern: &[u8]) -> Compiled {
+    compile(pattern).map_err(|e| {
+        let shown = match std::str::from_utf8(pattern) {
+            Ok(p) if strconv::can_backquote(p) => format!("`{p}`"),
+            _ => strconv::quote(pattern),
+        };
+        format!("regexp: Compile({shown}): {e}")
+    })
+}
+
+/// Escapes what has a meaning in patterns (`regexp.QuoteMeta`).
+#[must_use]
+pub fn quote_meta(s: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(s.len());
+    for b in s {
+        if br"\.+*?()|[]{}^$".contains(b) {
+            out.push(b'\\');
+        }
+        out.push(*b);
+    }
+    out
+}
+
+impl Regexp {
+    fn new(pattern: &[u8]) -> Result<Self, String> {
+        let bad =
+            |what: &str| format!("error parsing regexp: {what}: `{}`", String::from_utf8_lossy(pattern));
+        let text = std::str::from_utf8(pattern).map_err(|_| bad("invalid UTF-8"))?;
+        let config = Regex::config().nfa_size_limit(Some(MAX_SIZE)).hybrid_cache_capacity(4 << 20);
+        let (regex, names) = stacker::maybe_grow(512 * 1024, 8 * 1024 * 1024, || {
+            let (hir, names) = parse::parse(text)?;
+            // Only the size can still be wrong.
+            let regex = Regex::builder().configure(config).build_from_hir(&hir);
+            Ok::<_, String>((regex.map_err(|_| bad("expression too large"))?, names))
+        })?;
+        Ok(Self { regex, names, empty: pattern.is_empty() })
+    }
+
+    /// Whether the pattern matches somewhere (`MatchString`).
+    #[must_use]
+    pub fn is_match(&self, s: &[u8]) -> bool {
+        self.regex.is_match(s)
+    }
+
+    /// The first match (`FindString`).
+    #[must_use]
+    pub fn find<'s>(&self, s: &'s [u8]) -> Option<&'s [u8]> {
+        self.regex.find(s).map(|m| &s[m.range()])
+    }
+
+    /// Up to `n` matches, all if negative (`FindAllStringIndex`): an empty match right after another does not count.
+    #[must_use]
+    pub fn find_all(&self, s: &[u8], n: i64) -> Vec<Span> {
+        let limit = usize::try_from(n).unwrap_or(usize::MAX);
+        let mut found = Vec::new();
+        let mut at = 0;
+        let mut last_end = None;
+        while found.len() < limit && at <= s.len() {
+            let Some(m) = self.regex.search(&Input::new(s).range(at..)) else { break };
+            let accept = !m.is_empty() || Some(m.start()) != last_end;
+            at = if m.is_empty() { m.end() + width(s, m.end()) } else { m.end() };
+            last_end = Some(m.end());
+            if accept {
+                found.push(m.span());
+            }
+        }
+        found
+    }
+
+    /// Replaces all matches by what `replacement` writes (`replaceAll`).
+    fn replace(&self, s: &[u8], mut replacement: impl FnMut(&mut Vec<u8>, &Captures)) -> Vec<u8> {
+        let mut out = Vec::with_capacity(s.len());
+        let mut captures = self.regex.create_captures();
+        let (mut at, mut last_end) = (0, 0);
+        while at <= s.len() {
+            self.regex.search_captures(&Input::new(s).range(at..), &mut captures);
+            let Some(m) = captures.get_match() else { break };
+            out.extend_from_slice(&s[last_end..m.start()]);
+            if m.end() > last_end || m.start() == 0 {
+                replacement(&mut out, &captures);
+            }
+            last_end = m.end();
+            at = if m.end() > at { m.end() } else { at + width(s, at) };
+        }
+        out.extend_from_slice(&s[last_end..]);
+        out
+    }
+
+    /// `ReplaceAllString`: `$1`, `${1}` and `$name` in the replacement stand for groups.
+    #[must_use]
+    pub fn replace_all(&self, s: &[u8], replacement: &[u8]) -> Vec<u8> {
+        self.replace(s, |out, captures| self.expand(out, replacement, s, captures))
+    }
+
+    /// `ReplaceAllLiteralString`
+    #[must_use]
+    pub fn replace_all_literal(&self, s: &[u8], replacement: &[u8]) -> Vec<u8> {
+        self.replace(s, |out, _| out.extend_from_slice(replacement))
+    }
+
+    fn expand(&self, out: &mut Vec<u8>, mut template: &[u8], s: &[u8], captures: &Captures) {
+        while let Some(n) = memchr::memchr(b'$', template) {
+            out.extend_from_slice(&template[..n]);
+            template = &template[n + 1..];
+            if template.first() == Some(&b'$') {
+                out.push(b'$');
+                template = &template[1..];
+                continue;
+            }
+            let Some((name, rest)) = group_name(template) else {
+                out.push(b'$');
+                continue;
+            };
+            template = rest;
+            let span = if name.bytes().all(|b| b.is_ascii_digit()) && (name == "0" || !name.starts_with('0'))
+            {
+                name.parse().ok().and_then(|i| captures.get_group(i))
+            } else {
+                let named = self.names.iter().enumerate().filter(|n| n.1.as_deref() == Some(name));
+                named.into_iter().find_map(|(i, _)| captures.get_group(i))
+            };
+            if let Some(span) = span {
+                out.extend_from_slice(&s[span.range()]);
+            }
+        }
+        out.extend_from_slice(template);
+    }
+
+    /// `Split`
+    #[must_use]
+    #[allow(clippy::cast_possible_wrap)]
+    pub fn split<'s>(&self, s: &'s [u8], n: i64) -> Option<Vec<&'s [u8]>> {
+        if n == 0 {
+            return None;
+        }
+        if !self.empty && s.is_empty() {
+            return Some(vec![s]);
+        }
+        let mut parts = Vec::new();
+        let (mut begin, mut end) = (0, 0);
+        for m in self.find_all(s, n) {
+            if n > 0 && parts.len() as i64 == n - 1 {
+                break;
+            }
+            end = m.start;
+            if m.end != 0 {
+                parts.push(&s[begin..end]);
+            }
+            begin = m.end;
+        }
+        if end != s.len() {
+            parts.push(&s[begin..]);
+        }
+        Some(parts)
+    }
+}
+
+/// The width of the character at `at`, at least one.
+fn width(s: &[u8], at: usize) -> usize {
+    super::fmt::decode(s.get(at..).unwrap_or_default()).1.max(1)
+}
+
+/// The name after a `$`, with or without braces, and what follows it: letters, digits and underscores, as many as there are.
+fn group_name(s: &[u8]) -> Option<(&str, &[u8])> {
+    let braced = s.first() == Some(&b'{');
+    let body = if braced { &s[1..] } else { s };
+    let mut n = 0;
+    while n < body.len() {
+        let (c, size) = super::fmt::decode(&body[n..]);
+        if !(c == '_' || super::unicode::is_letter(c) || super::unicode::is_digit(c)) {
+            break;
+        }
+        n += size;
+    }
+    let name = std::str::from_utf8(&body[..n]).ok().filter(|n| !n.is_empty())?;
+    let rest = &body[n..];
+    if braced { Some((name, rest.strip_prefix(b"}")?)) } else { Some((name, rest)) }
+}
+
+#[cfg(test)]
+mod tests;

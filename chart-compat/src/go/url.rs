@@ -1,0 +1,336 @@
+//! Go's `net/url`: taking URLs apart and putting them together.
+
+use super::strconv::quote;
+
+/// A URL in its parts; all but the query are unescaped.
+#[derive(Default)]
+pub struct Url {
+    /// The scheme in lower case.
+    pub scheme: Vec<u8>,
+    /// What follows the scheme where no slash does.
+    pub opaque: Vec<u8>,
+    /// The user.
+    pub user: Option<User>,
+    /// The host, with the port.
+    pub host: Vec<u8>,
+    /// The path.
+    pub path: Vec<u8>,
+    /// The path as it was written, where escaping the path does not give it back.
+    pub raw_path: Vec<u8>,
+    /// Whether the query is empty but its `?` is there.
+    pub force_query: bool,
+    /// The query.
+    pub raw_query: Vec<u8>,
+    /// The fragment.
+    pub fragment: Vec<u8>,
+    /// The fragment as it was written, where escaping the fragment does not give it back.
+    pub raw_fragment: Vec<u8>,
+    /// Whether the authority is left out even where there is a scheme.
+    pub omit_host: bool,
+}
+
+/// User and password.
+pub struct User {
+    name: Vec<u8>,
+    password: Option<Vec<u8>>,
+}
+
+/// The part of a URL that is being escaped.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Path,
+    Host,
+    Zone,
+    User,
+    Fragment,
+}
+
+fn should_escape(c: u8, part: Part) -> bool {
+    if c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_' | b'.' | b'~') {
+        return false;
+    }
+    match part {
+        Part::Host | Part::Zone => !matches!(
+            c,
+            b'!' | b'$'
+                | b'&'
+                | b'\''
+                | b'('
+                | b')'
+                | b'*'
+                | b'+'
+                | b','
+                | b';'
+                | b'='
+                | b':'
+                | b'['
+                | b']'
+                | b'<'
+                | b'>'
+                | b'"'
+        ),
+        Part::Path => !matches!(c, b'$' | b'&' | b'+' | b',' | b'/' | b':' | b';' | b'=' | b'@'),
+        Part::User => !matches!(c, b'$' | b'&' | b'+' | b',' | b';' | b'='),
+        Part::Fragment => !matches!(
+            c,
+            b'$' | b'&' | b'+' | b',' | b'/' | b':' | b';' | b'=' | b'?' | b'@' | b'!' | b'(' | b')' | b'*'
+        ),
+    }
+}
+
+fn escape(s: &[u8], part: Part) -> Vec<u8> {
+    let mut out = Vec::with_capacity(s.len());
+    for c in s {
+        if should_escape(*c, part) {
+            out.extend_from_slice(format!("%{c:02X}").as_bytes());
+        } else {
+            out.push(*c);
+        }
+    }
+    out
+}
+
+fn unescape(s: &[u8], part: Part) -> Result<Vec<u8>, String> {
+    let bad = |s: &[u8]| Err(format!("invalid URL escape {}", quote(&s[..s.len().min(3)])));
+    let mut out = Vec::with_capacity(s.len());
+    let mut at = 0;
+    while at < s.len() {
+        let c = s[at];
+        if c == b'%' {
+            let hex = |i: usize| s.get(at + i).and_then(|b| char::from(*b).to_digit(16));
+            let Some((high, low)) = hex(1).zip(hex(2)) else { return bad(&s[at..]) };
+            let value = u8::try_from(high * 16 + low).unwrap_or(0);
+            let percent = &s[at..at + 3] == b"%25";
+            // A host may only escape what is beyond ASCII.
+            if part == Part::Host && high < 8 && !percent
+                || part == Part::Zone && !percent && value != b' ' && should_escape(value, Part::Host)
+            {
+                return bad(&s[at..]);
+            }
+            out.push(value);
+            at += 3;
+            continue;
+        }
+        if matches!(part, Part::Host | Part::Zone) && c.is_ascii() && should_escape(c, part) {
+            return Err(format!("invalid character {} in host name", quote(&[c])));
+        }
+        out.push(c);
+        at += 1;
+    }
+    Ok(out)
+}
+
+fn cut(s: &[u8], at: u8) -> (&[u8], Option<&[u8]>) {
+    match memchr::memchr(at, s) {
+        Some(n) => (&s[..n], Some(&s[n + 1..])),
+        None => (s, None),
+    }
+}
+
+fn scheme(s: &[u8]) -> Result<(&[u8], &[u8]), String> {
+    for (i, c) in s.iter().enumerate() {
+        match c {
+            b'a'..=b'z' | b'A'..=b'Z' => {}
+            b'0'..=b'9' | b'+' | b'-' | b'.' if i > 0 => {}
+            b':' if i == 0 => return Err("missing protocol scheme".to_owned()),
+            b':' => return Ok((&s[..i], &s[i + 1..])),
+            _ => break,
+        }
+    }
+    Ok((b"", s))
+}
+
+fn port_ok(port: &[u8]) -> bool {
+    port.is_empty() || port[0] == b':' && port[1..].iter().all(u8::is_ascii_digit)
+}
+
+fn checked_port(port: &[u8]) -> Result<(), String> {
+    if port_ok(port) { Ok(()) } else { Err(format!("invalid port {} after host", quote(port))) }
+}
+
+fn host(scheme: &[u8], s: &[u8]) -> Result<Vec<u8>, String> {
+    match memchr::memrchr(b'[', s) {
+        Some(0) => {}
+        Some(_) => return Err("invalid IP-literal".to_owned()),
+        None => {
+            let strict = matches!(scheme, b"http" | b"https");
+            let colon = if strict { memchr::memchr(b':', s) } else { memchr::memrchr(b':', s) };
+            checked_port(colon.map_or(b"", |n| &s[n..]))?;
+            return unescape(s, Part::Host);
+        }
+    }
+    let Some(close) = memchr::memrchr(b']', s) else { return Err("missing ']' in host".to_owned()) };
+    let port = &s[close + 1..];
+    checked_port(port)?;
+    let port = unescape(port, Part::Host)?;
+    let name = &s[1..close];
+    let name = match memchr::memmem::find(name, b"%25") {
+        Some(zone) => [unescape(&name[..zone], Part::Host)?, unescape(&name[zone..], Part::Zone)?].concat(),
+        None => unescape(name, Part::Host)?,
+    };
+    let text = String::from_utf8_lossy(&name).into_owned();
+    let address = text.split_once('%').map_or(text.as_str(), |(a, _)| a);
+    match address.parse::<std::net::IpAddr>() {
+        Ok(ip) if ip.is_ipv6() => Ok([b"[", &name[..], b"]", &port].concat()),
+        Ok(_) => Err("invalid IP-literal".to_owned()),
+        Err(_) => Err(format!("invalid host: ParseAddr({}): unable to parse IP", quote(&name))),
+    }
+}
+
+fn authority(scheme: &[u8], s: &[u8]) -> Result<(Option<User>, Vec<u8>), String> {
+    let Some(at) = memchr::memrchr(b'@', s) else { return Ok((None, host(scheme, s)?)) };
+    let host = host(scheme, &s[at + 1..])?;
+    let user = &s[..at];
+    let ok = |c: &u8| c.is_ascii_alphanumeric() || br"-._:~!$&'()*+,;=%@".contains(c);
+    if !user.iter().all(ok) {
+        return Err("net/url: invalid userinfo".to_owned());
+    }
+    let (name, password) = cut(user, b':');
+    let name = unescape(name, Part::User)?;
+    let password = password.map(|p| unescape(p, Part::User)).transpose()?;
+    Ok((Some(User { name, password }), host))
+}
+
+impl Url {
+    /// Takes a URL apart (`url.Parse`).
+    ///
+    /// # Errors
+    /// Go's text, e.g. `parse ":x": missing protocol scheme`.
+    pub fn parse(s: &[u8]) -> Result<Self, String> {
+        let (before, fragment) = cut(s, b'#');
+        let error = |url: &[u8], e: String| format!("parse {}: {e}", quote(url));
+        let mut url = Self::parse_rest(before).map_err(|e| error(before, e))?;
+        if let Some(f) = fragment.filter(|f| !f.is_empty()) {
+            url.fragment = unescape(f, Part::Fragment).map_err(|e| error(s, e))?;
+            if escape(&url.fragment, Part::Fragment) != f {
+                url.raw_fragment = f.to_vec();
+            }
+        }
+        Ok(url)
+    }
+
+    fn parse_rest(s: &[u8]) -> Result<Self, String> {
+        if s.iter().any(u8::is_ascii_control) {
+            return Err("net/url: invalid control character in URL".to_owned());
+        }
+        if s == b"*" {
+            return Ok(Self { path: s.to_vec(), ..Self::default() });
+        }
+        let (scheme, mut rest) = scheme(s)?;
+        let mut url = Self { scheme: scheme.to_ascii_lowercase(), ..Self::default() };
+        if rest.last() == Some(&b'?') && memchr::memchr_iter(b'?', rest).count() == 1 {
+            url.force_query = true;
+            rest = &rest[..rest.len() - 1];
+        } else {
+            let (before, query) = cut(rest, b'?');
+            rest = before;
+            url.raw_query = query.unwrap_or_default().to_vec();
+        }
+        if !rest.starts_with(b"/") {
+            if !scheme.is_empty() {
+                url.opaque = rest.to_vec();
+                return Ok(url);
+            }
+            if cut(rest, b'/').0.contains(&b':') {
+                return Err("first path segment in URL cannot contain colon".to_owned());
+            }
+        }
+        if rest.starts_with(b"//") && (!scheme.is_empty() || !rest.starts_with(b"///")) {
+            let all = &rest[2..];
+            let end = memchr::memchr(b'/', all).unwrap_or(all.len());
+            (url.user, url.host) = authority(&url.scheme, &all[..end])?;
+            rest = &all[end..];
+        } else if !scheme.is_empty() && rest.starts_with(b"/") {
+            url.omit_host = true;
+        }
+        url.path = unescape(rest, Part::Path)?;
+        if escape(&url.path, Part::Path) != rest {
+            url.raw_path = rest.to_vec();
+        }
+        Ok(url)
+    }
+
+    /// The host without port and brackets.
+    #[must_use]
+    pub fn hostname(&self) -> &[u8] {
+        let host = &self.host[..];
+        let host = match memchr::memrchr(b':', host) {
+            Some(colon) if port_ok(&host[colon..]) => &host[..colon],
+            _ => host,
+        };
+        host.strip_prefix(b"[").and_then(|h| h.strip_suffix(b"]")).unwrap_or(host)
+    }
+
+    /// Puts the parts together (`URL.String`).
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        if !self.scheme.is_empty() {
+            out.extend_from_slice(&self.scheme);
+            out.push(b':');
+        }
+        if self.opaque.is_empty() {
+            self.write_path(&mut out);
+        } else {
+            out.extend_from_slice(&self.opaque);
+        }
+        if self.force_query || !self.raw_query.is_empty() {
+            out.push(b'?');
+            out.extend_from_slice(&self.raw_query);
+        }
+        if !self.fragment.is_empty() {
+            out.push(b'#');
+            out.extend(escaped(&self.fragment, &self.raw_fragment, Part::Fragment));
+        }
+        out
+    }
+
+    fn write_path(&self, out: &mut Vec<u8>) {
+        let bare = self.host.is_empty() && self.user.is_none();
+        if !(bare && (self.scheme.is_empty() || self.omit_host)) {
+            if !bare || !self.path.is_empty() {
+                out.extend_from_slice(b"//");
+            }
+            if let Some(user) = &self.user {
+                out.extend(user.to_bytes());
+                out.push(b'@');
+            }
+            out.extend(escape(&self.host, Part::Host));
+        }
+        let path = if self.path == b"*" {
+            self.path.clone()
+        } else {
+            escaped(&self.path, &self.raw_path, Part::Path)
+        };
+        if !path.is_empty() && path[0] != b'/' && !self.host.is_empty() {
+            out.push(b'/');
+        }
+        // Else its first segment would read as a scheme.
+        if out.is_empty() && cut(&path, b'/').0.contains(&b':') {
+            out.extend_from_slice(b"./");
+        }
+        out.extend(path);
+    }
+}
+
+/// A part as it was written, if that is valid, else escaped anew.
+fn escaped(text: &[u8], raw: &[u8], part: Part) -> Vec<u8> {
+    let valid = |c: &u8| b"!$&'()*+,;=:@[]%".contains(c) || !should_escape(*c, part);
+    if !raw.is_empty() && raw.iter().all(valid) && unescape(raw, part).is_ok_and(|u| u == text) {
+        return raw.to_vec();
+    }
+    escape(text, part)
+}
+
+impl User {
+    /// User and password as they stand in a URL.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = escape(&self.name, Part::User);
+        if let Some(password) = &self.password {
+            out.push(b':');
+            out.extend(escape(password, Part::User));
+        }
+        out
+    }
+}

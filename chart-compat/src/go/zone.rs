@@ -1,0 +1,75 @@
+//! Time zones by IANA name, from the zone database that comes with the program.
+
+use std::sync::LazyLock;
+
+use jiff::Timestamp;
+use jiff::tz::{TimeZone, TimeZoneDatabase};
+
+/// A zone with its rules.
+pub struct Zone {
+    name: String,
+    rules: TimeZone,
+}
+
+/// Offset and abbreviation at a moment.
+pub struct Offset {
+    /// Seconds east of UTC.
+    pub seconds: i32,
+    /// The abbreviation, e.g. `CEST`.
+    pub abbreviation: String,
+}
+
+impl Zone {
+    /// The zone of that name, with Go's regard for case; an empty name is UTC.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        if matches!(name, "" | "UTC") {
+            return Some(Self::utc());
+        }
+        // Not the global database: that one may read the file system.
+        static DATABASE: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
+        let rules = DATABASE.get(name).ok()?;
+        // The database ignores case, the file system in which Go looks does not.
+        (rules.iana_name() == Some(name)).then(|| Self { name: name.to_owned(), rules })
+    }
+
+    /// Coordinated universal time.
+    #[must_use]
+    pub fn utc() -> Self {
+        Self { name: "UTC".to_owned(), rules: TimeZone::UTC }
+    }
+
+    /// The zone's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What is in force at a moment in seconds since 1970.
+    #[must_use]
+    pub fn at(&self, seconds: i64) -> Offset {
+        let near = seconds.clamp(Timestamp::MIN.as_second(), Timestamp::MAX.as_second());
+        let moment = Timestamp::from_second(near).unwrap_or(Timestamp::UNIX_EPOCH);
+        let info = self.rules.to_offset_info(moment);
+        Offset { seconds: info.offset().seconds(), abbreviation: info.abbreviation().to_owned() }
+    }
+
+    /// The moment of a local date and time, given as if it were UTC (`time.Date`).
+    #[must_use]
+    pub fn moment(&self, local: i64) -> i64 {
+        let first = i64::from(self.at(local).seconds);
+        local - i64::from(self.at(local - first).seconds)
+    }
+
+    /// The offset that an abbreviation means around a moment that is given as if it were UTC (`Location.lookupName`).
+    #[must_use]
+    pub fn offset_of(&self, abbreviation: &str, local: i64) -> Option<i32> {
+        // Whoever uses an abbreviation means one in use now or within a year.
+        const HALF_YEAR: i64 = 182 * 86_400;
+        let around = [local, local - HALF_YEAR, local + HALF_YEAR];
+        let offsets = around.map(|at| self.at(at));
+        let candidates = offsets.iter().filter(|o| o.abbreviation == abbreviation).map(|o| o.seconds);
+        let valid = |o: &i32| self.at(local - i64::from(*o)).abbreviation == abbreviation;
+        candidates.clone().find(valid).or_else(|| candidates.into_iter().next())
+    }
+}

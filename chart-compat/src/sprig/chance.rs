@@ -1,0 +1,148 @@
+//! Functions that answer by chance. All randomness comes from the world, which may also remember the answers.
+
+use super::args::{MAX_TEXT, Out, bytes, fail, int, runes};
+use super::base::encode64;
+use crate::go::{Value, fmt};
+use crate::template::{Error, Exec, Func, Type};
+use crate::world::World;
+
+use Type::{Int, String as Str};
+
+pub(super) const FUNCS: &[Func] = &[
+    Func::new("randAlphaNum", &[Int], |x, a| {
+        random_text(x, "randAlphaNum", a, |c| c.is_ascii_alphanumeric())
+    }),
+    Func::new("randAlpha", &[Int], |x, a| random_text(x, "randAlpha", a, |c| c.is_ascii_alphabetic())),
+    Func::new("randAscii", &[Int], |x, a| random_text(x, "randAscii", a, |c| (b' '..=b'~').contains(&c))),
+    Func::new("randNumeric", &[Int], |x, a| random_text(x, "randNumeric", a, |c| c.is_ascii_digit())),
+    Func::new("randBytes", &[Int], rand_bytes),
+    Func::new("randInt", &[Int, Int], rand_int),
+    Func::new("shuffle", &[Str], shuffle),
+    Func::new("uuidv4", &[], uuid),
+];
+
+/// What a function made up, or what the world remembers of it: `site` is the function with its arguments.
+pub(super) fn remembered<'a>(
+    x: &Exec<'a>,
+    name: &str,
+    args: &[Value<'a>],
+    make: impl Fn(&dyn World) -> Vec<u8>,
+) -> Vec<u8> {
+    let world = x.world;
+    world.remember(&site(name, args), &mut || make(world))
+}
+
+/// The name of a call, for [`World::remember`].
+pub(super) fn site(name: &str, args: &[Value<'_>]) -> String {
+    let mut site = name.to_owned();
+    for arg in args {
+        site.push(' ');
+        site.push_str(&String::from_utf8_lossy(&fmt::sprint(*arg)));
+    }
+    site
+}
+
+/// Random numbers below any bound, from the world's bytes.
+pub(super) struct Dice<'w> {
+    world: &'w dyn World,
+    pool: [u8; 256],
+    at: usize,
+}
+
+impl<'w> Dice<'w> {
+    pub(super) fn new(world: &'w dyn World) -> Self {
+        Self { world, pool: [0; 256], at: 256 }
+    }
+
+    fn byte(&mut self) -> u8 {
+        if self.at == self.pool.len() {
+            self.world.random(&mut self.pool);
+            self.at = 0;
+        }
+        self.at += 1;
+        self.pool[self.at - 1]
+    }
+
+    /// A number from 0 on, all below `bound` equally likely.
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
+        let used = 8 * u32::from(bound > 256).max(1);
+        let take = if bound > 256 { 8 } else { 1 };
+        let range: u128 = 1 << (if take == 8 { 64 } else { used });
+        // Numbers of the last, incomplete turn would favour the low ones.
+        let fair = range - range % u128::from(bound.max(1));
+        loop {
+            let n = (0..take).fold(0u64, |n, _| n << 8 | u64::from(self.byte()));
+            if u128::from(n) < fair {
+                return n % bound.max(1);
+            }
+        }
+    }
+}
+
+fn random_text<'a>(x: &mut Exec<'a>, name: &str, a: &[Value<'a>], ok: fn(u8) -> bool) -> Out<'a> {
+    // goutils refuses a negative count, and sprig drops the error.
+    let count = usize::try_from(int(a[0])).unwrap_or(0);
+    if count > MAX_TEXT {
+        return fail(format!("{name}: a text of {count} characters is longer than {} MiB", MAX_TEXT >> 20));
+    }
+    let alphabet: Vec<u8> = (b' '..=b'~').filter(|c| ok(*c)).collect();
+    let text = remembered(x, name, a, |world| {
+        let mut dice = Dice::new(world);
+        let bound = alphabet.len() as u64;
+        let mut pick = || usize::try_from(dice.below(bound)).ok().and_then(|i| alphabet.get(i).copied());
+        (0..count).filter_map(|_| pick()).collect()
+    });
+    Ok(Value::str(x.arena, text))
+}
+
+fn rand_bytes<'a>(x: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
+    let Some(count) = usize::try_from(int(a[0])).ok().filter(|n| *n <= MAX_TEXT) else {
+        return fail("runtime error: makeslice: len out of range");
+    };
+    let text = remembered(x, "randBytes", a, |world| {
+        let mut buffer = vec![0; count];
+        world.random(&mut buffer);
+        encode64(&buffer)
+    });
+    Ok(Value::str(x.arena, text))
+}
+
+fn rand_int<'a>(x: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
+    let (min, max) = (int(a[0]), int(a[1]));
+    let Some(span) = max.checked_sub(min).and_then(|s| u64::try_from(s).ok()).filter(|s| *s > 0) else {
+        return fail("invalid argument to Intn");
+    };
+    let text = remembered(x, "randInt", a, |world| {
+        let n = min.saturating_add_unsigned(Dice::new(world).below(span));
+        n.to_string().into_bytes()
+    });
+    let text = String::from_utf8_lossy(&text);
+    text.parse()
+        .map(Value::Int)
+        .map_err(|_| Error::new(format!("randInt: the remembered answer is no number: {text}")))
+}
+
+fn shuffle<'a>(x: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
+    let text = remembered(x, "shuffle", a, |world| {
+        let mut dice = Dice::new(world);
+        let mut chars: Vec<char> = runes(bytes(a[0])).collect();
+        for i in (1..chars.len()).rev() {
+            let other = dice.below(i as u64 + 1);
+            chars.swap(i, usize::try_from(other).unwrap_or(i));
+        }
+        chars.into_iter().collect::<String>().into_bytes()
+    });
+    Ok(Value::str(x.arena, text))
+}
+
+fn uuid<'a>(x: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
+    let text = remembered(x, "uuidv4", a, |world| {
+        let mut b = [0u8; 16];
+        world.random(&mut b);
+        b[6] = b[6] & 0x0f | 0x40;
+        b[8] = b[8] & 0x3f | 0x80;
+        let hex = super::hashes::hex(&b);
+        [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-").into_bytes()
+    });
+    Ok(Value::str(x.arena, text))
+}

@@ -1,0 +1,39 @@
+//! TOML as BurntSushi/toml 1.6 writes and reads it.
+
+mod read;
+mod write;
+
+use super::args::{bytes, go_text};
+use crate::go::{Map, MapKind, Value};
+use crate::template::{Error, Func, Type};
+
+use Type::{Any, String as Str};
+
+pub(super) const FUNCS: &[Func] = &[
+    Func::new("toToml", &[Any], |x, a| {
+        let text = match write::to_toml(a[0]) {
+            Ok(text) => text,
+            // What panics in the library fails the render; its errors are the result.
+            Err(write::Failure::Panic(e)) => return Err(Error::new(e)),
+            Err(write::Failure::Error(e)) => e.into_bytes(),
+        };
+        Ok(Value::str(x.arena, text))
+    }),
+    Func::new("fromToml", &[Str], |x, a| {
+        let zone = super::dates::local(x);
+        Ok(read::from_toml(x.arena, &go_text(bytes(a[0])), &zone).unwrap_or_else(|e| {
+            let map = Map::new(x.arena, MapKind::Any);
+            map.insert(b"Error", Value::str(x.arena, e));
+            Value::Map(map)
+        }))
+    }),
+];
+
+/// What only Helm 4 has.
+pub(super) const HELM4: &[Func] = &[Func::new("mustToToml", &[Any], |x, a| match write::to_toml(a[0]) {
+    Ok(text) => Ok(Value::str(x.arena, text)),
+    Err(write::Failure::Panic(e) | write::Failure::Error(e)) => Err(Error::new(e)),
+})];
+
+#[cfg(test)]
+mod tests;
