@@ -180,7 +180,7 @@ impl<'a> Exec<'a> {
             return self.call_method(dot, receiver, f, name, node, rest, last);
         }
         match receiver {
-            Value::Map(_) if has_args => {
+            Value::Map(_) | Value::Object(crate::go::Object::Files(_)) if has_args => {
                 Err(self.error(&format!("{name} is not a method but has arguments")))
             }
             Value::Map(m) => Ok(entry(m, name)),
