@@ -18,7 +18,8 @@ fn fixtures() -> PathBuf {
 /// Recordings are not read by the code that they test.
 fn read_json(path: &str) -> Value {
     let path = fixtures().join(path);
-    let text = fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}: make fixtures records it", path.display()));
+    let text =
+        fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}: make fixtures records it", path.display()));
     serde_json::from_slice(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
@@ -142,10 +143,8 @@ fn yaml_is_read_and_written_as_go_does() {
 #[test]
 fn every_document_is_recorded() {
     let recorded = read_json("yaml/answers.json");
-    let answered: BTreeMap<String, String> = list(&recorded)
-        .iter()
-        .map(|d| (text(&d["name"]).to_owned(), text(&d["input"]).to_owned()))
-        .collect();
+    let answered: BTreeMap<String, String> =
+        list(&recorded).iter().map(|d| (text(&d["name"]).to_owned(), text(&d["input"]).to_owned())).collect();
     let found: BTreeMap<String, String> = fs::read_dir(fixtures().join("yaml/documents"))
         .unwrap()
         .map(|entry| entry.unwrap().path())

@@ -64,7 +64,7 @@ impl World for SystemWorld<'_> {
                     .map_err(failed)?;
                 key.to_pkcs8v1().map_err(failed)?.as_ref().to_vec()
             }
-            KeyKind::Ed25519 => signature::Ed25519KeyPair::generate_pkcs8v1(&rand::SystemRandom::new())
+            KeyKind::Ed25519 => signature::Ed25519KeyPair::generate_pkcs8(&rand::SystemRandom::new())
                 .map_err(failed)?
                 .as_ref()
                 .to_vec(),
@@ -139,5 +139,43 @@ impl Lookup for ClusterLookup {
             Ok(None) => Ok(Data::Map(Map::new())),
             Err(e) => Err(ClusterError::to_string(&e)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SystemWorld;
+    use chart_compat::chart::{File, load_files};
+    use chart_compat::data::Map;
+    use chart_compat::profile::Profile;
+    use chart_compat::render::{Capabilities, CompiledChart, Options, Release};
+    use chart_compat::template::Limits;
+
+    #[test]
+    fn charts_get_keys_and_certificates() {
+        let text = r#"{{ $ca := genCA "ca" 1 }}{{ $c := genSignedCert "c" (list "1.2.3.4") (list "a.b") 1 $ca }}
+a: {{ hasPrefix "-----BEGIN RSA PRIVATE KEY-----" $c.Key }}
+b: {{ hasPrefix "-----BEGIN CERTIFICATE-----" $c.Cert }}
+c: {{ trunc 30 (genPrivateKey "ecdsa") }}
+d: {{ ne (randAlphaNum 20) (randAlphaNum 20) }}
+e: {{ trunc 27 (genPrivateKey "ed25519") }}
+"#;
+        let files = vec![
+            File::new("Chart.yaml".to_owned(), b"apiVersion: v2\nname: c\nversion: 1.0.0\n".to_vec()),
+            File::new("templates/x.yaml".to_owned(), text.as_bytes().to_vec()),
+        ];
+        let chart = load_files(files, &mut |_| {}).unwrap();
+        let options = Options {
+            release: Release { name: "r".into(), namespace: "n".into(), revision: 1, is_upgrade: false },
+            capabilities: Capabilities::default(),
+            skip_schema_validation: false,
+            subchart_notes: false,
+            limits: Limits::default(),
+        };
+        let compiled = CompiledChart::new(chart, Profile::Helm4);
+        let rendered = compiled.render(&Map::new(), &options, &SystemWorld::default(), &mut |_| {}).unwrap();
+        let want =
+            "a: true\nb: true\nc: -----BEGIN EC PRIVATE KEY-----\nd: true\ne: -----BEGIN PRIVATE KEY-----\n";
+        assert_eq!(rendered.manifests[0].text, want);
     }
 }

@@ -25,12 +25,16 @@ const PAIR: Type = Type::Struct(CERTIFICATE);
 pub(super) const FUNCS: &[Func] = &[
     Func::new("genPrivateKey", &[Str], |x, a| {
         let kind = bytes(a[0]);
-        let pem = super::chance::remembered(x, "genPrivateKey", a, |world| keys::generate(world, kind).into_bytes());
+        let pem = super::chance::remembered(x, "genPrivateKey", a, |world| {
+            keys::generate(world, kind).into_bytes()
+        });
         Ok(Value::str(x.arena, pem))
     }),
     Func::new("buildCustomCert", &[Str, Str], build_custom),
     Func::new("genCA", &[Str, Int], |x, a| made(x, "genCA", a, |r| r.authority(a, None))),
-    Func::new("genCAWithKey", &[Str, Int, Str], |x, a| made(x, "genCAWithKey", a, |r| r.authority(a, Some(a[2])))),
+    Func::new("genCAWithKey", &[Str, Int, Str], |x, a| {
+        made(x, "genCAWithKey", a, |r| r.authority(a, Some(a[2])))
+    }),
     Func::new("genSelfSignedCert", &[Str, List, List, Int], |x, a| {
         made(x, "genSelfSignedCert", a, |r| r.self_signed(a, None))
     }),
@@ -49,7 +53,11 @@ fn pair<'a>(arena: &'a Arena, cert: &str, key: &str) -> Value<'a> {
     let fields = [("Cert", Value::str(arena, cert)), ("Key", Value::str(arena, key))];
     Value::object(
         arena,
-        Object::Struct(Struct { type_name: CERTIFICATE, fields: arena.alloc_slice_copy(&fields), text: None }),
+        Object::Struct(Struct {
+            type_name: CERTIFICATE,
+            fields: arena.alloc_slice_copy(&fields),
+            text: None,
+        }),
     )
 }
 
@@ -65,12 +73,7 @@ fn parts(v: Value<'_>) -> (String, String) {
 type Made = Result<(String, String), String>;
 
 /// Makes a certificate, or takes the one that the world remembers for this call.
-fn made<'a>(
-    x: &mut Exec<'a>,
-    name: &str,
-    a: &[Value<'a>],
-    make: impl Fn(&Request<'_>) -> Made,
-) -> Out<'a> {
+fn made<'a>(x: &mut Exec<'a>, name: &str, a: &[Value<'a>], make: impl Fn(&Request<'_>) -> Made) -> Out<'a> {
     let world = x.world;
     // Keys among the arguments are secrets: the call is known by their digest.
     let shown: Vec<Value<'a>> = a
@@ -129,9 +132,12 @@ struct Issuer {
 impl Issuer {
     /// Reads a certificate from PEM.
     fn parse(pem: &str) -> Result<Self, String> {
-        let Some((_, body)) = der::from_pem(pem) else { return Err("unable to decode certificate".to_owned()) };
-        Self::from_der(&body)
-            .ok_or_else(|| "error parsing certificate: decodedCert.Bytes: x509: malformed certificate".to_owned())
+        let Some((_, body)) = der::from_pem(pem) else {
+            return Err("unable to decode certificate".to_owned());
+        };
+        Self::from_der(&body).ok_or_else(|| {
+            "error parsing certificate: decodedCert.Bytes: x509: malformed certificate".to_owned()
+        })
     }
 
     fn from_der(body: &[u8]) -> Option<Self> {
@@ -229,7 +235,9 @@ fn alternative(ips: Value<'_>, names: Value<'_>) -> Result<Vec<u8>, String> {
         };
         if !s.is_ascii() {
             let shown = crate::go::strconv::quote(s);
-            return Err(format!("error creating certificate: x509: {shown} cannot be encoded as an IA5String"));
+            return Err(format!(
+                "error creating certificate: x509: {shown} cannot be encoded as an IA5String"
+            ));
         }
         out.extend(der::element(0x82, s));
     }
@@ -245,7 +253,10 @@ fn moment(seconds: i64) -> Result<Vec<u8>, String> {
     match year {
         1950..2050 => Ok(der::element(0x17, format!("{:02}{rest}", year % 100).as_bytes())),
         0..10_000 => Ok(der::element(0x18, format!("{year:04}{rest}").as_bytes())),
-        _ => Err("error creating certificate: asn1: structure error: cannot represent time as GeneralizedTime".to_owned()),
+        _ => {
+            Err("error creating certificate: asn1: structure error: cannot represent time as GeneralizedTime"
+                .to_owned())
+        }
     }
 }
 
@@ -257,7 +268,8 @@ impl Request<'_> {
     fn key(&self, pem: Option<Value<'_>>) -> Result<Key, String> {
         match pem {
             Some(pem) => keys::parse(self.world, &text(pem)).map_err(|e| format!("parsing private key: {e}")),
-            None => keys::make(self.world, KeyKind::Rsa(2048)).map_err(|e| format!("error generating rsa key: {e}")),
+            None => keys::make(self.world, KeyKind::Rsa(2048))
+                .map_err(|e| format!("error generating rsa key: {e}")),
         }
     }
 
@@ -277,7 +289,8 @@ impl Request<'_> {
         let key = self.key(pem)?;
         let (cert, signer) = parts(a[4]);
         let issuer = Issuer::parse(&cert).map_err(|e| e.replace("decodedCert", "decodedSignerCert"))?;
-        let signer = keys::parse(self.world, &signer).map_err(|e| format!("error parsing private key: {e}"))?;
+        let signer =
+            keys::parse(self.world, &signer).map_err(|e| format!("error parsing private key: {e}"))?;
         self.certificate(&Self::subject(a)?, &key, Some((&issuer, &signer)))
     }
 

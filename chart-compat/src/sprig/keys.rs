@@ -122,7 +122,12 @@ pub(super) fn parse(world: &dyn World, pem: &str) -> Result<Key, String> {
     let Some(kind) = label.strip_suffix(" PRIVATE KEY") else {
         return Err(format!("no private key data in PEM block of type {label}"));
     };
-    let broken = || malformed(&format!("parsing {kind} private key from PEM"), "asn1: structure error: the key is malformed");
+    let broken = || {
+        malformed(
+            &format!("parsing {kind} private key from PEM"),
+            "asn1: structure error: the key is malformed",
+        )
+    };
     match kind {
         "RSA" => {
             let ok = Reader::new(&body).enter().and_then(|mut r| r.expect(INTEGER)).is_some();
@@ -130,7 +135,9 @@ pub(super) fn parse(world: &dyn World, pem: &str) -> Result<Key, String> {
         }
         "EC" => {
             let (secret, public, curve) = sec1(&body).ok_or_else(broken)?;
-            let curve = curve.ok_or_else(|| malformed("parsing EC private key from PEM", "x509: unknown elliptic curve"))?;
+            let curve = curve.ok_or_else(|| {
+                malformed("parsing EC private key from PEM", "x509: unknown elliptic curve")
+            })?;
             let public = match public {
                 Some(p) => p,
                 None => world.public_key(&ec_pkcs8(&curve, &secret, None))?,
@@ -191,7 +198,9 @@ impl Key {
                     r.expect(INTEGER)?;
                     Some([r.expect(INTEGER)?.whole, r.expect(INTEGER)?.whole].concat())
                 })();
-                numbers.map(|n| der::element(SEQUENCE, &n)).ok_or_else(|| "the RSA key is malformed".to_owned())
+                numbers
+                    .map(|n| der::element(SEQUENCE, &n))
+                    .ok_or_else(|| "the RSA key is malformed".to_owned())
             }
             Self::Ec { public, .. } | Self::Ed25519 { public, .. } => Ok(public.clone()),
             Self::Dsa(_) => Err("x509: unsupported public key type: *dsa.PublicKey".to_owned()),

@@ -104,9 +104,10 @@ pub(super) fn number(text: &str, char_constant: bool) -> Result<Number, String> 
             _ => return Err(format!("malformed character constant: {text}")),
         }
     }
-    if text.ends_with('i') {
-        let (re, im) = complex(&text[..text.len() - 1])
-            .ok_or_else(|| format!("illegal number syntax: {}", crate::go::strconv::quote(text.as_bytes())))?;
+    if let Some(parts) = text.strip_suffix('i') {
+        let (re, im) = complex(parts).ok_or_else(|| {
+            format!("illegal number syntax: {}", crate::go::strconv::quote(text.as_bytes()))
+        })?;
         n.complex = Some((re, im));
         if im == 0.0 {
             n.float = Some(re);
