@@ -225,7 +225,7 @@ fn run(globals: &Globals, job: &Job<'_>) -> Result<(), Failure> {
     let install = job.mode == Mode::Install;
     let text = |e: String| failed(install, &e);
     let user = values::merge(&job.common.render.values).map_err(text)?;
-    let chart = chart::load(job.reference).map_err(text)?;
+    let chart = chart::load(job.reference, globals.compat).map_err(text)?;
     if install && job.common.dry_run == Some(DryRun::Client) {
         return dry_install(globals, job, &user, chart);
     }
