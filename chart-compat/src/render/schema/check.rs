@@ -3,6 +3,7 @@
 //! The order of the checks, what ends them early, and which of them stand for others are those of the validator that Helm
 //! uses: they decide what a message says. Where that one goes through maps at random, the order here is that of the keys.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::compile::{Id, Program, Schema};
@@ -65,7 +66,12 @@ pub(super) struct Checker<'s> {
     program: &'s Program,
     /// When a schema is checked against its metaschema: the parts of it that may be of another draft, by pointer.
     resources: Option<&'s BTreeMap<String, Resource>>,
+    /// How many schemas may still be applied.
+    steps: &'s Cell<u32>,
 }
+
+/// How many schemas are applied at most in one check: schemas that refer to each other twice over would take for ever.
+const MAX_STEPS: u32 = 2_000_000;
 
 /// A value on its way through one schema.
 pub(super) struct Run<'r, 'v> {
@@ -84,8 +90,13 @@ pub(super) struct Run<'r, 'v> {
 
 /// Checks a value; the lines of what it breaks are the error.
 pub(super) fn value(program: &Program, value: &Json) -> Result<(), String> {
-    let checker = Checker { program, resources: None };
-    checker.whole(0, value, None, &Path::Root, false).map_err(|causes| lines(&causes))
+    let steps = Cell::new(MAX_STEPS);
+    let checker = Checker { program, resources: None, steps: &steps };
+    let result = checker.whole(0, value, None, &Path::Root, false);
+    if steps.get() == 0 {
+        return Err(format!("the values need more than {MAX_STEPS} steps to check: simplify the schema\n"));
+    }
+    result.map_err(|causes| lines(&causes))
 }
 
 /// Checks the form of a schema; the error tells the metaschema, too.
@@ -96,7 +107,9 @@ pub(super) fn form(
 ) -> Result<(), String> {
     let (program, roots) = meta::program();
     let root = roots[draft as usize];
-    let checker = Checker { program, resources: Some(resources) };
+    // A metaschema takes steps in proportion to the schema's size.
+    let steps = Cell::new(u32::MAX);
+    let checker = Checker { program, resources: Some(resources), steps: &steps };
     checker.whole(root, schema, Some(root), &Path::Root, false).map_err(|causes| {
         let location = show::quote(&program.schemas[root].location);
         let lines = lines(&causes);
@@ -122,6 +135,10 @@ impl<'s> Checker<'s> {
     /// Takes a value through a schema; gives what stays open of it.
     fn run<'v>(self, place: Place<'_>, value: &'v Json, needed: bool) -> Result<Open<'v>, Failure> {
         let Place { scope, path, quiet, metaschema } = place;
+        match self.steps.get() {
+            0 => return Err(Failure::default()),
+            left => self.steps.set(left - 1),
+        }
         let schema = &self.program.schemas[scope.schema];
         let open = schema.open(value, needed);
         let run =

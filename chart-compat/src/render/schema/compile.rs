@@ -171,7 +171,7 @@ fn quote(text: &str) -> String {
 
 impl Compiler {
     fn add(&mut self, url: &str, json: &Arc<Json>) -> Result<usize, String> {
-        let document = Document::new(url.to_owned(), json)?;
+        let document = Document::new(url, json)?;
         if !url.starts_with("http://json-schema.org/") && !url.starts_with("https://json-schema.org/") {
             self.check_form(&document, "")?;
         }
@@ -353,10 +353,7 @@ impl<'v> Keywords<'_, 'v> {
         let known = self.compiler.documents.iter().position(|d| d.url == url);
         let document = match known {
             Some(document) => document,
-            None => {
-                let json = resources::load(&url)?;
-                self.compiler.add(&url, &json)?
-            }
+            None => self.compiler.add(&url, &resources::load(&url)?)?,
         };
         let pointer = self.compiler.documents[document].resolve(&url, &fragment)?;
         Ok(Some(self.compiler.enqueue(document, pointer.unwrap_or_default())))

@@ -164,19 +164,18 @@ fn text(draft: Draft) -> String {
             references.push(format!(r##"{{"$ref": "#/definitions/vocabulary{i}"}}"##));
         }
     }
-    let mut out = format!(r#"{{"definitions": {definitions}, "#);
     let old = |number| {
         let known = OLD.iter().filter(move |(drafts, _)| drafts.split(' ').any(|d| d == number));
         properties(known.map(|(_, keywords)| *keywords), draft)
     };
-    out.push_str(&match draft {
+    let rest = match draft {
         Draft::D4 => format!(
             r#""type": "object", "properties": {},
-               "dependencies": {{"exclusiveMaximum": ["maximum"], "exclusiveMinimum": ["minimum"]}}}}"#,
+               "dependencies": {{"exclusiveMaximum": ["maximum"], "exclusiveMinimum": ["minimum"]}}"#,
             old("4")
         ),
-        Draft::D6 => format!(r#"{EITHER}, "properties": {}}}"#, old("6")),
-        Draft::D7 => format!(r#"{EITHER}, "properties": {}}}"#, old("7")),
+        Draft::D6 => format!(r#"{EITHER}, "properties": {}"#, old("6")),
+        Draft::D7 => format!(r#"{EITHER}, "properties": {}"#, old("7")),
         Draft::D2019 | Draft::D2020 => {
             let former = match draft {
                 Draft::D2019 => "definitions=schemas dependencies=dependencies",
@@ -185,10 +184,10 @@ fn text(draft: Draft) -> String {
                 }
             };
             let former = properties([former].into_iter(), draft);
-            format!(r#""allOf": [{}], {EITHER}, "properties": {former}}}"#, references.join(", "))
+            format!(r#""allOf": [{}], {EITHER}, "properties": {former}"#, references.join(", "))
         }
-    });
-    out
+    };
+    format!(r#"{{"definitions": {definitions}, {rest}}}"#)
 }
 
 /// The metaschema of a draft as a document.

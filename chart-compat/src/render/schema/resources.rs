@@ -44,11 +44,14 @@ fn quote(text: &str) -> String {
 
 impl Document {
     /// A document and all resources in it.
-    pub(super) fn new(url: String, json: &Arc<Json>) -> Result<Self, String> {
-        let mut document =
-            Self { url, json: Arc::clone(json), resources: BTreeMap::new(), seen: BTreeSet::new() };
-        let base = document.url.clone();
-        document.collect(json, base, String::new(), Draft::default())?;
+    pub(super) fn new(url: &str, json: &Arc<Json>) -> Result<Self, String> {
+        let mut document = Self {
+            url: url.to_owned(),
+            json: Arc::clone(json),
+            resources: BTreeMap::new(),
+            seen: BTreeSet::new(),
+        };
+        document.collect(json, url.to_owned(), String::new(), Draft::default())?;
         Ok(document)
     }
 
@@ -107,7 +110,13 @@ impl Document {
         }
     }
 
-    fn collect(&mut self, schema: &Json, base: String, pointer: String, around: Draft) -> Result<(), String> {
+    fn collect(
+        &mut self,
+        schema: &Json,
+        mut base: String,
+        pointer: String,
+        around: Draft,
+    ) -> Result<(), String> {
         if self.seen.contains(&pointer) {
             return Ok(());
         }
@@ -124,7 +133,6 @@ impl Document {
             self.seen.insert(pointer);
             return Ok(());
         };
-        let mut base = base;
         if !id.is_empty() {
             base = uri::join(&base, id);
         }
