@@ -1,5 +1,7 @@
 //! What Go answered, recorded by `make fixtures`: its template engine on our probes, sigs.k8s.io/yaml on our documents.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail like the tests")]
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
