@@ -1,6 +1,7 @@
 //! What Go answered, recorded by `make fixtures`: its template engine on our probes, sigs.k8s.io/yaml on our documents.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail like the tests")]
+// Helpers outside `#[test]` functions fail like the tests that they serve.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;
 use std::fs;
