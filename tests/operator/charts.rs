@@ -93,7 +93,7 @@ fn check(cp: &ControlPlane, charts: &[&str]) {
             assert!(object(cp, &namespace, &kind, &name).is_some(), "{chart}: {kind} {namespace}/{name}");
             count += 1;
         }
-        for args in [["history", chart], ["status", chart]] {
+        for args in [&["history", chart][..], &["status", chart], &["get", "values", chart]] {
             cp.helm3(args.iter().copied().chain(["-n", ns.name()])).unwrap();
             cp.helm4(args.iter().copied().chain(["-n", ns.name()])).unwrap();
         }
