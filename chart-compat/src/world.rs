@@ -41,7 +41,14 @@ pub trait World: Send + Sync {
     /// Why no key of that kind can be made.
     fn make_key(&self, kind: KeyKind) -> Result<Vec<u8>, String>;
 
-    /// Signs `message` with a PKCS#8 key: RSA PKCS#1 v1.5 or ECDSA, both over SHA-256, or Ed25519.
+    /// The public part of an ECDSA or Ed25519 key in PKCS#8: the uncompressed point, or the 32 bytes.
+    ///
+    /// # Errors
+    /// Why the key has none.
+    fn public_key(&self, pkcs8: &[u8]) -> Result<Vec<u8>, String>;
+
+    /// Signs `message` with a PKCS#8 key: RSA PKCS#1 v1.5 over SHA-256, ECDSA over the hash that goes with the curve (SHA-256
+    /// for P-256, SHA-384 for P-384, SHA-512 for P-521; in DER), or Ed25519.
     ///
     /// # Errors
     /// Why the key cannot sign.

@@ -3,6 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use aws_lc_rs::encoding::AsDer;
+use aws_lc_rs::signature::{EcdsaKeyPair, EcdsaSigningAlgorithm, KeyPair};
 use aws_lc_rs::{rand, rsa, signature};
 use chart_compat::data::{Data, Map};
 use chart_compat::world::{KeyKind, Timestamp, World};
@@ -71,6 +72,16 @@ impl World for SystemWorld<'_> {
         })
     }
 
+    fn public_key(&self, pkcs8: &[u8]) -> Result<Vec<u8>, String> {
+        if let Some(key) = ecdsa_key(pkcs8) {
+            return Ok(key.public_key().as_ref().to_vec());
+        }
+        match signature::Ed25519KeyPair::from_pkcs8_maybe_unchecked(pkcs8) {
+            Ok(key) => Ok(key.public_key().as_ref().to_vec()),
+            Err(e) => Err(format!("not an ECDSA or Ed25519 key: {e}")),
+        }
+    }
+
     fn sign(&self, pkcs8: &[u8], message: &[u8]) -> Result<Vec<u8>, String> {
         let rng = rand::SystemRandom::new();
         if let Ok(key) = signature::RsaKeyPair::from_pkcs8(pkcs8) {
@@ -79,9 +90,7 @@ impl World for SystemWorld<'_> {
                 .map_err(|_| "the RSA key cannot sign".to_owned())?;
             return Ok(out);
         }
-        if let Ok(key) =
-            signature::EcdsaKeyPair::from_pkcs8(&signature::ECDSA_P256_SHA256_ASN1_SIGNING, pkcs8)
-        {
+        if let Some(key) = ecdsa_key(pkcs8) {
             let signed = key.sign(&rng, message).map_err(|_| "the ECDSA key cannot sign".to_owned())?;
             return Ok(signed.as_ref().to_vec());
         }
@@ -106,6 +115,16 @@ impl World for SystemWorld<'_> {
         let first = (host, 0).to_socket_addrs().ok().and_then(|mut found| found.next());
         first.map_or_else(String::new, |a| a.ip().to_string())
     }
+}
+
+/// An ECDSA key on whichever curve it is.
+fn ecdsa_key(pkcs8: &[u8]) -> Option<EcdsaKeyPair> {
+    const CURVES: [&EcdsaSigningAlgorithm; 3] = [
+        &signature::ECDSA_P256_SHA256_ASN1_SIGNING,
+        &signature::ECDSA_P384_SHA384_ASN1_SIGNING,
+        &signature::ECDSA_P521_SHA512_ASN1_SIGNING,
+    ];
+    CURVES.iter().find_map(|curve| EcdsaKeyPair::from_pkcs8(curve, pkcs8).ok())
 }
 
 /// Answers `lookup` from a live cluster. Used on blocking threads, where renders run.
@@ -141,3 +160,6 @@ impl Lookup for ClusterLookup {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,6 +10,7 @@ mod args;
 mod base;
 mod case;
 mod chance;
+mod crypto;
 mod dates;
 mod decimal;
 mod dicts;
@@ -50,6 +51,7 @@ pub const GROUPS: &[&[Func]] = &[
     dates::FUNCS,
     hashes::FUNCS,
     chance::FUNCS,
+    crypto::FUNCS,
     paths::FUNCS,
     toml::FUNCS,
 ];
@@ -68,4 +70,3 @@ pub const FILES_METHODS: &[Func] = files::FILES;
 pub fn object_method(object: &Object<'_>, name: &[u8]) -> Option<&'static Func> {
     methods::of(object).iter().find(|f| f.name.as_bytes() == name)
 }
-
