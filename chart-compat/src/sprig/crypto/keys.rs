@@ -208,8 +208,14 @@ fn from_pkcs1(bytes: &[u8]) -> Result<Key, String> {
     Ok(Key::Rsa { private: bytes.to_vec(), public })
 }
 
-/// SEC 1: the private number and the curve's name, if it is told.
-fn sec1(bytes: &[u8]) -> Option<(&[u8], &[u8], Option<&[u8]>)> {
+/// SEC 1: version, private number, and the curve's name if it is told.
+struct Sec1<'a> {
+    version: &'a [u8],
+    private: &'a [u8],
+    curve: Option<&'a [u8]>,
+}
+
+fn sec1(bytes: &[u8]) -> Option<Sec1<'_>> {
     let mut outer = Reader::whole(der::SEQUENCE, bytes)?;
     let version = outer.integer()?;
     let private = outer.read(der::OCTET_STRING)?;
@@ -217,11 +223,11 @@ fn sec1(bytes: &[u8]) -> Option<(&[u8], &[u8], Option<&[u8]>)> {
         Some(inner) => Some(Reader::new(inner).read(der::OID)?),
         None => None,
     };
-    Some((version, private, curve))
+    Some(Sec1 { version, private, curve })
 }
 
 fn from_sec1(curve: Option<&[u8]>, bytes: &[u8]) -> Result<Key, String> {
-    let (version, mut private, own) = sec1(bytes).ok_or_else(|| instead(bytes))?;
+    let Sec1 { version, mut private, curve: own } = sec1(bytes).ok_or_else(|| instead(bytes))?;
     if version != [1] {
         return Err(format!("x509: unknown EC private key version {}", version.last().copied().unwrap_or(0)));
     }
