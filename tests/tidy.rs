@@ -131,7 +131,8 @@ fn the_renderer_asks_nothing_of_the_outside() {
     for file in sources(&root().join("chart-compat/src")) {
         let text = fs::read_to_string(&file).unwrap();
         let code = text.split("#[cfg(test)]").next().unwrap_or_default();
-        for word in ["std::fs", "std::env", "std::net", "std::process", "SystemTime", "Instant::now", "tokio"] {
+        for word in ["std::fs", "std::env", "std::net", "std::process", "SystemTime", "Instant::now", "tokio"]
+        {
             let told = code.lines().any(|l| l.contains(word) && !l.trim_start().starts_with("//"));
             let test = file.to_string_lossy().contains("test");
             assert!(test || !told, "{}: {word} in the pure crate", file.display());

@@ -70,7 +70,10 @@ impl Config {
         match read_values(text.as_bytes()) {
             Ok(values) if key == "global" => self.global = values,
             Ok(values) => drop(self.sections.insert(key.to_owned(), values)),
-            Err(e) => problem(module.map(|m| m.key.as_str()), format!("key {key}: {e}")),
+            Err(e) => {
+                let line = e.line().map_or_else(String::new, |line| format!(" line {line}"));
+                problem(module.map(|m| m.key.as_str()), format!("key {key}{line}: {e}"));
+            }
         }
     }
 }

@@ -120,7 +120,10 @@ impl Modules {
 /// A values file; absent means empty.
 fn values_file(path: &Path) -> Result<Map, String> {
     match std::fs::read(path) {
-        Ok(bytes) => read_values(&bytes).map_err(|e| format!("{}: {e}", path.display())),
+        Ok(bytes) => read_values(&bytes).map_err(|e| {
+            let line = e.line().map_or_else(String::new, |line| format!(":{line}"));
+            format!("{}{line}: {e}", path.display())
+        }),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Map::new()),
         Err(e) => Err(format!("{}: {e}", path.display())),
     }

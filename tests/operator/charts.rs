@@ -18,7 +18,7 @@ const PLAIN: [&str; 7] = [
 ];
 
 /// Charts with CRDs or API services: on a control plane of their own.
-const INVASIVE: [&str; 3] = ["argo-rollouts", "metrics-server", "cnpg-cluster"];
+const INVASIVE: [&str; 3] = ["argo-rollouts", "metrics-server", "argo-events"];
 
 fn corpus() -> Option<PathBuf> {
     let charts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/corpus/charts");

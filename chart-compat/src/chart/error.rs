@@ -1,5 +1,7 @@
 //! What can be wrong with a chart or its values.
 
+use crate::yaml;
+
 /// Why a chart does not load or its values do not merge; `Display` is Helm's text.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -33,7 +35,21 @@ pub enum Error {
     /// A pattern of `.helmignore` is not one.
     #[error(".helmignore: {0}")]
     Ignore(String),
+    /// A values file is not YAML, or not a map.
+    #[error("cannot unmarshal yaml document: {0}")]
+    Yaml(yaml::Error),
     /// Values cannot be merged.
     #[error("{0}")]
     Values(String),
+}
+
+impl Error {
+    /// The line of the file that is wrong, from 1, where it is known. Helm's own text counts differently.
+    #[must_use]
+    pub fn line(&self) -> Option<u32> {
+        match self {
+            Self::Yaml(e) => e.line(),
+            _ => None,
+        }
+    }
 }

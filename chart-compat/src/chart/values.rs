@@ -33,8 +33,7 @@ fn documents(text: &[u8]) -> Vec<Vec<u8>> {
 pub fn read_values(text: &[u8]) -> Result<Map, Error> {
     let mut values = Map::new();
     let mut read = |doc: &[u8]| -> Result<(), Error> {
-        let map = yaml::from_slice_map(doc)
-            .map_err(|e| Error::Values(format!("cannot unmarshal yaml document: {e}")))?;
+        let map = yaml::from_slice_map(doc).map_err(Error::Yaml)?;
         merge_maps(&mut values, map);
         Ok(())
     };

@@ -94,7 +94,9 @@ fn set(p: &[char], at: &mut usize) -> Option<Node> {
     if negated {
         *at += 1;
     }
-    if let (Some(low), Some('-'), Some(high), Some(']')) = (p.get(*at), p.get(*at + 1), p.get(*at + 2), p.get(*at + 3)) {
+    if let (Some(low), Some('-'), Some(high), Some(']')) =
+        (p.get(*at), p.get(*at + 1), p.get(*at + 2), p.get(*at + 3))
+    {
         *at += 4;
         return (low <= high).then(|| Node::Set(vec![(*low, *high)], negated));
     }

@@ -72,7 +72,8 @@ fn piece(s: &[u8]) -> Option<(Piece, usize)> {
     // `Jan` in `January` is one thing, in `Janet` it is no month at all.
     let short = |text: &str| name(text) && !s.get(3).is_some_and(u8::is_ascii_lowercase);
     let offset = |zulu: bool| {
-        let (text, colon, minutes, seconds) = OFFSETS.into_iter().find(|o| s[1..].starts_with(o.0.as_bytes()))?;
+        let (text, colon, minutes, seconds) =
+            OFFSETS.into_iter().find(|o| s[1..].starts_with(o.0.as_bytes()))?;
         Some((Piece::Offset { zulu, colon, minutes, seconds }, 1 + text.len()))
     };
     match s.first()? {
@@ -404,7 +405,13 @@ impl Fields {
             Piece::Half { upper } => {
                 let text = s.get(..2).ok_or(Bad::Text)?;
                 let (am, pm): (&[u8], &[u8]) = if upper { (b"AM", b"PM") } else { (b"am", b"pm") };
-                self.afternoon = Some(if text == pm { true } else if text == am { false } else { return Err(Bad::Text) });
+                self.afternoon = Some(if text == pm {
+                    true
+                } else if text == am {
+                    false
+                } else {
+                    return Err(Bad::Text);
+                });
                 *s = &s[2..];
             }
             Piece::Offset { zulu: true, .. } if s.first() == Some(&b'Z') => {

@@ -297,7 +297,11 @@ impl Url {
             }
             out.extend(escape(&self.host, Part::Host));
         }
-        let path = if self.path == b"*" { self.path.clone() } else { escaped(&self.path, &self.raw_path, Part::Path) };
+        let path = if self.path == b"*" {
+            self.path.clone()
+        } else {
+            escaped(&self.path, &self.raw_path, Part::Path)
+        };
         if !path.is_empty() && path[0] != b'/' && !self.host.is_empty() {
             out.push(b'/');
         }

@@ -1,7 +1,9 @@
 //! Time zones by IANA name, from the zone database that comes with the program.
 
+use std::sync::LazyLock;
+
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
+use jiff::tz::{TimeZone, TimeZoneDatabase};
 
 /// A zone with its rules.
 pub struct Zone {
@@ -24,7 +26,9 @@ impl Zone {
         if matches!(name, "" | "UTC") {
             return Some(Self::utc());
         }
-        let rules = TimeZone::get(name).ok()?;
+        // Not the global database: that one may read the file system.
+        static DATABASE: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
+        let rules = DATABASE.get(name).ok()?;
         // The database ignores case, the file system in which Go looks does not.
         (rules.iana_name() == Some(name)).then(|| Self { name: name.to_owned(), rules })
     }

@@ -66,11 +66,8 @@ impl Error {
     /// An execution error (`reformatExecErrorMsg`).
     pub(super) fn exec(file: &str, e: &template::Error, profile: Profile) -> Self {
         let frames: Vec<template::Frame> = e.chain().filter_map(|e| e.frame().cloned()).collect();
-        let text = if e.chain().any(template::Error::is_exec) {
-            exec_text(file, e, profile)
-        } else {
-            e.to_string()
-        };
+        let text =
+            if e.chain().any(template::Error::is_exec) { exec_text(file, e, profile) } else { e.to_string() };
         Self::Template { text, frames }
     }
 }

@@ -8,9 +8,13 @@ use Type::String as Str;
 
 pub(super) const FUNCS: &[Func] = &[
     Func::new("b64enc", &[Str], |x, a| Ok(Value::str(x.arena, encode64(bytes(a[0]))))),
-    Func::new("b64dec", &[Str], |x, a| Ok(Value::str(x.arena, decode64(bytes(a[0])).unwrap_or_else(String::into_bytes)))),
+    Func::new("b64dec", &[Str], |x, a| {
+        Ok(Value::str(x.arena, decode64(bytes(a[0])).unwrap_or_else(String::into_bytes)))
+    }),
     Func::new("b32enc", &[Str], |x, a| Ok(Value::str(x.arena, encode32(bytes(a[0]))))),
-    Func::new("b32dec", &[Str], |x, a| Ok(Value::str(x.arena, decode32(bytes(a[0])).unwrap_or_else(String::into_bytes)))),
+    Func::new("b32dec", &[Str], |x, a| {
+        Ok(Value::str(x.arena, decode32(bytes(a[0])).unwrap_or_else(String::into_bytes)))
+    }),
 ];
 
 const ALPHABET64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

@@ -11,8 +11,12 @@ use crate::template::{Exec, Func, Type};
 use Type::String as Str;
 
 pub(super) const FUNCS: &[Func] = &[
-    Func::new("upper", &[Str], |x, a| Ok(map_runes(x.arena, bytes(a[0]), |b| !b.is_ascii_lowercase(), to_upper))),
-    Func::new("lower", &[Str], |x, a| Ok(map_runes(x.arena, bytes(a[0]), |b| !b.is_ascii_uppercase(), to_lower))),
+    Func::new("upper", &[Str], |x, a| {
+        Ok(map_runes(x.arena, bytes(a[0]), |b| !b.is_ascii_lowercase(), to_upper))
+    }),
+    Func::new("lower", &[Str], |x, a| {
+        Ok(map_runes(x.arena, bytes(a[0]), |b| !b.is_ascii_uppercase(), to_lower))
+    }),
     Func::new("title", &[Str], title),
     Func::new("untitle", &[Str], untitle),
     Func::new("swapcase", &[Str], swapcase),
@@ -171,7 +175,8 @@ enum Word {
 
 /// xstrings' `isAlphabet`: letters but Chinese characters.
 fn is_alphabet(c: char) -> bool {
-    is_letter(c) && !matches!(c, '\u{3400}'..='\u{4D85}' | '\u{4E00}'..='\u{9FCC}' | '\u{20000}'..='\u{2B81D}')
+    is_letter(c)
+        && !matches!(c, '\u{3400}'..='\u{4D85}' | '\u{4E00}'..='\u{9FCC}' | '\u{20000}'..='\u{2B81D}')
 }
 
 /// The next word's kind and end.
@@ -221,7 +226,7 @@ fn separated(s: &[u8], connector: char) -> String {
     let all: Vec<char> = runes(s).collect();
     let mut out = String::with_capacity(s.len() + 4);
     let mut rest = &all[..];
-    let mut take = |rest: &mut &[char]| -> (Word, Vec<char>) {
+    let take = |rest: &mut &[char]| -> (Word, Vec<char>) {
         let (kind, n) = if rest.is_empty() { (Word::Invalid, 0) } else { next_word(rest) };
         let (word, after) = rest.split_at(n);
         let word = word.to_vec();

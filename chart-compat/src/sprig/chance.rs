@@ -9,7 +9,9 @@ use crate::world::World;
 use Type::{Int, String as Str};
 
 pub(super) const FUNCS: &[Func] = &[
-    Func::new("randAlphaNum", &[Int], |x, a| random_text(x, "randAlphaNum", a, |c| c.is_ascii_alphanumeric())),
+    Func::new("randAlphaNum", &[Int], |x, a| {
+        random_text(x, "randAlphaNum", a, |c| c.is_ascii_alphanumeric())
+    }),
     Func::new("randAlpha", &[Int], |x, a| random_text(x, "randAlpha", a, |c| c.is_ascii_alphabetic())),
     Func::new("randAscii", &[Int], |x, a| random_text(x, "randAscii", a, |c| (b' '..=b'~').contains(&c))),
     Func::new("randNumeric", &[Int], |x, a| random_text(x, "randNumeric", a, |c| c.is_ascii_digit())),
@@ -20,7 +22,12 @@ pub(super) const FUNCS: &[Func] = &[
 ];
 
 /// What a function made up, or what the world remembers of it: `site` is the function with its arguments.
-pub(super) fn remembered<'a>(x: &Exec<'a>, name: &str, args: &[Value<'a>], make: impl Fn(&dyn World) -> Vec<u8>) -> Vec<u8> {
+pub(super) fn remembered<'a>(
+    x: &Exec<'a>,
+    name: &str,
+    args: &[Value<'a>],
+    make: impl Fn(&dyn World) -> Vec<u8>,
+) -> Vec<u8> {
     let world = x.world;
     world.remember(&site(name, args), &mut || make(world))
 }
@@ -110,7 +117,9 @@ fn rand_int<'a>(x: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
         n.to_string().into_bytes()
     });
     let text = String::from_utf8_lossy(&text);
-    text.parse().map(Value::Int).map_err(|_| Error::new(format!("randInt: the remembered answer is no number: {text}")))
+    text.parse()
+        .map(Value::Int)
+        .map_err(|_| Error::new(format!("randInt: the remembered answer is no number: {text}")))
 }
 
 fn shuffle<'a>(x: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {

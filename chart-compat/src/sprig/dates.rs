@@ -183,5 +183,8 @@ fn duration_round<'a>(x: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
         (1_000_000_000, "s"),
     ];
     let found = units.iter().find(|u| size > u.0);
-    Ok(Value::str(x.arena, found.map_or_else(|| "0s".to_owned(), |(unit, name)| format!("{}{name}", size / unit))))
+    Ok(Value::str(
+        x.arena,
+        found.map_or_else(|| "0s".to_owned(), |(unit, name)| format!("{}{name}", size / unit)),
+    ))
 }

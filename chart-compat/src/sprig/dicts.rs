@@ -137,7 +137,9 @@ fn deep_copy<'a>(x: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
 
 fn copied<'a>(arena: &'a Arena, v: Value<'a>, depth: usize) -> Out<'a> {
     if depth > MAX_DEPTH {
-        return fail(format!("deepCopy error: the value is nested deeper than {MAX_DEPTH}, or contains itself"));
+        return fail(format!(
+            "deepCopy error: the value is nested deeper than {MAX_DEPTH}, or contains itself"
+        ));
     }
     stacker::maybe_grow(32 * 1024, 1024 * 1024, || match v {
         Value::List(l) if !l.nil => {

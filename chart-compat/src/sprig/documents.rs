@@ -1,8 +1,8 @@
 //! JSON and YAML, to and from values. Helm's plain functions swallow errors: writing gives "", reading a map that tells it.
 
 use super::args::{Out, bytes};
-use super::encode::{self, JsonStyle};
 use super::dicts::nil_dict;
+use super::encode::{self, JsonStyle};
 use crate::data::{Data, Map as DataMap};
 use crate::go::{Arena, Map, MapKind, Value};
 use crate::template::{Error, Exec, Func, Type};
@@ -18,7 +18,9 @@ pub(super) const FUNCS: &[Func] = &[
     }),
     Func::new("fromYaml", &[Str], |x, a| Ok(map_or_error(x.arena, yaml::from_slice_map(bytes(a[0]))))),
     Func::new("fromYamlArray", &[Str], |x, a| Ok(list_or_error(x.arena, yaml::from_slice_list(bytes(a[0]))))),
-    Func::new("toJson", &[Any], |x, a| Ok(to_json(x.arena, a[0], JsonStyle::Compact).unwrap_or(Value::Str(b"")))),
+    Func::new("toJson", &[Any], |x, a| {
+        Ok(to_json(x.arena, a[0], JsonStyle::Compact).unwrap_or(Value::Str(b"")))
+    }),
     Func::new("mustToJson", &[Any], |x, a| to_json(x.arena, a[0], JsonStyle::Compact)),
     Func::new("toPrettyJson", &[Any], |x, a| {
         Ok(to_json(x.arena, a[0], JsonStyle::Pretty).unwrap_or(Value::Str(b"")))

@@ -114,7 +114,11 @@ impl<const PRETTY: bool> Output for Yaml<'_, PRETTY> {
         self.0.key(key);
     }
     fn sort(&self, entries: &mut Vec<(Cow<'_, str>, Value<'_>)>) {
-        yaml::sort_by_key(entries, |e| &e.0, if PRETTY { yaml::compare_keys_pretty } else { yaml::compare_keys });
+        yaml::sort_by_key(
+            entries,
+            |e| &e.0,
+            if PRETTY { yaml::compare_keys_pretty } else { yaml::compare_keys },
+        );
     }
 }
 
@@ -154,10 +158,13 @@ impl<'a> Walk<'a> {
             Value::Map(m) if m.kind() == MapKind::Nil && O::VIEW == View::Json => out.null(),
             Value::Map(m) => {
                 if self.open.len() > SUSPECT && self.open.iter().any(|o| o.same(m)) {
-                    return Err("json: unsupported value: encountered a cycle via map[string]interface {}".to_owned());
+                    return Err(
+                        "json: unsupported value: encountered a cycle via map[string]interface {}".to_owned()
+                    );
                 }
                 self.open.push(m);
-                let entries = m.snapshot(self.arena).iter().map(|(k, v)| (crate::json::replace_invalid(k), *v));
+                let entries =
+                    m.snapshot(self.arena).iter().map(|(k, v)| (crate::json::replace_invalid(k), *v));
                 self.entries(out, entries.collect())?;
                 self.open.pop();
             }
@@ -170,7 +177,11 @@ impl<'a> Walk<'a> {
         stacker::maybe_grow(32 * 1024, 1024 * 1024, || self.value(out, value))
     }
 
-    fn entries<O: Output>(&mut self, out: &mut O, mut entries: Vec<(Cow<'a, str>, Value<'a>)>) -> Result<(), String> {
+    fn entries<O: Output>(
+        &mut self,
+        out: &mut O,
+        mut entries: Vec<(Cow<'a, str>, Value<'a>)>,
+    ) -> Result<(), String> {
         out.sort(&mut entries);
         out.begin_map();
         for (key, value) in &entries {

@@ -6,8 +6,9 @@ use crate::template::{Exec, Func, Type};
 
 use Type::Any;
 
-pub(super) const FUNCS: &[Func] =
-    &[Func::new("deepEqual", &[Any, Any], |x: &mut Exec<'_>, a| -> Out<'_> { Ok(Value::Bool(deep_equal(x.arena, a[0], a[1]))) })];
+pub(super) const FUNCS: &[Func] = &[Func::new("deepEqual", &[Any, Any], |x: &mut Exec<'_>, a| -> Out<'_> {
+    Ok(Value::Bool(deep_equal(x.arena, a[0], a[1])))
+})];
 
 /// Whether both are of one type and hold the same.
 pub(super) fn deep_equal<'a>(arena: &'a Arena, a: Value<'a>, b: Value<'a>) -> bool {

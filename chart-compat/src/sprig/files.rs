@@ -36,11 +36,8 @@ pub(super) const FILES: &[Func] = &[
     Func::new("Glob", &[Any, Str], |x, a| {
         // A pattern that does not parse stands for all files.
         let glob = std::str::from_utf8(bytes(a[1])).ok().and_then(Glob::parse);
-        let found: Vec<_> = files(a[0])
-            .iter()
-            .filter(|f| glob.as_ref().is_none_or(|g| g.matches(f.0)))
-            .copied()
-            .collect();
+        let found: Vec<_> =
+            files(a[0]).iter().filter(|f| glob.as_ref().is_none_or(|g| g.matches(f.0))).copied().collect();
         Ok(Value::object(x.arena, Object::Files(x.arena.alloc_slice_copy(&found))))
     }),
     Func::new("Lines", &[Any, Str], |x, a| {

@@ -9,9 +9,7 @@ use Type::{Any, Bool};
 pub(super) const FUNCS: &[Func] = &[
     Func::variadic("default", &[Any, Any], default),
     Func::new("empty", &[Any], |_, a| Ok(Value::Bool(!a[0].truth()))),
-    Func::variadic("coalesce", &[Any], |_, a| {
-        Ok(a.iter().find(|v| v.truth()).copied().unwrap_or_default())
-    }),
+    Func::variadic("coalesce", &[Any], |_, a| Ok(a.iter().find(|v| v.truth()).copied().unwrap_or_default())),
     Func::variadic("all", &[Any], |_, a| Ok(Value::Bool(a.iter().all(|v| v.truth())))),
     Func::variadic("any", &[Any], |_, a| Ok(Value::Bool(a.iter().any(|v| v.truth())))),
     Func::new("ternary", &[Any, Any, Bool], |_, a| {

@@ -45,7 +45,13 @@ fn merge_all<'a>(x: &mut Exec<'a>, a: &[Value<'a>], overwrite: bool) -> Out<'a> 
     Ok(dst)
 }
 
-fn merge<'a>(arena: &'a Arena, dst: &Map<'a>, src: &Map<'a>, overwrite: bool, depth: usize) -> Result<(), Error> {
+fn merge<'a>(
+    arena: &'a Arena,
+    dst: &Map<'a>,
+    src: &Map<'a>,
+    overwrite: bool,
+    depth: usize,
+) -> Result<(), Error> {
     if depth > MAX_DEPTH {
         return fail(format!("merge: the value is nested deeper than {MAX_DEPTH}, or contains itself"));
     }
@@ -60,7 +66,9 @@ fn merge<'a>(arena: &'a Arena, dst: &Map<'a>, src: &Map<'a>, overwrite: bool, de
             }
             Value::Map(from) => match old {
                 Some(Value::Map(into)) if into.kind() != MapKind::Nil => {
-                    stacker::maybe_grow(32 * 1024, 1024 * 1024, || merge(arena, into, from, overwrite, depth + 1))?;
+                    stacker::maybe_grow(32 * 1024, 1024 * 1024, || {
+                        merge(arena, into, from, overwrite, depth + 1)
+                    })?;
                 }
                 // A pointer accepts nothing but its like.
                 Some(Value::Object(Object::Version(_))) if !overwrite => return fail(DIFFERENT_TYPES),

@@ -92,7 +92,13 @@ fn date<'a>(x: &Exec<'a>, t: Time<'a>) -> Out<'a> {
     Ok(Value::object(x.arena, Object::Time(t)))
 }
 
-fn named<'a>(x: &Exec<'a>, type_name: &'static str, value: u32, names: &[&'static str], first: u32) -> Out<'a> {
+fn named<'a>(
+    x: &Exec<'a>,
+    type_name: &'static str,
+    value: u32,
+    names: &[&'static str],
+    first: u32,
+) -> Out<'a> {
     let text = usize::try_from(value - first).ok().and_then(|i| names.get(i)).copied().unwrap_or_default();
     Ok(Value::object(x.arena, Object::Enum(Enum { type_name, value: i64::from(value), text })))
 }
@@ -108,7 +114,9 @@ fn past_multiple(t: &Time<'_>, unit: i64) -> i64 {
 }
 
 const TIME: &[Func] = &[
-    Func::new("Format", &[Any, Str], |x, a| Ok(Value::str(x.arena, layout::format(&time(a[0]), bytes(a[1]))))),
+    Func::new("Format", &[Any, Str], |x, a| {
+        Ok(Value::str(x.arena, layout::format(&time(a[0]), bytes(a[1]))))
+    }),
     Func::new("String", &[Any], |x, a| Ok(Value::str(x.arena, time_string(&time(a[0]))))),
     Func::new("Unix", &[Any], |_, a| Ok(Value::Int64(time(a[0]).seconds))),
     Func::new("UnixMilli", &[Any], |_, a| {
@@ -124,7 +132,9 @@ const TIME: &[Func] = &[
     Func::new("Month", &[Any], |x, a| named(x, "time.Month", time(a[0]).civil().month, &layout::MONTHS, 1)),
     Func::new("Day", &[Any], |_, a| Ok(Value::Int(i64::from(time(a[0]).civil().day)))),
     Func::new("YearDay", &[Any], |_, a| Ok(Value::Int(i64::from(time(a[0]).civil().yearday)))),
-    Func::new("Weekday", &[Any], |x, a| named(x, "time.Weekday", time(a[0]).civil().weekday, &layout::DAYS, 0)),
+    Func::new("Weekday", &[Any], |x, a| {
+        named(x, "time.Weekday", time(a[0]).civil().weekday, &layout::DAYS, 0)
+    }),
     Func::new("Hour", &[Any], |_, a| Ok(Value::Int(i64::from(time(a[0]).civil().hour)))),
     Func::new("Minute", &[Any], |_, a| Ok(Value::Int(i64::from(time(a[0]).civil().minute)))),
     Func::new("Second", &[Any], |_, a| Ok(Value::Int(i64::from(time(a[0]).civil().second)))),
@@ -237,13 +247,19 @@ pub(super) const HELM4: &[Func] = &[
         span(x, d)
     }),
     Func::new("durationSeconds", &[Any], |x, a| Ok(Value::Float(converted(x, a[0], 1_000_000_000)))),
-    Func::new("durationMilliseconds", &[Any], |x, a| Ok(Value::Int64(as_duration(x, a[0]).unwrap_or(0) / 1_000_000))),
-    Func::new("durationMicroseconds", &[Any], |x, a| Ok(Value::Int64(as_duration(x, a[0]).unwrap_or(0) / 1000))),
+    Func::new("durationMilliseconds", &[Any], |x, a| {
+        Ok(Value::Int64(as_duration(x, a[0]).unwrap_or(0) / 1_000_000))
+    }),
+    Func::new("durationMicroseconds", &[Any], |x, a| {
+        Ok(Value::Int64(as_duration(x, a[0]).unwrap_or(0) / 1000))
+    }),
     Func::new("durationNanoseconds", &[Any], |x, a| Ok(Value::Int64(as_duration(x, a[0]).unwrap_or(0)))),
     Func::new("durationMinutes", &[Any], |x, a| Ok(Value::Float(converted(x, a[0], 60_000_000_000)))),
     Func::new("durationHours", &[Any], |x, a| Ok(Value::Float(converted(x, a[0], 3_600_000_000_000)))),
     Func::new("durationDays", &[Any], |x, a| Ok(Value::Float(converted(x, a[0], 3_600_000_000_000) / 24.0))),
-    Func::new("durationWeeks", &[Any], |x, a| Ok(Value::Float(converted(x, a[0], 3_600_000_000_000) / 24.0 / 7.0))),
+    Func::new("durationWeeks", &[Any], |x, a| {
+        Ok(Value::Float(converted(x, a[0], 3_600_000_000_000) / 24.0 / 7.0))
+    }),
     Func::new("durationRoundTo", &[Any, Any], |x, a| to_multiple(x, a, duration::round)),
     Func::new("durationTruncateTo", &[Any, Any], |x, a| to_multiple(x, a, duration::truncate)),
 ];
@@ -264,7 +280,8 @@ fn to_multiple<'a>(x: &mut Exec<'a>, a: &[Value<'a>], f: fn(i64, i64) -> i64) ->
 /// Helm's `asDuration`: text with units, or a number of seconds.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
 fn as_duration(x: &Exec<'_>, v: Value<'_>) -> Result<i64, String> {
-    let whole = |n: i128| i64::try_from(n * 1_000_000_000).map_err(|_| format!("duration seconds overflow: {n}"));
+    let whole =
+        |n: i128| i64::try_from(n * 1_000_000_000).map_err(|_| format!("duration seconds overflow: {n}"));
     let float = |f: f64| {
         let shown = crate::go::strconv::format_float(f);
         if !f.is_finite() {
@@ -299,4 +316,3 @@ fn as_duration(x: &Exec<'_>, v: Value<'_>) -> Result<i64, String> {
         other => Err(format!("unsupported duration type {}", other.type_name(x.funcs.values_type))),
     }
 }
-

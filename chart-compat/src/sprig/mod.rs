@@ -70,3 +70,6 @@ pub const FILES_METHODS: &[Func] = files::FILES;
 pub fn object_method(object: &Object<'_>, name: &[u8]) -> Option<&'static Func> {
     methods::of(object).iter().find(|f| f.name.as_bytes() == name)
 }
+
+#[cfg(test)]
+mod tests;

@@ -99,7 +99,9 @@ pub(super) fn to_float64(v: Value<'_>) -> f64 {
         Value::Int(i) | Value::Int64(i) => i as f64,
         Value::Uint64(u) => u as f64,
         Value::Float(f) => f,
-        Value::Str(s) => std::str::from_utf8(s).ok().and_then(|t| strconv::parse_float(t).ok()).unwrap_or(0.0),
+        Value::Str(s) => {
+            std::str::from_utf8(s).ok().and_then(|t| strconv::parse_float(t).ok()).unwrap_or(0.0)
+        }
         Value::Bool(b) => f64::from(u8::from(b)),
         Value::Object(Object::Enum(e)) => e.value as f64,
         _ => 0.0,

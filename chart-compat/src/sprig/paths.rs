@@ -48,10 +48,9 @@ fn url_join<'a>(x: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
             None => Ok(Vec::new()),
             Some(Value::Str(s)) => Ok(s.to_vec()),
             Some(v) if v.is_nil() => fail(super::args::NIL_POINTER),
-            Some(other) => fail(format!(
-                "unable to parse {key} key, must be of type string, but {} found",
-                other.kind()
-            )),
+            Some(other) => {
+                fail(format!("unable to parse {key} key, must be of type string, but {} found", other.kind()))
+            }
         }
     };
     let mut url = Url {

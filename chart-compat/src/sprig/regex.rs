@@ -14,10 +14,10 @@ pub(super) const FUNCS: &[Func] = &[
         Ok(Value::Bool(regexp::compile(bytes(a[0])).is_ok_and(|r| r.is_match(bytes(a[1])))))
     }),
     Func::new("mustRegexMatch", &[Str, Str], |_, a| Ok(Value::Bool(returned(a[0])?.is_match(bytes(a[1]))))),
-    Func::new("regexFindAll", &[Str, Str, Int], |x, a| find_all(x, &*panicking(a[0])?, a)),
-    Func::new("mustRegexFindAll", &[Str, Str, Int], |x, a| find_all(x, &*returned(a[0])?, a)),
-    Func::new("regexFind", &[Str, Str], |_, a| Ok(find(&*panicking(a[0])?, a[1]))),
-    Func::new("mustRegexFind", &[Str, Str], |_, a| Ok(find(&*returned(a[0])?, a[1]))),
+    Func::new("regexFindAll", &[Str, Str, Int], |x, a| find_all(x, panicking(a[0])?, a)),
+    Func::new("mustRegexFindAll", &[Str, Str, Int], |x, a| find_all(x, returned(a[0])?, a)),
+    Func::new("regexFind", &[Str, Str], |_, a| panicking(a[0]).map(|r| find(&r, a[1]))),
+    Func::new("mustRegexFind", &[Str, Str], |_, a| returned(a[0]).map(|r| find(&r, a[1]))),
     Func::new("regexReplaceAll", &[Str, Str, Str], |x, a| {
         Ok(Value::str(x.arena, panicking(a[0])?.replace_all(bytes(a[1]), bytes(a[2]))))
     }),
@@ -30,16 +30,18 @@ pub(super) const FUNCS: &[Func] = &[
     Func::new("mustRegexReplaceAllLiteral", &[Str, Str, Str], |x, a| {
         Ok(Value::str(x.arena, returned(a[0])?.replace_all_literal(bytes(a[1]), bytes(a[2]))))
     }),
-    Func::new("regexSplit", &[Str, Str, Int], |x, a| split(x, &*panicking(a[0])?, a)),
-    Func::new("mustRegexSplit", &[Str, Str, Int], |x, a| split(x, &*returned(a[0])?, a)),
+    Func::new("regexSplit", &[Str, Str, Int], |x, a| split(x, panicking(a[0])?, a)),
+    Func::new("mustRegexSplit", &[Str, Str, Int], |x, a| split(x, returned(a[0])?, a)),
     Func::new("regexQuoteMeta", &[Str], |x, a| Ok(Value::str(x.arena, regexp::quote_meta(bytes(a[0]))))),
 ];
 
-fn panicking(pattern: Value<'_>) -> Result<Arc<Regexp>, Error> {
+type Compiled = Result<Arc<Regexp>, Error>;
+
+fn panicking(pattern: Value<'_>) -> Compiled {
     regexp::must_compile(bytes(pattern)).map_err(Error::new)
 }
 
-fn returned(pattern: Value<'_>) -> Result<Arc<Regexp>, Error> {
+fn returned(pattern: Value<'_>) -> Compiled {
     regexp::compile(bytes(pattern)).map_err(Error::new)
 }
 
@@ -47,7 +49,7 @@ fn find<'a>(regexp: &Regexp, s: Value<'a>) -> Value<'a> {
     Value::Str(regexp.find(bytes(s)).unwrap_or_default())
 }
 
-fn find_all<'a>(x: &mut Exec<'a>, regexp: &Regexp, a: &[Value<'a>]) -> Out<'a> {
+fn find_all<'a>(x: &mut Exec<'a>, regexp: Arc<Regexp>, a: &[Value<'a>]) -> Out<'a> {
     let s = bytes(a[1]);
     let found = regexp.find_all(s, int(a[2]));
     if found.is_empty() {
@@ -57,7 +59,7 @@ fn find_all<'a>(x: &mut Exec<'a>, regexp: &Regexp, a: &[Value<'a>]) -> Out<'a> {
     Ok(Value::list_of(x.arena, Elem::String, items))
 }
 
-fn split<'a>(x: &mut Exec<'a>, regexp: &Regexp, a: &[Value<'a>]) -> Out<'a> {
+fn split<'a>(x: &mut Exec<'a>, regexp: Arc<Regexp>, a: &[Value<'a>]) -> Out<'a> {
     Ok(match regexp.split(bytes(a[1]), int(a[2])) {
         None => Value::nil_list(x.arena, Elem::String),
         Some(parts) => {

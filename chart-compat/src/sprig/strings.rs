@@ -16,7 +16,9 @@ pub(super) const FUNCS: &[Func] = &[
     Func::new("abbrevboth", &[Int, Int, Str], abbrevboth),
     Func::new("trunc", &[Int, Str], |_, a| Ok(Value::Str(trunc(int(a[0]), bytes(a[1]))))),
     Func::new("trim", &[Str], |_, a| Ok(Value::Str(trim_space(bytes(a[0]))))),
-    Func::new("substr", &[Int, Int, Str], |_, a| substring(int(a[0]), int(a[1]), bytes(a[2])).map(Value::Str)),
+    Func::new("substr", &[Int, Int, Str], |_, a| {
+        substring(int(a[0]), int(a[1]), bytes(a[2])).map(Value::Str)
+    }),
     Func::new("repeat", &[Int, Str], |x, a| Ok(Value::str(x.arena, repeat(bytes(a[1]), int(a[0]))?))),
     Func::new("trimall", &[Str, Str], trim_all),
     Func::new("trimAll", &[Str, Str], trim_all),
@@ -262,7 +264,12 @@ fn indent<'a>(arena: &'a Arena, spaces: i64, s: &[u8], newline: bool) -> Out<'a>
     let lines = 1 + memchr::memchr_iter(b'\n', s).count();
     let total = match lines.checked_mul(pad).and_then(|n| n.checked_add(s.len() + usize::from(newline))) {
         Some(n) if n <= MAX_TEXT => n,
-        _ => return fail(format!("strings: an indentation of {pad} makes a text longer than {} MiB", MAX_TEXT >> 20)),
+        _ => {
+            return fail(format!(
+                "strings: an indentation of {pad} makes a text longer than {} MiB",
+                MAX_TEXT >> 20
+            ));
+        }
     };
     let out = arena.alloc_slice_fill_copy(total, b' ');
     let mut at = 0;
@@ -366,7 +373,11 @@ fn to_strings<'a>(x: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
         return Ok(a[0]);
     }
     let parts = strslice(x.arena, a[0]);
-    Ok(Value::list_of(x.arena, Elem::String, x.arena.alloc_slice_fill_iter(parts.into_iter().map(Value::Str))))
+    Ok(Value::list_of(
+        x.arena,
+        Elem::String,
+        x.arena.alloc_slice_fill_iter(parts.into_iter().map(Value::Str)),
+    ))
 }
 
 fn join<'a>(x: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
@@ -379,5 +390,9 @@ fn sort_alpha<'a>(x: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
         None => vec![strval_in(x.arena, a[0])],
     };
     parts.sort_unstable();
-    Ok(Value::list_of(x.arena, Elem::String, x.arena.alloc_slice_fill_iter(parts.into_iter().map(Value::Str))))
+    Ok(Value::list_of(
+        x.arena,
+        Elem::String,
+        x.arena.alloc_slice_fill_iter(parts.into_iter().map(Value::Str)),
+    ))
 }

@@ -116,17 +116,14 @@ fn index<'a>(x: &mut Exec<'a>, args: &[Value<'a>]) -> Result<'a> {
                 }
             },
             Value::List(l) => at(l.items, index_in(key, l.items.len(), types)?)?,
-            Value::Bytes(b) | Value::Str(b) => {
-                Value::Int(i64::from(at(b, index_in(key, b.len(), types)?)?))
-            }
+            Value::Bytes(b) | Value::Str(b) => Value::Int(i64::from(at(b, index_in(key, b.len(), types)?)?)),
             Value::Object(Object::ApiVersions(v)) => {
                 Value::Str(at(v, index_in(key, v.len(), types)?)?.as_bytes())
             }
             Value::Object(Object::Files(f)) => match key {
-                Value::Str(k) => f
-                    .iter()
-                    .find(|e| e.0.as_bytes() == k)
-                    .map_or(Value::Bytes(&[]), |e| Value::Bytes(e.1)),
+                Value::Str(k) => {
+                    f.iter().find(|e| e.0.as_bytes() == k).map_or(Value::Bytes(&[]), |e| Value::Bytes(e.1))
+                }
                 other => {
                     let got = other.type_name(types);
                     return Err(Error::new(format!("value has type {got}; should be string")));

@@ -67,7 +67,8 @@ pub fn equal<'a>(a: Value<'a>, b: Value<'a>, values_type: &'static str) -> Resul
         _ if ka == Basic::Int => Ok(int(a) == int(b)),
         _ if a.is_nil() || b.is_nil() => Ok(a.is_nil() && b.is_nil()),
         _ if a.kind() != b.kind() => {
-            let show = |v: Value<'_>| String::from_utf8_lossy(&fmt::sprintf(b"%s", &[v], values_type)).into_owned();
+            let show =
+                |v: Value<'_>| String::from_utf8_lossy(&fmt::sprintf(b"%s", &[v], values_type)).into_owned();
             Err(Error::new(format!(
                 "non-comparable types {}: {}, {}: {}",
                 show(a),
@@ -77,7 +78,9 @@ pub fn equal<'a>(a: Value<'a>, b: Value<'a>, values_type: &'static str) -> Resul
             )))
         }
         (Value::Object(x), Value::Object(y)) => Ok(match (x, y) {
-            (Object::Time(s), Object::Time(t)) => s.seconds == t.seconds && s.nanos == t.nanos && s.zone == t.zone,
+            (Object::Time(s), Object::Time(t)) => {
+                s.seconds == t.seconds && s.nanos == t.nanos && s.zone == t.zone
+            }
             _ => std::ptr::eq(x, y),
         }),
         _ => {

@@ -382,7 +382,8 @@ impl<'a> Exec<'a> {
             (Type::String, _) => Err(expected("string")),
             (Type::Int, Term::Number(n)) => n.int.map(Value::Int).ok_or_else(|| expected("integer")),
             (Type::Int64, Term::Number(n)) => n.int.map(Value::Int64).ok_or_else(|| expected("integer")),
-            (Type::Int | Type::Int64, _) => Err(expected("integer")),
+            (Type::Duration, Term::Number(n)) => n.int.map(Value::Int64).ok_or_else(|| expected("integer")),
+            (Type::Int | Type::Int64 | Type::Duration, _) => Err(expected("integer")),
             (Type::Uint32, Term::Number(n)) => match n.int {
                 Some(i) if i >= 0 => Ok(Value::Int(i & 0xffff_ffff)),
                 _ => Err(expected("unsigned integer")),

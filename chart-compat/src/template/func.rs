@@ -84,7 +84,9 @@ impl Type {
             (Self::Strings, Value::List(l)) => l.elem == crate::go::Elem::String,
             (Self::Strings, Value::Object(Object::ApiVersions(_))) => true,
             // Go follows a pointer where the struct itself is wanted.
-            (Self::Struct(name), Value::Object(o)) => o.type_name() == name || o.type_name().strip_prefix('*') == Some(name),
+            (Self::Struct(name), Value::Object(o)) => {
+                o.type_name() == name || o.type_name().strip_prefix('*') == Some(name)
+            }
             _ => false,
         }
     }

@@ -28,6 +28,15 @@ pub struct Head {
     pub annotations: Vec<(String, String)>,
 }
 
+impl Head {
+    /// The value of an annotation.
+    #[must_use]
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        let found = self.annotations.binary_search_by(|a| a.0.as_str().cmp(key)).ok()?;
+        self.annotations.get(found).map(|a| a.1.as_str())
+    }
+}
+
 /// Reads a manifest's head as sigs' `Unmarshal` does into Helm's `SimpleHead`, checking the whole first document.
 ///
 /// # Errors

@@ -43,7 +43,8 @@ pub(super) fn unicode(name: &str) -> Option<ClassUnicode> {
     if name == "Any" {
         return Some(of_ranges(&[('\0', char::MAX)]));
     }
-    if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b' ')) {
+    if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b' '))
+    {
         return None;
     }
     // Go knows no other properties, and none by `name=value`.

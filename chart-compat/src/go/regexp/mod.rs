@@ -77,7 +77,8 @@ pub fn quote_meta(s: &[u8]) -> Vec<u8> {
 
 impl Regexp {
     fn new(pattern: &[u8]) -> Result<Self, String> {
-        let bad = |what: &str| format!("error parsing regexp: {what}: `{}`", String::from_utf8_lossy(pattern));
+        let bad =
+            |what: &str| format!("error parsing regexp: {what}: `{}`", String::from_utf8_lossy(pattern));
         let text = std::str::from_utf8(pattern).map_err(|_| bad("invalid UTF-8"))?;
         let config = Regex::config().nfa_size_limit(Some(MAX_SIZE)).hybrid_cache_capacity(4 << 20);
         let (regex, names) = stacker::maybe_grow(512 * 1024, 8 * 1024 * 1024, || {
@@ -165,7 +166,8 @@ impl Regexp {
                 continue;
             };
             template = rest;
-            let span = if name.bytes().all(|b| b.is_ascii_digit()) && (name == "0" || !name.starts_with('0')) {
+            let span = if name.bytes().all(|b| b.is_ascii_digit()) && (name == "0" || !name.starts_with('0'))
+            {
                 name.parse().ok().and_then(|i| captures.get_group(i))
             } else {
                 let named = self.names.iter().enumerate().filter(|n| n.1.as_deref() == Some(name));

@@ -77,13 +77,8 @@ fn before<'p>(from: &'p str, rest: &str) -> &'p str {
 /// Parses a pattern into its tree and the names of its groups.
 pub(super) fn parse(pattern: &str) -> Parsed<(Hir, Vec<Option<Box<str>>>)> {
     let flags = Flags { fold: false, multi_line: false, dot_newline: false, lazy: false };
-    let mut p = Parser {
-        pattern,
-        flags,
-        groups: Vec::new(),
-        current: Group::new(Some(0), flags),
-        names: vec![None],
-    };
+    let mut p =
+        Parser { pattern, flags, groups: Vec::new(), current: Group::new(Some(0), flags), names: vec![None] };
     // Where the repetition starts that ended right before: a second one is an error.
     let mut last_repeat = None;
     let mut t = pattern;
@@ -392,7 +387,7 @@ fn class_char<'p>(t: &'p str, class: &'p str) -> Parsed<(char, &'p str)> {
 /// An escape that stands for one character.
 fn escape(t: &str) -> Parsed<(char, &str)> {
     let mut rest = &t[1..];
-    let mut next = |rest: &mut &str| -> Option<char> {
+    let next = |rest: &mut &str| -> Option<char> {
         let c = rest.chars().next()?;
         *rest = &rest[c.len_utf8()..];
         Some(c)

@@ -74,7 +74,10 @@ type Read<T> = Result<T, String>;
 pub(super) fn from_toml<'a>(arena: &'a Arena, text: &str, zone: &Zone) -> Read<Value<'a>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.bytes().take(6).any(|b| b == 0) {
-        return Err("toml: line 1: files cannot contain NULL bytes; probably using UTF-16; TOML files must be UTF-8".into());
+        return Err(
+            "toml: line 1: files cannot contain NULL bytes; probably using UTF-16; TOML files must be UTF-8"
+                .into(),
+        );
     }
     let mut reader =
         Reader { arena, zone, text, at: 0, line: 1, context: Vec::new(), key: String::new(), key_line: 1 };
@@ -135,7 +138,8 @@ impl<'a> Reader<'a, '_> {
         let Some(c) = self.peek() else { return Ok(None) };
         let lone = c == '\r' && !self.rest().starts_with("\r\n");
         if lone || c.is_ascii_control() && !matches!(c, '\t' | '\n' | '\r') {
-            return self.error(&format!("TOML files cannot contain control characters: '0x{:02x}'", u32::from(c)));
+            return self
+                .error(&format!("TOML files cannot contain control characters: '0x{:02x}'", u32::from(c)));
         }
         self.at += c.len_utf8();
         self.line += usize::from(c == '\n');
@@ -226,14 +230,17 @@ impl<'a> Reader<'a, '_> {
                 Some(']') => break,
                 other => {
                     let got = other.map_or_else(|| rune('\0'), rune);
-                    return self.unexpected(&format!("expected '.' or ']' to end table name, but got {got} instead"));
+                    return self.unexpected(&format!(
+                        "expected '.' or ']' to end table name, but got {got} instead"
+                    ));
                 }
             }
         }
         if many && !self.eat(']') {
             let got = rune(self.peek().unwrap_or('\0'));
-            return self
-                .unexpected(&format!("expected end of table array name delimiter ']', but got {got} instead"));
+            return self.unexpected(&format!(
+                "expected end of table array name delimiter ']', but got {got} instead"
+            ));
         }
         self.open(root, path, many)
     }
@@ -257,7 +264,8 @@ impl<'a> Reader<'a, '_> {
                 },
                 Node::Value(_) => {
                     let key = shown(&path[..=i]);
-                    return self.error_at(self.key_line, &format!("Key '{key}' was already created as a hash."));
+                    return self
+                        .error_at(self.key_line, &format!("Key '{key}' was already created as a hash."));
                 }
             };
         }
@@ -298,7 +306,11 @@ impl<'a> Reader<'a, '_> {
                 self.raw_string()
             }
             _ => {
-                let n = self.rest().bytes().take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-')).count();
+                let n = self
+                    .rest()
+                    .bytes()
+                    .take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
+                    .count();
                 let part = self.rest()[..n].to_owned();
                 self.at += n;
                 Ok(part)
@@ -429,10 +441,7 @@ impl<'a> Reader<'a, '_> {
     }
 
     fn word(&mut self) -> Read<Value<'a>> {
-        for (word, value) in [
-            ("inf", Value::Float(f64::INFINITY)),
-            ("nan", Value::Float(f64::NAN)),
-        ] {
+        for (word, value) in [("inf", Value::Float(f64::INFINITY)), ("nan", Value::Float(f64::NAN))] {
             if self.rest().starts_with(word) {
                 self.at += word.len();
                 return Ok(value);
@@ -467,8 +476,9 @@ impl<'a> Reader<'a, '_> {
                 Some(']') => break,
                 other => {
                     let got = other.map_or_else(|| "end of file".to_owned(), |c| format!("'{c}'"));
-                    return self
-                        .unexpected(&format!("expected a comma (',') or array terminator (']'), but got {got}"));
+                    return self.unexpected(&format!(
+                        "expected a comma (',') or array terminator (']'), but got {got}"
+                    ));
                 }
             }
         }
@@ -584,7 +594,8 @@ impl<'a> Reader<'a, '_> {
                 },
                 Some('\\') => {
                     self.at += 1;
-                    let blank = self.rest().len() - self.rest().trim_start_matches([' ', '\t', '\r', '\n']).len();
+                    let blank =
+                        self.rest().len() - self.rest().trim_start_matches([' ', '\t', '\r', '\n']).len();
                     if self.rest()[..blank].contains('\n') {
                         self.line += self.rest()[..blank].matches('\n').count();
                         self.at += blank;
@@ -643,7 +654,9 @@ impl<'a> Reader<'a, '_> {
         for _ in 0..width {
             if !self.bump()?.is_some_and(|c| c.is_ascii_hexdigit()) {
                 let got = strconv::quote(self.text.get(start..self.at).unwrap_or_default().as_bytes());
-                return self.error(&format!("expected {words} hexadecimal digits after '\\{name}', but got {got} instead"));
+                return self.error(&format!(
+                    "expected {words} hexadecimal digits after '\\{name}', but got {got} instead"
+                ));
             }
         }
         let digits = self.text.get(start + 2..self.at).unwrap_or_default();
@@ -681,7 +694,10 @@ impl<'a> Reader<'a, '_> {
             }
             Some('.') => self.error("floats must start with a digit, not '.'"),
             Some('0'..='9') => {
-                let text = format!("{sign}{}", self.take(|c| c.is_ascii_digit() || matches!(c, '_' | '.' | 'e' | 'E' | '+' | '-')));
+                let text = format!(
+                    "{sign}{}",
+                    self.take(|c| c.is_ascii_digit() || matches!(c, '_' | '.' | 'e' | 'E' | '+' | '-'))
+                );
                 self.number(&text)
             }
             Some(c) => self.error(&format!("expected a digit but got {}", rune(c))),
@@ -691,7 +707,9 @@ impl<'a> Reader<'a, '_> {
 
     fn number_or_date(&mut self) -> Read<Value<'a>> {
         let rest = self.rest();
-        for (prefix, radix, what) in [("0b", 2, "a binary"), ("0o", 8, "an octal"), ("0x", 16, "a hexadecimal")] {
+        for (prefix, radix, what) in
+            [("0b", 2, "a binary"), ("0o", 8, "an octal"), ("0x", 16, "a hexadecimal")]
+        {
             if let Some(digits) = rest.strip_prefix(prefix) {
                 if !digits.starts_with(|c: char| c.is_digit(radix)) {
                     let c = digits.chars().next().unwrap_or_default();
@@ -704,7 +722,9 @@ impl<'a> Reader<'a, '_> {
         }
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
         if matches!(rest.as_bytes().get(digits), Some(b'-' | b':')) {
-            let text = self.take(|c| c.is_ascii_digit() || matches!(c, '-' | ':' | 'T' | 't' | ' ' | '.' | 'Z' | 'z' | '+'));
+            let text = self.take(|c| {
+                c.is_ascii_digit() || matches!(c, '-' | ':' | 'T' | 't' | ' ' | '.' | 'Z' | 'z' | '+')
+            });
             return self.datetime(text.trim());
         }
         let text = self.take(|c| c.is_ascii_digit() || matches!(c, '_' | '.' | 'e' | 'E' | '+' | '-'));
@@ -775,7 +795,9 @@ impl<'a> Reader<'a, '_> {
                 (Some(name), _) => Time { seconds, nanos, offset: 0, abbreviation: name, zone: "" },
                 (None, Place::Utc) => in_zone(self.arena, seconds, nanos, &utc),
                 (None, Place::Local) => in_zone(self.arena, seconds, nanos, self.zone),
-                (None, Place::Fixed(offset, _)) => Time { seconds, nanos, offset, abbreviation: "", zone: "" },
+                (None, Place::Fixed(offset, _)) => {
+                    Time { seconds, nanos, offset, abbreviation: "", zone: "" }
+                }
             };
             return Ok(Value::object(self.arena, Object::Time(time)));
         }

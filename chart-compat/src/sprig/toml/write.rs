@@ -192,7 +192,9 @@ impl Writer {
         }
         match value {
             Value::Nil | Value::NilInterface => {
-                return Err(Failure::Panic("reflect: call of reflect.Value.Interface on zero Value".to_owned()));
+                return Err(Failure::Panic(
+                    "reflect: call of reflect.Value.Interface on zero Value".to_owned(),
+                ));
             }
             Value::Bool(b) => self.out.extend_from_slice(if b { b"true" } else { b"false" }),
             Value::Int(i) | Value::Int64(i) => self.out.extend_from_slice(i.to_string().as_bytes()),
@@ -204,7 +206,9 @@ impl Writer {
                 self.out.extend_from_slice(format!("[{}]", items.join(", ")).as_bytes());
             }
             Value::List(l) => self.list(l.items.iter().copied(), depth)?,
-            Value::Object(Object::ApiVersions(v)) => self.list(v.iter().map(|s| Value::Str(s.as_bytes())), depth)?,
+            Value::Object(Object::ApiVersions(v)) => {
+                self.list(v.iter().map(|s| Value::Str(s.as_bytes())), depth)?
+            }
             Value::Object(Object::Version(v)) => quoted(&mut self.out, fmt::version_string(v).as_bytes()),
             Value::Object(Object::Duration(d)) => quoted(&mut self.out, time::duration_string(*d).as_bytes()),
             Value::Object(Object::Enum(e)) => self.out.extend_from_slice(e.value.to_string().as_bytes()),
@@ -217,7 +221,9 @@ impl Writer {
                 };
                 self.out.extend(layout::format(t, form.as_bytes()));
             }
-            Value::Map(_) | Value::Object(Object::Struct(_) | Object::Files(_)) => self.inline(value, depth)?,
+            Value::Map(_) | Value::Object(Object::Struct(_) | Object::Files(_)) => {
+                self.inline(value, depth)?
+            }
         }
         Ok(())
     }
