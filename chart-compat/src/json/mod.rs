@@ -7,7 +7,7 @@ mod write;
 
 use std::borrow::Cow;
 
-pub(crate) use read::wrong_type;
+pub(crate) use read::{Tree, first_tree, wrong_type};
 pub use read::{Error, first_value, from_slice, from_slice_list, from_slice_map};
 pub use write::{Unsupported, Writer};
 

@@ -1,5 +1,7 @@
 //! Reading JSON.
 
+use std::collections::BTreeMap;
+
 use crate::data::{Data, Map};
 use crate::go::strconv::{parse_float, quote_byte};
 
@@ -73,6 +75,44 @@ pub fn from_slice_list(text: &[u8]) -> Result<Vec<Data>, Error> {
     }
 }
 
+/// What JSON is read into.
+pub(crate) trait Tree: Sized {
+    fn null() -> Self;
+    fn bool(value: bool) -> Self;
+    /// A number by its literal; `Err` is what stands for one that cannot be held.
+    fn number(literal: &str) -> Result<Self, Self>;
+    fn string(text: String) -> Self;
+    fn list(items: Vec<Self>) -> Self;
+    fn map(entries: BTreeMap<String, Self>) -> Self;
+}
+
+impl Tree for Data {
+    fn null() -> Self {
+        Self::Null
+    }
+
+    fn bool(value: bool) -> Self {
+        Self::Bool(value)
+    }
+
+    fn number(literal: &str) -> Result<Self, Self> {
+        // Of one that no float can hold only the kind still matters.
+        parse_float(literal).map(Self::Float).map_err(|_| Self::Float(0.0))
+    }
+
+    fn string(text: String) -> Self {
+        Self::String(text)
+    }
+
+    fn list(items: Vec<Self>) -> Self {
+        Self::List(items)
+    }
+
+    fn map(entries: BTreeMap<String, Self>) -> Self {
+        Self::Map(entries)
+    }
+}
+
 /// The one value of a text, and the first number in it that no float can hold.
 fn whole(text: &[u8]) -> Result<(Data, Option<Error>), Error> {
     let mut reader = Reader::new(text);
@@ -89,6 +129,11 @@ fn whole(text: &[u8]) -> Result<(Data, Option<Error>), Error> {
 /// # Errors
 /// If the text begins with no JSON value.
 pub fn first_value(text: &[u8]) -> Result<(Data, usize), Error> {
+    first_tree(text)
+}
+
+/// [`first_value`] into any tree.
+pub(crate) fn first_tree<T: Tree>(text: &[u8]) -> Result<(T, usize), Error> {
     let mut reader = Reader { stream: true, ..Reader::new(text) };
     reader.skip_space();
     if reader.peek().is_none() {
@@ -161,26 +206,26 @@ impl<'a> Reader<'a> {
         self.peek().ok_or(Error::End)
     }
 
-    fn value(&mut self, depth: usize) -> Result<Data, Error> {
+    fn value<T: Tree>(&mut self, depth: usize) -> Result<T, Error> {
         match self.next_mark()? {
             open @ (b'{' | b'[') if depth >= MAX_DEPTH => Err(self.refuse(open, "exceeded max depth")),
             b'{' => self.map(depth + 1),
             b'[' => self.list(depth + 1),
-            b'"' => self.string().map(Data::String),
-            b't' => self.literal("true", Data::Bool(true)),
-            b'f' => self.literal("false", Data::Bool(false)),
-            b'n' => self.literal("null", Data::Null),
+            b'"' => self.string().map(T::string),
+            b't' => self.literal("true", T::bool(true)),
+            b'f' => self.literal("false", T::bool(false)),
+            b'n' => self.literal("null", T::null()),
             b'-' | b'0'..=b'9' => self.number(),
             byte => Err(self.refuse(byte, "looking for beginning of value")),
         }
     }
 
-    fn map(&mut self, depth: usize) -> Result<Data, Error> {
+    fn map<T: Tree>(&mut self, depth: usize) -> Result<T, Error> {
         self.at += 1;
-        let mut map = Map::new();
+        let mut map = BTreeMap::new();
         if self.next_mark()? == b'}' {
             self.at += 1;
-            return Ok(Data::Map(map));
+            return Ok(T::map(map));
         }
         loop {
             match self.next_mark()? {
@@ -198,19 +243,19 @@ impl<'a> Reader<'a> {
                 b',' => self.at += 1,
                 b'}' => {
                     self.at += 1;
-                    return Ok(Data::Map(map));
+                    return Ok(T::map(map));
                 }
                 byte => return Err(self.refuse(byte, "after object key:value pair")),
             }
         }
     }
 
-    fn list(&mut self, depth: usize) -> Result<Data, Error> {
+    fn list<T: Tree>(&mut self, depth: usize) -> Result<T, Error> {
         self.at += 1;
         let mut list = Vec::new();
         if self.next_mark()? == b']' {
             self.at += 1;
-            return Ok(Data::List(list));
+            return Ok(T::list(list));
         }
         loop {
             list.push(self.value(depth)?);
@@ -218,14 +263,14 @@ impl<'a> Reader<'a> {
                 b',' => self.at += 1,
                 b']' => {
                     self.at += 1;
-                    return Ok(Data::List(list));
+                    return Ok(T::list(list));
                 }
                 byte => return Err(self.refuse(byte, "after array element")),
             }
         }
     }
 
-    fn literal(&mut self, word: &'static str, value: Data) -> Result<Data, Error> {
+    fn literal<T: Tree>(&mut self, word: &'static str, value: T) -> Result<T, Error> {
         for (i, wanted) in word.bytes().enumerate() {
             let context = match (word, i) {
                 ("true", 1) => "in literal true (expecting 'r')",
@@ -258,7 +303,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn number(&mut self) -> Result<Data, Error> {
+    fn number<T: Tree>(&mut self) -> Result<T, Error> {
         let from = self.at;
         if self.peek() == Some(b'-') {
             self.at += 1;
@@ -280,15 +325,11 @@ impl<'a> Reader<'a> {
             self.digits("in exponent of numeric literal")?;
         }
         let text = self.text.get(from..self.at).and_then(|t| std::str::from_utf8(t).ok()).unwrap_or_default();
-        match parse_float(text) {
-            Ok(value) => Ok(Data::Float(value)),
-            Err(_) => {
-                let value = format!("number {text}");
-                self.overflow.get_or_insert(Error::Type { value, target: "float64" });
-                // Only its kind still matters.
-                Ok(Data::Float(0.0))
-            }
-        }
+        T::number(text).or_else(|stand_in| {
+            let value = format!("number {text}");
+            self.overflow.get_or_insert(Error::Type { value, target: "float64" });
+            Ok(stand_in)
+        })
     }
 
     fn string(&mut self) -> Result<String, Error> {

@@ -1,0 +1,490 @@
+//! Checking a value against a schema.
+//!
+//! The order of the checks, what ends them early, and which of them stand for others are those of the validator that Helm
+//! uses: they decide what a message says. Where that one goes through maps at random, the order here is that of the keys.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::compile::{Id, Program, Schema};
+use super::draft::Draft;
+use super::failure::{Failure, Form, lines};
+use super::json::Json;
+use super::resources::Resource;
+use super::{meta, show, uri};
+
+/// The way to a value within the whole.
+#[derive(Clone, Copy)]
+pub(super) enum Path<'p> {
+    Root,
+    Key(&'p Path<'p>, &'p str),
+    Index(&'p Path<'p>, usize),
+}
+
+impl Path<'_> {
+    pub(super) fn pointer(&self) -> String {
+        match self {
+            Self::Root => String::new(),
+            Self::Key(parent, key) => uri::append(&parent.pointer(), key),
+            Self::Index(parent, index) => uri::append_index(&parent.pointer(), *index),
+        }
+    }
+}
+
+/// The schemas on the way to the present one, innermost first.
+struct Scope<'s> {
+    schema: Id,
+    /// The reference that led here, if one did.
+    keyword: &'static str,
+    /// How deep the value lies: schemas of one value have the same.
+    depth: usize,
+    outer: Option<&'s Scope<'s>>,
+}
+
+/// What of a map or list no schema has spoken of yet, for `unevaluatedProperties` and `unevaluatedItems`.
+#[derive(Debug, Default)]
+pub(super) struct Open<'v> {
+    pub(super) keys: BTreeSet<&'v str>,
+    pub(super) items: BTreeSet<usize>,
+}
+
+impl Open<'_> {
+    fn is_empty(&self) -> bool {
+        self.keys.is_empty() && self.items.is_empty()
+    }
+
+    /// Keeps what is open here and there.
+    fn merge(&mut self, other: &Self) {
+        self.keys.retain(|k| other.keys.contains(k));
+        self.items.retain(|i| other.items.contains(i));
+    }
+}
+
+/// What is the same for all of a check.
+#[derive(Clone, Copy)]
+pub(super) struct Checker<'s> {
+    program: &'s Program,
+    /// When a schema is checked against its metaschema: the parts of it that may be of another draft, by pointer.
+    resources: Option<&'s BTreeMap<String, Resource>>,
+    /// How many schemas may still be applied.
+    steps: &'s Cell<u32>,
+}
+
+/// How many schemas are applied at most in one check: schemas that refer to each other twice over would take for ever.
+const MAX_STEPS: u32 = 2_000_000;
+
+/// A value on its way through one schema.
+pub(super) struct Run<'r, 'v> {
+    pub(super) checker: Checker<'r>,
+    pub(super) schema: &'r Schema,
+    scope: &'r Scope<'r>,
+    pub(super) value: &'v Json,
+    path: &'r Path<'r>,
+    /// Whether nobody will read the failures.
+    pub(super) quiet: bool,
+    /// The metaschema in force.
+    metaschema: Option<Id>,
+    pub(super) open: Open<'v>,
+    pub(super) failures: Vec<Failure>,
+}
+
+/// Checks a value; the lines of what it breaks are the error.
+pub(super) fn value(program: &Program, value: &Json) -> Result<(), String> {
+    let steps = Cell::new(MAX_STEPS);
+    let checker = Checker { program, resources: None, steps: &steps };
+    let result = checker.whole(0, value, None, &Path::Root, false);
+    if steps.get() == 0 {
+        return Err(format!("the values need more than {MAX_STEPS} steps to check: simplify the schema\n"));
+    }
+    result.map_err(|causes| lines(&causes))
+}
+
+/// Checks the form of a schema; the error tells the metaschema, too.
+pub(super) fn form(
+    schema: &Json,
+    draft: Draft,
+    resources: &BTreeMap<String, Resource>,
+) -> Result<(), String> {
+    let (program, roots) = meta::program();
+    let root = roots[draft as usize];
+    // A metaschema takes steps in proportion to the schema's size.
+    let steps = Cell::new(u32::MAX);
+    let checker = Checker { program, resources: Some(resources), steps: &steps };
+    checker.whole(root, schema, Some(root), &Path::Root, false).map_err(|causes| {
+        let location = show::quote(&program.schemas[root].location);
+        let lines = lines(&causes);
+        format!("jsonschema validation failed with {location}\n{}", lines.trim_end_matches('\n'))
+    })
+}
+
+impl<'s> Checker<'s> {
+    /// Checks a value for itself, as if it were all there is.
+    fn whole(
+        self,
+        schema: Id,
+        value: &Json,
+        metaschema: Option<Id>,
+        path: &Path<'_>,
+        quiet: bool,
+    ) -> Result<(), Vec<Failure>> {
+        let scope = Scope { schema, keyword: "", depth: 0, outer: None };
+        let place = Place { scope: &scope, path, quiet, metaschema };
+        self.run(place, value, false).map(|_| ()).map_err(Failure::into_causes)
+    }
+
+    /// Takes a value through a schema; gives what stays open of it.
+    fn run<'v>(self, place: Place<'_>, value: &'v Json, needed: bool) -> Result<Open<'v>, Failure> {
+        let Place { scope, path, quiet, metaschema } = place;
+        match self.steps.get() {
+            0 => return Err(Failure::default()),
+            left => self.steps.set(left - 1),
+        }
+        let schema = &self.program.schemas[scope.schema];
+        let open = schema.open(value, needed);
+        let run =
+            Run { checker: self, schema, scope, value, path, quiet, metaschema, open, failures: Vec::new() };
+        stacker::maybe_grow(64 << 10, 1 << 20, || run.finish())
+    }
+
+    /// The metaschema that holds for a part of a schema: its own draft's if it is a schema with a name and the general one was
+    /// to be applied.
+    fn in_force(self, schema: Id, path: &Path<'_>, metaschema: Option<Id>) -> (Id, Option<Id>) {
+        if metaschema == Some(schema)
+            && let Some(resources) = self.resources
+            && resources.len() > 1
+            && let Some(resource) = resources.get(&path.pointer())
+        {
+            let (_, roots) = meta::program();
+            let own = roots[resource.draft as usize];
+            return (own, Some(own));
+        }
+        (schema, metaschema)
+    }
+}
+
+/// Where a check stands.
+#[derive(Clone, Copy)]
+struct Place<'p> {
+    scope: &'p Scope<'p>,
+    path: &'p Path<'p>,
+    quiet: bool,
+    metaschema: Option<Id>,
+}
+
+impl Schema {
+    /// What of a value this schema leaves open until it is asked.
+    fn open<'v>(&self, value: &'v Json, needed: bool) -> Open<'v> {
+        let mut open = Open::default();
+        match value {
+            Json::Map(m)
+                if self.additional_properties.is_none()
+                    && (needed || self.unevaluated_properties.is_some()) =>
+            {
+                open.keys = m.keys().map(String::as_str).collect();
+            }
+            Json::List(l) if needed || self.unevaluated_items.is_some() => {
+                open.items = (self.spoken_items(l.len())..l.len()).collect();
+            }
+            _ => {}
+        }
+        open
+    }
+}
+
+impl<'r, 'v> Run<'r, 'v> {
+    fn finish(mut self) -> Result<Open<'v>, Failure> {
+        if let Some(always) = self.schema.always {
+            return if always { Ok(self.open) } else { Err(self.failure(|| "false schema".to_owned())) };
+        }
+        if let Some(earlier) = self.scope.cycle() {
+            let place = crate::go::strconv::quote(self.schema.location.as_bytes());
+            let (a, b) = (self.keywords(self.scope), self.keywords(earlier));
+            return Err(
+                self.failure(|| format!("both {a} and {b} resolve to {place} causing reference cycle"))
+            );
+        }
+        if let Some(text) = self.kind() {
+            return Err(self.failure(|| text));
+        }
+        if let Some(target) = self.schema.reference {
+            let result = self.reference(target, "$ref");
+            if self.schema.draft.ref_stands_alone() {
+                return result.map(|()| self.open);
+            }
+            self.failures.extend(result.err());
+        }
+        match self.value {
+            Json::Map(m) => self.object(m),
+            Json::List(l) => self.array(l),
+            Json::String(s) => self.string(s),
+            Json::Number(n) => self.number(n),
+            Json::Null | Json::Bool(_) => {}
+        }
+        if self.failures.is_empty() || !self.quiet {
+            if self.schema.draft >= Draft::D2019 {
+                self.late_references();
+            }
+            self.combinations();
+            if self.schema.draft >= Draft::D2019 {
+                self.unevaluated();
+            }
+        }
+        let path = self.path;
+        match Failure::join(self.failures, || path.pointer()) {
+            None => Ok(self.open),
+            Some(failure) => Err(failure),
+        }
+    }
+
+    /// The checks after which nothing else is looked at: type, const, enum, format.
+    fn kind(&self) -> Option<String> {
+        let s = self.schema;
+        if !s.types.is_empty() && !s.types.accept(self.value) {
+            return Some(format!("got {}, want {}", self.value.types().names(), s.types.names()));
+        }
+        if let Some(constant) = &s.constant
+            && !self.value.same(constant)
+        {
+            return Some(match constant {
+                Json::List(_) | Json::Map(_) => "'const' failed".to_owned(),
+                other => format!("value must be {}", show::value(other)),
+            });
+        }
+        if let Some(values) = &s.enumeration
+            && !values.iter().any(|v| self.value.same(v))
+        {
+            return Some(if values.iter().any(|v| matches!(v, Json::List(_) | Json::Map(_))) {
+                "'enum' failed".to_owned()
+            } else {
+                let shown: Vec<String> = values.iter().map(show::value).collect();
+                match &shown[..] {
+                    [one] => format!("value must be {one}"),
+                    all => format!("value must be one of {}", all.join(", ")),
+                }
+            });
+        }
+        if let (Some(format), Json::String(text)) = (&s.format, self.value)
+            && let Err(why) = format.check(text)
+        {
+            return Some(format!("{} is not valid {}: {why}", show::quote(text), format.name()));
+        }
+        None
+    }
+
+    /// A failure of this value, told only if someone reads it.
+    fn failure(&self, text: impl FnOnce() -> String) -> Failure {
+        if self.quiet {
+            return Failure::default();
+        }
+        Failure { at: self.path.pointer(), text: text(), ..Failure::default() }
+    }
+
+    pub(super) fn fail(&mut self, text: impl FnOnce() -> String) {
+        let failure = self.failure(text);
+        self.failures.push(failure);
+    }
+
+    pub(super) fn fail_because(&mut self, causes: Vec<Failure>, text: impl FnOnce() -> String) {
+        let failure = Failure { causes, ..self.failure(text) };
+        self.failures.push(failure);
+    }
+
+    /// Checks this same value against another schema, and takes over what that one has spoken of.
+    fn also(&mut self, schema: Id, keyword: &'static str, quiet: bool) -> Result<(), Failure> {
+        let (schema, metaschema) = self.checker.in_force(schema, self.path, self.metaschema);
+        let scope = Scope { schema, keyword, depth: self.scope.depth, outer: Some(self.scope) };
+        let place = Place { scope: &scope, path: self.path, quiet: self.quiet || quiet, metaschema };
+        let open = self.checker.run(place, self.value, !self.open.is_empty())?;
+        self.open.merge(&open);
+        Ok(())
+    }
+
+    /// [`Run::also`], a failure being this schema's, too.
+    pub(super) fn require(&mut self, schema: Id) {
+        if let Err(failure) = self.also(schema, "", false) {
+            self.failures.push(failure);
+        }
+    }
+
+    /// Checks a part of this value.
+    pub(super) fn part(&self, schema: Id, value: &Json, path: &Path<'_>) -> Result<(), Failure> {
+        let (schema, metaschema) = self.checker.in_force(schema, path, self.metaschema);
+        let scope = Scope { schema, keyword: "", depth: self.scope.depth + 1, outer: Some(self.scope) };
+        let place = Place { scope: &scope, path, quiet: self.quiet, metaschema };
+        self.checker.run(place, value, false).map(|_| ())
+    }
+
+    pub(super) fn entry(&mut self, schema: Id, key: &str, value: &Json) {
+        let result = self.part(schema, value, &Path::Key(self.path, key));
+        self.failures.extend(result.err());
+    }
+
+    pub(super) fn item(&mut self, schema: Id, index: usize, value: &Json) {
+        self.failures.extend(self.item_result(schema, index, value).err());
+    }
+
+    pub(super) fn item_result(&self, schema: Id, index: usize, value: &Json) -> Result<(), Failure> {
+        self.part(schema, value, &Path::Index(self.path, index))
+    }
+
+    /// Checks a key as a value of its own.
+    pub(super) fn key(&mut self, schema: Id, key: &str) {
+        let (schema, metaschema) = self.checker.in_force(schema, self.path, self.metaschema);
+        let key_value = Json::String(key.to_owned());
+        if let Err(causes) = self.checker.whole(schema, &key_value, metaschema, &Path::Root, self.quiet) {
+            self.fail_because(causes, || format!("invalid propertyName {}", show::quote(key)));
+        }
+    }
+
+    fn reference(&mut self, target: Id, keyword: &'static str) -> Result<(), Failure> {
+        self.also(target, keyword, false).map_err(|failure| Failure {
+            form: Form::Reference,
+            causes: failure.into_causes(),
+            ..self.failure(|| "validation failed".to_owned())
+        })
+    }
+
+    fn late_references(&mut self) {
+        let schemas = &self.checker.program.schemas;
+        if let Some(mut target) = self.schema.recursive_reference {
+            if schemas[target].recursive_anchor {
+                // The outermost schema whose resource allows it.
+                for scope in self.scope.outward() {
+                    if schemas[schemas[scope.schema].resource].recursive_anchor {
+                        target = scope.schema;
+                    }
+                }
+            }
+            let result = self.reference(target, "$recursiveRef");
+            self.failures.extend(result.err());
+        }
+        if let Some((first, anchor)) = &self.schema.dynamic_reference {
+            let mut target = *first;
+            if let Some(name) = anchor.as_ref().filter(|a| schemas[target].dynamic_anchor.as_ref() == Some(a))
+            {
+                for scope in self.scope.outward() {
+                    if let Some(id) = schemas[schemas[scope.schema].resource].dynamic_anchors.get(name) {
+                        target = *id;
+                    }
+                }
+            }
+            let result = self.reference(target, "$dynamicRef");
+            self.failures.extend(result.err());
+        }
+    }
+
+    /// not, allOf, anyOf, oneOf, if.
+    fn combinations(&mut self) {
+        let s = self.schema;
+        if let Some(not) = s.not
+            && self.also(not, "", true).is_ok()
+        {
+            self.fail(|| "'not' failed".to_owned());
+        }
+        let mut causes = Vec::new();
+        for schema in &s.all_of {
+            if let Err(failure) = self.also(*schema, "", false) {
+                causes.push(failure);
+                if self.quiet {
+                    break;
+                }
+            }
+        }
+        if !causes.is_empty() {
+            self.fail_because(causes, || "'allOf' failed".to_owned());
+        }
+        self.any_of();
+        self.one_of();
+        if let Some(condition) = s.condition {
+            let branch = if self.also(condition, "", true).is_ok() { s.then } else { s.otherwise };
+            if let Some(branch) = branch {
+                self.require(branch);
+            }
+        }
+    }
+
+    fn any_of(&mut self) {
+        let mut causes = Vec::new();
+        let mut matched = self.schema.any_of.is_empty();
+        for schema in &self.schema.any_of {
+            match self.also(*schema, "", false) {
+                Err(failure) => causes.push(failure),
+                Ok(()) => {
+                    matched = true;
+                    // As long as something is open, each of them may speak of it.
+                    if self.open.is_empty() {
+                        break;
+                    }
+                }
+            }
+        }
+        if !matched {
+            self.fail_because(causes, || "'anyOf' failed".to_owned());
+        }
+    }
+
+    fn one_of(&mut self) {
+        let mut causes = Vec::new();
+        let mut matched = None;
+        for (i, schema) in self.schema.one_of.iter().enumerate() {
+            match (self.also(*schema, "", matched.is_some()), matched) {
+                (Err(failure), None) => causes.push(failure),
+                (Err(_), Some(_)) => {}
+                (Ok(()), None) => matched = Some(i),
+                (Ok(()), Some(first)) => {
+                    let (first, second) = (show::length(first), show::length(i));
+                    self.fail(|| format!("'oneOf' failed, subschemas {first}, {second} matched"));
+                    break;
+                }
+            }
+        }
+        if matched.is_none() && !self.schema.one_of.is_empty() {
+            self.fail_because(causes, || "'oneOf' failed, none matched".to_owned());
+        }
+    }
+
+    fn unevaluated(&mut self) {
+        if let (Json::Map(map), Some(schema)) = (self.value, self.schema.unevaluated_properties) {
+            for key in std::mem::take(&mut self.open.keys) {
+                if let Some(value) = map.get(key) {
+                    self.entry(schema, key, value);
+                }
+            }
+        }
+        if let (Json::List(list), Some(schema)) = (self.value, self.schema.unevaluated_items) {
+            for index in std::mem::take(&mut self.open.items) {
+                self.item(schema, index, &list[index]);
+            }
+        }
+    }
+
+    /// The keywords that led from the start to a schema, as a pointer.
+    fn keywords(&self, scope: &Scope<'_>) -> String {
+        let schemas = &self.checker.program.schemas;
+        let mut out = String::new();
+        let mut at = scope;
+        while let Some(outer) = at.outer {
+            let step = if at.keyword.is_empty() {
+                let (own, from) = (&schemas[at.schema].location, &schemas[outer.schema].location);
+                own.get(from.len()..).unwrap_or_default().to_owned()
+            } else {
+                format!("/{}", uri::escape(at.keyword))
+            };
+            out.insert_str(0, &step);
+            at = outer;
+        }
+        out
+    }
+}
+
+impl<'s> Scope<'s> {
+    /// This scope and those around it.
+    fn outward(&'s self) -> impl Iterator<Item = &'s Scope<'s>> {
+        std::iter::successors(Some(self), |s| s.outer)
+    }
+
+    /// The earlier scope with the same schema for the same value: going on would never end.
+    fn cycle(&'s self) -> Option<&'s Scope<'s>> {
+        self.outward().skip(1).take_while(|s| s.depth == self.depth).find(|s| s.schema == self.schema)
+    }
+}

@@ -1,0 +1,490 @@
+//! Schemas made ready to check with: every keyword read, every reference followed.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+
+use super::decimal::Decimal;
+use super::draft::Draft;
+use super::json::{Json, Types};
+use super::resources::{self, Document};
+use super::{check, format, meta, uri};
+use crate::go::regexp::{self, Regexp};
+use crate::go::strconv;
+
+/// A schema's place in its program.
+pub(super) type Id = usize;
+
+/// `items` before draft 2020-12.
+#[derive(Debug, Default)]
+pub(super) enum Items {
+    #[default]
+    Any,
+    Each(Id),
+    Tuple(Vec<Id>),
+}
+
+/// What a keyword says of all that the keywords beside it do not speak of.
+#[derive(Debug)]
+pub(super) enum Rest {
+    Allowed(bool),
+    Each(Id),
+}
+
+/// `dependencies`
+#[derive(Debug)]
+pub(super) enum Dependency {
+    Properties(Vec<String>),
+    Schema(Id),
+}
+
+/// A bound with its digits as they were written.
+#[derive(Debug)]
+pub(super) struct Bound {
+    pub(super) value: Decimal,
+    pub(super) literal: Box<str>,
+}
+
+/// A pattern with its compiled form.
+pub(super) struct Pattern {
+    pub(super) text: String,
+    pub(super) regex: Arc<Regexp>,
+}
+
+/// One schema.
+#[derive(Default)]
+pub(super) struct Schema {
+    pub(super) draft: Draft,
+    /// URL and pointer, for messages.
+    pub(super) location: String,
+    /// The resource that it belongs to.
+    pub(super) resource: Id,
+    /// Of a resource: the parts that `$dynamicRef` may lead to, by name.
+    pub(super) dynamic_anchors: BTreeMap<String, Id>,
+    /// A schema that is `true`, `false` or without keywords.
+    pub(super) always: Option<bool>,
+
+    pub(super) reference: Option<Id>,
+    pub(super) recursive_reference: Option<Id>,
+    pub(super) recursive_anchor: bool,
+    pub(super) dynamic_reference: Option<(Id, Option<String>)>,
+    pub(super) dynamic_anchor: Option<String>,
+
+    pub(super) types: Types,
+    pub(super) constant: Option<Json>,
+    pub(super) enumeration: Option<Vec<Json>>,
+    pub(super) format: Option<format::Format>,
+    pub(super) not: Option<Id>,
+    pub(super) all_of: Vec<Id>,
+    pub(super) any_of: Vec<Id>,
+    pub(super) one_of: Vec<Id>,
+    pub(super) condition: Option<Id>,
+    pub(super) then: Option<Id>,
+    pub(super) otherwise: Option<Id>,
+
+    pub(super) min_properties: Option<i64>,
+    pub(super) max_properties: Option<i64>,
+    pub(super) required: Vec<String>,
+    pub(super) properties: BTreeMap<String, Id>,
+    pub(super) pattern_properties: Vec<(Pattern, Id)>,
+    pub(super) additional_properties: Option<Rest>,
+    pub(super) property_names: Option<Id>,
+    pub(super) dependencies: BTreeMap<String, Dependency>,
+    pub(super) dependent_schemas: BTreeMap<String, Id>,
+    pub(super) dependent_required: BTreeMap<String, Vec<String>>,
+    pub(super) unevaluated_properties: Option<Id>,
+
+    pub(super) min_items: Option<i64>,
+    pub(super) max_items: Option<i64>,
+    pub(super) unique_items: bool,
+    pub(super) items: Items,
+    pub(super) additional_items: Option<Rest>,
+    pub(super) prefix_items: Vec<Id>,
+    pub(super) rest_items: Option<Id>,
+    pub(super) contains: Option<Id>,
+    pub(super) min_contains: Option<i64>,
+    pub(super) max_contains: Option<i64>,
+    pub(super) unevaluated_items: Option<Id>,
+
+    pub(super) min_length: Option<i64>,
+    pub(super) max_length: Option<i64>,
+    pub(super) pattern: Option<Pattern>,
+
+    pub(super) minimum: Option<Bound>,
+    pub(super) maximum: Option<Bound>,
+    pub(super) exclusive_minimum: Option<Bound>,
+    pub(super) exclusive_maximum: Option<Bound>,
+    pub(super) multiple_of: Option<Bound>,
+}
+
+/// A schema with all that it refers to.
+pub(super) struct Program {
+    pub(super) schemas: Vec<Schema>,
+}
+
+impl Program {
+    /// Compiles a document.
+    ///
+    /// # Errors
+    /// That it is no schema, or refers to what is not there; the text is that of Helm's validator.
+    pub(super) fn new(url: &str, json: &Arc<Json>) -> Result<Self, String> {
+        let mut compiler = Compiler { check: true, ..Compiler::default() };
+        let document = compiler.add(url, json)?;
+        compiler.enqueue(document, String::new());
+        compiler.run()?;
+        Ok(Self { schemas: compiler.schemas })
+    }
+
+    /// Compiles all metaschemas into one program.
+    pub(super) fn of_metaschemas() -> (Self, [Id; 5]) {
+        // Their shapes are written in draft 7, whose formats count.
+        let mut compiler = Compiler { draft: Some(Draft::D7), ..Compiler::default() };
+        let roots = Draft::ALL.map(|draft| {
+            // A test compiles every one of them.
+            compiler
+                .add(draft.url(), &meta::document(draft))
+                .map_or(0, |document| compiler.enqueue(document, String::new()))
+        });
+        let compiled = compiler.run();
+        debug_assert!(compiled.is_ok(), "{compiled:?}");
+        (Self { schemas: compiler.schemas }, roots)
+    }
+}
+
+/// Where a schema stands: document and pointer.
+type Place = (usize, String);
+
+#[derive(Default)]
+struct Compiler {
+    documents: Vec<Document>,
+    schemas: Vec<Schema>,
+    known: HashMap<Place, Id>,
+    waiting: VecDeque<(Id, Place)>,
+    /// Whether documents are checked against their metaschemas.
+    check: bool,
+    /// The draft of all documents, whatever they say.
+    draft: Option<Draft>,
+}
+
+fn quote(text: &str) -> String {
+    strconv::quote(text.as_bytes())
+}
+
+impl Compiler {
+    fn add(&mut self, url: &str, json: &Arc<Json>) -> Result<usize, String> {
+        let document = Document::new(url, json)?;
+        if !url.starts_with("http://json-schema.org/") && !url.starts_with("https://json-schema.org/") {
+            self.check_form(&document, "")?;
+        }
+        self.documents.push(document);
+        Ok(self.documents.len() - 1)
+    }
+
+    /// Checks a schema against the metaschema of its draft.
+    fn check_form(&self, document: &Document, pointer: &str) -> Result<(), String> {
+        if !self.check {
+            return Ok(());
+        }
+        let schema = document.lookup(&document.json, pointer)?;
+        let (_, resource) = document.resource(pointer);
+        check::form(schema, resource.draft, &document.resources).map_err(|broken| {
+            let place = quote(&uri::location(&document.url, pointer));
+            format!("{place} is not valid against metaschema: {broken}")
+        })
+    }
+
+    fn enqueue(&mut self, document: usize, pointer: String) -> Id {
+        let place = (document, pointer);
+        if let Some(id) = self.known.get(&place) {
+            return *id;
+        }
+        let id = self.schemas.len();
+        self.schemas.push(Schema::default());
+        self.known.insert(place.clone(), id);
+        self.waiting.push_back((id, place));
+        id
+    }
+
+    fn run(&mut self) -> Result<(), String> {
+        while let Some((id, (document, pointer))) = self.waiting.pop_front() {
+            if self.documents[document].add_subschema(&pointer)? {
+                self.check_form(&self.documents[document], &pointer)?;
+            }
+            let json = Arc::clone(&self.documents[document].json);
+            let value = self.documents[document].lookup(&json, &pointer)?;
+            let schema = self.schema(value, document, &pointer)?;
+            self.schemas[id] = schema;
+        }
+        Ok(())
+    }
+
+    fn schema(&mut self, value: &Json, document: usize, pointer: &str) -> Result<Schema, String> {
+        let (at, resource) = self.documents[document].resource(pointer);
+        let draft = self.draft.unwrap_or(resource.draft);
+        let at = at.to_owned();
+        let anchors: Vec<(String, String)> = if draft >= Draft::D2020 && at == pointer {
+            resource.dynamic_anchors().map(|(name, place)| (name.clone(), place.clone())).collect()
+        } else {
+            Vec::new()
+        };
+        let mut schema = Schema {
+            draft,
+            location: uri::location(&self.documents[document].url, pointer),
+            resource: self.enqueue(document, at),
+            ..Schema::default()
+        };
+        for (name, place) in anchors {
+            let id = self.enqueue(document, place);
+            schema.dynamic_anchors.insert(name, id);
+        }
+        match value {
+            Json::Bool(b) => schema.always = Some(*b),
+            Json::Map(m) if m.is_empty() => schema.always = Some(true),
+            Json::Map(_) => {
+                let mut reader = Keywords { compiler: self, value, document, pointer, draft };
+                reader.references(&mut schema)?;
+                if schema.reference.is_none() || !draft.ref_stands_alone() {
+                    reader.logic(&mut schema);
+                    reader.objects(&mut schema)?;
+                    reader.arrays(&mut schema);
+                    reader.scalars(&mut schema)?;
+                }
+                // Even beside a `$ref` that makes all else void, the validator that Helm uses looks at this one.
+                if draft >= Draft::D6 {
+                    schema.constant = value.get("const").cloned();
+                }
+            }
+            _ => {}
+        }
+        Ok(schema)
+    }
+}
+
+/// Reads the keywords of one schema.
+struct Keywords<'c, 'v> {
+    compiler: &'c mut Compiler,
+    value: &'v Json,
+    document: usize,
+    pointer: &'c str,
+    draft: Draft,
+}
+
+impl<'v> Keywords<'_, 'v> {
+    fn text(&self, keyword: &str) -> Option<&'v str> {
+        self.value.get(keyword).and_then(Json::as_str)
+    }
+
+    fn flag(&self, keyword: &str) -> bool {
+        self.value.get(keyword).and_then(Json::as_bool).unwrap_or_default()
+    }
+
+    fn list(&self, keyword: &str) -> Option<&'v [Json]> {
+        self.value.get(keyword).and_then(Json::as_list)
+    }
+
+    fn count(&self, keyword: &str) -> Option<i64> {
+        self.value.get(keyword).and_then(Json::number).and_then(|n| n.as_count())
+    }
+
+    fn bound(&self, keyword: &str) -> Option<Bound> {
+        match self.value.get(keyword) {
+            Some(Json::Number(literal)) => {
+                Some(Bound { value: Decimal::parse(literal)?, literal: literal.clone() })
+            }
+            _ => None,
+        }
+    }
+
+    fn place(&self, keyword: &str) -> String {
+        uri::append(self.pointer, keyword)
+    }
+
+    /// The schema that is a keyword's value.
+    fn one(&mut self, keyword: &str) -> Option<Id> {
+        self.value.get(keyword)?;
+        let place = self.place(keyword);
+        Some(self.compiler.enqueue(self.document, place))
+    }
+
+    /// The schemas of a list.
+    fn many(&mut self, keyword: &str) -> Vec<Id> {
+        let place = self.place(keyword);
+        let items = self.list(keyword).unwrap_or_default();
+        (0..items.len()).map(|i| self.compiler.enqueue(self.document, uri::append_index(&place, i))).collect()
+    }
+
+    /// The schemas of a map.
+    fn named(&mut self, keyword: &str) -> BTreeMap<String, Id> {
+        let place = self.place(keyword);
+        let Some(entries) = self.value.get(keyword).and_then(Json::as_map) else { return BTreeMap::new() };
+        entries
+            .keys()
+            .map(|k| (k.clone(), self.compiler.enqueue(self.document, uri::append(&place, k))))
+            .collect()
+    }
+
+    fn rest(&mut self, keyword: &str) -> Option<Rest> {
+        match self.value.get(keyword)? {
+            Json::Bool(b) => Some(Rest::Allowed(*b)),
+            _ => self.one(keyword).map(Rest::Each),
+        }
+    }
+
+    fn regex(&self, keyword: &str, pattern: &str) -> Result<Pattern, String> {
+        match regexp::compile(pattern.as_bytes()) {
+            Ok(regex) => Ok(Pattern { text: pattern.to_owned(), regex }),
+            Err(e) => {
+                let url = &self.compiler.documents[self.document].url;
+                let place = quote(&uri::location(url, &self.place(keyword)));
+                Err(format!("invalid regex {} at {place}: {e}", quote(pattern)))
+            }
+        }
+    }
+
+    /// The schema that a reference leads to.
+    fn follow(&mut self, keyword: &str) -> Result<Option<Id>, String> {
+        let Some(reference) = self.text(keyword) else { return Ok(None) };
+        let (url, fragment) = uri::split(reference)?;
+        let own = &self.compiler.documents[self.document];
+        let (_, resource) = own.resource(self.pointer);
+        let url = uri::join(&resource.id, url);
+        if let Some(pointer) = own.resolve(&url, &fragment)? {
+            return Ok(Some(self.compiler.enqueue(self.document, pointer)));
+        }
+        let known = self.compiler.documents.iter().position(|d| d.url == url);
+        let document = match known {
+            Some(document) => document,
+            None => self.compiler.add(&url, &resources::load(&url)?)?,
+        };
+        let pointer = self.compiler.documents[document].resolve(&url, &fragment)?;
+        Ok(Some(self.compiler.enqueue(document, pointer.unwrap_or_default())))
+    }
+
+    fn references(&mut self, schema: &mut Schema) -> Result<(), String> {
+        schema.reference = self.follow("$ref")?;
+        if self.draft >= Draft::D2019 {
+            schema.recursive_reference = self.follow("$recursiveRef")?;
+            schema.recursive_anchor = self.flag("$recursiveAnchor");
+        }
+        if self.draft >= Draft::D2020 {
+            if let Some(target) = self.follow("$dynamicRef")? {
+                let (_, fragment) = uri::split(self.text("$dynamicRef").unwrap_or_default())?;
+                let anchor = Some(fragment).filter(|f| !f.is_empty() && !f.starts_with('/'));
+                schema.dynamic_reference = Some((target, anchor));
+            }
+            schema.dynamic_anchor = self.text("$dynamicAnchor").map(str::to_owned);
+        }
+        Ok(())
+    }
+
+    fn logic(&mut self, schema: &mut Schema) {
+        schema.all_of = self.many("allOf");
+        schema.any_of = self.many("anyOf");
+        schema.one_of = self.many("oneOf");
+        schema.not = self.one("not");
+        schema.types = match self.value.get("type") {
+            Some(Json::String(name)) => Types::named(name),
+            Some(Json::List(names)) => names
+                .iter()
+                .filter_map(Json::as_str)
+                .fold(Types::default(), |all, name| all.with(Types::named(name))),
+            _ => Types::default(),
+        };
+        schema.enumeration = self.list("enum").map(<[Json]>::to_vec);
+        // In later drafts a format is only a remark.
+        if self.draft < Draft::D2019 {
+            schema.format = self.text("format").and_then(format::Format::named);
+        }
+        if self.draft >= Draft::D7 {
+            schema.condition = self.one("if");
+            if schema.condition.is_some() {
+                let decided = self.value.get("if").and_then(Json::as_bool);
+                if decided != Some(false) {
+                    schema.then = self.one("then");
+                }
+                if decided != Some(true) {
+                    schema.otherwise = self.one("else");
+                }
+            }
+        }
+    }
+
+    fn objects(&mut self, schema: &mut Schema) -> Result<(), String> {
+        schema.min_properties = self.count("minProperties");
+        schema.max_properties = self.count("maxProperties");
+        schema.required = strings(self.list("required").unwrap_or_default());
+        schema.properties = self.named("properties");
+        for (pattern, id) in self.named("patternProperties") {
+            schema.pattern_properties.push((self.regex("patternProperties", &pattern)?, id));
+        }
+        schema.additional_properties = self.rest("additionalProperties");
+        for (name, id) in self.named("dependencies") {
+            let value = self.value.get("dependencies").and_then(|d| d.get(&name));
+            let dependency = match value.and_then(Json::as_list) {
+                Some(names) => Dependency::Properties(strings(names)),
+                None => Dependency::Schema(id),
+            };
+            schema.dependencies.insert(name, dependency);
+        }
+        if self.draft >= Draft::D6 {
+            schema.property_names = self.one("propertyNames");
+        }
+        if self.draft >= Draft::D2019 {
+            schema.dependent_schemas = self.named("dependentSchemas");
+            schema.unevaluated_properties = self.one("unevaluatedProperties");
+            let required = self.value.get("dependentRequired").and_then(Json::as_map);
+            for (name, names) in required.into_iter().flatten() {
+                let names = strings(names.as_list().unwrap_or_default());
+                schema.dependent_required.insert(name.clone(), names);
+            }
+        }
+        Ok(())
+    }
+
+    fn arrays(&mut self, schema: &mut Schema) {
+        schema.min_items = self.count("minItems");
+        schema.max_items = self.count("maxItems");
+        schema.unique_items = self.flag("uniqueItems");
+        if self.draft >= Draft::D2020 {
+            schema.prefix_items = self.many("prefixItems");
+            schema.rest_items = self.one("items");
+        } else if self.list("items").is_some() {
+            schema.items = Items::Tuple(self.many("items"));
+            schema.additional_items = self.rest("additionalItems");
+        } else if let Some(id) = self.one("items") {
+            schema.items = Items::Each(id);
+        }
+        if self.draft >= Draft::D6 {
+            schema.contains = self.one("contains");
+        }
+        if self.draft >= Draft::D2019 {
+            if schema.contains.is_some() {
+                schema.min_contains = self.count("minContains");
+                schema.max_contains = self.count("maxContains");
+            }
+            schema.unevaluated_items = self.one("unevaluatedItems");
+        }
+    }
+
+    fn scalars(&mut self, schema: &mut Schema) -> Result<(), String> {
+        schema.min_length = self.count("minLength");
+        schema.max_length = self.count("maxLength");
+        if let Some(pattern) = self.text("pattern") {
+            schema.pattern = Some(self.regex("pattern", pattern)?);
+        }
+        schema.multiple_of = self.bound("multipleOf");
+        // In draft 4 the exclusive bounds are flags of the others.
+        (schema.maximum, schema.exclusive_maximum) = match self.flag("exclusiveMaximum") {
+            true => (None, self.bound("maximum")),
+            false => (self.bound("maximum"), self.bound("exclusiveMaximum")),
+        };
+        (schema.minimum, schema.exclusive_minimum) = match self.flag("exclusiveMinimum") {
+            true => (None, self.bound("minimum")),
+            false => (self.bound("minimum"), self.bound("exclusiveMinimum")),
+        };
+        Ok(())
+    }
+}
+
+fn strings(list: &[Json]) -> Vec<String> {
+    list.iter().filter_map(Json::as_str).map(str::to_owned).collect()
+}

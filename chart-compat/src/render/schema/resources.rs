@@ -1,0 +1,251 @@
+//! The documents that a schema consists of, and the names under which parts of them are known.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::draft::Draft;
+use super::json::Json;
+use super::meta;
+use super::uri::{self, Lost};
+use crate::go::strconv;
+
+/// A schema that has a name of its own: the document's, or by its `$id`.
+#[derive(Debug)]
+pub(super) struct Resource {
+    pub(super) id: String,
+    pub(super) draft: Draft,
+    /// Pointers of parts by name.
+    anchors: BTreeMap<String, String>,
+    /// The names among them that are dynamic.
+    dynamic: BTreeSet<String>,
+}
+
+impl Resource {
+    /// Names and pointers of the parts that `$dynamicRef` may lead to.
+    pub(super) fn dynamic_anchors(&self) -> impl Iterator<Item = (&String, &String)> {
+        self.anchors.iter().filter(|(name, _)| self.dynamic.contains(*name))
+    }
+}
+
+/// A document that was loaded.
+#[derive(Debug)]
+pub(super) struct Document {
+    pub(super) url: String,
+    pub(super) json: Arc<Json>,
+    /// The resources in it, by pointer.
+    pub(super) resources: BTreeMap<String, Resource>,
+    /// Pointers of the schemas that were looked through for resources.
+    seen: BTreeSet<String>,
+}
+
+fn quote(text: &str) -> String {
+    strconv::quote(text.as_bytes())
+}
+
+impl Document {
+    /// A document and all resources in it.
+    pub(super) fn new(url: &str, json: &Arc<Json>) -> Result<Self, String> {
+        let mut document = Self {
+            url: url.to_owned(),
+            json: Arc::clone(json),
+            resources: BTreeMap::new(),
+            seen: BTreeSet::new(),
+        };
+        document.collect(json, url.to_owned(), String::new(), Draft::default())?;
+        Ok(document)
+    }
+
+    /// The resource that a schema belongs to: the nearest one around it, and its pointer.
+    pub(super) fn resource(&self, pointer: &str) -> (&str, &Resource) {
+        let mut at = pointer;
+        loop {
+            if let Some((key, found)) = self.resources.get_key_value(at) {
+                return (key, found);
+            }
+            // The document itself is one, under the empty pointer.
+            at = at.rfind('/').map_or("", |slash| &at[..slash]);
+        }
+    }
+
+    /// Looks a schema through that stands where no keyword of the draft has one; `false` if it is known already.
+    pub(super) fn add_subschema(&mut self, pointer: &str) -> Result<bool, String> {
+        if self.seen.contains(pointer) {
+            return Ok(false);
+        }
+        let json = Arc::clone(&self.json);
+        let schema = self.lookup(&json, pointer)?;
+        let (_, around) = self.resource(pointer);
+        let (base, draft) = (around.id.clone(), around.draft);
+        self.collect(schema, base, pointer.to_owned(), draft)?;
+        Ok(true)
+    }
+
+    /// The value under a pointer.
+    pub(super) fn lookup<'j>(&self, json: &'j Json, pointer: &str) -> Result<&'j Json, String> {
+        let place = || quote(&uri::location(&self.url, pointer));
+        uri::lookup(json, pointer).map_err(|lost| match lost {
+            Lost::Invalid => format!("invalid json-pointer {}", place()),
+            Lost::NotFound => format!("json-pointer in {} not found", place()),
+        })
+    }
+
+    /// The pointer that a reference leads to, if it leads into this document.
+    pub(super) fn resolve(&self, url: &str, fragment: &str) -> Result<Option<String>, String> {
+        let found = if url == self.url {
+            Some(self.resource(""))
+        } else {
+            self.resources.iter().find(|(_, r)| r.id == url).map(|(p, r)| (p.as_str(), r))
+        };
+        let Some((pointer, resource)) = found else { return Ok(None) };
+        if fragment.is_empty() || fragment.starts_with('/') {
+            return Ok(Some(format!("{pointer}{fragment}")));
+        }
+        match resource.anchors.get(fragment) {
+            Some(pointer) => Ok(Some(pointer.clone())),
+            None => Err(format!(
+                "anchor in {} not found in schema {}",
+                quote(&uri::location(&resource.id, fragment)),
+                quote(&self.url)
+            )),
+        }
+    }
+
+    fn collect(
+        &mut self,
+        schema: &Json,
+        mut base: String,
+        pointer: String,
+        around: Draft,
+    ) -> Result<(), String> {
+        if self.seen.contains(&pointer) {
+            return Ok(());
+        }
+        let (draft, id, declared) = if schema.as_map().is_some() {
+            let own = own_draft(schema, around, &uri::location(&self.url, &pointer))?;
+            match own.id(schema) {
+                // Within a document only a named schema may change the draft.
+                "" if !pointer.is_empty() => (around, around.id(schema), false),
+                id => (own, id, schema.get("$schema").is_some_and(|s| s.as_str().is_some())),
+            }
+        } else if pointer.is_empty() {
+            (around, "", false)
+        } else {
+            self.seen.insert(pointer);
+            return Ok(());
+        };
+        if !id.is_empty() {
+            base = uri::join(&base, id);
+        }
+        if !id.is_empty() || pointer.is_empty() {
+            match self.resources.iter().find(|(_, r)| r.id == base) {
+                Some((other, _)) if *other != pointer => {
+                    let (id, url) = (quote(&base), quote(&self.url));
+                    let (a, b) = (quote(&pointer), quote(other));
+                    return Err(format!("duplicate id {id} in {url} at {a} and {b}"));
+                }
+                Some(_) => {}
+                None => {
+                    let draft = if declared { draft } else { around };
+                    let resource = Resource {
+                        id: base.clone(),
+                        draft,
+                        anchors: BTreeMap::new(),
+                        dynamic: BTreeSet::new(),
+                    };
+                    self.resources.insert(pointer.clone(), resource);
+                }
+            }
+        }
+        let mut inner = draft;
+        if let Some((_, resource)) = self.resources.iter_mut().find(|(_, r)| r.id == base) {
+            collect_anchors(resource, schema, &pointer, &self.url)?;
+            inner = resource.draft;
+        }
+        for (at, part) in draft.subschemas(schema, &pointer) {
+            self.collect(part, base.clone(), at, inner)?;
+        }
+        self.seen.insert(pointer);
+        Ok(())
+    }
+}
+
+fn collect_anchors(resource: &mut Resource, schema: &Json, pointer: &str, url: &str) -> Result<(), String> {
+    let draft = resource.draft;
+    let text = |keyword: &str| schema.get(keyword).and_then(Json::as_str);
+    let mut add = |name: &str| {
+        match resource.anchors.get(name) {
+            Some(other) if other != pointer => {
+                let (name, url) = (quote(name), quote(url));
+                let (a, b) = (quote(other), quote(pointer));
+                return Err(format!("duplicate anchor {name} in {url} at {a} and {b}"));
+            }
+            Some(_) => {}
+            None => {
+                resource.anchors.insert(name.to_owned(), pointer.to_owned());
+            }
+        }
+        Ok(())
+    };
+    if draft < Draft::D2019 {
+        if schema.get("$ref").is_some() {
+            return Ok(());
+        }
+        // Before `$anchor` the fragment of the name was one.
+        if let Some(id) = text(draft.id_keyword()) {
+            let parsed = uri::split(id);
+            let (_, fragment) = parsed
+                .map_err(|_| format!("error in parsing anchor at {}", quote(&uri::location(url, pointer))))?;
+            if !fragment.is_empty() && !fragment.starts_with('/') {
+                add(&fragment)?;
+            }
+        }
+        return Ok(());
+    }
+    if let Some(name) = text("$anchor") {
+        add(name)?;
+    }
+    if draft >= Draft::D2020
+        && let Some(name) = text("$dynamicAnchor")
+    {
+        add(name)?;
+        resource.dynamic.insert(name.to_owned());
+    }
+    Ok(())
+}
+
+/// The draft that a schema says it is of.
+fn own_draft(schema: &Json, around: Draft, place: &str) -> Result<Draft, String> {
+    let Some(url) = schema.get("$schema").and_then(Json::as_str) else { return Ok(around) };
+    let (url, _) = url.split_once('#').unwrap_or((url, ""));
+    if let Some(draft) = Draft::from_url(url) {
+        return Ok(draft);
+    }
+    if place == uri::location(url, "") {
+        return Err(format!("draft {} is not supported", quote(url)));
+    }
+    // A metaschema of someone's own is of the draft that it names; one that nobody knows is taken for the latest.
+    let metaschema = load(url)?;
+    own_draft(&metaschema, Draft::default(), &uri::location(url, ""))
+}
+
+/// A document that a reference leads to.
+///
+/// # Errors
+/// That it is not in the chart, with what to do.
+pub(super) fn load(url: &str) -> Result<Arc<Json>, String> {
+    if let Some(draft) = Draft::from_url(url) {
+        return Ok(meta::document(draft));
+    }
+    let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
+    let why = match scheme {
+        // A name that stands for nothing here is taken for a schema that allows everything.
+        "urn" => return Ok(Arc::new(Json::Bool(true))),
+        "http" | "https" => {
+            "schemas are not fetched from the network: put it into values.schema.json, under \"$defs\" with this \
+             \"$id\", or skip the check"
+        }
+        "file" => "a schema may refer to nothing outside values.schema.json: put it in there under \"$defs\"",
+        _ => return Err(format!("failing loading {0}: no URLLoader registered for {0}", quote(url))),
+    };
+    Err(format!("failing loading {}: {why}", quote(url)))
+}
