@@ -1,6 +1,6 @@
 # Each target is one line to the real thing. `make run` and `make test` are all that a newcomer needs.
 
-.PHONY: run test lint corpus bench tools prerequisites
+.PHONY: run test lint corpus bench fixtures peers tools prerequisites
 
 # A control plane (or your cluster: WINDLASS_TEST_KUBECONFIG=FILE), the operator on modules/, and a list of things to try.
 run: prerequisites
@@ -22,6 +22,15 @@ corpus:
 bench: prerequisites
 	cargo build --release --bin windlass
 	cargo run -p windlass-test-cluster --bin control-plane -- run -- python3 tests/bench/run.py
+
+# How gtmpl, gotmpl and serde_yaml answer what Go answers, and how fast, beside ours.
+peers:
+	cargo run --release -p windlass-peers
+
+# Records anew what Go's own template engine and YAML answer, and what Helm prints for the fixture charts.
+fixtures: prerequisites
+	cd tests/tools/go && go run . ../../../fixtures
+	cargo test --test fixtures -- --ignored --exact record
 
 tools: prerequisites
 	cargo run -p windlass-test-cluster --bin control-plane -- tools

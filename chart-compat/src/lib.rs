@@ -3,7 +3,7 @@
 //! This crate owns everything between a chart's bytes and the rendered manifests, and refuses to know the file system, the
 //! network, the environment, the clock and randomness: what a render may ask of the outside comes through a `World` that the
 //! caller hands in.
-#![warn(missing_docs)]
+#![deny(missing_docs)]
 
 pub mod chart;
 pub mod data;

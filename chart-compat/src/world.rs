@@ -44,8 +44,11 @@ pub trait World: Send + Sync {
     /// The public part of an ECDSA or Ed25519 key in PKCS#8: the uncompressed point, or the 32 bytes.
     ///
     /// # Errors
-    /// Why the key has none.
-    fn public_key(&self, pkcs8: &[u8]) -> Result<Vec<u8>, String>;
+    /// Why the key has none; by default that nobody here can tell.
+    fn public_key(&self, pkcs8: &[u8]) -> Result<Vec<u8>, String> {
+        let _ = pkcs8;
+        Err("the public key of an ECDSA or Ed25519 key cannot be computed here".to_owned())
+    }
 
     /// Signs `message` with a PKCS#8 key: RSA PKCS#1 v1.5 over SHA-256, ECDSA over the hash that goes with the curve (SHA-256
     /// for P-256, SHA-384 for P-384, SHA-512 for P-521; in DER), or Ed25519.

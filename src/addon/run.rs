@@ -9,8 +9,8 @@ use chart_compat::template::Limits;
 
 use crate::cluster::{Cluster, Gvk, ObjectRef, Validation};
 use crate::release::{
-    CrdPolicy, Disposition, Engine, EngineError, Mode, Options, Outcome, ReleaseId, ReleaseRequest,
-    UninstallRequest,
+    CrdPolicy, Disposition, Duplicates, Engine, EngineError, Mode, Options, Outcome, ReleaseId,
+    ReleaseRequest, UninstallRequest,
 };
 use crate::render as rendering;
 
@@ -66,6 +66,7 @@ impl Shared {
             take_ownership: true,
             force_conflicts: true,
             validation: Validation::Warn,
+            duplicates: Duplicates::KeepLast,
             history_max: self.history_max,
             ..Options::default()
         }
@@ -118,6 +119,13 @@ impl Shared {
         chart: Arc<CompiledChart>,
         values: Arc<Map>,
     ) -> Result<ReleaseRequest, Error> {
+        let cluster = self.engine.cluster();
+        let crds = rendering::crds(&chart.chart().crds())?;
+        let kinds = cluster.kinds().await?;
+        if crds.iter().flat_map(|f| &f.objects).flat_map(defines).any(|gvk| kinds.get(&gvk).is_none()) {
+            // A first run: templates may look for the kinds of the module's own CRDs.
+            self.engine.install_crds(&crds, CrdPolicy::CreateMissing).await?;
+        }
         let options = render::Options {
             release: Release {
                 name: module.to_owned(),
@@ -126,7 +134,7 @@ impl Shared {
                 // As the peer renders, so that a module comes out the same under both.
                 is_upgrade: true,
             },
-            capabilities: capabilities(self.engine.cluster()).await?,
+            capabilities: capabilities(cluster).await?,
             skip_schema_validation: false,
             subchart_notes: false,
             limits: Limits::default(),
@@ -167,6 +175,15 @@ impl Shared {
         names.dedup();
         Ok(names)
     }
+}
+
+/// The kinds that a CRD defines, one for each version.
+fn defines(crd: &serde_json::Value) -> Vec<Gvk> {
+    let text = |v: &serde_json::Value| v.as_str().unwrap_or_default().to_owned();
+    let spec = &crd["spec"];
+    let (group, kind) = (text(&spec["group"]), text(&spec["names"]["kind"]));
+    let versions = spec["versions"].as_array().into_iter().flatten();
+    versions.map(|v| Gvk { group: group.clone(), version: text(&v["name"]), kind: kind.clone() }).collect()
 }
 
 /// What charts see of a live cluster.

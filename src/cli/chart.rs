@@ -1,12 +1,13 @@
 //! From a chart reference on the command line to a chart that can be installed.
 
 use chart_compat::chart::Chart;
+use chart_compat::profile::Profile;
 
 use super::{Failure, tell};
 use crate::source;
 
 /// Finds and loads a chart, with Helm's checks before an install: no library, no missing dependency.
-pub(super) fn load(reference: &str) -> Result<Chart, Failure> {
+pub(super) fn load(reference: &str, profile: Profile) -> Result<Chart, Failure> {
     let path = source::locate(reference).map_err(|e| e.to_string())?;
     let loaded = source::load(&path).map_err(|e| e.to_string())?;
     for line in &loaded.warnings {
@@ -28,9 +29,13 @@ pub(super) fn load(reference: &str) -> Result<Chart, Failure> {
         .filter(|name| !chart.dependencies.iter().any(|c| c.name() == *name))
         .collect();
     if !missing.is_empty() {
+        let (an, build) = match profile {
+            Profile::Helm4 => ("an", "'helm dependency build'"),
+            Profile::Helm3 => ("An", "`helm dependency build`"),
+        };
         return Err(format!(
-            "An error occurred while checking for chart dependencies. You may need to run `helm dependency build` \
-             to fetch missing dependencies: found in Chart.yaml, but missing in charts/ directory: {}",
+            "{an} error occurred while checking for chart dependencies. You may need to run {build} to fetch \
+             missing dependencies: found in Chart.yaml, but missing in charts/ directory: {}",
             missing.join(", ")
         ));
     }

@@ -1,6 +1,6 @@
 //! `windlass history`: the revisions of a release.
 
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::flags::Globals;
 use super::output::{self, Format};
@@ -31,15 +31,28 @@ fn row(r: &Record) -> Vec<String> {
     ]
 }
 
-fn object(r: &Record) -> Value {
-    json!({
-        "revision": r.version,
-        "updated": r.info.last_deployed,
-        "status": r.info.status.as_str(),
-        "chart": output::chart(r),
-        "app_version": output::app_version(r),
-        "description": r.info.description,
-    })
+/// One revision as `-o json` has it.
+#[derive(Serialize)]
+struct Row {
+    revision: u64,
+    updated: String,
+    status: &'static str,
+    chart: String,
+    app_version: String,
+    description: String,
+}
+
+impl Row {
+    fn of(r: &Record) -> Self {
+        Self {
+            revision: r.version,
+            updated: r.info.last_deployed.clone(),
+            status: r.info.status.as_str(),
+            chart: output::chart(r),
+            app_version: output::app_version(r),
+            description: r.info.description.clone(),
+        }
+    }
 }
 
 pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
@@ -53,7 +66,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
             let head = head.iter().map(|h| (*h).to_owned()).collect();
             output::table(&std::iter::once(head).chain(records.iter().map(row)).collect::<Vec<_>>())
         }
-        format => output::structured(&records.iter().map(object).collect(), format)?,
+        format => output::structured(&records.iter().map(Row::of).collect::<Vec<_>>(), format)?,
     };
     print(text.as_bytes())
 }

@@ -18,7 +18,7 @@ use crate::cluster::{Cluster, Validation};
 use crate::release::{
     Action, CrdPolicy, EngineError, Immutable, Mode, Options, ReleaseRequest, RenderedRelease, Wait,
 };
-use crate::render::{ClusterLookup, SystemWorld, chart_record, release, to_json};
+use crate::render::{ClusterLookup, SystemWorld, chart_record, crds, release, to_json};
 
 /// How much is only simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -225,7 +225,7 @@ fn run(globals: &Globals, job: &Job<'_>) -> Result<(), Failure> {
     let install = job.mode == Mode::Install;
     let text = |e: String| failed(install, &e);
     let user = values::merge(&job.common.render.values).map_err(text)?;
-    let chart = chart::load(job.reference).map_err(text)?;
+    let chart = chart::load(job.reference, globals.compat).map_err(text)?;
     if install && job.common.dry_run == Some(DryRun::Client) {
         return dry_install(globals, job, &user, chart);
     }
@@ -310,11 +310,17 @@ async fn carry_out(
     };
     let last_revision = past.last().map_or(0, |r| r.version);
     let revision = i64::try_from(last_revision + 1).unwrap_or(i64::MAX);
+    let mut engine_options = job.options.clone();
+    if install && !job.common.is_dry() && engine_options.crds == CrdPolicy::Create {
+        // As Helm does, before the render: templates may look for the kinds of the chart's own CRDs.
+        let files = crds(&chart.crds()).map_err(|e| text(e.to_string()))?;
+        s.engine.install_crds(&files, CrdPolicy::Create).await.map_err(|e| text(e.to_string()))?;
+        engine_options.crds = CrdPolicy::Skip;
+    }
     let caps = live_capabilities(s.engine.cluster()).await.map_err(text)?;
     if job.mode == Mode::UpgradeInstall && install && job.common.output == Format::Table {
         print(format!("Release \"{}\" does not exist. Installing it now.\n", job.name).as_bytes())?;
     }
-    // Kinds of the chart's CRDs are there for its templates to find.
     let mut options = render_options(globals, job, &s.namespace, caps, revision);
     options.release.is_upgrade = !install;
     let lookup = ClusterLookup::new(s.engine.cluster().clone());
@@ -338,7 +344,7 @@ async fn carry_out(
         owner: None,
         description: job.common.description.clone(),
         labels: job.common.labels().map_err(text)?,
-        options: job.options.clone(),
+        options: engine_options,
     };
     let outcome = s.engine.reconcile(&request).await.map_err(|e| {
         let e = match e {

@@ -1,6 +1,6 @@
 //! `windlass list`: the newest revision of each release.
 
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::flags::Globals;
 use super::output::{self, Format};
@@ -73,16 +73,35 @@ impl Args {
     }
 }
 
+/// One release as `-o json` has it.
+#[derive(Serialize)]
+struct Row {
+    name: String,
+    namespace: String,
+    revision: String,
+    updated: String,
+    status: String,
+    chart: String,
+    app_version: String,
+}
+
+impl Row {
+    fn of(r: &Record) -> Self {
+        Self {
+            name: r.name.clone(),
+            namespace: r.namespace.clone(),
+            revision: r.version.to_string(),
+            updated: output::go_time(&r.info.last_deployed),
+            status: r.info.status.to_string(),
+            chart: output::chart(r),
+            app_version: output::app_version(r),
+        }
+    }
+}
+
 fn row(r: &Record) -> Vec<String> {
-    vec![
-        r.name.clone(),
-        r.namespace.clone(),
-        r.version.to_string(),
-        output::go_time(&r.info.last_deployed),
-        r.info.status.to_string(),
-        output::chart(r),
-        output::app_version(r),
-    ]
+    let Row { name, namespace, revision, updated, status, chart, app_version } = Row::of(r);
+    vec![name, namespace, revision, updated, status, chart, app_version]
 }
 
 pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
@@ -101,22 +120,10 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
                 (!args.no_headers).then_some(head).into_iter().chain(records.iter().map(row)).collect();
             output::table(&rows)
         }
-        format => {
-            let value: Value = if args.short {
-                records.iter().map(|r| json!(r.name)).collect()
-            } else {
-                let keys = ["name", "namespace", "revision", "updated", "status", "chart", "app_version"];
-                let object = |r: &Record| -> Value {
-                    keys.iter()
-                        .zip(row(r))
-                        .map(|(k, v)| ((*k).to_owned(), json!(v)))
-                        .collect::<serde_json::Map<_, _>>()
-                        .into()
-                };
-                records.iter().map(object).collect()
-            };
-            output::structured(&value, format)?
+        format if args.short => {
+            output::structured(&records.iter().map(|r| &r.name).collect::<Vec<_>>(), format)?
         }
+        format => output::structured(&records.iter().map(Row::of).collect::<Vec<_>>(), format)?,
     };
     print(text.as_bytes())
 }

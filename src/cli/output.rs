@@ -1,7 +1,7 @@
 //! Tables, JSON and YAML as Helm prints them, and the figures of a record that several commands show.
 
 use jiff::Timestamp;
-use serde_json::Value;
+use serde::Serialize;
 
 use super::Failure;
 use crate::release::record::Record;
@@ -19,11 +19,12 @@ pub(super) enum Format {
     Yaml,
 }
 
-/// JSON or YAML of a value, each with its line end.
-pub(super) fn structured(value: &Value, format: Format) -> Result<String, Failure> {
-    let data = from_json(value);
+/// JSON or YAML of a value, each with its line end; JSON keeps the order of a struct's fields.
+pub(super) fn structured(value: &impl Serialize, format: Format) -> Result<String, Failure> {
     let result = match format {
-        Format::Yaml => chart_compat::yaml::to_string(&data).map_err(|e| e.to_string()),
+        Format::Yaml => serde_json::to_value(value)
+            .map_err(|e| e.to_string())
+            .and_then(|v| chart_compat::yaml::to_string(&from_json(&v)).map_err(|e| e.to_string())),
         Format::Json | Format::Table => {
             let mut text = serde_json::to_string(value).map_err(|e| e.to_string())?;
             text.push('\n');

@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
+use chart_compat::go::slog;
+use chart_compat::profile::Profile;
 use chart_compat::render::{
-    Capabilities, CompiledChart, Hook, KubeVersion, Options, Release, ShowOnly, release_name_error,
+    Capabilities, CompiledChart, Error, Hook, KubeVersion, Options, Release, ShowOnly, release_name_error,
     template_output,
 };
 use chart_compat::template::Limits;
@@ -56,7 +58,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
             KubeVersion::parse(text).map_err(|e| format!("invalid kube version '{text}': {e}"))?;
     }
     capabilities.api_versions.extend(args.api_versions.iter().cloned());
-    if globals.compat == chart_compat::profile::Profile::Helm3 {
+    if globals.compat == Profile::Helm3 {
         capabilities.helm_version = "v3.22.0".to_owned();
     }
     let (name, reference) = match &args.names[..] {
@@ -64,11 +66,17 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
         [chart] => ("release-name", chart),
         _ => return Err("expected at most two arguments: [NAME] CHART".to_owned()),
     };
+    if args.render.render_subchart_notes && globals.compat == Profile::Helm4 {
+        tell(
+            "Flag --render-subchart-notes has been deprecated, this flag has no effect for 'helm template' and \
+             will be removed in Helm 5",
+        );
+    }
     let user = values::merge(&args.render.values)?;
-    let chart = chart::load(reference)?;
+    let chart = chart::load(reference, globals.compat)?;
     if let Some(text) = release_name_error(name) {
+        tell(&slog::line("ERROR", "release name check failed", &[("error", &text)]));
         let text = format!("release name check failed: {text}");
-        tell(&format!("level=ERROR msg=\"release name check failed\" error={:?}", &text[27..]));
         return Err(text);
     }
     let options = Options {
@@ -86,6 +94,11 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
     let world = SystemWorld { cluster: None, dns: args.render.enable_dns };
     let compiled = CompiledChart::new(chart, globals.compat);
     let rendered = compiled.render(&user, &options, &world, &mut |w| tell(&w)).map_err(|e| {
+        if let (Error::Dependencies(e), Profile::Helm4) = (&e, globals.compat) {
+            let text = "chart dependencies processing failed";
+            tell(&slog::line("ERROR", text, &[("error", &e.to_string())]));
+            return format!("{text}: {e}");
+        }
         let hint = if e.has_release() { "\n\nUse --debug flag to render out invalid YAML" } else { "" };
         format!("{e}{hint}")
     })?;

@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use chart_compat::chart::{Chart, File, Metadata};
+use chart_compat::chart::{Chart, Crd, File, Metadata};
 use chart_compat::data::Data;
 use chart_compat::render::{self, Rendered, manifest_text};
 use chart_compat::yaml;
@@ -92,13 +92,13 @@ fn hook(h: &render::Hook) -> Result<Hook, render::Error> {
     })
 }
 
-/// What a render gave, as the engine takes it.
+/// Files of CRDs, as the engine takes them.
 ///
 /// # Errors
-/// A CRD file or manifest that is not YAML.
-pub fn release(rendered: &Rendered) -> Result<RenderedRelease, render::Error> {
-    let mut crds = Vec::new();
-    for crd in &rendered.crds {
+/// A file that is not YAML.
+pub fn crds(files: &[Crd]) -> Result<Vec<CrdFile>, render::Error> {
+    let mut out = Vec::with_capacity(files.len());
+    for crd in files {
         let text = String::from_utf8_lossy(&crd.data).into_owned();
         let mut objects = Vec::new();
         for doc in render::split_documents(&text) {
@@ -108,8 +108,17 @@ pub fn release(rendered: &Rendered) -> Result<RenderedRelease, render::Error> {
                 objects.push(object);
             }
         }
-        crds.push(CrdFile { name: crd.path.clone(), text, objects });
+        out.push(CrdFile { name: crd.path.clone(), text, objects });
     }
+    Ok(out)
+}
+
+/// What a render gave, as the engine takes it.
+///
+/// # Errors
+/// A CRD file or manifest that is not YAML.
+pub fn release(rendered: &Rendered) -> Result<RenderedRelease, render::Error> {
+    let crds = crds(&rendered.crds)?;
     Ok(RenderedRelease {
         manifests: rendered.manifests.iter().map(manifest).collect::<Result<_, _>>()?,
         hooks: rendered.hooks.iter().map(hook).collect::<Result<_, _>>()?,

@@ -5,7 +5,7 @@
 mod convert;
 mod world;
 
-pub use convert::{chart_record, parse_manifest, release};
+pub use convert::{chart_record, crds, parse_manifest, release};
 pub use world::{ClusterLookup, Lookup, SystemWorld};
 
 pub(crate) use convert::{from_json, to_json};

@@ -4,7 +4,7 @@ use super::Warn;
 use super::error::Error;
 use super::load::Chart;
 use crate::data::{Data, Map};
-use crate::go::{Arena, Value, fmt};
+use crate::go::{Arena, Value, fmt, slog};
 use crate::profile::Profile;
 
 const GLOBAL: &str = "global";
@@ -34,8 +34,11 @@ pub(super) fn merge_values(chart: &Chart, profile: Profile, warn: Warn<'_>) -> R
 
 fn run(chart: &Chart, user: &Map, merge: bool, profile: Profile, warn: Warn<'_>) -> Result<Map, Error> {
     let mut dest = user.clone();
-    let mut c = Coalesce { merge, profile, warn };
+    // Helm says these with its old logger.
+    let mut told = |text: String| warn(slog::line("INFO", &text, &[]));
+    let mut c = Coalesce { merge, profile, warn: &mut told };
     c.chart(chart, &mut dest, "")?;
+    spread_globals(chart, &mut dest);
     Ok(dest)
 }
 
@@ -63,6 +66,7 @@ impl Coalesce<'_> {
             };
             self.globals(&mut table, dest, &prefix);
             let result = self.chart(sub, &mut table, &prefix);
+            share_globals(&table, dest);
             dest.insert(name.to_owned(), Data::Map(table));
             result?;
         }
@@ -143,6 +147,31 @@ impl Coalesce<'_> {
                 }
             }
         }
+    }
+}
+
+/// Tables two levels below `global` are the same in Helm for a chart and its subcharts, not equal: what is merged into
+/// one is in all. This copies them from one chart's values to another's.
+fn share_globals(from: &Map, to: &mut Map) {
+    let Some(from) = from.get(GLOBAL).and_then(Data::as_map) else { return };
+    let Some(to) = to.get_mut(GLOBAL).and_then(Data::as_map_mut) else { return };
+    for (key, to) in to {
+        let (Some(from), Data::Map(to)) = (from.get(key).and_then(Data::as_map), to) else { continue };
+        for (name, to) in to {
+            if let (Some(Data::Map(from)), Data::Map(to)) = (from.get(name), to) {
+                to.clone_from(from);
+            }
+        }
+    }
+}
+
+/// Gives all subcharts the shared tables as the last of them left them.
+fn spread_globals(chart: &Chart, values: &mut Map) {
+    for sub in &chart.dependencies {
+        let Some(Data::Map(mut table)) = values.remove(sub.name()) else { continue };
+        share_globals(values, &mut table);
+        spread_globals(sub, &mut table);
+        values.insert(sub.name().to_owned(), Data::Map(table));
     }
 }
 

@@ -7,9 +7,9 @@ use super::coalesce::{coalesce_values, merge_tables, merge_values};
 use super::error::Error;
 use super::load::Chart;
 use super::metadata::Dependency;
-use super::values::{path_value, table};
+use super::values::{find_table, path_value, table};
 use crate::data::{Data, Map};
-use crate::go::{Arena, Value, fmt, semver};
+use crate::go::{Arena, Value, fmt, semver, slog, strconv};
 use crate::profile::Profile;
 
 /// Applies aliases, tags, conditions and import-values to a loaded chart, given the user's values
@@ -82,7 +82,8 @@ fn tags(reqs: &mut [Dependency], values: &Map, warn: Warn<'_>) {
                     off |= !b;
                 }
                 Some(_) => {
-                    warn(format!("level=WARN msg=\"returned non-bool value\" tag={tag} chart={}", req.name));
+                    let attributes = [("tag", tag.as_str()), ("chart", &req.name)];
+                    warn(slog::line("WARN", "returned non-bool value", &attributes));
                 }
                 None => {}
             }
@@ -99,10 +100,10 @@ fn conditions(reqs: &mut [Dependency], values: &Map, path: &str, warn: Warn<'_>)
                     req.enabled = *b;
                     break;
                 }
-                Some(_) => warn(format!(
-                    "level=WARN msg=\"returned non-bool value\" path={condition} chart={}",
-                    req.name
-                )),
+                Some(_) => {
+                    let attributes = [("path", condition), ("chart", &req.name)];
+                    warn(slog::line("WARN", "returned non-bool value", &attributes));
+                }
                 None => {}
             }
         }
@@ -124,8 +125,8 @@ fn import_values(chart: &mut Chart, profile: Profile, warn: Warn<'_>) -> Result<
                 Data::String(name) => (format!("exports.{name}"), ".".to_owned()),
                 _ => continue,
             };
-            match table(&values, &format!("{}.{child}", req.name)) {
-                Some(found) => {
+            match find_table(&values, &format!("{}.{child}", req.name)) {
+                Ok(found) => {
                     let mut map = found.clone();
                     if parent != "." {
                         for part in parent.rsplit('.') {
@@ -134,7 +135,16 @@ fn import_values(chart: &mut Chart, profile: Profile, warn: Warn<'_>) -> Result<
                     }
                     merge_tables(&mut imported, map, warn);
                 }
-                None => warn(format!("level=WARN msg=\"ImportValues missing table\" chart={}", req.name)),
+                Err(missing) => {
+                    let error = format!("{} is not a table", strconv::quote(missing.as_bytes()));
+                    let (chart, error) = (("chart", req.name.as_str()), ("error", error.as_str()));
+                    warn(match import {
+                        Data::Map(_) => {
+                            slog::line("WARN", "ImportValues missing table from chart", &[chart, error])
+                        }
+                        _ => slog::line("WARN", "ImportValues missing table", &[error]),
+                    });
+                }
             }
             let entry =
                 [("child".to_owned(), Data::String(child)), ("parent".to_owned(), Data::String(parent))];

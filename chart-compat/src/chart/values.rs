@@ -62,7 +62,12 @@ pub fn merge_maps(base: &mut Map, over: Map) {
 /// The table at a dotted path (`Values.Table`).
 #[must_use]
 pub fn table<'v>(values: &'v Map, path: &str) -> Option<&'v Map> {
-    path.split('.').try_fold(values, |at, name| at.get(name).and_then(Data::as_map))
+    find_table(values, path).ok()
+}
+
+/// The table at a dotted path, or the part of the path that is no table.
+pub(super) fn find_table<'v, 'p>(values: &'v Map, path: &'p str) -> Result<&'v Map, &'p str> {
+    path.split('.').try_fold(values, |at, name| at.get(name).and_then(Data::as_map).ok_or(name))
 }
 
 /// The value at a dotted path, unless it is a table (`Values.PathValue`).

@@ -139,6 +139,10 @@ pub fn stringer(object: &Object<'_>) -> Option<String> {
         Object::Struct(s) => s.text.map(str::to_owned),
         Object::Version(v) => Some(version_string(v)),
         Object::Time(t) => Some(time_string(t)),
+        Object::Complex(re, im) => {
+            let sign = if *im < 0.0 { "" } else { "+" };
+            Some(format!("({}{sign}{}i)", strconv::format_float(*re), strconv::format_float(*im)))
+        }
         Object::Duration(d) => Some(duration_string(*d)),
         Object::Enum(e) => Some(e.text.to_owned()),
         Object::ApiVersions(_) | Object::Files(_) => None,
@@ -427,6 +431,10 @@ impl<'o> Printer<'o> {
             Object::ApiVersions(v) => self.sequence(v.iter().map(|s| Value::Str(s.as_bytes())), verb, depth),
             Object::Files(f) => {
                 self.map(f.iter().map(|e| (Value::Str(e.0.as_bytes()), Value::Bytes(e.1))), verb, depth);
+            }
+            Object::Complex(..) => {
+                let text = stringer(object).unwrap_or_default();
+                self.pad(text.as_bytes());
             }
             Object::Duration(d) => self.integer(value, d.unsigned_abs(), *d < 0, verb),
             Object::Enum(e) => self.integer(value, e.value.unsigned_abs(), e.value < 0, verb),

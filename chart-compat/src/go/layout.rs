@@ -604,6 +604,3 @@ impl Fields {
         (at, Place::Fixed(hours * 3600, self.zone))
     }
 }
-
-#[cfg(test)]
-mod tests;

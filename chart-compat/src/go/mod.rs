@@ -11,6 +11,7 @@ pub mod object;
 pub mod path;
 pub mod regexp;
 pub mod semver;
+pub mod slog;
 pub mod strconv;
 pub mod time;
 pub mod unicode;

@@ -17,6 +17,8 @@ pub enum Object<'a> {
     Version(Version<'a>),
     /// `time.Time`
     Time(Time<'a>),
+    /// `complex128`: real and imaginary part
+    Complex(f64, f64),
     /// `time.Duration`, nanoseconds
     Duration(i64),
     /// A named integer that prints as text, e.g. `time.Month`.
@@ -94,6 +96,7 @@ impl<'a> Object<'a> {
             Self::ApiVersions(v) => !v.is_empty(),
             Self::Files(f) => !f.is_empty(),
             Self::Duration(d) => *d != 0,
+            Self::Complex(re, im) => *re != 0.0 || *im != 0.0,
             Self::Enum(e) => e.value != 0,
         }
     }
@@ -108,6 +111,7 @@ impl<'a> Object<'a> {
             Self::Files(_) => "map",
             Self::Version(_) => "ptr",
             Self::Duration(_) => "int64",
+            Self::Complex(..) => "complex128",
             Self::Enum(_) => "int",
         }
     }
@@ -122,6 +126,7 @@ impl<'a> Object<'a> {
             Self::Version(_) => "*semver.Version",
             Self::Time(_) => "time.Time",
             Self::Duration(_) => "time.Duration",
+            Self::Complex(..) => "complex128",
             Self::Enum(e) => e.type_name,
         }
     }

@@ -74,7 +74,7 @@ impl CompiledChart {
         warn: Warn<'_>,
     ) -> Result<Rendered, Error> {
         let mut chart = self.chart.clone();
-        process_dependencies(&mut chart, user, self.profile, warn)?;
+        process_dependencies(&mut chart, user, self.profile, warn).map_err(Error::Dependencies)?;
         let values = coalesce_values(&chart, user, self.profile, warn)?;
         if !options.skip_schema_validation {
             super::schema::validate(&chart, &values)?;

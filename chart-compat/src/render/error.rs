@@ -10,6 +10,9 @@ pub enum Error {
     /// The chart or its values.
     #[error(transparent)]
     Chart(#[from] chart::Error),
+    /// Which subcharts take part cannot be told.
+    #[error(transparent)]
+    Dependencies(chart::Error),
     /// The values break a schema.
     #[error("values don't meet the specifications of the schema(s) in the following chart(s):\n{0}")]
     Schema(String),

@@ -3,6 +3,7 @@
 use super::error::Error;
 use super::order;
 use crate::chart::Warn;
+use crate::go::slog;
 use crate::profile::Profile;
 use crate::yaml::{self, Head};
 
@@ -134,8 +135,14 @@ pub(super) fn sort(
     let (mut manifests, mut hooks) = (Vec::new(), Vec::new());
     for (source, content) in files {
         for doc in split(&content, profile) {
-            let head = yaml::head(doc.as_bytes())
-                .map_err(|e| Error::Yaml { path: source.clone(), reason: e.to_string() })?;
+            let head = yaml::head(doc.as_bytes()).map_err(|e| {
+                let mut reason = e.to_string();
+                if profile == Profile::Helm3 {
+                    // The type lies in another package there.
+                    reason = reason.replace("type util.SimpleHead", "type releaseutil.SimpleHead");
+                }
+                Error::Yaml { path: source.clone(), reason }
+            })?;
             let events = words(&head, "helm.sh/hook");
             let is_hook = annotation(&head, "helm.sh/hook").is_some();
             let manifest = Manifest { source: source.clone(), text: doc.to_owned(), head };
@@ -147,7 +154,7 @@ pub(super) fn sort(
                 events.into_iter().map(|e| if e == "test-success" { "test".to_owned() } else { e }).collect();
             if events.iter().any(|e| !EVENTS.contains(&e.as_str())) {
                 let types = annotation(&manifest.head, "helm.sh/hook").unwrap_or_default();
-                warn(format!("level=INFO msg=\"skipping unknown hooks\" hookTypes={types}"));
+                warn(slog::line("INFO", "skipping unknown hooks", &[("hookTypes", types)]));
                 continue;
             }
             let weight = annotation(&manifest.head, "helm.sh/hook-weight");

@@ -227,6 +227,7 @@ impl<'a> Walk<'a> {
                 out.int(e.value);
                 Ok(())
             }
+            Object::Complex(..) => Err("json: unsupported type: complex128".to_owned()),
         }
     }
 }

@@ -49,7 +49,7 @@ pub(super) const FILES: &[Func] = &[
         let lines = x.arena.alloc_slice_fill_iter(lines.map(Value::Str).collect::<Vec<_>>());
         Ok(Value::list_of(x.arena, Elem::String, lines))
     }),
-    Func::new("AsConfig", &[Any], |x, a| by_base_name(x.arena, a[0], |data| Value::Str(data))),
+    Func::new("AsConfig", &[Any], |x, a| by_base_name(x.arena, a[0], Value::Str)),
     Func::new("AsSecrets", &[Any], |x, a| {
         let arena = x.arena;
         by_base_name(arena, a[0], |data| Value::str(arena, encode64(data)))

@@ -205,9 +205,8 @@ fn decrypt_aes<'a>(x: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
     }
     let (iv, body) = sealed.split_at(16);
     let decryptor = cbc::Decryptor::<Aes256>::new_from_slices(&aes_key(bytes(a[0])), iv);
-    let plain = match decryptor.map(|d| d.decrypt_padded_vec::<NoPadding>(body)) {
-        Ok(Ok(plain)) => plain,
-        _ => return fail("crypto/cipher: input not full blocks"),
+    let Ok(Ok(plain)) = decryptor.map(|d| d.decrypt_padded_vec::<NoPadding>(body)) else {
+        return fail("crypto/cipher: input not full blocks");
     };
     let Some(fill) = plain.last() else { return fail("runtime error: index out of range [-1]") };
     match plain.len().checked_sub(usize::from(*fill)) {

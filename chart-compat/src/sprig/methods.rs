@@ -18,7 +18,7 @@ pub(super) fn of(object: &Object<'_>) -> &'static [Func] {
         Object::Time(_) => TIME,
         Object::Duration(_) => DURATION,
         Object::Enum(_) => ENUM,
-        Object::Struct(_) | Object::ApiVersions(_) | Object::Files(_) => &[],
+        Object::Struct(_) | Object::ApiVersions(_) | Object::Files(_) | Object::Complex(..) => &[],
     }
 }
 

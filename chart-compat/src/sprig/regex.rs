@@ -14,8 +14,8 @@ pub(super) const FUNCS: &[Func] = &[
         Ok(Value::Bool(regexp::compile(bytes(a[0])).is_ok_and(|r| r.is_match(bytes(a[1])))))
     }),
     Func::new("mustRegexMatch", &[Str, Str], |_, a| Ok(Value::Bool(returned(a[0])?.is_match(bytes(a[1]))))),
-    Func::new("regexFindAll", &[Str, Str, Int], |x, a| find_all(x, panicking(a[0])?, a)),
-    Func::new("mustRegexFindAll", &[Str, Str, Int], |x, a| find_all(x, returned(a[0])?, a)),
+    Func::new("regexFindAll", &[Str, Str, Int], |x, a| find_all(x, panicking(a[0])?.as_ref(), a)),
+    Func::new("mustRegexFindAll", &[Str, Str, Int], |x, a| find_all(x, returned(a[0])?.as_ref(), a)),
     Func::new("regexFind", &[Str, Str], |_, a| panicking(a[0]).map(|r| find(&r, a[1]))),
     Func::new("mustRegexFind", &[Str, Str], |_, a| returned(a[0]).map(|r| find(&r, a[1]))),
     Func::new("regexReplaceAll", &[Str, Str, Str], |x, a| {
@@ -30,8 +30,8 @@ pub(super) const FUNCS: &[Func] = &[
     Func::new("mustRegexReplaceAllLiteral", &[Str, Str, Str], |x, a| {
         Ok(Value::str(x.arena, returned(a[0])?.replace_all_literal(bytes(a[1]), bytes(a[2]))))
     }),
-    Func::new("regexSplit", &[Str, Str, Int], |x, a| split(x, panicking(a[0])?, a)),
-    Func::new("mustRegexSplit", &[Str, Str, Int], |x, a| split(x, returned(a[0])?, a)),
+    Func::new("regexSplit", &[Str, Str, Int], |x, a| split(x, panicking(a[0])?.as_ref(), a)),
+    Func::new("mustRegexSplit", &[Str, Str, Int], |x, a| split(x, returned(a[0])?.as_ref(), a)),
     Func::new("regexQuoteMeta", &[Str], |x, a| Ok(Value::str(x.arena, regexp::quote_meta(bytes(a[0]))))),
 ];
 
@@ -49,7 +49,7 @@ fn find<'a>(regexp: &Regexp, s: Value<'a>) -> Value<'a> {
     Value::Str(regexp.find(bytes(s)).unwrap_or_default())
 }
 
-fn find_all<'a>(x: &mut Exec<'a>, regexp: Arc<Regexp>, a: &[Value<'a>]) -> Out<'a> {
+fn find_all<'a>(x: &mut Exec<'a>, regexp: &Regexp, a: &[Value<'a>]) -> Out<'a> {
     let s = bytes(a[1]);
     let found = regexp.find_all(s, int(a[2]));
     if found.is_empty() {
@@ -59,7 +59,7 @@ fn find_all<'a>(x: &mut Exec<'a>, regexp: Arc<Regexp>, a: &[Value<'a>]) -> Out<'
     Ok(Value::list_of(x.arena, Elem::String, items))
 }
 
-fn split<'a>(x: &mut Exec<'a>, regexp: Arc<Regexp>, a: &[Value<'a>]) -> Out<'a> {
+fn split<'a>(x: &mut Exec<'a>, regexp: &Regexp, a: &[Value<'a>]) -> Out<'a> {
     Ok(match regexp.split(bytes(a[1]), int(a[2])) {
         None => Value::nil_list(x.arena, Elem::String),
         Some(parts) => {

@@ -95,6 +95,8 @@ pub(super) struct Number {
     pub(super) int: Option<i64>,
     pub(super) uint: Option<u64>,
     pub(super) float: Option<f64>,
+    /// Real and imaginary part of an imaginary or complex constant.
+    pub(super) complex: Option<(f64, f64)>,
     pub(super) text: Box<str>,
 }
 

@@ -18,7 +18,7 @@ pub const BUILTINS: &[Func] = &[
     Func::new("len", &[Reflect], len),
     Func::variadic("index", &[Reflect, Reflect], index),
     Func::variadic("slice", &[Reflect, Reflect], slice),
-    Func::variadic("call", &[Reflect, Reflect], call),
+    Func::variadic("call", &[Reflect, Reflect], unreachable),
     Func::variadic("print", &[Any], |x, a| Ok(Value::str(x.arena, fmt::sprint_all(a)))),
     Func::variadic("printf", &[Str, Any], printf),
     Func::variadic("println", &[Any], |x, a| Ok(Value::str(x.arena, fmt::sprintln(a)))),
@@ -33,7 +33,7 @@ pub const BUILTINS: &[Func] = &[
     Func::new("ge", &[Reflect, Reflect], |x, a| Ok(Value::Bool(!less(a[0], a[1], x.funcs.values_type)?))),
 ];
 
-/// `and` and `or` decide which arguments to evaluate, so the engine runs them itself.
+/// `and` and `or` decide which arguments to evaluate, `call` names its argument: the engine runs them itself.
 fn unreachable<'a>(_: &mut Exec<'a>, args: &[Value<'a>]) -> Result<'a> {
     Ok(args.last().copied().unwrap_or_default())
 }
@@ -87,20 +87,27 @@ fn position(index: Value<'_>, len: usize, values_type: &'static str) -> std::res
     }
 }
 
-fn at<T: Copy>(items: &[T], i: usize) -> std::result::Result<T, Error> {
+/// The item at a position; `what` is the kind of the whole.
+fn item<T: Copy>(
+    items: &[T],
+    key: Value<'_>,
+    what: &str,
+    values_type: &'static str,
+) -> std::result::Result<T, Error> {
     // Go lets an index equal to the length through its own check and then panics in reflect.
-    items.get(i).copied().ok_or_else(|| Error::new("reflect: slice index out of range"))
+    let at = position(key, items.len(), values_type)?;
+    items.get(at).copied().ok_or_else(|| Error::new(format!("reflect: {what} index out of range")))
 }
 
 fn index<'a>(x: &mut Exec<'a>, args: &[Value<'a>]) -> Result<'a> {
     let types = x.funcs.values_type;
     let (&first, rest) = args.split_first().ok_or_else(|| Error::new("index of untyped nil"))?;
-    let mut item = first;
-    if item.is_nil() {
+    let mut found = first;
+    if found.is_nil() {
         return Err(Error::new("index of untyped nil"));
     }
     for &key in rest {
-        item = match item {
+        found = match found {
             Value::Nil | Value::NilInterface => return Err(Error::new("index of nil pointer")),
             Value::Map(m) => match key {
                 Value::Str(k) => m.get(k).unwrap_or(match m.kind() {
@@ -115,11 +122,10 @@ fn index<'a>(x: &mut Exec<'a>, args: &[Value<'a>]) -> Result<'a> {
                     return Err(Error::new(format!("value has type {got}; should be string")));
                 }
             },
-            Value::List(l) => at(l.items, index_in(key, l.items.len(), types)?)?,
-            Value::Bytes(b) | Value::Str(b) => Value::Int(i64::from(at(b, index_in(key, b.len(), types)?)?)),
-            Value::Object(Object::ApiVersions(v)) => {
-                Value::Str(at(v, index_in(key, v.len(), types)?)?.as_bytes())
-            }
+            Value::List(l) => item(l.items, key, "slice", types)?,
+            Value::Bytes(b) => Value::Int(i64::from(item(b, key, "slice", types)?)),
+            Value::Str(b) => Value::Int(i64::from(item(b, key, "string", types)?)),
+            Value::Object(Object::ApiVersions(v)) => Value::Str(item(v, key, "slice", types)?.as_bytes()),
             Value::Object(Object::Files(f)) => match key {
                 Value::Str(k) => {
                     f.iter().find(|e| e.0.as_bytes() == k).map_or(Value::Bytes(&[]), |e| Value::Bytes(e.1))
@@ -134,12 +140,7 @@ fn index<'a>(x: &mut Exec<'a>, args: &[Value<'a>]) -> Result<'a> {
             }
         };
     }
-    Ok(item)
-}
-
-fn index_in(key: Value<'_>, len: usize, types: &'static str) -> std::result::Result<usize, Error> {
-    let n = position(key, len, types)?;
-    if n >= len { Err(Error::new(format!("index out of range: {n}"))) } else { Ok(n) }
+    Ok(found)
 }
 
 /// Slicing by positions; Helm's charts see sprig's `slice` instead, other users of the engine this one.
@@ -176,24 +177,19 @@ fn slice<'a>(x: &mut Exec<'a>, args: &[Value<'a>]) -> Result<'a> {
     })
 }
 
-/// No value of a chart is a function, so there is nothing to call.
-fn call<'a>(x: &mut Exec<'a>, args: &[Value<'a>]) -> Result<'a> {
-    if args[0].is_nil() {
-        return Err(Error::new("call of nil"));
-    }
-    let name = x.show(args[0]);
-    Err(Error::new(format!("non-function {name} of type {}", args[0].type_name(x.funcs.values_type))))
-}
-
 fn printf<'a>(x: &mut Exec<'a>, args: &[Value<'a>]) -> Result<'a> {
     let format = args[0].as_bytes().unwrap_or_default();
     Ok(Value::str(x.arena, fmt::sprintf(format, &args[1..], x.funcs.values_type)))
 }
 
-fn eval_args(args: &[Value<'_>]) -> Vec<u8> {
+fn eval_args<'a>(args: &[Value<'a>]) -> Vec<u8> {
     match args {
         [Value::Str(s)] => s.to_vec(),
-        _ => fmt::sprint_all(args),
+        _ => {
+            // Nil goes in as the text that an action prints for it.
+            let printable = |v: &Value<'a>| if v.is_nil() { Value::Str(b"<no value>") } else { *v };
+            fmt::sprint_all(&args.iter().map(printable).collect::<Vec<_>>())
+        }
     }
 }
 

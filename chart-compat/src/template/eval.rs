@@ -6,7 +6,7 @@ use super::ast::{Arg, Command, Decl, Number, Pipe, Term};
 use super::error::Error;
 use super::exec::{At, Exec};
 use super::func::{Func, Type};
-use crate::go::{Map, Value, fmt};
+use crate::go::{Map, Object, Value, fmt};
 
 type Args<'a> = SmallVec<[Value<'a>; 6]>;
 
@@ -101,6 +101,9 @@ impl<'a> Exec<'a> {
             && n.text.starts_with('0')
             && matches!(n.text.as_bytes()[1], b'x' | b'X')
             && !n.text.contains(['p', 'P']);
+        if let Some((re, im)) = n.complex {
+            return Ok(Value::object(self.arena, Object::Complex(re, im)));
+        }
         match n {
             Number { float: Some(f), .. }
                 if !hex && !n.text.starts_with('\'') && n.text.contains(['.', 'e', 'E', 'p', 'P']) =>
@@ -177,7 +180,7 @@ impl<'a> Exec<'a> {
             return self.call_method(dot, receiver, f, name, node, rest, last);
         }
         match receiver {
-            Value::Map(_) if has_args => {
+            Value::Map(_) | Value::Object(crate::go::Object::Files(_)) if has_args => {
                 Err(self.error(&format!("{name} is not a method but has arguments")))
             }
             Value::Map(m) => Ok(entry(m, name)),
@@ -224,11 +227,27 @@ impl<'a> Exec<'a> {
         }
         let mut args = Args::new();
         self.arguments(dot, f.params, f.variadic, rest, last, &mut args)?;
-        let result = (f.call)(self, &args);
+        let result = match f.name {
+            "call" => Err(self.not_callable(rest, &args)),
+            _ => (f.call)(self, &args),
+        };
         result.map_err(|e| {
             self.at = site;
             self.error_from(&format!("error calling {}: ", f.name), e)
         })
+    }
+
+    /// No value of a chart is a function, so `call` has nothing to call.
+    fn not_callable(&self, rest: &[Arg], args: &[Value<'a>]) -> Error {
+        let Some(value) = args.first().filter(|v| !v.is_nil()) else { return Error::new("call of nil") };
+        let type_name = value.type_name(self.funcs.values_type);
+        let name = match (rest.first(), value) {
+            (Some(arg), _) => arg.text(),
+            // From a pipeline there is only the value (`reflect.Value.String`).
+            (None, Value::Str(text)) => String::from_utf8_lossy(text).into_owned(),
+            (None, _) => format!("<{type_name} Value>"),
+        };
+        Error::new(format!("non-function {name} of type {type_name}"))
     }
 
     #[allow(clippy::too_many_arguments)]

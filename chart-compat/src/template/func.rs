@@ -93,7 +93,7 @@ impl Type {
 }
 
 /// What a function's code looks like: the engine has checked the arguments' number and types.
-pub type Call = for<'a> fn(&mut Exec<'a>, &[Value<'a>]) -> Result<Value<'a>, Error>;
+pub(super) type Call = for<'a> fn(&mut Exec<'a>, &[Value<'a>]) -> Result<Value<'a>, Error>;
 
 /// A function that templates can call.
 pub struct Func {

@@ -23,6 +23,3 @@ pub use exec::{Exec, Limits};
 pub use func::{Func, Funcs, Type};
 pub use parse::parse;
 pub use set::{Set, TemplateSet};
-
-#[cfg(test)]
-mod tests;

@@ -74,10 +74,21 @@ fn parse_float(text: &str) -> Option<f64> {
     plain.parse().ok()
 }
 
+/// Real and imaginary part of a constant without its `i`: `1`, `1+2`, `-1.5e3-2`.
+fn complex(text: &str) -> Option<(f64, f64)> {
+    let sign = text.char_indices().skip(1).filter(|(i, c)| {
+        matches!(c, '+' | '-') && !matches!(text.as_bytes()[i - 1], b'e' | b'E' | b'p' | b'P')
+    });
+    match sign.last() {
+        Some((i, _)) => Some((parse_float(&text[..i])?, parse_float(&text[i..])?)),
+        None => Some((0.0, parse_float(text)?)),
+    }
+}
+
 /// A number token's value; the error is the text after Go's position prefix.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 pub(super) fn number(text: &str, char_constant: bool) -> Result<Number, String> {
-    let mut n = Number { int: None, uint: None, float: None, text: text.into() };
+    let mut n = Number { int: None, uint: None, float: None, complex: None, text: text.into() };
     if char_constant {
         let inner = &text.as_bytes()[1..text.len() - 1];
         let runes = unquote_body(inner, b'\'').and_then(|b| String::from_utf8(b).ok());
@@ -93,8 +104,15 @@ pub(super) fn number(text: &str, char_constant: bool) -> Result<Number, String> 
             _ => return Err(format!("malformed character constant: {text}")),
         }
     }
-    if text.ends_with('i') {
-        return Err(format!("complex number {text} is not supported in templates of charts"));
+    if let Some(parts) = text.strip_suffix('i') {
+        let (re, im) = complex(parts).ok_or_else(|| {
+            format!("illegal number syntax: {}", crate::go::strconv::quote(text.as_bytes()))
+        })?;
+        n.complex = Some((re, im));
+        if im == 0.0 {
+            n.float = Some(re);
+        }
+        return Ok(n);
     }
     n.uint = parse_uint(text);
     n.int = parse_int(text);

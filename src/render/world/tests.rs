@@ -125,6 +125,22 @@ fn an_authority_signs_what_its_key_verifies() {
 }
 
 #[test]
+fn keys_say_what_they_are() {
+    let lines = render(
+        r#"
+  {{ genPrivateKey "ecdsa" | b64enc }}
+  {{ genPrivateKey "ed25519" | b64enc }}
+  {{ (genCA "authority" 1).Key | b64enc }}
+"#,
+    );
+    for (line, kind) in lines.iter().zip(["EC PRIVATE KEY", "PRIVATE KEY", "RSA PRIVATE KEY"]) {
+        let text = String::from_utf8(STANDARD.decode(line).unwrap()).unwrap();
+        assert!(text.starts_with(&format!("-----BEGIN {kind}-----\n")), "{text}");
+    }
+    assert_eq!(lines.len(), 3);
+}
+
+#[test]
 fn keys_of_other_kinds_sign_too() {
     let algorithms: [(&str, &'static dyn VerificationAlgorithm); 4] = [
         ("ecdsa", &signature::ECDSA_P256_SHA256_ASN1),

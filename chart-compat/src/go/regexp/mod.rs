@@ -230,6 +230,3 @@ fn group_name(s: &[u8]) -> Option<(&str, &[u8])> {
     let rest = &body[n..];
     if braced { Some((name, rest.strip_prefix(b"}")?)) } else { Some((name, rest)) }
 }
-
-#[cfg(test)]
-mod tests;

@@ -34,6 +34,3 @@ pub(super) const HELM4: &[Func] = &[Func::new("mustToToml", &[Any], |x, a| match
     Ok(text) => Ok(Value::str(x.arena, text)),
     Err(write::Failure::Panic(e) | write::Failure::Error(e)) => Err(Error::new(e)),
 })];
-
-#[cfg(test)]
-mod tests;

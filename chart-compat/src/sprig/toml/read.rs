@@ -190,7 +190,7 @@ impl<'a> Reader<'a, '_> {
                 let path = self.key_path()?;
                 let outer = self.context.clone();
                 let value = self.keyed_value(&path, 0)?;
-                self.put(root, path, value)?;
+                self.put(root, &path, value)?;
                 self.context = outer;
                 self.key.clear();
             }
@@ -365,7 +365,7 @@ impl<'a> Reader<'a, '_> {
     }
 
     /// Sets the value of a key in the open table; the context already holds the key's parents.
-    fn put(&mut self, root: &mut Table<'a>, path: Vec<String>, value: Node<'a>) -> Read<()> {
+    fn put(&mut self, root: &mut Table<'a>, path: &[String], value: Node<'a>) -> Read<()> {
         let mut table = root;
         let context = self.context.clone();
         let dotted = context.len() - (path.len() - 1);
@@ -389,7 +389,7 @@ impl<'a> Reader<'a, '_> {
             };
         }
         if table.entries.contains_key(&self.key) {
-            let key = shown(&[&context[..], &[self.key.clone()]].concat());
+            let key = shown(&[&context[..], std::slice::from_ref(&self.key)].concat());
             return self.error_at(self.key_line, &format!("Key '{key}' has already been defined."));
         }
         table.entries.insert(self.key.clone(), value);
@@ -502,7 +502,7 @@ impl<'a> Reader<'a, '_> {
             let value = self.keyed_value(&path, depth + 1)?;
             // Its own keys count from this table on.
             let whole = std::mem::replace(&mut self.context, path[..path.len() - 1].to_vec());
-            let result = self.put(&mut table, path, value);
+            let result = self.put(&mut table, &path, value);
             self.context = whole;
             result?;
             self.context.clone_from(&inner);

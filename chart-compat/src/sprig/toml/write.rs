@@ -207,7 +207,7 @@ impl Writer {
             }
             Value::List(l) => self.list(l.items.iter().copied(), depth)?,
             Value::Object(Object::ApiVersions(v)) => {
-                self.list(v.iter().map(|s| Value::Str(s.as_bytes())), depth)?
+                self.list(v.iter().map(|s| Value::Str(s.as_bytes())), depth)?;
             }
             Value::Object(Object::Version(v)) => quoted(&mut self.out, fmt::version_string(v).as_bytes()),
             Value::Object(Object::Duration(d)) => quoted(&mut self.out, time::duration_string(*d).as_bytes()),
@@ -221,8 +221,11 @@ impl Writer {
                 };
                 self.out.extend(layout::format(t, form.as_bytes()));
             }
+            Value::Object(Object::Complex(..)) => {
+                return Err(Failure::Error("unsupported type: complex128".to_owned()));
+            }
             Value::Map(_) | Value::Object(Object::Struct(_) | Object::Files(_)) => {
-                self.inline(value, depth)?
+                self.inline(value, depth)?;
             }
         }
         Ok(())

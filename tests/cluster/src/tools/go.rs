@@ -144,7 +144,9 @@ mod tests {
         assert_eq!(stamps(Tool::Etcd.recipe(), "v3.6.10"), "");
         assert_eq!(
             stamps(Tool::Helm3.recipe(), "v3.22.0"),
-            " -X helm.sh/helm/v3/internal/version.version=v3.22.0"
+            " -X helm.sh/helm/v3/internal/version.version=v3.22.0 \
+             -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1 \
+             -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=37"
         );
         assert_eq!(
             stamps(Tool::Kubectl.recipe(), "v1.36.3"),

@@ -1,0 +1,8 @@
+// Records the answers of Go's own text/template and sigs.k8s.io/yaml that our tests compare with.
+module windlass.dev/tests/tools/go
+
+go 1.26.0
+
+require sigs.k8s.io/yaml v1.6.0
+
+require go.yaml.in/yaml/v2 v2.4.4 // indirect
