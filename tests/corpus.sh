@@ -10,7 +10,7 @@ fi
 report=$(mktemp)
 trap 'rm -f "$report"' EXIT
 python3 "$corpus/check.py" --quiet --report "$report" --cmd "$binary template {release} {chart} -n {namespace} --kube-version {kubeVersion} -f {values} [-a {apiVersion}] [--include-crds] [--is-upgrade]" || true
-python3 - "$report" "${CORPUS_MINIMUM:-156}" <<'P'
+python3 - "$report" "${CORPUS_MINIMUM:-311}" <<'P'
 import json, sys
 totals, minimum = json.load(open(sys.argv[1]))["totals"], int(sys.argv[2])
 print(f"corpus: {totals['bytes']} of {totals['ok']} cases in Helm's bytes, {totals['failed']} of {totals['error']} error cases fail as they must")

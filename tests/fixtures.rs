@@ -167,16 +167,30 @@ fn run(program: &Path, arguments: &[String], profile: &str) -> Outcome {
     Outcome { output: output.status.success().then(|| text(output.stdout)), errors }
 }
 
-/// What of standard error is compared. Warnings of values come in no order, as Go ranges over maps; those of Helm 3 tell
-/// lines of its source, so that of it only the final error counts.
+/// What of standard error is compared: warnings and breaches of a schema come in no order, as Go ranges over maps, and are
+/// sorted; warnings of Helm 3 tell lines of its source, so that of it only the final error counts.
 fn told(errors: &str, profile: &str) -> String {
-    if profile == "helm3" {
-        return errors.find("Error: ").map(|at| errors[at..].to_owned()).unwrap_or_default();
-    }
+    let start = if profile == "helm3" { errors.find("Error: ").unwrap_or(errors.len()) } else { 0 };
     let (mut log, rest): (Vec<&str>, Vec<&str>) =
-        errors.split_inclusive('\n').partition(|line| line.starts_with("level="));
+        errors[start..].split_inclusive('\n').partition(|line| line.starts_with("level="));
     log.sort_unstable();
-    log.concat() + &rest.concat()
+    let mut out = log.concat();
+    // A breach is told in a line, and indented below it what led there.
+    let mut breaches: Vec<String> = Vec::new();
+    for line in rest {
+        match breaches.last_mut() {
+            Some(last) if line.starts_with("  ") => *last += line,
+            _ if line.starts_with("- at ") => breaches.push(line.to_owned()),
+            _ => {
+                breaches.sort_unstable();
+                out += &breaches.concat();
+                breaches.clear();
+                out += line;
+            }
+        }
+    }
+    breaches.sort_unstable();
+    out + &breaches.concat()
 }
 
 /// What was recorded, by case and profile.

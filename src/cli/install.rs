@@ -12,7 +12,7 @@ use chart_compat::template::Limits;
 
 use super::flags::{Globals, Render, duration};
 use super::output::Format;
-use super::{Failure, Session, chart, print, status, tell, values, with_engine};
+use super::{Connected, Failure, chart, print, status, tell, values, with_engine};
 use crate::addon::capabilities;
 use crate::cluster::{Cluster, Validation};
 use crate::release::{
@@ -291,7 +291,7 @@ async fn live_capabilities(cluster: &Cluster) -> Result<Capabilities, String> {
 }
 
 async fn carry_out(
-    s: &Session,
+    s: &Connected,
     globals: &Globals,
     job: &Job<'_>,
     user: Map,

@@ -122,12 +122,12 @@ async fn cluster(globals: &flags::Globals) -> Result<Cluster, Failure> {
 }
 
 /// A connected engine for one command, and the namespace that the command works in.
-struct Session {
+struct Connected {
     engine: Engine,
     namespace: String,
 }
 
-impl Session {
+impl Connected {
     fn id(&self, name: &str) -> ReleaseId {
         ReleaseId::new(&self.namespace, name)
     }
@@ -136,7 +136,7 @@ impl Session {
 /// Runs a command that needs the cluster.
 fn with_engine<T>(
     globals: &flags::Globals,
-    work: impl AsyncFnOnce(Session) -> Result<T, Failure>,
+    work: impl AsyncFnOnce(Connected) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -148,6 +148,6 @@ fn with_engine<T>(
         let namespace = globals.namespace.clone().unwrap_or_else(|| cluster.default_namespace().to_owned());
         let holder = format!("windlass-{}-{:x}", std::process::id(), jiff::Timestamp::now().as_nanosecond());
         let engine = Engine::new(cluster, parse_manifest, EngineOptions::once(&holder));
-        work(Session { engine, namespace }).await
+        work(Connected { engine, namespace }).await
     })
 }

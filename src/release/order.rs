@@ -1,49 +1,9 @@
 //! In which order kinds are applied and deleted. Pure.
 //!
-//! Two orders: Helm's own (`InstallOrder`, `UninstallOrder`), which decides how manifests are listed, and our phases,
-//! which say what may be written at the same time.
+//! Two orders: Helm's own, which decides how manifests are listed (the renderer has the table), and our phases, which say
+//! what may be written at the same time.
 
-/// Helm's install order (v4: webhook configurations last).
-const INSTALL: [&str; 38] = [
-    "PriorityClass",
-    "Namespace",
-    "NetworkPolicy",
-    "ResourceQuota",
-    "LimitRange",
-    "PodSecurityPolicy",
-    "PodDisruptionBudget",
-    "ServiceAccount",
-    "Secret",
-    "SecretList",
-    "ConfigMap",
-    "StorageClass",
-    "PersistentVolume",
-    "PersistentVolumeClaim",
-    "CustomResourceDefinition",
-    "ClusterRole",
-    "ClusterRoleList",
-    "ClusterRoleBinding",
-    "ClusterRoleBindingList",
-    "Role",
-    "RoleList",
-    "RoleBinding",
-    "RoleBindingList",
-    "Service",
-    "DaemonSet",
-    "Pod",
-    "ReplicationController",
-    "ReplicaSet",
-    "Deployment",
-    "HorizontalPodAutoscaler",
-    "StatefulSet",
-    "Job",
-    "CronJob",
-    "IngressClass",
-    "Ingress",
-    "APIService",
-    "MutatingWebhookConfiguration",
-    "ValidatingWebhookConfiguration",
-];
+use chart_compat::render::INSTALL_ORDER as INSTALL;
 
 /// The place of a kind in Helm's install order; unknown kinds come last, by name.
 pub(crate) fn install_rank(kind: &str) -> (usize, &str) {

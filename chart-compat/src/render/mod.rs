@@ -18,7 +18,7 @@ pub use capabilities::{Capabilities, KubeVersion, default_api_versions};
 pub use engine::CompiledChart;
 pub use error::Error;
 pub use manifest::{Hook, Manifest, split_documents};
-pub use order::{INSTALL_ORDER, UNINSTALL_ORDER, kind_rank};
+pub use order::{INSTALL_ORDER, kind_rank};
 pub use output::{ShowOnly, manifest_text, release_name_error, template_output};
 
 use crate::chart::{Crd, Metadata};

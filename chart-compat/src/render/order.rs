@@ -1,9 +1,9 @@
-//! The order in which kinds are installed and removed (`releaseutil.InstallOrder`, `UninstallOrder`).
+//! The order in which kinds are installed (`releaseutil.InstallOrder`).
 
 use crate::profile::Profile;
 
-/// Kinds in install order; Helm 3 does not know the last two.
-pub const INSTALL_ORDER: [&str; 37] = [
+/// Kinds in install order (`InstallOrder`); Helm 3 does not know the last two.
+pub const INSTALL_ORDER: [&str; 38] = [
     "PriorityClass",
     "Namespace",
     "NetworkPolicy",
@@ -41,61 +41,17 @@ pub const INSTALL_ORDER: [&str; 37] = [
     "Ingress",
     "APIService",
     "MutatingWebhookConfiguration",
-];
-
-/// The kind after all of [`INSTALL_ORDER`] in Helm 4.
-const LAST: &str = "ValidatingWebhookConfiguration";
-
-/// Kinds in uninstall order: the reverse of install, but Services go right after the ingress classes.
-pub const UNINSTALL_ORDER: [&str; 38] = [
     "ValidatingWebhookConfiguration",
-    "MutatingWebhookConfiguration",
-    "APIService",
-    "Ingress",
-    "IngressClass",
-    "Service",
-    "CronJob",
-    "Job",
-    "StatefulSet",
-    "HorizontalPodAutoscaler",
-    "Deployment",
-    "ReplicaSet",
-    "ReplicationController",
-    "Pod",
-    "DaemonSet",
-    "RoleBindingList",
-    "RoleBinding",
-    "RoleList",
-    "Role",
-    "ClusterRoleBindingList",
-    "ClusterRoleBinding",
-    "ClusterRoleList",
-    "ClusterRole",
-    "CustomResourceDefinition",
-    "PersistentVolumeClaim",
-    "PersistentVolume",
-    "StorageClass",
-    "ConfigMap",
-    "SecretList",
-    "Secret",
-    "ServiceAccount",
-    "PodDisruptionBudget",
-    "PodSecurityPolicy",
-    "LimitRange",
-    "ResourceQuota",
-    "NetworkPolicy",
-    "Namespace",
-    "PriorityClass",
 ];
 
 /// A kind's place in install order; `None` for kinds that come after all known ones, by name.
 #[must_use]
 pub fn kind_rank(kind: &str, profile: Profile) -> Option<usize> {
-    let known = if profile == Profile::Helm4 { INSTALL_ORDER.len() } else { INSTALL_ORDER.len() - 1 };
-    match INSTALL_ORDER[..known].iter().position(|k| *k == kind) {
-        None if kind == LAST && profile == Profile::Helm4 => Some(INSTALL_ORDER.len()),
-        found => found,
-    }
+    let known = match profile {
+        Profile::Helm4 => INSTALL_ORDER.len(),
+        Profile::Helm3 => INSTALL_ORDER.len() - 2,
+    };
+    INSTALL_ORDER[..known].iter().position(|k| *k == kind)
 }
 
 /// The order of two kinds on install: known ones by rank, then unknown ones by name (`lessByKind`).
