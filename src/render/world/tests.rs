@@ -43,8 +43,8 @@ fn render(template: &str) -> Vec<String> {
         .collect()
 }
 
-/// The elements of DER content: tag and content.
-fn elements(mut der: &[u8]) -> Vec<(u8, &[u8])> {
+/// The elements of DER content.
+fn elements(mut der: &[u8]) -> Vec<Element<'_>> {
     let mut out = Vec::new();
     while let [tag, first, rest @ ..] = der {
         let (length, rest) = match first {
@@ -59,6 +59,9 @@ fn elements(mut der: &[u8]) -> Vec<(u8, &[u8])> {
     }
     out
 }
+
+/// Tag and content.
+type Element<'d> = (u8, &'d [u8]);
 
 struct Certificate {
     der: Vec<u8>,
@@ -75,7 +78,7 @@ impl Certificate {
     }
 
     /// The signed part's elements, the signed part itself and the signature.
-    fn parts(&self) -> (Vec<(u8, &[u8])>, &[u8], &[u8]) {
+    fn parts(&self) -> (Vec<Element<'_>>, &[u8], &[u8]) {
         let whole = elements(&self.der)[0].1;
         let parts = elements(whole);
         let signed = whole.len() - elements(whole)[1..].iter().map(|e| size(e.1)).sum::<usize>();
