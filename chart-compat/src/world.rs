@@ -41,21 +41,21 @@ pub trait World: Send + Sync {
     /// Why no key of that kind can be made.
     fn make_key(&self, kind: KeyKind) -> Result<Vec<u8>, String>;
 
-    /// Signs `message` with a PKCS#8 key: RSA PKCS#1 v1.5 or ECDSA, both over SHA-256, or Ed25519.
+    /// The public part of an ECDSA or Ed25519 key in PKCS#8: the uncompressed point, or the 32 bytes.
+    ///
+    /// # Errors
+    /// Why the key has none; by default that nobody here can tell.
+    fn public_key(&self, pkcs8: &[u8]) -> Result<Vec<u8>, String> {
+        let _ = pkcs8;
+        Err("the public key of an ECDSA or Ed25519 key cannot be computed here".to_owned())
+    }
+
+    /// Signs `message` with a PKCS#8 key: RSA PKCS#1 v1.5 over SHA-256, ECDSA over the hash that goes with the curve (SHA-256
+    /// for P-256, SHA-384 for P-384, SHA-512 for P-521; in DER), or Ed25519.
     ///
     /// # Errors
     /// Why the key cannot sign.
     fn sign(&self, pkcs8: &[u8], message: &[u8]) -> Result<Vec<u8>, String>;
-
-    /// The raw public key of a PKCS#8 key whose own form does not hold it: the point of an ECDSA key, the 32 bytes of an
-    /// Ed25519 key. Only keys that a template brings along need it.
-    ///
-    /// # Errors
-    /// Why the key has none; by default that nobody can tell.
-    fn public_key(&self, pkcs8: &[u8]) -> Result<Vec<u8>, String> {
-        let _ = pkcs8;
-        Err("the private key does not hold its public key, and it cannot be computed here".to_owned())
-    }
 
     /// Objects of the cluster, for `lookup`: one by name, or with an empty name a `List`; an empty map when there is none.
     ///

@@ -3,6 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use aws_lc_rs::encoding::AsDer;
+use aws_lc_rs::signature::{EcdsaKeyPair, EcdsaSigningAlgorithm, KeyPair};
 use aws_lc_rs::{rand, rsa, signature};
 use chart_compat::data::{Data, Map};
 use chart_compat::world::{KeyKind, Timestamp, World};
@@ -64,11 +65,21 @@ impl World for SystemWorld<'_> {
                     .map_err(failed)?;
                 key.to_pkcs8v1().map_err(failed)?.as_ref().to_vec()
             }
-            KeyKind::Ed25519 => signature::Ed25519KeyPair::generate_pkcs8(&rand::SystemRandom::new())
+            KeyKind::Ed25519 => signature::Ed25519KeyPair::generate_pkcs8v1(&rand::SystemRandom::new())
                 .map_err(failed)?
                 .as_ref()
                 .to_vec(),
         })
+    }
+
+    fn public_key(&self, pkcs8: &[u8]) -> Result<Vec<u8>, String> {
+        if let Some(key) = ecdsa_key(pkcs8) {
+            return Ok(key.public_key().as_ref().to_vec());
+        }
+        match signature::Ed25519KeyPair::from_pkcs8_maybe_unchecked(pkcs8) {
+            Ok(key) => Ok(key.public_key().as_ref().to_vec()),
+            Err(e) => Err(format!("not an ECDSA or Ed25519 key: {e}")),
+        }
     }
 
     fn sign(&self, pkcs8: &[u8], message: &[u8]) -> Result<Vec<u8>, String> {
@@ -79,9 +90,7 @@ impl World for SystemWorld<'_> {
                 .map_err(|_| "the RSA key cannot sign".to_owned())?;
             return Ok(out);
         }
-        if let Ok(key) =
-            signature::EcdsaKeyPair::from_pkcs8(&signature::ECDSA_P256_SHA256_ASN1_SIGNING, pkcs8)
-        {
+        if let Some(key) = ecdsa_key(pkcs8) {
             let signed = key.sign(&rng, message).map_err(|_| "the ECDSA key cannot sign".to_owned())?;
             return Ok(signed.as_ref().to_vec());
         }
@@ -106,6 +115,16 @@ impl World for SystemWorld<'_> {
         let first = (host, 0).to_socket_addrs().ok().and_then(|mut found| found.next());
         first.map_or_else(String::new, |a| a.ip().to_string())
     }
+}
+
+/// An ECDSA key on whichever curve it is.
+fn ecdsa_key(pkcs8: &[u8]) -> Option<EcdsaKeyPair> {
+    const CURVES: [&EcdsaSigningAlgorithm; 3] = [
+        &signature::ECDSA_P256_SHA256_ASN1_SIGNING,
+        &signature::ECDSA_P384_SHA384_ASN1_SIGNING,
+        &signature::ECDSA_P521_SHA512_ASN1_SIGNING,
+    ];
+    CURVES.iter().find_map(|curve| EcdsaKeyPair::from_pkcs8(curve, pkcs8).ok())
 }
 
 /// Answers `lookup` from a live cluster. Used on blocking threads, where renders run.
@@ -143,39 +162,4 @@ impl Lookup for ClusterLookup {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::SystemWorld;
-    use chart_compat::chart::{File, load_files};
-    use chart_compat::data::Map;
-    use chart_compat::profile::Profile;
-    use chart_compat::render::{Capabilities, CompiledChart, Options, Release};
-    use chart_compat::template::Limits;
-
-    #[test]
-    fn charts_get_keys_and_certificates() {
-        let text = r#"{{ $ca := genCA "ca" 1 }}{{ $c := genSignedCert "c" (list "1.2.3.4") (list "a.b") 1 $ca }}
-a: {{ hasPrefix "-----BEGIN RSA PRIVATE KEY-----" $c.Key }}
-b: {{ hasPrefix "-----BEGIN CERTIFICATE-----" $c.Cert }}
-c: {{ trunc 30 (genPrivateKey "ecdsa") }}
-d: {{ ne (randAlphaNum 20) (randAlphaNum 20) }}
-e: {{ trunc 27 (genPrivateKey "ed25519") }}
-"#;
-        let files = vec![
-            File::new("Chart.yaml".to_owned(), b"apiVersion: v2\nname: c\nversion: 1.0.0\n".to_vec()),
-            File::new("templates/x.yaml".to_owned(), text.as_bytes().to_vec()),
-        ];
-        let chart = load_files(files, &mut |_| {}).unwrap();
-        let options = Options {
-            release: Release { name: "r".into(), namespace: "n".into(), revision: 1, is_upgrade: false },
-            capabilities: Capabilities::default(),
-            skip_schema_validation: false,
-            subchart_notes: false,
-            limits: Limits::default(),
-        };
-        let compiled = CompiledChart::new(chart, Profile::Helm4);
-        let rendered = compiled.render(&Map::new(), &options, &SystemWorld::default(), &mut |_| {}).unwrap();
-        let want =
-            "a: true\nb: true\nc: -----BEGIN EC PRIVATE KEY-----\nd: true\ne: -----BEGIN PRIVATE KEY-----\n";
-        assert_eq!(rendered.manifests[0].text, want);
-    }
-}
+mod tests;

@@ -9,19 +9,16 @@
 mod args;
 mod base;
 mod case;
-mod certs;
 mod chance;
+mod crypto;
 mod dates;
 mod decimal;
-mod der;
 mod dicts;
 mod documents;
-mod dsa;
 mod encode;
 mod equal;
 mod files;
 mod hashes;
-mod keys;
 mod lists;
 mod logic;
 mod merge;
@@ -54,7 +51,7 @@ pub const GROUPS: &[&[Func]] = &[
     dates::FUNCS,
     hashes::FUNCS,
     chance::FUNCS,
-    certs::FUNCS,
+    crypto::FUNCS,
     paths::FUNCS,
     toml::FUNCS,
 ];
