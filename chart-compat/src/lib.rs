@@ -16,3 +16,5 @@ pub mod template;
 pub mod values;
 pub mod world;
 pub mod yaml;
+
+pub use bytes::Bytes;

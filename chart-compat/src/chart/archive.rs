@@ -2,7 +2,8 @@
 
 use std::io::Read;
 
-use flate2::read::MultiGzDecoder;
+use bytes::Bytes;
+use flate2::bufread::MultiGzDecoder;
 
 use super::error::Error;
 use super::load::File;
@@ -12,6 +13,9 @@ pub const MAX_CHART_BYTES: u64 = 100 * 1024 * 1024;
 
 /// How many entries an archive may have. Helm sets no bound; no real chart comes near this one.
 pub const MAX_ENTRIES: usize = 100_000;
+
+/// How much larger than its archive a chart can be: deflate's own bound.
+const MAX_RATIO: usize = 1032;
 
 fn broken(e: &std::io::Error) -> Error {
     Error::Archive(format!("chart archive is damaged: {e}"))
@@ -64,6 +68,22 @@ fn entry_name(raw: &str) -> Result<String, Error> {
     Ok(name)
 }
 
+/// What an archive inflates to, and why it did not inflate further.
+struct Inflated {
+    bytes: Bytes,
+    failed: Option<std::io::Error>,
+}
+
+/// Inflates a whole archive into one buffer, so that files are slices of it.
+fn inflate(bytes: &[u8]) -> Inflated {
+    // The last four bytes tell the size, if they are not a lie; a chart at its cap may have headers beyond it.
+    let told = bytes.last_chunk::<4>().map_or(0, |b| u32::from_le_bytes(*b));
+    let room = usize::try_from(told).unwrap_or(0).min(bytes.len().saturating_mul(MAX_RATIO));
+    let mut out = Vec::with_capacity(room.min(MAX_CHART_BYTES as usize) + 1);
+    let failed = MultiGzDecoder::new(bytes).take(MAX_CHART_BYTES * 2).read_to_end(&mut out).err();
+    Inflated { bytes: Bytes::from(out), failed }
+}
+
 /// Reads a packaged chart: its files in the order of the archive, without byte order marks.
 ///
 /// # Errors
@@ -72,16 +92,20 @@ pub fn read_archive(bytes: &[u8]) -> Result<Vec<File>, Error> {
     if !bytes.starts_with(&[0x1f, 0x8b, 0x08]) {
         return Err(Error::Archive("does not appear to be a gzipped archive".to_owned()));
     }
-    // One byte more than allowed tells a chart that reaches the cap from one that goes past it; headers are not counted.
-    let inflated = MultiGzDecoder::new(bytes).take(MAX_CHART_BYTES * 2);
-    let mut archive = tar::Archive::new(inflated);
+    let inflated = inflate(bytes);
+    // What stands behind the end of the archive is not looked at, damaged or not.
+    let damaged = |e: &std::io::Error| broken(inflated.failed.as_ref().unwrap_or(e));
+    let mut archive = tar::Archive::new(std::io::Cursor::new(&inflated.bytes));
     let mut files = Vec::new();
     let mut left = MAX_CHART_BYTES;
-    for (count, entry) in archive.entries().map_err(|e| broken(&e))?.enumerate() {
-        let mut entry = entry.map_err(|e| broken(&e))?;
+    let mut end = 0;
+    for (count, entry) in archive.entries().map_err(|e| damaged(&e))?.enumerate() {
+        let mut entry = entry.map_err(|e| damaged(&e))?;
         if count >= MAX_ENTRIES {
             return Err(Error::Archive(format!("chart archive has more than {MAX_ENTRIES} entries")));
         }
+        let (start, size) = (entry.raw_file_position(), entry.size());
+        end = start.saturating_add(size);
         let kind = entry.header().entry_type();
         if kind.is_dir() || kind.is_pax_global_extensions() || kind.is_pax_local_extensions() {
             continue;
@@ -91,17 +115,26 @@ pub fn read_archive(bytes: &[u8]) -> Result<Vec<File>, Error> {
             continue;
         }
         let name = entry_name(&raw)?;
-        let size = entry.size();
-        if size > left {
+        if size >= left {
             return Err(too_large());
         }
-        let mut data = Vec::with_capacity(usize::try_from(size.min(1 << 20)).unwrap_or(0));
-        (&mut entry).take(left).read_to_end(&mut data).map_err(|e| broken(&e))?;
-        left -= data.len() as u64;
-        if (data.len() as u64) < size || left == 0 {
-            return Err(too_large());
-        }
+        left -= size;
+        let data = if kind.is_gnu_sparse() {
+            let mut data = Vec::new();
+            (&mut entry).take(size).read_to_end(&mut data).map_err(|e| damaged(&e))?;
+            Bytes::from(data)
+        } else {
+            let range = usize::try_from(start).ok().zip(usize::try_from(end).ok());
+            match range.filter(|r| r.1 <= inflated.bytes.len()) {
+                Some((from, to)) => inflated.bytes.slice(from..to),
+                None => return Err(damaged(&std::io::ErrorKind::UnexpectedEof.into())),
+            }
+        };
         files.push(File::new(name, data));
+    }
+    // Without an end mark, what the damage cut off may have been more files.
+    if let Some(e) = inflated.failed.as_ref().filter(|_| end.next_multiple_of(512) >= inflated.bytes.len() as u64) {
+        return Err(broken(e));
     }
     if files.is_empty() {
         return Err(Error::Archive("no files in chart archive".to_owned()));

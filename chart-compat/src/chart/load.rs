@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::Warn;
 use super::archive::read_archive;
 use super::error::Error;
@@ -20,17 +22,17 @@ pub struct File {
     /// Path in the chart, slash-separated.
     pub name: String,
     /// Content, without a byte order mark; cheap to clone.
-    pub data: Arc<[u8]>,
+    pub data: Bytes,
 }
 
 impl File {
     /// A file; a UTF-8 byte order mark at its start is dropped.
     #[must_use]
-    pub fn new(name: String, data: Vec<u8>) -> Self {
-        let data = match data.strip_prefix(&[0xef, 0xbb, 0xbf]) {
-            Some(rest) => rest.into(),
-            None => data.into(),
-        };
+    pub fn new(name: String, data: impl Into<Bytes>) -> Self {
+        let mut data: Bytes = data.into();
+        if data.starts_with(&[0xef, 0xbb, 0xbf]) {
+            data = data.slice(3..);
+        }
         Self { name, data }
     }
 }
@@ -45,7 +47,7 @@ pub struct Chart {
     /// `values.yaml`, numbers as floats.
     pub values: Arc<Map>,
     /// `values.schema.json`.
-    pub schema: Option<Arc<[u8]>>,
+    pub schema: Option<Bytes>,
     /// Files below `templates/`.
     pub templates: Vec<File>,
     /// All other files.
@@ -60,7 +62,7 @@ pub struct Crd {
     /// Path below `charts`, e.g. `parent/charts/sub/crds/x.yaml`.
     pub path: String,
     /// Content.
-    pub data: Arc<[u8]>,
+    pub data: Bytes,
 }
 
 impl Chart {
@@ -82,7 +84,7 @@ impl Chart {
         for f in &self.files {
             let extension = f.name.rsplit_once('.').map_or("", |e| e.1).to_ascii_lowercase();
             if f.name.starts_with("crds/") && matches!(extension.as_str(), "yaml" | "yml" | "json") {
-                out.push(Crd { path: format!("{path}/{}", f.name), data: Arc::clone(&f.data) });
+                out.push(Crd { path: format!("{path}/{}", f.name), data: f.data.clone() });
             }
         }
         for sub in &self.dependencies {

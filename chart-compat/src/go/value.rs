@@ -3,6 +3,7 @@
 //! Owns the value enum, its shared mutable map and its list. Knows nothing of templates, text formats or functions.
 
 use std::cell::{Ref, RefCell};
+use std::cmp::Ordering;
 
 use bumpalo::Bump;
 use bumpalo::collections::Vec as BumpVec;
@@ -89,7 +90,53 @@ pub type Entry<'a> = (&'a [u8], Value<'a>);
 /// over maps in that order.
 pub struct Map<'a> {
     kind: MapKind,
-    entries: &'a RefCell<BumpVec<'a, Entry<'a>>>,
+    entries: &'a RefCell<Entries<'a>>,
+}
+
+/// The entries of a map, and the [`prefix`] of each: a search touches the keys themselves only where prefixes are equal.
+struct Entries<'a> {
+    prefixes: BumpVec<'a, u64>,
+    entries: BumpVec<'a, Entry<'a>>,
+}
+
+/// The first eight bytes of a key as a number that orders as the bytes do.
+#[must_use]
+pub fn prefix(key: &[u8]) -> u64 {
+    match key.first_chunk::<8>() {
+        Some(bytes) => u64::from_be_bytes(*bytes),
+        None => {
+            let mut bytes = [0; 8];
+            for (to, from) in bytes.iter_mut().zip(key) {
+                *to = *from;
+            }
+            u64::from_be_bytes(bytes)
+        }
+    }
+}
+
+/// Up to this many entries, looking at each prefix is faster than halving.
+const FEW: usize = 24;
+
+impl<'a> Entries<'a> {
+    /// Where a key is, or where it would be.
+    fn find(&self, prefix: u64, key: &[u8]) -> Result<usize, usize> {
+        let prefixes = &self.prefixes[..];
+        if prefixes.len() > FEW {
+            let from = prefixes.partition_point(|p| *p < prefix);
+            let same = prefixes[from..].partition_point(|p| *p == prefix);
+            let found = self.entries[from..from + same].binary_search_by(|e| e.0.cmp(key));
+            return found.map(|i| from + i).map_err(|i| from + i);
+        }
+        let mut at = prefixes.iter().take_while(|p| **p < prefix).count();
+        while prefixes.get(at) == Some(&prefix) {
+            match self.entries[at].0.cmp(key) {
+                Ordering::Less => at += 1,
+                Ordering::Equal => return Ok(at),
+                Ordering::Greater => return Err(at),
+            }
+        }
+        Err(at)
+    }
 }
 
 impl<'a> Map<'a> {
@@ -100,8 +147,11 @@ impl<'a> Map<'a> {
 
     /// An empty map with room for `n` entries.
     pub fn with_capacity(arena: &'a Arena, kind: MapKind, n: usize) -> &'a Self {
-        let entries = arena.alloc(RefCell::new(BumpVec::with_capacity_in(n, arena)));
-        arena.alloc(Self { kind, entries })
+        let entries = Entries {
+            prefixes: BumpVec::with_capacity_in(n, arena),
+            entries: BumpVec::with_capacity_in(n, arena),
+        };
+        arena.alloc(Self { kind, entries: arena.alloc(RefCell::new(entries)) })
     }
 
     /// The same map seen under another static type: a change through one handle shows through the other.
@@ -124,7 +174,7 @@ impl<'a> Map<'a> {
     /// How many entries there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.entries.borrow().len()
+        self.entries.borrow().entries.len()
     }
 
     /// Whether there is no entry.
@@ -136,42 +186,51 @@ impl<'a> Map<'a> {
     /// The value under `key`.
     #[must_use]
     pub fn get(&self, key: &[u8]) -> Option<Value<'a>> {
-        let entries = self.entries.borrow();
-        match entries.binary_search_by(|e| e.0.cmp(key)) {
-            Ok(i) => Some(entries[i].1),
-            Err(_) => None,
-        }
+        self.get_with(prefix(key), key)
+    }
+
+    /// The value under `key`, whose [`prefix`] is known.
+    #[must_use]
+    pub fn get_with(&self, prefix: u64, key: &[u8]) -> Option<Value<'a>> {
+        let all = self.entries.borrow();
+        all.find(prefix, key).ok().map(|i| all.entries[i].1)
     }
 
     /// Sets `key`, replacing what was there.
     pub fn insert(&self, key: &'a [u8], value: Value<'a>) {
-        let mut entries = self.entries.borrow_mut();
-        if entries.last().is_none_or(|e| e.0 < key) {
-            entries.push((key, value));
+        let prefix = prefix(key);
+        let all = &mut *self.entries.borrow_mut();
+        if all.entries.last().is_none_or(|e| e.0 < key) {
+            all.prefixes.push(prefix);
+            all.entries.push((key, value));
             return;
         }
-        match entries.binary_search_by(|e| e.0.cmp(key)) {
-            Ok(i) => entries[i].1 = value,
-            Err(i) => entries.insert(i, (key, value)),
+        match all.find(prefix, key) {
+            Ok(i) => all.entries[i].1 = value,
+            Err(i) => {
+                all.prefixes.insert(i, prefix);
+                all.entries.insert(i, (key, value));
+            }
         }
     }
 
     /// Removes `key`.
     pub fn remove(&self, key: &[u8]) {
-        let mut entries = self.entries.borrow_mut();
-        if let Ok(i) = entries.binary_search_by(|e| e.0.cmp(key)) {
-            entries.remove(i);
+        let all = &mut *self.entries.borrow_mut();
+        if let Ok(i) = all.find(prefix(key), key) {
+            all.prefixes.remove(i);
+            all.entries.remove(i);
         }
     }
 
     /// The entries as they are now, in key order. Must not be held over a call that changes the map.
     pub fn entries(&self) -> Ref<'_, [Entry<'a>]> {
-        Ref::map(self.entries.borrow(), |v| v.as_slice())
+        Ref::map(self.entries.borrow(), |v| v.entries.as_slice())
     }
 
     /// A copy of the entries, for walks during which the map may change.
     pub fn snapshot(&self, arena: &'a Arena) -> &'a [Entry<'a>] {
-        arena.alloc_slice_copy(&self.entries.borrow())
+        arena.alloc_slice_copy(&self.entries.borrow().entries)
     }
 }
 

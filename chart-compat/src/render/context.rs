@@ -1,7 +1,7 @@
 //! The map that each template is executed on: `.Values`, `.Release`, `.Chart`, `.Files`, … (`recAllTpls`).
 
 use super::{Capabilities, Options, Release};
-use crate::chart::{Chart, Dependency, Metadata};
+use crate::chart::{Chart, Dependency, File, Metadata};
 use crate::data::{Data, Map as DataMap};
 use crate::go::object::Struct;
 use crate::go::{Arena, Elem, Map, MapKind, Object, Value};
@@ -12,11 +12,33 @@ pub(super) struct Job<'a> {
     /// Full path, e.g. `parent/charts/sub/templates/x.yaml`.
     pub(super) name: String,
     /// Its text.
-    pub(super) text: std::sync::Arc<[u8]>,
+    pub(super) text: bytes::Bytes,
     /// The chart's `templates` path.
     pub(super) base_path: String,
     /// The chart's context, shared by all its templates.
     pub(super) context: &'a Map<'a>,
+}
+
+/// The templates of a chart and its subcharts: full path and text.
+pub(super) fn texts(chart: &Chart) -> Vec<(String, bytes::Bytes)> {
+    fn collect(chart: &Chart, path: &str, out: &mut Vec<(String, bytes::Bytes)>) {
+        for sub in &chart.dependencies {
+            collect(sub, &format!("{path}/charts/{}", sub.name()), out);
+        }
+        out.extend(templates(chart).map(|t| (format!("{path}/{}", t.name), t.data.clone())));
+    }
+    let mut out = Vec::new();
+    collect(chart, chart.name(), &mut out);
+    // Of two with one path the first one counts.
+    out.sort_by(|a, b| a.0.cmp(&b.0));
+    out.dedup_by(|later, kept| later.0 == kept.0);
+    out
+}
+
+/// The templates that take part: of a library only its partials.
+fn templates(chart: &Chart) -> impl Iterator<Item = &File> {
+    let library = chart.metadata.is_library();
+    chart.templates.iter().filter(move |t| !library || t.name.rsplit('/').next().unwrap_or(&t.name).starts_with('_'))
 }
 
 /// The templates of a chart and its subcharts, each with its chart's context.
@@ -251,15 +273,10 @@ impl<'a> Builder<'a> {
             let sub_context = self.chart(sub, &format!("{path}/charts/{}", sub.name()), sub_values, false);
             subcharts.insert(sub.name().as_bytes(), Value::Map(sub_context));
         }
-        let library = chart.metadata.is_library();
-        for t in &chart.templates {
-            let base = t.name.rsplit('/').next().unwrap_or(&t.name);
-            if library && !base.starts_with('_') {
-                continue;
-            }
+        for t in templates(chart) {
             self.jobs.push(Job {
                 name: format!("{path}/{}", t.name),
-                text: std::sync::Arc::clone(&t.data),
+                text: t.data.clone(),
                 base_path: format!("{path}/templates"),
                 context,
             });

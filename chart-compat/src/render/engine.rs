@@ -1,10 +1,14 @@
 //! The render itself: values, schema, templates in Helm's order, then the sorting of what came out.
 
-use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
-use super::context::{Job, jobs};
+use bytes::Bytes;
+use rustc_hash::FxHashMap;
+
+use super::context::{Job, jobs, texts};
 use super::error::Error;
+use super::heads::Reader;
 use super::{Options, Rendered, functions, manifest};
 use crate::chart::{Chart, Warn, coalesce_values, process_dependencies};
 use crate::data::Map as DataMap;
@@ -14,14 +18,29 @@ use crate::sprig;
 use crate::template::{self, BUILTINS, Exec, Func, Funcs, Set, Template, TemplateSet};
 use crate::world::World;
 
+/// How much text of templates is worth a second thread to parse it.
+const WORTH_A_THREAD: usize = 64 * 1024;
+
 /// What a text parsed to.
 type Parsed = Result<Vec<Template>, template::Error>;
+
+/// Parsed texts by path. A path can mean another text in another render: two subcharts may take turns under one alias.
+#[derive(Default)]
+struct Known(FxHashMap<String, (Bytes, Arc<Parsed>)>);
+
+impl Known {
+    fn get(&self, path: &str, text: &Bytes) -> Option<&Arc<Parsed>> {
+        // Both are alive, so that one address is one text.
+        let same = |own: &Bytes| std::ptr::eq(own.as_ptr(), text.as_ptr()) && own.len() == text.len();
+        self.0.get(path).filter(|known| same(&known.0)).map(|known| &known.1)
+    }
+}
 
 /// A chart ready to render many times: its templates are parsed once, when first needed, and kept.
 pub struct CompiledChart {
     chart: Chart,
     profile: Profile,
-    parsed: Mutex<HashMap<String, Arc<Parsed>>>,
+    parsed: Mutex<Known>,
 }
 
 fn funcs(profile: Profile) -> &'static Funcs {
@@ -47,7 +66,7 @@ impl CompiledChart {
     /// Keeps a loaded chart for rendering.
     #[must_use]
     pub fn new(chart: Chart, profile: Profile) -> Self {
-        Self { chart, profile, parsed: Mutex::new(HashMap::new()) }
+        Self { chart, profile, parsed: Mutex::default() }
     }
 
     /// The chart as it was loaded.
@@ -76,38 +95,84 @@ impl CompiledChart {
         let mut chart = self.chart.clone();
         process_dependencies(&mut chart, user, self.profile, warn).map_err(Error::Dependencies)?;
         let values = coalesce_values(&chart, user, self.profile, warn)?;
-        if !options.skip_schema_validation {
-            super::schema::validate(&chart, &values)?;
-        }
+        let check = || match options.skip_schema_validation {
+            true => Ok(()),
+            false => super::schema::validate(&chart, &values),
+        };
+        self.parse_during(&chart, check)?;
         let kube = &options.capabilities.kube_version;
         let range = &chart.metadata.kube_version;
         if !range.is_empty() && !semver::is_compatible(range, &kube.normalized) {
             return Err(Error::KubeVersion { range: range.clone(), version: kube.version.clone() });
         }
-        let files = self.execute(&chart, &values, options, world)?;
-        let (notes, files) = notes(files, &chart, options.subchart_notes);
+        let mut notes = Vec::new();
+        let files = std::thread::scope(|scope| {
+            let mut reader = Reader::new(scope, self.profile);
+            self.execute(&chart, &values, options, world, &mut |path, text| {
+                if path.ends_with("NOTES.txt") {
+                    notes.push((path, text));
+                } else {
+                    reader.push(path, text);
+                }
+            })?;
+            Ok::<_, Error>(reader.finish())
+        })?;
+        let notes = join_notes(notes, &chart, options.subchart_notes);
         let (manifests, hooks) = manifest::sort(files, self.profile, warn)?;
         Ok(Rendered { crds: chart.crds(), chart: chart.metadata, manifests, hooks, notes, values })
     }
 
-    fn parse(&self, job: &Job<'_>) -> Arc<Parsed> {
-        let mut parsed = self.parsed.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(p) = parsed.get(&job.name) {
-            return Arc::clone(p);
+    /// Parses the templates that no render needed before. A second thread does it while this one runs `meanwhile`, and
+    /// then both, if there is enough to do.
+    fn parse_during<T>(&self, chart: &Chart, meanwhile: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+        let missing: Vec<(String, Bytes)> = {
+            let known = self.known();
+            texts(chart).into_iter().filter(|t| known.get(&t.0, &t.1).is_none()).collect()
+        };
+        let next = AtomicUsize::new(0);
+        let work = || {
+            let mut done = Vec::new();
+            while let Some((name, text)) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let parsed = template::parse(name, text.clone(), funcs(self.profile));
+                done.push((name.clone(), (text.clone(), Arc::new(parsed))));
+            }
+            done
+        };
+        let size: usize = missing.iter().map(|m| m.1.len()).sum();
+        if size < WORTH_A_THREAD {
+            let result = meanwhile()?;
+            self.known().0.extend(work());
+            return Ok(result);
         }
-        let result = Arc::new(template::parse(&job.name, Arc::clone(&job.text), funcs(self.profile)));
-        parsed.insert(job.name.clone(), Arc::clone(&result));
-        result
+        std::thread::scope(|scope| {
+            let helper = scope.spawn(work);
+            let result = meanwhile();
+            if result.is_err() {
+                // Nobody wants the rest.
+                next.store(missing.len(), Ordering::Relaxed);
+            }
+            let own = work();
+            match helper.join() {
+                Ok(helped) => self.known().0.extend(own.into_iter().chain(helped)),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+            result
+        })
     }
 
-    /// Runs every template that is not a partial; gives path and text, in order of path.
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.parsed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs every template that is not a partial, and hands out path and text as soon as there is one.
     fn execute(
         &self,
         chart: &Chart,
         values: &DataMap,
         options: &Options,
         world: &dyn World,
-    ) -> Result<Vec<(String, String)>, Error> {
+        done: &mut dyn FnMut(String, String),
+    ) -> Result<(), Error> {
         let arena = Arena::new();
         let mut jobs = jobs(&arena, chart, values, options, self.profile);
         // Deeper charts first, and the later name first: what is parsed last wins, so parents override subcharts.
@@ -116,7 +181,10 @@ impl CompiledChart {
             depth(b).cmp(&depth(a)).then_with(|| b.name.cmp(&a.name))
         });
         jobs.dedup_by(|later, kept| later.name == kept.name);
-        let parsed: Vec<Arc<Parsed>> = jobs.iter().map(|j| self.parse(j)).collect();
+        let parsed: Vec<Arc<Parsed>> = {
+            let known = self.known();
+            jobs.iter().filter_map(|j| known.get(&j.name, &j.text).map(Arc::clone)).collect()
+        };
         let mut base = TemplateSet::default();
         for (job, result) in jobs.iter().zip(&parsed) {
             match &**result {
@@ -128,9 +196,8 @@ impl CompiledChart {
         let set = Set::new(&base);
         let funcs = funcs(self.profile);
         let Some(mut exec) = Exec::new(&arena, &store, set, funcs, world, options.limits) else {
-            return Ok(Vec::new());
+            return Ok(());
         };
-        let mut out = Vec::with_capacity(jobs.len());
         for job in &jobs {
             if job.name.rsplit('/').next().is_some_and(|base| base.starts_with('_')) {
                 continue;
@@ -145,27 +212,24 @@ impl CompiledChart {
             let text = functions::without_no_value(text);
             let text = String::from_utf8(text)
                 .unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned());
-            out.push((job.name.clone(), text));
+            done(job.name.clone(), text);
         }
-        out.sort();
-        Ok(out)
+        Ok(())
     }
 }
 
-/// Takes the notes out of the rendered files.
-fn notes(files: Vec<(String, String)>, chart: &Chart, subcharts: bool) -> (String, Vec<(String, String)>) {
+/// The notes of the chart, and of its subcharts if wanted, in order of path.
+fn join_notes(mut files: Vec<(String, String)>, chart: &Chart, subcharts: bool) -> String {
     let own = format!("{}/templates/NOTES.txt", chart.name());
+    files.sort();
+    let wanted: Vec<String> =
+        files.into_iter().filter(|(path, _)| subcharts || *path == own).map(|(_, text)| text).collect();
     let mut notes = String::new();
-    let mut rest = Vec::with_capacity(files.len());
-    for (name, text) in files {
-        if !name.ends_with("NOTES.txt") {
-            rest.push((name, text));
-        } else if subcharts || name == own {
-            if !notes.is_empty() {
-                notes.push('\n');
-            }
-            notes.push_str(&text);
+    for text in wanted {
+        if !notes.is_empty() {
+            notes.push('\n');
         }
+        notes.push_str(&text);
     }
-    (notes, rest)
+    notes
 }

@@ -49,7 +49,7 @@ fn include<'a>(x: &mut Exec<'a>, args: &[Value<'a>]) -> Result<'a> {
     if let Some(count) = x.including.get_mut(name) {
         *count -= 1;
     }
-    Ok(Value::str(x.arena, result?))
+    Ok(x.keep(result?))
 }
 
 /// Removes every `<no value>`, as Helm does with each file and each `tpl` result.
@@ -88,7 +88,7 @@ fn tpl<'a>(x: &mut Exec<'a>, args: &[Value<'a>]) -> Result<'a> {
     };
     let set = x.set().with(x.arena, templates);
     match x.execute_in(set, main, args[1]) {
-        Ok(out) => Ok(Value::str(x.arena, without_no_value(out))),
+        Ok(out) => Ok(x.keep(without_no_value(out))),
         Err(e) => Err(Error::wrap(format!("error during tpl function execution for {}: ", quoted()), e)),
     }
 }

@@ -126,16 +126,38 @@ fn words(head: &Head, key: &str) -> Vec<String> {
     }
 }
 
-/// Parses the heads of all documents, tells hooks from manifests and puts both in order of kind.
+/// A rendered file, its documents' heads read.
+pub(super) struct Documents {
+    /// The template it came from.
+    pub(super) source: String,
+    /// Each document's text and head; after one whose head cannot be read there are no more.
+    documents: Vec<(String, Result<Head, yaml::Error>)>,
+}
+
+/// Splits a rendered file and reads the heads of its documents.
+pub(super) fn read(source: String, text: &str, profile: Profile) -> Documents {
+    let mut documents = Vec::new();
+    for doc in split(text, profile) {
+        let head = yaml::head(doc.as_bytes());
+        let failed = head.is_err();
+        documents.push((doc.to_owned(), head));
+        if failed {
+            break;
+        }
+    }
+    Documents { source, documents }
+}
+
+/// Tells hooks from manifests and puts both in order of kind.
 pub(super) fn sort(
-    files: Vec<(String, String)>,
+    files: Vec<Documents>,
     profile: Profile,
     warn: Warn<'_>,
 ) -> Result<(Vec<Manifest>, Vec<Hook>), Error> {
     let (mut manifests, mut hooks) = (Vec::new(), Vec::new());
-    for (source, content) in files {
-        for doc in split(&content, profile) {
-            let head = yaml::head(doc.as_bytes()).map_err(|e| {
+    for Documents { source, documents } in files {
+        for (text, head) in documents {
+            let head = head.map_err(|e| {
                 let mut reason = e.to_string();
                 if profile == Profile::Helm3 {
                     // The type lies in another package there.
@@ -145,7 +167,7 @@ pub(super) fn sort(
             })?;
             let events = words(&head, "helm.sh/hook");
             let is_hook = annotation(&head, "helm.sh/hook").is_some();
-            let manifest = Manifest { source: source.clone(), text: doc.to_owned(), head };
+            let manifest = Manifest { source: source.clone(), text, head };
             if !is_hook {
                 manifests.push(manifest);
                 continue;

@@ -9,6 +9,7 @@ mod context;
 mod engine;
 mod error;
 mod functions;
+mod heads;
 mod manifest;
 mod order;
 mod output;

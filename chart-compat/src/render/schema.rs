@@ -20,6 +20,7 @@ mod uri;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
+use bytes::Bytes;
 use compile::Program;
 use json::Json;
 
@@ -75,8 +76,8 @@ fn check_chart(chart: &Chart, values: &Map, out: &mut String) {
 type Compiled = Result<Arc<Program>, String>;
 
 /// The compiled form of a schema, kept for the next time.
-fn program(schema: &Arc<[u8]>) -> Compiled {
-    static CACHE: LazyLock<Mutex<HashMap<Arc<[u8]>, Compiled>>> = LazyLock::new(Mutex::default);
+fn program(schema: &Bytes) -> Compiled {
+    static CACHE: LazyLock<Mutex<HashMap<Bytes, Compiled>>> = LazyLock::new(Mutex::default);
     if let Some(found) = CACHE.lock().unwrap_or_else(PoisonError::into_inner).get(schema) {
         return found.clone();
     }
@@ -85,7 +86,8 @@ fn program(schema: &Arc<[u8]>) -> Compiled {
     if cache.len() >= KEPT {
         cache.clear();
     }
-    cache.insert(Arc::clone(schema), compiled.clone());
+    // A copy: the file itself would keep its whole archive in memory.
+    cache.insert(Bytes::copy_from_slice(schema), compiled.clone());
     compiled
 }
 

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::ast::{Arg, Command, Decl, Number, Pipe, Term};
+use super::ast::{Arg, Command, Decl, Name, Number, Pipe, Span, Term};
 use super::error::Error;
 use super::exec::{At, Exec};
 use super::func::{Func, Type};
@@ -27,7 +27,7 @@ impl<'a> Exec<'a> {
                 self.vars[self.base + slot] = value;
                 Ok(())
             }
-            None => Err(self.error(&format!("undefined variable: {}", decl.name))),
+            None => Err(self.error(&format!("undefined variable: {}", self.show_span(decl.name)))),
         }
     }
 
@@ -63,7 +63,7 @@ impl<'a> Exec<'a> {
             }
             Term::Variable { slot, fields, .. } => {
                 self.at = At::Arg(first);
-                let value = self.vars[self.base + slot];
+                let value = self.vars[self.base + *slot as usize];
                 if fields.is_empty() {
                     self.not_a_function(first, rest, last)?;
                     return Ok(value);
@@ -77,7 +77,7 @@ impl<'a> Exec<'a> {
                     Term::Bool(b) => Ok(Value::Bool(*b)),
                     Term::Dot => Ok(dot),
                     Term::Number(n) => self.constant(n),
-                    Term::String { text, .. } => Ok(Value::Str(text)),
+                    Term::String { quoted, text } => Ok(Value::Str(self.string(*quoted, text.as_deref()))),
                     _ => Err(self.error("nil is not a command")),
                 }
             }
@@ -92,7 +92,7 @@ impl<'a> Exec<'a> {
         if rest.is_empty() && last.is_none() {
             return Ok(());
         }
-        Err(self.error(&format!("can't give argument to non-function {}", first.text())))
+        Err(self.error(&format!("can't give argument to non-function {}", first.text(&self.template.text))))
     }
 
     /// A number where the context asks for no particular kind (`idealConstant`).
@@ -120,13 +120,13 @@ impl<'a> Exec<'a> {
         dot: Value<'a>,
         arg: &'a Arg,
         node: &'a Arg,
-        fields: &'a [Box<str>],
+        fields: &'a [Name],
         rest: &'a [Arg],
         last: Option<Value<'a>>,
     ) -> Result<Value<'a>, Error> {
         self.at = At::Arg(arg);
         if matches!(node.term, Term::Nil) {
-            return Err(self.error(&format!("indirection through explicit nil in {}", arg.text())));
+            return Err(self.error(&format!("indirection through explicit nil in {}", arg.text(&self.template.text))));
         }
         let receiver = match &node.term {
             Term::Pipe(p) => self.nested_pipe(dot, p)?,
@@ -144,16 +144,16 @@ impl<'a> Exec<'a> {
         dot: Value<'a>,
         receiver: Value<'a>,
         node: &'a Arg,
-        fields: &'a [Box<str>],
+        fields: &'a [Name],
         rest: &'a [Arg],
         last: Option<Value<'a>>,
     ) -> Result<Value<'a>, Error> {
         let mut value = receiver;
         if let Some((end, path)) = fields.split_last() {
             for name in path {
-                value = self.field(dot, value, name, node, &[], None)?;
+                value = self.field(dot, value, *name, node, &[], None)?;
             }
-            value = self.field(dot, value, end, node, rest, last)?;
+            value = self.field(dot, value, *end, node, rest, last)?;
         }
         Ok(value)
     }
@@ -162,42 +162,46 @@ impl<'a> Exec<'a> {
         &mut self,
         dot: Value<'a>,
         receiver: Value<'a>,
-        name: &'a str,
+        name: Name,
         node: &'a Arg,
         rest: &'a [Arg],
         last: Option<Value<'a>>,
     ) -> Result<Value<'a>, Error> {
+        let text: &'a [u8] = &self.template.text;
+        let key = name.key(text);
         let has_args = !rest.is_empty() || last.is_some();
         match receiver {
+            Value::Map(m) if m.kind() == crate::go::MapKind::Any && !has_args => return Ok(entry(m, name, key)),
             Value::Nil => return Ok(Value::Nil),
             Value::NilInterface => {
+                let name = name.of(text);
                 return Err(self.error(&format!("nil pointer evaluating interface {{}}.{name}")));
             }
-            Value::Map(m) if m.kind() == crate::go::MapKind::Any && !has_args => return Ok(entry(m, name)),
             _ => {}
         }
-        if let Some(f) = self.funcs.method(receiver, name.as_bytes()) {
-            return self.call_method(dot, receiver, f, name, node, rest, last);
+        if let Some(f) = self.funcs.method(receiver, key) {
+            return self.call_method(dot, receiver, f, name.of(text), node, rest, last);
         }
         match receiver {
             Value::Map(_) | Value::Object(crate::go::Object::Files(_)) if has_args => {
-                Err(self.error(&format!("{name} is not a method but has arguments")))
+                Err(self.error(&format!("{} is not a method but has arguments", name.of(text))))
             }
-            Value::Map(m) => Ok(entry(m, name)),
-            Value::Object(o) => match o.field(name.as_bytes()) {
+            Value::Map(m) => Ok(entry(m, name, key)),
+            Value::Object(o) => match o.field(key) {
                 Some(_) if has_args => {
+                    let name = name.of(text);
                     Err(self.error(&format!("{name} has arguments but cannot be invoked as function")))
                 }
                 Some(v) => Ok(if v.is_nil() { Value::NilInterface } else { v }),
-                None if matches!(o, crate::go::Object::Files(_)) => Ok(match o {
+                None => match o {
                     crate::go::Object::Files(f) => {
-                        f.iter().find(|e| e.0 == name).map_or(Value::Bytes(&[]), |e| Value::Bytes(e.1))
+                        let found = f.iter().find(|e| e.0.as_bytes() == key);
+                        Ok(found.map_or(Value::Bytes(&[]), |e| Value::Bytes(e.1)))
                     }
-                    _ => Value::Nil,
-                }),
-                None => Err(self.no_field(receiver, name)),
+                    _ => Err(self.no_field(receiver, name.of(text))),
+                },
             },
-            _ => Err(self.no_field(receiver, name)),
+            _ => Err(self.no_field(receiver, name.of(text))),
         }
     }
 
@@ -242,7 +246,7 @@ impl<'a> Exec<'a> {
         let Some(value) = args.first().filter(|v| !v.is_nil()) else { return Error::new("call of nil") };
         let type_name = value.type_name(self.funcs.values_type);
         let name = match (rest.first(), value) {
-            (Some(arg), _) => arg.text(),
+            (Some(arg), _) => arg.text(&self.template.text),
             // From a pipeline there is only the value (`reflect.Value.String`).
             (None, Value::Str(text)) => String::from_utf8_lossy(text).into_owned(),
             (None, _) => format!("<{type_name} Value>"),
@@ -356,7 +360,7 @@ impl<'a> Exec<'a> {
             Term::Nil => Ok(Value::Nil),
             Term::Field(fields) => self.fields(dot, dot, arg, fields, &[], None),
             Term::Variable { slot, fields, .. } => {
-                let value = self.vars[self.base + slot];
+                let value = self.vars[self.base + *slot as usize];
                 self.fields(dot, value, arg, fields, &[], None)
             }
             Term::Pipe(p) => self.nested_pipe(dot, p),
@@ -364,7 +368,7 @@ impl<'a> Exec<'a> {
             Term::Chain { node, fields } => self.chain(dot, arg, node, fields, &[], None),
             Term::Bool(b) => Ok(Value::Bool(*b)),
             Term::Number(n) => self.constant(n),
-            Term::String { text, .. } => Ok(Value::Str(text)),
+            Term::String { quoted, text } => Ok(Value::Str(self.string(*quoted, text.as_deref()))),
         }
     }
 
@@ -393,11 +397,11 @@ impl<'a> Exec<'a> {
 
     /// A constant where a parameter's type decides its kind.
     fn literal(&self, ty: Type, arg: &'a Arg) -> Result<Value<'a>, Error> {
-        let expected = |what: &str| self.error(&format!("expected {what}; found {}", arg.text()));
+        let expected = |what: &str| self.error(&format!("expected {what}; found {}", arg.text(&self.template.text)));
         match (ty, &arg.term) {
             (Type::Bool, Term::Bool(b)) => Ok(Value::Bool(*b)),
             (Type::Bool, _) => Err(expected("bool")),
-            (Type::String, Term::String { text, .. }) => Ok(Value::Str(text)),
+            (Type::String, Term::String { quoted, text }) => Ok(Value::Str(self.string(*quoted, text.as_deref()))),
             (Type::String, _) => Err(expected("string")),
             (Type::Int, Term::Number(n)) => n.int.map(Value::Int).ok_or_else(|| expected("integer")),
             (Type::Int64, Term::Number(n)) => n.int.map(Value::Int64).ok_or_else(|| expected("integer")),
@@ -410,8 +414,18 @@ impl<'a> Exec<'a> {
             (Type::Uint32, _) => Err(expected("unsigned integer")),
             (Type::Float64, Term::Number(n)) => n.float.map(Value::Float).ok_or_else(|| expected("float")),
             (Type::Float64, _) => Err(expected("float")),
-            _ => Err(self.error(&format!("can't handle {} for arg of type {}", arg.text(), ty.name()))),
+            _ => Err(self.error(&format!("can't handle {} for arg of type {}", arg.text(&self.template.text), ty.name()))),
         }
+    }
+
+    /// What a string constant of the running template stands for.
+    fn string(&self, quoted: Span, own: Option<&'a [u8]>) -> &'a [u8] {
+        Term::string(quoted, own, &self.template.text)
+    }
+
+    /// A stretch of the running template's text, for error messages.
+    fn show_span(&self, span: Span) -> String {
+        String::from_utf8_lossy(span.of(&self.template.text)).into_owned()
     }
 
     /// Text of a value as `%v` prints it, for error messages.
@@ -422,8 +436,8 @@ impl<'a> Exec<'a> {
 }
 
 /// A map's entry; a missing or nil one is the nil of an interface slot.
-fn entry<'a>(m: &Map<'a>, name: &str) -> Value<'a> {
-    match m.get(name.as_bytes()) {
+fn entry<'a>(m: &Map<'a>, name: Name, key: &[u8]) -> Value<'a> {
+    match m.get_with(name.prefix, key) {
         Some(v) if !v.is_nil() => v,
         None if m.kind() == crate::go::MapKind::Strings => Value::Str(&[]),
         _ => Value::NilInterface,

@@ -1,6 +1,6 @@
 //! Running a template: the walk over its nodes (`text/template/exec.go`).
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 use typed_arena::Arena as Store;
 
@@ -28,6 +28,9 @@ impl Default for Limits {
     }
 }
 
+/// How many output buffers wait for their next use.
+const SPARE: usize = 16;
+
 /// The node at which an error is reported.
 #[derive(Clone, Copy)]
 pub(super) enum At<'a> {
@@ -54,9 +57,9 @@ pub struct Exec<'a> {
     /// The functions.
     pub funcs: &'a Funcs,
     /// How often each template is being included right now.
-    pub including: HashMap<&'a [u8], usize>,
+    pub including: FxHashMap<&'a [u8], usize>,
     /// Templates that `tpl` parsed, by their text.
-    pub parsed: HashMap<&'a [u8], &'a [Template]>,
+    pub parsed: FxHashMap<&'a [u8], &'a [Template]>,
     store: &'a Store<Vec<Template>>,
     set: Set<'a>,
     limits: Limits,
@@ -65,8 +68,10 @@ pub struct Exec<'a> {
     pub(super) vars: Vec<Value<'a>>,
     pub(super) base: usize,
     pub(super) at: At<'a>,
-    template: &'a Template,
+    pub(super) template: &'a Template,
     out: Vec<u8>,
+    /// Buffers of finished executions, for the next ones.
+    spare: Vec<Vec<u8>>,
 }
 
 impl<'a> Exec<'a> {
@@ -84,7 +89,7 @@ impl<'a> Exec<'a> {
         let idle = store.alloc(vec![Template {
             name: "".into(),
             file: "".into(),
-            text: std::sync::Arc::new([]),
+            text: bytes::Bytes::new(),
             root: Vec::new(),
             slots: 1,
             blank: true,
@@ -93,8 +98,8 @@ impl<'a> Exec<'a> {
             arena,
             world,
             funcs,
-            including: HashMap::new(),
-            parsed: HashMap::new(),
+            including: FxHashMap::default(),
+            parsed: FxHashMap::default(),
             store,
             set,
             limits,
@@ -105,6 +110,7 @@ impl<'a> Exec<'a> {
             at: At::Node(&IDLE),
             template: idle.first()?,
             out: Vec::new(),
+            spare: Vec::new(),
         })
     }
 
@@ -136,7 +142,7 @@ impl<'a> Exec<'a> {
         if let Some(t) = self.parsed.get(text) {
             return Ok(t);
         }
-        let templates: &'a [Template] = self.store.alloc(super::parse(name, text, self.funcs)?);
+        let templates: &'a [Template] = self.store.alloc(super::parse(name, bytes::Bytes::copy_from_slice(text), self.funcs)?);
         self.parsed.insert(text, templates);
         Ok(templates)
     }
@@ -157,9 +163,19 @@ impl<'a> Exec<'a> {
         result
     }
 
+    /// An output copied into the arena; its buffer serves the next execution.
+    pub fn keep(&mut self, mut output: Vec<u8>) -> Value<'a> {
+        let value = Value::str(self.arena, &output);
+        if self.spare.len() < SPARE {
+            output.clear();
+            self.spare.push(output);
+        }
+        value
+    }
+
     /// A fresh execution with an output of its own (`Template.Execute`).
     fn run(&mut self, template: &'a Template, dot: Value<'a>) -> Result<Vec<u8>, Error> {
-        let outer = std::mem::take(&mut self.out);
+        let outer = std::mem::replace(&mut self.out, self.spare.pop().unwrap_or_default());
         let depth = std::mem::take(&mut self.depth);
         let result = stacker::maybe_grow(256 * 1024, 8 * 1024 * 1024, || self.call(template, dot));
         self.depth = depth;
@@ -194,21 +210,22 @@ impl<'a> Exec<'a> {
 
     fn frame(&self) -> Frame {
         let mut node = String::new();
+        let text = &self.template.text;
         let pos = match self.at {
             At::Node(n) => {
-                n.write(&mut node);
+                n.write(&mut node, text);
                 n.pos()
             }
             At::Pipe(p) => {
-                p.write(&mut node);
+                p.write(&mut node, text);
                 p.pos
             }
             At::Command(c) => {
-                c.write(&mut node);
+                c.write(&mut node, text);
                 c.args.first().map_or(0, |a| a.pos)
             }
             At::Arg(a) => {
-                a.write(&mut node);
+                a.write(&mut node, text);
                 a.pos
             }
         };
@@ -246,7 +263,7 @@ impl<'a> Exec<'a> {
 
     fn walk(&mut self, node: &'a Node, dot: Value<'a>) -> Result<Flow, Error> {
         match node {
-            Node::Text(t) => self.out.extend_from_slice(t),
+            Node::Text(t) => self.out.extend_from_slice(t.of(&self.template.text)),
             Node::Action(pipe) => {
                 self.step()?;
                 self.at = At::Node(node);

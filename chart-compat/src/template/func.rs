@@ -1,6 +1,6 @@
 //! The shape of functions that templates call: a name, parameter types and Rust code.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 use super::error::Error;
 use super::exec::Exec;
@@ -123,7 +123,7 @@ impl Func {
 
 /// All functions and methods that a set of templates may call.
 pub struct Funcs {
-    by_name: HashMap<&'static str, &'static Func>,
+    by_name: FxHashMap<&'static str, &'static Func>,
     methods: fn(Value<'_>, &[u8]) -> Option<&'static Func>,
     /// Go's name of the type of `.Values`.
     pub values_type: &'static str,

@@ -1,5 +1,6 @@
 //! Tokens of a template (`text/template/parse/lex.go`).
 
+use super::ast::Span;
 use crate::go::fmt::decode;
 use crate::go::strconv;
 
@@ -40,24 +41,21 @@ pub(super) enum Kind {
     With,
 }
 
-#[derive(Clone, Debug)]
+/// A token: what it is and where its text lies. The text of an error lies in the [`Lexer`].
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Token {
     pub(super) kind: Kind,
-    pub(super) pos: usize,
-    pub(super) end: usize,
-    pub(super) line: usize,
-    /// The text of an error token.
-    pub(super) error: Option<String>,
+    pub(super) span: Span,
 }
 
 pub(super) struct Lexer<'t> {
     text: &'t [u8],
     pos: usize,
     start: usize,
-    line: usize,
     inside: bool,
     parens: usize,
-    failed: bool,
+    /// What the error token says; nothing comes after it.
+    pub(super) error: Option<String>,
 }
 
 const END: char = '\0';
@@ -102,42 +100,52 @@ fn rune_name(c: Option<char>) -> String {
 
 impl<'t> Lexer<'t> {
     pub(super) fn new(text: &'t [u8]) -> Self {
-        Self { text, pos: 0, start: 0, line: 1, inside: false, parens: 0, failed: false }
+        Self { text, pos: 0, start: 0, inside: false, parens: 0, error: None }
     }
 
     fn rest(&self) -> &'t [u8] {
         &self.text[self.pos..]
     }
 
-    /// The token from the start mark to here; lines inside are counted.
+    /// The token from the start mark to here.
     fn emit(&mut self, kind: Kind) -> Token {
-        let line = self.line;
-        let token = Token { kind, pos: self.start, end: self.pos, line, error: None };
-        self.ignore();
-        token
+        let span = Span::new(self.start, self.pos);
+        self.start = self.pos;
+        Token { kind, span }
     }
 
     fn ignore(&mut self) {
-        self.line += memchr::memchr_iter(b'\n', &self.text[self.start..self.pos]).count();
         self.start = self.pos;
     }
 
     fn fail(&mut self, text: impl Into<String>) -> Token {
-        self.failed = true;
-        let line = self.line;
-        Token { kind: Kind::Error, pos: self.start, end: self.start, line, error: Some(text.into()) }
+        self.error = Some(text.into());
+        Token { kind: Kind::Error, span: Span::new(self.start, self.start) }
     }
 
     pub(super) fn next_token(&mut self) -> Token {
-        if self.failed {
-            return Token { kind: Kind::Eof, pos: 0, end: 0, line: self.line, error: None };
+        if self.error.is_some() {
+            return Token { kind: Kind::Eof, span: Span::new(self.start, self.start) };
         }
         if self.inside { self.inside_action() } else { self.text() }
     }
 
+    /// Where the next `{{` is, from here.
+    fn find_left_delim(&self) -> Option<usize> {
+        let rest = self.rest();
+        let mut from = 0;
+        loop {
+            let n = from + memchr::memchr(b'{', &rest[from..])?;
+            if rest.get(n + 1) == Some(&b'{') {
+                return Some(n);
+            }
+            from = n + 1;
+        }
+    }
+
     fn text(&mut self) -> Token {
         loop {
-            let Some(x) = memchr::memmem::find(self.rest(), b"{{") else {
+            let Some(x) = self.find_left_delim() else {
                 self.pos = self.text.len();
                 return self.emit(if self.pos > self.start { Kind::Text } else { Kind::Eof });
             };
@@ -150,7 +158,7 @@ impl<'t> Lexer<'t> {
                 let token = self.emit(Kind::Text);
                 self.pos = delim;
                 self.ignore();
-                if token.end > token.pos {
+                if !token.span.is_empty() {
                     return token;
                 }
             }
@@ -194,11 +202,11 @@ impl<'t> Lexer<'t> {
 
     /// Whether a right delimiter starts here, and if so whether it trims.
     fn at_right_delim(&self) -> Option<bool> {
-        let r = self.rest();
-        if r.len() >= 4 && is_space(r[0]) && r[1..].starts_with(b"-}}") {
-            return Some(true);
+        match self.rest() {
+            [b'}', b'}', ..] => Some(false),
+            [c, b'-', b'}', b'}', ..] if is_space(*c) => Some(true),
+            _ => None,
         }
-        r.starts_with(b"}}").then_some(false)
     }
 
     fn right_delim(&mut self, trim: bool) -> Token {
@@ -233,7 +241,8 @@ impl<'t> Lexer<'t> {
         if let Some(trim) = self.at_right_delim() {
             return if self.parens == 0 { self.right_delim(trim) } else { self.fail("unclosed left paren") };
         }
-        let Some(c) = self.peek() else { return self.fail("unclosed action") };
+        let Some(&first) = self.text.get(self.pos) else { return self.fail("unclosed action") };
+        let c = if first.is_ascii() { char::from(first) } else { decode(self.rest()).0 };
         match c {
             ' ' | '\t' | '\r' | '\n' => return self.space(),
             '"' => return self.quote(),
@@ -293,8 +302,14 @@ impl<'t> Lexer<'t> {
     }
 
     fn word(&mut self) {
-        while self.peek().is_some_and(is_alphanumeric) {
-            self.bump();
+        loop {
+            match self.text.get(self.pos) {
+                Some(c) if c.is_ascii_alphanumeric() || *c == b'_' => self.pos += 1,
+                Some(c) if !c.is_ascii() && self.peek().is_some_and(is_alphanumeric) => {
+                    self.bump();
+                }
+                _ => return,
+            }
         }
     }
 

@@ -1,8 +1,11 @@
 //! Tokens to templates (`text/template/parse/parse.go`), with variables resolved to slots and functions to their code.
 
-use std::sync::Arc;
+use std::borrow::Cow;
 
-use super::ast::{Arg, Command, Control, Decl, Node, Pipe, Pos, Template, Term};
+use bytes::Bytes;
+use smallvec::SmallVec;
+
+use super::ast::{Arg, Command, Control, Decl, Name, Node, Pipe, Pos, Span, Template, Term};
 use super::error::{Error, Frame};
 use super::func::Funcs;
 use super::lex::{Kind, Lexer, Token};
@@ -16,22 +19,21 @@ const MAX_DEPTH: usize = 10_000;
 ///
 /// # Errors
 /// Go's parse error, `template: NAME:LINE: …`.
-pub fn parse(name: &str, text: impl Into<Arc<[u8]>>, funcs: &Funcs) -> Result<Vec<Template>, Error> {
-    let text: Arc<[u8]> = text.into();
+pub fn parse(name: &str, text: Bytes, funcs: &Funcs) -> Result<Vec<Template>, Error> {
     let mut parser = Parser {
         name,
         text: &text,
         lexer: Lexer::new(&text),
         funcs,
         tokens: Vec::with_capacity(4),
-        last_line: 1,
-        action_line: 0,
-        vars: vec!["$".into()],
+        last: 0,
+        action: None,
+        vars: vec![None],
         slots: 1,
         range_depth: 0,
         depth: 0,
         done: Vec::new(),
-        shared: Arc::clone(&text),
+        shared: text.clone(),
     };
     let root = parser.top()?;
     let slots = parser.slots;
@@ -46,15 +48,17 @@ struct Parser<'t> {
     funcs: &'t Funcs,
     /// Tokens put back, last one next.
     tokens: Vec<Token>,
-    /// Line of the token that Go's parser would hold in its first slot: where it reports errors.
-    last_line: usize,
-    action_line: usize,
-    vars: Vec<Box<str>>,
+    /// Start of the token that Go's parser would hold in its first slot: the line where it reports errors.
+    last: Pos,
+    /// Start of the action that is being parsed.
+    action: Option<Pos>,
+    /// The variables in reach, with `$` first.
+    vars: Vec<Option<Span>>,
     slots: usize,
     range_depth: usize,
     depth: usize,
     done: Vec<Template>,
-    shared: Arc<[u8]>,
+    shared: Bytes,
 }
 
 enum Item {
@@ -65,22 +69,28 @@ enum Item {
 
 type Parsed<T> = Result<T, Error>;
 
-fn pos(p: usize) -> Pos {
-    Pos::try_from(p).unwrap_or(Pos::MAX)
+/// The name in a field token, which starts with a dot.
+fn field_name(t: Token, text: &[u8]) -> Name {
+    Name::new(Span { start: t.span.start + 1, end: t.span.end }, text)
+}
+
+/// Collected on the stack, kept in exactly the room that they need.
+fn boxed(fields: SmallVec<[Name; 6]>) -> Box<[Name]> {
+    fields.into_vec().into_boxed_slice()
 }
 
 /// Whether a list holds nothing but white space (`IsEmptyTree`).
-fn blank(list: &[Node]) -> bool {
-    list.iter().all(|n| matches!(n, Node::Text(t) if t.trim_ascii().is_empty()))
+fn blank(list: &[Node], text: &[u8]) -> bool {
+    list.iter().all(|n| matches!(n, Node::Text(t) if t.of(text).trim_ascii().is_empty()))
 }
 
-impl Parser<'_> {
+impl<'t> Parser<'t> {
     fn next(&mut self) -> Token {
         match self.tokens.pop() {
             Some(t) => t,
             None => {
                 let t = self.lexer.next_token();
-                self.last_line = t.line;
+                self.last = t.span.start;
                 t
             }
         }
@@ -108,20 +118,25 @@ impl Parser<'_> {
 
     fn peek_non_space(&mut self) -> Token {
         let t = self.next_non_space();
-        self.back(t.clone());
+        self.back(t);
         t
     }
 
-    fn val(&self, t: &Token) -> &[u8] {
-        &self.text[t.pos..t.end]
+    fn val(&self, t: Token) -> &'t [u8] {
+        t.span.of(self.text)
     }
 
-    fn str(&self, t: &Token) -> String {
-        String::from_utf8_lossy(self.val(t)).into_owned()
+    fn str(&self, t: Token) -> Cow<'t, str> {
+        String::from_utf8_lossy(self.val(t))
+    }
+
+    /// The line of a position, from 1.
+    fn line(&self, pos: Pos) -> usize {
+        1 + memchr::memchr_iter(b'\n', Span { start: 0, end: pos }.of(self.text)).count()
     }
 
     fn error(&self, message: &str) -> Error {
-        let line = self.last_line;
+        let line = self.line(self.last);
         let frame = Frame {
             file: self.name.to_owned(),
             line,
@@ -132,11 +147,11 @@ impl Parser<'_> {
         Error::parse(format!("template: {}:{line}: {message}", self.name), frame)
     }
 
-    fn show(&self, t: &Token) -> String {
+    fn show(&self, t: Token) -> String {
         let val = self.str(t);
         match t.kind {
             Kind::Eof => "EOF".to_owned(),
-            Kind::Error => t.error.clone().unwrap_or_default(),
+            Kind::Error => self.lexer.error.clone().unwrap_or_default(),
             Kind::Dot
             | Kind::Block
             | Kind::Break
@@ -157,13 +172,13 @@ impl Parser<'_> {
         }
     }
 
-    fn unexpected(&self, t: &Token, context: &str) -> Error {
+    fn unexpected(&self, t: Token, context: &str) -> Error {
         if t.kind == Kind::Error {
             let text = self.show(t);
             let mut extra = String::new();
-            if self.action_line != 0 && self.action_line != t.line {
+            if let Some(line) = self.action.map(|p| self.line(p)).filter(|l| *l != self.line(t.span.start)) {
                 let inside = if text.ends_with(" action") { "" } else { " in action" };
-                extra = format!("{inside} started at {}:{}", self.name, self.action_line);
+                extra = format!("{inside} started at {}:{line}", self.name);
             }
             return self.error(&format!("{text}{extra}"));
         }
@@ -172,7 +187,7 @@ impl Parser<'_> {
 
     fn expect(&mut self, kind: Kind, context: &str) -> Parsed<Token> {
         let t = self.next_non_space();
-        if t.kind == kind { Ok(t) } else { Err(self.unexpected(&t, context)) }
+        if t.kind == kind { Ok(t) } else { Err(self.unexpected(t, context)) }
     }
 
     fn top(&mut self) -> Parsed<Vec<Node>> {
@@ -199,14 +214,14 @@ impl Parser<'_> {
 
     /// Runs `body` with the variables of a template of its own; returns what it parsed and its number of slots.
     fn scoped<T>(&mut self, body: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<(T, usize)> {
-        let vars = std::mem::replace(&mut self.vars, vec!["$".into()]);
+        let vars = std::mem::replace(&mut self.vars, vec![None]);
         let slots = std::mem::replace(&mut self.slots, 1);
         let ranges = std::mem::take(&mut self.range_depth);
-        let action_line = std::mem::take(&mut self.action_line);
+        let action = self.action.take();
         let result = body(self);
         self.vars = vars;
         self.range_depth = ranges;
-        self.action_line = action_line;
+        self.action = action;
         let used = std::mem::replace(&mut self.slots, slots);
         result.map(|r| (r, used))
     }
@@ -215,7 +230,7 @@ impl Parser<'_> {
         const CONTEXT: &str = "define clause";
         let ((name, list), slots) = self.scoped(|p| {
             let t = p.next_non_space();
-            let name = p.template_name(&t, CONTEXT)?;
+            let name = p.template_name(t, CONTEXT)?;
             p.expect(Kind::RightDelim, CONTEXT)?;
             let (list, end) = p.item_list()?;
             if matches!(end, Item::Else) {
@@ -227,9 +242,9 @@ impl Parser<'_> {
     }
 
     fn add(&mut self, name: Box<str>, root: Vec<Node>, slots: usize) -> Parsed<()> {
-        let blank = blank(&root);
+        let blank = blank(&root, self.text);
         let new =
-            Template { name, file: self.name.into(), text: Arc::clone(&self.shared), root, slots, blank };
+            Template { name, file: self.name.into(), text: self.shared.clone(), root, slots, blank };
         match self.done.iter_mut().find(|t| t.name == new.name) {
             None => self.done.push(new),
             Some(old) if old.blank => *old = new,
@@ -266,14 +281,14 @@ impl Parser<'_> {
     fn text_or_action(&mut self) -> Parsed<Item> {
         let t = self.next_non_space();
         match t.kind {
-            Kind::Text => Ok(Item::Node(Node::Text(self.val(&t).into()))),
+            Kind::Text => Ok(Item::Node(Node::Text(t.span))),
             Kind::LeftDelim => {
-                self.action_line = t.line;
+                self.action = Some(t.span.start);
                 let item = stacker::maybe_grow(64 * 1024, 1024 * 1024, || self.action());
-                self.action_line = 0;
+                self.action = None;
                 item
             }
-            _ => Err(self.unexpected(&t, "input")),
+            _ => Err(self.unexpected(t, "input")),
         }
     }
 
@@ -285,12 +300,12 @@ impl Parser<'_> {
                 let word = if t.kind == Kind::Break { "{{break}}" } else { "{{continue}}" };
                 let end = self.next_non_space();
                 if end.kind != Kind::RightDelim {
-                    return Err(self.unexpected(&end, word));
+                    return Err(self.unexpected(end, word));
                 }
                 if self.range_depth == 0 {
                     return Err(self.error(&format!("{word} outside {{{{range}}}}")));
                 }
-                let at = pos(t.pos);
+                let at = t.span.start;
                 Item::Node(if t.kind == Kind::Break { Node::Break(at) } else { Node::Continue(at) })
             }
             Kind::Else => {
@@ -351,7 +366,7 @@ impl Parser<'_> {
     fn block(&mut self) -> Parsed<Node> {
         const CONTEXT: &str = "block clause";
         let t = self.next_non_space();
-        let name = self.template_name(&t, CONTEXT)?;
+        let name = self.template_name(t, CONTEXT)?;
         let pipe = self.pipeline(CONTEXT, Kind::RightDelim)?;
         let (list, slots) = self.scoped(|p| {
             let (list, end) = p.item_list()?;
@@ -361,23 +376,23 @@ impl Parser<'_> {
             Ok(list)
         })?;
         self.add(name.clone(), list, slots)?;
-        Ok(Node::Template { pos: pos(t.pos), name, pipe: Some(pipe) })
+        Ok(Node::Template { pos: t.span.start, name, pipe: Some(pipe) })
     }
 
     fn template(&mut self) -> Parsed<Node> {
         const CONTEXT: &str = "template clause";
         let t = self.next_non_space();
-        let name = self.template_name(&t, CONTEXT)?;
+        let name = self.template_name(t, CONTEXT)?;
         let next = self.next_non_space();
         let mut pipe = None;
         if next.kind != Kind::RightDelim {
             self.back(next);
             pipe = Some(self.pipeline(CONTEXT, Kind::RightDelim)?);
         }
-        Ok(Node::Template { pos: pos(t.pos), name, pipe })
+        Ok(Node::Template { pos: t.span.start, name, pipe })
     }
 
-    fn template_name(&mut self, t: &Token, context: &str) -> Parsed<Box<str>> {
+    fn template_name(&mut self, t: Token, context: &str) -> Parsed<Box<str>> {
         match t.kind {
             Kind::String | Kind::RawString => {
                 let bytes = number::unquote(self.val(t)).ok_or_else(|| self.error("invalid syntax"))?;
@@ -388,13 +403,19 @@ impl Parser<'_> {
     }
 
     /// The slot of a variable that is declared, or assigned to.
-    fn declare(&mut self, name: &str, assign: bool) -> Option<usize> {
+    fn declare(&mut self, name: Span, assign: bool) -> Option<usize> {
         if assign {
-            return self.vars.iter().rposition(|v| **v == *name);
+            return self.slot(name);
         }
-        self.vars.push(name.into());
+        self.vars.push(Some(name));
         self.slots = self.slots.max(self.vars.len());
         Some(self.vars.len() - 1)
+    }
+
+    /// The slot of a variable that exists.
+    fn slot(&self, name: Span) -> Option<usize> {
+        let wanted = name.of(self.text);
+        self.vars.iter().rposition(|v| v.map_or(wanted == b"$", |v| v.of(self.text) == wanted))
     }
 
     fn declarations(&mut self, pipe: &mut Pipe, context: &str) -> Parsed<()> {
@@ -405,15 +426,15 @@ impl Parser<'_> {
             }
             self.next();
             let after = self.next();
-            let next = if after.kind == Kind::Space { self.next_non_space() } else { after.clone() };
-            let name: Box<str> = self.str(&v).into();
+            let next = if after.kind == Kind::Space { self.next_non_space() } else { after };
+            let name = v.span;
             match next.kind {
                 Kind::Assign | Kind::Declare => {
                     pipe.assign = next.kind == Kind::Assign;
                     pipe.decl.push(Decl { name, slot: None });
                     return Ok(());
                 }
-                Kind::Char if self.val(&next) == b"," => {
+                Kind::Char if self.val(next) == b"," => {
                     pipe.decl.push(Decl { name, slot: None });
                     if context == "range" && pipe.decl.len() < 2 {
                         match self.peek_non_space().kind {
@@ -437,7 +458,7 @@ impl Parser<'_> {
 
     fn pipeline(&mut self, context: &str, end: Kind) -> Parsed<Pipe> {
         let first = self.peek_non_space();
-        let mut pipe = Pipe { pos: pos(first.pos), decl: Vec::new(), assign: false, cmds: Vec::new() };
+        let mut pipe = Pipe { pos: first.span.start, decl: Vec::new(), assign: false, cmds: SmallVec::new() };
         self.declarations(&mut pipe, context)?;
         loop {
             let t = self.next_non_space();
@@ -446,7 +467,7 @@ impl Parser<'_> {
                     self.check_pipeline(&pipe, context)?;
                     // Only now: until a pipeline has its value, its own variables still name what they shadow.
                     for decl in &mut pipe.decl {
-                        decl.slot = self.declare(&decl.name, pipe.assign);
+                        decl.slot = self.declare(decl.name, pipe.assign);
                     }
                     return Ok(pipe);
                 }
@@ -466,7 +487,7 @@ impl Parser<'_> {
                     let cmd = self.command()?;
                     pipe.cmds.push(cmd);
                 }
-                _ => return Err(self.unexpected(&t, context)),
+                _ => return Err(self.unexpected(t, context)),
             }
         }
     }
@@ -486,7 +507,7 @@ impl Parser<'_> {
     }
 
     fn command(&mut self) -> Parsed<Command> {
-        let mut args = Vec::new();
+        let mut args: SmallVec<[Arg; 6]> = SmallVec::new();
         loop {
             self.peek_non_space();
             if let Some(arg) = self.operand()? {
@@ -497,45 +518,43 @@ impl Parser<'_> {
                 Kind::Space => continue,
                 Kind::RightDelim | Kind::RightParen => self.back(t),
                 Kind::Pipe => {}
-                _ => return Err(self.unexpected(&t, "operand")),
+                _ => return Err(self.unexpected(t, "operand")),
             }
             break;
         }
         if args.is_empty() {
             return Err(self.error("empty command"));
         }
-        Ok(Command { args })
+        Ok(Command { args: args.into_vec().into_boxed_slice() })
     }
 
-    fn field_name(&self, t: &Token) -> Box<str> {
-        String::from_utf8_lossy(&self.val(t)[1..]).into()
-    }
 
     fn operand(&mut self) -> Parsed<Option<Arg>> {
         let Some(mut arg) = self.term()? else { return Ok(None) };
         if self.peek() != Kind::Field {
             return Ok(Some(arg));
         }
-        let mut fields = Vec::new();
+        let mut fields: SmallVec<[Name; 6]> = SmallVec::new();
+        if let Term::Field(first) = &arg.term {
+            fields.extend_from_slice(first);
+        }
         let mut at = None;
         while self.peek() == Kind::Field {
             let t = self.next();
-            at.get_or_insert(pos(t.pos));
-            fields.push(self.field_name(&t));
+            at.get_or_insert(t.span.start);
+            fields.push(field_name(t, self.text));
         }
         let at = at.unwrap_or(arg.pos);
         arg = match arg.term {
-            Term::Field(first) => {
-                Arg { pos: at, term: Term::Field(first.into_iter().chain(fields).collect()) }
-            }
+            Term::Field(_) => Arg { pos: at, term: Term::Field(boxed(fields)) },
             Term::Variable { name, slot, .. } => {
-                Arg { pos: at, term: Term::Variable { name, slot, fields: fields.into() } }
+                Arg { pos: at, term: Term::Variable { name, slot, fields: boxed(fields) } }
             }
             Term::Bool(_) | Term::String { .. } | Term::Number(_) | Term::Nil | Term::Dot => {
-                let text = strconv::quote(arg.text().as_bytes());
+                let text = strconv::quote(arg.text(self.text).as_bytes());
                 return Err(self.error(&format!("unexpected . after term {text}")));
             }
-            _ => Arg { pos: at, term: Term::Chain { node: Box::new(arg), fields: fields.into() } },
+            _ => Arg { pos: at, term: Term::Chain { node: Box::new(arg), fields: boxed(fields) } },
         };
         Ok(Some(arg))
     }
@@ -544,7 +563,7 @@ impl Parser<'_> {
         let t = self.next_non_space();
         let term = match t.kind {
             Kind::Identifier => {
-                let name = self.str(&t);
+                let name = self.str(t);
                 let Some(f) = self.funcs.get(&name) else {
                     let text = strconv::quote(name.as_bytes());
                     return Err(self.error(&format!("function {text} not defined")));
@@ -554,17 +573,17 @@ impl Parser<'_> {
             Kind::Dot => Term::Dot,
             Kind::Nil => Term::Nil,
             Kind::Variable => {
-                let name = self.str(&t);
-                let Some(slot) = self.vars.iter().rposition(|v| **v == *name) else {
-                    let text = strconv::quote(name.as_bytes());
+                let slot = self.slot(t.span).and_then(|s| u32::try_from(s).ok());
+                let Some(slot) = slot else {
+                    let text = strconv::quote(self.val(t));
                     return Err(self.error(&format!("undefined variable {text}")));
                 };
-                Term::Variable { name: name.into(), slot, fields: Box::new([]) }
+                Term::Variable { name: t.span, slot, fields: Box::new([]) }
             }
-            Kind::Field => Term::Field(Box::new([self.field_name(&t)])),
-            Kind::Bool => Term::Bool(self.val(&t) == b"true"),
+            Kind::Field => Term::Field(Box::new([field_name(t, self.text)])),
+            Kind::Bool => Term::Bool(self.val(t) == b"true"),
             Kind::CharConstant | Kind::Complex | Kind::Number => {
-                let number = number::number(&self.str(&t), t.kind == Kind::CharConstant);
+                let number = number::number(&self.str(t), t.kind == Kind::CharConstant);
                 Term::Number(Box::new(number.map_err(|e| self.error(&e))?))
             }
             Kind::LeftParen => {
@@ -579,14 +598,21 @@ impl Parser<'_> {
                 return Ok(Some(Arg { pos: pipe.pos, term: Term::Pipe(Box::new(pipe)) }));
             }
             Kind::String | Kind::RawString => {
-                let text = number::unquote(self.val(&t)).ok_or_else(|| self.error("invalid syntax"))?;
-                Term::String { quoted: self.str(&t).into(), text: text.into() }
+                let quoted = self.val(t);
+                // Most strings stand for themselves: interpreted ones without an escape, raw ones without a carriage return.
+                let special = if quoted.first() == Some(&b'`') { b'\r' } else { b'\\' };
+                let mut text = None;
+                if memchr::memchr(special, quoted).is_some() || quoted.first() == Some(&b'"') && !quoted.is_ascii() {
+                    let own = number::unquote(quoted).ok_or_else(|| self.error("invalid syntax"))?;
+                    text = Some(own.into_boxed_slice());
+                }
+                Term::String { quoted: t.span, text }
             }
             _ => {
                 self.back(t);
                 return Ok(None);
             }
         };
-        Ok(Some(Arg { pos: pos(t.pos), term }))
+        Ok(Some(Arg { pos: t.span.start, term }))
     }
 }

@@ -1,6 +1,6 @@
 //! Which template a name means: the chart's own templates, and what `tpl` texts define on top of them.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 use super::ast::Template;
 use crate::go::Arena;
@@ -8,7 +8,7 @@ use crate::go::Arena;
 /// A chart's templates by name, immutable once built.
 #[derive(Default)]
 pub struct TemplateSet<'a> {
-    by_name: HashMap<&'a str, &'a Template>,
+    by_name: FxHashMap<&'a str, &'a Template>,
 }
 
 impl<'a> TemplateSet<'a> {
