@@ -1,5 +1,6 @@
 //! `windlass template`: renders a chart and prints what Helm would.
 
+use std::mem::ManuallyDrop;
 use std::path::PathBuf;
 
 use chart_compat::go::slog;
@@ -92,7 +93,8 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
         limits: Limits::default(),
     };
     let world = SystemWorld { cluster: None, dns: args.render.enable_dns };
-    let compiled = CompiledChart::new(chart, globals.compat);
+    // The process ends soon: taking the chart apart piece by piece would only cost time.
+    let compiled = ManuallyDrop::new(CompiledChart::new(chart, globals.compat));
     let rendered = compiled.render(&user, &options, &world, &mut |w| tell(&w)).map_err(|e| {
         if let (Error::Dependencies(e), Profile::Helm4) = (&e, globals.compat) {
             let text = "chart dependencies processing failed";
@@ -101,7 +103,8 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
         }
         let hint = if e.has_release() { "\n\nUse --debug flag to render out invalid YAML" } else { "" };
         format!("{e}{hint}")
-    })?;
+    });
+    let rendered = ManuallyDrop::new(rendered?);
     let wanted = |h: &Hook| !(args.no_hooks || args.skip_tests && h.events.iter().any(|e| e == "test"));
     if let Some(dir) = &args.output_dir {
         let dir = if args.release_name { dir.join(name) } else { dir.clone() };

@@ -13,16 +13,18 @@ mod format;
 mod json;
 mod meta;
 mod parts;
+mod quick;
 mod resources;
 mod show;
 mod uri;
 
-use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use compile::Program;
 use json::Json;
+use quick::Quick;
+use rustc_hash::FxHashMap;
 
 use super::error::Error;
 use crate::chart::Chart;
@@ -44,10 +46,7 @@ pub(super) fn validate(chart: &Chart, values: &Map) -> Result<(), Error> {
 
 fn check_chart(chart: &Chart, values: &Map, out: &mut String) {
     if let Some(schema) = &chart.schema {
-        let checked = program(schema).and_then(|program| {
-            let value = Json::Map(values.iter().map(|(k, v)| (k.clone(), Json::from_data(v))).collect());
-            check::value(&program, &value)
-        });
+        let checked = known(schema).and_then(|schema| schema.check(values));
         if let Err(why) = checked {
             out.push_str(&format!("{}:\n{why}", chart.name()));
         }
@@ -73,30 +72,52 @@ fn check_chart(chart: &Chart, values: &Map, out: &mut String) {
     }
 }
 
-type Compiled = Result<Arc<Program>, String>;
+/// A schema that was read.
+struct Known {
+    json: Arc<Json>,
+    quick: Option<Quick>,
+    /// Compiled when the short way did not say yes.
+    program: OnceLock<Result<Program, String>>,
+}
 
-/// The compiled form of a schema, kept for the next time.
-fn program(schema: &Bytes) -> Compiled {
-    static CACHE: LazyLock<Mutex<HashMap<Bytes, Compiled>>> = LazyLock::new(Mutex::default);
+impl Known {
+    fn read(schema: &[u8]) -> Result<Self, String> {
+        let (json, end) = first_tree::<Json>(schema).map_err(|e| e.to_string())?;
+        if !schema[end..].iter().all(u8::is_ascii_whitespace) {
+            return Err("invalid character after top-level value".to_owned());
+        }
+        Ok(Self { quick: Quick::new(&json), json: Arc::new(json), program: OnceLock::new() })
+    }
+
+    fn check(&self, values: &Map) -> Result<(), String> {
+        if self.quick.as_ref().is_some_and(|quick| quick.accepts(&self.json, values)) {
+            return Ok(());
+        }
+        let program = self.program()?;
+        let value = Json::Map(values.iter().map(|(k, v)| (k.clone(), Json::from_data(v))).collect());
+        check::value(program, &value)
+    }
+
+    fn program(&self) -> Result<&Program, String> {
+        self.program.get_or_init(|| Program::new(URL, &self.json)).as_ref().map_err(Clone::clone)
+    }
+}
+
+/// A schema, kept for the next time.
+fn known(schema: &Bytes) -> Result<Arc<Known>, String> {
+    type Cache = FxHashMap<Bytes, Result<Arc<Known>, String>>;
+    static CACHE: LazyLock<Mutex<Cache>> = LazyLock::new(Mutex::default);
     if let Some(found) = CACHE.lock().unwrap_or_else(PoisonError::into_inner).get(schema) {
         return found.clone();
     }
-    let compiled = compile(schema).map(Arc::new);
+    let known = Known::read(schema).map(Arc::new);
     let mut cache = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
     if cache.len() >= KEPT {
         cache.clear();
     }
     // A copy: the file itself would keep its whole archive in memory.
-    cache.insert(Bytes::copy_from_slice(schema), compiled.clone());
-    compiled
-}
-
-fn compile(schema: &[u8]) -> Result<Program, String> {
-    let (json, end) = first_tree::<Json>(schema).map_err(|e| e.to_string())?;
-    if !schema[end..].iter().all(u8::is_ascii_whitespace) {
-        return Err("invalid character after top-level value".to_owned());
-    }
-    Program::new(URL, &Arc::new(json))
+    cache.insert(Bytes::copy_from_slice(schema), known.clone());
+    known
 }
 
 #[cfg(test)]
