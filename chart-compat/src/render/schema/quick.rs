@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::decimal::Decimal;
 use super::draft::Draft;
@@ -46,9 +46,9 @@ impl Quick {
             None => Draft::default(),
             Some(url) => Draft::from_url(url.as_str()?)?,
         };
-        let mut form = Form { root, draft, patterns: FxHashMap::default(), visited: Vec::new() };
+        let mut form = Form { root, draft, patterns: FxHashMap::default(), seen: FxHashSet::default(), waiting: Vec::new() };
         form.schema(root, 0).ok()?;
-        while let Some(target) = form.visited.pop() {
+        while let Some(target) = form.waiting.pop() {
             form.schema(target, 1).ok()?;
         }
         Some(Self { draft, patterns: form.patterns })
@@ -66,8 +66,10 @@ struct Form<'j> {
     root: &'j Json,
     draft: Draft,
     patterns: FxHashMap<String, Arc<Regexp>>,
-    /// Targets of references that lie where no keyword has a schema.
-    visited: Vec<&'j Json>,
+    /// Addresses of the targets of references.
+    seen: FxHashSet<usize>,
+    /// Those among them that are still to be looked at.
+    waiting: Vec<&'j Json>,
 }
 
 fn sure(is: bool) -> Sure<()> {
@@ -141,9 +143,17 @@ impl<'j> Form<'j> {
             "exclusiveMinimum" | "exclusiveMaximum" if self.draft > Draft::D4 => sure(value.number().is_some()),
             "pattern" => self.pattern(value.as_str().ok_or(Unsure)?),
             "$ref" => {
-                let found = target(self.root, value.as_str().ok_or(Unsure)?)?;
-                if !std::ptr::eq(found, self.root) && !self.visited.iter().any(|v| std::ptr::eq(*v, found)) {
-                    self.reach(value.as_str().unwrap_or_default(), found)?;
+                let reference = value.as_str().ok_or(Unsure)?;
+                let found = target(self.root, reference)?;
+                // What keywords hold is looked at anyway; elsewhere only a reference makes a value a schema.
+                let mut steps = reference.split('/').skip(1);
+                let held = match (steps.next(), steps.next(), steps.next()) {
+                    (None, ..) | (Some("definitions"), Some(_), None) => true,
+                    (Some("$defs"), Some(_), None) => self.draft >= Draft::D2019,
+                    _ => false,
+                };
+                if !held && self.seen.insert(std::ptr::from_ref(found).addr()) {
+                    self.waiting.push(found);
                 }
                 Ok(())
             }
@@ -164,27 +174,26 @@ impl<'j> Form<'j> {
             }
             "properties" | "definitions" => self.schemas(value, depth),
             "$defs" if self.draft >= Draft::D2019 => self.schemas(value, depth),
+            "$defs" => Ok(()),
             "patternProperties" => {
                 let map = value.as_map().ok_or(Unsure)?;
                 map.keys().try_for_each(|k| self.pattern(k))?;
                 self.schemas(value, depth)
             }
-            _ => sure(!KNOWN.contains(&keyword)),
-        }
-    }
-
-    /// A reference's target is a schema of its own if no keyword on the way to it makes it one; looking twice does no harm.
-    fn reach(&mut self, reference: &str, found: &'j Json) -> Sure<()> {
-        let mut steps = reference.split('/').skip(1);
-        match (steps.next(), steps.next(), steps.next()) {
-            // Where all are looked at anyway.
-            (Some("definitions"), Some(_), None) => Ok(()),
-            (Some("$defs"), Some(_), None) if self.draft >= Draft::D2019 => Ok(()),
-            _ => {
-                sure(self.visited.len() < MAX_DISTINCT && !matches!(found, Json::Map(m) if m.contains_key("$ref")))?;
-                self.visited.push(found);
+            "dependencies" => {
+                for value in value.as_map().ok_or(Unsure)?.values() {
+                    match value {
+                        Json::List(names) => {
+                            sure(names.iter().all(|n| n.as_str().is_some()))?;
+                            sure(self.draft > Draft::D4 || !names.is_empty())?;
+                            distinct(names)?;
+                        }
+                        schema => self.schema(schema, depth + 1)?,
+                    }
+                }
                 Ok(())
             }
+            _ => sure(!KNOWN.contains(&keyword)),
         }
     }
 
@@ -204,7 +213,6 @@ impl<'j> Form<'j> {
 /// Keywords that mean something and are not handled here.
 const KNOWN: &[&str] = &[
     "$anchor",
-    "$defs",
     "$dynamicAnchor",
     "$dynamicRef",
     "$id",
@@ -217,7 +225,6 @@ const KNOWN: &[&str] = &[
     "contentEncoding",
     "contentMediaType",
     "contentSchema",
-    "dependencies",
     "dependentRequired",
     "dependentSchemas",
     "else",
@@ -412,6 +419,22 @@ impl<'j> Check<'_, 'j> {
                     }
                     if !told && !self.schema(rule, Item::of(value), depth)? {
                         return Ok(false);
+                    }
+                }
+                true
+            }
+            ("dependencies", Item::Map(values)) => {
+                for (name, rule) in rule.as_map().into_iter().flatten() {
+                    if values.contains_key(name) {
+                        let good = match rule {
+                            Json::List(names) => {
+                                names.iter().filter_map(Json::as_str).all(|n| values.contains_key(n))
+                            }
+                            schema => self.schema(schema, value, depth)?,
+                        };
+                        if !good {
+                            return Ok(false);
+                        }
                     }
                 }
                 true
