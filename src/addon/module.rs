@@ -135,14 +135,14 @@ fn load_chart(
     profile: Profile,
 ) -> Result<Option<Arc<CompiledChart>>, String> {
     let failed = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
-    let chart = if path.join("Chart.yaml").is_file() {
-        source::load(path).map_err(|e| failed(&e))?.chart
+    let compiled = if path.join("Chart.yaml").is_file() {
+        source::load(path, profile).map_err(|e| failed(&e))?.compile(profile)
     } else if path.join("templates").is_dir() {
-        synthetic(path, &name.name)?
+        CompiledChart::new(synthetic(path, &name.name)?, profile)
     } else {
         return Ok(None);
     };
-    Ok(Some(Arc::new(CompiledChart::new(chart, profile))))
+    Ok(Some(Arc::new(compiled)))
 }
 
 /// The chart of a module that has templates and no `Chart.yaml`.

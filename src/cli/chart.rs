@@ -1,19 +1,19 @@
 //! From a chart reference on the command line to a chart that can be installed.
 
-use chart_compat::chart::Chart;
 use chart_compat::profile::Profile;
+use chart_compat::render::CompiledChart;
 
 use super::{Failure, tell};
 use crate::source;
 
 /// Finds and loads a chart, with Helm's checks before an install: no library, no missing dependency.
-pub(super) fn load(reference: &str, profile: Profile) -> Result<Chart, Failure> {
+pub(super) fn load(reference: &str, profile: Profile) -> Result<CompiledChart, Failure> {
     let path = source::locate(reference).map_err(|e| e.to_string())?;
-    let loaded = source::load(&path).map_err(|e| e.to_string())?;
+    let loaded = source::load(&path, profile).map_err(|e| e.to_string())?;
     for line in &loaded.warnings {
         tell(line);
     }
-    let chart = loaded.chart;
+    let chart = &loaded.chart;
     if !matches!(chart.metadata.kind.as_str(), "" | "application") {
         return Err(format!("{} charts are not installable", chart.metadata.kind));
     }
@@ -39,5 +39,5 @@ pub(super) fn load(reference: &str, profile: Profile) -> Result<Chart, Failure> 
             missing.join(", ")
         ));
     }
-    Ok(chart)
+    Ok(loaded.compile(profile))
 }

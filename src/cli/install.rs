@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chart_compat::chart::Chart;
 use chart_compat::data::{Data, Map};
 use chart_compat::profile::Profile;
 use chart_compat::render::{self, Capabilities, CompiledChart, Release, release_name_error};
@@ -225,11 +224,11 @@ fn run(globals: &Globals, job: &Job<'_>) -> Result<(), Failure> {
     let install = job.mode == Mode::Install;
     let text = |e: String| failed(install, &e);
     let user = values::merge(&job.common.render.values).map_err(text)?;
-    let chart = chart::load(job.reference, globals.compat).map_err(text)?;
+    let compiled = chart::load(job.reference, globals.compat).map_err(text)?;
     if install && job.common.dry_run == Some(DryRun::Client) {
-        return dry_install(globals, job, &user, chart);
+        return dry_install(globals, job, &user, &compiled);
     }
-    with_engine(globals, async |s| carry_out(&s, globals, job, user, chart).await)
+    with_engine(globals, async |s| carry_out(&s, globals, job, user, compiled).await)
 }
 
 fn render_options(
@@ -260,10 +259,14 @@ fn render_options(
 }
 
 /// `install --dry-run`: rendered and shown, no cluster asked.
-fn dry_install(globals: &Globals, job: &Job<'_>, user: &Map, chart: Chart) -> Result<(), Failure> {
+fn dry_install(
+    globals: &Globals,
+    job: &Job<'_>,
+    user: &Map,
+    compiled: &CompiledChart,
+) -> Result<(), Failure> {
     let namespace = globals.namespace.as_deref().unwrap_or("default");
     let options = render_options(globals, job, namespace, Capabilities::default(), 1);
-    let compiled = CompiledChart::new(chart, globals.compat);
     let world = SystemWorld { cluster: None, dns: job.common.render.enable_dns };
     let rendered = compiled
         .render(user, &options, &world, &mut |w| tell(&w))
@@ -295,7 +298,7 @@ async fn carry_out(
     globals: &Globals,
     job: &Job<'_>,
     user: Map,
-    chart: Chart,
+    compiled: CompiledChart,
 ) -> Result<(), Failure> {
     let past = match s.engine.history(&s.id(&job.name)).await {
         Ok(past) => past,
@@ -313,7 +316,7 @@ async fn carry_out(
     let mut engine_options = job.options.clone();
     if install && !job.common.is_dry() && engine_options.crds == CrdPolicy::Create {
         // As Helm does, before the render: templates may look for the kinds of the chart's own CRDs.
-        let files = crds(&chart.crds()).map_err(|e| text(e.to_string()))?;
+        let files = crds(&compiled.chart().crds()).map_err(|e| text(e.to_string()))?;
         s.engine.install_crds(&files, CrdPolicy::Create).await.map_err(|e| text(e.to_string()))?;
         engine_options.crds = CrdPolicy::Skip;
     }
@@ -325,7 +328,6 @@ async fn carry_out(
     options.release.is_upgrade = !install;
     let lookup = ClusterLookup::new(s.engine.cluster().clone());
     let dns = job.common.render.enable_dns;
-    let compiled = CompiledChart::new(chart, globals.compat);
     let values = user.clone();
     let work = move || {
         let world = SystemWorld { cluster: Some(&lookup), dns };

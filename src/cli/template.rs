@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use chart_compat::go::slog;
 use chart_compat::profile::Profile;
 use chart_compat::render::{
-    Capabilities, CompiledChart, Error, Hook, KubeVersion, Options, Release, ShowOnly, release_name_error,
-    template_output,
+    Capabilities, Error, Hook, KubeVersion, Options, Release, ShowOnly, release_name_error, template_output,
 };
 use chart_compat::template::Limits;
 
@@ -74,7 +73,8 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
         );
     }
     let user = values::merge(&args.render.values)?;
-    let chart = chart::load(reference, globals.compat)?;
+    // The process ends soon: taking the chart apart piece by piece would only cost time.
+    let compiled = ManuallyDrop::new(chart::load(reference, globals.compat)?);
     if let Some(text) = release_name_error(name) {
         tell(&slog::line("ERROR", "release name check failed", &[("error", &text)]));
         let text = format!("release name check failed: {text}");
@@ -93,8 +93,6 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
         limits: Limits::default(),
     };
     let world = SystemWorld { cluster: None, dns: args.render.enable_dns };
-    // The process ends soon: taking the chart apart piece by piece would only cost time.
-    let compiled = ManuallyDrop::new(CompiledChart::new(chart, globals.compat));
     let rendered = compiled.render(&user, &options, &world, &mut |w| tell(&w)).map_err(|e| {
         if let (Error::Dependencies(e), Profile::Helm4) = (&e, globals.compat) {
             let text = "chart dependencies processing failed";

@@ -7,6 +7,8 @@ mod directory;
 use std::path::{Path, PathBuf};
 
 use chart_compat::chart::{self, Chart, MAX_CHART_BYTES};
+use chart_compat::profile::Profile;
+use chart_compat::render::{Ahead, CompiledChart};
 
 /// Why a chart could not be had.
 #[derive(Debug, thiserror::Error)]
@@ -48,8 +50,18 @@ pub enum Error {
 pub struct Loaded {
     /// The chart.
     pub chart: Chart,
+    /// Its templates, on their way to be parsed.
+    pub ahead: Ahead,
     /// Lines for stderr.
     pub warnings: Vec<String>,
+}
+
+impl Loaded {
+    /// The chart, ready to render.
+    #[must_use]
+    pub fn compile(self, profile: Profile) -> CompiledChart {
+        CompiledChart::with_ahead(self.chart, self.ahead, profile)
+    }
 }
 
 /// Finds what a chart reference on the command line means (`LocateChart`): today a path on disk.
@@ -71,7 +83,7 @@ pub fn locate(reference: &str) -> Result<PathBuf, Error> {
 ///
 /// # Errors
 /// It cannot be read, is too large, or is not a chart.
-pub fn load(path: &Path) -> Result<Loaded, Error> {
+pub fn load(path: &Path, profile: Profile) -> Result<Loaded, Error> {
     let read = |source| Error::Read { path: path.to_owned(), source };
     let files = if path.is_dir() {
         directory::files(path)?
@@ -87,9 +99,10 @@ pub fn load(path: &Path) -> Result<Loaded, Error> {
         }
         chart::read_archive(&bytes)?
     };
+    let ahead = Ahead::start(&files, profile);
     let mut warnings = Vec::new();
     let chart = chart::load_files(files, &mut |w| warnings.push(w))?;
-    Ok(Loaded { chart, warnings })
+    Ok(Loaded { chart, ahead, warnings })
 }
 
 /// The files of a directory, as a chart directory's would be read.

@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use bytes::Bytes;
-use flate2::bufread::MultiGzDecoder;
+use flate2::{Decompress, FlushDecompress, Status};
 
 use super::error::Error;
 use super::load::File;
@@ -14,10 +14,16 @@ pub const MAX_CHART_BYTES: u64 = 100 * 1024 * 1024;
 /// How many entries an archive may have. Helm sets no bound; no real chart comes near this one.
 pub const MAX_ENTRIES: usize = 100_000;
 
+/// What is inflated at most: files up to their cap, and headers.
+const MAX_BUFFER: usize = 2 * MAX_CHART_BYTES as usize;
+
+/// By how much the buffer grows when an archive tells less than it holds.
+const GROWTH: usize = 1 << 20;
+
 /// How much larger than its archive a chart can be: deflate's own bound.
 const MAX_RATIO: usize = 1032;
 
-fn broken(e: &std::io::Error) -> Error {
+fn broken(e: &dyn std::fmt::Display) -> Error {
     Error::Archive(format!("chart archive is damaged: {e}"))
 }
 
@@ -71,17 +77,85 @@ fn entry_name(raw: &str) -> Result<String, Error> {
 /// What an archive inflates to, and why it did not inflate further.
 struct Inflated {
     bytes: Bytes,
-    failed: Option<std::io::Error>,
+    failed: Option<&'static str>,
 }
 
 /// Inflates a whole archive into one buffer, so that files are slices of it.
 fn inflate(bytes: &[u8]) -> Inflated {
     // The last four bytes tell the size, if they are not a lie; a chart at its cap may have headers beyond it.
     let told = bytes.last_chunk::<4>().map_or(0, |b| u32::from_le_bytes(*b));
-    let room = usize::try_from(told).unwrap_or(0).min(bytes.len().saturating_mul(MAX_RATIO));
-    let mut out = Vec::with_capacity(room.min(MAX_CHART_BYTES as usize) + 1);
-    let failed = MultiGzDecoder::new(bytes).take(MAX_CHART_BYTES * 2).read_to_end(&mut out).err();
+    let told = usize::try_from(told).unwrap_or(usize::MAX);
+    let mut out = Vec::with_capacity(told.min(bytes.len().saturating_mul(MAX_RATIO)).min(MAX_BUFFER) + 1);
+    let mut rest = bytes;
+    let mut failed = None;
+    while !rest.is_empty() && out.len() < MAX_BUFFER {
+        match member(rest, &mut out) {
+            Ok(after) => rest = after,
+            Err(why) => {
+                failed = Some(why);
+                break;
+            }
+        }
+    }
     Inflated { bytes: Bytes::from(out), failed }
+}
+
+/// Appends what one gzip member (RFC 1952) inflates to; gives what follows it.
+fn member<'b>(bytes: &'b [u8], out: &mut Vec<u8>) -> Result<&'b [u8], &'static str> {
+    const CUT: &str = "unexpected EOF";
+    let mut rest = header(bytes)?;
+    let start = out.len();
+    let mut inflate = Decompress::new(false);
+    loop {
+        if out.capacity() == out.len() {
+            out.reserve(GROWTH);
+        }
+        let (taken, made) = (inflate.total_in(), inflate.total_out());
+        let status = inflate.decompress_vec(rest, out, FlushDecompress::None);
+        let taken = usize::try_from(inflate.total_in() - taken).unwrap_or(usize::MAX);
+        rest = rest.get(taken..).unwrap_or_default();
+        match status {
+            Ok(Status::StreamEnd) => break,
+            Ok(_) if out.len() >= MAX_BUFFER => return Ok(rest),
+            // There is room, and it goes no further.
+            Ok(_) if taken == 0 && inflate.total_out() == made && out.capacity() > out.len() => {
+                return Err(CUT);
+            }
+            Ok(_) => {}
+            Err(_) => return Err("flate: corrupt input"),
+        }
+    }
+    let (trailer, after) = rest.split_first_chunk::<8>().ok_or(CUT)?;
+    let own = &out[start..];
+    // The size is told modulo 2^32.
+    let told =
+        [trailer[..4] == crc32fast::hash(own).to_le_bytes(), trailer[4..] == own.len().to_le_bytes()[..4]];
+    if told == [true, true] { Ok(after) } else { Err("gzip: invalid checksum") }
+}
+
+/// Skips a member's header.
+fn header(bytes: &[u8]) -> Result<&[u8], &'static str> {
+    const WRONG: &str = "gzip: invalid header";
+    let (fixed, mut rest) = bytes.split_first_chunk::<10>().ok_or(WRONG)?;
+    if !fixed.starts_with(&[0x1f, 0x8b, 0x08]) {
+        return Err(WRONG);
+    }
+    let flags = fixed[3];
+    if flags & 4 != 0 {
+        let (size, after) = rest.split_first_chunk::<2>().ok_or(WRONG)?;
+        rest = after.get(usize::from(u16::from_le_bytes(*size))..).ok_or(WRONG)?;
+    }
+    // Name and comment end with a zero.
+    for flag in [8, 16] {
+        if flags & flag != 0 {
+            let end = memchr::memchr(0, rest).ok_or(WRONG)?;
+            rest = &rest[end + 1..];
+        }
+    }
+    if flags & 2 != 0 {
+        rest = rest.get(2..).ok_or(WRONG)?;
+    }
+    Ok(rest)
 }
 
 /// Reads a packaged chart: its files in the order of the archive, without byte order marks.
@@ -94,7 +168,10 @@ pub fn read_archive(bytes: &[u8]) -> Result<Vec<File>, Error> {
     }
     let inflated = inflate(bytes);
     // What stands behind the end of the archive is not looked at, damaged or not.
-    let damaged = |e: &std::io::Error| broken(inflated.failed.as_ref().unwrap_or(e));
+    let damaged = |e: &std::io::Error| match inflated.failed {
+        Some(why) => broken(&why),
+        None => broken(e),
+    };
     let mut archive = tar::Archive::new(std::io::Cursor::new(&inflated.bytes));
     let mut files = Vec::new();
     let mut left = MAX_CHART_BYTES;
@@ -133,8 +210,8 @@ pub fn read_archive(bytes: &[u8]) -> Result<Vec<File>, Error> {
         files.push(File::new(name, data));
     }
     // Without an end mark, what the damage cut off may have been more files.
-    if let Some(e) = inflated.failed.as_ref().filter(|_| end.next_multiple_of(512) >= inflated.bytes.len() as u64) {
-        return Err(broken(e));
+    if let Some(why) = inflated.failed.filter(|_| end.next_multiple_of(512) >= inflated.bytes.len() as u64) {
+        return Err(broken(&why));
     }
     if files.is_empty() {
         return Err(Error::Archive("no files in chart archive".to_owned()));
@@ -166,5 +243,48 @@ mod tests {
             let got = entry_name(raw).map_err(|e| e.to_string());
             assert_eq!(got, want.map(str::to_owned).map_err(str::to_owned), "{raw}");
         }
+    }
+
+    /// A tar of one file, gzipped in as many members as there are parts.
+    fn archive(parts: usize) -> Vec<u8> {
+        let mut builder = tar::Builder::new(Vec::new());
+        let mut header = tar::Header::new_gnu();
+        header.set_size(3000);
+        header.set_mode(0o644);
+        builder.append_data(&mut header, "c/templates/a.yaml", &[b'x'; 3000][..]).unwrap();
+        let tar = builder.into_inner().unwrap();
+        let mut out = Vec::new();
+        for part in tar.chunks(tar.len().div_ceil(parts)) {
+            let mut gz = flate2::GzBuilder::new()
+                .filename("chart.tar")
+                .comment("made here")
+                .extra(vec![1, 2, 3])
+                .write(Vec::new(), flate2::Compression::fast());
+            std::io::Write::write_all(&mut gz, part).unwrap();
+            out.extend(gz.finish().unwrap());
+        }
+        out
+    }
+
+    #[test]
+    fn archives_of_several_members_are_read_whole() {
+        for parts in [1, 2, 3] {
+            let files = read_archive(&archive(parts)).unwrap();
+            assert_eq!(files.len(), 1);
+            assert_eq!((files[0].name.as_str(), &files[0].data[..]), ("templates/a.yaml", &[b'x'; 3000][..]));
+        }
+    }
+
+    #[test]
+    fn damage_is_told_and_what_follows_the_archive_is_not_looked_at() {
+        let good = archive(1);
+        let told = |bytes: &[u8]| read_archive(bytes).map(|_| ()).map_err(|e| e.to_string());
+        for cut in [5, 20, good.len() / 2, good.len() - 60] {
+            let error = told(&good[..cut.max(3)]).unwrap_err();
+            assert!(error.contains("chart archive is damaged"), "{cut}: {error}");
+        }
+        let mut more = good;
+        more.extend_from_slice(b"and then some");
+        assert_eq!(told(&more), Ok(()));
     }
 }

@@ -20,4 +20,4 @@ pub mod value;
 pub mod zone;
 
 pub use object::Object;
-pub use value::{prefix, Arena, Elem, List, Map, MapKind, Value};
+pub use value::{Arena, Elem, List, Map, MapKind, Value, prefix};

@@ -38,7 +38,10 @@ pub(super) fn texts(chart: &Chart) -> Vec<(String, bytes::Bytes)> {
 /// The templates that take part: of a library only its partials.
 fn templates(chart: &Chart) -> impl Iterator<Item = &File> {
     let library = chart.metadata.is_library();
-    chart.templates.iter().filter(move |t| !library || t.name.rsplit('/').next().unwrap_or(&t.name).starts_with('_'))
+    chart
+        .templates
+        .iter()
+        .filter(move |t| !library || t.name.rsplit('/').next().unwrap_or(&t.name).starts_with('_'))
 }
 
 /// The templates of a chart and its subcharts, each with its chart's context.

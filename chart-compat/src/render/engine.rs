@@ -6,6 +6,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use rustc_hash::FxHashMap;
 
+use super::ahead::Ahead;
 use super::context::{Job, jobs, texts};
 use super::error::Error;
 use super::heads::Reader;
@@ -19,7 +20,7 @@ use crate::template::{self, BUILTINS, Exec, Func, Funcs, Set, Template, Template
 use crate::world::World;
 
 /// How much text of templates is worth a second thread to parse it.
-const WORTH_A_THREAD: usize = 64 * 1024;
+pub(super) const WORTH_A_THREAD: usize = 64 * 1024;
 
 /// What a text parsed to.
 type Parsed = Result<Vec<Template>, template::Error>;
@@ -41,9 +42,11 @@ pub struct CompiledChart {
     chart: Chart,
     profile: Profile,
     parsed: Mutex<Known>,
+    ahead: Mutex<Option<Ahead>>,
 }
 
-fn funcs(profile: Profile) -> &'static Funcs {
+/// The functions that templates can call.
+pub(super) fn funcs(profile: Profile) -> &'static Funcs {
     static HELM4: LazyLock<Funcs> = LazyLock::new(|| table(Profile::Helm4));
     static HELM3: LazyLock<Funcs> = LazyLock::new(|| table(Profile::Helm3));
     match profile {
@@ -66,7 +69,13 @@ impl CompiledChart {
     /// Keeps a loaded chart for rendering.
     #[must_use]
     pub fn new(chart: Chart, profile: Profile) -> Self {
-        Self { chart, profile, parsed: Mutex::default() }
+        Self { chart, profile, parsed: Mutex::default(), ahead: Mutex::default() }
+    }
+
+    /// The same, with templates that are being parsed already.
+    #[must_use]
+    pub fn with_ahead(chart: Chart, ahead: Ahead, profile: Profile) -> Self {
+        Self { ahead: Mutex::new(Some(ahead)), ..Self::new(chart, profile) }
     }
 
     /// The chart as it was loaded.
@@ -124,11 +133,40 @@ impl CompiledChart {
 
     /// Parses the templates that no render needed before. A second thread does it while this one runs `meanwhile`, and
     /// then both, if there is enough to do.
-    fn parse_during<T>(&self, chart: &Chart, meanwhile: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
-        let missing: Vec<(String, Bytes)> = {
+    fn parse_during<T>(
+        &self,
+        chart: &Chart,
+        meanwhile: impl FnOnce() -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let mut missing: Vec<(String, Bytes)> = {
             let known = self.known();
             texts(chart).into_iter().filter(|t| known.get(&t.0, &t.1).is_none()).collect()
         };
+        let ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(ahead) = ahead {
+            let result = meanwhile()?;
+            let mut done = ahead.finish();
+            let mut known = self.known();
+            missing.retain(|(path, text)| match done.remove(&text.as_ptr().addr()) {
+                Some((own, templates)) if own.len() == text.len() => {
+                    let templates = template::named(templates, path);
+                    known.0.insert(path.clone(), (own, Arc::new(Ok(templates))));
+                    false
+                }
+                _ => true,
+            });
+            drop(known);
+            self.parse_missing(&missing, || Ok(()))?;
+            return Ok(result);
+        }
+        self.parse_missing(&missing, meanwhile)
+    }
+
+    fn parse_missing<T>(
+        &self,
+        missing: &[(String, Bytes)],
+        meanwhile: impl FnOnce() -> Result<T, Error>,
+    ) -> Result<T, Error> {
         let next = AtomicUsize::new(0);
         let work = || {
             let mut done = Vec::new();

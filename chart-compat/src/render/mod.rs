@@ -3,6 +3,7 @@
 //! Owns Helm's render context, its own template functions, its error frames and what becomes of the rendered text. All
 //! that a render may ask of the outside goes through [`World`].
 
+mod ahead;
 mod capabilities;
 mod checksum;
 mod context;
@@ -15,6 +16,7 @@ mod order;
 mod output;
 mod schema;
 
+pub use ahead::Ahead;
 pub use capabilities::{Capabilities, KubeVersion, default_api_versions};
 pub use engine::CompiledChart;
 pub use error::Error;

@@ -139,10 +139,20 @@ pub(super) enum Term {
     Nil,
     Number(Box<Number>),
     /// A string as it is written; what it stands for, unless that is just what lies between its quotes.
-    String { quoted: Span, text: Option<Box<[u8]>> },
+    String {
+        quoted: Span,
+        text: Option<Box<[u8]>>,
+    },
     Field(Box<[Name]>),
-    Variable { name: Span, slot: u32, fields: Box<[Name]> },
-    Chain { node: Box<Arg>, fields: Box<[Name]> },
+    Variable {
+        name: Span,
+        slot: u32,
+        fields: Box<[Name]>,
+    },
+    Chain {
+        node: Box<Arg>,
+        fields: Box<[Name]>,
+    },
     Function(&'static Func),
     Pipe(Box<Pipe>),
 }

@@ -126,7 +126,9 @@ impl<'a> Exec<'a> {
     ) -> Result<Value<'a>, Error> {
         self.at = At::Arg(arg);
         if matches!(node.term, Term::Nil) {
-            return Err(self.error(&format!("indirection through explicit nil in {}", arg.text(&self.template.text))));
+            return Err(
+                self.error(&format!("indirection through explicit nil in {}", arg.text(&self.template.text)))
+            );
         }
         let receiver = match &node.term {
             Term::Pipe(p) => self.nested_pipe(dot, p)?,
@@ -171,7 +173,9 @@ impl<'a> Exec<'a> {
         let key = name.key(text);
         let has_args = !rest.is_empty() || last.is_some();
         match receiver {
-            Value::Map(m) if m.kind() == crate::go::MapKind::Any && !has_args => return Ok(entry(m, name, key)),
+            Value::Map(m) if m.kind() == crate::go::MapKind::Any && !has_args => {
+                return Ok(entry(m, name, key));
+            }
             Value::Nil => return Ok(Value::Nil),
             Value::NilInterface => {
                 let name = name.of(text);
@@ -397,11 +401,14 @@ impl<'a> Exec<'a> {
 
     /// A constant where a parameter's type decides its kind.
     fn literal(&self, ty: Type, arg: &'a Arg) -> Result<Value<'a>, Error> {
-        let expected = |what: &str| self.error(&format!("expected {what}; found {}", arg.text(&self.template.text)));
+        let expected =
+            |what: &str| self.error(&format!("expected {what}; found {}", arg.text(&self.template.text)));
         match (ty, &arg.term) {
             (Type::Bool, Term::Bool(b)) => Ok(Value::Bool(*b)),
             (Type::Bool, _) => Err(expected("bool")),
-            (Type::String, Term::String { quoted, text }) => Ok(Value::Str(self.string(*quoted, text.as_deref()))),
+            (Type::String, Term::String { quoted, text }) => {
+                Ok(Value::Str(self.string(*quoted, text.as_deref())))
+            }
             (Type::String, _) => Err(expected("string")),
             (Type::Int, Term::Number(n)) => n.int.map(Value::Int).ok_or_else(|| expected("integer")),
             (Type::Int64, Term::Number(n)) => n.int.map(Value::Int64).ok_or_else(|| expected("integer")),
@@ -414,7 +421,11 @@ impl<'a> Exec<'a> {
             (Type::Uint32, _) => Err(expected("unsigned integer")),
             (Type::Float64, Term::Number(n)) => n.float.map(Value::Float).ok_or_else(|| expected("float")),
             (Type::Float64, _) => Err(expected("float")),
-            _ => Err(self.error(&format!("can't handle {} for arg of type {}", arg.text(&self.template.text), ty.name()))),
+            _ => Err(self.error(&format!(
+                "can't handle {} for arg of type {}",
+                arg.text(&self.template.text),
+                ty.name()
+            ))),
         }
     }
 

@@ -142,7 +142,8 @@ impl<'a> Exec<'a> {
         if let Some(t) = self.parsed.get(text) {
             return Ok(t);
         }
-        let templates: &'a [Template] = self.store.alloc(super::parse(name, bytes::Bytes::copy_from_slice(text), self.funcs)?);
+        let templates: &'a [Template] =
+            self.store.alloc(super::parse(name, bytes::Bytes::copy_from_slice(text), self.funcs)?);
         self.parsed.insert(text, templates);
         Ok(templates)
     }

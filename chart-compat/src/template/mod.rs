@@ -21,5 +21,5 @@ pub use compare::{equal, less};
 pub use error::{Error, Frame};
 pub use exec::{Exec, Limits};
 pub use func::{Func, Funcs, Type};
-pub use parse::parse;
+pub use parse::{UNNAMED, named, parse};
 pub use set::{Set, TemplateSet};

@@ -41,6 +41,21 @@ pub fn parse(name: &str, text: Bytes, funcs: &Funcs) -> Result<Vec<Template>, Er
     Ok(parser.done)
 }
 
+/// The name of a file that has none yet: no template defines one so called.
+pub const UNNAMED: &str = "\u{10ffff}";
+
+/// Templates that were parsed as [`UNNAMED`], under the name that their file turned out to have.
+#[must_use]
+pub fn named(mut templates: Vec<Template>, name: &str) -> Vec<Template> {
+    for t in &mut templates {
+        t.file = name.into();
+        if &*t.name == UNNAMED {
+            t.name = name.into();
+        }
+    }
+    templates
+}
+
 struct Parser<'t> {
     name: &'t str,
     text: &'t [u8],
@@ -243,8 +258,7 @@ impl<'t> Parser<'t> {
 
     fn add(&mut self, name: Box<str>, root: Vec<Node>, slots: usize) -> Parsed<()> {
         let blank = blank(&root, self.text);
-        let new =
-            Template { name, file: self.name.into(), text: self.shared.clone(), root, slots, blank };
+        let new = Template { name, file: self.name.into(), text: self.shared.clone(), root, slots, blank };
         match self.done.iter_mut().find(|t| t.name == new.name) {
             None => self.done.push(new),
             Some(old) if old.blank => *old = new,
@@ -528,7 +542,6 @@ impl<'t> Parser<'t> {
         Ok(Command { args: args.into_vec().into_boxed_slice() })
     }
 
-
     fn operand(&mut self) -> Parsed<Option<Arg>> {
         let Some(mut arg) = self.term()? else { return Ok(None) };
         if self.peek() != Kind::Field {
@@ -602,7 +615,9 @@ impl<'t> Parser<'t> {
                 // Most strings stand for themselves: interpreted ones without an escape, raw ones without a carriage return.
                 let special = if quoted.first() == Some(&b'`') { b'\r' } else { b'\\' };
                 let mut text = None;
-                if memchr::memchr(special, quoted).is_some() || quoted.first() == Some(&b'"') && !quoted.is_ascii() {
+                if memchr::memchr(special, quoted).is_some()
+                    || quoted.first() == Some(&b'"') && !quoted.is_ascii()
+                {
                     let own = number::unquote(quoted).ok_or_else(|| self.error("invalid syntax"))?;
                     text = Some(own.into_boxed_slice());
                 }

@@ -132,7 +132,8 @@ impl Engine for Ours {
     }
 
     fn parse(text: &str) -> Result<Self::Parsed, String> {
-        parse("probe", chart_compat::Bytes::copy_from_slice(text.as_bytes()), &FUNCS).map_err(|e| e.to_string())
+        parse("probe", chart_compat::Bytes::copy_from_slice(text.as_bytes()), &FUNCS)
+            .map_err(|e| e.to_string())
     }
 
     /// As in a render: values are placed in the arena once for all runs, and freed with it.

@@ -46,7 +46,13 @@ impl Quick {
             None => Draft::default(),
             Some(url) => Draft::from_url(url.as_str()?)?,
         };
-        let mut form = Form { root, draft, patterns: FxHashMap::default(), seen: FxHashSet::default(), waiting: Vec::new() };
+        let mut form = Form {
+            root,
+            draft,
+            patterns: FxHashMap::default(),
+            seen: FxHashSet::default(),
+            waiting: Vec::new(),
+        };
         form.schema(root, 0).ok()?;
         while let Some(target) = form.waiting.pop() {
             form.schema(target, 1).ok()?;
@@ -138,9 +144,13 @@ impl<'j> Form<'j> {
                 sure(self.draft > Draft::D4 || !names.is_empty())?;
                 distinct(names)
             }
-            "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties" | "maxProperties" => count(value),
+            "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties" | "maxProperties" => {
+                count(value)
+            }
             "minimum" | "maximum" => sure(value.number().is_some()),
-            "exclusiveMinimum" | "exclusiveMaximum" if self.draft > Draft::D4 => sure(value.number().is_some()),
+            "exclusiveMinimum" | "exclusiveMaximum" if self.draft > Draft::D4 => {
+                sure(value.number().is_some())
+            }
             "pattern" => self.pattern(value.as_str().ok_or(Unsure)?),
             "$ref" => {
                 let reference = value.as_str().ok_or(Unsure)?;
@@ -457,7 +467,9 @@ impl<'j> Check<'_, 'j> {
             }
             ("minLength", Item::Other(Data::String(s))) => size(rule, s.chars().count())?.is_ge(),
             ("maxLength", Item::Other(Data::String(s))) => size(rule, s.chars().count())?.is_le(),
-            ("pattern", Item::Other(Data::String(s))) => self.matches(rule.as_str().unwrap_or_default(), s)?,
+            ("pattern", Item::Other(Data::String(s))) => {
+                self.matches(rule.as_str().unwrap_or_default(), s)?
+            }
             ("format", Item::Other(data)) if self.quick.draft < Draft::D2019 => {
                 match (rule.as_str().and_then(Format::named), data) {
                     (Some(format), Data::String(s)) => format.check(s).is_ok(),
@@ -466,8 +478,12 @@ impl<'j> Check<'_, 'j> {
             }
             ("minimum", Item::Other(v @ (Data::Int(_) | Data::Float(_)))) => compare(v, rule)?.is_ge(),
             ("maximum", Item::Other(v @ (Data::Int(_) | Data::Float(_)))) => compare(v, rule)?.is_le(),
-            ("exclusiveMinimum", Item::Other(v @ (Data::Int(_) | Data::Float(_)))) => compare(v, rule)?.is_gt(),
-            ("exclusiveMaximum", Item::Other(v @ (Data::Int(_) | Data::Float(_)))) => compare(v, rule)?.is_lt(),
+            ("exclusiveMinimum", Item::Other(v @ (Data::Int(_) | Data::Float(_)))) => {
+                compare(v, rule)?.is_gt()
+            }
+            ("exclusiveMaximum", Item::Other(v @ (Data::Int(_) | Data::Float(_)))) => {
+                compare(v, rule)?.is_lt()
+            }
             _ => true,
         })
     }
@@ -479,6 +495,7 @@ impl<'j> Check<'_, 'j> {
 
 /// A size beside a schema's bound.
 fn size(bound: &Json, size: usize) -> Sure<std::cmp::Ordering> {
-    let bound = bound.number().and_then(|n| n.as_count()).and_then(|n| usize::try_from(n).ok()).ok_or(Unsure)?;
+    let bound =
+        bound.number().and_then(|n| n.as_count()).and_then(|n| usize::try_from(n).ok()).ok_or(Unsure)?;
     Ok(size.cmp(&bound))
 }
