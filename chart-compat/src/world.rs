@@ -24,6 +24,28 @@ pub enum KeyKind {
     Ed25519,
 }
 
+/// Which call asks for a value by chance. Told so that an edited chart asks by the same name: neither lines nor the order of
+/// different calls count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call<'c> {
+    /// The function, e.g. `randAlphaNum`.
+    pub function: &'c str,
+    /// A digest of its arguments, in hexadecimal: they may be secrets.
+    pub arguments: String,
+    /// The file of the chart that is executed or included, e.g. `chart/templates/secret.yaml`.
+    pub file: &'c str,
+    /// The `define` within it that the call stands in, or `file` again.
+    pub template: &'c str,
+    /// A digest of the plain entries (texts, numbers, booleans) of the map that the `define` was called with; empty if there are none.
+    pub context: String,
+    /// The keys of the `range`s around it, outermost first, each followed by `/`.
+    pub loops: String,
+    /// How many calls that are equal in all of this the file made before: 0 for the first.
+    pub nth: usize,
+    /// For how many days the value is good, for certificates.
+    pub days: Option<i64>,
+}
+
 /// What a render may ask of the outside.
 pub trait World: Send + Sync {
     /// The time.
@@ -66,10 +88,10 @@ pub trait World: Send + Sync {
     /// An address of `host`, for `getHostByName`; empty when DNS is off.
     fn resolve(&self, host: &str) -> String;
 
-    /// A value that a function made by chance or from the clock, for `site` (the function and its arguments). The default makes it
-    /// anew each time, as Helm does; a world that replays answers with what it kept.
-    fn remember(&self, site: &str, make: &mut dyn FnMut() -> Vec<u8>) -> Vec<u8> {
-        let _ = site;
+    /// A value that a function made by chance or from the clock. The default makes it anew each time, as Helm does; a world that
+    /// replays answers with what it kept for the same call.
+    fn remember(&self, call: &Call<'_>, make: &mut dyn FnMut() -> Vec<u8>) -> Vec<u8> {
+        let _ = call;
         make()
     }
 }

@@ -5,6 +5,7 @@
 
 mod config;
 mod events;
+mod lookups;
 mod module;
 mod name;
 mod operator;

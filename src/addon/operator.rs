@@ -11,12 +11,14 @@ use chart_compat::data::Map;
 use chart_compat::profile::Profile;
 use futures::StreamExt as _;
 use serde_json::Value;
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::config::{Config, Problem};
+use super::lookups::Watch;
 use super::module::{Module, Modules, is_enabled, module_values};
 use super::queue::{Job, Queue};
-use super::run::{Error, Shared, config_map};
+use super::run::{Done, Error, Inputs, Shared, config_map};
 use super::{UNNUMBERED_ORDER, events};
 use crate::cluster::{Cluster, ClusterError, ObjectEvent};
 use crate::release::{Action, Disposition, Engine, EngineOptions, Outcome, ReleaseRequest};
@@ -27,6 +29,8 @@ use crate::serve::State;
 const GRACE: Duration = Duration::from_secs(25);
 /// The longest pause between two tries of a module that keeps failing.
 const MAX_PAUSE: Duration = Duration::from_secs(32);
+/// Clocks are looked at anew at least this often.
+const LONGEST_SLEEP: Duration = Duration::from_secs(24 * 60 * 60);
 /// A module whose failure nothing but a change will mend is tried again this seldom.
 const STALLED_PAUSE: Duration = Duration::from_secs(300);
 
@@ -63,7 +67,7 @@ impl Default for Options {
     }
 }
 
-type JobResult = Result<Option<(Outcome, Arc<ReleaseRequest>)>, Error>;
+type JobResult = Result<Option<Done>, Error>;
 
 /// What is known of one module.
 #[derive(Default)]
@@ -74,6 +78,8 @@ struct Wanted {
     problem: Option<String>,
     /// What was last asked of the engine.
     request: Option<Arc<ReleaseRequest>>,
+    /// The watch of what its templates looked up.
+    lookups: Option<Watch>,
 }
 
 struct Operator {
@@ -91,6 +97,11 @@ struct Operator {
     /// What each task of `jobs` does, for the one that breaks down.
     running: BTreeMap<tokio::task::Id, (String, Job)>,
     retries: BTreeMap<String, (Instant, Job)>,
+    /// When modules have certificates to renew.
+    renewals: BTreeMap<String, Instant>,
+    /// Modules whose lookups would find something else now.
+    outdated: mpsc::UnboundedReceiver<String>,
+    outdated_sender: mpsc::UnboundedSender<String>,
     /// Releases of ours without an enabled module, found at the start.
     orphans: BTreeSet<String>,
     configured: bool,
@@ -132,6 +143,7 @@ pub async fn run(
     };
     let names: Vec<&str> = modules.modules.iter().map(|m| m.name.name.as_str()).collect();
     tracing::info!(modules = ?names, namespace = options.namespace, "operator starts");
+    let (outdated_sender, outdated) = mpsc::unbounded_channel();
     let operator = Operator {
         options,
         shared,
@@ -145,6 +157,9 @@ pub async fn run(
         jobs: JoinSet::new(),
         running: BTreeMap::new(),
         retries: BTreeMap::new(),
+        renewals: BTreeMap::new(),
+        outdated,
+        outdated_sender,
         orphans,
         configured: false,
         started,
@@ -161,7 +176,7 @@ impl Operator {
         let mut current: Option<Value> = None;
         loop {
             self.start_jobs();
-            let retry_at = self.retries.values().map(|r| r.0).min();
+            let retry_at = self.retries.values().map(|r| r.0).chain(self.renewals.values().copied()).min();
             tokio::select! {
                 () = &mut stop => break,
                 event = config.next() => match event {
@@ -178,6 +193,7 @@ impl Operator {
                         self.look_again(&id.name, &reason);
                     }
                 }
+                Some(name) = self.outdated.recv() => self.render_again(&name, "what its templates looked up has changed"),
                 Some(done) = self.jobs.join_next() => self.finish(done),
                 () = until(retry_at) => self.retry_due(),
             }
@@ -286,8 +302,22 @@ impl Operator {
         self.queue.want(name, self.order(name), job);
     }
 
+    /// A module's render is out of date though its chart and values are not.
+    fn render_again(&mut self, name: &str, reason: &str) {
+        if self.wanted.get(name).is_some_and(|w| w.enabled) {
+            tracing::info!(module = name, reason, "rendering again");
+            self.queue.want(name, self.order(name), Job::Run);
+        }
+    }
+
     fn retry_due(&mut self) {
         let now = Instant::now();
+        let renewals: Vec<String> =
+            self.renewals.iter().filter(|(_, at)| **at <= now).map(|(name, _)| name.clone()).collect();
+        for name in renewals {
+            self.renewals.remove(&name);
+            self.render_again(&name, "a certificate is to be renewed");
+        }
         let due: Vec<(String, Job)> =
             self.retries.iter().filter(|(_, r)| r.0 <= now).map(|(n, r)| (n.clone(), r.1)).collect();
         for (name, job) in due {
@@ -379,11 +409,18 @@ impl Operator {
             1.0,
         );
         match result {
-            Ok(Some((outcome, request))) => self.note_outcome(name, &outcome, request),
+            Ok(Some(done)) => {
+                if let Some(inputs) = done.inputs {
+                    self.note_inputs(name, inputs);
+                }
+                self.note_outcome(name, &done.outcome, done.request);
+            }
             Ok(None) if job == Job::Uninstall => {
                 self.state.metrics.remove("windlass_release_revision", &[("module", name)]);
+                self.renewals.remove(name);
                 if let Some(wanted) = self.wanted.get_mut(name) {
                     wanted.request = None;
+                    wanted.lookups = None;
                 }
             }
             Ok(None) => {}
@@ -433,6 +470,22 @@ impl Operator {
         if let Some(wanted) = self.wanted.get_mut(name) {
             wanted.request = Some(request);
         }
+    }
+
+    /// Keeps an eye on what makes a module's render out of date.
+    fn note_inputs(&mut self, name: &str, inputs: Inputs) {
+        self.renewals.remove(name);
+        if let Some(at) = inputs.renew_at {
+            let now = jiff::Timestamp::now().as_second();
+            let left = Duration::from_secs(u64::try_from(at - now).unwrap_or(0)).min(LONGEST_SLEEP);
+            self.renewals.insert(name.to_owned(), Instant::now() + left);
+        }
+        let Some(wanted) = self.wanted.get_mut(name) else { return };
+        // The old watch ends with what it watched for.
+        wanted.lookups = (!inputs.lookups.is_empty()).then(|| {
+            let cluster = self.shared.engine.cluster().clone();
+            Watch::start(cluster, name.to_owned(), inputs.lookups, self.outdated_sender.clone())
+        });
     }
 
     fn note_convergence(&self) {

@@ -1,5 +1,6 @@
 //! One job of one module: its place in the order hooks → render → apply → hooks, and the answers it needs from outside.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use crate::release::{
     CrdPolicy, Disposition, Duplicates, Engine, EngineError, Mode, Options, Outcome, ReleaseId,
     ReleaseRequest, UninstallRequest,
 };
-use crate::render as rendering;
+use crate::render::{self as rendering, replay, replay::Question, replay::store};
 
 /// What all modules of an operator share.
 #[derive(Clone)]
@@ -36,6 +37,9 @@ pub(super) enum Error {
     Config(String),
     #[error("render: {0}")]
     Render(#[from] render::Error),
+    /// What the module's renders make by chance cannot be read or kept.
+    #[error("{0}")]
+    Replay(String),
     #[error(transparent)]
     Engine(#[from] EngineError),
     #[error("cluster: {0}")]
@@ -45,13 +49,38 @@ pub(super) enum Error {
     Task(String),
 }
 
+impl From<replay::Error> for Error {
+    fn from(error: replay::Error) -> Self {
+        match error {
+            replay::Error::Render(e) => Self::Render(e),
+            other @ replay::Error::Memory(_) => Self::Replay(other.to_string()),
+        }
+    }
+}
+
+/// What a job of a module did.
+pub(super) struct Done {
+    pub(super) outcome: Outcome,
+    pub(super) request: Arc<ReleaseRequest>,
+    /// What its render depends on beyond chart and values; `None` if it was not rendered.
+    pub(super) inputs: Option<Inputs>,
+}
+
+/// What makes a render out of date beyond chart and values.
+pub(super) struct Inputs {
+    /// When a certificate is to be renewed, in seconds since 1970.
+    pub(super) renew_at: Option<i64>,
+    /// What was looked up, and the digest of each answer.
+    pub(super) lookups: BTreeMap<Question, String>,
+}
+
 impl Error {
     /// What to do about it.
     pub(super) fn disposition(&self) -> Disposition {
         match self {
             Self::Module(_) | Self::Config(_) | Self::Render(_) => Disposition::Stall,
             Self::Engine(e) => e.disposition(),
-            Self::Cluster(_) | Self::Task(_) => Disposition::Retry,
+            Self::Cluster(_) | Self::Task(_) | Self::Replay(_) => Disposition::Retry,
         }
     }
 }
@@ -85,19 +114,17 @@ impl Shared {
         module: &str,
         chart: Arc<CompiledChart>,
         values: Arc<Map>,
-    ) -> Result<(Outcome, Arc<ReleaseRequest>), Error> {
-        let request = Arc::new(self.request(module, chart, values).await?);
+    ) -> Result<Done, Error> {
+        let (request, inputs) = self.request(module, chart, values).await?;
+        let request = Arc::new(request);
         let outcome = self.engine.reconcile(&request).await?;
-        Ok((outcome, request))
+        Ok(Done { outcome, request, inputs: Some(inputs) })
     }
 
     /// Brings a release to what was last rendered.
-    pub(super) async fn restore(
-        &self,
-        request: Arc<ReleaseRequest>,
-    ) -> Result<(Outcome, Arc<ReleaseRequest>), Error> {
+    pub(super) async fn restore(&self, request: Arc<ReleaseRequest>) -> Result<Done, Error> {
         let outcome = self.engine.reconcile(&request).await?;
-        Ok((outcome, request))
+        Ok(Done { outcome, request, inputs: None })
     }
 
     /// Uninstalls a module's release; gives how many objects were deleted.
@@ -110,7 +137,9 @@ impl Shared {
             break_lock: false,
             ..UninstallRequest::new(self.id(module))
         };
-        Ok(self.engine.uninstall(&request).await?.deleted.len())
+        let deleted = self.engine.uninstall(&request).await?.deleted.len();
+        store::forget(self.engine.cluster(), &self.namespace, module).await?;
+        Ok(deleted)
     }
 
     async fn request(
@@ -118,7 +147,7 @@ impl Shared {
         module: &str,
         chart: Arc<CompiledChart>,
         values: Arc<Map>,
-    ) -> Result<ReleaseRequest, Error> {
+    ) -> Result<(ReleaseRequest, Inputs), Error> {
         let cluster = self.engine.cluster();
         let crds = rendering::crds(&chart.chart().crds())?;
         let kinds = cluster.kinds().await?;
@@ -142,15 +171,27 @@ impl Shared {
         let lookup = rendering::ClusterLookup::new(self.engine.cluster().clone());
         let user = Arc::clone(&values);
         let name = module.to_owned();
-        let work = move || -> Result<_, render::Error> {
+        let (memories, namespace) = (cluster.clone(), self.namespace.clone());
+        let runtime = tokio::runtime::Handle::current();
+        let work = move || -> Result<_, Error> {
             let world = rendering::SystemWorld { cluster: Some(&lookup), dns: false };
             let mut warn = |text: String| tracing::warn!(module = name, "{text}");
-            let rendered = chart.render(&user, &options, &world, &mut warn)?;
-            Ok((rendering::release(&rendered)?, rendering::chart_record(chart.chart())))
+            let load = || runtime.block_on(store::load(&memories, &namespace, &name));
+            let done = replay::render(&chart, &user, &options, &world, &load, &mut warn)?;
+            Ok((rendering::release(&done.rendered)?, rendering::chart_record(chart.chart()), done))
         };
         let done = tokio::task::spawn_blocking(work).await;
-        let (rendered, chart) = done.map_err(|e| Error::Task(e.to_string()))??;
-        Ok(ReleaseRequest {
+        let (rendered, chart, done) = done.map_err(|e| Error::Task(e.to_string()))??;
+        if let Some(memory) = &done.memory {
+            // Before the objects: what they hold must be known to the next render, whatever happens to this one.
+            store::save(cluster, &self.namespace, module, memory).await.map_err(Error::Replay)?;
+        }
+        let description = (!done.renewed.is_empty()).then(|| {
+            format!("Certificates renewed at two thirds of their life: {}", done.renewed.join(", "))
+        });
+        let inputs = Inputs { renew_at: done.renew_at, lookups: done.lookups };
+        let request = ReleaseRequest {
+            description,
             id: self.id(module),
             rendered: Arc::new(rendered),
             chart: Arc::new(chart),
@@ -158,7 +199,8 @@ impl Shared {
             owner: Some(self.owner.clone()),
             options: self.options(),
             ..ReleaseRequest::default()
-        })
+        };
+        Ok((request, inputs))
     }
 
     /// Names of the releases in the namespace that carry this operator's mark.

@@ -3,9 +3,11 @@
 //! Owns the world that a real process offers to charts. Knows no front end.
 
 mod convert;
+pub mod replay;
 mod world;
 
 pub use convert::{chart_record, crds, parse_manifest, release};
+pub(crate) use world::ask;
 pub use world::{ClusterLookup, Lookup, SystemWorld};
 
 pub(crate) use convert::{from_json, to_json};

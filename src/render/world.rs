@@ -8,6 +8,7 @@ use aws_lc_rs::{rand, rsa, signature};
 use chart_compat::data::{Data, Map};
 use chart_compat::world::{KeyKind, Timestamp, World};
 
+use super::replay::Question;
 use crate::cluster::{Cluster, ClusterError, Gvk, ObjectRef};
 
 /// Answers `lookup` from a cluster.
@@ -141,21 +142,34 @@ impl ClusterLookup {
     }
 }
 
+/// What a `lookup` finds in a cluster; `None` if there is no such object.
+///
+/// # Errors
+/// What the API server answered.
+pub(crate) async fn ask(cluster: &Cluster, question: &Question) -> Result<Option<Data>, ClusterError> {
+    let Question { api_version, kind, namespace, name } = question;
+    let gvk = Gvk::new(api_version, kind);
+    let namespace = Some(namespace.as_str()).filter(|n| !n.is_empty());
+    let found = if name.is_empty() {
+        let items = cluster.list(&gvk, namespace, "").await?;
+        Some(serde_json::json!({"apiVersion": api_version, "kind": format!("{kind}List"), "items": items}))
+    } else {
+        cluster.get(&ObjectRef::new(gvk, namespace, name)).await?
+    };
+    Ok(found.map(|value| super::convert::object_data(&value)))
+}
+
 impl Lookup for ClusterLookup {
     fn lookup(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Result<Data, String> {
-        let gvk = Gvk::new(api_version, kind);
-        let namespace = Some(namespace).filter(|n| !n.is_empty());
-        let found = self.runtime.block_on(async {
-            if name.is_empty() {
-                let items = self.cluster.list(&gvk, namespace, "").await?;
-                let list = serde_json::json!({"apiVersion": api_version, "kind": format!("{kind}List"), "items": items});
-                return Ok(Some(list));
-            }
-            self.cluster.get(&ObjectRef::new(gvk, namespace, name)).await
-        });
-        match found {
-            Ok(Some(value)) => Ok(super::convert::object_data(&value)),
-            Ok(None) => Ok(Data::Map(Map::new())),
+        let text = |s: &str| s.to_owned();
+        let question = Question {
+            api_version: text(api_version),
+            kind: text(kind),
+            namespace: text(namespace),
+            name: text(name),
+        };
+        match self.runtime.block_on(ask(&self.cluster, &question)) {
+            Ok(found) => Ok(found.unwrap_or_else(|| Data::Map(Map::new()))),
             Err(e) => Err(ClusterError::to_string(&e)),
         }
     }

@@ -5,7 +5,7 @@
 use super::error::{MARK_END, MARK_START};
 use crate::go::{MapKind, Object, Value, strconv};
 use crate::sprig;
-use crate::template::{Error, Exec, Func, Type};
+use crate::template::{Error, Exec, Func, TPL, Type};
 
 use Type::{Any, String as Str};
 
@@ -79,11 +79,11 @@ fn tpl<'a>(x: &mut Exec<'a>, args: &[Value<'a>]) -> Result<'a> {
         });
     }
     let quoted = || strconv::quote(text);
-    let templates = match x.parse("gotpl", text) {
+    let templates = match x.parse(TPL, text) {
         Ok(t) => t,
         Err(e) => return Err(Error::wrap(format!("cannot parse template {}: ", quoted()), e)),
     };
-    let Some(main) = templates.iter().find(|t| t.name() == "gotpl") else {
+    let Some(main) = templates.iter().find(|t| t.name() == TPL) else {
         return Err(Error::new("template: \"gotpl\" is an incomplete or empty template"));
     };
     let set = x.set().with(x.arena, templates);

@@ -21,25 +21,17 @@ pub(super) const FUNCS: &[Func] = &[
     Func::new("uuidv4", &[], uuid),
 ];
 
-/// What a function made up, or what the world remembers of it: `site` is the function with its arguments.
+/// What a function made up, or what the world remembers of it.
 pub(super) fn remembered<'a>(
-    x: &Exec<'a>,
-    name: &str,
+    x: &mut Exec<'a>,
+    name: &'static str,
     args: &[Value<'a>],
     make: impl Fn(&dyn World) -> Vec<u8>,
 ) -> Vec<u8> {
     let world = x.world;
-    world.remember(&site(name, args), &mut || make(world))
-}
-
-/// The name of a call, for [`World::remember`].
-pub(super) fn site(name: &str, args: &[Value<'_>]) -> String {
-    let mut site = name.to_owned();
-    for arg in args {
-        site.push(' ');
-        site.push_str(&String::from_utf8_lossy(&fmt::sprint(*arg)));
-    }
-    site
+    let texts: Vec<Vec<u8>> = args.iter().map(|a| fmt::sprint(*a)).collect();
+    let texts: Vec<&[u8]> = texts.iter().map(Vec::as_slice).collect();
+    world.remember(&x.call_site(name, &texts, None), &mut || make(world))
 }
 
 /// Random numbers below any bound, from the world's bytes.
@@ -79,7 +71,7 @@ impl<'w> Dice<'w> {
     }
 }
 
-fn random_text<'a>(x: &mut Exec<'a>, name: &str, a: &[Value<'a>], ok: fn(u8) -> bool) -> Out<'a> {
+fn random_text<'a>(x: &mut Exec<'a>, name: &'static str, a: &[Value<'a>], ok: fn(u8) -> bool) -> Out<'a> {
     // goutils refuses a negative count, and sprig drops the error.
     let count = usize::try_from(int(a[0])).unwrap_or(0);
     if count > MAX_TEXT {

@@ -10,10 +10,7 @@ mod keys;
 mod pem;
 mod x509;
 
-use sha2::{Digest, Sha256};
-
 use super::args::{Out, bytes, int, text};
-use super::hashes::hex;
 use crate::go::object::Struct;
 use crate::go::{Object, Value, strconv};
 use crate::template::{Error, Exec, Func, Type};
@@ -26,7 +23,8 @@ const CERTIFICATE: &str = "sprig.certificate";
 
 pub(super) const FUNCS: &[Func] = &[
     Func::new("genPrivateKey", &[Str], |x, a| {
-        let key = made(x, "genPrivateKey", a, |world| Ok(keys::generate(world, bytes(a[0])).into_bytes()))?;
+        let key =
+            made(x, "genPrivateKey", a, None, |world| Ok(keys::generate(world, bytes(a[0])).into_bytes()))?;
         Ok(Value::str(x.arena, key))
     }),
     Func::new("buildCustomCert", &[Str, Str], |x, a| {
@@ -49,35 +47,31 @@ pub(super) const FUNCS: &[Func] = &[
     }),
 ];
 
-/// What a function makes by chance, made anew or remembered.
+/// What a function makes by chance, made anew or remembered; `days` is for how long it is good.
 fn made<'a>(
-    x: &Exec<'a>,
-    name: &str,
+    x: &mut Exec<'a>,
+    name: &'static str,
     args: &[Value<'a>],
+    days: Option<i64>,
     make: impl Fn(&dyn World) -> Result<Vec<u8>, String>,
 ) -> Result<Vec<u8>, Error> {
     let mut failure = None;
-    let value = x.world.remember(&site(name, args), &mut || {
-        make(x.world).unwrap_or_else(|e| {
+    let texts: Vec<Vec<u8>> = args
+        .iter()
+        .map(|arg| match arg {
+            Value::Object(Object::Struct(s)) => s.fields.iter().flat_map(|f| bytes(f.1)).copied().collect(),
+            other => crate::go::fmt::sprint(*other),
+        })
+        .collect();
+    let texts: Vec<&[u8]> = texts.iter().map(Vec::as_slice).collect();
+    let world = x.world;
+    let value = world.remember(&x.call_site(name, &texts, days), &mut || {
+        make(world).unwrap_or_else(|e| {
             failure = Some(e);
             Vec::new()
         })
     });
     failure.map_or(Ok(value), |e| Err(Error::new(e)))
-}
-
-/// A function and its arguments as the world remembers them. Arguments may be secrets, so of them only a digest is told.
-fn site(name: &str, args: &[Value<'_>]) -> String {
-    let mut hash = Sha256::new();
-    for arg in args {
-        let text = match arg {
-            Value::Object(Object::Struct(s)) => s.fields.iter().flat_map(|f| bytes(f.1)).copied().collect(),
-            other => crate::go::fmt::sprint(*other),
-        };
-        hash.update(text.len().to_be_bytes());
-        hash.update(&text);
-    }
-    format!("{name} {}", hex(&hash.finalize()))
 }
 
 fn structure<'a>(x: &Exec<'a>, cert: &[u8], key: &[u8]) -> Value<'a> {
@@ -119,7 +113,7 @@ fn certified<'a>(x: &mut Exec<'a>, name: &'static str, a: &[Value<'a>], with_key
         }
         _ => Default::default(),
     });
-    let both = made(x, name, a, |world| {
+    let both = made(x, name, a, Some(request.days), |world| {
         let pair = certificate::make(world, &request, key, signer)?;
         Ok([pair.cert, pair.key].concat())
     })?;

@@ -110,7 +110,7 @@ pub(super) fn between(a: &Time<'_>, b: &Time<'_>) -> i64 {
 }
 
 /// The world's time in the local zone.
-pub(super) fn now<'a>(x: &Exec<'a>) -> Result<Time<'a>, Error> {
+pub(super) fn now<'a>(x: &mut Exec<'a>) -> Result<Time<'a>, Error> {
     let text = remembered(x, "now", &[], |world| {
         let t = world.now();
         format!("{}.{:09}", t.seconds, t.nanos).into_bytes()
@@ -124,7 +124,7 @@ pub(super) fn now<'a>(x: &Exec<'a>) -> Result<Time<'a>, Error> {
 }
 
 /// What sprig takes for a date: a time or seconds since 1970 as an integer; anything else is now.
-fn moment<'a>(x: &Exec<'a>, v: Value<'a>) -> Result<Time<'a>, Error> {
+fn moment<'a>(x: &mut Exec<'a>, v: Value<'a>) -> Result<Time<'a>, Error> {
     match v {
         Value::Object(Object::Time(t)) => Ok(*t),
         Value::Int(seconds) | Value::Int64(seconds) => Ok(in_zone(x.arena, seconds, 0, &local(x))),

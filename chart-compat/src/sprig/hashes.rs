@@ -20,7 +20,7 @@ pub(super) const FUNCS: &[Func] = &[
     Func::new("sha512sum", &[Str], |x, a| Ok(Value::str(x.arena, hex(&Sha512::digest(bytes(a[0])))))),
     Func::new("adler32sum", &[Str], |x, a| Ok(Value::str(x.arena, adler32(bytes(a[0])).to_string()))),
     Func::new("bcrypt", &[Str], |x, a| {
-        let hash = bcrypt(x, "bcrypt", bytes(a[0]));
+        let hash = bcrypt(x, "bcrypt", b"", bytes(a[0]));
         Ok(Value::str(x.arena, hash))
     }),
     Func::new("htpasswd", &[Str, Str], htpasswd),
@@ -33,11 +33,6 @@ pub(super) const FUNCS: &[Func] = &[
 pub(super) fn hex(b: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     b.iter().flat_map(|b| [b >> 4, b & 15]).map(|d| char::from(DIGITS[usize::from(d)])).collect()
-}
-
-/// A secret argument, as a call's site names it: its digest.
-pub(super) fn masked(secret: &[u8]) -> String {
-    hex(&Sha256::digest(secret))
 }
 
 fn adler32(s: &[u8]) -> u32 {
@@ -57,13 +52,13 @@ fn adler32(s: &[u8]) -> u32 {
 /// bcrypt's default cost in Go.
 const COST: u32 = 10;
 
-fn bcrypt(x: &Exec<'_>, name: &str, password: &[u8]) -> Vec<u8> {
+fn bcrypt(x: &mut Exec<'_>, name: &'static str, user: &[u8], password: &[u8]) -> Vec<u8> {
     const FAILED: &str = "failed to encrypt string with bcrypt: bcrypt: ";
     if password.len() > 72 {
         return format!("{FAILED}password length exceeds 72 bytes").into_bytes();
     }
     let world = x.world;
-    world.remember(&format!("{name} {}", masked(password)), &mut || {
+    world.remember(&x.call_site(name, &[user, password], None), &mut || {
         let mut salt = [0; 16];
         world.random(&mut salt);
         match ::bcrypt::hash_with_salt(password, COST, salt) {
@@ -78,8 +73,7 @@ fn htpasswd<'a>(x: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
     if user.contains(&b':') {
         return Ok(Value::str(x.arena, [b"invalid username: ", user].concat()));
     }
-    let name = format!("htpasswd {}", String::from_utf8_lossy(user));
-    let hash = bcrypt(x, &name, bytes(a[1]));
+    let hash = bcrypt(x, "htpasswd", user, bytes(a[1]));
     Ok(Value::str(x.arena, [user, b":", &hash].concat()))
 }
 
@@ -173,8 +167,7 @@ fn encrypt_aes<'a>(x: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
     if plain.is_empty() {
         return Ok(Value::Str(b""));
     }
-    let name = format!("encryptAES {} {}", masked(password), masked(plain));
-    let text = remembered(x, &name, &[], |world| {
+    let text = remembered(x, "encryptAES", a, |world| {
         let mut iv = [0; 16];
         world.random(&mut iv);
         let fill = 16 - plain.len() % 16;

@@ -72,6 +72,8 @@ pub struct Template {
     /// How many variables can be live at once, `$` included.
     pub(super) slots: usize,
     pub(super) blank: bool,
+    /// Whether this is a whole file, not a `define` in one nor a text given to `tpl`.
+    pub(super) whole: bool,
 }
 
 impl Template {

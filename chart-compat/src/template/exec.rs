@@ -8,6 +8,7 @@ use super::ast::{Arg, Command, Control, Node, Pipe, Template};
 use super::error::{Error, Frame};
 use super::func::Funcs;
 use super::set::Set;
+use super::site::Site;
 use crate::go::{Arena, Value, fmt};
 use crate::world::World;
 
@@ -69,6 +70,7 @@ pub struct Exec<'a> {
     pub(super) base: usize,
     pub(super) at: At<'a>,
     pub(super) template: &'a Template,
+    pub(super) site: Site<'a>,
     out: Vec<u8>,
     /// Buffers of finished executions, for the next ones.
     spare: Vec<Vec<u8>>,
@@ -93,6 +95,7 @@ impl<'a> Exec<'a> {
             root: Vec::new(),
             slots: 1,
             blank: true,
+            whole: false,
         }]);
         Some(Self {
             arena,
@@ -109,6 +112,7 @@ impl<'a> Exec<'a> {
             base: 0,
             at: At::Node(&IDLE),
             template: idle.first()?,
+            site: Site::default(),
             out: Vec::new(),
             spare: Vec::new(),
         })
@@ -187,6 +191,7 @@ impl<'a> Exec<'a> {
     /// Walks a template in a variable frame of its own; position and frame are the caller's again afterwards.
     fn call(&mut self, template: &'a Template, dot: Value<'a>) -> Result<(), Error> {
         let (base, at, caller) = (self.base, self.at, self.template);
+        let site = self.site.enter(template, dot);
         self.base = self.vars.len();
         self.vars.resize(self.base + template.slots, Value::Nil);
         self.vars[self.base] = dot;
@@ -196,6 +201,7 @@ impl<'a> Exec<'a> {
         self.base = base;
         self.at = at;
         self.template = caller;
+        self.site.leave(site);
         result.map(|_| ())
     }
 
@@ -339,9 +345,11 @@ impl<'a> Exec<'a> {
     fn range(&mut self, c: &'a Control, dot: Value<'a>) -> Result<Flow, Error> {
         let value = self.pipeline(dot, &c.pipe)?;
         let mut ran = false;
+        let level = self.site.begin_loop();
         let mut each = |exec: &mut Self, key: Value<'a>, item: Value<'a>| -> Result<bool, Error> {
             ran = true;
             exec.step()?;
+            exec.site.turn(level, key, item);
             exec.bind(&c.pipe, key, item)?;
             Ok(exec.list(&c.list, item)? != Flow::Break)
         };
@@ -408,6 +416,7 @@ impl<'a> Exec<'a> {
                 return Err(self.error(&format!("range can't iterate over {text}")));
             }
         }
+        self.site.end_loop(level);
         match &c.otherwise {
             Some(list) if !ran => self.list(list, dot),
             _ => Ok(Flow::Done),

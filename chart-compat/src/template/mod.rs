@@ -14,6 +14,7 @@ mod lex;
 mod number;
 mod parse;
 mod set;
+mod site;
 
 pub use ast::Template;
 pub use builtins::BUILTINS;
@@ -21,5 +22,5 @@ pub use compare::{equal, less};
 pub use error::{Error, Frame};
 pub use exec::{Exec, Limits};
 pub use func::{Func, Funcs, Type};
-pub use parse::{UNNAMED, named, parse};
+pub use parse::{TPL, UNNAMED, named, parse};
 pub use set::{Set, TemplateSet};

@@ -41,6 +41,9 @@ pub fn parse(name: &str, text: Bytes, funcs: &Funcs) -> Result<Vec<Template>, Er
     Ok(parser.done)
 }
 
+/// The name under which `tpl` parses its texts.
+pub const TPL: &str = "gotpl";
+
 /// The name of a file that has none yet: no template defines one so called.
 pub const UNNAMED: &str = "\u{10ffff}";
 
@@ -51,6 +54,7 @@ pub fn named(mut templates: Vec<Template>, name: &str) -> Vec<Template> {
         t.file = name.into();
         if &*t.name == UNNAMED {
             t.name = name.into();
+            t.whole = true;
         }
     }
     templates
@@ -258,7 +262,9 @@ impl<'t> Parser<'t> {
 
     fn add(&mut self, name: Box<str>, root: Vec<Node>, slots: usize) -> Parsed<()> {
         let blank = blank(&root, self.text);
-        let new = Template { name, file: self.name.into(), text: self.shared.clone(), root, slots, blank };
+        let whole = *name == *self.name && self.name != TPL;
+        let new =
+            Template { name, file: self.name.into(), text: self.shared.clone(), root, slots, blank, whole };
         match self.done.iter_mut().find(|t| t.name == new.name) {
             None => self.done.push(new),
             Some(old) if old.blank => *old = new,

@@ -1,0 +1,316 @@
+//! Replay: a render comes out the same as long as its inputs are.
+//!
+//! Charts that call `randAlphaNum`, `genCA`, `uuidv4` or `now` come out different each time, and whoever compares renders upgrades
+//! for ever. A [`Replay`] is a world that answers such calls with what it answered before. It owns what a release's renders made
+//! by chance ([`Memory`]) and what they looked up; `store` keeps the memory in a Secret.
+
+mod memory;
+pub(crate) mod store;
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use chart_compat::chart::{Chart, Warn};
+use chart_compat::data::{Data, Map};
+use chart_compat::render::{self, CompiledChart, Options, Rendered};
+use chart_compat::world::{Call, KeyKind, Timestamp, World};
+use sha2::{Digest as _, Sha256};
+
+pub use memory::Memory;
+
+use super::to_json;
+
+/// A `lookup` that a render made: its four arguments.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Question {
+    /// `apiVersion`
+    pub api_version: String,
+    /// `kind`
+    pub kind: String,
+    /// Empty for all namespaces or a kind without any.
+    pub namespace: String,
+    /// Empty for a list.
+    pub name: String,
+}
+
+/// A render and what it leaves behind.
+pub struct Replayed {
+    /// What came out.
+    pub rendered: Rendered,
+    /// What is to be kept for the next render; `None` if nothing changed.
+    pub memory: Option<Memory>,
+    /// Certificates that were made anew because two thirds of their life were over: function and template.
+    pub renewed: Vec<String>,
+    /// When the next certificate is due, in seconds since 1970.
+    pub renew_at: Option<i64>,
+    /// What was looked up, and a digest of each answer.
+    pub lookups: BTreeMap<Question, String>,
+}
+
+/// Why a replayed render failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The render itself.
+    #[error(transparent)]
+    Render(#[from] render::Error),
+    /// What earlier renders made cannot be read: making it anew would change passwords.
+    #[error("what earlier renders made by chance cannot be read: {0}")]
+    Memory(String),
+}
+
+/// Renders with a memory: unchanged inputs give unchanged bytes. `load` is asked at most once, and only if the chart makes
+/// something by chance.
+///
+/// # Errors
+/// The render fails, or the memory cannot be loaded.
+pub fn render(
+    chart: &CompiledChart,
+    user: &Map,
+    options: &Options,
+    world: &dyn World,
+    load: &(dyn Fn() -> Result<Memory, String> + Sync),
+    warn: Warn<'_>,
+) -> Result<Replayed, Error> {
+    let inputs = inputs(chart.chart(), user, options);
+    let memory = OnceLock::new();
+    let mut time_moves = false;
+    loop {
+        let replay = Replay {
+            world,
+            inputs: &inputs,
+            load,
+            memory: &memory,
+            time_moves,
+            clock: world.now(),
+            state: Mutex::default(),
+        };
+        let rendered = chart.render(user, options, &replay, warn);
+        if let Some(Err(why)) = memory.get() {
+            return Err(Error::Memory(why.clone()));
+        }
+        let rendered = rendered?;
+        let state = replay.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let known = memory.get().and_then(|m| m.as_ref().ok());
+        // What was looked up is known only now: a render that showed an old time for new answers is made again.
+        if let Some(known) = known
+            && state.asked_time
+            && !time_moves
+            && known.inputs == inputs
+            && known.lookups != told(&state.lookups)
+        {
+            time_moves = true;
+            continue;
+        }
+        return Ok(state.finish(rendered, known, &inputs, replay.clock, time_moves));
+    }
+}
+
+/// Lookups as they are kept: one line each.
+fn told(lookups: &BTreeMap<Question, String>) -> BTreeMap<String, String> {
+    let line = |q: &Question| format!("{} {} {} {}", q.api_version, q.kind, q.namespace, q.name);
+    lookups.iter().map(|(q, digest)| (line(q), digest.clone())).collect()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// A digest of all that a render is made of, but for what it looks up.
+fn inputs(chart: &Chart, user: &Map, options: &Options) -> String {
+    fn add(hash: &mut Sha256, part: &[u8]) {
+        hash.update(part.len().to_be_bytes());
+        hash.update(part);
+    }
+    fn files(hash: &mut Sha256, chart: &Chart) {
+        let m = &chart.metadata;
+        for text in [&m.name, &m.version, &m.app_version] {
+            add(hash, text.as_bytes());
+        }
+        add(hash, to_json(&Data::Map((*chart.values).clone())).to_string().as_bytes());
+        for file in chart.templates.iter().chain(&chart.files) {
+            add(hash, file.name.as_bytes());
+            add(hash, &file.data);
+        }
+        chart.dependencies.iter().for_each(|sub| files(hash, sub));
+    }
+    let mut hash = Sha256::new();
+    files(&mut hash, chart);
+    add(&mut hash, to_json(&Data::Map(user.clone())).to_string().as_bytes());
+    let (release, capabilities) = (&options.release, &options.capabilities);
+    for text in [&release.name, &release.namespace, &capabilities.kube_version.version] {
+        add(&mut hash, text.as_bytes());
+    }
+    capabilities.api_versions.iter().for_each(|v| add(&mut hash, v.as_bytes()));
+    hex(&hash.finalize())
+}
+
+/// A digest of what a lookup found. The server's bookkeeping is no change.
+#[must_use]
+pub fn answer_digest(answer: &Data) -> String {
+    fn clean(value: &mut serde_json::Value) {
+        if let Some(metadata) = value.get_mut("metadata").and_then(serde_json::Value::as_object_mut) {
+            metadata.remove("managedFields");
+            metadata.remove("resourceVersion");
+            metadata.remove("generation");
+        }
+        value
+            .get_mut("items")
+            .and_then(serde_json::Value::as_array_mut)
+            .into_iter()
+            .flatten()
+            .for_each(clean);
+    }
+    let mut value = to_json(answer);
+    clean(&mut value);
+    hex(&Sha256::digest(value.to_string().as_bytes()))
+}
+
+/// What a render did.
+#[derive(Default)]
+struct State {
+    /// Keys of the memory that were asked for, with what was made anew.
+    used: BTreeMap<String, Option<memory::Kept>>,
+    renewed: Vec<String>,
+    lookups: BTreeMap<Question, String>,
+    asked_time: bool,
+    /// A value is being made: the time is the real one.
+    making: bool,
+}
+
+impl State {
+    fn finish(
+        self,
+        rendered: Rendered,
+        known: Option<&Memory>,
+        inputs: &str,
+        clock: Timestamp,
+        time_moves: bool,
+    ) -> Replayed {
+        let mut memory = known.cloned().unwrap_or_default();
+        let mut out =
+            Replayed { rendered, memory: None, renewed: self.renewed, renew_at: None, lookups: self.lookups };
+        // A chart that makes nothing by chance has nothing to keep.
+        if self.used.is_empty() && !self.asked_time && memory.values.is_empty() {
+            return out;
+        }
+        let moved = time_moves || memory.inputs != inputs;
+        if moved {
+            memory.turn(inputs, clock, &self.used);
+        }
+        memory.lookups = told(&out.lookups);
+        for (key, made) in self.used {
+            if let Some(made) = made {
+                memory.values.insert(key, made);
+            }
+        }
+        out.renew_at = memory.values.values().filter(|v| v.idle == 0).filter_map(memory::Kept::due).min();
+        out.memory = (known != Some(&memory)).then_some(memory);
+        out
+    }
+}
+
+/// The world of a replayed render.
+struct Replay<'r> {
+    world: &'r dyn World,
+    inputs: &'r str,
+    load: &'r (dyn Fn() -> Result<Memory, String> + Sync),
+    memory: &'r OnceLock<Result<Memory, String>>,
+    /// Inputs changed, as far as the time is concerned.
+    time_moves: bool,
+    clock: Timestamp,
+    state: Mutex<State>,
+}
+
+impl Replay<'_> {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn memory(&self) -> Option<&Memory> {
+        self.memory.get_or_init(|| (self.load)()).as_ref().ok()
+    }
+}
+
+impl World for Replay<'_> {
+    fn now(&self) -> Timestamp {
+        if self.state().making {
+            return self.world.now();
+        }
+        self.state().asked_time = true;
+        match self.memory() {
+            Some(memory) if memory.inputs == self.inputs && !self.time_moves => memory.now(),
+            _ => self.clock,
+        }
+    }
+
+    fn local_zone(&self) -> String {
+        self.world.local_zone()
+    }
+
+    fn random(&self, bytes: &mut [u8]) {
+        self.world.random(bytes);
+    }
+
+    fn make_key(&self, kind: KeyKind) -> Result<Vec<u8>, String> {
+        self.world.make_key(kind)
+    }
+
+    fn public_key(&self, pkcs8: &[u8]) -> Result<Vec<u8>, String> {
+        self.world.public_key(pkcs8)
+    }
+
+    fn sign(&self, pkcs8: &[u8], message: &[u8]) -> Result<Vec<u8>, String> {
+        self.world.sign(pkcs8, message)
+    }
+
+    fn lookup(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Result<Data, String> {
+        let answer = self.world.lookup(api_version, kind, namespace, name)?;
+        let text = |s: &str| s.to_owned();
+        let question = Question {
+            api_version: text(api_version),
+            kind: text(kind),
+            namespace: text(namespace),
+            name: text(name),
+        };
+        let digest = answer_digest(&answer);
+        self.state().lookups.insert(question, digest);
+        Ok(answer)
+    }
+
+    fn resolve(&self, host: &str) -> String {
+        self.world.resolve(host)
+    }
+
+    fn remember(&self, call: &Call<'_>, make: &mut dyn FnMut() -> Vec<u8>) -> Vec<u8> {
+        if call.function == "now" {
+            // The time is one for the whole render.
+            return make();
+        }
+        let key = memory::key(call);
+        // A file that is included elsewhere prints there what it prints itself.
+        if let Some(Some(made)) = self.state().used.get(&key)
+            && let Some(value) = made.value()
+        {
+            return value;
+        }
+        let kept = self.memory().and_then(|m| m.values.get(&key));
+        if let Some(kept) = kept.filter(|k| k.due().is_none_or(|due| due > self.clock.seconds))
+            && let Some(value) = kept.value()
+        {
+            self.state().used.insert(key, None);
+            return value;
+        }
+        if kept.is_some() {
+            self.state().renewed.push(format!("{} in {}", call.function, call.file));
+        }
+        self.state().making = true;
+        let value = make();
+        let mut state = self.state();
+        state.making = false;
+        state.used.insert(key, Some(memory::Kept::new(call, &value, self.clock)));
+        value
+    }
+}
+
+#[cfg(test)]
+mod tests;
