@@ -19,6 +19,16 @@ pub(super) struct Job<'a> {
     pub(super) context: &'a Map<'a>,
 }
 
+impl Job<'_> {
+    /// The names of the subcharts from the chart down to this template's own.
+    pub(super) fn scope(&self) -> Vec<String> {
+        // parent/charts/sub/charts/below/templates
+        let mut names = self.base_path.split('/').step_by(2).map(str::to_owned);
+        names.next();
+        names.collect()
+    }
+}
+
 /// The templates of a chart and its subcharts, each with its chart's context.
 pub(super) fn jobs<'a>(
     arena: &'a Arena,

@@ -11,8 +11,42 @@ use crate::data::Map as DataMap;
 use crate::go::{Arena, Map, MapKind, Value, semver};
 use crate::profile::Profile;
 use crate::sprig;
-use crate::template::{self, BUILTINS, Exec, Func, Funcs, Set, Template, TemplateSet};
+use crate::template::{self, BUILTINS, Exec, Func, Funcs, Notice, Set, Template, TemplateSet};
 use crate::world::World;
+
+/// Rendered files: path and text.
+type Files = Vec<(String, String)>;
+
+/// What a lenient render gives.
+pub(crate) struct Lenient {
+    /// Path and text of every file, in order of path, or why a template or a schema fails.
+    pub(crate) files: Result<Files, Error>,
+    /// What was noticed.
+    pub(crate) notices: Vec<Notice>,
+}
+
+/// Parses one file of templates with a Helm's functions in reach.
+pub(crate) fn parse_template(name: &str, text: Arc<[u8]>, profile: Profile) -> Parsed {
+    template::parse(name, text, funcs(profile))
+}
+
+/// Renders as lint does: the chart's dependencies are processed and its values complete, schemas are checked, missing
+/// required values and calls of `fail` are noticed and render nothing.
+pub(crate) fn render_leniently(
+    chart: Chart,
+    values: &DataMap,
+    options: &Options,
+    profile: Profile,
+    world: &dyn World,
+) -> Lenient {
+    let mut notices = Vec::new();
+    let valid = if options.skip_schema_validation { Ok(()) } else { super::schema::validate(&chart, values) };
+    let files = valid.and_then(|()| {
+        let compiled = CompiledChart::new(chart, profile);
+        compiled.execute(&compiled.chart, values, options, world, Some(&mut notices))
+    });
+    Lenient { files, notices }
+}
 
 /// What a text parsed to.
 type Parsed = Result<Vec<Template>, template::Error>;
@@ -84,7 +118,7 @@ impl CompiledChart {
         if !range.is_empty() && !semver::is_compatible(range, &kube.normalized) {
             return Err(Error::KubeVersion { range: range.clone(), version: kube.version.clone() });
         }
-        let files = self.execute(&chart, &values, options, world)?;
+        let files = self.execute(&chart, &values, options, world, None)?;
         let (notes, files) = notes(files, &chart, options.subchart_notes);
         let (manifests, hooks) = manifest::sort(files, self.profile, warn)?;
         Ok(Rendered { crds: chart.crds(), chart: chart.metadata, manifests, hooks, notes, values })
@@ -107,9 +141,15 @@ impl CompiledChart {
         values: &DataMap,
         options: &Options,
         world: &dyn World,
-    ) -> Result<Vec<(String, String)>, Error> {
+        notices: Option<&mut Vec<Notice>>,
+    ) -> Result<Files, Error> {
         let arena = Arena::new();
         let mut jobs = jobs(&arena, chart, values, options, self.profile);
+        let first = jobs.first().filter(|_| notices.is_some());
+        if let Some(Value::Map(release)) = first.and_then(|j| j.context.get(b"Release")) {
+            // Lint neither installs nor upgrades.
+            release.insert(b"IsInstall", Value::Bool(false));
+        }
         // Deeper charts first, and the later name first: what is parsed last wins, so parents override subcharts.
         jobs.sort_by(|a, b| {
             let depth = |j: &Job<'_>| j.name.matches('/').count();
@@ -121,7 +161,7 @@ impl CompiledChart {
         for (job, result) in jobs.iter().zip(&parsed) {
             match &**result {
                 Ok(templates) => base.add(templates),
-                Err(e) => return Err(Error::parse(&job.name, e)),
+                Err(e) => return Err(Error::parse(job, e)),
             }
         }
         let store = typed_arena::Arena::new();
@@ -130,7 +170,9 @@ impl CompiledChart {
         let Some(mut exec) = Exec::new(&arena, &store, set, funcs, world, options.limits) else {
             return Ok(Vec::new());
         };
+        exec.notices = notices.is_some().then(Vec::new);
         let mut out = Vec::with_capacity(jobs.len());
+        let mut result = Ok(());
         for job in &jobs {
             if job.name.rsplit('/').next().is_some_and(|base| base.starts_with('_')) {
                 continue;
@@ -139,14 +181,23 @@ impl CompiledChart {
             template.insert(b"BasePath", Value::str(&arena, &job.base_path));
             template.insert(b"Name", Value::str(&arena, &job.name));
             job.context.insert(b"Template", Value::Map(template));
-            let text = exec
-                .execute(&job.name, Value::Map(job.context))
-                .map_err(|e| Error::exec(&job.name, &e, self.profile))?;
+            exec.root = Value::Map(job.context);
+            let text = match exec.execute(&job.name, Value::Map(job.context)) {
+                Ok(text) => text,
+                Err(e) => {
+                    result = Err(Error::exec(job, &e, self.profile));
+                    break;
+                }
+            };
             let text = functions::without_no_value(text);
             let text = String::from_utf8(text)
                 .unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned());
             out.push((job.name.clone(), text));
         }
+        if let (Some(notices), Some(found)) = (notices, exec.notices) {
+            *notices = found;
+        }
+        result?;
         out.sort();
         Ok(out)
     }

@@ -23,10 +23,12 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use compile::Program;
 use json::Json;
 
-use super::error::Error;
+use super::error::{Breach, Error};
 use crate::chart::Chart;
 use crate::data::{Data, Map};
 use crate::json::first_tree;
+use crate::path::Path;
+use failure::Unmet;
 
 /// The name of a schema among those that it refers to.
 const URL: &str = "file:///values.schema.json";
@@ -36,25 +38,51 @@ const KEPT: usize = 64;
 
 /// Checks the values of a chart and of its subcharts, each against the chart's own schema.
 pub(super) fn validate(chart: &Chart, values: &Map) -> Result<(), Error> {
-    let mut text = String::new();
-    check_chart(chart, values, &mut text);
-    if text.is_empty() { Ok(()) } else { Err(Error::Schema(text)) }
+    let mut found = Found::default();
+    check_chart(chart, values, &mut Vec::new(), &mut found);
+    if found.text.is_empty() {
+        Ok(())
+    } else {
+        Err(Error::Schema { text: found.text, breaches: found.breaches })
+    }
 }
 
-fn check_chart(chart: &Chart, values: &Map, out: &mut String) {
+/// Checks values against one schema (`ValidateAgainstSingleSchema`).
+///
+/// # Errors
+/// Helm's text.
+pub(crate) fn check_schema(schema: &Arc<[u8]>, values: &Map) -> Result<(), String> {
+    let value = Json::Map(values.iter().map(|(k, v)| (k.clone(), Json::from_data(v))).collect());
+    check::value(&*program(schema)?, &value).map_err(|unmet| unmet.text)
+}
+
+/// What schemas said against the values.
+#[derive(Default)]
+struct Found {
+    text: String,
+    breaches: Vec<Breach>,
+}
+
+fn check_chart<'c>(chart: &'c Chart, values: &Map, scope: &mut Vec<&'c str>, found: &mut Found) {
     if let Some(schema) = &chart.schema {
-        let checked = program(schema).and_then(|program| {
+        let checked = program(schema).map_err(Unmet::from).and_then(|program| {
             let value = Json::Map(values.iter().map(|(k, v)| (k.clone(), Json::from_data(v))).collect());
             check::value(&program, &value)
         });
         if let Err(why) = checked {
-            out.push_str(&format!("{}:\n{why}", chart.name()));
+            found.text.push_str(&format!("{}:\n{}", chart.name(), why.text));
+            let breaches = why.breaches.into_iter();
+            found.breaches.extend(breaches.map(|b| Breach { path: b.path.below(scope), ..b }));
         }
     }
     for sub in &chart.dependencies {
         match values.get(sub.name()) {
             None | Some(Data::Null) => {}
-            Some(Data::Map(values)) => check_chart(sub, values, out),
+            Some(Data::Map(values)) => {
+                scope.push(sub.name());
+                check_chart(sub, values, scope, found);
+                scope.pop();
+            }
             Some(other) => {
                 let got = match other {
                     Data::Bool(_) => "bool",
@@ -64,7 +92,9 @@ fn check_chart(chart: &Chart, values: &Map, out: &mut String) {
                     Data::List(_) | Data::Map(_) | Data::Null => "[]interface {}",
                 };
                 let name = sub.name();
-                out.push_str(&format!(
+                let text = format!("expected object (map), got {got}");
+                found.breaches.push(Breach { path: Path::default().key(name).below(scope), text });
+                found.text.push_str(&format!(
                     "{name}:\ninvalid type for values: expected object (map), got {got}\n"
                 ));
             }

@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use typed_arena::Arena as Store;
 
 use super::ast::{Arg, Command, Control, Node, Pipe, Template};
-use super::error::{Error, Frame};
+use super::error::{Error, Frame, Source};
 use super::func::Funcs;
+use super::notice::Notice;
 use super::set::Set;
 use crate::go::{Arena, Value, fmt};
 use crate::world::World;
@@ -55,6 +56,10 @@ pub struct Exec<'a> {
     pub funcs: &'a Funcs,
     /// How often each template is being included right now.
     pub including: HashMap<&'a [u8], usize>,
+    /// What the running template was given, for errors: where the values lie that it fails over.
+    pub root: Value<'a>,
+    /// What a lenient render noticed; nothing is kept in an ordinary one.
+    pub notices: Option<Vec<Notice>>,
     /// Templates that `tpl` parsed, by their text.
     pub parsed: HashMap<&'a [u8], &'a [Template]>,
     store: &'a Store<Vec<Template>>,
@@ -94,6 +99,8 @@ impl<'a> Exec<'a> {
             world,
             funcs,
             including: HashMap::new(),
+            root: Value::Nil,
+            notices: None,
             parsed: HashMap::new(),
             store,
             set,
@@ -192,9 +199,13 @@ impl<'a> Exec<'a> {
         Error::exec(self.frame(), message, Some(source))
     }
 
-    fn frame(&self) -> Frame {
+    pub(super) fn frame(&self) -> Frame {
+        self.frame_at(self.at)
+    }
+
+    pub(super) fn frame_at(&self, at: At<'a>) -> Frame {
         let mut node = String::new();
-        let pos = match self.at {
+        let pos = match at {
             At::Node(n) => {
                 n.write(&mut node);
                 n.pos()
@@ -219,6 +230,10 @@ impl<'a> Exec<'a> {
             column,
             template: self.template.name.to_string(),
             node,
+            source: Source(std::sync::Arc::clone(&self.template.text)),
+            message: String::new(),
+            used: Vec::new(),
+            traced: false,
         }
     }
 
@@ -236,9 +251,10 @@ impl<'a> Exec<'a> {
 
     fn list(&mut self, list: &'a [Node], dot: Value<'a>) -> Result<Flow, Error> {
         for node in list {
-            let flow = self.walk(node, dot)?;
-            if flow != Flow::Done {
-                return Ok(flow);
+            match self.walk(node, dot) {
+                Ok(Flow::Done) => {}
+                Ok(flow) => return Ok(flow),
+                Err(e) => return Err(self.blame(e, node, dot)),
             }
         }
         Ok(Flow::Done)
@@ -293,6 +309,9 @@ impl<'a> Exec<'a> {
     }
 
     fn print(&mut self, value: Value<'a>) {
+        if self.notices.is_some() {
+            self.notice_print(value);
+        }
         if value.is_nil() {
             self.out.extend_from_slice(b"<no value>");
         } else {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::ast::{Arg, Command, Control, Decl, Node, Pipe, Pos, Template, Term};
-use super::error::{Error, Frame};
+use super::error::{Error, Frame, Source};
 use super::func::Funcs;
 use super::lex::{Kind, Lexer, Token};
 use super::number;
@@ -128,6 +128,10 @@ impl Parser<'_> {
             column: 0,
             template: String::new(),
             node: String::new(),
+            source: Source(Arc::clone(&self.shared)),
+            message: message.to_owned(),
+            used: Vec::new(),
+            traced: true,
         };
         Error::parse(format!("template: {}:{line}: {message}", self.name), frame)
     }

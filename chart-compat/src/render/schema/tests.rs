@@ -14,8 +14,11 @@ use crate::json::from_slice;
 /// What is wrong with values under a schema; empty if nothing is.
 fn told(schema: &str, values: &str) -> String {
     let values = Json::from_data(&from_slice(values.as_bytes()).unwrap());
-    let checked = compile(schema.as_bytes()).and_then(|program| check::value(&program, &values));
-    checked.err().unwrap_or_default()
+    let compiled = compile(schema.as_bytes());
+    match compiled.map(|program| check::value(&program, &values)) {
+        Ok(checked) => checked.err().map_or(String::new(), |unmet| unmet.text),
+        Err(text) => text,
+    }
 }
 
 #[test]
