@@ -31,6 +31,7 @@ peers:
 fixtures: prerequisites
 	cd tests/tools/go && go run . ../../../fixtures
 	cargo test --test fixtures -- --ignored --exact record
+	cargo test --test lint -- --ignored --exact record
 
 tools: prerequisites
 	cargo run -p windlass-test-cluster --bin control-plane -- tools

@@ -6,18 +6,21 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Folders, each with those that it may use besides itself. What is absent here is forbidden.
-const RENDERER: [(&str, &[&str]); 11] = [
+const RENDERER: [(&str, &[&str]); 14] = [
     ("data.rs", &[]),
     ("profile.rs", &[]),
+    ("path.rs", &["data"]),
     ("world.rs", &["data"]),
     ("go", &["data"]),
     ("json", &["data", "go"]),
-    ("yaml", &["data", "go", "json"]),
+    ("yaml", &["data", "go", "json", "path"]),
     ("values", &["data", "go", "json", "yaml"]),
-    ("template", &["data", "go", "world"]),
+    ("template", &["data", "go", "path", "world"]),
     ("sprig", &["data", "go", "json", "yaml", "template", "world", "values", "profile"]),
-    ("chart", &["data", "go", "json", "yaml", "profile"]),
-    ("render", &["chart", "data", "go", "json", "yaml", "profile", "sprig", "template", "world"]),
+    ("chart", &["data", "go", "json", "path", "yaml", "profile"]),
+    ("render", &["chart", "data", "go", "json", "path", "yaml", "profile", "sprig", "template", "world"]),
+    ("lint", &["chart", "data", "go", "json", "path", "profile", "render", "template", "world", "yaml"]),
+    ("explain", &["chart", "data", "path", "profile", "render", "template"]),
 ];
 
 /// The same for the root package.

@@ -7,8 +7,11 @@
 
 pub mod chart;
 pub mod data;
+pub mod explain;
 pub mod go;
 pub mod json;
+pub mod lint;
+pub mod path;
 pub mod profile;
 pub mod render;
 pub mod sprig;

@@ -3,19 +3,20 @@
 use chart_compat::profile::Profile;
 use chart_compat::render::CompiledChart;
 
-use super::{Failure, tell};
+use super::failure::Explained;
+use super::tell;
 use crate::source;
 
 /// Finds and loads a chart, with Helm's checks before an install: no library, no missing dependency.
-pub(super) fn load(reference: &str, profile: Profile) -> Result<CompiledChart, Failure> {
-    let path = source::locate(reference).map_err(|e| e.to_string())?;
-    let loaded = source::load(&path, profile).map_err(|e| e.to_string())?;
+pub(super) fn load(reference: &str, profile: Profile) -> Result<CompiledChart, Explained> {
+    let path = source::locate(reference)?;
+    let loaded = source::load(&path, profile)?;
     for line in &loaded.warnings {
         tell(line);
     }
     let chart = &loaded.chart;
     if !matches!(chart.metadata.kind.as_str(), "" | "application") {
-        return Err(format!("{} charts are not installable", chart.metadata.kind));
+        return Err(format!("{} charts are not installable", chart.metadata.kind).into());
     }
     if chart.metadata.deprecated {
         tell("level=WARN msg=\"this chart is deprecated\"");
@@ -37,7 +38,8 @@ pub(super) fn load(reference: &str, profile: Profile) -> Result<CompiledChart, F
             "{an} error occurred while checking for chart dependencies. You may need to run {build} to fetch \
              missing dependencies: found in Chart.yaml, but missing in charts/ directory: {}",
             missing.join(", ")
-        ));
+        )
+        .into());
     }
     Ok(loaded.compile(profile))
 }

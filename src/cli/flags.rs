@@ -22,6 +22,18 @@ pub(super) struct Globals {
     /// Which Helm to be equal to: helm4 or helm3
     #[arg(long, global = true, env = "WINDLASS_COMPAT", default_value = "helm4")]
     pub(super) compat: Profile,
+    /// Show source lines and the origin of values beside an error; auto does so on a terminal
+    #[arg(long, global = true, env = "WINDLASS_EXPLAIN_ERRORS", value_enum, default_value_t, num_args = 0..=1, require_equals = true, default_missing_value = "always")]
+    pub(super) explain_errors: When,
+}
+
+/// When something is done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum When {
+    #[default]
+    Auto,
+    Always,
+    Never,
 }
 
 /// Where values come from.

@@ -9,8 +9,10 @@ use chart_compat::profile::Profile;
 use chart_compat::render::{self, Capabilities, CompiledChart, Release, release_name_error};
 use chart_compat::template::Limits;
 
+use super::failure::{self, Explained};
 use super::flags::{Globals, Render, duration};
 use super::output::Format;
+use super::values::User;
 use super::{Connected, Failure, chart, print, status, tell, values, with_engine};
 use crate::addon::capabilities;
 use crate::cluster::{Cluster, Validation};
@@ -174,15 +176,15 @@ impl Common {
     }
 }
 
-pub(super) fn install(globals: &Globals, args: &InstallArgs) -> Result<(), Failure> {
+pub(super) fn install(globals: &Globals, args: &InstallArgs) -> Result<(), Explained> {
     let (name, reference) = match &args.names[..] {
         [name, reference] if !args.generate_name => (name.clone(), reference),
-        [_, _] => return Err(failed(true, "cannot set --generate-name and also specify a name")),
+        [_, _] => return Err(failed(true, "cannot set --generate-name and also specify a name").into()),
         [reference] if args.generate_name => (generated_name(reference), reference),
-        _ => return Err(failed(true, "must either provide a name or specify --generate-name")),
+        _ => return Err(failed(true, "must either provide a name or specify --generate-name").into()),
     };
     if let Some(text) = release_name_error(&name) {
-        return Err(failed(true, &format!("release name check failed: {text}")));
+        return Err(failed(true, &format!("release name check failed: {text}")).into());
     }
     let options = Options { mode: Mode::Install, replace: args.replace, ..args.common.options() };
     let job =
@@ -190,9 +192,9 @@ pub(super) fn install(globals: &Globals, args: &InstallArgs) -> Result<(), Failu
     run(globals, &job)
 }
 
-pub(super) fn upgrade(globals: &Globals, args: &UpgradeArgs) -> Result<(), Failure> {
+pub(super) fn upgrade(globals: &Globals, args: &UpgradeArgs) -> Result<(), Explained> {
     if let Some(text) = release_name_error(&args.name) {
-        return Err(failed(false, &format!("release name is invalid: {}: {text}", args.name)));
+        return Err(failed(false, &format!("release name is invalid: {}: {text}", args.name)).into());
     }
     let mode = if args.install { Mode::UpgradeInstall } else { Mode::Upgrade };
     let options = Options {
@@ -220,15 +222,16 @@ fn generated_name(reference: &str) -> String {
     format!("{base}-{}", jiff::Timestamp::now().as_second())
 }
 
-fn run(globals: &Globals, job: &Job<'_>) -> Result<(), Failure> {
+fn run(globals: &Globals, job: &Job<'_>) -> Result<(), Explained> {
     let install = job.mode == Mode::Install;
-    let text = |e: String| failed(install, &e);
+    let text = |e: Explained| e.text(|t| failed(install, t));
     let user = values::merge(&job.common.render.values).map_err(text)?;
     let compiled = chart::load(job.reference, globals.compat).map_err(text)?;
     if install && job.common.dry_run == Some(DryRun::Client) {
         return dry_install(globals, job, &user, &compiled);
     }
-    with_engine(globals, async |s| carry_out(&s, globals, job, user, compiled).await)
+    // The connection fails with a text alone; what the work itself fails with is explained.
+    with_engine(globals, async |s| Ok(carry_out(&s, globals, job, user, compiled).await))?
 }
 
 fn render_options(
@@ -262,17 +265,19 @@ fn render_options(
 fn dry_install(
     globals: &Globals,
     job: &Job<'_>,
-    user: &Map,
+    user: &User,
     compiled: &CompiledChart,
-) -> Result<(), Failure> {
+) -> Result<(), Explained> {
     let namespace = globals.namespace.as_deref().unwrap_or("default");
     let options = render_options(globals, job, namespace, Capabilities::default(), 1);
     let world = SystemWorld { cluster: None, dns: job.common.render.enable_dns };
-    let rendered = compiled
-        .render(user, &options, &world, &mut |w| tell(&w))
-        .map_err(|e| failed(true, &e.to_string()))?;
+    let rendered = compiled.render(&user.values, &options, &world, &mut |w| tell(&w)).map_err(|e| {
+        let shown = failure::explains(globals);
+        let report = failure::of_render(shown, &e, compiled.chart(), user, globals.compat);
+        Explained { text: failed(true, &e.to_string()), report }
+    })?;
     let rendered = release(&rendered).map_err(|e| failed(true, &e.to_string()))?;
-    print(dry_text(&job.name, namespace, 1, "pending-install", &rendered).as_bytes())
+    Ok(print(dry_text(&job.name, namespace, 1, "pending-install", &rendered).as_bytes())?)
 }
 
 fn dry_text(name: &str, namespace: &str, revision: u64, status: &str, rendered: &RenderedRelease) -> String {
@@ -297,13 +302,13 @@ async fn carry_out(
     s: &Connected,
     globals: &Globals,
     job: &Job<'_>,
-    user: Map,
+    user: User,
     compiled: CompiledChart,
-) -> Result<(), Failure> {
+) -> Result<(), Explained> {
     let past = match s.engine.history(&s.id(&job.name)).await {
         Ok(past) => past,
         Err(EngineError::NotFound) => Vec::new(),
-        Err(e) => return Err(failed(job.mode == Mode::Install, &e.to_string())),
+        Err(e) => return Err(failed(job.mode == Mode::Install, &e.to_string()).into()),
     };
     let install = job.mode == Mode::Install || job.mode == Mode::UpgradeInstall && past.is_empty();
     let text = |e: String| failed(install, &e);
@@ -328,21 +333,27 @@ async fn carry_out(
     options.release.is_upgrade = !install;
     let lookup = ClusterLookup::new(s.engine.cluster().clone());
     let dns = job.common.render.enable_dns;
-    let values = user.clone();
+    let source = user.clone();
+    let (shown, profile) = (failure::explains(globals), globals.compat);
     let work = move || {
         let world = SystemWorld { cluster: Some(&lookup), dns };
+        let explained = |e: render::Error| {
+            let report = failure::of_render(shown, &e, compiled.chart(), &source, profile);
+            Explained { text: e.to_string(), report }
+        };
         let rendered =
-            compiled.render(&values, &options, &world, &mut |w| tell(&w)).map_err(|e| e.to_string())?;
-        let release = release(&rendered).map_err(|e| e.to_string())?;
-        Ok::<_, String>((release, chart_record(compiled.chart())))
+            compiled.render(&source.values, &options, &world, &mut |w| tell(&w)).map_err(explained)?;
+        let release = release(&rendered).map_err(explained)?;
+        Ok::<_, Explained>((release, chart_record(compiled.chart())))
     };
     let done = tokio::task::spawn_blocking(work).await;
-    let (rendered, record) = done.map_err(|e| text(e.to_string()))?.map_err(text)?;
+    let (rendered, record) =
+        done.map_err(|e| text(e.to_string()))?.map_err(|e| e.text(|t| failed(install, t)))?;
     let request = ReleaseRequest {
         id: s.id(&job.name),
         rendered: Arc::new(rendered),
         chart: Arc::new(record),
-        config: to_json(&Data::Map(user)),
+        config: to_json(&Data::Map(user.values)),
         owner: None,
         description: job.common.description.clone(),
         labels: job.common.labels().map_err(text)?,
@@ -360,9 +371,8 @@ async fn carry_out(
     }
     if job.common.is_dry() {
         let status = if install { "pending-install" } else { "pending-upgrade" };
-        return print(
-            dry_text(&job.name, &s.namespace, outcome.revision, status, &request.rendered).as_bytes(),
-        );
+        let text = dry_text(&job.name, &s.namespace, outcome.revision, status, &request.rendered);
+        return Ok(print(text.as_bytes())?);
     }
     if !install && job.common.output == Format::Table {
         let line = if outcome.action == Action::Unchanged {
@@ -374,23 +384,24 @@ async fn carry_out(
     }
     let helm3 = globals.compat == Profile::Helm3;
     match &outcome.record {
-        Some(record) => status::show(record, job.common.output, helm3),
+        Some(record) => Ok(status::show(record, job.common.output, helm3)?),
         None => {
             let record = s.engine.get(&s.id(&job.name), 0).await.map_err(|e| text(e.to_string()))?;
-            status::show(&record, job.common.output, helm3)
+            Ok(status::show(&record, job.common.output, helm3)?)
         }
     }
 }
 
 /// The values of an upgrade: new ones, old ones, or new over old.
-fn old_values(choice: OldValues, last: &crate::release::record::Record, user: Map) -> Map {
+fn old_values(choice: OldValues, last: &crate::release::record::Record, user: User) -> User {
     let old = match crate::render::from_json(&last.config) {
         Data::Map(m) => m,
         _ => Map::new(),
     };
+    let old = User::given(&format!("values of revision {}", last.version), old);
     match choice {
         OldValues::Reset => user,
-        OldValues::IfNone if !user.is_empty() => user,
+        OldValues::IfNone if !user.values.is_empty() => user,
         OldValues::IfNone => old,
     }
 }

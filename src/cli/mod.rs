@@ -3,10 +3,13 @@
 //! Owns flags, exit codes and what is printed. Decides nothing about releases.
 
 mod chart;
+mod explain;
+mod failure;
 mod flags;
 mod get;
 mod history;
 mod install;
+mod lint;
 mod list;
 mod operator;
 mod output;
@@ -21,6 +24,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use self::failure::Explained;
 use crate::cluster::{Cluster, ConnectOptions};
 use crate::release::{Engine, EngineOptions, ReleaseId};
 use crate::render::parse_manifest;
@@ -41,6 +45,11 @@ enum Command {
     Template(Box<template::Args>),
     /// Install a chart
     Install(Box<install::InstallArgs>),
+    /// Examine a chart for possible issues
+    Lint(lint::Args),
+    /// Look into values
+    #[command(subcommand)]
+    Values(explain::Command),
     /// Upgrade a release
     Upgrade(Box<install::UpgradeArgs>),
     /// Uninstall a release
@@ -81,17 +90,22 @@ pub fn main() -> ExitCode {
         Command::Template(args) => template::run(globals, args),
         Command::Install(args) => install::install(globals, args),
         Command::Upgrade(args) => install::upgrade(globals, args),
-        Command::Uninstall(args) => uninstall::run(globals, args),
-        Command::List(args) => list::run(globals, args),
-        Command::Status(args) => status::run(globals, args),
-        Command::History(args) => history::run(globals, args),
-        Command::Get(command) => get::run(globals, command),
-        Command::Operator(args) => operator::run(globals, args),
+        Command::Lint(args) => lint::run(globals, args),
+        Command::Values(command) => explain::run(globals, command),
+        Command::Uninstall(args) => uninstall::run(globals, args).map_err(Explained::from),
+        Command::List(args) => list::run(globals, args).map_err(Explained::from),
+        Command::Status(args) => status::run(globals, args).map_err(Explained::from),
+        Command::History(args) => history::run(globals, args).map_err(Explained::from),
+        Command::Get(command) => get::run(globals, command).map_err(Explained::from),
+        Command::Operator(args) => operator::run(globals, args).map_err(Explained::from),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(text) => {
+        Err(Explained { text, report }) => {
             tell(&format!("Error: {text}"));
+            if let Some(report) = report.filter(|_| failure::explains(globals)) {
+                tell(&format!("\n{}", report.to_string().trim_end()));
+            }
             ExitCode::FAILURE
         }
     }

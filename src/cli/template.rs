@@ -10,8 +10,9 @@ use chart_compat::render::{
 };
 use chart_compat::template::Limits;
 
+use super::failure::{self, Explained};
 use super::flags::{Globals, Render};
-use super::{Failure, chart, print, tell, values};
+use super::{chart, print, tell, values};
 use crate::render::SystemWorld;
 
 /// Flags of `template`.
@@ -51,7 +52,7 @@ pub(super) struct Args {
     release_name: bool,
 }
 
-pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
+pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
     let mut capabilities = Capabilities::default();
     if let Some(text) = &args.kube_version {
         capabilities.kube_version =
@@ -64,7 +65,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
     let (name, reference) = match &args.names[..] {
         [name, chart] => (name.as_str(), chart),
         [chart] => ("release-name", chart),
-        _ => return Err("expected at most two arguments: [NAME] CHART".to_owned()),
+        _ => return Err("expected at most two arguments: [NAME] CHART".to_owned().into()),
     };
     if args.render.render_subchart_notes && globals.compat == Profile::Helm4 {
         tell(
@@ -77,8 +78,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
     let compiled = ManuallyDrop::new(chart::load(reference, globals.compat)?);
     if let Some(text) = release_name_error(name) {
         tell(&slog::line("ERROR", "release name check failed", &[("error", &text)]));
-        let text = format!("release name check failed: {text}");
-        return Err(text);
+        return Err(format!("release name check failed: {text}").into());
     }
     let options = Options {
         release: Release {
@@ -93,22 +93,24 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
         limits: Limits::default(),
     };
     let world = SystemWorld { cluster: None, dns: args.render.enable_dns };
-    let rendered = compiled.render(&user, &options, &world, &mut |w| tell(&w)).map_err(|e| {
-        if let (Error::Dependencies(e), Profile::Helm4) = (&e, globals.compat) {
+    let rendered = compiled.render(&user.values, &options, &world, &mut |w| tell(&w)).map_err(|error| {
+        let shown = failure::explains(globals);
+        let report = failure::of_render(shown, &error, compiled.chart(), &user, globals.compat);
+        if let (Error::Dependencies(e), Profile::Helm4) = (&error, globals.compat) {
             let text = "chart dependencies processing failed";
             tell(&slog::line("ERROR", text, &[("error", &e.to_string())]));
-            return format!("{text}: {e}");
+            return Explained { text: format!("{text}: {e}"), report };
         }
-        let hint = if e.has_release() { "\n\nUse --debug flag to render out invalid YAML" } else { "" };
-        format!("{e}{hint}")
+        let hint = if error.has_release() { "\n\nUse --debug flag to render out invalid YAML" } else { "" };
+        Explained { text: format!("{error}{hint}"), report }
     });
     let rendered = ManuallyDrop::new(rendered?);
     let wanted = |h: &Hook| !(args.no_hooks || args.skip_tests && h.events.iter().any(|e| e == "test"));
     if let Some(dir) = &args.output_dir {
         let dir = if args.release_name { dir.join(name) } else { dir.clone() };
-        return super::output_dir::write(&dir, &rendered, args.include_crds, wanted);
+        return Ok(super::output_dir::write(&dir, &rendered, args.include_crds, wanted)?);
     }
     let show_only = ShowOnly { patterns: &args.show_only };
     let out = template_output(&rendered, args.include_crds, wanted, &show_only, globals.compat)?;
-    print(&out)
+    Ok(print(&out)?)
 }

@@ -4,9 +4,11 @@ use std::io::Read;
 
 use chart_compat::chart::{merge_maps, read_values};
 use chart_compat::data::{Data, Map};
+use chart_compat::explain::{Layers, file_report};
 use chart_compat::json;
 use chart_compat::values::strvals;
 
+use super::failure::Explained;
 use super::flags::Values;
 
 /// The largest values file that is read, in bytes.
@@ -29,43 +31,144 @@ fn read(path: &str) -> Result<Vec<u8>, String> {
     }
 }
 
+/// The user's values, and the sources that they were merged from.
+#[derive(Clone, Debug, Default)]
+pub(super) struct User {
+    pub(super) values: Map,
+    sources: Vec<Source>,
+}
+
+/// One place that values come from, with all that was read for it.
+#[derive(Clone, Debug)]
+struct Source {
+    /// A file's name or a flag.
+    name: String,
+    content: Content,
+}
+
+#[derive(Clone, Debug)]
+enum Content {
+    File(Vec<u8>),
+    Set(String),
+    SetString(String),
+    SetJson(String),
+    /// The argument, and what the files that it names hold.
+    SetFile(String, Vec<(String, Data)>),
+    SetLiteral(String),
+    Given(Map),
+}
+
+impl Source {
+    /// Changes values as this source does, in Helm's words if it cannot.
+    fn apply(&self, values: &mut Map) -> Result<(), Explained> {
+        match &self.content {
+            Content::File(text) => match read_values(text) {
+                Ok(map) => merge_maps(values, map),
+                Err(e) => {
+                    let report = e.line().map(|line| file_report(&self.name, text, line, &e.problem()));
+                    return Err(Explained { text: format!("failed to parse {}: {e}", self.name), report });
+                }
+            },
+            Content::SetJson(text) if text.trim_start().starts_with('{') => {
+                match json::from_slice(text.as_bytes()) {
+                    Ok(Data::Map(map)) => merge_maps(values, map),
+                    Ok(_) => {
+                        return Err(
+                            format!("failed parsing --set-json data JSON: {text}: not an object").into()
+                        );
+                    }
+                    Err(e) => return Err(format!("failed parsing --set-json data JSON: {text}: {e}").into()),
+                }
+            }
+            Content::SetJson(text) => strvals::parse_json(values, text)
+                .map_err(|e| format!("failed parsing --set-json data {text}: {e}"))?,
+            Content::Set(text) => {
+                strvals::parse_into(values, text).map_err(|e| format!("failed parsing --set data: {e}"))?;
+            }
+            Content::SetString(text) => strvals::parse_into_string(values, text)
+                .map_err(|e| format!("failed parsing --set-string data: {e}"))?,
+            Content::SetFile(text, files) => {
+                let mut load = |path: &str| -> Result<Data, String> {
+                    match files.iter().find(|f| f.0 == path) {
+                        Some((_, data)) => Ok(data.clone()),
+                        None => Err(format!("open {path}: it was not read")),
+                    }
+                };
+                strvals::parse_file(values, text, &mut load)
+                    .map_err(|e| format!("failed parsing --set-file data: {e}"))?;
+            }
+            Content::SetLiteral(text) => strvals::parse_literal(values, text)
+                .map_err(|e| format!("failed parsing --set-literal data: {e}"))?,
+            Content::Given(map) => merge_maps(values, map.clone()),
+        }
+        Ok(())
+    }
+}
+
+impl User {
+    /// Values that come from elsewhere, under a name that users know.
+    pub(super) fn given(name: &str, values: Map) -> Self {
+        let source = Source { name: name.to_owned(), content: Content::Given(values.clone()) };
+        Self { values, sources: vec![source] }
+    }
+
+    fn add(&mut self, name: &str, content: Content) -> Result<(), Explained> {
+        let source = Source { name: name.to_owned(), content };
+        source.apply(&mut self.values)?;
+        self.sources.push(source);
+        Ok(())
+    }
+
+    /// As [`User::add`] for a flag whose files are read on the way.
+    fn add_files(&mut self, text: &str) -> Result<(), Explained> {
+        let mut files = Vec::new();
+        let mut load = |path: &str| -> Result<Data, String> {
+            let data = Data::String(String::from_utf8_lossy(&read(path)?).into_owned());
+            files.push((path.to_owned(), data.clone()));
+            Ok(data)
+        };
+        strvals::parse_file(&mut self.values, text, &mut load)
+            .map_err(|e| format!("failed parsing --set-file data: {e}"))?;
+        let content = Content::SetFile(text.to_owned(), files);
+        self.sources.push(Source { name: "--set-file".to_owned(), content });
+        Ok(())
+    }
+
+    /// The sources as layers, for explanations.
+    pub(super) fn layers(&self) -> Layers {
+        let mut layers = Layers::default();
+        for source in &self.sources {
+            let text = match &source.content {
+                Content::File(text) => Some(&text[..]),
+                _ => None,
+            };
+            // What could be merged once can be merged again, and a layer that cannot stand alone explains nothing.
+            drop(layers.add(&source.name, text.is_some(), text, |values| source.apply(values)));
+        }
+        layers
+    }
+}
+
 /// The values that the flags give, merged.
-pub(super) fn merge(flags: &Values) -> Result<Map, String> {
-    let mut values = Map::new();
+pub(super) fn merge(flags: &Values) -> Result<User, Explained> {
+    let mut user = User::default();
     for path in &flags.files {
-        let bytes = read(path)?;
-        let map = read_values(&bytes).map_err(|e| format!("failed to parse {path}: {e}"))?;
-        merge_maps(&mut values, map);
+        user.add(path, Content::File(read(path)?))?;
     }
     for text in &flags.set_json {
-        if text.trim_start().starts_with('{') {
-            match json::from_slice(text.as_bytes()) {
-                Ok(Data::Map(map)) => merge_maps(&mut values, map),
-                Ok(_) => return Err(format!("failed parsing --set-json data JSON: {text}: not an object")),
-                Err(e) => return Err(format!("failed parsing --set-json data JSON: {text}: {e}")),
-            }
-        } else {
-            strvals::parse_json(&mut values, text)
-                .map_err(|e| format!("failed parsing --set-json data {text}: {e}"))?;
-        }
+        user.add("--set-json", Content::SetJson(text.clone()))?;
     }
     for text in &flags.set {
-        strvals::parse_into(&mut values, text).map_err(|e| format!("failed parsing --set data: {e}"))?;
+        user.add("--set", Content::Set(text.clone()))?;
     }
     for text in &flags.set_string {
-        strvals::parse_into_string(&mut values, text)
-            .map_err(|e| format!("failed parsing --set-string data: {e}"))?;
+        user.add("--set-string", Content::SetString(text.clone()))?;
     }
     for text in &flags.set_file {
-        let mut load = |path: &str| -> Result<Data, String> {
-            read(path).map(|b| Data::String(String::from_utf8_lossy(&b).into_owned()))
-        };
-        strvals::parse_file(&mut values, text, &mut load)
-            .map_err(|e| format!("failed parsing --set-file data: {e}"))?;
+        user.add_files(text)?;
     }
     for text in &flags.set_literal {
-        strvals::parse_literal(&mut values, text)
-            .map_err(|e| format!("failed parsing --set-literal data: {e}"))?;
+        user.add("--set-literal", Content::SetLiteral(text.clone()))?;
     }
-    Ok(values)
+    Ok(user)
 }

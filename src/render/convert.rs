@@ -68,7 +68,7 @@ fn event(name: &str) -> Option<HookEvent> {
 
 fn manifest(m: &render::Manifest) -> Result<Manifest, render::Error> {
     let object =
-        parse_manifest(&m.text).map_err(|reason| render::Error::Yaml { path: m.source.clone(), reason })?;
+        parse_manifest(&m.text).map_err(|reason| render::Error::manifest(&m.source, &m.text, reason))?;
     Ok(Manifest { source: m.source.clone(), text: m.text.clone(), object })
 }
 
@@ -102,8 +102,8 @@ pub fn crds(files: &[Crd]) -> Result<Vec<CrdFile>, render::Error> {
         let text = String::from_utf8_lossy(&crd.data).into_owned();
         let mut objects = Vec::new();
         for doc in render::split_documents(&text) {
-            let object = parse_manifest(doc)
-                .map_err(|reason| render::Error::Yaml { path: crd.path.clone(), reason })?;
+            let object =
+                parse_manifest(doc).map_err(|reason| render::Error::manifest(&crd.path, doc, reason))?;
             if !object.is_null() {
                 objects.push(object);
             }

@@ -212,6 +212,11 @@ fn tables(dst: &mut Map, src: Map, prefix: &str, merge: bool, warn: Warn<'_>) {
     }
 }
 
+/// Merges `src` into `dst`; a null in `dst` deletes (`CoalesceTables`).
+pub(crate) fn coalesce_tables(dst: &mut Map, src: Map) {
+    tables(dst, src, "", false, &mut |_| {});
+}
+
 /// Merges `src` into `dst`, nulls kept (`MergeTables`).
 pub fn merge_tables(dst: &mut Map, src: Map, warn: Warn<'_>) {
     tables(dst, src, "", true, warn);

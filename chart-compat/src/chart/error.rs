@@ -1,5 +1,6 @@
 //! What can be wrong with a chart or its values.
 
+
 use crate::yaml;
 
 /// Why a chart does not load or its values do not merge; `Display` is Helm's text.
@@ -15,6 +16,12 @@ pub enum Error {
         file: String,
         /// Why.
         reason: String,
+        /// Why, without the calls that failed and without a line.
+        problem: String,
+        /// The line, from 1, where it is known.
+        line: Option<u32>,
+        /// The file's content.
+        content: bytes::Bytes,
     },
     /// `Chart.yaml` is missing.
     #[error("Chart.yaml file is missing")]
@@ -36,19 +43,34 @@ pub enum Error {
     #[error(".helmignore: {0}")]
     Ignore(String),
     /// A values file is not YAML, or not a map.
-    #[error("cannot unmarshal yaml document: {0}")]
-    Yaml(yaml::Error),
+    #[error("cannot unmarshal yaml document: {source}")]
+    Yaml {
+        /// What is wrong with the document.
+        source: yaml::Error,
+        /// How many lines of the file are before the document.
+        before: u32,
+    },
     /// Values cannot be merged.
     #[error("{0}")]
     Values(String),
 }
 
 impl Error {
+    /// What is wrong with a values file, without the calls that failed and without a line.
+    #[must_use]
+    pub fn problem(&self) -> String {
+        match self {
+            Self::Yaml { source, .. } => source.problem().to_owned(),
+            other => other.to_string(),
+        }
+    }
+
     /// The line of the file that is wrong, from 1, where it is known. Helm's own text counts differently.
     #[must_use]
     pub fn line(&self) -> Option<u32> {
         match self {
-            Self::Yaml(e) => e.line(),
+            Self::Yaml { source, before } => source.line().map(|line| before + line),
+            Self::File { line, .. } => *line,
             _ => None,
         }
     }

@@ -46,6 +46,8 @@ pub struct Chart {
     pub lock: Option<Data>,
     /// `values.yaml`, numbers as floats.
     pub values: Arc<Map>,
+    /// The text of `values.yaml`, for the lines in messages to people; templates cannot read it.
+    pub values_text: Option<Bytes>,
     /// `values.schema.json`.
     pub schema: Option<Bytes>,
     /// Files below `templates/`.
@@ -93,19 +95,27 @@ impl Chart {
     }
 }
 
-fn file_error(file: &str, reason: &dyn std::fmt::Display) -> Error {
-    Error::File { file: file.to_owned(), reason: reason.to_string() }
+fn file_error(file: &File, reason: &dyn std::fmt::Display, problem: String, line: Option<u32>) -> Error {
+    let (content, reason) = (file.data.clone(), reason.to_string());
+    Error::File { file: file.name.clone(), reason, problem, line, content }
 }
 
 fn read_metadata(metadata: &mut Metadata, file: &File) -> Result<(), Error> {
-    let failed = |e: &dyn std::fmt::Display| file_error(&file.name, e);
+    let failed = |e: &dyn std::fmt::Display| file_error(file, e, e.to_string(), None);
     match yaml::from_slice(&file.data) {
-        Ok(Data::Map(map)) => metadata.read(&map).map_err(|e| failed(&e)),
+        Ok(Data::Map(map)) => metadata.read(&map).map_err(|e| match e.strip_prefix("validation: ") {
+            Some(rule) => Error::Validation(rule.to_owned()),
+            None => failed(&e),
+        }),
         Ok(Data::Null) => Ok(()),
-        Ok(_) => Err(failed(
-            &"error unmarshaling JSON: while decoding JSON: json: a map of chart metadata is wanted",
-        )),
-        Err(e) => Err(failed(&format!("error converting YAML to JSON: {e}"))),
+        Ok(other) => {
+            let text = crate::json::wrong_type(&other, "v2.Metadata");
+            Err(failed(&format!("error unmarshaling JSON: while decoding JSON: {text}")))
+        }
+        Err(e) => {
+            let reason = format!("error converting YAML to JSON: {e}");
+            Err(file_error(file, &reason, e.problem().to_owned(), e.line()))
+        }
     }
 }
 
@@ -136,7 +146,9 @@ fn load(files: Vec<File>, warn: Warn<'_>, depth: usize) -> Result<Chart, Error> 
             "Chart.yaml" => {}
             "Chart.lock" => chart.lock = Some(read_lock(&f)?),
             "values.yaml" => {
-                chart.values = Arc::new(read_values(&f.data).map_err(|e| file_error(&f.name, &e))?);
+                chart.values =
+                    Arc::new(read_values(&f.data).map_err(|e| file_error(&f, &e, e.problem(), e.line()))?);
+                chart.values_text = Some(f.data);
             }
             "values.schema.json" => chart.schema = Some(f.data),
             "requirements.yaml" => {
@@ -197,7 +209,7 @@ fn has_extension(name: &str, extension: &str) -> bool {
 }
 
 fn read_lock(file: &File) -> Result<Data, Error> {
-    yaml::from_slice(&file.data).map_err(|e| file_error(&file.name, &e))
+    yaml::from_slice(&file.data).map_err(|e| file_error(file, &e, e.problem().to_owned(), e.line()))
 }
 
 fn load_subchart(name: &str, files: Vec<File>, warn: Warn<'_>, depth: usize) -> Result<Chart, Error> {

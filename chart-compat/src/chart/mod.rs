@@ -14,6 +14,7 @@ mod path_match;
 mod values;
 
 pub use archive::{MAX_CHART_BYTES, MAX_ENTRIES, read_archive};
+pub(crate) use coalesce::coalesce_tables;
 pub use coalesce::{coalesce_values, merge_tables};
 pub use dependencies::process_dependencies;
 pub use error::Error;
@@ -21,7 +22,7 @@ pub use ignore::Rules;
 pub use load::{Chart, Crd, File, load_files};
 pub use metadata::{Dependency, Maintainer, Metadata};
 pub use path_match::matches;
-pub use values::{merge_maps, path_value, read_values, table};
+pub use values::{ValuesLines, merge_maps, path_value, read_values, table};
 
 /// Where warnings go that Helm prints on stderr: one line each, without a line end.
 pub type Warn<'w> = &'w mut dyn FnMut(String);

@@ -2,26 +2,33 @@
 
 use super::error::Error;
 use crate::data::{Data, Map};
+use crate::path::Path;
 use crate::yaml;
 
 /// Splits a values text into documents at `---` lines (`yaml.NewYAMLReader` of apimachinery).
-fn documents(text: &[u8]) -> Vec<Vec<u8>> {
+///
+/// Gives for each how many lines are before it.
+fn documents(text: &[u8]) -> Vec<(u32, &[u8])> {
+    if memchr::memmem::find(text, b"---").is_none() {
+        return vec![(0, text)];
+    }
     let mut docs = Vec::new();
-    let mut doc = Vec::new();
-    for line in text.split_inclusive(|c| *c == b'\n') {
+    let (mut from, mut at, mut first) = (0, 0, 0);
+    for (number, line) in (1u32..).zip(text.split_inclusive(|c| *c == b'\n')) {
+        let end = at + line.len();
         if let Some(rest) = line.strip_prefix(b"---") {
             let rest = rest.trim_ascii();
             if rest.is_empty() || rest.starts_with(b"#") {
-                if !doc.is_empty() {
-                    docs.push(std::mem::take(&mut doc));
+                if at > from {
+                    docs.push((first, &text[from..at]));
                 }
-                continue;
+                (from, first) = (end, number);
             }
         }
-        doc.extend_from_slice(line);
+        at = end;
     }
-    if !doc.is_empty() {
-        docs.push(doc);
+    if at > from {
+        docs.push((first, &text[from..at]));
     }
     docs
 }
@@ -32,19 +39,36 @@ fn documents(text: &[u8]) -> Vec<Vec<u8>> {
 /// The YAML error, with its line.
 pub fn read_values(text: &[u8]) -> Result<Map, Error> {
     let mut values = Map::new();
-    let mut read = |doc: &[u8]| -> Result<(), Error> {
-        let map = yaml::from_slice_map(doc).map_err(Error::Yaml)?;
+    for (before, doc) in documents(text) {
+        let map = yaml::from_slice_map(doc).map_err(|source| Error::Yaml { source, before })?;
         merge_maps(&mut values, map);
-        Ok(())
-    };
-    if memchr::memmem::find(text, b"---").is_none() {
-        read(text)?;
-    } else {
-        for doc in documents(text) {
-            read(&doc)?;
-        }
     }
     Ok(values)
+}
+
+/// The lines of a values file, whose documents were merged.
+#[derive(Clone, Debug, Default)]
+pub struct ValuesLines(Vec<(u32, yaml::Node)>);
+
+impl ValuesLines {
+    /// Reads a values file once more, for its lines; what is no YAML has none.
+    #[must_use]
+    pub fn read(text: &[u8]) -> Self {
+        let read = |(before, doc)| yaml::marked(doc).ok().map(|node| (before, node));
+        Self(documents(text).into_iter().filter_map(read).collect())
+    }
+
+    /// The line, from 1, on which the value at the end of a way is set.
+    #[must_use]
+    pub fn line_of(&self, path: &Path) -> Option<u32> {
+        self.0.iter().rev().find_map(|(before, node)| node.line_of(&path.0).map(|line| before + line))
+    }
+
+    /// The documents, each with the number of lines before it.
+    #[must_use]
+    pub fn documents(&self) -> &[(u32, yaml::Node)] {
+        &self.0
+    }
 }
 
 /// Merges `over` into `base`: maps deeply, everything else replaced, null stored (`loader.MergeMaps`).

@@ -165,6 +165,12 @@ impl<'a> Map<'a> {
         std::ptr::eq(self.entries, other.entries)
     }
 
+    /// As [`Map::same`], whatever the lifetimes.
+    #[must_use]
+    pub(crate) fn is(&self, other: &Map<'_>) -> bool {
+        std::ptr::addr_eq(self.entries, other.entries)
+    }
+
     /// The static type.
     #[must_use]
     pub fn kind(&self) -> MapKind {

@@ -8,7 +8,7 @@ mod write;
 use std::borrow::Cow;
 
 pub use read::{Error, first_value, from_slice, from_slice_list, from_slice_map};
-pub(crate) use read::{Tree, first_tree, wrong_type};
+pub(crate) use read::{Tree, first_tree, type_name, wrong_type};
 pub use write::{Unsupported, Writer};
 
 use crate::data::Data;

@@ -7,14 +7,11 @@ use crate::json;
 use crate::yaml;
 
 fn canonical(m: &Manifest) -> Result<Option<String>, Error> {
-    let data = yaml::from_slice(m.text.as_bytes())
-        .map_err(|e| Error::Yaml { path: m.source.clone(), reason: e.to_string() })?;
+    let data = yaml::from_slice(m.text.as_bytes()).map_err(|e| Error::yaml(&m.source, &m.text, &e))?;
     if data == crate::data::Data::Null {
         return Ok(None);
     }
-    json::to_string(&data)
-        .map(Some)
-        .map_err(|e| Error::Yaml { path: m.source.clone(), reason: e.to_string() })
+    json::to_string(&data).map(Some).map_err(|e| Error::manifest(&m.source, &m.text, e.to_string()))
 }
 
 impl Rendered {

@@ -19,6 +19,16 @@ pub(super) struct Job<'a> {
     pub(super) context: &'a Map<'a>,
 }
 
+impl Job<'_> {
+    /// The names of the subcharts from the chart down to this template's own.
+    pub(super) fn scope(&self) -> Vec<String> {
+        // parent/charts/sub/charts/below/templates
+        let mut names = self.base_path.split('/').step_by(2).map(str::to_owned);
+        names.next();
+        names.collect()
+    }
+}
+
 /// The templates of a chart and its subcharts: full path and text.
 pub(super) fn texts(chart: &Chart) -> Vec<(String, bytes::Bytes)> {
     fn collect(chart: &Chart, path: &str, out: &mut Vec<(String, bytes::Bytes)>) {

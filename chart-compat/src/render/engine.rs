@@ -16,11 +16,50 @@ use crate::data::Map as DataMap;
 use crate::go::{Arena, Map, MapKind, Value, semver};
 use crate::profile::Profile;
 use crate::sprig;
-use crate::template::{self, BUILTINS, Exec, Func, Funcs, Set, Template, TemplateSet};
+use crate::template::{self, BUILTINS, Exec, Func, Funcs, Notice, Set, Template, TemplateSet};
 use crate::world::World;
 
 /// How much text of templates is worth a second thread to parse it.
 pub(super) const WORTH_A_THREAD: usize = 64 * 1024;
+
+/// Rendered files: path and text.
+type Files = Vec<(String, String)>;
+
+/// What a lenient render gives.
+pub(crate) struct Lenient {
+    /// Path and text of every file, in order of path, or why a template or a schema fails.
+    pub(crate) files: Result<Files, Error>,
+    /// What was noticed.
+    pub(crate) notices: Vec<Notice>,
+}
+
+/// Parses one file of templates with a Helm's functions in reach.
+pub(crate) fn parse_template(name: &str, text: Bytes, profile: Profile) -> Parsed {
+    template::parse(name, text, funcs(profile))
+}
+
+/// Renders as lint does: the chart's dependencies are processed and its values complete, schemas are checked, missing
+/// required values and calls of `fail` are noticed and render nothing.
+pub(crate) fn render_leniently(
+    chart: Chart,
+    values: &DataMap,
+    options: &Options,
+    profile: Profile,
+    world: &dyn World,
+) -> Lenient {
+    let mut notices = Vec::new();
+    let valid = if options.skip_schema_validation { Ok(()) } else { super::schema::validate(&chart, values) };
+    let files = valid.and_then(|()| {
+        let compiled = CompiledChart::new(chart, profile);
+        compiled.parse_during(&compiled.chart, || Ok(()))?;
+        let mut files = Files::new();
+        let mut done = |path, text| files.push((path, text));
+        compiled.execute(&compiled.chart, values, options, world, Some(&mut notices), &mut done)?;
+        files.sort();
+        Ok(files)
+    });
+    Lenient { files, notices }
+}
 
 /// What a text parsed to.
 type Parsed = Result<Vec<Template>, template::Error>;
@@ -117,7 +156,7 @@ impl CompiledChart {
         let mut notes = Vec::new();
         let files = std::thread::scope(|scope| {
             let mut reader = Reader::new(scope, self.profile);
-            self.execute(&chart, &values, options, world, &mut |path, text| {
+            self.execute(&chart, &values, options, world, None, &mut |path, text| {
                 if path.ends_with("NOTES.txt") {
                     notes.push((path, text));
                 } else {
@@ -209,10 +248,16 @@ impl CompiledChart {
         values: &DataMap,
         options: &Options,
         world: &dyn World,
+        notices: Option<&mut Vec<Notice>>,
         done: &mut dyn FnMut(String, String),
     ) -> Result<(), Error> {
         let arena = Arena::new();
         let mut jobs = jobs(&arena, chart, values, options, self.profile);
+        let first = jobs.first().filter(|_| notices.is_some());
+        if let Some(Value::Map(release)) = first.and_then(|j| j.context.get(b"Release")) {
+            // Lint neither installs nor upgrades.
+            release.insert(b"IsInstall", Value::Bool(false));
+        }
         // Deeper charts first, and the later name first: what is parsed last wins, so parents override subcharts.
         jobs.sort_by(|a, b| {
             let depth = |j: &Job<'_>| j.name.matches('/').count();
@@ -227,7 +272,7 @@ impl CompiledChart {
         for (job, result) in jobs.iter().zip(&parsed) {
             match &**result {
                 Ok(templates) => base.add(templates),
-                Err(e) => return Err(Error::parse(&job.name, e)),
+                Err(e) => return Err(Error::parse(job, e)),
             }
         }
         let store = typed_arena::Arena::new();
@@ -236,6 +281,8 @@ impl CompiledChart {
         let Some(mut exec) = Exec::new(&arena, &store, set, funcs, world, options.limits) else {
             return Ok(());
         };
+        exec.notices = notices.is_some().then(Vec::new);
+        let mut result = Ok(());
         for job in &jobs {
             if job.name.rsplit('/').next().is_some_and(|base| base.starts_with('_')) {
                 continue;
@@ -244,15 +291,23 @@ impl CompiledChart {
             template.insert(b"BasePath", Value::str(&arena, &job.base_path));
             template.insert(b"Name", Value::str(&arena, &job.name));
             job.context.insert(b"Template", Value::Map(template));
-            let text = exec
-                .execute(&job.name, Value::Map(job.context))
-                .map_err(|e| Error::exec(&job.name, &e, self.profile))?;
+            exec.root = Value::Map(job.context);
+            let text = match exec.execute(&job.name, Value::Map(job.context)) {
+                Ok(text) => text,
+                Err(e) => {
+                    result = Err(Error::exec(job, &e, self.profile));
+                    break;
+                }
+            };
             let text = functions::without_no_value(text);
             let text = String::from_utf8(text)
                 .unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned());
             done(job.name.clone(), text);
         }
-        Ok(())
+        if let (Some(notices), Some(found)) = (notices, exec.notices) {
+            *notices = found;
+        }
+        result
     }
 }
 

@@ -1,8 +1,11 @@
 //! Why a render failed, in Helm's words.
 
+use super::context::Job;
 use crate::chart;
+use crate::path::Path;
 use crate::profile::Profile;
 use crate::template;
+use crate::yaml;
 
 /// Why a render failed; `Display` is Helm's text.
 #[derive(Debug, thiserror::Error)]
@@ -14,8 +17,13 @@ pub enum Error {
     #[error(transparent)]
     Dependencies(chart::Error),
     /// The values break a schema.
-    #[error("values don't meet the specifications of the schema(s) in the following chart(s):\n{0}")]
-    Schema(String),
+    #[error("values don't meet the specifications of the schema(s) in the following chart(s):\n{text}")]
+    Schema {
+        /// The breaches as Helm lists them.
+        text: String,
+        /// The same, one by one.
+        breaches: Vec<Breach>,
+    },
     /// The chart does not run on this Kubernetes.
     #[error("chart requires kubeVersion: {range} which is incompatible with Kubernetes {version}")]
     KubeVersion {
@@ -29,8 +37,12 @@ pub enum Error {
     Template {
         /// Helm's text.
         text: String,
+        /// What went wrong in the innermost frame.
+        reason: String,
         /// Where, outermost frame first.
         frames: Vec<template::Frame>,
+        /// The names of the subcharts from the chart down to the one whose template was run; empty for the chart itself.
+        scope: Vec<String>,
     },
     /// A template gave text that is not YAML.
     #[error("YAML parse error on {path}: {reason}")]
@@ -39,7 +51,22 @@ pub enum Error {
         path: String,
         /// The YAML error with its line.
         reason: String,
+        /// What is wrong, without the line.
+        problem: String,
+        /// The document as it was rendered.
+        document: String,
+        /// The line of the document, from 1, where it is known.
+        line: Option<u32>,
     },
+}
+
+/// A value that breaks a schema.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Breach {
+    /// Where the value is, or is missing, from the whole chart's values.
+    pub path: Path,
+    /// What is wrong with it, in the validator's words.
+    pub text: String,
 }
 
 /// How `required` and `fail` mark their message on its way through the frames.
@@ -54,24 +81,62 @@ impl Error {
         matches!(self, Self::KubeVersion { .. } | Self::Template { .. } | Self::Yaml { .. })
     }
 
+    /// A document of a rendered file, or of a file of CRDs, that is not YAML.
+    #[must_use]
+    pub fn yaml(path: &str, document: &str, e: &yaml::Error) -> Self {
+        let (path, document) = (path.to_owned(), document.to_owned());
+        Self::Yaml { path, reason: e.to_string(), problem: e.problem().to_owned(), document, line: e.line() }
+    }
+
+    /// A document that cannot be used for another reason.
+    #[must_use]
+    pub fn manifest(path: &str, document: &str, reason: String) -> Self {
+        let problem = reason.clone();
+        Self::Yaml { path: path.to_owned(), reason, problem, document: document.to_owned(), line: None }
+    }
+
     /// A parse error (`cleanupParseError`): the position, and the text after the last colon.
-    pub(super) fn parse(file: &str, e: &template::Error) -> Self {
+    pub(super) fn parse(job: &Job<'_>, e: &template::Error) -> Self {
         let text = e.to_string();
         let parts: Vec<&str> = text.split(": ").collect();
         let text = match parts[..] {
             [_, location, .., message] => format!("parse error at ({location}): {message}"),
             [_, message] => format!("parse error at ({message}): {message}"),
-            _ => format!("parse error in ({file}): {text}"),
+            _ => format!("parse error in ({}): {text}", job.name),
         };
-        Self::Template { text, frames: e.frame().cloned().into_iter().collect() }
+        Self::template(text, job, e)
     }
 
     /// An execution error (`reformatExecErrorMsg`).
-    pub(super) fn exec(file: &str, e: &template::Error, profile: Profile) -> Self {
-        let frames: Vec<template::Frame> = e.chain().filter_map(|e| e.frame().cloned()).collect();
-        let text =
-            if e.chain().any(template::Error::is_exec) { exec_text(file, e, profile) } else { e.to_string() };
-        Self::Template { text, frames }
+    pub(super) fn exec(job: &Job<'_>, e: &template::Error, profile: Profile) -> Self {
+        let any = e.chain().any(template::Error::is_exec);
+        let text = if any { exec_text(&job.name, e, profile) } else { e.to_string() };
+        Self::template(text, job, e)
+    }
+
+    fn template(text: String, job: &Job<'_>, e: &template::Error) -> Self {
+        let mut frames = Vec::new();
+        // What the links say after the last one that has a position.
+        let mut reason = String::new();
+        for link in e.chain() {
+            frames.extend(link.callers().iter().rev().cloned());
+            match link.frame() {
+                Some(frame) => {
+                    reason.clone_from(&frame.message);
+                    frames.push(frame.clone());
+                }
+                None if reason.is_empty() => link.own_text().clone_into(&mut reason),
+                None => {
+                    reason.push_str(if reason.ends_with(": ") { "" } else { ": " });
+                    reason.push_str(link.own_text());
+                }
+            }
+        }
+        let reason = match (reason.find(MARK_START), reason.rfind(MARK_END)) {
+            (Some(start), Some(end)) if start < end => reason[start + MARK_START.len()..end].to_owned(),
+            _ => reason,
+        };
+        Self::Template { text, reason, frames, scope: job.scope() }
     }
 }
 

@@ -5,7 +5,7 @@
 use super::error::{MARK_END, MARK_START};
 use crate::go::{MapKind, Object, Value, strconv};
 use crate::sprig;
-use crate::template::{Error, Exec, Func, TPL, Type};
+use crate::template::{Error, Exec, Func, NoticeKind, TPL, Type};
 
 use Type::{Any, String as Str};
 
@@ -16,7 +16,7 @@ pub(super) const HELM: &[Func] = &[
     Func::new("include", &[Str, Any], include),
     Func::new("tpl", &[Str, Any], tpl),
     Func::new("required", &[Str, Any], required),
-    Func::new("fail", &[Str], |_, a| Err(marked(a[0].as_bytes().unwrap_or_default()))),
+    Func::new("fail", &[Str], fail),
     Func::new("lookup", &[Str, Str, Str, Str], lookup),
     Func::new("getHostByName", &[Str], |x, a| {
         let host = String::from_utf8_lossy(a[0].as_bytes().unwrap_or_default()).into_owned();
@@ -93,11 +93,27 @@ fn tpl<'a>(x: &mut Exec<'a>, args: &[Value<'a>]) -> Result<'a> {
     }
 }
 
-fn required<'a>(_: &mut Exec<'a>, args: &[Value<'a>]) -> Result<'a> {
-    match args[1] {
-        Value::Nil | Value::Str([]) => Err(marked(args[0].as_bytes().unwrap_or_default())),
-        value => Ok(value),
+fn text(value: Value<'_>) -> String {
+    String::from_utf8_lossy(value.as_bytes().unwrap_or_default()).into_owned()
+}
+
+fn fail<'a>(x: &mut Exec<'a>, args: &[Value<'a>]) -> Result<'a> {
+    if x.notices.is_some() && x.notice(NoticeKind::Failed(text(args[0]))) {
+        return Ok(Value::Str(&[]));
     }
+    Err(marked(args[0].as_bytes().unwrap_or_default()))
+}
+
+fn required<'a>(x: &mut Exec<'a>, args: &[Value<'a>]) -> Result<'a> {
+    let notice = match args[1] {
+        Value::Nil => NoticeKind::Missing,
+        Value::Str([]) => NoticeKind::Empty,
+        value => return Ok(value),
+    };
+    if x.notices.is_some() && x.notice(notice(text(args[0]))) {
+        return Ok(Value::Str(&[]));
+    }
+    Err(marked(args[0].as_bytes().unwrap_or_default()))
 }
 
 fn lookup<'a>(x: &mut Exec<'a>, args: &[Value<'a>]) -> Result<'a> {

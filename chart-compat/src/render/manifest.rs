@@ -163,7 +163,14 @@ pub(super) fn sort(
                     // The type lies in another package there.
                     reason = reason.replace("type util.SimpleHead", "type releaseutil.SimpleHead");
                 }
-                Error::Yaml { path: source.clone(), reason }
+                let problem = e.problem().to_owned();
+                Error::Yaml {
+                    path: source.clone(),
+                    reason,
+                    problem,
+                    document: text.clone(),
+                    line: e.line(),
+                }
             })?;
             let events = words(&head, "helm.sh/hook");
             let is_hook = annotation(&head, "helm.sh/hook").is_some();

@@ -26,10 +26,12 @@ use json::Json;
 use quick::Quick;
 use rustc_hash::FxHashMap;
 
-use super::error::Error;
+use super::error::{Breach, Error};
 use crate::chart::Chart;
 use crate::data::{Data, Map};
 use crate::json::first_tree;
+use crate::path::Path;
+use failure::Unmet;
 
 /// The name of a schema among those that it refers to.
 const URL: &str = "file:///values.schema.json";
@@ -39,22 +41,48 @@ const KEPT: usize = 64;
 
 /// Checks the values of a chart and of its subcharts, each against the chart's own schema.
 pub(super) fn validate(chart: &Chart, values: &Map) -> Result<(), Error> {
-    let mut text = String::new();
-    check_chart(chart, values, &mut text);
-    if text.is_empty() { Ok(()) } else { Err(Error::Schema(text)) }
+    let mut found = Found::default();
+    check_chart(chart, values, &mut Vec::new(), &mut found);
+    if found.text.is_empty() {
+        Ok(())
+    } else {
+        Err(Error::Schema { text: found.text, breaches: found.breaches })
+    }
 }
 
-fn check_chart(chart: &Chart, values: &Map, out: &mut String) {
+/// Checks values against one schema (`ValidateAgainstSingleSchema`).
+///
+/// # Errors
+/// Helm's text.
+pub(crate) fn check_schema(schema: &Bytes, values: &Map) -> Result<(), String> {
+    let value = Json::Map(values.iter().map(|(k, v)| (k.clone(), Json::from_data(v))).collect());
+    check::value(known(schema)?.program()?, &value).map_err(|unmet| unmet.text)
+}
+
+/// What schemas said against the values.
+#[derive(Default)]
+struct Found {
+    text: String,
+    breaches: Vec<Breach>,
+}
+
+fn check_chart<'c>(chart: &'c Chart, values: &Map, scope: &mut Vec<&'c str>, found: &mut Found) {
     if let Some(schema) = &chart.schema {
-        let checked = known(schema).and_then(|schema| schema.check(values));
+        let checked = known(schema).map_err(Unmet::from).and_then(|schema| schema.check(values));
         if let Err(why) = checked {
-            out.push_str(&format!("{}:\n{why}", chart.name()));
+            found.text.push_str(&format!("{}:\n{}", chart.name(), why.text));
+            let breaches = why.breaches.into_iter();
+            found.breaches.extend(breaches.map(|b| Breach { path: b.path.below(scope), ..b }));
         }
     }
     for sub in &chart.dependencies {
         match values.get(sub.name()) {
             None | Some(Data::Null) => {}
-            Some(Data::Map(values)) => check_chart(sub, values, out),
+            Some(Data::Map(values)) => {
+                scope.push(sub.name());
+                check_chart(sub, values, scope, found);
+                scope.pop();
+            }
             Some(other) => {
                 let got = match other {
                     Data::Bool(_) => "bool",
@@ -64,7 +92,9 @@ fn check_chart(chart: &Chart, values: &Map, out: &mut String) {
                     Data::List(_) | Data::Map(_) | Data::Null => "[]interface {}",
                 };
                 let name = sub.name();
-                out.push_str(&format!(
+                let text = format!("expected object (map), got {got}");
+                found.breaches.push(Breach { path: Path::default().key(name).below(scope), text });
+                found.text.push_str(&format!(
                     "{name}:\ninvalid type for values: expected object (map), got {got}\n"
                 ));
             }
@@ -89,7 +119,7 @@ impl Known {
         Ok(Self { quick: Quick::new(&json), json: Arc::new(json), program: OnceLock::new() })
     }
 
-    fn check(&self, values: &Map) -> Result<(), String> {
+    fn check(&self, values: &Map) -> Result<(), Unmet> {
         if self.quick.as_ref().is_some_and(|quick| quick.accepts(&self.json, values)) {
             return Ok(());
         }

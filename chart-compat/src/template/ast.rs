@@ -32,7 +32,7 @@ impl Span {
     }
 
     /// The same, printed.
-    fn show(self, text: &[u8]) -> std::borrow::Cow<'_, str> {
+    pub(super) fn show(self, text: &[u8]) -> std::borrow::Cow<'_, str> {
         String::from_utf8_lossy(self.of(text))
     }
 }

@@ -1,6 +1,9 @@
 //! The error of templates: Go's text to the byte, and the frames behind it for people.
 
 use std::fmt;
+use bytes::Bytes;
+
+use crate::path::Path;
 
 /// Where in a template an error happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +18,35 @@ pub struct Frame {
     pub template: String,
     /// The expression, as Go prints it.
     pub node: String,
+    /// The text that `line` and `column` count in.
+    pub source: Source,
+    /// What went wrong here, without position and without what a wrapped error says.
+    pub message: String,
+    /// The values that the expression reads, as far as they can be told.
+    pub used: Vec<Used>,
+    /// Whether `used` was looked for already.
+    pub(super) traced: bool,
+}
+
+/// The text of a template, shared.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Source(pub Bytes);
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.0.len())
+    }
+}
+
+/// A value that a failing expression reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Used {
+    /// As written in the template, e.g. `.Values.image.tag` or `$root.port`.
+    pub text: String,
+    /// Where it lies in what the template was given, e.g. `Values.image.tag`; `None` for what the template made itself.
+    pub path: Option<Path>,
+    /// How many steps of that way there are; fewer than the way has if the value is missing.
+    pub present: usize,
 }
 
 struct Inner {
@@ -24,6 +56,8 @@ struct Inner {
     exec: bool,
     frame: Option<Frame>,
     source: Option<Error>,
+    /// Where `{{template}}` called the failing template, innermost first.
+    callers: Vec<Frame>,
 }
 
 /// A parse or execution error. Its `Display` is the text that Go prints.
@@ -32,22 +66,34 @@ pub struct Error(Box<Inner>);
 impl Error {
     /// A plain error, as a template function returns it (`errors.New`).
     pub fn new(text: impl Into<String>) -> Self {
-        Self(Box::new(Inner { text: text.into(), exec: false, frame: None, source: None }))
+        Self(Box::new(Inner {
+            text: text.into(),
+            exec: false,
+            frame: None,
+            source: None,
+            callers: Vec::new(),
+        }))
     }
 
     /// An error that wraps another (`fmt.Errorf("…: %w", err)`); `text` is what stands before the source's text.
     #[must_use]
     pub fn wrap(text: impl Into<String>, source: Error) -> Self {
-        Self(Box::new(Inner { text: text.into(), exec: false, frame: None, source: Some(source) }))
+        Self(Box::new(Inner {
+            text: text.into(),
+            exec: false,
+            frame: None,
+            source: Some(source),
+            callers: Vec::new(),
+        }))
     }
 
     /// A parse error at a line.
     pub(super) fn parse(text: String, frame: Frame) -> Self {
-        Self(Box::new(Inner { text, exec: false, frame: Some(frame), source: None }))
+        Self(Box::new(Inner { text, exec: false, frame: Some(frame), source: None, callers: Vec::new() }))
     }
 
     /// An execution error (`template.ExecError`); `message` ends before the source's text, if there is one.
-    pub(super) fn exec(frame: Frame, message: &str, source: Option<Error>) -> Self {
+    pub(super) fn exec(mut frame: Frame, message: &str, source: Option<Error>) -> Self {
         let text = format!(
             "template: {}:{}:{}: executing {} at <{}>: {message}",
             frame.file,
@@ -56,7 +102,8 @@ impl Error {
             crate::go::strconv::quote(frame.template.as_bytes()),
             frame.node
         );
-        Self(Box::new(Inner { text, exec: true, frame: Some(frame), source }))
+        message.trim_end_matches(": ").clone_into(&mut frame.message);
+        Self(Box::new(Inner { text, exec: true, frame: Some(frame), source, callers: Vec::new() }))
     }
 
     /// Whether this is an execution error that carries a position.
@@ -69,6 +116,29 @@ impl Error {
     #[must_use]
     pub fn frame(&self) -> Option<&Frame> {
         self.0.frame.as_ref()
+    }
+
+    /// Where `{{template}}` called the template that failed, innermost first: Go's text does not tell.
+    #[must_use]
+    pub fn callers(&self) -> &[Frame] {
+        &self.0.callers
+    }
+
+    /// This error's own text, without that of the error that it wraps.
+    #[must_use]
+    pub fn own_text(&self) -> &str {
+        &self.0.text
+    }
+
+    pub(super) fn trace(&mut self, used: Vec<Used>) {
+        if let Some(frame) = &mut self.0.frame {
+            frame.used = used;
+            frame.traced = true;
+        }
+    }
+
+    pub(super) fn called_from(&mut self, frame: Frame) {
+        self.0.callers.push(frame);
     }
 
     /// The error that this one wraps.

@@ -5,8 +5,9 @@ use rustc_hash::FxHashMap;
 use typed_arena::Arena as Store;
 
 use super::ast::{Arg, Command, Control, Node, Pipe, Template};
-use super::error::{Error, Frame};
+use super::error::{Error, Frame, Source};
 use super::func::Funcs;
+use super::notice::Notice;
 use super::set::Set;
 use super::site::Site;
 use crate::go::{Arena, Value, fmt};
@@ -59,6 +60,10 @@ pub struct Exec<'a> {
     pub funcs: &'a Funcs,
     /// How often each template is being included right now.
     pub including: FxHashMap<&'a [u8], usize>,
+    /// What the running template was given, for errors: where the values lie that it fails over.
+    pub root: Value<'a>,
+    /// What a lenient render noticed; nothing is kept in an ordinary one.
+    pub notices: Option<Vec<Notice>>,
     /// Templates that `tpl` parsed, by their text.
     pub parsed: FxHashMap<&'a [u8], &'a [Template]>,
     store: &'a Store<Vec<Template>>,
@@ -102,6 +107,8 @@ impl<'a> Exec<'a> {
             world,
             funcs,
             including: FxHashMap::default(),
+            root: Value::Nil,
+            notices: None,
             parsed: FxHashMap::default(),
             store,
             set,
@@ -215,10 +222,14 @@ impl<'a> Exec<'a> {
         Error::exec(self.frame(), message, Some(source))
     }
 
-    fn frame(&self) -> Frame {
+    pub(super) fn frame(&self) -> Frame {
+        self.frame_at(self.at)
+    }
+
+    pub(super) fn frame_at(&self, at: At<'a>) -> Frame {
         let mut node = String::new();
         let text = &self.template.text;
-        let pos = match self.at {
+        let pos = match at {
             At::Node(n) => {
                 n.write(&mut node, text);
                 n.pos()
@@ -243,6 +254,10 @@ impl<'a> Exec<'a> {
             column,
             template: self.template.name.to_string(),
             node,
+            source: Source(self.template.text.clone()),
+            message: String::new(),
+            used: Vec::new(),
+            traced: false,
         }
     }
 
@@ -260,9 +275,10 @@ impl<'a> Exec<'a> {
 
     fn list(&mut self, list: &'a [Node], dot: Value<'a>) -> Result<Flow, Error> {
         for node in list {
-            let flow = self.walk(node, dot)?;
-            if flow != Flow::Done {
-                return Ok(flow);
+            match self.walk(node, dot) {
+                Ok(Flow::Done) => {}
+                Ok(flow) => return Ok(flow),
+                Err(e) => return Err(self.blame(e, node, dot)),
             }
         }
         Ok(Flow::Done)
@@ -317,6 +333,9 @@ impl<'a> Exec<'a> {
     }
 
     fn print(&mut self, value: Value<'a>) {
+        if self.notices.is_some() {
+            self.notice_print(value);
+        }
         if value.is_nil() {
             self.out.extend_from_slice(b"<no value>");
         } else {

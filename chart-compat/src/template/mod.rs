@@ -4,6 +4,7 @@
 //! those come in as a [`Funcs`] table.
 
 mod ast;
+mod blame;
 mod builtins;
 mod compare;
 mod error;
@@ -11,7 +12,9 @@ mod eval;
 mod exec;
 mod func;
 mod lex;
+mod notice;
 mod number;
+mod outline;
 mod parse;
 mod set;
 mod site;
@@ -19,8 +22,10 @@ mod site;
 pub use ast::Template;
 pub use builtins::BUILTINS;
 pub use compare::{equal, less};
-pub use error::{Error, Frame};
+pub use error::{Error, Frame, Source, Used};
 pub use exec::{Exec, Limits};
 pub use func::{Func, Funcs, Type};
+pub use notice::{Notice, NoticeKind};
+pub use outline::{Expr, Outline, Pipeline};
 pub use parse::{TPL, UNNAMED, named, parse};
 pub use set::{Set, TemplateSet};

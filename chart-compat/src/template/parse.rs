@@ -6,7 +6,7 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 
 use super::ast::{Arg, Command, Control, Decl, Name, Node, Pipe, Pos, Span, Template, Term};
-use super::error::{Error, Frame};
+use super::error::{Error, Frame, Source};
 use super::func::Funcs;
 use super::lex::{Kind, Lexer, Token};
 use super::number;
@@ -162,6 +162,10 @@ impl<'t> Parser<'t> {
             column: 0,
             template: String::new(),
             node: String::new(),
+            source: Source(self.shared.clone()),
+            message: message.to_owned(),
+            used: Vec::new(),
+            traced: true,
         };
         Error::parse(format!("template: {}:{line}: {message}", self.name), frame)
     }

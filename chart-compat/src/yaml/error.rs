@@ -75,6 +75,16 @@ impl Error {
         self
     }
 
+    /// What is wrong, without the calls that failed and without a line.
+    #[must_use]
+    pub fn problem(&self) -> &str {
+        match &self.kind {
+            ErrorKind::Syntax { problem, .. } => problem,
+            ErrorKind::Duplicates { lines } => lines.first().map_or("", |(_, text)| text),
+            ErrorKind::Shape { message } => message,
+        }
+    }
+
     /// The line (from 1) where the reading failed, where it is known. It is the true one: the text may show another.
     #[must_use]
     pub fn line(&self) -> Option<u32> {

@@ -12,6 +12,7 @@ mod head;
 mod input;
 mod keys;
 mod machine;
+mod marked;
 mod parse;
 mod read;
 mod resolve;
@@ -23,6 +24,7 @@ pub use emit::{EmitError, Emitter};
 pub use error::Error;
 pub use head::{Head, head};
 pub use keys::{compare_keys, compare_keys_pretty, sort_by_key};
+pub use marked::{Content, Entry, Node, marked, plain_meaning};
 pub use sink::{DataBuilder, Key, Sink};
 
 use crate::data::{Data, Map};

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::compile::{Id, Program, Schema};
 use super::draft::Draft;
-use super::failure::{Failure, Form, lines};
+use super::failure::{Failure, Form, Unmet, lines};
 use super::json::Json;
 use super::resources::Resource;
 use super::{meta, show, uri};
@@ -89,14 +89,15 @@ pub(super) struct Run<'r, 'v> {
 }
 
 /// Checks a value; the lines of what it breaks are the error.
-pub(super) fn value(program: &Program, value: &Json) -> Result<(), String> {
+pub(super) fn value(program: &Program, value: &Json) -> Result<(), Unmet> {
     let steps = Cell::new(MAX_STEPS);
     let checker = Checker { program, resources: None, steps: &steps };
     let result = checker.whole(0, value, None, &Path::Root, false);
     if steps.get() == 0 {
-        return Err(format!("the values need more than {MAX_STEPS} steps to check: simplify the schema\n"));
+        let text = format!("the values need more than {MAX_STEPS} steps to check: simplify the schema\n");
+        return Err(text.into());
     }
-    result.map_err(|causes| lines(&causes))
+    result.map_err(|causes| Unmet::of(&causes))
 }
 
 /// Checks the form of a schema; the error tells the metaschema, too.

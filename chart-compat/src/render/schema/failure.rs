@@ -1,6 +1,9 @@
 //! What a value breaks, as a tree, and how the tree reads.
 
 use super::show::quote;
+use super::uri::unescape;
+use crate::path::{Path, Step};
+use crate::render::error::Breach;
 
 /// How a failure shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,6 +45,14 @@ impl Failure {
         if self.form == Form::Group { self.causes } else { vec![self] }
     }
 
+    /// The innermost failures: what the others come from.
+    fn leaves(&self, out: &mut Vec<Breach>) {
+        if self.causes.is_empty() && !self.text.is_empty() {
+            out.push(Breach { path: path(&self.at), text: self.text.clone() });
+        }
+        self.causes.iter().for_each(|c| c.leaves(out));
+    }
+
     /// One line for each failure, causes indented.
     pub(super) fn write(&self, out: &mut String, depth: usize) {
         let hidden = self.form == Form::Reference && self.causes.len() == 1;
@@ -59,6 +70,27 @@ impl Failure {
     }
 }
 
+/// A schema that is not met: Helm's text, and the failures one by one.
+#[derive(Debug)]
+pub(super) struct Unmet {
+    pub(super) text: String,
+    pub(super) breaches: Vec<Breach>,
+}
+
+impl From<String> for Unmet {
+    fn from(text: String) -> Self {
+        Self { text, breaches: Vec::new() }
+    }
+}
+
+impl Unmet {
+    pub(super) fn of(failures: &[Failure]) -> Self {
+        let mut breaches = Vec::new();
+        failures.iter().for_each(|f| f.leaves(&mut breaches));
+        Self { text: lines(failures), breaches }
+    }
+}
+
 /// The lines of all failures.
 pub(super) fn lines(failures: &[Failure]) -> String {
     let mut out = String::new();
@@ -66,4 +98,13 @@ pub(super) fn lines(failures: &[Failure]) -> String {
         failure.write(&mut out, 0);
     }
     out
+}
+
+/// The way that a pointer of JSON tells; what looks like an index is one.
+fn path(pointer: &str) -> Path {
+    let step = |name: &str| match name.parse() {
+        Ok(index) => Step::Index(index),
+        Err(_) => Step::Key(unescape(name).unwrap_or_default()),
+    };
+    Path(pointer.split('/').skip(1).map(step).collect())
 }

@@ -18,7 +18,10 @@ fn told(schema: &str, values: &str) -> String {
         Ok(known) => known,
         Err(e) => return e,
     };
-    let checked = known.program().and_then(|program| check::value(program, &Json::from_data(&data)));
+    let checked = match known.program() {
+        Ok(program) => check::value(program, &Json::from_data(&data)).map_err(|unmet| unmet.text),
+        Err(text) => Err(text),
+    };
     if let (Some(quick), Data::Map(map)) = (&known.quick, &data) {
         assert!(known.program().is_ok(), "taken for well formed: {schema}");
         assert!(checked.is_ok() || !quick.accepts(&known.json, map), "accepted: {schema}\n{values}");

@@ -41,7 +41,7 @@ pub(super) fn lookup<'j>(document: &'j Json, pointer: &str) -> Result<&'j Json, 
     Ok(value)
 }
 
-fn unescape(token: &str) -> Option<String> {
+pub(super) fn unescape(token: &str) -> Option<String> {
     let mut parts = token.split('~');
     let mut out = parts.next()?.to_owned();
     for part in parts {

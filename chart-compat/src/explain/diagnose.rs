@@ -1,0 +1,255 @@
+//! From an error of the renderer to a report.
+//!
+//! Owns which lines are shown and what is said of the values behind an error. Values themselves are never shown: they may be
+//! secrets, and reports end in logs.
+
+use super::report::{Place, Report};
+use super::trace::{Explanation, Origin, Trace};
+use crate::chart;
+use crate::data::Data;
+use crate::path::{Path, Step};
+use crate::render::{Breach, Error};
+use crate::template::{Frame, Used};
+
+/// How many callers of a failing template are shown.
+const MAX_CALLERS: usize = 6;
+/// How many breaches of schemas are explained.
+const MAX_BREACHES: usize = 10;
+
+/// What stands behind a failed render; nothing if the error's own text says all. `trace` tells where values come from.
+#[must_use]
+pub fn render_report(error: &Error, trace: Option<&Trace>) -> Option<Report> {
+    match error {
+        Error::Template { reason, frames, scope, .. } => template_report(reason, frames, scope, trace),
+        Error::Yaml { path, problem, document, line: Some(line), .. } => {
+            Some(manifest_report(path, problem, document, *line))
+        }
+        Error::Schema { breaches, .. } => schema_report(breaches, trace?),
+        Error::Chart(e) | Error::Dependencies(e) => chart_report(e),
+        Error::Yaml { line: None, .. } | Error::KubeVersion { .. } => None,
+    }
+}
+
+/// The line of a chart's file that cannot be read.
+#[must_use]
+pub fn chart_report(error: &chart::Error) -> Option<Report> {
+    match error {
+        chart::Error::File { file, problem, line: Some(line), content, .. } => {
+            Some(file_report(file, content, *line, problem))
+        }
+        chart::Error::Subchart { name, source, .. } => {
+            let mut report = chart_report(source)?;
+            for place in &mut report.places {
+                place.file = format!("charts/{name}/{}", place.file);
+            }
+            Some(report)
+        }
+        _ => None,
+    }
+}
+
+/// A line of a file that cannot be read, such as one of values.
+#[must_use]
+pub fn file_report(name: &str, text: &[u8], line: u32, reason: &str) -> Report {
+    let place = Place { label: short(reason), ..Place::new(name, text, line as usize, 1) };
+    Report { message: reason.to_owned(), places: vec![place], notes: Vec::new() }
+}
+
+/// The first line of a message.
+fn short(text: &str) -> String {
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+fn template_report(
+    reason: &str,
+    frames: &[Frame],
+    scope: &[String],
+    trace: Option<&Trace>,
+) -> Option<Report> {
+    let (inner, callers) = frames.split_last()?;
+    let mut places = vec![place(inner, 1)];
+    if let Some(first) = places.first_mut() {
+        first.label = short(reason);
+    }
+    places.extend(callers.iter().rev().take(MAX_CALLERS).map(|f| place(f, 0)));
+    let mut notes = Vec::new();
+    for used in &inner.used {
+        value_notes(used, scope, trace, &mut notes);
+    }
+    if callers.len() > MAX_CALLERS {
+        notes.push(("note", format!("{} more calls led here", callers.len() - MAX_CALLERS)));
+    }
+    Some(Report { message: reason.to_owned(), places, notes })
+}
+
+fn place(frame: &Frame, around: usize) -> Place {
+    let file = if frame.file == "gotpl" { "(text given to tpl)" } else { &frame.file };
+    let mut place = Place::new(file, &frame.source.0, frame.line, around);
+    if frame.template.is_empty() {
+        // A parse error knows no column.
+        return place;
+    }
+    let line = frame.source.0.split(|c| *c == b'\n').nth(frame.line.saturating_sub(1)).unwrap_or_default();
+    let (start, end) = span(line, frame.column, &frame.node);
+    let chars = |bytes: &[u8]| String::from_utf8_lossy(bytes).chars().count();
+    place.columns = Some((chars(&line[..start]), chars(&line[start..end])));
+    place
+}
+
+/// The bytes of a line that a node takes. Go's column lies within the node, for a chain of fields after its first one.
+fn span(line: &[u8], column: usize, node: &str) -> (usize, usize) {
+    let node = node.strip_prefix("{{").unwrap_or(node);
+    let node = node.strip_suffix("}}").unwrap_or(node).as_bytes();
+    let column = column.min(line.len());
+    let from = column.saturating_sub(node.len());
+    let found = line.get(from..).unwrap_or_default();
+    if let Some(n) = memchr::memmem::find(found, node).filter(|_| !node.is_empty())
+        && from + n <= column
+    {
+        return (from + n, from + n + node.len());
+    }
+    let rest = &line[column..];
+    let close = memchr::memmem::find(rest, b"}}").unwrap_or(rest.len());
+    let length = rest[..close].trim_ascii_end().len();
+    (column, column + length)
+}
+
+/// Where a value of the charts' templates lies in the whole chart's values, and what templates of that chart call it.
+fn values_path(path: &Path, scope: &[String]) -> Option<Path> {
+    let mut scope = scope.to_vec();
+    let mut rest = &path.0[..];
+    loop {
+        match rest {
+            [Step::Key(subcharts), Step::Key(name), tail @ ..] if subcharts == "Subcharts" => {
+                scope.push(name.clone());
+                rest = tail;
+            }
+            [Step::Key(values), tail @ ..] if values == "Values" && !tail.is_empty() => {
+                return Some(Path(tail.to_vec()).below(&scope));
+            }
+            _ => return None,
+        }
+    }
+}
+
+fn value_notes(
+    used: &Used,
+    scope: &[String],
+    trace: Option<&Trace>,
+    notes: &mut Vec<(&'static str, String)>,
+) {
+    let Some(way) = &used.path else { return };
+    let Some(full) = values_path(way, scope) else { return };
+    // `way` starts with `Values`, `full` with the names of subcharts instead.
+    let missing_steps = way.0.len() - used.present;
+    let shown = |path: &Path| {
+        let inner = path.0.strip_prefix(&Path::default().below(scope).0[..]).unwrap_or(&path.0);
+        format!(".Values.{}", Path(inner.to_vec()))
+    };
+    let whole = shown(&full);
+    let alias = if used.text == whole { String::new() } else { format!("{} is {whole}: ", used.text) };
+    if missing_steps == 0 {
+        let Some(trace) = trace else { return };
+        let e = trace.explain(&full);
+        let Some(value) = &e.value else { return };
+        let origin = origin(&e).map_or_else(String::new, |o| format!(", set in {o}"));
+        let what = kind(value);
+        notes.push((
+            "value",
+            if alias.is_empty() {
+                format!("{whole} is {what}{origin}")
+            } else {
+                format!("{alias}{what}{origin}")
+            },
+        ));
+        return;
+    }
+    let first_missing = Path(full.0[..=full.0.len() - missing_steps].to_vec());
+    let parent = Path(full.0[..full.0.len() - missing_steps].to_vec());
+    if let Some(e) = trace.map(|t| t.explain(&parent)).filter(|_| !parent.0.is_empty())
+        && let Some(value) = e.value.as_ref().filter(|v| v.as_map().is_none())
+    {
+        let origin = origin(&e).map_or_else(String::new, |o| format!(" (set in {o})"));
+        let what = kind(value);
+        notes.push(("value", format!("{alias}{} is {what}{origin}: it has no fields", shown(&parent))));
+        return;
+    }
+    let shown_missing = shown(&first_missing);
+    let why = trace.map(|t| t.explain(&first_missing)).and_then(|e| e.settings.into_iter().next());
+    let unset = why.is_none();
+    let why = match why {
+        Some(s) if s.value == Data::Null => match &s.origin {
+            Origin::Layer { .. } => format!("is null: {} deletes it", s.origin),
+            origin => format!("is null in {origin}"),
+        },
+        Some(s) => format!("is not there, though {} sets it", s.origin),
+        None => "is not there: nobody sets it".to_owned(),
+    };
+    notes.push(("value", format!("{alias}{shown_missing} {why}")));
+    // What somebody gave no value is no slip.
+    if let Some(better) = trace.filter(|_| unset).and_then(|t| t.suggest(&full)) {
+        let set = trace.map(|t| t.explain(&better)).as_ref().and_then(origin);
+        let set = set.map_or_else(String::new, |o| format!(" ({o})"));
+        notes.push(("help", format!("did you mean {}?{set}", shown(&better))));
+    }
+}
+
+/// Where a value was set that counts, or any of the places if none says all of it.
+fn origin(e: &Explanation) -> Option<String> {
+    e.settings.iter().find(|s| s.wins).or_else(|| e.settings.first()).map(|s| match &s.origin {
+        Origin::Layer { is_file: false, line: None, name } => format!("{name} {}", s.path),
+        other => other.to_string(),
+    })
+}
+
+fn kind(value: &Data) -> &'static str {
+    match value {
+        Data::Null => "null",
+        Data::Bool(_) => "a boolean",
+        Data::Int(_) | Data::Float(_) => "a number",
+        Data::String(s) if s.is_empty() => "an empty text",
+        Data::String(_) => "a text",
+        Data::List(_) => "a list",
+        Data::Map(_) => "a map",
+    }
+}
+
+fn manifest_report(path: &str, reason: &str, document: &str, line: u32) -> Report {
+    let mut place = Place::new(path, document.as_bytes(), line as usize, 2);
+    let mut notes = vec![("note", "the lines are those of the rendered document".to_owned())];
+    if document.lines().any(|l| l.trim_end() == "kind: Secret") {
+        for (_, text) in &mut place.lines {
+            if text.starts_with("kind:") || text.starts_with("apiVersion:") {
+                continue;
+            }
+            if let Some(n) = text.find(": ") {
+                text.truncate(n + 2);
+                text.push('…');
+            } else if !text.trim_end().ends_with(':') {
+                *text = "…".to_owned();
+            }
+        }
+        notes.push(("note", "the values of a Secret are not shown".to_owned()));
+    }
+    place.label = short(reason);
+    Report { message: reason.to_owned(), places: vec![place], notes }
+}
+
+fn schema_report(breaches: &[Breach], trace: &Trace) -> Option<Report> {
+    let mut notes = Vec::new();
+    for breach in breaches.iter().take(MAX_BREACHES) {
+        let e = trace.explain(&breach.path);
+        let set = origin(&e).map_or_else(|| "nobody sets it".to_owned(), |o| format!("set in {o}"));
+        let name =
+            if breach.path.0.is_empty() { ".Values".to_owned() } else { format!(".Values.{}", breach.path) };
+        let set = if breach.path.0.is_empty() { String::new() } else { format!(" ({set})") };
+        notes.push(("value", format!("{name}: {}{set}", short(&breach.text))));
+    }
+    if notes.is_empty() {
+        return None;
+    }
+    if breaches.len() > MAX_BREACHES {
+        notes.push(("note", format!("{} more", breaches.len() - MAX_BREACHES)));
+    }
+    Some(Report { message: "values break a schema".to_owned(), places: Vec::new(), notes })
+}

@@ -1,0 +1,90 @@
+//! The layers of user values, lowest first: files, flags, and whatever else a front end has.
+//!
+//! Owns what each layer touches and the lines of those that are text; knows no chart.
+
+use crate::chart::ValuesLines;
+use crate::data::{Data, Map};
+use crate::path::Path;
+
+/// Values that a user gives in one place.
+#[derive(Clone, Debug)]
+pub struct Layer {
+    /// What users know the place by: a file's name, `--set`, `ConfigMap x key y`.
+    pub name: String,
+    /// Whether it is a file, whose lines are told as `name:line`.
+    pub is_file: bool,
+    /// What the layer says taken alone.
+    own: Map,
+    /// All layers up to this one, merged.
+    merged: Map,
+    lines: ValuesLines,
+}
+
+/// All layers of a user's values.
+#[derive(Clone, Debug, Default)]
+pub struct Layers {
+    layers: Vec<Layer>,
+}
+
+impl Layers {
+    /// Lays one more layer over the others. `apply` changes values as the layer does; it is called twice, on the values so
+    /// far and on nothing. `text` is what it was read from, if its lines mean something to users.
+    ///
+    /// # Errors
+    /// What `apply` fails with.
+    pub fn add<E>(
+        &mut self,
+        name: &str,
+        is_file: bool,
+        text: Option<&[u8]>,
+        mut apply: impl FnMut(&mut Map) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut merged = self.values().clone();
+        apply(&mut merged)?;
+        let mut own = Map::new();
+        apply(&mut own)?;
+        let lines = text.map(ValuesLines::read).unwrap_or_default();
+        self.layers.push(Layer { name: name.to_owned(), is_file, own, merged, lines });
+        Ok(())
+    }
+
+    /// The values of all layers.
+    #[must_use]
+    pub fn values(&self) -> &Map {
+        static NONE: Map = Map::new();
+        self.layers.last().map_or(&NONE, |layer| &layer.merged)
+    }
+
+    /// The layers, lowest first.
+    #[must_use]
+    pub fn all(&self) -> &[Layer] {
+        &self.layers
+    }
+}
+
+impl Layer {
+    /// What the layer makes of the value at the end of a way; nothing if it does not touch it.
+    #[must_use]
+    pub fn value(&self, path: &Path) -> Option<&Data> {
+        let own = path.find(&self.own)?;
+        let now = path.find(&self.merged);
+        // `--set a[1]=x` says nothing of the first item, though taken alone it leaves a hole there.
+        match (own, now) {
+            (Data::Null, Some(Data::Null)) => Some(&Data::Null),
+            (Data::Null, Some(_)) => None,
+            (_, now) => now,
+        }
+    }
+
+    /// The line, from 1, on which it does.
+    #[must_use]
+    pub fn line_of(&self, path: &Path) -> Option<u32> {
+        self.lines.line_of(path)
+    }
+
+    /// What the layer says taken alone.
+    #[must_use]
+    pub fn own(&self) -> &Map {
+        &self.own
+    }
+}

@@ -1,0 +1,19 @@
+//! Explanations for people: where a value comes from, and what stands behind an error.
+//!
+//! Owns the layers of values and their origins, and reports that show source lines. Decides nothing: what a value is, and
+//! Helm's words for an error, come from the renderer.
+
+mod diagnose;
+mod layers;
+mod nearest;
+mod report;
+mod trace;
+
+pub use diagnose::{chart_report, file_report, render_report};
+pub use layers::{Layer, Layers};
+pub use nearest::nearest;
+pub use report::{Place, Report};
+pub use trace::{Explanation, Origin, Setting, Trace};
+
+#[cfg(test)]
+mod tests;

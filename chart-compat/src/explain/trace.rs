@@ -1,0 +1,343 @@
+//! Where values come from: every layer that sets a value, in order of precedence, and which of them counts.
+//!
+//! Owns the order in which charts, subcharts, globals, imports and the user's layers are laid over each other. What the value
+//! is in the end, the renderer itself says: the layer that counts is the highest one that agrees with it.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use super::layers::Layers;
+use super::nearest::nearest;
+use crate::chart::{Chart, Error, ValuesLines, coalesce_values, process_dependencies, read_values};
+use crate::data::{Data, Map};
+use crate::path::{Path, Step};
+use crate::profile::Profile;
+
+/// Where a value was set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// In the `values.yaml` of a chart or subchart.
+    Chart {
+        /// The file, as render errors name files: `parent/charts/sub/values.yaml`.
+        file: String,
+        /// The line, from 1.
+        line: Option<u32>,
+    },
+    /// In a subchart's values, from where a chart's `import-values` takes it.
+    Import {
+        /// The chart that imports.
+        chart: String,
+        /// Where the value was set.
+        from: Box<Origin>,
+    },
+    /// In one of the user's layers.
+    Layer {
+        /// The layer's name.
+        name: String,
+        /// Whether it is a file.
+        is_file: bool,
+        /// The line, from 1.
+        line: Option<u32>,
+    },
+}
+
+/// A layer that sets a value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setting {
+    /// The layer.
+    pub origin: Origin,
+    /// The way to the value as the layer spells it: without the subchart's name in the subchart's own file.
+    pub path: Path,
+    /// Whether it reaches the value because globals reach all subcharts.
+    pub global: bool,
+    /// The value; null deletes what lower layers set.
+    pub value: Data,
+    /// Whether it is this layer that counts.
+    pub wins: bool,
+}
+
+/// A value and all that sets it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Explanation {
+    /// The way to the value from the whole chart's values.
+    pub path: Path,
+    /// What templates see; nothing if it is not set.
+    pub value: Option<Data>,
+    /// The layers that set it, highest precedence first.
+    pub settings: Vec<Setting>,
+}
+
+/// A chart with all its layers of values.
+pub struct Trace {
+    root: Node,
+    layers: Layers,
+    values: Map,
+}
+
+/// A chart's own contribution.
+struct Node {
+    name: String,
+    /// Its `values.yaml` by the name that render errors use.
+    file: String,
+    values: Map,
+    lines: ValuesLines,
+    imports: Vec<Import>,
+    subcharts: Vec<Node>,
+}
+
+struct Import {
+    subchart: String,
+    child: Path,
+    parent: Path,
+}
+
+impl Node {
+    fn new(chart: &Chart, path: &str) -> Self {
+        // Dependency processing has changed the chart's values; its text is as it was.
+        let values = chart.values_text.as_deref().and_then(|text| read_values(text).ok());
+        let imports = chart.metadata.dependencies.iter().flatten().flat_map(|req| {
+            req.import_values.iter().filter_map(|import| {
+                let text = |key| import.get(key).and_then(Data::as_str);
+                let (child, parent) = (text("child")?, text("parent")?);
+                let parent = if parent == "." { "" } else { parent };
+                Some(Import {
+                    subchart: req.name.clone(),
+                    child: Path::parse(child).ok()?,
+                    parent: Path::parse(parent).ok()?,
+                })
+            })
+        });
+        Self {
+            name: chart.name().to_owned(),
+            file: format!("{path}/values.yaml"),
+            values: values.unwrap_or_else(|| Map::clone(&chart.values)),
+            lines: chart.values_text.as_deref().map(ValuesLines::read).unwrap_or_default(),
+            imports: imports.collect(),
+            subcharts: chart
+                .dependencies
+                .iter()
+                .map(|sub| Self::new(sub, &format!("{path}/charts/{}", sub.name())))
+                .collect(),
+        }
+    }
+
+    fn subchart(&self, name: &str) -> Option<&Self> {
+        self.subcharts.iter().find(|s| s.name == name)
+    }
+}
+
+impl Trace {
+    /// Lays the user's layers over a loaded chart.
+    ///
+    /// # Errors
+    /// Values that the renderer refuses, too.
+    pub fn new(chart: &Chart, layers: Layers, profile: Profile) -> Result<Self, Error> {
+        let mut chart = chart.clone();
+        // The render warns; here it would be told twice.
+        process_dependencies(&mut chart, layers.values(), profile, &mut |_| {})?;
+        let values = coalesce_values(&chart, layers.values(), profile, &mut |_| {})?;
+        Ok(Self { root: Node::new(&chart, chart.name()), layers, values })
+    }
+
+    /// The values that templates see.
+    #[must_use]
+    pub fn values(&self) -> &Map {
+        &self.values
+    }
+
+    /// What sets the value at the end of a way from the whole chart's values.
+    #[must_use]
+    pub fn explain(&self, path: &Path) -> Explanation {
+        // The charts that the way leads through: the value belongs to the last of them.
+        let mut chain = vec![&self.root];
+        let mut rest = &path.0[..];
+        while let (Some((Step::Key(name), tail)), Some(last)) = (rest.split_first(), chain.last()) {
+            let Some(sub) = last.subchart(name) else { break };
+            if tail.is_empty() {
+                break;
+            }
+            chain.push(sub);
+            rest = tail;
+        }
+        let mut settings = Vec::new();
+        self.collect(&chain, &Path(rest.to_vec()), true, &mut settings);
+        settings.reverse();
+        let value = path.find(&self.values).filter(|v| **v != Data::Null).cloned();
+        let agrees = |s: &Setting| match &value {
+            Some(value) => same(&s.value, value),
+            None => s.value == Data::Null,
+        };
+        if let Some(winner) = settings.iter_mut().find(|s| agrees(s)) {
+            winner.wins = true;
+        }
+        Explanation { path: path.clone(), value, settings }
+    }
+
+    /// All values below a way, one for each that is no map or an empty one, and those that a null deletes.
+    #[must_use]
+    pub fn leaves(&self, below: &Path) -> Vec<Path> {
+        let mut found = BTreeSet::new();
+        let at = |map: &Map| {
+            if below.0.is_empty() { Some(Data::Map(map.clone())) } else { below.find(map).cloned() }
+        };
+        if let Some(data) = at(&self.values) {
+            leaves(&data, below, false, &mut found);
+        }
+        for layer in self.layers.all() {
+            if let Some(data) = at(layer.own()) {
+                leaves(&data, below, true, &mut found);
+            }
+        }
+        found.into_iter().collect()
+    }
+
+    /// The way to an existing value that somebody may have meant by one that is not there.
+    #[must_use]
+    pub fn suggest(&self, path: &Path) -> Option<Path> {
+        let missing =
+            (0..path.0.len()).find(|n| Path(path.0[..=*n].to_vec()).find(&self.values).is_none())?;
+        let (known, rest) = path.0.split_at(missing);
+        let (Step::Key(wanted), after) = rest.split_first()? else { return None };
+        let at = Path(known.to_vec());
+        let map = if known.is_empty() { &self.values } else { at.find(&self.values)?.as_map()? };
+        if let Some(name) = nearest(wanted, map.keys().map(String::as_str)) {
+            let mut better = at.key(name);
+            better.0.extend(after.iter().cloned());
+            // What follows may be misspelt as well.
+            return Some(match better.find(&self.values) {
+                Some(_) => better,
+                None => at.key(name),
+            });
+        }
+        elsewhere(map, wanted, &at, 3)
+    }
+
+    /// Adds what sets a value of the last chart of a chain, lowest precedence first.
+    fn collect(&self, chain: &[&Node], path: &Path, user: bool, out: &mut Vec<Setting>) {
+        let Some((node, parents)) = chain.split_last() else { return };
+        imports(node, path, out);
+        if let Some(value) = path.find(&node.values) {
+            let origin = Origin::Chart { file: node.file.clone(), line: node.lines.line_of(path) };
+            out.push(Setting {
+                origin,
+                path: path.clone(),
+                global: false,
+                value: value.clone(),
+                wins: false,
+            });
+        }
+        if parents.is_empty() {
+            if user {
+                self.user(path, out);
+            }
+            return;
+        }
+        self.collect(parents, &path.below(&[&node.name]), user, out);
+        if path.first() == Some("global") && path.0.len() > 1 {
+            let from = out.len();
+            self.collect(parents, path, user, out);
+            out[from..].iter_mut().for_each(|s| s.global = true);
+        }
+    }
+
+    fn user(&self, path: &Path, out: &mut Vec<Setting>) {
+        for layer in self.layers.all() {
+            // A null or another value in the place of a map takes what was below it along.
+            let whole = (1..=path.0.len()).map(|n| Path(path.0[..n].to_vec()));
+            for part in whole {
+                let Some(value) = layer.value(&part) else { break };
+                let cut = part.0.len() < path.0.len();
+                if cut && matches!(value, Data::Map(_) | Data::List(_)) {
+                    continue;
+                }
+                let value = if cut { Data::Null } else { value.clone() };
+                let origin = Origin::Layer {
+                    name: layer.name.clone(),
+                    is_file: layer.is_file,
+                    line: layer.line_of(&part),
+                };
+                out.push(Setting { origin, path: part, global: false, value, wins: false });
+                break;
+            }
+        }
+    }
+}
+
+/// Adds what a chart's `import-values` bring to a value, lowest precedence first: of several the first one counts.
+fn imports(node: &Node, path: &Path, out: &mut Vec<Setting>) {
+    for import in node.imports.iter().rev() {
+        let Some(rest) = path.0.strip_prefix(&import.parent.0[..]) else { continue };
+        let Some(sub) = node.subchart(&import.subchart) else { continue };
+        let mut inner = import.child.clone();
+        inner.0.extend(rest.iter().cloned());
+        let mut found = Vec::new();
+        // The importing chart's own values for the subchart count, those of its parents and users do not.
+        imports(sub, &inner, &mut found);
+        if let Some(value) = inner.find(&sub.values) {
+            let origin = Origin::Chart { file: sub.file.clone(), line: sub.lines.line_of(&inner) };
+            found.push(Setting {
+                origin,
+                path: inner.clone(),
+                global: false,
+                value: value.clone(),
+                wins: false,
+            });
+        }
+        let outer = inner.below(&[&sub.name]);
+        if let Some(value) = outer.find(&node.values) {
+            let origin = Origin::Chart { file: node.file.clone(), line: node.lines.line_of(&outer) };
+            found.push(Setting { origin, path: outer, global: false, value: value.clone(), wins: false });
+        }
+        out.extend(found.into_iter().map(|setting| Setting {
+            origin: Origin::Import { chart: node.name.clone(), from: Box::new(setting.origin) },
+            ..setting
+        }));
+    }
+}
+
+/// Whether both are the same but for nulls in maps: they are gone from what templates see.
+fn same(set: &Data, seen: &Data) -> bool {
+    let (Data::Map(set), Data::Map(seen)) = (set, seen) else { return set == seen };
+    let kept = set.iter().filter(|(_, v)| **v != Data::Null);
+    kept.clone().count() == seen.len() && kept.zip(seen).all(|(a, b)| a.0 == b.0 && same(a.1, b.1))
+}
+
+fn leaves(data: &Data, at: &Path, only_nulls: bool, out: &mut BTreeSet<Path>) {
+    match data {
+        Data::Map(map) if !map.is_empty() => {
+            for (key, value) in map {
+                leaves(value, &at.key(key), only_nulls, out);
+            }
+        }
+        Data::Null => drop(out.insert(at.clone())),
+        _ if only_nulls => {}
+        _ => drop(out.insert(at.clone())),
+    }
+}
+
+/// Looks for a key in the maps below.
+fn elsewhere(map: &Map, wanted: &str, at: &Path, depth: usize) -> Option<Path> {
+    let depth = depth.checked_sub(1)?;
+    let inner = || map.iter().filter_map(|(key, value)| value.as_map().map(|m| (key, m)));
+    if let Some((key, _)) = inner().find(|(_, m)| m.contains_key(wanted)) {
+        return Some(at.key(key).key(wanted));
+    }
+    inner().find_map(|(key, m)| elsewhere(m, wanted, &at.key(key), depth))
+}
+
+impl fmt::Display for Origin {
+    /// `demo/values.yaml:3`, `prod.yaml:7`, `--set`, or `ConfigMap x key y line 3`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Chart { file: name, line } | Self::Layer { name, line, is_file: true } => {
+                f.write_str(name)?;
+                line.map_or(Ok(()), |line| write!(f, ":{line}"))
+            }
+            Self::Layer { name, line, is_file: false } => {
+                f.write_str(name)?;
+                line.map_or(Ok(()), |line| write!(f, " line {line}"))
+            }
+            Self::Import { chart, from } => write!(f, "{from} (import-values of {chart})"),
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Lint: what is wrong with a chart before anyone installs it.
+//!
+//! Owns Helm's rules in Helm's words (`pkg/chart/v2/lint`) and, apart from them, our own for what Helm is silent about. Reads
+//! no disk: the caller brings the chart's files.
+
+mod address;
+mod chartfile;
+mod deprecated;
+mod documents;
+mod manifests;
+mod names;
+mod own;
+mod reads;
+mod templates;
+mod unread;
+
+use std::fmt;
+use bytes::Bytes;
+
+pub use own::{Finding, findings};
+
+use crate::chart::{Chart, Warn};
+use crate::data::{Data, Map};
+use crate::profile::Profile;
+use crate::render::{KubeVersion, check_schema};
+use crate::world::World;
+use crate::yaml;
+
+/// How grave a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Worth knowing.
+    Info,
+    /// Against what is recommended; fails a strict lint.
+    Warning,
+    /// Something will not work; fails the lint.
+    Error,
+}
+
+/// What Helm says of a chart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// How grave it is.
+    pub severity: Severity,
+    /// The file or directory, from the chart's own.
+    pub path: String,
+    /// What is wrong.
+    pub text: String,
+}
+
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let severity = match self.severity {
+            Severity::Info => "INFO",
+            Severity::Warning => "WARNING",
+            Severity::Error => "ERROR",
+        };
+        write!(f, "[{severity}] {}: {}", self.path, self.text)
+    }
+}
+
+/// What stands under a name in the chart's directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// Nothing.
+    Missing,
+    /// A file.
+    File,
+    /// A directory.
+    Directory,
+}
+
+/// A chart as lint looks at it.
+pub struct Subject<'s> {
+    /// Its directory, absolute: Helm tells it in some messages.
+    pub directory: &'s str,
+    /// `Chart.yaml`.
+    pub metadata: Bytes,
+    /// `values.yaml`.
+    pub values: Option<Bytes>,
+    /// `values.schema.json`.
+    pub schema: Option<Bytes>,
+    /// `templates`.
+    pub templates: Entry,
+    /// `crds`.
+    pub crds: Entry,
+    /// The chart, or why it does not load.
+    pub chart: Result<&'s Chart, String>,
+}
+
+/// How to lint.
+pub struct Options<'o> {
+    /// The user's values.
+    pub values: &'o Map,
+    /// The namespace that templates see.
+    pub namespace: &'o str,
+    /// The Kubernetes version that templates see and deprecations are judged by.
+    pub kube_version: Option<KubeVersion>,
+    /// Skip `values.schema.json`.
+    pub skip_schema_validation: bool,
+    /// The Helm to be equal to.
+    pub profile: Profile,
+    /// What templates may ask of the outside.
+    pub world: &'o dyn World,
+}
+
+/// Collects messages.
+#[derive(Default)]
+struct Messages(Vec<Message>);
+
+impl Messages {
+    /// Adds a message unless the rule holds, and tells whether it does (`RunLinterRule`).
+    fn rule(&mut self, severity: Severity, path: &str, result: Result<(), String>) -> bool {
+        match result {
+            Ok(()) => true,
+            Err(text) => {
+                self.0.push(Message { severity, path: path.to_owned(), text });
+                false
+            }
+        }
+    }
+}
+
+/// All that `helm lint` says of a chart, in its order (`lint.RunAll`). `warn` takes the lines that Helm logs.
+pub fn helm(subject: &Subject<'_>, options: &Options<'_>, warn: Warn<'_>) -> Vec<Message> {
+    let mut messages = Messages::default();
+    chartfile::lint(&subject.metadata, &mut messages);
+    values(subject, options, &mut messages);
+    templates::lint(subject, options, &mut messages, warn);
+    dependencies(subject, &mut messages);
+    crds(subject, &mut messages);
+    messages.0
+}
+
+/// `ValuesWithOverrides`
+fn values(subject: &Subject<'_>, options: &Options<'_>, messages: &mut Messages) {
+    let file = "values.yaml";
+    let Some(text) = &subject.values else {
+        messages.rule(Severity::Info, file, Err("file does not exist".to_owned()));
+        return;
+    };
+    let result = match yaml::from_slice_map(text) {
+        Err(e) => Err(format!("unable to parse YAML: {e}")),
+        Ok(values) => {
+            match subject.schema.as_ref().filter(|s| !s.is_empty() && !options.skip_schema_validation) {
+                Some(schema) => {
+                    let mut merged = options.values.clone();
+                    crate::chart::coalesce_tables(&mut merged, values);
+                    check_schema(schema, &merged)
+                }
+                None => Ok(()),
+            }
+        }
+    };
+    messages.rule(Severity::Error, file, result);
+}
+
+/// `Dependencies`
+fn dependencies(subject: &Subject<'_>, messages: &mut Messages) {
+    let chart = match &subject.chart {
+        Ok(chart) => chart,
+        Err(e) => {
+            messages.rule(Severity::Error, "", Err(format!("unable to load chart\n\t{e}")));
+            return;
+        }
+    };
+    let declared = || chart.metadata.dependencies.iter().flatten();
+    let undeclared: Vec<&str> =
+        chart.dependencies.iter().map(Chart::name).filter(|n| !declared().any(|d| d.name == *n)).collect();
+    let mut shadowing = Vec::new();
+    let mut seen = Vec::new();
+    for d in declared() {
+        let key = if d.alias.is_empty() { &d.name } else { &d.alias };
+        if seen.contains(&key) {
+            shadowing.push(key.as_str());
+        }
+        seen.push(key);
+    }
+    let missing: Vec<&str> = declared()
+        .map(|d| d.name.as_str())
+        .filter(|n| !chart.dependencies.iter().any(|c| c.name() == *n))
+        .collect();
+    let mut list = |severity, names: &[&str], what: &str| {
+        let result = if names.is_empty() { Ok(()) } else { Err(format!("{what}: {}", names.join(","))) };
+        messages.rule(severity, subject.directory, result);
+    };
+    list(Severity::Error, &undeclared, "chart metadata is missing these dependencies");
+    list(Severity::Error, &shadowing, "multiple dependencies with name or alias");
+    list(Severity::Warning, &missing, "chart directory is missing these dependencies");
+}
+
+/// `Crds`
+fn crds(subject: &Subject<'_>, messages: &mut Messages) {
+    let directory = "crds/";
+    match subject.crds {
+        Entry::Missing => return,
+        Entry::File => {
+            messages.rule(Severity::Error, directory, Err("not a directory".to_owned()));
+            return;
+        }
+        Entry::Directory => {}
+    }
+    let chart = match &subject.chart {
+        Ok(chart) => chart,
+        Err(e) => {
+            messages.rule(Severity::Error, directory, Err(e.clone()));
+            return;
+        }
+    };
+    for crd in chart.crds() {
+        let name = crd.path.rfind("/crds/").map_or(&*crd.path, |n| &crd.path[n + 1..]);
+        for object in documents::read(&crd.data) {
+            match object {
+                Err(e) => {
+                    messages.rule(Severity::Error, name, Err(format!("unable to parse YAML: {e}")));
+                    return;
+                }
+                Ok(None) => {}
+                Ok(Some(object)) => {
+                    let version = object.api_version.starts_with("apiextensions.k8s.io");
+                    let kind = object.kind == "CustomResourceDefinition";
+                    let unless = |holds: bool, text: &str| if holds { Ok(()) } else { Err(text.to_owned()) };
+                    let text = "apiVersion is not in 'apiextensions.k8s.io'";
+                    messages.rule(Severity::Error, name, unless(version, text));
+                    let text = "object kind is not 'CustomResourceDefinition'";
+                    messages.rule(Severity::Error, name, unless(kind, text));
+                }
+            }
+        }
+    }
+}
+
+/// The name of a value's Go type after decoding JSON.
+fn go_type(data: &Data) -> &'static str {
+    match data {
+        Data::Null => "<nil>",
+        Data::Bool(_) => "bool",
+        Data::Int(_) | Data::Float(_) => "float64",
+        Data::String(_) => "string",
+        Data::List(_) => "[]interface {}",
+        Data::Map(_) => "map[string]interface {}",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,141 @@
+//! Our own findings: what Helm does not tell and users find out late.
+//!
+//! Owns which rules there are; each tells the file and, where it is known, the line.
+
+use std::collections::BTreeSet;
+
+use super::templates::render;
+use super::{Options, Subject, manifests, unread};
+use crate::chart::ValuesLines;
+use crate::template::{Notice, NoticeKind};
+use crate::yaml::{Content, Node, plain_meaning};
+
+/// Something to look at.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Finding {
+    /// The file, from the chart's directory.
+    pub file: String,
+    /// The line, from 1, where it is known.
+    pub line: Option<u32>,
+    /// The rule's name.
+    pub rule: &'static str,
+    /// What is there.
+    pub text: String,
+}
+
+/// What is to be told of a chart that Helm is silent about, by file and line.
+#[must_use]
+pub fn findings(subject: &Subject<'_>, options: &Options<'_>) -> Vec<Finding> {
+    let mut found = BTreeSet::new();
+    if let Some(text) = &subject.values {
+        booleans(text, &mut found);
+    }
+    if let Ok(chart) = &subject.chart {
+        found.extend(unread::find(chart, options.profile));
+        if let Some(rendered) = render(subject, options, &mut |_| {}) {
+            let prefix = format!("{}/", chart.name());
+            for notice in &rendered.notices {
+                found.extend(printed(notice, &prefix));
+            }
+            let numbers = found.iter().any(|f| f.rule == EXPONENT);
+            found.extend(manifests::find(chart, rendered.files.as_deref().unwrap_or_default(), numbers));
+        }
+    }
+    found.into_iter().collect()
+}
+
+pub(super) const EXPONENT: &str = "exponent";
+
+/// Unquoted words of a values file that YAML 1.1 takes for booleans.
+fn booleans(text: &[u8], found: &mut BTreeSet<Finding>) {
+    for (before, node) in ValuesLines::read(text).documents() {
+        words(node, *before, found);
+    }
+}
+
+fn words(node: &Node, before: u32, found: &mut BTreeSet<Finding>) {
+    match &node.content {
+        Content::Scalar { text, plain: true } if plain_meaning(text) == Some("bool") => {
+            if !matches!(text.to_ascii_lowercase().as_str(), "true" | "false") {
+                let line = Some(before + node.line);
+                let text = format!(
+                    "{text} without quotes is a boolean in YAML 1.1; write true or false, or quote it"
+                );
+                found.insert(Finding { file: "values.yaml".to_owned(), line, rule: "yaml-boolean", text });
+            }
+        }
+        Content::List(items) => items.iter().for_each(|item| words(item, before, found)),
+        Content::Map(entries) => {
+            for entry in entries {
+                if entry.plain && entry.key != entry.written && plain_meaning(&entry.written) == Some("bool")
+                {
+                    let (key, written) = (&entry.key, &entry.written);
+                    let text = format!("the key {written} without quotes is {key} in YAML 1.1; quote it");
+                    let line = Some(before + entry.line);
+                    found.insert(Finding {
+                        file: "values.yaml".to_owned(),
+                        line,
+                        rule: "yaml-boolean",
+                        text,
+                    });
+                }
+                words(&entry.value, before, found);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// What the render noticed, in the chart's own templates and its subcharts'.
+fn printed(notice: &Notice, prefix: &str) -> Option<Finding> {
+    let frame = &notice.frame;
+    let file = match frame.file.as_str() {
+        "gotpl" => "(text given to tpl)".to_owned(),
+        file => file.strip_prefix(prefix).unwrap_or(file).to_owned(),
+    };
+    let line = u32::try_from(frame.line).ok();
+    let node = frame.node.strip_prefix("{{").and_then(|n| n.strip_suffix("}}")).unwrap_or(&frame.node);
+    let (rule, text) = match &notice.kind {
+        NoticeKind::NoValue => ("no-value", format!("{node} has no value: nothing is printed")),
+        NoticeKind::Printed(text) if plain_meaning(text) == Some("number") && text.contains("e+") => {
+            (EXPONENT, format!("{node} prints {text}; pass it through int64 or quote it in the values"))
+        }
+        NoticeKind::Printed(text) => {
+            let meaning = plain_meaning(text)?;
+            // Nothing at all is what the chart means by it.
+            let empty = text.is_empty();
+            if empty
+                || !file.ends_with(".yaml") && !file.ends_with(".yml")
+                || !is_plain_field(node)
+                || !stands_alone(notice)
+            {
+                return None;
+            }
+            (
+                "unquoted-text",
+                format!("the text {text:?} of {node} is printed without quotes and read as a {meaning}"),
+            )
+        }
+        NoticeKind::Missing(_) | NoticeKind::Empty(_) | NoticeKind::Failed(_) => return None,
+    };
+    Some(Finding { file, line, rule, text })
+}
+
+/// Whether a node is a chain of fields and nothing else.
+fn is_plain_field(node: &str) -> bool {
+    node.starts_with(['.', '$']) && !node.contains([' ', '(', '|', '"'])
+}
+
+/// Whether an action makes up the whole of a plain YAML value on its line.
+fn stands_alone(notice: &Notice) -> bool {
+    let frame = &notice.frame;
+    let line = frame.source.0.split(|c| *c == b'\n').nth(frame.line.saturating_sub(1)).unwrap_or_default();
+    let line = String::from_utf8_lossy(line);
+    let (Some(before), Some(after)) = (line.get(..frame.column), line.get(frame.column..)) else {
+        return false;
+    };
+    // Go's column of a chain of fields lies behind its first one.
+    let Some(before) = before.rfind("{{").map(|n| before[..n].trim_end()) else { return false };
+    let after = after.split_once("}}").map_or("", |(_, after)| after);
+    (before.ends_with(':') || before.trim_start() == "-") && after.trim().is_empty()
+}

@@ -1,0 +1,437 @@
+//! Which values a chart's templates read, found by looking through the templates without running them.
+//!
+//! Owns what functions do with values. Errs on the side of reading: a value that goes where nothing is known of it counts as
+//! read with all that is below it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use crate::template::{Expr, Outline, Pipeline};
+
+/// How many nodes are looked at in all.
+const MAX_STEPS: usize = 150_000;
+/// How many parts an abstract value may have before it counts as read; values that contain themselves would grow for ever.
+const MAX_SIZE: usize = 100;
+/// How many steps a way may have.
+const MAX_WAY: usize = 16;
+/// How deep templates are followed into each other.
+const MAX_DEPTH: usize = 100;
+
+/// A way through the whole chart's values; `*` stands for any key.
+pub(super) type Way = Vec<String>;
+
+/// What may stand somewhere in a template.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Abstract {
+    /// The context of the chart with this number.
+    Context(usize),
+    /// `.Subcharts` of it.
+    Subcharts(usize),
+    /// A value, by its way in the whole chart's values.
+    Value(Way),
+    /// A map made by `dict`.
+    Dict(BTreeMap<String, Abstract>),
+    /// One of several.
+    Any(Vec<Abstract>),
+    /// Something that is no value of the chart.
+    Other,
+}
+
+/// A chart in the tree of charts.
+pub(super) struct Scope {
+    /// The way to its values.
+    pub(super) way: Way,
+    /// Subcharts: name and number.
+    pub(super) subcharts: Vec<(String, usize)>,
+}
+
+/// Looks through templates.
+pub(super) struct Reader<'t> {
+    scopes: &'t [Scope],
+    templates: &'t HashMap<String, Vec<Outline>>,
+    seen: HashSet<(String, Abstract)>,
+    steps: usize,
+    depth: usize,
+    /// Values that are read with all that is below them.
+    pub(super) whole: BTreeSet<Way>,
+    /// Values of which only is asked whether they are there or what they are.
+    pub(super) asked: BTreeSet<Way>,
+}
+
+/// What one template's variables stand for.
+type Variables = HashMap<String, Abstract>;
+
+impl<'t> Reader<'t> {
+    pub(super) fn new(scopes: &'t [Scope], templates: &'t HashMap<String, Vec<Outline>>) -> Self {
+        Self {
+            scopes,
+            templates,
+            seen: HashSet::new(),
+            steps: 0,
+            depth: 0,
+            whole: BTreeSet::new(),
+            asked: BTreeSet::new(),
+        }
+    }
+
+    /// Whether all was looked at.
+    pub(super) fn is_complete(&self) -> bool {
+        self.steps < MAX_STEPS
+    }
+
+    /// Follows a template file of a chart.
+    pub(super) fn file(&mut self, name: &str, scope: usize) {
+        self.template(name, Abstract::Context(scope));
+    }
+
+    fn template(&mut self, name: &str, dot: Abstract) {
+        let dot = self.bounded(dot);
+        let Some(outline) = self.templates.get(name) else { return };
+        if self.depth >= MAX_DEPTH {
+            self.read(&dot);
+            return;
+        }
+        if !self.seen.insert((name.to_owned(), dot.clone())) {
+            return;
+        }
+        self.depth += 1;
+        let mut variables = Variables::from([("$".to_owned(), dot.clone())]);
+        self.list(outline, &dot, &mut variables);
+        self.depth -= 1;
+    }
+
+    fn list(&mut self, list: &[Outline], dot: &Abstract, variables: &mut Variables) {
+        for node in list {
+            self.steps += 1;
+            if !self.is_complete() {
+                return;
+            }
+            match node {
+                Outline::Action(p) => {
+                    let value = self.pipeline(p, dot, variables);
+                    if p.variables.is_empty() {
+                        self.read(&value);
+                    }
+                }
+                Outline::If(p, then, otherwise) => {
+                    let value = self.pipeline(p, dot, variables);
+                    self.ask(&value);
+                    self.list(then, dot, variables);
+                    self.list(otherwise, dot, variables);
+                }
+                Outline::With(p, then, otherwise) => {
+                    let value = self.pipeline(p, dot, variables);
+                    self.ask(&value);
+                    self.list(then, &value, variables);
+                    self.list(otherwise, dot, variables);
+                }
+                Outline::Range(p, then, otherwise) => {
+                    let value = self.pipeline(p, dot, variables);
+                    self.ask(&value);
+                    let item = element(&value);
+                    if let Some(last) = p.variables.last() {
+                        variables.insert(last.clone(), item.clone());
+                    }
+                    if let [key, _] = &p.variables[..] {
+                        variables.insert(key.clone(), Abstract::Other);
+                    }
+                    self.list(then, &item, variables);
+                    self.list(otherwise, dot, variables);
+                }
+                Outline::Template(name, p) => {
+                    let value = p.as_ref().map_or(Abstract::Other, |p| self.pipeline(p, dot, variables));
+                    self.template(name, value);
+                }
+            }
+        }
+    }
+
+    fn pipeline(&mut self, p: &Pipeline, dot: &Abstract, variables: &mut Variables) -> Abstract {
+        let mut value: Option<Abstract> = None;
+        for command in &p.commands {
+            value = Some(self.command(command, value, dot, variables));
+        }
+        let value = self.bounded(value.unwrap_or(Abstract::Other));
+        for name in &p.variables {
+            // Which assignment holds depends on the run.
+            let both = match variables.remove(name) {
+                Some(old) if old != value => self.bounded(any(vec![old, value.clone()])),
+                Some(old) => old,
+                None => value.clone(),
+            };
+            variables.insert(name.clone(), both);
+        }
+        value
+    }
+
+    fn command(
+        &mut self,
+        command: &[Expr],
+        last: Option<Abstract>,
+        dot: &Abstract,
+        variables: &mut Variables,
+    ) -> Abstract {
+        let Some((first, rest)) = command.split_first() else { return Abstract::Other };
+        let Expr::Function(name) = first else {
+            // Arguments make it a call of a method, such as `.Files.Get`.
+            for arg in rest {
+                let value = self.expr(arg, dot, variables);
+                self.read(&value);
+            }
+            last.iter().for_each(|v| self.read(v));
+            return self.expr(first, dot, variables);
+        };
+        let mut args: Vec<(Option<String>, Abstract)> = Vec::with_capacity(rest.len() + 1);
+        for arg in rest {
+            let text = if let Expr::Text(text) = arg { Some(text.clone()) } else { None };
+            args.push((text, self.expr(arg, dot, variables)));
+        }
+        args.extend(last.map(|value| (None, value)));
+        let result = self.call(name, args);
+        if let ("set", Some(Expr::Variable(variable, fields))) = (*name, rest.first())
+            && fields.is_empty()
+            && matches!(result, Abstract::Dict(_))
+        {
+            variables.insert(variable.clone(), result.clone());
+        }
+        result
+    }
+
+    fn expr(&mut self, expr: &Expr, dot: &Abstract, variables: &mut Variables) -> Abstract {
+        match expr {
+            Expr::Dot => dot.clone(),
+            Expr::Field(fields) => self.fields(dot.clone(), fields),
+            Expr::Variable(name, fields) => {
+                let value = variables.get(name).cloned().unwrap_or(Abstract::Other);
+                self.fields(value, fields)
+            }
+            Expr::Chain(inner, fields) => {
+                let value = self.expr(inner, dot, variables);
+                self.fields(value, fields)
+            }
+            Expr::Pipeline(p) => self.pipeline(p, dot, variables),
+            Expr::Function(name) => self.call(name, Vec::new()),
+            Expr::Text(_) | Expr::Constant => Abstract::Other,
+        }
+    }
+
+    fn fields(&self, value: Abstract, fields: &[String]) -> Abstract {
+        fields.iter().fold(value, |value, name| self.field(value, name))
+    }
+
+    fn field(&self, value: Abstract, name: &str) -> Abstract {
+        match value {
+            Abstract::Context(scope) => match name {
+                "Values" => Abstract::Value(self.scopes[scope].way.clone()),
+                "Subcharts" => Abstract::Subcharts(scope),
+                _ => Abstract::Other,
+            },
+            Abstract::Subcharts(scope) => {
+                let found = self.scopes[scope].subcharts.iter().find(|s| s.0 == name);
+                found.map_or(Abstract::Other, |s| Abstract::Context(s.1))
+            }
+            Abstract::Value(mut way) => {
+                // Globals are the same for all charts.
+                if name == "global" && self.scopes.iter().any(|s| s.way == way) {
+                    way.clear();
+                }
+                way.push(name.to_owned());
+                Abstract::Value(way)
+            }
+            Abstract::Dict(mut entries) => entries.remove(name).unwrap_or(Abstract::Other),
+            Abstract::Any(values) => any(values.into_iter().map(|v| self.field(v, name)).collect()),
+            Abstract::Other => Abstract::Other,
+        }
+    }
+
+    fn call(&mut self, name: &str, args: Vec<(Option<String>, Abstract)>) -> Abstract {
+        let values = |args: Vec<(Option<String>, Abstract)>| any(args.into_iter().map(|a| a.1).collect());
+        match name {
+            "dict" => {
+                let mut entries = BTreeMap::new();
+                for pair in args.chunks(2) {
+                    match pair {
+                        [(Some(key), _), (_, value)] => drop(entries.insert(key.clone(), value.clone())),
+                        other => other.iter().for_each(|a| self.read(&a.1)),
+                    }
+                }
+                self.bounded(Abstract::Dict(entries))
+            }
+            "include" => {
+                let mut args = args.into_iter();
+                let (name, value) = (args.next(), args.next());
+                let value = value.map_or(Abstract::Other, |v| v.1);
+                match name {
+                    Some((Some(name), _)) => self.template(&name, value),
+                    // Any of the templates may be meant.
+                    _ => {
+                        let templates = self.templates;
+                        let mut names: Vec<&String> = templates.keys().collect();
+                        names.sort();
+                        names.into_iter().for_each(|n| self.template(n, value.clone()));
+                    }
+                }
+                Abstract::Other
+            }
+            // What the text reads of a chart's context is looked for elsewhere; of anything else it may read all.
+            "tpl" => {
+                for (_, value) in &args {
+                    match value {
+                        Abstract::Context(_) => {}
+                        Abstract::Dict(entries) => {
+                            let made = entries.values().filter(|v| !matches!(v, Abstract::Context(_)));
+                            made.for_each(|v| self.read(v));
+                        }
+                        other => self.read(other),
+                    }
+                }
+                Abstract::Other
+            }
+            "and" | "or" | "default" | "coalesce" | "ternary" | "merge" | "mergeOverwrite" | "mustMerge"
+            | "mustMergeOverwrite" | "deepCopy" | "mustDeepCopy" | "required" => {
+                args.iter().for_each(|a| self.ask(&a.1));
+                values(args)
+            }
+            "set" | "unset" => {
+                let mut args = args.into_iter();
+                let (map, key, value) = (args.next(), args.next(), args.next());
+                let map = map.map_or(Abstract::Other, |m| m.1);
+                match (map, key, value) {
+                    (Abstract::Dict(mut entries), Some((Some(key), _)), Some((_, value))) => {
+                        entries.insert(key, value);
+                        self.bounded(Abstract::Dict(entries))
+                    }
+                    (map, _, value) => {
+                        value.iter().for_each(|v| self.read(&v.1));
+                        map
+                    }
+                }
+            }
+            "not" | "empty" | "kindIs" | "kindOf" | "typeIs" | "typeOf" | "typeIsLike" | "len" => {
+                args.iter().for_each(|a| self.ask(&a.1));
+                Abstract::Other
+            }
+            "index" | "get" => {
+                let mut args = args.into_iter();
+                let Some((_, mut value)) = args.next() else { return Abstract::Other };
+                for (key, key_value) in args {
+                    self.read(&key_value);
+                    value = match key {
+                        Some(key) => self.field(value, &key),
+                        None => element(&value),
+                    };
+                }
+                value
+            }
+            "hasKey" => {
+                if let [(_, map), (Some(key), _)] = &args[..] {
+                    let value = self.field(map.clone(), key);
+                    self.ask(&value);
+                } else {
+                    args.iter().for_each(|a| self.read(&a.1));
+                }
+                Abstract::Other
+            }
+            "dig" => {
+                let mut args = args;
+                let Some((_, mut value)) = args.pop() else { return Abstract::Other };
+                let fallback = args.pop().map_or(Abstract::Other, |f| f.1);
+                for (key, _) in args {
+                    value = match key {
+                        Some(key) => self.field(value, &key),
+                        None => element(&value),
+                    };
+                }
+                any(vec![value, fallback])
+            }
+            "first" | "last" | "values" => element(&values(args)),
+            "list" | "tuple" | "append" | "prepend" | "concat" | "mustAppend" | "compact" | "uniq"
+            | "reverse" | "pluck" | "keys" | "pick" | "omit" | "fail" => {
+                args.iter().for_each(|a| self.read(&a.1));
+                Abstract::Other
+            }
+            _ => {
+                args.iter().for_each(|a| self.read(&a.1));
+                Abstract::Other
+            }
+        }
+    }
+
+    /// The value, unless it has grown too large to be followed: then it counts as read.
+    fn bounded(&mut self, value: Abstract) -> Abstract {
+        if size(&value, MAX_SIZE) < MAX_SIZE {
+            return value;
+        }
+        self.read(&value);
+        Abstract::Other
+    }
+
+    /// A value is read with all that is below it.
+    fn read(&mut self, value: &Abstract) {
+        match value {
+            Abstract::Value(way) => drop(self.whole.insert(way.clone())),
+            Abstract::Context(scope) => drop(self.whole.insert(self.scopes[*scope].way.clone())),
+            Abstract::Subcharts(scope) => {
+                for (_, sub) in &self.scopes[*scope].subcharts {
+                    self.whole.insert(self.scopes[*sub].way.clone());
+                }
+            }
+            Abstract::Dict(entries) => entries.values().for_each(|v| self.read(v)),
+            Abstract::Any(values) => values.iter().for_each(|v| self.read(v)),
+            Abstract::Other => {}
+        }
+    }
+
+    /// Of a value is asked whether it is there.
+    fn ask(&mut self, value: &Abstract) {
+        match value {
+            Abstract::Value(way) => drop(self.asked.insert(way.clone())),
+            Abstract::Any(values) => values.iter().for_each(|v| self.ask(v)),
+            _ => {}
+        }
+    }
+}
+
+/// How many parts a value has, counted up to a bound.
+fn size(value: &Abstract, most: usize) -> usize {
+    let sum = |values: &mut dyn Iterator<Item = &Abstract>| {
+        values.fold(1, |sum, v| if sum >= most { sum } else { sum + size(v, most - sum) })
+    };
+    match value {
+        Abstract::Value(way) if way.len() > MAX_WAY => most,
+        Abstract::Dict(entries) => sum(&mut entries.values()),
+        Abstract::Any(values) => sum(&mut values.iter()),
+        _ => 1,
+    }
+}
+
+/// An item of a list or an entry of a map.
+fn element(value: &Abstract) -> Abstract {
+    match value {
+        Abstract::Value(way) => {
+            let mut way = way.clone();
+            way.push("*".to_owned());
+            Abstract::Value(way)
+        }
+        Abstract::Dict(entries) => any(entries.values().cloned().collect()),
+        Abstract::Any(values) => any(values.iter().map(element).collect()),
+        _ => Abstract::Other,
+    }
+}
+
+/// One of several, without repetitions.
+fn any(values: Vec<Abstract>) -> Abstract {
+    let mut flat: Vec<Abstract> = Vec::new();
+    for value in values {
+        let inner = if let Abstract::Any(inner) = value { inner } else { vec![value] };
+        for value in inner {
+            if value != Abstract::Other && !flat.contains(&value) {
+                flat.push(value);
+            }
+        }
+    }
+    match flat.len() {
+        0 => Abstract::Other,
+        1 => flat.remove(0),
+        _ => Abstract::Any(flat),
+    }
+}

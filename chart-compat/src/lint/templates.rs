@@ -1,0 +1,161 @@
+//! Helm's rules for templates and what they render to (`rules.Templates`).
+
+use super::documents::{self, Object};
+use super::{Entry, Messages, Options, Severity, Subject, deprecated, names};
+use crate::chart::{Warn, coalesce_values, process_dependencies};
+use crate::data::Data;
+use crate::go::{slog, strconv};
+use crate::render::{self, Capabilities, Lenient, Release, render_leniently};
+use crate::template::{Limits, NoticeKind};
+use crate::yaml;
+
+use Severity::{Error, Warning};
+
+const DIRECTORY: &str = "templates/";
+
+/// Renders a chart as lint does, where that is possible: a missing required value does not stop it.
+pub(super) fn render(subject: &Subject<'_>, options: &Options<'_>, warn: Warn<'_>) -> Option<Lenient> {
+    let mut chart = subject.chart.as_ref().ok().map(|c| (*c).clone())?;
+    process_dependencies(&mut chart, options.values, options.profile, warn).ok()?;
+    let values = coalesce_values(&chart, options.values, options.profile, warn).ok()?;
+    let mut capabilities = Capabilities::default();
+    if let Some(version) = &options.kube_version {
+        capabilities.kube_version = version.clone();
+    }
+    let release = Release {
+        name: "test-release".to_owned(),
+        namespace: options.namespace.to_owned(),
+        revision: 0,
+        is_upgrade: false,
+    };
+    let how = render::Options {
+        release,
+        capabilities,
+        skip_schema_validation: options.skip_schema_validation,
+        subchart_notes: false,
+        limits: Limits::default(),
+    };
+    Some(render_leniently(chart, &values, &how, options.profile, options.world))
+}
+
+pub(super) fn lint(subject: &Subject<'_>, options: &Options<'_>, messages: &mut Messages, warn: Warn<'_>) {
+    match subject.templates {
+        Entry::Missing => {
+            messages.rule(Warning, DIRECTORY, Err("directory does not exist".to_owned()));
+            return;
+        }
+        Entry::File => {
+            messages.rule(Error, DIRECTORY, Err("not a directory".to_owned()));
+            return;
+        }
+        Entry::Directory => {}
+    }
+    let chart = match &subject.chart {
+        Ok(chart) => chart,
+        Err(e) => {
+            messages.rule(Error, DIRECTORY, Err(e.clone()));
+            return;
+        }
+    };
+    let Some(rendered) = render(subject, options, warn) else { return };
+    for notice in &rendered.notices {
+        let line = |level, text, message: &String| slog::line(level, text, &[("message", message)]);
+        match &notice.kind {
+            NoticeKind::Missing(message) => warn(line("WARN", "missing required value", message)),
+            NoticeKind::Empty(message) => warn(line("WARN", "missing required values", message)),
+            NoticeKind::Failed(message) => warn(line("INFO", "funcMap fail", message)),
+            NoticeKind::NoValue | NoticeKind::Printed(_) => {}
+        }
+    }
+    let files = match rendered.files {
+        Ok(files) => files,
+        Err(e) => {
+            messages.rule(Error, DIRECTORY, Err(e.to_string()));
+            return;
+        }
+    };
+    let default = Capabilities::default().kube_version;
+    let kube = options.kube_version.as_ref().unwrap_or(&default);
+    for template in &chart.templates {
+        let name = template.name.as_str();
+        let extension = extension(name);
+        let known = matches!(extension, ".yaml" | ".yml" | ".tpl" | ".txt");
+        let text = format!(
+            "file extension '{extension}' not valid. Valid extensions are .yaml, .yml, .tpl, or .txt"
+        );
+        messages.rule(Error, name, if known { Ok(()) } else { Err(text) });
+        if !matches!(extension.to_ascii_lowercase().as_str(), ".yaml" | ".yml") {
+            continue;
+        }
+        let path = format!("{}/{name}", chart.name());
+        let Some((_, content)) = files.iter().find(|f| f.0 == path) else { continue };
+        if content.trim().is_empty() {
+            continue;
+        }
+        messages.rule(Warning, name, indent(content));
+        for object in documents::read(content.as_bytes()) {
+            match object {
+                Ok(None) => {}
+                Ok(Some(object)) => {
+                    messages.rule(Warning, name, names::check(&object.kind, &object.name));
+                    messages.rule(Warning, name, deprecated::check(&object.api_version, &object.kind, kube));
+                    messages.rule(Error, name, selector(&object, content));
+                    messages.rule(Error, name, list_annotations(&object, content));
+                }
+                Err(e) => {
+                    // Helm looks at no further template.
+                    messages.rule(Error, name, Err(format!("unable to parse YAML: {e}")));
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// `filepath.Ext`
+fn extension(name: &str) -> &str {
+    let base = name.rsplit('/').next().unwrap_or(name);
+    base.rfind('.').map_or("", |n| &base[n..])
+}
+
+/// `validateTopIndentLevel`
+fn indent(content: &str) -> Result<(), String> {
+    match content.lines().find(|l| !l.trim().is_empty()) {
+        Some(line) if line.starts_with([' ', '\t']) => {
+            let quoted = strconv::quote(line.as_bytes());
+            Err(format!("document starts with an illegal indent: {quoted}, which may cause parsing problems"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `validateMatchSelector`
+fn selector(object: &Object, content: &str) -> Result<(), String> {
+    let wants = matches!(object.kind.as_str(), "Deployment" | "ReplicaSet" | "DaemonSet" | "StatefulSet");
+    if !wants || content.contains("matchLabels") || content.contains("matchExpressions") {
+        return Ok(());
+    }
+    let (kind, name) = (&object.kind, strconv::quote(object.name.as_bytes()));
+    Err(format!("a {kind} must contain matchLabels or matchExpressions, and {name} does not"))
+}
+
+/// `validateListAnnotations`
+fn list_annotations(object: &Object, content: &str) -> Result<(), String> {
+    if object.kind != "List" {
+        return Ok(());
+    }
+    let data = match yaml::from_slice(content.as_bytes()) {
+        Ok(data) => data,
+        Err(e) => return Err(format!("unable to parse YAML: error converting YAML to JSON: {e}")),
+    };
+    let policy = |item: &Data| {
+        item.get("metadata")
+            .and_then(|m| m.get("annotations"))
+            .and_then(|a| a.get("helm.sh/resource-policy"))
+            .is_some()
+    };
+    if data.get("items").and_then(Data::as_list).is_some_and(|items| items.iter().any(policy)) {
+        return Err("annotation 'helm.sh/resource-policy' within List objects are ignored".to_owned());
+    }
+    Ok(())
+}

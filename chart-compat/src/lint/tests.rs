@@ -1,0 +1,158 @@
+//! Charts with what Helm is silent about, and what is told of it.
+
+use super::{Entry, Options, Subject, findings};
+use crate::chart::{Chart, File, load_files};
+use crate::data::{Data, Map};
+use crate::profile::Profile;
+use crate::world::{KeyKind, Timestamp, World};
+
+struct Nothing;
+
+impl World for Nothing {
+    fn now(&self) -> Timestamp {
+        Timestamp { seconds: 0, nanos: 0 }
+    }
+
+    fn local_zone(&self) -> String {
+        "UTC".to_owned()
+    }
+
+    fn random(&self, out: &mut [u8]) {
+        out.fill(0);
+    }
+
+    fn make_key(&self, _: KeyKind) -> Result<Vec<u8>, String> {
+        Err("no keys here".to_owned())
+    }
+
+    fn sign(&self, _: &[u8], _: &[u8]) -> Result<Vec<u8>, String> {
+        Err("no keys here".to_owned())
+    }
+
+    fn lookup(&self, _: &str, _: &str, _: &str, _: &str) -> Result<Data, String> {
+        Ok(Data::Null)
+    }
+
+    fn resolve(&self, _: &str) -> String {
+        String::new()
+    }
+}
+
+fn chart(files: &[(&str, &str)]) -> Chart {
+    let metadata = ("Chart.yaml", "apiVersion: v2\nname: demo\nversion: 1.0.0\n");
+    let all = std::iter::once(&metadata).filter(|m| !files.iter().any(|f| f.0 == m.0)).chain(files);
+    load_files(all.map(|(n, t)| File::new((*n).to_owned(), t.as_bytes().to_vec())).collect(), &mut |_| {})
+        .unwrap()
+}
+
+/// The findings, each as `file:line rule text`.
+fn told(files: &[(&str, &str)]) -> Vec<String> {
+    let chart = chart(files);
+    let subject = Subject {
+        directory: "/demo",
+        metadata: b"".as_slice().into(),
+        values: chart.values_text.clone(),
+        schema: None,
+        templates: Entry::Directory,
+        crds: Entry::Missing,
+        chart: Ok(&chart),
+    };
+    let options = Options {
+        values: &Map::new(),
+        namespace: "default",
+        kube_version: None,
+        skip_schema_validation: false,
+        profile: Profile::Helm4,
+        world: &Nothing,
+    };
+    let line = |line: Option<u32>| line.map_or("-".to_owned(), |l| l.to_string());
+    findings(&subject, &options)
+        .into_iter()
+        .map(|f| format!("{}:{} {}: {}", f.file, line(f.line), f.rule, f.text))
+        .collect()
+}
+
+/// The keys that nothing reads.
+fn unread(values: &str, template: &str, more: &[(&str, &str)]) -> Vec<String> {
+    let mut files = vec![("values.yaml", values), ("templates/a.txt", template)];
+    files.extend(more);
+    let found = told(&files);
+    found
+        .iter()
+        .filter_map(|f| Some(f.split_once("unread-value: no template reads ")?.1.to_owned()))
+        .collect()
+}
+
+#[test]
+fn keys_that_nothing_reads_are_told() {
+    let values = "a:\n  b: 1\n  c: {d: 2, e: 3}\nf: []\n";
+    let table: [(&str, &[&str]); 18] = [
+        ("", &["a", "f"]),
+        ("{{ .Values.a.b }}", &["a.c", "f"]),
+        ("{{ .Values.a.c.d }}{{ .Values.f }}", &["a.b", "a.c.e"]),
+        ("{{ toYaml .Values.a }}", &["f"]),
+        ("{{ toYaml .Values }}", &[]),
+        ("{{ with .Values.a }}{{ .b }}{{ end }}{{ range .Values.f }}{{ . }}{{ end }}", &["a.c"]),
+        ("{{ if .Values.a.c }}x{{ end }}{{ if .Values.a.b }}{{ end }}", &["a.c.d", "a.c.e", "f"]),
+        ("{{ $v := .Values }}{{ $v.a.b }}{{ range $k, $x := $v.a.c }}{{ $x }}{{ end }}", &["f"]),
+        ("{{ index .Values \"a\" \"b\" }}{{ index .Values.f 0 }}", &["a.c"]),
+        ("{{ get .Values.a \"b\" }}{{ hasKey .Values \"f\" }}", &["a.c"]),
+        ("{{ dig \"a\" \"c\" \"d\" 0 .Values }}", &["a.b", "a.c.e", "f"]),
+        (
+            "{{ define \"x\" }}{{ .ctx.Values.f }}{{ .v.b }}{{ end }}{{ include \"x\" (dict \"ctx\" $ \"v\" .Values.a) }}",
+            &["a.c"],
+        ),
+        ("{{ define \"x\" }}{{ .Values.f }}{{ end }}{{ template \"x\" . }}", &["a"]),
+        ("{{ define \"x\" }}{{ .Values.f }}{{ end }}", &["a", "f"]),
+        ("{{ (default dict .Values.a).b }}{{ merge (dict) .Values.a.c | toYaml }}", &["f"]),
+        ("{{ range $k := .Values }}{{ $k }}{{ end }}", &[]),
+        ("{{ tpl \"{{ .x }}\" (dict \"x\" .Values.a \"c\" $) }}", &["f"]),
+        ("{{ $d := dict }}{{ $_ := set $d \"k\" .Values.a }}{{ $d.k.b }}", &["a.c", "f"]),
+    ];
+    for (template, want) in table {
+        assert_eq!(unread(values, template, &[]), want, "{template}");
+    }
+}
+
+#[test]
+fn other_readers_count() {
+    // Through `tpl`, from texts in values and in files.
+    assert_eq!(unread("a: 'x {{ .Values.b }}'\nb: 1\nc: 2\n", "{{ tpl .Values.a . }}", &[]), ["c"]);
+    assert_eq!(unread("a: 1\n", "{{ tpl (.Files.Get \"x\") . }}", &[("x", "{{ .Values.a }}")]), [""; 0]);
+    // Subcharts read what is under their names, and globals; conditions and tags are read.
+    let sub = [
+        (
+            "Chart.yaml",
+            "apiVersion: v2\nname: demo\nversion: 1.0.0\ndependencies:\n- {name: sub, version: 1.0.0, alias: twin, condition: use.twin}\n",
+        ),
+        ("charts/sub/Chart.yaml", "apiVersion: v2\nname: sub\nversion: 1.0.0\n"),
+        ("charts/sub/templates/a.txt", "{{ .Values.size }}{{ .Values.global.zone }}"),
+    ];
+    let values = "twin: {size: 1, lost: 2}\nglobal: {zone: a, gone: b}\nuse: {twin: true, not: 1}\ntags: {x: true}\nenabled: true\n";
+    assert_eq!(unread(values, "", &sub), ["twin.lost", "global.gone", "use.not"].map(str::to_owned).to_vec());
+}
+
+#[test]
+fn surprises_are_told_with_their_line() {
+    let values = "big: 1000000\nswitch: yes\nport: \"80\"\nname: web\nkeys: {on: 1}\n";
+    let template = "apiVersion: v1\nkind: Service\nmetadata:\n  name: a\n  labels: {x: {{ .Values.nothing }}}\nspec:\n  \
+                    size: {{ .Values.big }}\n  port: {{ .Values.port }}\n  quoted: \"{{ .Values.port }}\"\n  name: {{ .Values.name }}\n  \
+                    name: {{ .Values.switch }}\n---\nkind: Service\napiVersion: v1\nmetadata: {name: a}\nx: {{ toJson .Values.keys }}\n";
+    let want = [
+        "templates/a.yaml:5 no-value: .Values.nothing has no value: nothing is printed",
+        "templates/a.yaml:7 exponent: .Values.big prints 1e+06; pass it through int64 or quote it in the values",
+        "templates/a.yaml:8 unquoted-text: the text \"80\" of .Values.port is printed without quotes and read as a number",
+        "templates/a.yaml:11 duplicate-key: spec.name is set twice in Service a (line 11 of the rendered file)",
+        "templates/a.yaml:13 duplicate-object: Service a is made here and in templates/a.yaml",
+        "values.yaml:2 yaml-boolean: yes without quotes is a boolean in YAML 1.1; write true or false, or quote it",
+        "values.yaml:5 yaml-boolean: the key on without quotes is true in YAML 1.1; quote it",
+    ];
+    assert_eq!(told(&[("values.yaml", values), ("templates/a.yaml", template)]), want);
+}
+
+#[test]
+fn an_exponent_made_by_a_function_is_found_in_the_manifest() {
+    let template = "kind: A\nmetadata: {name: a}\nspec:\n  limit: {{ .Values.big | quote }}\n";
+    let want = ["templates/a.yaml:4 exponent: spec.limit of A a is 1.5e+06 (line 4 of the rendered file)"];
+    assert_eq!(told(&[("values.yaml", "big: 1500000\n"), ("templates/a.yaml", template)]), want);
+}

@@ -1,0 +1,144 @@
+//! The way to a value within a tree: `image.tags[0]`, as users of `--set` write it.
+//!
+//! Owns reading and writing such ways and following them; knows no chart.
+
+use std::fmt;
+
+use crate::data::{Data, Map};
+
+/// One step of a way.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Step {
+    /// Into a map.
+    Key(String),
+    /// Into a list, from 0.
+    Index(usize),
+}
+
+/// A way to a value; the empty one leads to the whole tree.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Path(pub Vec<Step>);
+
+impl Path {
+    /// Reads `a.b[0].c`. A leading `.`, `.Values.` or `Values.` is passed over, and a backslash takes a dot or bracket for
+    /// itself, as in `--set`.
+    ///
+    /// # Errors
+    /// What of the text is no step, with the text.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut rest = text.trim();
+        rest = rest.strip_prefix('.').unwrap_or(rest);
+        rest = rest.strip_prefix("Values.").unwrap_or(rest);
+        if rest.is_empty() || rest == "Values" {
+            return Ok(Self::default());
+        }
+        let mut steps = Vec::new();
+        let mut chars = rest.chars().peekable();
+        loop {
+            let mut key = String::new();
+            while let Some(c) = chars.next_if(|c| !matches!(c, '.' | '[')) {
+                if c == '\\' { key.extend(chars.next()) } else { key.push(c) }
+            }
+            if key.is_empty() {
+                return Err(format!("{text:?} is no path of a value: a key is empty (write it as a.b[0].c)"));
+            }
+            steps.push(Step::Key(key));
+            while chars.next_if_eq(&'[').is_some() {
+                let digits: String = std::iter::from_fn(|| chars.next_if(char::is_ascii_digit)).collect();
+                match (digits.parse(), chars.next()) {
+                    (Ok(index), Some(']')) => steps.push(Step::Index(index)),
+                    _ => return Err(format!("{text:?} is no path of a value: after [ comes a number and ]")),
+                }
+            }
+            match chars.next() {
+                None => return Ok(Self(steps)),
+                Some('.') => {}
+                Some(c) => return Err(format!("{text:?} is no path of a value: {c:?} follows ]")),
+            }
+        }
+    }
+
+    /// This way and one more key.
+    #[must_use]
+    pub fn key(&self, key: &str) -> Self {
+        let mut steps = self.0.clone();
+        steps.push(Step::Key(key.to_owned()));
+        Self(steps)
+    }
+
+    /// This way with keys before it.
+    #[must_use]
+    pub fn below<S: AsRef<str>>(&self, keys: &[S]) -> Self {
+        let keys = keys.iter().map(|k| Step::Key(k.as_ref().to_owned()));
+        Self(keys.chain(self.0.iter().cloned()).collect())
+    }
+
+    /// The first key, if the way starts with one.
+    #[must_use]
+    pub fn first(&self) -> Option<&str> {
+        match self.0.first() {
+            Some(Step::Key(key)) => Some(key),
+            _ => None,
+        }
+    }
+
+    /// The value at the end of the way.
+    #[must_use]
+    pub fn find<'d>(&self, map: &'d Map) -> Option<&'d Data> {
+        let (first, rest) = self.0.split_first()?;
+        let Step::Key(first) = first else { return None };
+        rest.iter().try_fold(map.get(first)?, |at, step| match step {
+            Step::Key(key) => at.get(key),
+            // A pointer of JSON does not tell a key of digits from an index.
+            Step::Index(index) => at.get(&index.to_string()).or_else(|| at.as_list()?.get(*index)),
+        })
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, step) in self.0.iter().enumerate() {
+            match step {
+                Step::Key(key) => {
+                    if i > 0 {
+                        f.write_str(".")?;
+                    }
+                    for c in key.chars() {
+                        if matches!(c, '.' | '[' | '\\') {
+                            f.write_str("\\")?;
+                        }
+                        write!(f, "{c}")?;
+                    }
+                }
+                Step::Index(index) => write!(f, "[{index}]")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Path, Step};
+
+    #[test]
+    fn paths_are_read_and_written() {
+        let key = |k: &str| Step::Key(k.to_owned());
+        let table = [
+            ("a.b", vec![key("a"), key("b")], "a.b"),
+            (".Values.a", vec![key("a")], "a"),
+            ("Values.a[0][12].b", vec![key("a"), Step::Index(0), Step::Index(12), key("b")], "a[0][12].b"),
+            ("a.b\\.c/d", vec![key("a"), key("b.c/d")], "a.b\\.c/d"),
+            ("", vec![], ""),
+            (".Values", vec![], ""),
+        ];
+        for (text, steps, shown) in table {
+            let path = Path::parse(text).unwrap();
+            assert_eq!(path.0, steps, "{text}");
+            assert_eq!(path.to_string(), shown, "{text}");
+        }
+        for bad in ["a..b", "a[x]", "a[1", "a[1]b", "[0]"] {
+            assert!(Path::parse(bad).unwrap_err().contains(bad), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! A failed command that can be explained: Helm's text, and a report for people beside it.
+
+use std::io::IsTerminal;
+
+use chart_compat::chart::Chart;
+use chart_compat::explain::{Report, Trace, chart_report, render_report};
+use chart_compat::profile::Profile;
+use chart_compat::render;
+
+use super::flags::{Globals, When};
+use super::values::User;
+use crate::source;
+
+/// A failed command: what is printed after `Error: `, and what stands behind it.
+#[derive(Debug)]
+pub(super) struct Explained {
+    pub(super) text: String,
+    pub(super) report: Option<Report>,
+}
+
+impl From<String> for Explained {
+    fn from(text: String) -> Self {
+        Self { text, report: None }
+    }
+}
+
+impl From<source::Error> for Explained {
+    fn from(e: source::Error) -> Self {
+        let report = match &e {
+            source::Error::Chart(e) => chart_report(e),
+            _ => None,
+        };
+        Self { text: e.to_string(), report }
+    }
+}
+
+impl Explained {
+    /// The same with another text, such as one that names the verb.
+    pub(super) fn text(self, change: impl FnOnce(&str) -> String) -> Self {
+        Self { text: change(&self.text), report: self.report }
+    }
+}
+
+/// Whether reports are to be shown: on a terminal, unless the user wants otherwise.
+pub(super) fn explains(globals: &Globals) -> bool {
+    match globals.explain_errors {
+        When::Always => true,
+        When::Never => false,
+        When::Auto => std::io::stderr().is_terminal(),
+    }
+}
+
+/// What stands behind a failed render of a chart, if it is to be shown.
+pub(super) fn of_render(
+    shown: bool,
+    error: &render::Error,
+    chart: &Chart,
+    user: &User,
+    profile: Profile,
+) -> Option<Report> {
+    if !shown {
+        return None;
+    }
+    let trace = Trace::new(chart, user.layers(), profile).ok();
+    render_report(error, trace.as_ref())
+}

@@ -1,0 +1,224 @@
+//! `windlass lint`: Helm's findings in Helm's words, and ours beside them.
+
+use std::path::{Path, PathBuf};
+use chart_compat::Bytes;
+use chart_compat::profile::Profile;
+
+use chart_compat::chart::{Chart, File, load_files, read_archive};
+use chart_compat::lint::{self, Entry, Message, Options, Severity, Subject};
+use chart_compat::render::KubeVersion;
+
+use super::failure::Explained;
+use super::flags::{Globals, Values};
+use super::{print, tell, values};
+use crate::render::SystemWorld;
+use crate::source;
+
+/// Flags of `lint`.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// Chart directories or packaged charts
+    #[arg(required = true, value_name = "CHART")]
+    charts: Vec<String>,
+    #[command(flatten)]
+    values: Values,
+    /// Fail on lint warnings
+    #[arg(long)]
+    strict: bool,
+    /// Lint dependent charts
+    #[arg(long)]
+    with_subcharts: bool,
+    /// Print only warnings and errors
+    #[arg(long)]
+    quiet: bool,
+    /// If set, disables JSON schema validation
+    #[arg(long)]
+    skip_schema_validation: bool,
+    /// Kubernetes version used for capabilities and deprecation checks
+    #[arg(long)]
+    kube_version: Option<String>,
+    /// Print only what Helm would
+    #[arg(long)]
+    only_helm: bool,
+}
+
+/// A chart's files as they are, before anything is made of them.
+struct Files {
+    directory: String,
+    metadata: Bytes,
+    values: Option<Bytes>,
+    schema: Option<Bytes>,
+    templates: Entry,
+    crds: Entry,
+    chart: Result<Chart, String>,
+}
+
+pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
+    let kube_version = match &args.kube_version {
+        Some(text) => {
+            Some(KubeVersion::parse(text).map_err(|e| format!("invalid kube version '{text}': {e}"))?)
+        }
+        None => None,
+    };
+    let mut charts = args.charts.clone();
+    if args.with_subcharts {
+        for path in &args.charts {
+            subcharts(&Path::new(path).join("charts"), &mut charts);
+        }
+    }
+    let user = values::merge(&args.values)?;
+    let world = SystemWorld { cluster: None, dns: false };
+    let options = Options {
+        values: &user.values,
+        namespace: globals.namespace.as_deref().unwrap_or("default"),
+        kube_version,
+        skip_schema_validation: args.skip_schema_validation,
+        profile: globals.compat,
+        world: &world,
+    };
+    let least = if args.strict { Severity::Warning } else { Severity::Error };
+    let (mut out, mut failed, mut noted) = (String::new(), 0, 0);
+    for path in &charts {
+        let (messages, findings, error) = match files(path) {
+            Err(e) => (Vec::new(), Vec::new(), Some(e)),
+            Ok(files) => {
+                let subject = files.subject();
+                let messages = lint::helm(&subject, &options, &mut |w| tell(&w));
+                let findings = if args.only_helm { Vec::new() } else { lint::findings(&subject, &options) };
+                (messages, findings, None)
+            }
+        };
+        let bad = |m: &&Message| m.severity > Severity::Info;
+        let any = error.is_some() || messages.iter().any(|m| bad(&m));
+        noted += usize::from(any);
+        failed += usize::from(error.is_some() || messages.iter().any(|m| m.severity >= least));
+        if args.quiet && !any && findings.is_empty() {
+            continue;
+        }
+        out.push_str(&format!("==> Linting {path}\n"));
+        if let Some(e) = error {
+            out.push_str(&format!("Error {e}\n"));
+        }
+        for message in messages.iter().filter(|m| !args.quiet || bad(m)) {
+            out.push_str(&format!("{message}\n"));
+        }
+        for f in findings {
+            let line = f.line.map_or_else(String::new, |line| format!(":{line}"));
+            out.push_str(&format!("[WINDLASS] {}{line}: {} ({})\n", f.file, f.text, f.rule));
+        }
+        out.push('\n');
+    }
+    let summary = format!("{} chart(s) linted, {failed} chart(s) failed", charts.len());
+    if failed == 0 && (!args.quiet || noted > 0) {
+        out.push_str(&format!("{summary}\n"));
+    }
+    print(out.as_bytes())?;
+    if failed > 0 { Err(summary.into()) } else { Ok(()) }
+}
+
+impl Files {
+    fn subject(&self) -> Subject<'_> {
+        Subject {
+            directory: &self.directory,
+            metadata: self.metadata.clone(),
+            values: self.values.clone(),
+            schema: self.schema.clone(),
+            templates: self.templates,
+            crds: self.crds,
+            chart: self.chart.as_ref().map_err(Clone::clone),
+        }
+    }
+}
+
+/// Directories and archives of charts below `charts/`, in order of path.
+fn subcharts(path: &Path, found: &mut Vec<String>) {
+    let Ok(entries) = std::fs::read_dir(path) else { return };
+    let mut paths: Vec<PathBuf> = entries.filter_map(|e| e.ok().map(|e| e.path())).collect();
+    paths.sort();
+    for path in paths {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if name == "Chart.yaml" {
+            found.extend(path.parent().map(|p| p.display().to_string()));
+        } else if is_archive(&name) {
+            found.push(path.display().to_string());
+        } else if path.is_dir() && !path.is_symlink() {
+            subcharts(&path, found);
+        }
+    }
+}
+
+fn is_archive(path: &str) -> bool {
+    path.ends_with(".tgz") || path.ends_with(".tar.gz")
+}
+
+fn files(path: &str) -> Result<Files, String> {
+    if is_archive(path) { archive(path) } else { directory(path) }
+}
+
+fn archive(path: &str) -> Result<Files, String> {
+    let missing = |e: std::io::Error| match e.kind() {
+        std::io::ErrorKind::NotFound => {
+            format!("unable to open tarball: open {path}: no such file or directory")
+        }
+        _ => format!("unable to open tarball: open {path}: {e}"),
+    };
+    let size = std::fs::metadata(path).map_err(missing)?.len();
+    if size > chart_compat::chart::MAX_CHART_BYTES {
+        return Err(format!("unable to extract tarball: {path} has {size} bytes, which is too many"));
+    }
+    let bytes = std::fs::read(path).map_err(missing)?;
+    let all = read_archive(&bytes).map_err(|e| format!("unable to extract tarball: {e}"))?;
+    let find = |name: &str| all.iter().find(|f| f.name == name).map(|f| f.data.clone());
+    let entry = |name: &str| match all.iter().any(|f| f.name.starts_with(&format!("{name}/"))) {
+        true => Entry::Directory,
+        false if find(name).is_some() => Entry::File,
+        false => Entry::Missing,
+    };
+    let metadata = find("Chart.yaml").ok_or_else(|| {
+        format!("unable to check Chart.yaml file in chart: stat {path}/Chart.yaml: no such file or directory")
+    })?;
+    let (values, schema) = (find("values.yaml"), find("values.schema.json"));
+    let (templates, crds) = (entry("templates"), entry("crds"));
+    let chart = load(all);
+    Ok(Files { directory: path.to_owned(), metadata, values, schema, templates, crds, chart })
+}
+
+fn load(files: Vec<File>) -> Result<Chart, String> {
+    load_files(files, &mut |w| tell(&w)).map_err(|e| e.to_string())
+}
+
+fn directory(path: &str) -> Result<Files, String> {
+    let root = Path::new(path);
+    let file = |name: &str| match std::fs::metadata(root.join(name)) {
+        Ok(m) if m.is_file() && m.len() <= chart_compat::chart::MAX_CHART_BYTES => {
+            std::fs::read(root.join(name)).ok().map(Bytes::from)
+        }
+        _ => None,
+    };
+    let entry = |name: &str| match std::fs::metadata(root.join(name)) {
+        Ok(m) if m.is_dir() => Entry::Directory,
+        Ok(_) => Entry::File,
+        Err(_) => Entry::Missing,
+    };
+    let metadata = file("Chart.yaml").ok_or_else(|| {
+        let shown = root.join("Chart.yaml");
+        format!(
+            "unable to check Chart.yaml file in chart: stat {}: no such file or directory",
+            shown.display()
+        )
+    })?;
+    let chart = source::load(root, Profile::default()).map_err(|e| e.to_string()).map(|loaded| {
+        loaded.warnings.iter().for_each(|w| tell(w));
+        loaded.chart
+    });
+    let directory = std::path::absolute(root).map_or_else(|_| path.to_owned(), |p| p.display().to_string());
+    Ok(Files {
+        directory,
+        metadata,
+        values: file("values.yaml"),
+        schema: file("values.schema.json"),
+        templates: entry("templates"),
+        crds: entry("crds"),
+        chart,
+    })
+}
