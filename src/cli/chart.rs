@@ -9,7 +9,7 @@ use crate::source;
 /// Finds and loads a chart, with Helm's checks before an install: no library, no missing dependency.
 pub(super) fn load(reference: &str, profile: Profile) -> Result<Chart, Failure> {
     let path = source::locate(reference).map_err(|e| e.to_string())?;
-    let loaded = source::load(&path).map_err(|e| e.to_string())?;
+    let loaded = source::load(&path, profile).map_err(|e| e.to_string())?;
     for line in &loaded.warnings {
         tell(line);
     }
@@ -18,7 +18,10 @@ pub(super) fn load(reference: &str, profile: Profile) -> Result<Chart, Failure> 
         return Err(format!("{} charts are not installable", chart.metadata.kind));
     }
     if chart.metadata.deprecated {
-        tell("level=WARN msg=\"this chart is deprecated\"");
+        tell(match profile {
+            Profile::Helm4 => "level=WARN msg=\"this chart is deprecated\"",
+            Profile::Helm3 => "WARNING: This chart is deprecated",
+        });
     }
     let missing: Vec<&str> = chart
         .metadata

@@ -5,6 +5,7 @@ use std::io::Read;
 use chart_compat::chart::{merge_maps, read_values};
 use chart_compat::data::{Data, Map};
 use chart_compat::json;
+use chart_compat::profile::Profile;
 use chart_compat::values::strvals;
 
 use super::flags::Values;
@@ -30,23 +31,23 @@ fn read(path: &str) -> Result<Vec<u8>, String> {
 }
 
 /// The values that the flags give, merged.
-pub(super) fn merge(flags: &Values) -> Result<Map, String> {
+pub(super) fn merge(flags: &Values, profile: Profile) -> Result<Map, String> {
     let mut values = Map::new();
     for path in &flags.files {
         let bytes = read(path)?;
-        let map = read_values(&bytes).map_err(|e| format!("failed to parse {path}: {e}"))?;
+        let map = read_values(&bytes, profile).map_err(|e| format!("failed to parse {path}: {e}"))?;
         merge_maps(&mut values, map);
     }
     for text in &flags.set_json {
-        if text.trim_start().starts_with('{') {
+        if profile == Profile::Helm4 && text.trim_start().starts_with('{') {
             match json::from_slice(text.as_bytes()) {
                 Ok(Data::Map(map)) => merge_maps(&mut values, map),
-                Ok(_) => return Err(format!("failed parsing --set-json data JSON: {text}: not an object")),
-                Err(e) => return Err(format!("failed parsing --set-json data JSON: {text}: {e}")),
+                // Helm says no more about it.
+                Ok(_) | Err(_) => return Err(format!("failed parsing --set-json data JSON: {text}")),
             }
         } else {
             strvals::parse_json(&mut values, text)
-                .map_err(|e| format!("failed parsing --set-json data {text}: {e}"))?;
+                .map_err(|_| format!("failed parsing --set-json data {text}"))?;
         }
     }
     for text in &flags.set {

@@ -16,6 +16,9 @@ pub enum Error {
         /// Why.
         reason: String,
     },
+    /// The chart is of a form that this program does not know.
+    #[error("{0}")]
+    Form(&'static str),
     /// `Chart.yaml` is missing.
     #[error("Chart.yaml file is missing")]
     NoMetadata,
@@ -33,11 +36,14 @@ pub enum Error {
         source: Box<Error>,
     },
     /// A pattern of `.helmignore` is not one.
-    #[error(".helmignore: {0}")]
+    #[error("{0}")]
     Ignore(String),
     /// A values file is not YAML, or not a map.
     #[error("cannot unmarshal yaml document: {0}")]
     Yaml(yaml::Error),
+    /// A values file is not YAML, or not a map, in the words of Helm 3.
+    #[error("{0}")]
+    Unmarshal(yaml::Error),
     /// Values cannot be merged.
     #[error("{0}")]
     Values(String),
@@ -48,7 +54,7 @@ impl Error {
     #[must_use]
     pub fn line(&self) -> Option<u32> {
         match self {
-            Self::Yaml(e) => e.line(),
+            Self::Yaml(e) | Self::Unmarshal(e) => e.line(),
             _ => None,
         }
     }

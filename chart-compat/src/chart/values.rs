@@ -2,6 +2,7 @@
 
 use super::error::Error;
 use crate::data::{Data, Map};
+use crate::profile::Profile;
 use crate::yaml;
 
 /// Splits a values text into documents at `---` lines (`yaml.NewYAMLReader` of apimachinery).
@@ -26,11 +27,14 @@ fn documents(text: &[u8]) -> Vec<Vec<u8>> {
     docs
 }
 
-/// Reads a values file: its documents merged, numbers as floats (`loader.LoadValues`).
+/// Reads a values file, numbers as floats: Helm 4 merges its documents (`loader.LoadValues`), Helm 3 reads the first.
 ///
 /// # Errors
 /// The YAML error, with its line.
-pub fn read_values(text: &[u8]) -> Result<Map, Error> {
+pub fn read_values(text: &[u8], profile: Profile) -> Result<Map, Error> {
+    if profile == Profile::Helm3 {
+        return yaml::from_slice_map(text).map_err(Error::Unmarshal);
+    }
     let mut values = Map::new();
     let mut read = |doc: &[u8]| -> Result<(), Error> {
         let map = yaml::from_slice_map(doc).map_err(Error::Yaml)?;
