@@ -33,14 +33,24 @@ fn funcs(profile: Profile) -> &'static Funcs {
     }
 }
 
-fn table(profile: Profile) -> Funcs {
+fn groups(profile: Profile) -> Vec<&'static [Func]> {
     let mut groups: Vec<&'static [Func]> = vec![BUILTINS];
     groups.extend(sprig::GROUPS);
     groups.push(functions::HELM);
     if profile == Profile::Helm4 {
         groups.extend(sprig::HELM4_ONLY);
     }
-    Funcs::new(&groups, functions::method, profile.values_type())
+    groups
+}
+
+fn table(profile: Profile) -> Funcs {
+    Funcs::new(&groups(profile), functions::method, profile.values_type())
+}
+
+/// The names of all functions that templates can call, in no particular order.
+#[must_use]
+pub fn function_names(profile: Profile) -> Vec<&'static str> {
+    groups(profile).into_iter().flatten().map(|f| f.name).collect()
 }
 
 impl CompiledChart {
@@ -77,7 +87,7 @@ impl CompiledChart {
         process_dependencies(&mut chart, user, self.profile, warn).map_err(Error::Dependencies)?;
         let values = coalesce_values(&chart, user, self.profile, warn)?;
         if !options.skip_schema_validation {
-            super::schema::validate(&chart, &values)?;
+            super::schema::validate(&chart, &values, warn)?;
         }
         let kube = &options.capabilities.kube_version;
         let range = &chart.metadata.kube_version;

@@ -15,11 +15,11 @@ mod output;
 mod schema;
 
 pub use capabilities::{Capabilities, KubeVersion, default_api_versions};
-pub use engine::CompiledChart;
+pub use engine::{CompiledChart, function_names};
 pub use error::Error;
 pub use manifest::{Hook, Manifest, split_documents};
 pub use order::{INSTALL_ORDER, kind_rank};
-pub use output::{ShowOnly, manifest_text, release_name_error, template_output};
+pub use output::{ShowOnly, manifest_text, release_name_error, template_output, template_output_of};
 
 use crate::chart::{Crd, Metadata};
 use crate::data::Map;

@@ -24,8 +24,9 @@ use compile::Program;
 use json::Json;
 
 use super::error::Error;
-use crate::chart::Chart;
+use crate::chart::{Chart, Warn};
 use crate::data::{Data, Map};
+use crate::go::slog;
 use crate::json::first_tree;
 
 /// The name of a schema among those that it refers to.
@@ -35,15 +36,23 @@ const URL: &str = "file:///values.schema.json";
 const KEPT: usize = 64;
 
 /// Checks the values of a chart and of its subcharts, each against the chart's own schema.
-pub(super) fn validate(chart: &Chart, values: &Map) -> Result<(), Error> {
+pub(super) fn validate(chart: &Chart, values: &Map, warn: Warn<'_>) -> Result<(), Error> {
     let mut text = String::new();
-    check_chart(chart, values, &mut text);
+    let mut unresolved = Vec::new();
+    check_chart(chart, values, &mut text, &mut unresolved);
+    for name in unresolved {
+        let text = "unresolved URN reference ignored; using permissive schema";
+        warn(slog::line("WARN", text, &[("urn", &name)]));
+    }
     if text.is_empty() { Ok(()) } else { Err(Error::Schema(text)) }
 }
 
-fn check_chart(chart: &Chart, values: &Map, out: &mut String) {
+fn check_chart(chart: &Chart, values: &Map, out: &mut String, unresolved: &mut Vec<String>) {
     if let Some(schema) = &chart.schema {
         let checked = program(schema).and_then(|program| {
+            let news: Vec<_> =
+                program.unresolved.iter().filter(|n| !unresolved.contains(n)).cloned().collect();
+            unresolved.extend(news);
             let value = Json::Map(values.iter().map(|(k, v)| (k.clone(), Json::from_data(v))).collect());
             check::value(&program, &value)
         });
@@ -54,7 +63,7 @@ fn check_chart(chart: &Chart, values: &Map, out: &mut String) {
     for sub in &chart.dependencies {
         match values.get(sub.name()) {
             None | Some(Data::Null) => {}
-            Some(Data::Map(values)) => check_chart(sub, values, out),
+            Some(Data::Map(values)) => check_chart(sub, values, out, unresolved),
             Some(other) => {
                 let got = match other {
                     Data::Bool(_) => "bool",
