@@ -19,9 +19,16 @@ pub(super) struct Globals {
     /// Enable verbose output
     #[arg(long, global = true, env = "HELM_DEBUG", value_parser = clap::builder::FalseyValueParser::new(), num_args = 0)]
     pub(super) debug: bool,
-    /// Which Helm to be equal to: helm4 or helm3
-    #[arg(long, global = true, env = "WINDLASS_COMPAT", default_value = "helm4")]
-    pub(super) compat: Profile,
+    /// Which Helm to be equal to: helm4 (the default) or helm3
+    #[arg(long, global = true, env = "WINDLASS_COMPAT")]
+    pub(super) compat: Option<Profile>,
+}
+
+impl Globals {
+    /// The Helm to be equal to.
+    pub(super) fn profile(&self) -> Profile {
+        self.compat.unwrap_or_default()
+    }
 }
 
 /// Where values come from.

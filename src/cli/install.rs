@@ -224,8 +224,8 @@ fn generated_name(reference: &str) -> String {
 fn run(globals: &Globals, job: &Job<'_>) -> Result<(), Failure> {
     let install = job.mode == Mode::Install;
     let text = |e: String| failed(install, &e);
-    let user = values::merge(&job.common.render.values).map_err(text)?;
-    let chart = chart::load(job.reference, globals.compat).map_err(text)?;
+    let user = values::merge(&job.common.render.values, globals.profile()).map_err(text)?;
+    let chart = chart::load(job.reference, globals.profile()).map_err(text)?;
     if install && job.common.dry_run == Some(DryRun::Client) {
         return dry_install(globals, job, &user, chart);
     }
@@ -239,12 +239,8 @@ fn render_options(
     capabilities: Capabilities,
     revision: i64,
 ) -> render::Options {
-    let helm3 = globals.compat == Profile::Helm3;
-    let capabilities = if helm3 {
-        Capabilities { helm_version: "v3.22.0".to_owned(), ..capabilities }
-    } else {
-        capabilities
-    };
+    let capabilities =
+        Capabilities { helm_version: globals.profile().helm_version().to_owned(), ..capabilities };
     render::Options {
         release: Release {
             name: job.name.clone(),
@@ -263,7 +259,7 @@ fn render_options(
 fn dry_install(globals: &Globals, job: &Job<'_>, user: &Map, chart: Chart) -> Result<(), Failure> {
     let namespace = globals.namespace.as_deref().unwrap_or("default");
     let options = render_options(globals, job, namespace, Capabilities::default(), 1);
-    let compiled = CompiledChart::new(chart, globals.compat);
+    let compiled = CompiledChart::new(chart, globals.profile());
     let world = SystemWorld { cluster: None, dns: job.common.render.enable_dns };
     let rendered = compiled
         .render(user, &options, &world, &mut |w| tell(&w))
@@ -325,7 +321,7 @@ async fn carry_out(
     options.release.is_upgrade = !install;
     let lookup = ClusterLookup::new(s.engine.cluster().clone());
     let dns = job.common.render.enable_dns;
-    let compiled = CompiledChart::new(chart, globals.compat);
+    let compiled = CompiledChart::new(chart, globals.profile());
     let values = user.clone();
     let work = move || {
         let world = SystemWorld { cluster: Some(&lookup), dns };
@@ -370,7 +366,7 @@ async fn carry_out(
         };
         print(line.as_bytes())?;
     }
-    let helm3 = globals.compat == Profile::Helm3;
+    let helm3 = globals.profile() == Profile::Helm3;
     match &outcome.record {
         Some(record) => status::show(record, job.common.output, helm3),
         None => {
