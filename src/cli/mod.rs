@@ -3,14 +3,17 @@
 //! Owns flags, exit codes and what is printed. Decides nothing about releases.
 
 mod chart;
+mod compare;
 mod flags;
 mod get;
 mod history;
 mod install;
+mod legacy;
 mod list;
 mod operator;
 mod output;
 mod output_dir;
+mod post_render;
 mod status;
 mod template;
 mod uninstall;
@@ -27,7 +30,7 @@ use crate::render::parse_manifest;
 
 /// Helm charts rendered and applied without Helm.
 #[derive(Parser)]
-#[command(name = "windlass", version, disable_help_subcommand = true)]
+#[command(name = "windlass", version, disable_help_subcommand = true, args_override_self = true)]
 struct Cli {
     #[command(flatten)]
     globals: flags::Globals,
@@ -57,6 +60,8 @@ enum Command {
     /// Download what is known of a release
     #[command(subcommand)]
     Get(get::Command),
+    /// Compare with a helm of yours what both render
+    Compare(Box<compare::Args>),
     /// Keep the modules of a directory released
     Operator(Box<operator::Args>),
 }
@@ -86,6 +91,7 @@ pub fn main() -> ExitCode {
         Command::Status(args) => status::run(globals, args),
         Command::History(args) => history::run(globals, args),
         Command::Get(command) => get::run(globals, command),
+        Command::Compare(args) => compare::run(globals, args),
         Command::Operator(args) => operator::run(globals, args),
     };
     match result {
