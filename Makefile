@@ -14,10 +14,10 @@ lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 
-# Every case of the chart corpus against Helm's own output, where the corpus is at hand.
-corpus:
+# Every case of the chart corpus, where it is at hand, against the output of Helm 4 that it holds and that of a real Helm 3.
+corpus: prerequisites
 	cargo build --profile corpus --bin windlass
-	tests/corpus.sh target/corpus/windlass
+	tests/corpus/run.sh target/corpus/windlass
 
 bench: prerequisites
 	cargo build --release --bin windlass

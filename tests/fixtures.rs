@@ -3,17 +3,19 @@
 //! A case is a directory `fixtures/{charts,modules}/NAME/cases/CASE`. Its chart is `fixtures/charts/NAME/chart` or
 //! `modules/NAME`; a file `chart.txt` leads to another one from there. `values.yaml` and the lines of `args.txt` are
 //! optional; `only.txt` names the one Helm to be equal to. `make fixtures` writes `expected.PROFILE.yaml` (standard
-//! output, if Helm succeeded), `expected.PROFILE.err` (standard error, if there was any) and the list of what was
+//! output, if Helm succeeded), `expected.PROFILE.err` (standard error, if there was any; this directory is `ROOT`) and the list of what was
 //! recorded, `fixtures/recorded.txt`.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail like the tests")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use chart_compat::profile::Profile;
+use chart_compat::render::function_names;
 use sha2::{Digest as _, Sha256};
 use windlass_test_cluster::Tool;
 
@@ -162,7 +164,9 @@ fn run(program: &Path, arguments: &[String], profile: &str) -> Outcome {
         .env("TZ", "UTC")
         .output()
         .unwrap_or_else(|e| panic!("{}: {e}", program.display()));
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    // Some messages name whole paths, which are others on each machine.
+    let here = root().to_string_lossy();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap().replace(&*here, "ROOT");
     let errors = told(&text(output.stderr), profile);
     Outcome { output: output.status.success().then(|| text(output.stdout)), errors }
 }
@@ -247,6 +251,38 @@ fn every_case_is_recorded() {
         now.iter().filter(|(k, v)| then.get(*k) != Some(v)).map(|(k, _)| k).collect();
     stale.extend(then.keys().filter(|k| !now.contains_key(*k)));
     assert!(stale.is_empty(), "new, changed or gone since the recording (make fixtures): {stale:#?}");
+}
+
+/// The words of a text that stand in actions and could be names of functions.
+fn called(text: &str, words: &mut BTreeSet<String>) {
+    for action in text.split("{{").skip(1) {
+        let action = action.split("}}").next().unwrap_or_default();
+        // Between quotes stands text; of an odd number of quotes the last part is outside.
+        for code in action.split(['"', '`']).step_by(2) {
+            let mut rest = code;
+            while let Some(start) = rest.find(|c: char| c.is_ascii_alphabetic() || matches!(c, '.' | '$')) {
+                let word = &rest[start..];
+                let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '$');
+                let end = word.find(|c| !inner(c)).unwrap_or(word.len());
+                words.insert(word[..end].to_owned());
+                rest = &word[end..];
+            }
+        }
+    }
+}
+
+#[test]
+fn every_function_is_used_by_a_fixture() {
+    let mut files = Vec::new();
+    collect(&root().join("fixtures/charts"), &mut files);
+    files.retain(|f| !f.file_name().unwrap().to_string_lossy().starts_with("expected."));
+    let mut words = BTreeSet::new();
+    for text in files.iter().filter_map(|f| fs::read_to_string(f).ok()) {
+        called(&text, &mut words);
+    }
+    let all = [Profile::Helm4, Profile::Helm3].into_iter().flat_map(function_names);
+    let unused: BTreeSet<&str> = all.filter(|name| !words.contains(*name)).collect();
+    assert!(unused.is_empty(), "no fixture uses {unused:?}");
 }
 
 #[test]

@@ -11,6 +11,15 @@ pub enum Profile {
 }
 
 impl Profile {
+    /// The version that it stands for, as `.Capabilities.HelmVersion.Version` has it.
+    #[must_use]
+    pub fn helm_version(self) -> &'static str {
+        match self {
+            Self::Helm4 => "v4.3.1",
+            Self::Helm3 => "v3.22.0",
+        }
+    }
+
     /// Go's name for the type of `.Values`.
     #[must_use]
     pub fn values_type(self) -> &'static str {
@@ -18,6 +27,15 @@ impl Profile {
             Self::Helm4 => "common.Values",
             Self::Helm3 => "chartutil.Values",
         }
+    }
+}
+
+impl std::fmt::Display for Profile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Helm4 => "helm4",
+            Self::Helm3 => "helm3",
+        })
     }
 }
 

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use chart_compat::chart::read_values;
 use chart_compat::data::Map;
+use chart_compat::profile::Profile;
 
 use super::name::ModuleName;
 
@@ -67,7 +68,7 @@ impl Config {
             problem(None, unknown(key, modules));
             return;
         }
-        match read_values(text.as_bytes()) {
+        match read_values(text.as_bytes(), Profile::Helm4) {
             Ok(values) if key == "global" => self.global = values,
             Ok(values) => drop(self.sections.insert(key.to_owned(), values)),
             Err(e) => {

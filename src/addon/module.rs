@@ -120,7 +120,7 @@ impl Modules {
 /// A values file; absent means empty.
 fn values_file(path: &Path) -> Result<Map, String> {
     match std::fs::read(path) {
-        Ok(bytes) => read_values(&bytes).map_err(|e| {
+        Ok(bytes) => read_values(&bytes, Profile::Helm4).map_err(|e| {
             let line = e.line().map_or_else(String::new, |line| format!(":{line}"));
             format!("{}{line}: {e}", path.display())
         }),
@@ -152,7 +152,7 @@ fn synthetic(path: &Path, name: &str) -> Result<Chart, String> {
     files.retain(|f| !NOT_CHART.contains(&f.name.split('/').next().unwrap_or_default()));
     let metadata = format!("apiVersion: v2\nname: {name}\nversion: {SYNTHETIC_VERSION}\n");
     files.push(chart::File::new("Chart.yaml".to_owned(), metadata.into_bytes()));
-    chart::load_files(files, &mut |_| {}).map_err(|e| failed(&e))
+    chart::load_files(files, Profile::Helm4, &mut |_| {}).map_err(|e| failed(&e))
 }
 
 /// What a module's templates see: `global` and its own section, each laid in layers.

@@ -19,7 +19,10 @@ pub(super) fn load(reference: &str, profile: Profile) -> Result<CompiledChart, E
         return Err(format!("{} charts are not installable", chart.metadata.kind).into());
     }
     if chart.metadata.deprecated {
-        tell("level=WARN msg=\"this chart is deprecated\"");
+        tell(match profile {
+            Profile::Helm4 => "level=WARN msg=\"this chart is deprecated\"",
+            Profile::Helm3 => "WARNING: This chart is deprecated",
+        });
     }
     let missing: Vec<&str> = chart
         .metadata

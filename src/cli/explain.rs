@@ -42,9 +42,9 @@ pub(super) fn run(globals: &Globals, command: &Command) -> Result<(), Explained>
         [chart] => (Path::default(), chart),
         _ => return Err("expected at most two arguments: [PATH] CHART".to_owned().into()),
     };
-    let user = values::merge(&args.values)?;
-    let chart = chart::load(reference, globals.compat)?;
-    let trace = Trace::new(chart.chart(), user.layers(), globals.compat).map_err(|e| e.to_string())?;
+    let user = values::merge(&args.values, globals.profile())?;
+    let chart = chart::load(reference, globals.profile())?;
+    let trace = Trace::new(chart.chart(), user.layers(), globals.profile()).map_err(|e| e.to_string())?;
     let mut explanations: Vec<Explanation> =
         trace.leaves(&path).iter().map(|leaf| trace.explain(leaf)).collect();
     if explanations.is_empty() && !path.0.is_empty() {

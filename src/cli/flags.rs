@@ -19,9 +19,9 @@ pub(super) struct Globals {
     /// Enable verbose output
     #[arg(long, global = true, env = "HELM_DEBUG", value_parser = clap::builder::FalseyValueParser::new(), num_args = 0)]
     pub(super) debug: bool,
-    /// Which Helm to be equal to: helm4 or helm3
-    #[arg(long, global = true, env = "WINDLASS_COMPAT", default_value = "helm4")]
-    pub(super) compat: Profile,
+    /// Which Helm to be equal to: helm4 (the default) or helm3
+    #[arg(long, global = true, env = "WINDLASS_COMPAT")]
+    pub(super) compat: Option<Profile>,
     /// Show source lines and the origin of values beside an error; auto does so on a terminal
     #[arg(long, global = true, env = "WINDLASS_EXPLAIN_ERRORS", value_enum, default_value_t, num_args = 0..=1, require_equals = true, default_missing_value = "always")]
     pub(super) explain_errors: When,
@@ -34,6 +34,13 @@ pub(super) enum When {
     Auto,
     Always,
     Never,
+}
+
+impl Globals {
+    /// The Helm to be equal to.
+    pub(super) fn profile(&self) -> Profile {
+        self.compat.unwrap_or_default()
+    }
 }
 
 /// Where values come from.

@@ -225,8 +225,8 @@ fn generated_name(reference: &str) -> String {
 fn run(globals: &Globals, job: &Job<'_>) -> Result<(), Explained> {
     let install = job.mode == Mode::Install;
     let text = |e: Explained| e.text(|t| failed(install, t));
-    let user = values::merge(&job.common.render.values).map_err(text)?;
-    let compiled = chart::load(job.reference, globals.compat).map_err(text)?;
+    let user = values::merge(&job.common.render.values, globals.profile()).map_err(text)?;
+    let compiled = chart::load(job.reference, globals.profile()).map_err(text)?;
     if install && job.common.dry_run == Some(DryRun::Client) {
         return dry_install(globals, job, &user, &compiled);
     }
@@ -241,12 +241,8 @@ fn render_options(
     capabilities: Capabilities,
     revision: i64,
 ) -> render::Options {
-    let helm3 = globals.compat == Profile::Helm3;
-    let capabilities = if helm3 {
-        Capabilities { helm_version: "v3.22.0".to_owned(), ..capabilities }
-    } else {
-        capabilities
-    };
+    let capabilities =
+        Capabilities { helm_version: globals.profile().helm_version().to_owned(), ..capabilities };
     render::Options {
         release: Release {
             name: job.name.clone(),
@@ -273,7 +269,7 @@ fn dry_install(
     let world = SystemWorld { cluster: None, dns: job.common.render.enable_dns };
     let rendered = compiled.render(&user.values, &options, &world, &mut |w| tell(&w)).map_err(|e| {
         let shown = failure::explains(globals);
-        let report = failure::of_render(shown, &e, compiled.chart(), user, globals.compat);
+        let report = failure::of_render(shown, &e, compiled.chart(), user, globals.profile());
         Explained { text: failed(true, &e.to_string()), report }
     })?;
     let rendered = release(&rendered).map_err(|e| failed(true, &e.to_string()))?;
@@ -334,7 +330,7 @@ async fn carry_out(
     let lookup = ClusterLookup::new(s.engine.cluster().clone());
     let dns = job.common.render.enable_dns;
     let source = user.clone();
-    let (shown, profile) = (failure::explains(globals), globals.compat);
+    let (shown, profile) = (failure::explains(globals), globals.profile());
     let work = move || {
         let world = SystemWorld { cluster: Some(&lookup), dns };
         let explained = |e: render::Error| {
@@ -382,7 +378,7 @@ async fn carry_out(
         };
         print(line.as_bytes())?;
     }
-    let helm3 = globals.compat == Profile::Helm3;
+    let helm3 = globals.profile() == Profile::Helm3;
     match &outcome.record {
         Some(record) => Ok(status::show(record, job.common.output, helm3)?),
         None => {

@@ -1,8 +1,8 @@
 //! `windlass lint`: Helm's findings in Helm's words, and ours beside them.
 
-use std::path::{Path, PathBuf};
 use chart_compat::Bytes;
 use chart_compat::profile::Profile;
+use std::path::{Path, PathBuf};
 
 use chart_compat::chart::{Chart, File, load_files, read_archive};
 use chart_compat::lint::{self, Entry, Message, Options, Severity, Subject};
@@ -66,14 +66,14 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
             subcharts(&Path::new(path).join("charts"), &mut charts);
         }
     }
-    let user = values::merge(&args.values)?;
+    let user = values::merge(&args.values, Profile::default())?;
     let world = SystemWorld { cluster: None, dns: false };
     let options = Options {
         values: &user.values,
         namespace: globals.namespace.as_deref().unwrap_or("default"),
         kube_version,
         skip_schema_validation: args.skip_schema_validation,
-        profile: globals.compat,
+        profile: globals.profile(),
         world: &world,
     };
     let least = if args.strict { Severity::Warning } else { Severity::Error };
@@ -184,7 +184,7 @@ fn archive(path: &str) -> Result<Files, String> {
 }
 
 fn load(files: Vec<File>) -> Result<Chart, String> {
-    load_files(files, &mut |w| tell(&w)).map_err(|e| e.to_string())
+    load_files(files, Profile::default(), &mut |w| tell(&w)).map_err(|e| e.to_string())
 }
 
 fn directory(path: &str) -> Result<Files, String> {

@@ -3,17 +3,20 @@
 //! Owns flags, exit codes and what is printed. Decides nothing about releases.
 
 mod chart;
+mod compare;
 mod explain;
 mod failure;
 mod flags;
 mod get;
 mod history;
 mod install;
+mod legacy;
 mod lint;
 mod list;
 mod operator;
 mod output;
 mod output_dir;
+mod post_render;
 mod status;
 mod template;
 mod uninstall;
@@ -31,7 +34,7 @@ use crate::render::parse_manifest;
 
 /// Helm charts rendered and applied without Helm.
 #[derive(Parser)]
-#[command(name = "windlass", version, disable_help_subcommand = true)]
+#[command(name = "windlass", version, disable_help_subcommand = true, args_override_self = true)]
 struct Cli {
     #[command(flatten)]
     globals: flags::Globals,
@@ -66,6 +69,8 @@ enum Command {
     /// Download what is known of a release
     #[command(subcommand)]
     Get(get::Command),
+    /// Compare with a helm of yours what both render
+    Compare(Box<compare::Args>),
     /// Keep the modules of a directory released
     Operator(Box<operator::Args>),
 }
@@ -97,6 +102,7 @@ pub fn main() -> ExitCode {
         Command::Status(args) => status::run(globals, args).map_err(Explained::from),
         Command::History(args) => history::run(globals, args).map_err(Explained::from),
         Command::Get(command) => get::run(globals, command).map_err(Explained::from),
+        Command::Compare(args) => compare::run(globals, args).map_err(Explained::from),
         Command::Operator(args) => operator::run(globals, args).map_err(Explained::from),
     };
     match result {

@@ -100,7 +100,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
             unnumbered_order: args.unnumbered_modules_order,
             history_max: args.helm_history_max,
             timeout: args.helm_timeout,
-            profile: globals.compat,
+            profile: globals.profile(),
         };
         let failed = |e: std::io::Error| format!("cannot watch for signals: {e}");
         let mut term = signal(SignalKind::terminate()).map_err(failed)?;

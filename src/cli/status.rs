@@ -62,5 +62,5 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
     let record = with_engine(globals, async |s| {
         s.engine.get(&s.id(&args.name), args.revision).await.map_err(|e| e.to_string())
     })?;
-    show(&record, args.output, globals.compat == chart_compat::profile::Profile::Helm3)
+    show(&record, args.output, globals.profile() == chart_compat::profile::Profile::Helm3)
 }

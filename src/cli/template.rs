@@ -2,24 +2,33 @@
 
 use std::mem::ManuallyDrop;
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use chart_compat::chart::{File, load_files};
+use chart_compat::data::Map;
 use chart_compat::go::slog;
 use chart_compat::profile::Profile;
 use chart_compat::render::{
-    Capabilities, Error, Hook, KubeVersion, Options, Release, ShowOnly, release_name_error, template_output,
+    Capabilities, CompiledChart, Error, Hook, KubeVersion, Options, Release, Rendered, ShowOnly,
+    manifest_text, release_name_error, template_output_of,
 };
 use chart_compat::template::Limits;
 
 use super::failure::{self, Explained};
 use super::flags::{Globals, Render};
-use super::{chart, print, tell, values};
-use crate::render::SystemWorld;
+use super::legacy::Legacy;
+use super::post_render::PostRender;
+use super::values::User;
+use super::{Connected, Failure, chart, print, tell, values, with_engine};
+use crate::addon::capabilities;
+use crate::cluster::Gvk;
+use crate::render::{ClusterLookup, Lookup, SystemWorld, parse_manifest};
 
 /// Flags of `template`.
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// `[NAME] CHART`
-    #[arg(num_args = 1..=2, required = true, value_names = ["NAME", "CHART"])]
+    #[arg(num_args = 1.., required = true, value_names = ["NAME", "CHART"])]
     names: Vec<String>,
     #[command(flatten)]
     render: Render,
@@ -50,67 +59,219 @@ pub(super) struct Args {
     /// Use release name in the output-dir path
     #[arg(long)]
     release_name: bool,
+    /// Generate the name (and omit the NAME parameter)
+    #[arg(short, long)]
+    generate_name: bool,
+    /// Specify template used to name the release
+    #[arg(long, default_value = "")]
+    name_template: String,
+    /// Simulates the operation client-side (default) or against the cluster: "client" or "server"
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "unset", conflicts_with = "validate")]
+    dry_run: Option<String>,
+    /// As --dry-run=server: ask the cluster for its version, its kinds and what `lookup` looks for
+    #[arg(long)]
+    validate: bool,
+    #[command(flatten)]
+    post_render: PostRender,
+    #[command(flatten)]
+    legacy: Legacy,
+}
+
+impl Args {
+    /// The release's name and the chart's reference (`Install.NameAndChart`).
+    fn names(&self) -> Result<(String, &str), Failure> {
+        match &self.names[..] {
+            [_, _] if self.generate_name => {
+                Err("cannot set --generate-name and also specify a name".to_owned())
+            }
+            [_, _] if !self.name_template.is_empty() => {
+                Err("cannot set --name-template and also specify a name".to_owned())
+            }
+            [name, chart] => Ok((name.clone(), chart)),
+            [chart] if !self.name_template.is_empty() => Ok((templated_name(&self.name_template)?, chart)),
+            [chart] => Ok(("release-name".to_owned(), chart)),
+            [_, _, more @ ..] => {
+                Err(format!("expected at most two arguments, unexpected arguments: {}", more.join(", ")))
+            }
+            [] => Err("\"helm template\" requires at least 1 argument".to_owned()),
+        }
+    }
+
+    /// Whether the cluster is asked. Helm 3 asks it with `--validate` only.
+    fn asks_cluster(&self, profile: Profile) -> Result<bool, Failure> {
+        match (profile, self.dry_run.as_deref()) {
+            (_, None) => Ok(self.validate),
+            (Profile::Helm3, Some("false" | "true" | "none" | "client" | "server" | "unset")) => Ok(false),
+            (Profile::Helm3, Some(_)) => {
+                Err("Invalid dry-run flag. Flag must one of the following: false, true, none, client, server"
+                    .to_owned())
+            }
+            (Profile::Helm4, Some("unset")) => {
+                let text = "--dry-run is deprecated and should be replaced with '--dry-run=client'";
+                tell(&slog::line("WARN", text, &[]));
+                Ok(false)
+            }
+            (Profile::Helm4, Some("client")) => Ok(false),
+            (Profile::Helm4, Some("server")) => Ok(true),
+            (Profile::Helm4, Some(other)) => {
+                Err(format!("invalid dry-run value ({other:?}). Must be \"none\", \"server\", or \"client\""))
+            }
+        }
+    }
+}
+
+/// What a `--name-template` makes: a template of its own, without a chart.
+fn templated_name(text: &str) -> Result<String, Failure> {
+    let file = |name: &str, data: &str| File::new(name.to_owned(), data.as_bytes().to_vec());
+    let files = vec![
+        file("Chart.yaml", "apiVersion: v2\nname: name-template\nversion: 0.1.0\n"),
+        file("templates/NOTES.txt", text),
+    ];
+    let chart = load_files(files, Profile::Helm4, &mut |_| {}).map_err(|e| e.to_string())?;
+    let release = Release { name: String::new(), namespace: String::new(), revision: 1, is_upgrade: false };
+    let options = Options {
+        release,
+        capabilities: Capabilities::default(),
+        skip_schema_validation: false,
+        subchart_notes: false,
+        limits: Limits::default(),
+    };
+    let compiled = CompiledChart::new(chart, Profile::Helm4);
+    let rendered = compiled.render(&Map::new(), &options, &SystemWorld::default(), &mut |_| {});
+    Ok(rendered.map_err(|e| e.to_string())?.notes)
 }
 
 pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
-    let mut capabilities = Capabilities::default();
+    let mut assumed = Capabilities::default();
     if let Some(text) = &args.kube_version {
-        capabilities.kube_version =
+        assumed.kube_version =
             KubeVersion::parse(text).map_err(|e| format!("invalid kube version '{text}': {e}"))?;
     }
-    capabilities.api_versions.extend(args.api_versions.iter().cloned());
-    if globals.compat == Profile::Helm3 {
-        capabilities.helm_version = "v3.22.0".to_owned();
+    assumed.api_versions.extend(args.api_versions.iter().cloned());
+    globals.profile().helm_version().clone_into(&mut assumed.helm_version);
+    let (name, reference) = args.names()?;
+    let name = name.as_str();
+    let post_renderer = args.post_render.find()?;
+    args.legacy.warn(globals.profile());
+    if args.validate && globals.profile() == Profile::Helm4 {
+        tell("Flag --validate has been deprecated, use '--dry-run=server' instead");
     }
-    let (name, reference) = match &args.names[..] {
-        [name, chart] => (name.as_str(), chart),
-        [chart] => ("release-name", chart),
-        _ => return Err("expected at most two arguments: [NAME] CHART".to_owned().into()),
-    };
-    if args.render.render_subchart_notes && globals.compat == Profile::Helm4 {
+    let server = args.asks_cluster(globals.profile())?;
+    if args.render.render_subchart_notes && globals.profile() == Profile::Helm4 {
         tell(
             "Flag --render-subchart-notes has been deprecated, this flag has no effect for 'helm template' and \
              will be removed in Helm 5",
         );
     }
-    let user = values::merge(&args.render.values)?;
-    // The process ends soon: taking the chart apart piece by piece would only cost time.
-    let compiled = ManuallyDrop::new(chart::load(reference, globals.compat)?);
-    if let Some(text) = release_name_error(name) {
-        tell(&slog::line("ERROR", "release name check failed", &[("error", &text)]));
-        return Err(format!("release name check failed: {text}").into());
+    let user = values::merge(&args.render.values, globals.profile())?;
+    let compiled = chart::load(reference, globals.profile())?;
+    if let Some(text) = release_name_error(&name) {
+        return Err(match globals.profile() {
+            Profile::Helm3 => text.into(),
+            Profile::Helm4 => {
+                tell(&slog::line("ERROR", "release name check failed", &[("error", &text)]));
+                format!("release name check failed: {text}").into()
+            }
+        });
     }
-    let options = Options {
-        release: Release {
-            name: name.to_owned(),
-            namespace: globals.namespace.clone().unwrap_or_else(|| "default".to_owned()),
-            revision: 1,
-            is_upgrade: args.is_upgrade,
-        },
-        capabilities,
-        skip_schema_validation: args.render.skip_schema_validation,
-        subchart_notes: args.render.render_subchart_notes,
-        limits: Limits::default(),
+    let release = Release {
+        name: name.to_owned(),
+        namespace: globals.namespace.clone().unwrap_or_else(|| "default".to_owned()),
+        revision: 1,
+        is_upgrade: args.is_upgrade,
     };
-    let world = SystemWorld { cluster: None, dns: args.render.enable_dns };
-    let rendered = compiled.render(&user.values, &options, &world, &mut |w| tell(&w)).map_err(|error| {
-        let shown = failure::explains(globals);
-        let report = failure::of_render(shown, &error, compiled.chart(), &user, globals.compat);
-        if let (Error::Dependencies(e), Profile::Helm4) = (&error, globals.compat) {
-            let text = "chart dependencies processing failed";
-            tell(&slog::line("ERROR", text, &[("error", &e.to_string())]));
-            return Explained { text: format!("{text}: {e}"), report };
-        }
-        let hint = if error.has_release() { "\n\nUse --debug flag to render out invalid YAML" } else { "" };
-        Explained { text: format!("{error}{hint}"), report }
-    });
-    let rendered = ManuallyDrop::new(rendered?);
+    // The process ends soon: taking the chart and what it rendered apart piece by piece would only cost time.
+    let job = ManuallyDrop::new(Arc::new(Job {
+        compiled,
+        user,
+        options: Options {
+            release,
+            capabilities: assumed,
+            skip_schema_validation: args.render.skip_schema_validation,
+            subchart_notes: args.render.render_subchart_notes,
+            limits: Limits::default(),
+        },
+        dns: args.render.enable_dns,
+        shown: failure::explains(globals),
+    }));
+    let rendered =
+        if server { Job::render_live(&job, globals, args)? } else { job.render(&job.options, None)? };
+    let rendered = ManuallyDrop::new(rendered);
     let wanted = |h: &Hook| !(args.no_hooks || args.skip_tests && h.events.iter().any(|e| e == "test"));
     if let Some(dir) = &args.output_dir {
         let dir = if args.release_name { dir.join(name) } else { dir.clone() };
         return Ok(super::output_dir::write(&dir, &rendered, args.include_crds, wanted)?);
     }
+    let mut manifest = manifest_text(&rendered, args.include_crds);
+    if let Some(program) = post_renderer {
+        manifest = program.run(&manifest).map_err(|e| format!("{e}{HINT}"))?;
+    }
     let show_only = ShowOnly { patterns: &args.show_only };
-    let out = template_output(&rendered, args.include_crds, wanted, &show_only, globals.compat)?;
-    Ok(print(&out)?)
+    Ok(print(&template_output_of(&manifest, &rendered, wanted, &show_only, globals.profile())?)?)
+}
+
+/// What Helm adds to an error when it had a release in hand.
+const HINT: &str = "\n\nUse --debug flag to render out invalid YAML";
+
+/// A chart and all that it is rendered with.
+struct Job {
+    compiled: CompiledChart,
+    user: User,
+    options: Options,
+    dns: bool,
+    /// Whether errors are explained.
+    shown: bool,
+}
+
+impl Job {
+    fn render(&self, options: &Options, cluster: Option<&dyn Lookup>) -> Result<Rendered, Explained> {
+        let world = SystemWorld { cluster, dns: self.dns };
+        let rendered = self.compiled.render(&self.user.values, options, &world, &mut |w| tell(&w));
+        rendered.map_err(|error| {
+            let profile = self.compiled.profile();
+            let report = failure::of_render(self.shown, &error, self.compiled.chart(), &self.user, profile);
+            if let (Error::Dependencies(e), Profile::Helm4) = (&error, profile) {
+                let text = "chart dependencies processing failed";
+                tell(&slog::line("ERROR", text, &[("error", &e.to_string())]));
+                return Explained { text: format!("{text}: {e}"), report };
+            }
+            let hint = if error.has_release() { HINT } else { "" };
+            Explained { text: format!("{error}{hint}"), report }
+        })
+    }
+
+    /// Renders with the cluster's version, kinds and objects, and checks that it serves what comes out.
+    fn render_live(job: &Arc<Self>, globals: &Globals, args: &Args) -> Result<Rendered, Explained> {
+        let work = async |s: Connected| -> Result<Rendered, Explained> {
+            let cluster = s.engine.cluster().clone();
+            let live = capabilities(&cluster).await.map_err(|e| e.to_string())?;
+            let mut options = job.options.clone();
+            if args.kube_version.is_none() {
+                options.capabilities.kube_version = live.kube_version;
+            }
+            options.capabilities.api_versions =
+                live.api_versions.into_iter().chain(args.api_versions.iter().cloned()).collect();
+            options.release.namespace = s.namespace;
+            let lookup = ClusterLookup::new(cluster.clone());
+            let own = Arc::clone(job);
+            let work = tokio::task::spawn_blocking(move || own.render(&options, Some(&lookup)));
+            let rendered = work.await.map_err(|e| format!("the render did not end: {e}"))??;
+            for manifest in &rendered.manifests {
+                let object =
+                    parse_manifest(&manifest.text).map_err(|e| format!("{}: {e}", manifest.source))?;
+                let text = |key: &str| object[key].as_str().unwrap_or_default().to_owned();
+                let gvk = Gvk::new(&text("apiVersion"), &text("kind"));
+                if !object.is_null() {
+                    cluster.resource(&gvk).await.map_err(|e| {
+                        format!(
+                            "unable to build kubernetes objects from release manifest: {}: {e}",
+                            manifest.source
+                        )
+                    })?;
+                }
+            }
+            Ok(rendered)
+        };
+        with_engine(globals, async |s| Ok(work(s).await))?
+    }
 }

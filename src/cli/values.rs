@@ -6,6 +6,7 @@ use chart_compat::chart::{merge_maps, read_values};
 use chart_compat::data::{Data, Map};
 use chart_compat::explain::{Layers, file_report};
 use chart_compat::json;
+use chart_compat::profile::Profile;
 use chart_compat::values::strvals;
 
 use super::failure::Explained;
@@ -36,6 +37,7 @@ fn read(path: &str) -> Result<Vec<u8>, String> {
 pub(super) struct User {
     pub(super) values: Map,
     sources: Vec<Source>,
+    profile: Profile,
 }
 
 /// One place that values come from, with all that was read for it.
@@ -60,28 +62,26 @@ enum Content {
 
 impl Source {
     /// Changes values as this source does, in Helm's words if it cannot.
-    fn apply(&self, values: &mut Map) -> Result<(), Explained> {
+    fn apply(&self, values: &mut Map, profile: Profile) -> Result<(), Explained> {
         match &self.content {
-            Content::File(text) => match read_values(text) {
+            Content::File(text) => match read_values(text, profile) {
                 Ok(map) => merge_maps(values, map),
                 Err(e) => {
                     let report = e.line().map(|line| file_report(&self.name, text, line, &e.problem()));
                     return Err(Explained { text: format!("failed to parse {}: {e}", self.name), report });
                 }
             },
-            Content::SetJson(text) if text.trim_start().starts_with('{') => {
+            Content::SetJson(text) if profile == Profile::Helm4 && text.trim_start().starts_with('{') => {
                 match json::from_slice(text.as_bytes()) {
                     Ok(Data::Map(map)) => merge_maps(values, map),
-                    Ok(_) => {
-                        return Err(
-                            format!("failed parsing --set-json data JSON: {text}: not an object").into()
-                        );
+                    // Helm says no more about it.
+                    Ok(_) | Err(_) => {
+                        return Err(format!("failed parsing --set-json data JSON: {text}").into());
                     }
-                    Err(e) => return Err(format!("failed parsing --set-json data JSON: {text}: {e}").into()),
                 }
             }
             Content::SetJson(text) => strvals::parse_json(values, text)
-                .map_err(|e| format!("failed parsing --set-json data {text}: {e}"))?,
+                .map_err(|_| format!("failed parsing --set-json data {text}"))?,
             Content::Set(text) => {
                 strvals::parse_into(values, text).map_err(|e| format!("failed parsing --set data: {e}"))?;
             }
@@ -109,12 +109,12 @@ impl User {
     /// Values that come from elsewhere, under a name that users know.
     pub(super) fn given(name: &str, values: Map) -> Self {
         let source = Source { name: name.to_owned(), content: Content::Given(values.clone()) };
-        Self { values, sources: vec![source] }
+        Self { values, sources: vec![source], profile: Profile::default() }
     }
 
     fn add(&mut self, name: &str, content: Content) -> Result<(), Explained> {
         let source = Source { name: name.to_owned(), content };
-        source.apply(&mut self.values)?;
+        source.apply(&mut self.values, self.profile)?;
         self.sources.push(source);
         Ok(())
     }
@@ -143,15 +143,15 @@ impl User {
                 _ => None,
             };
             // What could be merged once can be merged again, and a layer that cannot stand alone explains nothing.
-            drop(layers.add(&source.name, text.is_some(), text, |values| source.apply(values)));
+            drop(layers.add(&source.name, text.is_some(), text, |values| source.apply(values, self.profile)));
         }
         layers
     }
 }
 
 /// The values that the flags give, merged.
-pub(super) fn merge(flags: &Values) -> Result<User, Explained> {
-    let mut user = User::default();
+pub(super) fn merge(flags: &Values, profile: Profile) -> Result<User, Explained> {
+    let mut user = User { profile, ..User::default() };
     for path in &flags.files {
         user.add(path, Content::File(read(path)?))?;
     }

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use chart_compat::chart::{File, MAX_CHART_BYTES, MAX_ENTRIES, Rules};
+use chart_compat::chart::{File, MAX_CHART_BYTES, MAX_ENTRIES, Rules, Warn};
+use chart_compat::go::slog;
 
 use super::Error;
 
@@ -10,7 +11,7 @@ use super::Error;
 const MAX_DEPTH: usize = 100;
 
 /// The files of a chart directory, in order of name (`loader.LoadDir`).
-pub(super) fn files(root: &Path) -> Result<Vec<File>, Error> {
+pub(super) fn files(root: &Path, warn: Warn<'_>) -> Result<Vec<File>, Error> {
     let read = |path: &Path, source| Error::Read { path: path.to_owned(), source };
     let ignore = root.join(".helmignore");
     let text = match std::fs::read(&ignore) {
@@ -19,13 +20,14 @@ pub(super) fn files(root: &Path) -> Result<Vec<File>, Error> {
         Err(e) => return Err(read(&ignore, e)),
     };
     let rules = Rules::parse(&text)?;
-    let mut walk = Walk { root, rules, files: Vec::new(), left: MAX_CHART_BYTES };
+    let mut walk = Walk { root, rules, files: Vec::new(), left: MAX_CHART_BYTES, warn };
     walk.directory(root, "", 0)?;
     Ok(walk.files)
 }
 
 struct Walk<'r> {
     root: &'r Path,
+    warn: Warn<'r>,
     rules: Rules,
     files: Vec<File>,
     left: u64,
@@ -50,7 +52,10 @@ impl Walk<'_> {
         for path in names {
             let Some(name) = path.file_name().map(|n| n.to_string_lossy().into_owned()) else { continue };
             let relative = if prefix.is_empty() { name } else { format!("{prefix}/{name}") };
-            // Follows links, as Helm does.
+            // Follows links, as Helm does, and says so.
+            if path.is_symlink() {
+                self.tell_link(&path);
+            }
             let kind =
                 std::fs::metadata(&path).map_err(|source| Error::Read { path: path.clone(), source })?;
             if self.rules.ignores(&relative, kind.is_dir()) {
@@ -67,6 +72,15 @@ impl Walk<'_> {
             }
         }
         Ok(())
+    }
+
+    fn tell_link(&mut self, path: &Path) {
+        // A link that leads nowhere is an error that comes next.
+        let Ok(resolved) = std::fs::canonicalize(path) else { return };
+        let shown = super::absolute(path);
+        let attributes = [("path", &*shown.to_string_lossy()), ("resolved", &*resolved.to_string_lossy())];
+        let text = "found symbolic link in path. Contents of linked file included and used";
+        (self.warn)(slog::line("INFO", text, &attributes));
     }
 
     fn file(&mut self, path: &Path, name: String, size: u64) -> Result<(), Error> {

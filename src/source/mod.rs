@@ -4,7 +4,7 @@
 
 mod directory;
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use chart_compat::chart::{self, Chart, MAX_CHART_BYTES};
 use chart_compat::profile::Profile;
@@ -85,8 +85,10 @@ pub fn locate(reference: &str) -> Result<PathBuf, Error> {
 /// It cannot be read, is too large, or is not a chart.
 pub fn load(path: &Path, profile: Profile) -> Result<Loaded, Error> {
     let read = |source| Error::Read { path: path.to_owned(), source };
-    let files = if path.is_dir() {
-        directory::files(path)?
+    let mut warnings = Vec::new();
+    let packaged = !path.is_dir();
+    let files = if !packaged {
+        directory::files(path, &mut |w| warnings.push(w))?
     } else {
         let size = std::fs::metadata(path).map_err(read)?.len();
         if size > MAX_CHART_BYTES {
@@ -97,11 +99,21 @@ pub fn load(path: &Path, profile: Profile) -> Result<Loaded, Error> {
         if !bytes.starts_with(&[0x1f, 0x8b, 0x08]) {
             return Err(Error::NotAnArchive(not_gzip(path, &bytes)));
         }
-        chart::read_archive(&bytes)?
+        match (chart::read_archive(&bytes), profile) {
+            (Ok(files), _) => files,
+            // Helm 4 keeps the reason to itself.
+            (Err(_), Profile::Helm4) => {
+                return Err(Error::NotAnArchive("unable to load chart archive".into()));
+            }
+            (Err(e), Profile::Helm3) => return Err(e.into()),
+        }
     };
+    if packaged && profile == Profile::Helm4 && !files.iter().any(|f| f.name == "Chart.yaml") {
+        let text = "unable to detect chart version, no Chart.yaml found";
+        return Err(Error::NotAnArchive(text.to_owned()));
+    }
     let ahead = Ahead::start(&files, profile);
-    let mut warnings = Vec::new();
-    let chart = chart::load_files(files, &mut |w| warnings.push(w))?;
+    let chart = chart::load_files(files, profile, &mut |w| warnings.push(w))?;
     Ok(Loaded { chart, ahead, warnings })
 }
 
@@ -110,16 +122,36 @@ pub fn load(path: &Path, profile: Profile) -> Result<Loaded, Error> {
 /// # Errors
 /// It cannot be read or is too large.
 pub fn directory_files(path: &Path) -> Result<Vec<chart::File>, Error> {
-    directory::files(path)
+    directory::files(path, &mut |_| {})
+}
+
+/// The path from the root, without `.` and `..`, links left as they are (`filepath.Abs`).
+#[must_use]
+pub fn absolute(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    // Without a working directory the path stays as it was given.
+    for part in std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                out.pop();
+            }
+            other => out.push(other),
+        }
+    }
+    out
 }
 
 /// Helm's words for a file that is no gzip archive.
 fn not_gzip(path: &Path, bytes: &[u8]) -> String {
+    let path = absolute(path);
     let name = path.display();
     if matches!(path.extension().and_then(|e| e.to_str()), Some("yaml" | "yml")) {
         return format!("file '{name}' seems to be a YAML file, but expected a gzipped archive");
     }
-    let text = bytes.iter().take(512).all(|b| matches!(b, 0x09 | 0x0a | 0x0c | 0x0d | 0x1b) || *b >= 0x20);
+    // Helm looks at 512 bytes, with zeros behind a shorter file.
+    let text = bytes.len() >= 512
+        && bytes.iter().take(512).all(|b| matches!(b, 0x09 | 0x0a | 0x0c | 0x0d | 0x1b) || *b >= 0x20);
     let kind = if text { "text/plain; charset=utf-8" } else { "application/octet-stream" };
     format!("file '{name}' does not appear to be a gzipped archive; got '{kind}'")
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::Warn;
 use super::coalesce::{coalesce_values, merge_tables, merge_values};
 use super::error::Error;
+use super::imports::Imports;
 use super::load::Chart;
 use super::metadata::Dependency;
 use super::values::{find_table, path_value, table};
@@ -116,7 +117,7 @@ fn import_values(chart: &mut Chart, profile: Profile, warn: Warn<'_>) -> Result<
     }
     let Some(mut reqs) = chart.metadata.dependencies.take() else { return Ok(()) };
     let mut values = merge_values(chart, profile, warn)?;
-    let mut imported = Map::new();
+    let mut imported = Imports::default();
     for req in &mut reqs {
         let mut seen = Vec::new();
         for import in &req.import_values {
@@ -126,14 +127,9 @@ fn import_values(chart: &mut Chart, profile: Profile, warn: Warn<'_>) -> Result<
                 _ => continue,
             };
             match find_table(&values, &format!("{}.{child}", req.name)) {
-                Ok(found) => {
-                    let mut map = found.clone();
-                    if parent != "." {
-                        for part in parent.rsplit('.') {
-                            map = Map::from([(part.to_owned(), Data::Map(map))]);
-                        }
-                    }
-                    merge_tables(&mut imported, map, warn);
+                Ok(_) => {
+                    let mut told = |text: String| warn(slog::line("INFO", &text, &[]));
+                    imported.add(&mut values, &format!("{}.{child}", req.name), &parent, &mut told);
                 }
                 Err(missing) => {
                     let error = format!("{} is not a table", strconv::quote(missing.as_bytes()));
@@ -152,7 +148,8 @@ fn import_values(chart: &mut Chart, profile: Profile, warn: Warn<'_>) -> Result<
         }
         req.import_values = seen;
     }
-    merge_tables(&mut values, imported, warn);
+    let imported = imported.resolve(&values);
+    merge_tables(&mut values, imported, &mut |text| warn(slog::line("INFO", &text, &[])));
     chart.values = Arc::new(values);
     chart.metadata.dependencies = Some(reqs);
     Ok(())

@@ -1,6 +1,5 @@
 //! What can be wrong with a chart or its values.
 
-
 use crate::yaml;
 
 /// Why a chart does not load or its values do not merge; `Display` is Helm's text.
@@ -23,6 +22,9 @@ pub enum Error {
         /// The file's content.
         content: bytes::Bytes,
     },
+    /// The chart is of a form that this program does not know.
+    #[error("{0}")]
+    Form(&'static str),
     /// `Chart.yaml` is missing.
     #[error("Chart.yaml file is missing")]
     NoMetadata,
@@ -40,7 +42,7 @@ pub enum Error {
         source: Box<Error>,
     },
     /// A pattern of `.helmignore` is not one.
-    #[error(".helmignore: {0}")]
+    #[error("{0}")]
     Ignore(String),
     /// A values file is not YAML, or not a map.
     #[error("cannot unmarshal yaml document: {source}")]
@@ -50,6 +52,9 @@ pub enum Error {
         /// How many lines of the file are before the document.
         before: u32,
     },
+    /// A values file is not YAML, or not a map, in the words of Helm 3.
+    #[error("{0}")]
+    Unmarshal(yaml::Error),
     /// Values cannot be merged.
     #[error("{0}")]
     Values(String),
@@ -70,6 +75,7 @@ impl Error {
     pub fn line(&self) -> Option<u32> {
         match self {
             Self::Yaml { source, before } => source.line().map(|line| before + line),
+            Self::Unmarshal(e) => e.line(),
             Self::File { line, .. } => *line,
             _ => None,
         }

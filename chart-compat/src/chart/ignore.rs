@@ -27,12 +27,12 @@ impl Rules {
     /// Reads a `.helmignore`; pass an empty text when there is none.
     ///
     /// # Errors
-    /// A pattern with `**`, or one that is not a pattern; the text names the line.
+    /// A pattern with `**`, or one that is not a pattern.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut rules = Self::default();
-        for (n, line) in text.lines().enumerate() {
-            rules.add(line).map_err(|e| Error::Ignore(format!("line {}: {e}: {line:?}", n + 1)))?;
+        for line in text.lines() {
+            rules.add(line).map_err(Error::Ignore)?;
         }
         rules.add("templates/.?*").map_err(Error::Ignore)?;
         Ok(rules)

@@ -8,9 +8,11 @@ use bytes::Bytes;
 use super::Warn;
 use super::archive::read_archive;
 use super::error::Error;
-use super::metadata::Metadata;
+use super::metadata::{Metadata, RULE, json_kind};
 use super::values::read_values;
 use crate::data::{Data, Map};
+use crate::go::slog;
+use crate::profile::Profile;
 use crate::yaml;
 
 /// How deep charts may nest below each other.
@@ -100,17 +102,22 @@ fn file_error(file: &File, reason: &dyn std::fmt::Display, problem: String, line
     Error::File { file: file.name.clone(), reason, problem, line, content }
 }
 
-fn read_metadata(metadata: &mut Metadata, file: &File) -> Result<(), Error> {
+fn read_metadata(metadata: &mut Metadata, file: &File, profile: Profile) -> Result<(), Error> {
     let failed = |e: &dyn std::fmt::Display| file_error(file, e, e.to_string(), None);
     match yaml::from_slice(&file.data) {
-        Ok(Data::Map(map)) => metadata.read(&map).map_err(|e| match e.strip_prefix("validation: ") {
+        Ok(Data::Map(map)) => metadata.read(&map, profile).map_err(|e| match e.strip_prefix(RULE) {
             Some(rule) => Error::Validation(rule.to_owned()),
             None => failed(&e),
         }),
         Ok(Data::Null) => Ok(()),
         Ok(other) => {
-            let text = crate::json::wrong_type(&other, "v2.Metadata");
-            Err(failed(&format!("error unmarshaling JSON: while decoding JSON: {text}")))
+            // Helm 4 first reads the form of the chart alone.
+            let wanted = match (profile, file.name.as_str()) {
+                (Profile::Helm4, "Chart.yaml") => "loader.chartBase",
+                (Profile::Helm4, _) => "v2.Metadata",
+                (Profile::Helm3, _) => "chart.Metadata",
+            };
+            Err(failed(&wrong_kind(&other, &format!("value of type {wanted}"))))
         }
         Err(e) => {
             let reason = format!("error converting YAML to JSON: {e}");
@@ -119,15 +126,28 @@ fn read_metadata(metadata: &mut Metadata, file: &File) -> Result<(), Error> {
     }
 }
 
+/// Go's complaint about a value that does not fit.
+fn wrong_kind(got: &Data, wanted: &str) -> String {
+    let got = json_kind(got);
+    format!("error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {got} into Go {wanted}")
+}
+
 /// Makes a chart of files, whose names are relative to it.
 ///
 /// # Errors
 /// A file that cannot be read as what its name says, a rule of `Chart.yaml` broken, a bad subchart.
-pub fn load_files(files: Vec<File>, warn: Warn<'_>) -> Result<Chart, Error> {
-    load(files, warn, 0)
+pub fn load_files(files: Vec<File>, profile: Profile, warn: Warn<'_>) -> Result<Chart, Error> {
+    let chart = load(files, profile, warn, 0)?;
+    match (profile, chart.metadata.api_version.as_str()) {
+        (Profile::Helm3, _) | (_, "v1" | "v2") => Ok(chart),
+        (_, "v3") => Err(Error::Form("invalid chart apiVersion")),
+        _ => Err(Error::Form("unsupported chart version")),
+    }
 }
 
-fn load(files: Vec<File>, warn: Warn<'_>, depth: usize) -> Result<Chart, Error> {
+fn load(files: Vec<File>, profile: Profile, warn: Warn<'_>, depth: usize) -> Result<Chart, Error> {
+    // Helm says these with its old logger.
+    let mut told = |text: &str| warn(slog::line("INFO", text, &[]));
     if depth > MAX_DEPTH {
         return Err(Error::Archive(format!("charts nest deeper than {MAX_DEPTH} levels")));
     }
@@ -135,7 +155,7 @@ fn load(files: Vec<File>, warn: Warn<'_>, depth: usize) -> Result<Chart, Error> 
     let mut metadata: Option<Metadata> = None;
     for f in files.iter().filter(|f| f.name == "Chart.yaml") {
         let m = metadata.get_or_insert_default();
-        read_metadata(m, f)?;
+        read_metadata(m, f, profile)?;
         if m.api_version.is_empty() {
             m.api_version = "v1".to_owned();
         }
@@ -144,37 +164,36 @@ fn load(files: Vec<File>, warn: Warn<'_>, depth: usize) -> Result<Chart, Error> 
     for f in files {
         match f.name.as_str() {
             "Chart.yaml" => {}
-            "Chart.lock" => chart.lock = Some(read_lock(&f)?),
+            "Chart.lock" => chart.lock = Some(read_lock(&f, profile)?),
             "values.yaml" => {
-                chart.values =
-                    Arc::new(read_values(&f.data).map_err(|e| file_error(&f, &e, e.problem(), e.line()))?);
+                chart.values = Arc::new(
+                    read_values(&f.data, profile).map_err(|e| file_error(&f, &e, e.problem(), e.line()))?,
+                );
                 chart.values_text = Some(f.data);
             }
             "values.schema.json" => chart.schema = Some(f.data),
             "requirements.yaml" => {
                 let m = metadata.get_or_insert_default();
                 if m.api_version != "v1" {
-                    warn(
+                    told(
                         "Warning: Dependencies are handled in Chart.yaml since apiVersion \"v2\". \
-                         We recommend migrating dependencies to Chart.yaml."
-                            .to_owned(),
+                         We recommend migrating dependencies to Chart.yaml.",
                     );
                 }
-                read_metadata(m, &f)?;
+                read_metadata(m, &f, profile)?;
                 if m.api_version == "v1" {
                     chart.files.push(f);
                 }
             }
             "requirements.lock" => {
-                chart.lock = Some(read_lock(&f)?);
+                chart.lock = Some(read_lock(&f, profile)?);
                 let m = metadata.get_or_insert_default();
                 if m.api_version == "v1" {
                     chart.files.push(f);
                 } else {
-                    warn(
+                    told(
                         "Warning: Dependency locking is handled in Chart.lock since apiVersion \"v2\". \
-                         We recommend migrating to Chart.lock."
-                            .to_owned(),
+                         We recommend migrating to Chart.lock.",
                     );
                 }
             }
@@ -194,11 +213,12 @@ fn load(files: Vec<File>, warn: Warn<'_>, depth: usize) -> Result<Chart, Error> 
         if name.starts_with(['_', '.']) {
             continue;
         }
-        let sub = load_subchart(&name, files, warn, depth + 1).map_err(|source| Error::Subchart {
-            name: name.clone(),
-            parent: chart.metadata.name.clone(),
-            source: Box::new(source),
-        })?;
+        let sub =
+            load_subchart(&name, files, profile, warn, depth + 1).map_err(|source| Error::Subchart {
+                name: name.clone(),
+                parent: chart.metadata.name.clone(),
+                source: Box::new(source),
+            })?;
         chart.dependencies.push(sub);
     }
     Ok(chart)
@@ -208,20 +228,46 @@ fn has_extension(name: &str, extension: &str) -> bool {
     name.rsplit('/').next().and_then(|base| base.rsplit_once('.')).is_some_and(|(_, e)| e == extension)
 }
 
-fn read_lock(file: &File) -> Result<Data, Error> {
-    yaml::from_slice(&file.data).map_err(|e| file_error(file, &e, e.problem().to_owned(), e.line()))
+fn read_lock(file: &File, profile: Profile) -> Result<Data, Error> {
+    let package = match profile {
+        Profile::Helm4 => "v2",
+        Profile::Helm3 => "chart",
+    };
+    let failed = |e: &dyn std::fmt::Display| file_error(file, e, e.to_string(), None);
+    let lock = yaml::from_slice(&file.data).map_err(|e| {
+        let reason = format!("error converting YAML to JSON: {e}");
+        file_error(file, &reason, e.problem().to_owned(), e.line())
+    })?;
+    let entry = match &lock {
+        Data::Map(map) => map.get("dependencies"),
+        Data::Null => None,
+        other => return Err(failed(&wrong_kind(other, &format!("value of type {package}.Lock")))),
+    };
+    match entry {
+        None | Some(Data::Null | Data::List(_)) => Ok(lock),
+        Some(other) => {
+            let field = format!("struct field Lock.dependencies of type []*{package}.Dependency");
+            Err(failed(&wrong_kind(other, &field)))
+        }
+    }
 }
 
-fn load_subchart(name: &str, files: Vec<File>, warn: Warn<'_>, depth: usize) -> Result<Chart, Error> {
+fn load_subchart(
+    name: &str,
+    files: Vec<File>,
+    profile: Profile,
+    warn: Warn<'_>,
+    depth: usize,
+) -> Result<Chart, Error> {
     if has_extension(name, "tgz") {
         let Some(file) = files.into_iter().next().filter(|f| f.name == name) else {
             return Err(Error::Archive(format!("{name} is a directory, not an archive")));
         };
-        return load(read_archive(&file.data)?, warn, depth);
+        return load(read_archive(&file.data)?, profile, warn, depth);
     }
     let inner = files.into_iter().filter_map(|f| {
         let (_, rest) = f.name.split_once('/')?;
         Some(File { name: rest.to_owned(), data: f.data })
     });
-    load(inner.collect(), warn, depth)
+    load(inner.collect(), profile, warn, depth)
 }

@@ -3,6 +3,7 @@
 use super::error::Error;
 use crate::data::{Data, Map};
 use crate::go::{semver, strconv, unicode};
+use crate::profile::Profile;
 
 /// The content of `Chart.yaml`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -75,8 +76,11 @@ pub struct Dependency {
     pub alias: String,
 }
 
+/// What begins a complaint of [`Metadata::read`] that Helm makes when it checks its rules.
+pub(super) const RULE: &str = "validation: ";
+
 /// How Go's JSON names a kind in its complaints.
-fn json_kind(d: &Data) -> &'static str {
+pub(super) fn json_kind(d: &Data) -> &'static str {
     match d {
         Data::Null => "null",
         Data::Bool(_) => "bool",
@@ -152,7 +156,7 @@ impl Fields<'_> {
         let path = format!("{}.{key}", self.path);
         let read_one = |d: &Data| match d {
             Data::Map(map) => read(&Fields { map, path: &path }),
-            Data::Null => Err(format!("validation: {key} must not contain empty or null nodes")),
+            Data::Null => Err(format!("{RULE}{key} must not contain empty or null nodes")),
             d => Err(self.wrong(key, d, of)),
         };
         items.iter().map(read_one).collect::<Result<_, _>>().map(Some)
@@ -188,7 +192,11 @@ impl Metadata {
     ///
     /// # Errors
     /// A value of the wrong kind, in Go's words.
-    pub fn read(&mut self, map: &Map) -> Result<(), String> {
+    pub fn read(&mut self, map: &Map, profile: Profile) -> Result<(), String> {
+        let package = match profile {
+            Profile::Helm4 => "v2",
+            Profile::Helm3 => "chart",
+        };
         let f = Fields { map, path: "Metadata" };
         for (key, field) in [
             ("name", &mut self.name),
@@ -219,10 +227,10 @@ impl Metadata {
         let maintainer = |f: &Fields<'_>| {
             Ok(Maintainer { name: f.string("name")?, email: f.string("email")?, url: f.string("url")? })
         };
-        if let Some(list) = f.structs("maintainers", "[]*chart.Maintainer", maintainer)? {
+        if let Some(list) = f.structs("maintainers", &format!("[]*{package}.Maintainer"), maintainer)? {
             self.maintainers = list;
         }
-        if let Some(list) = f.structs("dependencies", "[]*chart.Dependency", dependency)? {
+        if let Some(list) = f.structs("dependencies", &format!("[]*{package}.Dependency"), dependency)? {
             self.dependencies = Some(list);
         }
         match f.get("annotations") {

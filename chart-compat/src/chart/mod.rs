@@ -8,6 +8,7 @@ mod coalesce;
 mod dependencies;
 mod error;
 mod ignore;
+mod imports;
 mod load;
 mod metadata;
 mod path_match;

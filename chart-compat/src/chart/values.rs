@@ -3,6 +3,7 @@
 use super::error::Error;
 use crate::data::{Data, Map};
 use crate::path::Path;
+use crate::profile::Profile;
 use crate::yaml;
 
 /// Splits a values text into documents at `---` lines (`yaml.NewYAMLReader` of apimachinery).
@@ -33,11 +34,14 @@ fn documents(text: &[u8]) -> Vec<(u32, &[u8])> {
     docs
 }
 
-/// Reads a values file: its documents merged, numbers as floats (`loader.LoadValues`).
+/// Reads a values file, numbers as floats: Helm 4 merges its documents (`loader.LoadValues`), Helm 3 reads the first.
 ///
 /// # Errors
 /// The YAML error, with its line.
-pub fn read_values(text: &[u8]) -> Result<Map, Error> {
+pub fn read_values(text: &[u8], profile: Profile) -> Result<Map, Error> {
+    if profile == Profile::Helm3 {
+        return yaml::from_slice_map(text).map_err(Error::Unmarshal);
+    }
     let mut values = Map::new();
     for (before, doc) in documents(text) {
         let map = yaml::from_slice_map(doc).map_err(|source| Error::Yaml { source, before })?;

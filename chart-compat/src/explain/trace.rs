@@ -94,7 +94,7 @@ struct Import {
 impl Node {
     fn new(chart: &Chart, path: &str) -> Self {
         // Dependency processing has changed the chart's values; its text is as it was.
-        let values = chart.values_text.as_deref().and_then(|text| read_values(text).ok());
+        let values = chart.values_text.as_deref().and_then(|text| read_values(text, Profile::Helm4).ok());
         let imports = chart.metadata.dependencies.iter().flatten().flat_map(|req| {
             req.import_values.iter().filter_map(|import| {
                 let text = |key| import.get(key).and_then(Data::as_str);

@@ -13,6 +13,10 @@ pub fn print(out: &mut Vec<u8>, value: Value<'_>) {
         // The hot cases of template output, without the general machinery.
         Value::Str(s) => out.extend_from_slice(s),
         Value::Bool(b) => out.extend_from_slice(if b { b"true" } else { b"false" }),
+        // A template can take the address of what it prints, and so finds `String` of the pointer; no function can.
+        Value::Object(Object::Struct(Struct { text: Some(text), .. })) => {
+            out.extend_from_slice(text.as_bytes())
+        }
         _ => Printer::new(out, "common.Values").arg(value, 'v'),
     }
 }
@@ -21,8 +25,16 @@ pub fn print(out: &mut Vec<u8>, value: Value<'_>) {
 #[must_use]
 pub fn sprint(value: Value<'_>) -> Vec<u8> {
     let mut out = Vec::new();
-    print(&mut out, value);
+    argument(&mut out, value);
     out
+}
+
+/// `%v` of a function's argument.
+fn argument(out: &mut Vec<u8>, value: Value<'_>) {
+    match value {
+        Value::Object(_) => Printer::new(out, "common.Values").arg(value, 'v'),
+        _ => print(out, value),
+    }
 }
 
 /// `fmt.Sprint(args...)`: a space between two operands when neither is a string.
@@ -33,7 +45,7 @@ pub fn sprint_all(args: &[Value<'_>]) -> Vec<u8> {
         if i > 0 && !matches!(arg, Value::Str(_)) && !matches!(args[i - 1], Value::Str(_)) {
             out.push(b' ');
         }
-        print(&mut out, *arg);
+        argument(&mut out, *arg);
     }
     out
 }
@@ -46,7 +58,7 @@ pub fn sprintln(args: &[Value<'_>]) -> Vec<u8> {
         if i > 0 {
             out.push(b' ');
         }
-        print(&mut out, *arg);
+        argument(&mut out, *arg);
     }
     out.push(b'\n');
     out
@@ -136,7 +148,6 @@ fn plain(sign: &str, digits: &str, exp: i32) -> String {
 #[must_use]
 pub fn stringer(object: &Object<'_>) -> Option<String> {
     match object {
-        Object::Struct(s) => s.text.map(str::to_owned),
         Object::Version(v) => Some(version_string(v)),
         Object::Time(t) => Some(time_string(t)),
         Object::Complex(re, im) => {
@@ -145,7 +156,7 @@ pub fn stringer(object: &Object<'_>) -> Option<String> {
         }
         Object::Duration(d) => Some(duration_string(*d)),
         Object::Enum(e) => Some(e.text.to_owned()),
-        Object::ApiVersions(_) | Object::Files(_) => None,
+        Object::Struct(_) | Object::ApiVersions(_) | Object::Files(_) => None,
     }
 }
 
@@ -452,7 +463,15 @@ impl<'o> Printer<'o> {
             self.out.extend_from_slice(name.as_bytes());
         }
         self.out.push(b'{');
+        // An unnamed struct embeds the one that all its fields but the last belong to.
+        let embeds = s.type_name.starts_with("struct {");
+        if embeds {
+            self.out.extend_from_slice(if self.flags.plus_v { b"Metadata:{" } else { b"{" });
+        }
         for (i, (field, value)) in s.fields.iter().enumerate() {
+            if embeds && i + 1 == s.fields.len() {
+                self.out.push(b'}');
+            }
             if i > 0 {
                 self.out.extend_from_slice(if self.flags.sharp_v { b", " } else { b" " });
             }
@@ -488,7 +507,7 @@ impl<'o> Printer<'o> {
         };
         let sign = match () {
             () if negative => "-",
-            () if self.flags.plus || self.flags.plus_v => "+",
+            () if self.flags.plus => "+",
             () if self.flags.space => " ",
             () => "",
         };
@@ -530,7 +549,7 @@ impl<'o> Printer<'o> {
         let (sign, digits) = match text.strip_prefix(['-', '+']) {
             Some(rest) if text.starts_with('-') => ("-", rest),
             Some(rest) => (if self.flags.plus { "+" } else { "" }, rest),
-            None if self.flags.plus || self.flags.plus_v => ("+", &*text),
+            None if self.flags.plus => ("+", &*text),
             None if self.flags.space => (" ", &*text),
             None => ("", &*text),
         };

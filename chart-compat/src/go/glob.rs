@@ -70,8 +70,13 @@ fn sequence(p: &[char], at: &mut usize, depth: usize) -> Option<Vec<Node>> {
                     branches.push(sequence(p, at, depth + 1)?);
                     match p.get(*at) {
                         Some(',') => {}
+                        // An alternative that is not closed ends with the pattern.
                         Some('}') => break,
-                        _ => return None,
+                        None => {
+                            *at -= 1;
+                            break;
+                        }
+                        Some(_) => return None,
                     }
                 }
                 nodes.push(Node::Either(branches));

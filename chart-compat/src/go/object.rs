@@ -40,9 +40,9 @@ pub struct Enum {
 pub struct Struct<'a> {
     /// The type as `%T` prints it, e.g. `*common.Capabilities`.
     pub type_name: &'a str,
-    /// Fields by Go name, in order of declaration.
+    /// Fields by Go name, in order of declaration; those in lower case are printed and nothing else.
     pub fields: &'a [(&'a str, Value<'a>)],
-    /// What its `String` method returns, if it has one.
+    /// What the `String` method of a pointer to it returns, if there is one.
     pub text: Option<&'a str>,
 }
 
@@ -61,6 +61,8 @@ pub struct Version<'a> {
     pub metadata: &'a str,
     /// The text it was parsed from.
     pub original: &'a str,
+    /// The struct itself, as its increments return it, instead of a pointer.
+    pub by_value: bool,
 }
 
 /// A moment with the zone in which it is shown (`time.Time`).
@@ -83,7 +85,9 @@ impl<'a> Object<'a> {
     #[must_use]
     pub fn field(&self, name: &[u8]) -> Option<Value<'a>> {
         match self {
-            Self::Struct(s) => s.fields.iter().find(|f| f.0.as_bytes() == name).map(|f| f.1),
+            Self::Struct(s) if name.first().is_some_and(u8::is_ascii_uppercase) => {
+                s.fields.iter().find(|f| f.0.as_bytes() == name).map(|f| f.1)
+            }
             _ => None,
         }
     }
@@ -109,7 +113,13 @@ impl<'a> Object<'a> {
             Self::Struct(_) | Self::Time(_) => "struct",
             Self::ApiVersions(_) => "slice",
             Self::Files(_) => "map",
-            Self::Version(_) => "ptr",
+            Self::Version(v) => {
+                if v.by_value {
+                    "struct"
+                } else {
+                    "ptr"
+                }
+            }
             Self::Duration(_) => "int64",
             Self::Complex(..) => "complex128",
             Self::Enum(_) => "int",
@@ -123,7 +133,13 @@ impl<'a> Object<'a> {
             Self::Struct(s) => s.type_name,
             Self::ApiVersions(_) => "common.VersionSet",
             Self::Files(_) => "engine.files",
-            Self::Version(_) => "*semver.Version",
+            Self::Version(v) => {
+                if v.by_value {
+                    "semver.Version"
+                } else {
+                    "*semver.Version"
+                }
+            }
             Self::Time(_) => "time.Time",
             Self::Duration(_) => "time.Duration",
             Self::Complex(..) => "complex128",

@@ -86,7 +86,7 @@ pub fn parse(text: &str) -> Result<Version<'_>, String> {
         return Err("version segment starts with 0".to_owned());
     }
     let [major, minor, patch] = numbers;
-    Ok(Version { major, minor, patch, prerelease, metadata, original: text })
+    Ok(Version { major, minor, patch, prerelease, metadata, original: text, by_value: false })
 }
 
 fn compare_prerelease(a: &str, b: &str) -> Ordering {
@@ -324,7 +324,15 @@ impl Part {
             return false;
         }
         let (major, minor, patch) = self.numbers;
-        let con = Version { major, minor, patch, prerelease: &self.prerelease, metadata: "", original: "" };
+        let con = Version {
+            major,
+            minor,
+            patch,
+            prerelease: &self.prerelease,
+            metadata: "",
+            original: "",
+            by_value: false,
+        };
         let order = compare(v, &con);
         match self.op {
             Op::TildeOrEqual if !self.dirty => order.is_eq(),

@@ -348,6 +348,10 @@ impl<'a> Value<'a> {
     #[must_use]
     pub fn type_name(self, values_type: &'static str) -> &'a str {
         match self {
+            // Its package is that of the values.
+            Self::Object(super::Object::ApiVersions(_)) if values_type.starts_with("chartutil.") => {
+                "chartutil.VersionSet"
+            }
             Self::Nil => "<nil>",
             Self::NilInterface => "interface {}",
             Self::Bool(_) => "bool",

@@ -6,6 +6,7 @@ use crate::chart::Metadata;
 use crate::data::{Data, Map};
 use crate::go::{semver, strconv};
 use crate::json;
+use crate::profile::Profile;
 use crate::yaml;
 
 use Severity::{Error, Info, Warning};
@@ -95,7 +96,7 @@ fn read(text: &[u8]) -> Result<(Map, Metadata), String> {
             items.retain(|item| *item != Data::Null);
         }
     }
-    metadata.read(&readable)?;
+    metadata.read(&readable, Profile::Helm4)?;
     Ok((map, metadata))
 }
 

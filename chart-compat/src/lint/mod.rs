@@ -14,8 +14,8 @@ mod reads;
 mod templates;
 mod unread;
 
-use std::fmt;
 use bytes::Bytes;
+use std::fmt;
 
 pub use own::{Finding, findings};
 

@@ -125,16 +125,13 @@ fn capabilities<'a>(arena: &'a Arena, c: &'a Capabilities, profile: Profile) -> 
         ("chartutil", c.kube_version.normalized.as_str())
     };
     let name = |suffix: &str| -> &'a str { arena.alloc_str(&format!("{package}.{suffix}")) };
-    let kube = structure(
-        arena,
-        name("KubeVersion"),
-        &[
-            ("Version", text(version)),
-            ("Major", text(&c.kube_version.major)),
-            ("Minor", text(&c.kube_version.minor)),
-        ],
-        Some(&c.kube_version.normalized),
-    );
+    let mut fields = vec![("Version", text(version))];
+    if helm4 {
+        fields.push(("normalizedVersion", text(&c.kube_version.normalized)));
+    }
+    fields.push(("Major", text(&c.kube_version.major)));
+    fields.push(("Minor", text(&c.kube_version.minor)));
+    let kube = structure(arena, name("KubeVersion"), &fields, Some(&c.kube_version.normalized));
     let mut helm = vec![
         ("Version", text(&c.helm_version)),
         ("GitCommit", text("")),
@@ -243,7 +240,7 @@ impl<'a> Builder<'a> {
                 let inner = |name, fields: Fields<'a>| structure(arena, name, &fields, None);
                 let mut fields = metadata(arena, m, Elem::String, &inner);
                 fields.push(("IsRoot", Value::Bool(is_root)));
-                structure(arena, "chart.Metadata", &fields, None)
+                structure(arena, "struct { chart.Metadata; IsRoot bool }", &fields, None)
             }
         }
     }

@@ -48,7 +48,11 @@ pub(crate) fn render_leniently(
     world: &dyn World,
 ) -> Lenient {
     let mut notices = Vec::new();
-    let valid = if options.skip_schema_validation { Ok(()) } else { super::schema::validate(&chart, values) };
+    let valid = if options.skip_schema_validation {
+        Ok(())
+    } else {
+        super::schema::validate(&chart, values, &mut drop)
+    };
     let files = valid.and_then(|()| {
         let compiled = CompiledChart::new(chart, profile);
         compiled.parse_during(&compiled.chart, || Ok(()))?;
@@ -94,14 +98,24 @@ pub(super) fn funcs(profile: Profile) -> &'static Funcs {
     }
 }
 
-fn table(profile: Profile) -> Funcs {
+fn groups(profile: Profile) -> Vec<&'static [Func]> {
     let mut groups: Vec<&'static [Func]> = vec![BUILTINS];
     groups.extend(sprig::GROUPS);
     groups.push(functions::HELM);
     if profile == Profile::Helm4 {
         groups.extend(sprig::HELM4_ONLY);
     }
-    Funcs::new(&groups, functions::method, profile.values_type())
+    groups
+}
+
+fn table(profile: Profile) -> Funcs {
+    Funcs::new(&groups(profile), functions::method, profile.values_type())
+}
+
+/// The names of all functions that templates can call, in no particular order.
+#[must_use]
+pub fn function_names(profile: Profile) -> Vec<&'static str> {
+    groups(profile).into_iter().flatten().map(|f| f.name).collect()
 }
 
 impl CompiledChart {
@@ -143,11 +157,13 @@ impl CompiledChart {
         let mut chart = self.chart.clone();
         process_dependencies(&mut chart, user, self.profile, warn).map_err(Error::Dependencies)?;
         let values = coalesce_values(&chart, user, self.profile, warn)?;
+        let mut unresolved = Vec::new();
         let check = || match options.skip_schema_validation {
             true => Ok(()),
-            false => super::schema::validate(&chart, &values),
+            false => super::schema::validate(&chart, &values, &mut |line| unresolved.push(line)),
         };
         self.parse_during(&chart, check)?;
+        unresolved.into_iter().for_each(&mut *warn);
         let kube = &options.capabilities.kube_version;
         let range = &chart.metadata.kube_version;
         if !range.is_empty() && !semver::is_compatible(range, &kube.normalized) {

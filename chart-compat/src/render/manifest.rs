@@ -164,13 +164,7 @@ pub(super) fn sort(
                     reason = reason.replace("type util.SimpleHead", "type releaseutil.SimpleHead");
                 }
                 let problem = e.problem().to_owned();
-                Error::Yaml {
-                    path: source.clone(),
-                    reason,
-                    problem,
-                    document: text.clone(),
-                    line: e.line(),
-                }
+                Error::Yaml { path: source.clone(), reason, problem, document: text.clone(), line: e.line() }
             })?;
             let events = words(&head, "helm.sh/hook");
             let is_hook = annotation(&head, "helm.sh/hook").is_some();

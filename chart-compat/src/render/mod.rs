@@ -18,12 +18,12 @@ mod schema;
 
 pub use ahead::Ahead;
 pub use capabilities::{Capabilities, KubeVersion, default_api_versions};
-pub use engine::CompiledChart;
+pub use engine::{CompiledChart, function_names};
 pub(crate) use engine::{Lenient, parse_template, render_leniently};
 pub use error::{Breach, Error};
 pub use manifest::{Hook, Manifest, split_documents};
 pub use order::{INSTALL_ORDER, kind_rank};
-pub use output::{ShowOnly, manifest_text, release_name_error, template_output};
+pub use output::{ShowOnly, manifest_text, release_name_error, template_output, template_output_of};
 pub(crate) use schema::check_schema;
 
 use crate::chart::{Crd, Metadata};

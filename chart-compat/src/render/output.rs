@@ -47,7 +47,21 @@ pub fn template_output(
     profile: Profile,
 ) -> Result<Vec<u8>, String> {
     let manifest = manifest_text(rendered, include_crds);
-    let mut out = trim(&manifest).to_vec();
+    template_output_of(&manifest, rendered, hooks, show_only, profile)
+}
+
+/// As [`template_output`], but with a manifest that something else made of the rendered one.
+///
+/// # Errors
+/// As [`template_output`].
+pub fn template_output_of(
+    manifest: &[u8],
+    rendered: &Rendered,
+    hooks: impl Fn(&Hook) -> bool,
+    show_only: &ShowOnly<'_>,
+    profile: Profile,
+) -> Result<Vec<u8>, String> {
+    let mut out = trim(manifest).to_vec();
     out.push(b'\n');
     for hook in rendered.hooks.iter().filter(|h| hooks(h)) {
         document(&mut out, &hook.manifest.source, hook.manifest.text.as_bytes());

@@ -27,8 +27,9 @@ use quick::Quick;
 use rustc_hash::FxHashMap;
 
 use super::error::{Breach, Error};
-use crate::chart::Chart;
+use crate::chart::{Chart, Warn};
 use crate::data::{Data, Map};
+use crate::go::slog;
 use crate::json::first_tree;
 use crate::path::Path;
 use failure::Unmet;
@@ -40,9 +41,13 @@ const URL: &str = "file:///values.schema.json";
 const KEPT: usize = 64;
 
 /// Checks the values of a chart and of its subcharts, each against the chart's own schema.
-pub(super) fn validate(chart: &Chart, values: &Map) -> Result<(), Error> {
+pub(super) fn validate(chart: &Chart, values: &Map, warn: Warn<'_>) -> Result<(), Error> {
     let mut found = Found::default();
     check_chart(chart, values, &mut Vec::new(), &mut found);
+    for name in &found.unresolved {
+        let text = "unresolved URN reference ignored; using permissive schema";
+        warn(slog::line("WARN", text, &[("urn", name)]));
+    }
     if found.text.is_empty() {
         Ok(())
     } else {
@@ -64,11 +69,24 @@ pub(crate) fn check_schema(schema: &Bytes, values: &Map) -> Result<(), String> {
 struct Found {
     text: String,
     breaches: Vec<Breach>,
+    /// Names that references led to and nothing has.
+    unresolved: Vec<String>,
 }
 
 fn check_chart<'c>(chart: &'c Chart, values: &Map, scope: &mut Vec<&'c str>, found: &mut Found) {
     if let Some(schema) = &chart.schema {
-        let checked = known(schema).map_err(Unmet::from).and_then(|schema| schema.check(values));
+        let checked = known(schema).map_err(Unmet::from).and_then(|schema| {
+            let checked = schema.check(values);
+            // The short way knows no such names.
+            if let Some(Ok(program)) = schema.program.get() {
+                for name in &program.unresolved {
+                    if !found.unresolved.contains(name) {
+                        found.unresolved.push(name.clone());
+                    }
+                }
+            }
+            checked
+        });
         if let Err(why) = checked {
             found.text.push_str(&format!("{}:\n{}", chart.name(), why.text));
             let breaches = why.breaches.into_iter();

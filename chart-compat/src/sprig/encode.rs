@@ -234,7 +234,11 @@ impl<'a> Walk<'a> {
 
 /// The JSON name of a field, and whether an empty value is left out; most of Helm's structs have no tags.
 fn tag<'a>(type_name: &str, field: &'a str) -> (Cow<'a, str>, bool) {
-    let (_, name) = type_name.rsplit_once('.').unwrap_or(("", type_name));
+    let (_, name) = match type_name.strip_prefix("struct { chart.Metadata;") {
+        // What is embedded lends its fields with their names.
+        Some(_) => ("", "Metadata"),
+        None => type_name.rsplit_once('.').unwrap_or(("", type_name)),
+    };
     match (name, field) {
         ("BuildInfo", "KubeClientVersion") => (Cow::Borrowed("kube_client_version"), false),
         ("BuildInfo", "Version") => (Cow::Borrowed("version"), true),
@@ -265,6 +269,7 @@ fn camel(field: &str) -> String {
 fn fields<'a>(s: &Struct<'a>, view: View) -> Vec<(Cow<'a, str>, Value<'a>)> {
     s.fields
         .iter()
+        .filter(|(name, _)| name.starts_with(|c: char| c.is_ascii_uppercase()))
         .filter_map(|(name, value)| match view {
             View::Yaml => Some((Cow::Owned(name.to_lowercase()), *value)),
             View::Json => {

@@ -27,7 +27,15 @@ const SEMVER: Type = Type::Struct("*semver.Version");
 fn version<'a>(v: Value<'a>) -> Version<'a> {
     match v {
         Value::Object(Object::Version(v)) => *v,
-        _ => Version { major: 0, minor: 0, patch: 0, prerelease: "", metadata: "", original: "" },
+        _ => Version {
+            major: 0,
+            minor: 0,
+            patch: 0,
+            prerelease: "",
+            metadata: "",
+            original: "",
+            by_value: false,
+        },
     }
 }
 
@@ -69,7 +77,7 @@ const VERSION: &[Func] = &[
 fn incremented<'a>(x: &Exec<'a>, from: &Version<'_>, major: u64, minor: u64, patch: u64) -> Value<'a> {
     let v = if from.original.starts_with('v') { "v" } else { "" };
     let original = x.arena.alloc_str(&format!("{v}{major}.{minor}.{patch}"));
-    let version = Version { major, minor, patch, prerelease: "", metadata: "", original };
+    let version = Version { major, minor, patch, prerelease: "", metadata: "", original, by_value: true };
     Value::object(x.arena, Object::Version(version))
 }
 

@@ -49,7 +49,7 @@ fn render(expression: &str) -> Result<String, String> {
         File::new("Chart.yaml".to_owned(), b"apiVersion: v2\nname: sx\nversion: 0.1.0\n".to_vec()),
         File::new("templates/x.yaml".to_owned(), text.as_bytes().to_vec()),
     ];
-    let chart = load_files(files, &mut |_| {}).map_err(|e| e.to_string())?;
+    let chart = load_files(files, Profile::Helm4, &mut |_| {}).map_err(|e| e.to_string())?;
     let user = Map::from([("e".to_owned(), Data::List(vec![Data::String(expression.to_owned())]))]);
     let options = Options {
         release: Release {

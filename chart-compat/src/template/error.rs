@@ -1,7 +1,7 @@
 //! The error of templates: Go's text to the byte, and the frames behind it for people.
 
-use std::fmt;
 use bytes::Bytes;
+use std::fmt;
 
 use crate::path::Path;
 

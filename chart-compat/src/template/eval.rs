@@ -152,18 +152,24 @@ impl<'a> Exec<'a> {
     ) -> Result<Value<'a>, Error> {
         let mut value = receiver;
         if let Some((end, path)) = fields.split_last() {
+            let mut slot = false;
             for name in path {
-                value = self.field(dot, value, *name, node, &[], None)?;
+                let of_map = matches!(value, Value::Map(_));
+                value = self.field(dot, value, slot, *name, node, &[], None)?;
+                slot = of_map;
             }
-            value = self.field(dot, value, *end, node, rest, last)?;
+            value = self.field(dot, value, slot, *end, node, rest, last)?;
         }
         Ok(value)
     }
 
+    /// One field; `slot` tells that the receiver was just taken out of a map.
+    #[allow(clippy::too_many_arguments, reason = "Go's evalField has as many")]
     fn field(
         &mut self,
         dot: Value<'a>,
         receiver: Value<'a>,
+        slot: bool,
         name: Name,
         node: &'a Arg,
         rest: &'a [Arg],
@@ -202,17 +208,18 @@ impl<'a> Exec<'a> {
                         let found = f.iter().find(|e| e.0.as_bytes() == key);
                         Ok(found.map_or(Value::Bytes(&[]), |e| Value::Bytes(e.1)))
                     }
-                    _ => Err(self.no_field(receiver, name.of(text))),
+                    _ => Err(self.no_field(receiver, slot, name.of(text))),
                 },
             },
-            _ => Err(self.no_field(receiver, name.of(text))),
+            _ => Err(self.no_field(receiver, slot, name.of(text))),
         }
     }
 
-    fn no_field(&self, receiver: Value<'a>, name: &str) -> Error {
+    fn no_field(&self, receiver: Value<'a>, slot: bool, name: &str) -> Error {
         // A value that came out of a map or list has the static type of its slot, not its own.
         let type_name = match receiver {
-            Value::Object(o) => o.type_name(),
+            Value::Object(o) if !slot => o.type_name(),
+            Value::Object(_) => "interface {}",
             Value::Str(_) | Value::Int(_) | Value::Bool(_) | Value::Float(_) | Value::List(_) => {
                 "interface {}"
             }

@@ -55,7 +55,10 @@ fn chart(files: &[(&str, &str)]) -> CompiledChart {
     let head = ("Chart.yaml", "{apiVersion: v2, name: c, version: 1.0.0}");
     let files =
         std::iter::once(&head).chain(files).map(|(n, t)| File::new((*n).to_owned(), t.as_bytes().to_vec()));
-    CompiledChart::new(load_files(files.collect(), &mut |w| panic!("{w}")).unwrap(), Profile::Helm4)
+    CompiledChart::new(
+        load_files(files.collect(), Profile::Helm4, &mut |w| panic!("{w}")).unwrap(),
+        Profile::Helm4,
+    )
 }
 
 fn again(

@@ -17,7 +17,7 @@ fn render(template: &str) -> Vec<String> {
         File::new("Chart.yaml".to_owned(), b"{apiVersion: v2, name: keys, version: 1.0.0}".to_vec()),
         File::new("templates/x.yaml".to_owned(), format!("text: |-\n{template}").into_bytes()),
     ];
-    let chart = load_files(files, &mut |w| panic!("{w}")).unwrap();
+    let chart = load_files(files, Profile::Helm4, &mut |w| panic!("{w}")).unwrap();
     let options = Options {
         release: Release {
             name: "r".to_owned(),

@@ -119,6 +119,8 @@ pub(super) struct Schema {
 /// A schema with all that it refers to.
 pub(super) struct Program {
     pub(super) schemas: Vec<Schema>,
+    /// Names (`urn:`) that it refers to and that stand for nothing here, in the order in which they were met.
+    pub(super) unresolved: Vec<String>,
 }
 
 impl Program {
@@ -131,7 +133,8 @@ impl Program {
         let document = compiler.add(url, json)?;
         compiler.enqueue(document, String::new());
         compiler.run()?;
-        Ok(Self { schemas: compiler.schemas })
+        let unresolved = compiler.documents.iter().map(|d| d.url.clone()).filter(|u| u.starts_with("urn:"));
+        Ok(Self { unresolved: unresolved.collect(), schemas: compiler.schemas })
     }
 
     /// Compiles all metaschemas into one program.
@@ -146,7 +149,7 @@ impl Program {
         });
         let compiled = compiler.run();
         debug_assert!(compiled.is_ok(), "{compiled:?}");
-        (Self { schemas: compiler.schemas }, roots)
+        (Self { schemas: compiler.schemas, unresolved: Vec::new() }, roots)
     }
 }
 

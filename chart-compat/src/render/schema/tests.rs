@@ -10,6 +10,7 @@ use super::{Known, check, meta, show, uri, validate};
 use crate::chart::{Chart, File, load_files};
 use crate::data::{Data, Map};
 use crate::json::from_slice;
+use crate::profile::Profile;
 
 /// What is wrong with values under a schema; empty if nothing is. The short way must say yes only where the whole one does.
 fn told(schema: &str, values: &str) -> String {
@@ -70,7 +71,7 @@ fn metaschemas_are_schemas() {
 
 fn chart(files: &[(&str, &str)]) -> Chart {
     let files = files.iter().map(|(name, text)| File::new((*name).to_owned(), text.as_bytes().to_vec()));
-    load_files(files.collect(), &mut |w| panic!("{w}")).unwrap()
+    load_files(files.collect(), Profile::Helm4, &mut |w| panic!("{w}")).unwrap()
 }
 
 fn values(text: &str) -> Map {
@@ -91,7 +92,8 @@ fn every_chart_is_checked_and_named() {
         ("charts/b/Chart.yaml", "{apiVersion: v2, name: b, version: 1.0.0}"),
         ("charts/b/values.schema.json", r#"{"type": 1}"#),
     ]);
-    let check = |text: &str| validate(&chart, &values(text)).err().map(|e| e.to_string());
+    let check =
+        |text: &str| validate(&chart, &values(text), &mut |w| panic!("{w}")).err().map(|e| e.to_string());
     let head = "values don't meet the specifications of the schema(s) in the following chart(s):\n";
     assert_eq!(check(r#"{"x": "s", "a": {}}"#), None);
     assert_eq!(

@@ -18,7 +18,7 @@ use windlass_test_cluster::{ControlPlane, Tool};
 const USAGE: &str = "\
 Usage: control-plane                      start a cluster; Ctrl-C takes it away
        control-plane run -- CMD [ARG...]  start a cluster, run CMD on it, take it away
-       control-plane tools                only build the tools and print where they are
+       control-plane tools [TOOL...]      only build the tools, or some of them, and print where they are
 
 CMD gets KUBECONFIG, and on its PATH `helm` (version 4), `helm3` and `kubectl`.
 WINDLASS_TOOLS_CACHE  where built tools are kept (default: .cache/tools of the workspace)
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(|word| word.to_str().unwrap_or_default()).collect();
     let result = match *words {
         [] => serve(),
-        ["tools"] => print_tools(),
+        ["tools", ref names @ ..] => print_tools(names),
         ["run", "--", _, ..] => run(&arguments[2], &arguments[3..]),
         ["-h" | "--help"] => print(USAGE),
         _ => {
@@ -46,9 +46,10 @@ fn main() -> ExitCode {
 
 type Outcome = Result<ExitCode, Box<dyn Error>>;
 
-fn print_tools() -> Outcome {
+fn print_tools(names: &[&str]) -> Outcome {
     let mut lines = String::new();
-    for tool in Tool::ALL {
+    let wanted = |tool: &Tool| names.is_empty() || names.contains(&&*format!("{tool:?}"));
+    for tool in Tool::ALL.into_iter().filter(wanted) {
         lines += &format!("{tool:?}={}\n", tool.path()?.display());
     }
     print(&lines)

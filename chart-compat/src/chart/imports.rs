@@ -1,0 +1,111 @@
+//! What a chart imports from its subcharts, as Helm gathers it: a tree that shares tables with the values it comes from.
+//!
+//! In Go an imported table *is* the subchart's own until something else is merged into it, and then that merge shows in
+//! the subchart, too. Owns this sharing and nothing else of dependency processing.
+
+use std::collections::BTreeMap;
+
+use super::Warn;
+use super::coalesce::merge_tables;
+use crate::data::{Data, Map};
+
+/// A gathered value.
+enum Node {
+    /// A table of the gathering itself.
+    Own(Tree),
+    /// The table at a path of the values.
+    Shared(Vec<String>),
+    /// Anything but a table.
+    Leaf(Data),
+}
+
+type Tree = BTreeMap<String, Node>;
+
+/// What was gathered so far.
+#[derive(Default)]
+pub(super) struct Imports {
+    tree: Tree,
+}
+
+impl Imports {
+    /// Merges the table at `child` of the values in below `parent`; what is there already counts.
+    pub(super) fn add(&mut self, values: &mut Map, child: &str, parent: &str, warn: Warn<'_>) {
+        let path: Vec<String> = child.split('.').map(str::to_owned).collect();
+        let tree = match parent {
+            "." => children(values, &path),
+            _ => {
+                let mut parts = parent.rsplit('.');
+                let last = parts.next().unwrap_or_default().to_owned();
+                let leaf = Tree::from([(last, Node::Shared(path))]);
+                parts.fold(leaf, |tree, part| Tree::from([(part.to_owned(), Node::Own(tree))]))
+            }
+        };
+        merge(&mut self.tree, tree, values, "", warn);
+    }
+
+    /// The gathered values by themselves.
+    pub(super) fn resolve(self, values: &Map) -> Map {
+        resolve(self.tree, values)
+    }
+}
+
+fn resolve(tree: Tree, values: &Map) -> Map {
+    let data = |node| match node {
+        Node::Own(tree) => Data::Map(resolve(tree, values)),
+        Node::Shared(path) => Data::Map(at(values, &path).cloned().unwrap_or_default()),
+        Node::Leaf(data) => data,
+    };
+    tree.into_iter().map(|(key, node)| (key, data(node))).collect()
+}
+
+fn at<'v>(values: &'v Map, path: &[String]) -> Option<&'v Map> {
+    path.iter().try_fold(values, |map, key| map.get(key).and_then(Data::as_map))
+}
+
+fn at_mut<'v>(values: &'v mut Map, path: &[String]) -> Option<&'v mut Map> {
+    path.iter().try_fold(values, |map, key| map.get_mut(key).and_then(Data::as_map_mut))
+}
+
+/// The entries of a table of the values; tables among them are shared.
+fn children(values: &Map, path: &[String]) -> Tree {
+    let node = |key: &String, value: &Data| match value {
+        Data::Map(_) => Node::Shared(path.iter().chain([key]).cloned().collect()),
+        other => Node::Leaf(other.clone()),
+    };
+    at(values, path).into_iter().flatten().map(|(key, value)| (key.clone(), node(key, value))).collect()
+}
+
+/// `MergeTables` of gathered values.
+fn merge(into: &mut Tree, from: Tree, values: &mut Map, prefix: &str, warn: Warn<'_>) {
+    for (key, new) in from {
+        let path = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
+        match (into.get_mut(&key), new) {
+            (None, new) => {
+                into.insert(key, new);
+            }
+            (Some(Node::Own(old)), Node::Own(new)) => merge(old, new, values, &path, warn),
+            (Some(Node::Own(old)), Node::Shared(new)) => {
+                merge(old, children(values, &new), values, &path, warn);
+            }
+            (Some(Node::Shared(old)), new @ (Node::Own(_) | Node::Shared(_))) => {
+                let new = resolve(Tree::from([(key, new)]), values).into_values().next();
+                if let (Some(old), Some(Data::Map(new))) = (at_mut(values, old), new) {
+                    merge_tables(old, new, warn);
+                }
+            }
+            (Some(old), new) => {
+                // One side is no table: the plain merge knows what to say.
+                let data = |node, values: &Map| match node {
+                    Node::Leaf(data) => data,
+                    other => Data::Map(resolve(Tree::from([(String::new(), other)]), values)),
+                };
+                let held = match old {
+                    Node::Leaf(held) => held.clone(),
+                    Node::Own(_) | Node::Shared(_) => Data::Map(Map::new()),
+                };
+                let mut scratch = Map::from([(path.clone(), held)]);
+                merge_tables(&mut scratch, Map::from([(path, data(new, values))]), warn);
+            }
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Running programs: `helm` and this one, with bounds of time and output; and what a `helm` is and assumes.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use chart_compat::profile::Profile;
+use chart_compat::render::default_api_versions;
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::process::Command;
+
+use super::super::Failure;
+use super::answer::Answer;
+use super::note;
+
+/// The most that a program may print, in bytes.
+const MAX_OUTPUT: u64 = 256 * 1024 * 1024;
+
+/// A `helm` that answered.
+pub(super) struct Helm {
+    /// How it is called.
+    pub(super) path: String,
+    /// What it says that it is, e.g. `v4.3.1`.
+    pub(super) version: String,
+    /// The profile that stands for it.
+    pub(super) profile: Profile,
+    /// The Kubernetes that it assumes without a cluster.
+    pub(super) kube_version: String,
+    /// API versions that only one of both assumes without a cluster.
+    pub(super) uncommon: Vec<String>,
+}
+
+/// A chart that prints what a Helm assumes.
+const PROBE: &str = "kubernetes: {{ .Capabilities.KubeVersion.Version }}\n{{ range .Capabilities.APIVersions }}api: {{ . }}\n{{ \
+                     end }}";
+
+/// Runs a program to its end; gives its answer and how long it took.
+///
+/// # Errors
+/// It cannot be started, takes too long or prints too much.
+pub(super) async fn run(
+    program: &Path,
+    arguments: &[OsString],
+    limit: Duration,
+) -> Result<(Answer, Duration), String> {
+    let start = Instant::now();
+    let mut child = Command::new(program)
+        .args(arguments)
+        // With it, Helm prints more than the answer.
+        .env_remove("HELM_DEBUG")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(|e| format!("cannot be run: {e}"))?;
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let work = async {
+        let (stdout, stderr) = tokio::try_join!(all(stdout), all(stderr))?;
+        let status = child.wait().await.map_err(|e| format!("cannot be waited for: {e}"))?;
+        Ok::<_, String>(Answer { code: status.code(), stdout, stderr })
+    };
+    let answer = tokio::time::timeout(limit, work).await;
+    let answer = answer.map_err(|_| format!("took longer than {} s", limit.as_secs_f64()))??;
+    Ok((answer, start.elapsed()))
+}
+
+async fn all(stream: Option<impl AsyncRead + Unpin>) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    if let Some(stream) = stream {
+        let read = stream.take(MAX_OUTPUT + 1).read_to_end(&mut bytes).await;
+        read.map_err(|e| format!("cannot be listened to: {e}"))?;
+    }
+    if bytes.len() as u64 > MAX_OUTPUT {
+        return Err(format!("printed more than {MAX_OUTPUT} bytes"));
+    }
+    Ok(bytes)
+}
+
+/// Finds out what a `helm` is and which Kubernetes it assumes, by asking it.
+///
+/// # Errors
+/// It cannot be run, or is neither Helm 3 nor Helm 4.
+pub(super) async fn probe(program: &Path, scratch: &Path, limit: Duration) -> Result<Helm, Failure> {
+    let path = program.display().to_string();
+    let failed = |e: String| format!("{path} {e}; give the helm to compare with by --helm PATH");
+    let (answer, _) = run(program, &["version".into(), "--short".into()], limit).await.map_err(failed)?;
+    let version = String::from_utf8_lossy(&answer.stdout).trim().to_owned();
+    let profile = match (answer.code, major(&version)) {
+        (Some(0), Some(4)) => Profile::Helm4,
+        (Some(0), Some(3)) => Profile::Helm3,
+        _ => {
+            return Err(failed(format!("is neither Helm 3 nor Helm 4: `version --short` gives {version:?}")));
+        }
+    };
+    let chart = scratch.join("probe");
+    let write = |name: &str, text: &str| std::fs::write(chart.join(name), text);
+    std::fs::create_dir_all(chart.join("templates"))
+        .and_then(|()| write("Chart.yaml", "apiVersion: v2\nname: probe\nversion: 0.1.0\n"))
+        .and_then(|()| write("templates/probe.yaml", PROBE))
+        .map_err(|e| format!("cannot write to a scratch directory: {e}"))?;
+    let arguments = ["template".into(), "probe".into(), chart.into()];
+    let (answer, _) = run(program, &arguments, limit).await.map_err(failed)?;
+    let text = String::from_utf8_lossy(&answer.stdout).into_owned();
+    let said = |key: &'static str| text.lines().filter_map(move |l| l.strip_prefix(key)).map(str::to_owned);
+    let Some(kube_version) = said("kubernetes: ").next().filter(|_| answer.code == Some(0)) else {
+        let said = String::from_utf8_lossy(&answer.stderr).trim().to_owned();
+        return Err(failed(format!("cannot render a chart of one line: {said}")));
+    };
+    let theirs: BTreeSet<String> = said("api: ").collect();
+    let ours: BTreeSet<String> = default_api_versions().into_iter().collect();
+    let uncommon: Vec<String> = theirs.symmetric_difference(&ours).cloned().collect();
+    if !uncommon.is_empty() {
+        note(&format!(
+            "this helm and windlass assume different API versions without a cluster; both are told of all: {}",
+            uncommon.join(" ")
+        ));
+    }
+    let stands_for = profile.helm_version();
+    if version.split('+').next() != Some(stands_for) {
+        note(&format!(
+            "this is helm {version}, and {profile} stands for {stands_for}: what Helm changed between both shows as a \
+             difference"
+        ));
+    }
+    Ok(Helm { path, version, profile, kube_version, uncommon })
+}
+
+/// The major number of what `helm version --short` prints.
+fn major(version: &str) -> Option<u32> {
+    version.strip_prefix('v')?.split('.').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::major;
+
+    #[test]
+    fn versions_tell_the_profile() {
+        for (text, number) in [
+            ("v4.3.1", Some(4)),
+            ("v3.12.0+gc9f554d", Some(3)),
+            ("Client: v2.16.1+gbbdfe5e", None),
+            ("", None),
+        ] {
+            assert_eq!(major(text), number, "{text}");
+        }
+    }
+}

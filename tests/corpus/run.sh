@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Runs the chart corpus through a windlass binary: run.sh BINARY. Without a corpus beside the project it says so and passes.
+set -euo pipefail
+binary=$(realpath "$1")
+here=$(realpath "$(dirname "$0")")
+corpus=$here/../../../shared/corpus
+if [ ! -d "$corpus/cases" ]; then
+  echo "no chart corpus at ../shared/corpus: skipped"
+  exit 0
+fi
+helm3=$(cd "$here/../.." && cargo run --quiet -p windlass-test-cluster --bin control-plane -- tools Helm3 | sed 's/^Helm3=//')
+exec python3 "$here/check.py" "$corpus" "$binary" "$helm3"
