@@ -1,6 +1,6 @@
 //! `compare` beside both real Helms, and beside one that lies.
 
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
