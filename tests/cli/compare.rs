@@ -47,7 +47,7 @@ fn both_helms_are_told_apart_and_equal() {
         let helm = tool.path().unwrap();
         let out = compare(&[
             &fixture("order"),
-            &fixture("secrets/chart"),
+            &fixture("codecs/chart"),
             &fixture("broken"),
             "--helm",
             helm.to_str().unwrap(),
