@@ -1,6 +1,6 @@
 //! `compare` beside both real Helms, and beside one that lies.
 
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -47,7 +47,7 @@ fn both_helms_are_told_apart_and_equal() {
         let helm = tool.path().unwrap();
         let out = compare(&[
             &fixture("order"),
-            &fixture("secrets/chart"),
+            &fixture("codecs/chart"),
             &fixture("broken"),
             "--helm",
             helm.to_str().unwrap(),
