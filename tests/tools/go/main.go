@@ -4,6 +4,11 @@
 //
 // reads FIXTURES/templates/probes.json and FIXTURES/yaml/documents/*, and writes answers.json beside each. The inputs
 // are told in the answers, so that a test sees when they have changed since.
+//
+//	go run . answer
+//
+// answers questions from standard input, one JSON object a line, for tests/differential: Helm's own engine on a template,
+// sigs.k8s.io/yaml on a document, Helm's strvals on a line of --set.
 package main
 
 import (
@@ -45,8 +50,15 @@ type document struct {
 
 func main() {
 	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: go run . FIXTURES")
+		fmt.Fprintln(os.Stderr, "usage: go run . FIXTURES, or: go run . answer")
 		os.Exit(2)
+	}
+	if os.Args[1] == "answer" {
+		if err := answerLines(os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
 	}
 	for _, record := range []func(string) error{recordTemplates, recordDocuments} {
 		if err := record(os.Args[1]); err != nil {

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"helm.sh/helm/v4/pkg/chart/common"
+	"helm.sh/helm/v4/pkg/chart/common/util"
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+	"helm.sh/helm/v4/pkg/engine"
+	"helm.sh/helm/v4/pkg/strvals"
+	"sigs.k8s.io/yaml"
+)
+
+// patience is how long one question may take.
+const patience = 10 * time.Second
+
+// request is one line of input. Text is bytes, which JSON carries as base64.
+type request struct {
+	// Kind is template, yaml or strvals.
+	Kind string `json:"kind"`
+	Text []byte `json:"text"`
+	// Values are those of the chart, or those that a line of strvals changes.
+	Values json.RawMessage `json:"values"`
+	// How strvals reads the line: set, string, json or literal.
+	How string `json:"how"`
+	// Files of the chart beside its template.
+	Files map[string][]byte `json:"files"`
+}
+
+// reply is one line of output: what came of the request, and Go's error if it failed.
+type reply struct {
+	Output []byte `json:"output"`
+	Error  []byte `json:"error"`
+}
+
+// answerLines answers a stream of requests until it ends.
+func answerLines(in io.Reader, out io.Writer) error {
+	// Warnings are not compared.
+	slog.SetDefault(slog.New(slog.DiscardHandler))
+	lines, writer := bufio.NewReaderSize(in, 1<<20), bufio.NewWriterSize(out, 1<<20)
+	encoder := json.NewEncoder(writer)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		var r request
+		if err := json.Unmarshal(line, &r); err != nil {
+			return err
+		}
+		// A question that Go does not finish ends the program; who asks then knows which one it was.
+		watchdog := time.AfterFunc(patience, func() { os.Exit(3) })
+		output, err := r.answer()
+		watchdog.Stop()
+		said := reply{Output: output}
+		if err != nil {
+			said.Error = []byte(err.Error())
+		}
+		if err := encoder.Encode(said); err != nil {
+			return err
+		}
+		// Whoever has asked all of a batch waits for the answers.
+		if lines.Buffered() == 0 {
+			if err := writer.Flush(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (r *request) answer() (output []byte, err error) {
+	defer func() {
+		if problem := recover(); problem != nil {
+			err = fmt.Errorf("panic: %v", problem)
+		}
+	}()
+	switch r.Kind {
+	case "template":
+		return r.render()
+	case "yaml":
+		return r.rewrite()
+	case "strvals":
+		return r.set()
+	}
+	return nil, fmt.Errorf("no such kind: %q", r.Kind)
+}
+
+// render puts the text into a chart as its only template and renders that with Helm's engine.
+func (r *request) render() ([]byte, error) {
+	const name = "templates/NOTES.txt"
+	c := &chart.Chart{
+		Metadata:  &chart.Metadata{APIVersion: "v2", Name: "probe", Version: "0.1.0"},
+		Templates: []*common.File{{Name: name, Data: r.Text}},
+	}
+	for name, data := range r.Files {
+		c.Files = append(c.Files, &common.File{Name: name, Data: data})
+	}
+	values := map[string]any{}
+	if err := json.Unmarshal(r.Values, &values); err != nil {
+		return nil, err
+	}
+	options := common.ReleaseOptions{Name: "probe", Namespace: "default", Revision: 1, IsInstall: true}
+	all, err := util.ToRenderValues(c, values, options, common.DefaultCapabilities.Copy())
+	if err != nil {
+		return nil, err
+	}
+	rendered, err := engine.Render(c, all)
+	return []byte(rendered["probe/"+name]), err
+}
+
+// rewrite reads a document three ways: as JSON, strictly, and back into YAML.
+func (r *request) rewrite() ([]byte, error) {
+	asJSON, err := yaml.YAMLToJSON(r.Text)
+	if err != nil {
+		return nil, err
+	}
+	_, strict := yaml.YAMLToJSONStrict(r.Text)
+	var value any
+	if err := yaml.Unmarshal(r.Text, &value); err != nil {
+		return asJSON, err
+	}
+	asYAML, err := yaml.Marshal(value)
+	told := fmt.Sprintf("%s\n%v\n%s", asJSON, strict, asYAML)
+	return []byte(told), err
+}
+
+// set changes values by a line of strvals, and tells them with the types of their numbers.
+func (r *request) set() ([]byte, error) {
+	decoded, err := decode(r.Values)
+	if err != nil {
+		return nil, err
+	}
+	values, ok := decoded.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("values are no map")
+	}
+	line := string(r.Text)
+	switch r.How {
+	case "set":
+		err = strvals.ParseInto(line, values)
+	case "string":
+		err = strvals.ParseIntoString(line, values)
+	case "json":
+		err = strvals.ParseJSON(line, values)
+	case "literal":
+		err = strvals.ParseLiteralInto(line, values)
+	default:
+		err = fmt.Errorf("no such way: %q", r.How)
+	}
+	told, problem := json.Marshal(typed(values))
+	if problem != nil {
+		return nil, problem
+	}
+	return told, err
+}
+
+// typed tells integers from floats, which JSON does not.
+func typed(value any) any {
+	switch v := value.(type) {
+	case int64:
+		return fmt.Sprintf("int64 %d", v)
+	case []any:
+		told := make([]any, len(v))
+		for i := range v {
+			told[i] = typed(v[i])
+		}
+		return told
+	case map[string]any:
+		told := make(map[string]any, len(v))
+		for k := range v {
+			told[k] = typed(v[k])
+		}
+		return told
+	}
+	return value
+}
