@@ -5,7 +5,7 @@
 use super::object::{Object, Struct, Version};
 use super::strconv;
 use super::time::{duration_string, time_string};
-use super::value::Value;
+use super::value::{MapKind, Value};
 
 /// Appends what `fmt.Fprint(out, value)` prints, that is `%v`; nil prints as `<nil>`.
 pub fn print(out: &mut Vec<u8>, value: Value<'_>) {
@@ -186,11 +186,13 @@ struct Printer<'o> {
     out: &'o mut Vec<u8>,
     flags: Flags,
     values_type: &'static str,
+    /// Whether a complaint is being written.
+    erroring: bool,
 }
 
 impl<'o> Printer<'o> {
     fn new(out: &'o mut Vec<u8>, values_type: &'static str) -> Self {
-        Self { out, flags: Flags::default(), values_type }
+        Self { out, flags: Flags::default(), values_type, erroring: false }
     }
 
     fn format(&mut self, format: &[u8], args: &[Value<'_>]) {
@@ -331,9 +333,10 @@ impl<'o> Printer<'o> {
         } else {
             self.out.extend_from_slice(value.type_name(self.values_type).as_bytes());
             self.out.push(b'=');
-            let flags = std::mem::take(&mut self.flags);
+            // The flags stay, and methods are not asked.
+            let erroring = std::mem::replace(&mut self.erroring, true);
             self.value(value, 'v', 0);
-            self.flags = flags;
+            self.erroring = erroring;
         }
         self.out.push(b')');
     }
@@ -354,6 +357,10 @@ impl<'o> Printer<'o> {
             // Go would overflow its stack on a cyclic map; a bounded text is kinder.
             self.out.extend_from_slice(b"...");
             return;
+        }
+        if verb == 'w' && !self.erroring {
+            // Only `Errorf` knows it.
+            return self.bad_verb(value, verb);
         }
         match value {
             Value::Nil | Value::NilInterface if self.flags.sharp_v => {
@@ -378,6 +385,9 @@ impl<'o> Printer<'o> {
             Value::List(l) => {
                 if self.flags.sharp_v {
                     self.out.extend_from_slice(value.type_name(self.values_type).as_bytes());
+                    if l.nil {
+                        return self.out.extend_from_slice(b"(nil)");
+                    }
                 }
                 let items = l.items.iter().copied();
                 self.sequence(items, verb, depth);
@@ -386,6 +396,9 @@ impl<'o> Printer<'o> {
                 let entries: Vec<_> = m.entries().to_vec();
                 if self.flags.sharp_v {
                     self.out.extend_from_slice(value.type_name(self.values_type).as_bytes());
+                    if m.kind() == MapKind::Nil {
+                        return self.out.extend_from_slice(b"(nil)");
+                    }
                 }
                 self.map(entries.iter().map(|e| (Value::Str(e.0), e.1)), verb, depth);
             }
@@ -421,6 +434,7 @@ impl<'o> Printer<'o> {
 
     fn object(&mut self, value: Value<'_>, object: &Object<'_>, verb: char, depth: usize) {
         if !self.flags.sharp_v
+            && !self.erroring
             && matches!(verb, 'v' | 's' | 'x' | 'X' | 'q')
             && let Some(text) = stringer(object)
         {
@@ -438,7 +452,18 @@ impl<'o> Printer<'o> {
             }
             Object::Duration(d) => self.integer(value, d.unsigned_abs(), *d < 0, verb),
             Object::Enum(e) => self.integer(value, e.value.unsigned_abs(), e.value < 0, verb),
-            Object::Version(v) => self.string(value, version_string(v).as_bytes(), verb),
+            Object::Version(v) => {
+                let text = |s| Value::Str(str::as_bytes(s));
+                let fields = [
+                    ("major", Value::Uint64(v.major)),
+                    ("minor", Value::Uint64(v.minor)),
+                    ("patch", Value::Uint64(v.patch)),
+                    ("pre", text(v.prerelease)),
+                    ("metadata", text(v.metadata)),
+                    ("original", text(v.original)),
+                ];
+                self.structure(&Struct { type_name: "*semver.Version", fields: &fields, text: None }, verb, depth);
+            }
             Object::Time(t) => self.string(value, time_string(t).as_bytes(), verb),
         }
     }

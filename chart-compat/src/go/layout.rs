@@ -1,8 +1,7 @@
 //! Go's time layouts: the reference time `Mon Jan 2 15:04:05 MST 2006` written the way a time is to be shown or read.
 
 use super::object::Time;
-use super::strconv::quote;
-use super::time::{Civil, days_from_civil};
+use super::time::{Civil, days_from_civil, quote};
 use super::zone::Zone;
 
 /// How Go's JSON shows a time.

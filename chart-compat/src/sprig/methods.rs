@@ -52,18 +52,24 @@ const VERSION: &[Func] = &[
     Func::new("IncPatch", &[Any], |x, a| {
         let v = version(a[0]);
         // A prerelease comes before its own release.
-        let patch = if v.prerelease.is_empty() { v.patch + 1 } else { v.patch };
+        let patch = if v.prerelease.is_empty() { above(v.patch, "patch")? } else { v.patch };
         Ok(incremented(x, &v, v.major, v.minor, patch))
     }),
     Func::new("IncMinor", &[Any], |x, a| {
         let v = version(a[0]);
-        Ok(incremented(x, &v, v.major, v.minor + 1, 0))
+        Ok(incremented(x, &v, v.major, above(v.minor, "minor")?, 0))
     }),
     Func::new("IncMajor", &[Any], |x, a| {
         let v = version(a[0]);
-        Ok(incremented(x, &v, v.major + 1, 0, 0))
+        Ok(incremented(x, &v, above(v.major, "major")?, 0, 0))
     }),
 ];
+
+fn above(number: u64, name: &str) -> Result<u64, Error> {
+    number
+        .checked_add(1)
+        .ok_or_else(|| Error::new(format!("{name} version increment would overflow uint64")))
+}
 
 /// The version with other numbers, without prerelease and metadata; its original text keeps a leading `v`.
 fn incremented<'a>(x: &Exec<'a>, from: &Version<'_>, major: u64, minor: u64, patch: u64) -> Value<'a> {

@@ -85,6 +85,8 @@ pub(super) enum Term {
     String { quoted: Box<str>, text: Box<[u8]> },
     Field(Box<[Box<str>]>),
     Variable { name: Box<str>, slot: usize, fields: Box<[Box<str>]> },
+    /// A variable that is used where it is declared: Go finds out when it runs that it has no value yet.
+    Unset(Box<str>),
     Chain { node: Box<Arg>, fields: Box<[Box<str>]> },
     Function(&'static Func),
     Pipe(Box<Pipe>),
@@ -116,6 +118,7 @@ impl Arg {
             Term::Number(n) => out.push_str(&n.text),
             Term::String { quoted, .. } => out.push_str(quoted),
             Term::Field(fields) => write_fields(out, fields),
+            Term::Unset(name) => out.push_str(name),
             Term::Variable { name, fields, .. } => {
                 out.push_str(name);
                 write_fields(out, fields);

@@ -6,6 +6,7 @@ use super::ast::{Arg, Command, Decl, Number, Pipe, Term};
 use super::error::Error;
 use super::exec::{At, Exec};
 use super::func::{Func, Type};
+use super::origin;
 use crate::go::{Map, Object, Value, fmt};
 
 type Args<'a> = SmallVec<[Value<'a>; 6]>;
@@ -27,8 +28,12 @@ impl<'a> Exec<'a> {
                 self.vars[self.base + slot] = value;
                 Ok(())
             }
-            None => Err(self.error(&format!("undefined variable: {}", decl.name))),
+            None => Err(self.undefined(&decl.name)),
         }
+    }
+
+    fn undefined(&self, name: &str) -> Error {
+        self.error(&format!("undefined variable: {name}"))
     }
 
     fn pipeline_value(&mut self, dot: Value<'a>, pipe: &'a Pipe) -> Result<Value<'a>, Error> {
@@ -69,6 +74,10 @@ impl<'a> Exec<'a> {
                     return Ok(value);
                 }
                 self.fields(dot, value, first, fields, rest, last)
+            }
+            Term::Unset(name) => {
+                self.at = At::Arg(first);
+                Err(self.undefined(name))
             }
             Term::Bool(_) | Term::Dot | Term::Nil | Term::Number(_) | Term::String { .. } => {
                 self.at = At::Arg(first);
@@ -148,20 +157,24 @@ impl<'a> Exec<'a> {
         rest: &'a [Arg],
         last: Option<Value<'a>>,
     ) -> Result<Value<'a>, Error> {
-        let mut value = receiver;
+        let (mut value, mut holder) = (receiver, None);
         if let Some((end, path)) = fields.split_last() {
             for name in path {
-                value = self.field(dot, value, name, node, &[], None)?;
+                let next = self.field(dot, value, holder, name, node, &[], None)?;
+                holder = Some(std::mem::replace(&mut value, next));
             }
-            value = self.field(dot, value, end, node, rest, last)?;
+            value = self.field(dot, value, holder, end, node, rest, last)?;
         }
         Ok(value)
     }
 
+    /// A field, entry or method of `receiver`, which is what `holder` has, if it is not a chain's first value.
+    #[allow(clippy::too_many_arguments)]
     fn field(
         &mut self,
         dot: Value<'a>,
         receiver: Value<'a>,
+        holder: Option<Value<'a>>,
         name: &'a str,
         node: &'a Arg,
         rest: &'a [Arg],
@@ -195,21 +208,23 @@ impl<'a> Exec<'a> {
                     }
                     _ => Value::Nil,
                 }),
-                None => Err(self.no_field(receiver, name)),
+                None => Err(self.no_field(receiver, holder, name, node)),
             },
-            _ => Err(self.no_field(receiver, name)),
+            _ => Err(self.no_field(receiver, holder, name, node)),
         }
     }
 
-    fn no_field(&self, receiver: Value<'a>, name: &str) -> Error {
-        // A value that came out of a map or list has the static type of its slot, not its own.
-        let type_name = match receiver {
-            Value::Object(o) => o.type_name(),
-            Value::Str(_) | Value::Int(_) | Value::Bool(_) | Value::Float(_) | Value::List(_) => {
-                "interface {}"
-            }
-            other => other.type_name(self.funcs.values_type),
+    fn no_field(&self, receiver: Value<'a>, holder: Option<Value<'a>>, name: &str, node: &Arg) -> Error {
+        // A value in a map or list has the static type of its slot, not its own, until a pipeline takes it out.
+        let slot = match (holder, &node.term) {
+            (Some(Value::Map(m)), _) => m.kind() != crate::go::MapKind::Strings,
+            (Some(_), _) => false,
+            (None, Term::Field(_)) => origin::dot_is_slot(self.template_here(), node),
+            (None, Term::Variable { slot, .. }) => origin::variable_is_slot(self.template_here(), node, *slot),
+            (None, _) => false,
         };
+        let type_name =
+            if slot { "interface {}" } else { receiver.type_name(self.funcs.values_type) };
         self.error(&format!("can't evaluate field {name} in type {type_name}"))
     }
 
@@ -365,6 +380,7 @@ impl<'a> Exec<'a> {
             Term::Bool(b) => Ok(Value::Bool(*b)),
             Term::Number(n) => self.constant(n),
             Term::String { text, .. } => Ok(Value::Str(text)),
+            Term::Unset(name) => Err(self.undefined(name)),
         }
     }
 

@@ -12,6 +12,7 @@ mod exec;
 mod func;
 mod lex;
 mod number;
+mod origin;
 mod parse;
 mod set;
 

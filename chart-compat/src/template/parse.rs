@@ -27,6 +27,7 @@ pub fn parse(name: &str, text: impl Into<Arc<[u8]>>, funcs: &Funcs) -> Result<Ve
         last_line: 1,
         action_line: 0,
         vars: vec!["$".into()],
+        pending: Vec::new(),
         slots: 1,
         range_depth: 0,
         depth: 0,
@@ -50,6 +51,8 @@ struct Parser<'t> {
     last_line: usize,
     action_line: usize,
     vars: Vec<Box<str>>,
+    /// Variables whose pipelines are being parsed.
+    pending: Vec<Box<str>>,
     slots: usize,
     range_depth: usize,
     depth: usize,
@@ -439,11 +442,14 @@ impl Parser<'_> {
         let first = self.peek_non_space();
         let mut pipe = Pipe { pos: pos(first.pos), decl: Vec::new(), assign: false, cmds: Vec::new() };
         self.declarations(&mut pipe, context)?;
+        let pending = self.pending.len();
+        self.pending.extend(pipe.decl.iter().map(|d| d.name.clone()));
         loop {
             let t = self.next_non_space();
             match t.kind {
                 k if k == end => {
                     self.check_pipeline(&pipe, context)?;
+                    self.pending.truncate(pending);
                     // Only now: until a pipeline has its value, its own variables still name what they shadow.
                     for decl in &mut pipe.decl {
                         decl.slot = self.declare(&decl.name, pipe.assign);
@@ -528,6 +534,7 @@ impl Parser<'_> {
             Term::Field(first) => {
                 Arg { pos: at, term: Term::Field(first.into_iter().chain(fields).collect()) }
             }
+            Term::Unset(name) => Arg { pos: at, term: Term::Unset(name) },
             Term::Variable { name, slot, .. } => {
                 Arg { pos: at, term: Term::Variable { name, slot, fields: fields.into() } }
             }
@@ -556,6 +563,9 @@ impl Parser<'_> {
             Kind::Variable => {
                 let name = self.str(&t);
                 let Some(slot) = self.vars.iter().rposition(|v| **v == *name) else {
+                    if self.pending.iter().any(|v| **v == *name) {
+                        return Ok(Some(Arg { pos: pos(t.pos), term: Term::Unset(name.into()) }));
+                    }
                     let text = strconv::quote(name.as_bytes());
                     return Err(self.error(&format!("undefined variable {text}")));
                 };

@@ -16,7 +16,7 @@ use crate::family::FILES;
 use crate::{Answer, Case, Kind, Way};
 
 /// No question needs more; one that Go does not finish, we do.
-const LIMITS: Limits = Limits { depth: 100_000, memory: 256 << 20, steps: 2_000_000 };
+const LIMITS: Limits = Limits { depth: 100_000, memory: 256 << 20, steps: 2_000_000, output: 64 << 20 };
 
 /// Our answer; a panic is one too.
 #[must_use]

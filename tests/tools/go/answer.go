@@ -125,9 +125,17 @@ func (r *request) rewrite() ([]byte, error) {
 	_, strict := yaml.YAMLToJSONStrict(r.Text)
 	var value any
 	if err := yaml.Unmarshal(r.Text, &value); err != nil {
-		return asJSON, err
+		return nil, err
 	}
 	asYAML, err := yaml.Marshal(value)
+	// Integers beyond 64 bits with sign are compared as the floats that Helm makes of all numbers.
+	rounded, problem := decode(asJSON)
+	if problem != nil {
+		return nil, problem
+	}
+	if asJSON, problem = json.Marshal(rounded); problem != nil {
+		return nil, problem
+	}
 	told := fmt.Sprintf("%s\n%v\n%s", asJSON, strict, asYAML)
 	return []byte(told), err
 }

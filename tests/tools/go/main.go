@@ -109,7 +109,7 @@ func execute(text string, data any) answer {
 	return answer{Template: text, Output: &output}
 }
 
-// decode reads JSON in which a number with neither point nor exponent is an integer.
+// decode reads JSON in which a number with neither point nor exponent is an integer, if it fits.
 func decode(text []byte) (any, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
@@ -127,7 +127,10 @@ func numbers(value any) (any, error) {
 		if strings.ContainsAny(v.String(), ".eE") {
 			return v.Float64()
 		}
-		return strconv.ParseInt(v.String(), 10, 64)
+		if i, err := strconv.ParseInt(v.String(), 10, 64); err == nil {
+			return i, nil
+		}
+		return v.Float64()
 	case []any:
 		for i := range v {
 			if v[i], err = numbers(v[i]); err != nil {

@@ -75,11 +75,28 @@ pub fn quote_meta(s: &[u8]) -> Vec<u8> {
     out
 }
 
+/// What a pattern fails with that is no UTF-8 from `at` on, unless it fails before.
+fn invalid_utf8(pattern: &[u8], at: usize) -> String {
+    const EARLIER: [&str; 6] = [
+        "missing argument to repetition operator",
+        "invalid nested repetition operator",
+        "invalid repeat count",
+        "invalid character class range",
+        "invalid escape sequence",
+        "invalid or unsupported Perl syntax",
+    ];
+    let (valid, rest) = pattern.split_at(at);
+    let before = std::str::from_utf8(valid).ok().and_then(|text| parse::parse(text).err());
+    before.filter(|e| EARLIER.iter().any(|known| e.contains(known))).unwrap_or_else(|| {
+        format!("error parsing regexp: invalid UTF-8: `{}`", String::from_utf8_lossy(rest))
+    })
+}
+
 impl Regexp {
     fn new(pattern: &[u8]) -> Result<Self, String> {
         let bad =
             |what: &str| format!("error parsing regexp: {what}: `{}`", String::from_utf8_lossy(pattern));
-        let text = std::str::from_utf8(pattern).map_err(|_| bad("invalid UTF-8"))?;
+        let text = std::str::from_utf8(pattern).map_err(|e| invalid_utf8(pattern, e.valid_up_to()))?;
         let config = Regex::config().nfa_size_limit(Some(MAX_SIZE)).hybrid_cache_capacity(4 << 20);
         let (regex, names) = stacker::maybe_grow(512 * 1024, 8 * 1024 * 1024, || {
             let (hir, names) = parse::parse(text)?;

@@ -228,8 +228,13 @@ impl<'a> Reader<'a, '_> {
             match self.bump()? {
                 Some('.') => {}
                 Some(']') => break,
-                other => {
-                    let got = other.map_or_else(|| rune('\0'), rune);
+                Some(c) => {
+                    let got = rune(c);
+                    return self
+                        .error(&format!("expected '.' or ']' to end table name, but got {got} instead"));
+                }
+                None => {
+                    let got = rune('\0');
                     return self.unexpected(&format!(
                         "expected '.' or ']' to end table name, but got {got} instead"
                     ));
@@ -370,11 +375,12 @@ impl<'a> Reader<'a, '_> {
         let context = self.context.clone();
         let dotted = context.len() - (path.len() - 1);
         for (i, part) in context.iter().enumerate() {
+            let new = !table.entries.contains_key(part);
             let node = table.entries.entry(part.clone()).or_insert_with(|| Node::Table(Table::default()));
             table = match node {
                 Node::Table(t) => {
                     if i >= dotted {
-                        t.implicit = false;
+                        t.implicit = new;
                     }
                     t
                 }
@@ -387,6 +393,13 @@ impl<'a> Reader<'a, '_> {
                     return self.error_at(self.key_line, &format!("Key '{key}' has already been defined."));
                 }
             };
+        }
+        if let Some(Node::Table(t)) = table.entries.get_mut(&self.key)
+            && t.implicit
+        {
+            // The library takes the value for the table's own header, once.
+            t.implicit = false;
+            return Ok(());
         }
         if table.entries.contains_key(&self.key) {
             let key = shown(&[&context[..], std::slice::from_ref(&self.key)].concat());

@@ -191,18 +191,21 @@ fn pipeline(c: &mut Choices, value: Vec<u8>) -> Vec<u8> {
     out
 }
 
-fn declare(c: &mut Choices, out: &mut Vec<u8>, scope: &mut Scope) {
-    if c.one_in(3) {
-        out.extend(format!("$v{} := ", scope.variables).bytes());
-        scope.variables += 1;
+/// Begins a declaration, perhaps; its variable can be used, and shadowed by itself, from then on.
+fn declare(c: &mut Choices, out: &mut Vec<u8>, scope: &mut Scope) -> usize {
+    if !c.one_in(3) {
+        return 0;
     }
+    out.extend(format!("$v{} := ", scope.variables).bytes());
+    usize::from(!c.one_in(20))
 }
 
 fn choice(c: &mut Choices, out: &mut Vec<u8>, scope: &mut Scope, word: &str) {
     let variables = scope.variables;
     out.extend(format!("{word} ").bytes());
-    declare(c, out, scope);
+    let declared = declare(c, out, scope);
     let value = expression_in(c, Kind::Any, 2, scope);
+    scope.variables += declared;
     out.extend(value);
     close(c, out);
     body(c, out, scope);
