@@ -2,6 +2,8 @@
 //!
 //! Owns printing only. What a bad verb or a missing argument prints is Go's text, since charts' outputs contain it.
 
+mod number;
+
 use super::object::{Object, Struct, Version};
 use super::strconv;
 use super::time::{duration_string, time_string};
@@ -230,16 +232,13 @@ impl<'o> Printer<'o> {
                 };
                 let text = &format[*i + 1..*i + end];
                 *i += end + 1;
-                match std::str::from_utf8(text).ok().and_then(|t| t.parse::<usize>().ok()) {
-                    Some(n) if n >= 1 && n <= args.len() => {
-                        *next = n - 1;
-                        true
-                    }
-                    _ => {
-                        *good = false;
-                        true
-                    }
+                let digits = Some(text).filter(|t| t.iter().all(u8::is_ascii_digit));
+                let n = digits.and_then(|t| std::str::from_utf8(t).ok()?.parse::<usize>().ok());
+                match n {
+                    Some(n) if n >= 1 && n <= args.len() => *next = n - 1,
+                    _ => *good = false,
                 }
+                n.is_some_and(|n| n <= MAX_NUMBER)
             };
             after_index |= index(&mut i, &mut next, &mut good_index, &mut reordered);
             if format.get(i) == Some(&b'*') {
@@ -293,7 +292,7 @@ impl<'o> Printer<'o> {
             } else if !good_index {
                 self.complaint(verb, "BADINDEX");
             } else if let Some(&arg) = args.get(next) {
-                if verb == 'v' {
+                if matches!(verb, 'v' | 'w') {
                     self.flags.sharp_v = std::mem::take(&mut self.flags.sharp);
                     self.flags.plus_v = std::mem::take(&mut self.flags.plus);
                 }
@@ -452,6 +451,8 @@ impl<'o> Printer<'o> {
             }
             Object::Duration(d) => self.integer(value, d.unsigned_abs(), *d < 0, verb),
             Object::Enum(e) => self.integer(value, e.value.unsigned_abs(), e.value < 0, verb),
+            // A pointer within another value prints as its address, or not at all.
+            Object::Version(_) if depth > 0 && !self.erroring && !self.flags.sharp_v => self.bad_verb(value, verb),
             Object::Version(v) => {
                 let text = |s| Value::Str(str::as_bytes(s));
                 let fields = [
@@ -490,86 +491,6 @@ impl<'o> Printer<'o> {
         self.out.push(b'}');
     }
 
-    fn integer(&mut self, value: Value<'_>, n: u64, negative: bool, verb: char) {
-        let digits = match verb {
-            'v' | 'd' => n.to_string(),
-            'b' => format!("{n:b}"),
-            'o' | 'O' => format!("{n:o}"),
-            'x' => format!("{n:x}"),
-            'X' => format!("{n:X}"),
-            'c' | 'q' => {
-                let c = u32::try_from(n).ok().filter(|_| !negative).and_then(char::from_u32);
-                let c = c.unwrap_or(char::REPLACEMENT_CHARACTER);
-                let text = if verb == 'c' { c.to_string() } else { strconv::quote_rune(c) };
-                return self.pad(text.as_bytes());
-            }
-            'U' => {
-                let width = self.flags.prec.unwrap_or(4).max(4);
-                let c = u32::try_from(n).ok().and_then(char::from_u32).filter(|_| self.flags.sharp);
-                let shown = c.map_or_else(String::new, |c| format!(" '{c}'"));
-                return self.pad(format!("U+{n:0width$X}{shown}").as_bytes());
-            }
-            _ => return self.bad_verb(value, verb),
-        };
-        let sign = match () {
-            () if negative => "-",
-            () if self.flags.plus || self.flags.plus_v => "+",
-            () if self.flags.space => " ",
-            () => "",
-        };
-        let prefix = match verb {
-            'O' => "0o",
-            'o' if self.flags.sharp && !digits.starts_with('0') => "0",
-            'x' if self.flags.sharp => "0x",
-            'X' if self.flags.sharp => "0X",
-            'b' if self.flags.sharp => "0b",
-            _ => "",
-        };
-        let mut want = self.flags.prec.unwrap_or(0);
-        if self.flags.prec == Some(0) && n == 0 {
-            return self.pad(b"");
-        }
-        if self.flags.prec.is_none() && self.flags.zero && !self.flags.minus {
-            want = self.flags.width.unwrap_or(0).saturating_sub(sign.len());
-        }
-        let zeros = "0".repeat(want.saturating_sub(digits.len()));
-        let zero = std::mem::take(&mut self.flags.zero);
-        self.pad(format!("{sign}{prefix}{zeros}{digits}").as_bytes());
-        self.flags.zero = zero;
-    }
-
-    fn float(&mut self, value: Value<'_>, f: f64, verb: char) {
-        let text = match (verb, special(f)) {
-            ('v' | 'g' | 'G' | 'e' | 'E' | 'f' | 'F', Some(s)) => s.to_owned(),
-            ('v' | 'g' | 'G', None) => format_g(f, self.flags.prec),
-            ('f' | 'F', None) => format!("{f:.*}", self.flags.prec.unwrap_or(6)),
-            ('e' | 'E', None) => {
-                let sci = format!("{f:.*e}", self.flags.prec.unwrap_or(6));
-                let (mantissa, exp) = sci.split_once('e').unwrap_or((&sci, "0"));
-                let (esign, exp) = exp.strip_prefix('-').map_or(('+', exp), |e| ('-', e));
-                format!("{mantissa}e{esign}{exp:0>2}")
-            }
-            _ => return self.bad_verb(value, verb),
-        };
-        let text = if matches!(verb, 'G' | 'E') { text.to_ascii_uppercase() } else { text };
-        let (sign, digits) = match text.strip_prefix(['-', '+']) {
-            Some(rest) if text.starts_with('-') => ("-", rest),
-            Some(rest) => (if self.flags.plus { "+" } else { "" }, rest),
-            None if self.flags.plus || self.flags.plus_v => ("+", &*text),
-            None if self.flags.space => (" ", &*text),
-            None => ("", &*text),
-        };
-        let sign = if f.is_infinite() && f > 0.0 { "+" } else { sign };
-        if self.flags.zero && !self.flags.minus && f.is_finite() {
-            let width = self.flags.width.unwrap_or(0).saturating_sub(sign.len());
-            self.out.extend_from_slice(format!("{sign}{digits:0>width$}").as_bytes());
-        } else {
-            let zero = std::mem::take(&mut self.flags.zero);
-            self.pad(format!("{sign}{digits}").as_bytes());
-            self.flags.zero = zero;
-        }
-    }
-
     fn string(&mut self, value: Value<'_>, s: &[u8], verb: char) {
         let cut = |s: &'_ [u8], prec: Option<usize>| -> usize {
             let Some(n) = prec else { return s.len() };
@@ -583,7 +504,7 @@ impl<'o> Printer<'o> {
             at
         };
         match verb {
-            'v' if self.flags.sharp_v => self.pad(strconv::quote(s).as_bytes()),
+            'v' if self.flags.sharp_v => self.pad(strconv::quote(&s[..cut(s, self.flags.prec)]).as_bytes()),
             'v' | 's' => self.pad(&s[..cut(s, self.flags.prec)]),
             'q' => {
                 let s = &s[..cut(s, self.flags.prec)];
@@ -631,6 +552,9 @@ impl<'o> Printer<'o> {
 fn int_arg(arg: Option<&Value<'_>>) -> Option<i64> {
     match arg {
         Some(Value::Int(i) | Value::Int64(i)) => Some(*i),
+        Some(Value::Uint64(u)) => i64::try_from(*u).ok(),
+        Some(Value::Object(Object::Duration(d))) => Some(*d),
+        Some(Value::Object(Object::Enum(e))) => Some(e.value),
         _ => None,
     }
 }

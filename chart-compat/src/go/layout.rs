@@ -425,7 +425,7 @@ impl Fields {
                     _ => return Err(Bad::Text),
                 };
                 rest = &rest[1..];
-                let mut parts = [0; 3];
+                let (mut parts, mut short) = ([0; 3], false);
                 for (i, part) in parts.iter_mut().enumerate() {
                     if i == 1 && !minutes || i == 2 && !seconds {
                         break;
@@ -433,12 +433,22 @@ impl Fields {
                     if i > 0 && colon {
                         rest = rest.strip_prefix(b":").ok_or(Bad::Text)?;
                     }
-                    *part = number(&mut rest, true)?;
+                    match number(&mut rest, true) {
+                        Ok(n) => *part = n,
+                        Err(_) => {
+                            short = true;
+                            break;
+                        }
+                    }
                 }
                 let [h, m, sec] = parts;
+                // What is out of range is told even if something else is missing.
                 in_range(h, 25, "time zone offset hour")?;
                 in_range(m, 61, "time zone offset minute")?;
                 in_range(sec, 61, "time zone offset second")?;
+                if short {
+                    return Err(Bad::Text);
+                }
                 self.offset = Some(sign * i32::try_from((h * 60 + m) * 60 + sec).unwrap_or(0));
                 *s = rest;
             }

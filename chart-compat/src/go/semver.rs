@@ -57,8 +57,8 @@ pub fn parse(text: &str) -> Result<Version<'_>, String> {
     }
     let invalid = || "invalid semantic version".to_owned();
     let mut rest = text.strip_prefix('v').unwrap_or(text);
-    let mut numbers = [0u64; 3];
-    for (i, number) in numbers.iter_mut().enumerate() {
+    let mut texts = ["0"; 3];
+    for (i, text) in texts.iter_mut().enumerate() {
         if i > 0 {
             match rest.strip_prefix('.') {
                 Some(r) if r.starts_with(|c: char| c.is_ascii_digit()) => rest = r,
@@ -69,15 +69,19 @@ pub fn parse(text: &str) -> Result<Version<'_>, String> {
         if n == 0 {
             return Err(invalid());
         }
-        *number = rest[..n].parse().map_err(|_| {
-            let shown = quote(&rest.as_bytes()[..n]);
-            format!("error parsing version segment: strconv.ParseUint: parsing {shown}: value out of range")
-        })?;
-        rest = &rest[n..];
+        (*text, rest) = rest.split_at(n);
     }
     let (prerelease, metadata, used) = suffixes(rest);
     if used != rest.len() {
         return Err(invalid());
+    }
+    // The form of the whole is judged before any part of it.
+    let mut numbers = [0u64; 3];
+    for (number, text) in numbers.iter_mut().zip(texts) {
+        *number = text.parse().map_err(|_| {
+            let shown = quote(text.as_bytes());
+            format!("error parsing version segment: strconv.ParseUint: parsing {shown}: value out of range")
+        })?;
     }
     if leading_zero(prerelease) {
         return Err("version segment starts with 0".to_owned());

@@ -233,6 +233,23 @@ const ENUM: &[Func] = &[Func::new("String", &[Any], |_, a| {
     })
 })];
 
+/// A range of versions; one that is no UTF-8 fails where it stops to be.
+fn range(text: &[u8]) -> Result<semver::Range, String> {
+    if let Ok(text) = std::str::from_utf8(text) {
+        return semver::Range::parse(text);
+    }
+    let mut rest = text;
+    loop {
+        let end = memchr::memmem::find(rest, b"||").unwrap_or(rest.len());
+        let group = &rest[..end];
+        match std::str::from_utf8(group) {
+            Ok(group) => semver::Range::parse(group)?,
+            Err(_) => return Err(format!("improper constraint: {}", crate::go::strconv::quote(group))),
+        };
+        rest = rest.get(end + 2..).unwrap_or_default();
+    }
+}
+
 /// sprig's functions on versions.
 pub(super) const FUNCS: &[Func] = &[
     Func::new("semver", &[Str], |x, a| {
@@ -240,7 +257,7 @@ pub(super) const FUNCS: &[Func] = &[
         Ok(Value::object(x.arena, Object::Version(semver::parse(v).map_err(Error::new)?)))
     }),
     Func::new("semverCompare", &[Str, Str], |_, a| {
-        let range = semver::Range::parse(&text(a[0])).map_err(Error::new)?;
+        let range = range(bytes(a[0])).map_err(Error::new)?;
         let v = text(a[1]);
         Ok(Value::Bool(range.check(&semver::parse(&v).map_err(Error::new)?)))
     }),

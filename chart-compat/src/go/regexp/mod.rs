@@ -87,6 +87,9 @@ fn invalid_utf8(pattern: &[u8], at: usize) -> String {
     ];
     let (valid, rest) = pattern.split_at(at);
     let before = std::str::from_utf8(valid).ok().and_then(|text| parse::parse(text).err());
+    if before.as_ref().is_some_and(|e| e.contains("unexpected )")) {
+        return format!("error parsing regexp: unexpected ): `{}`", String::from_utf8_lossy(pattern));
+    }
     before.filter(|e| EARLIER.iter().any(|known| e.contains(known))).unwrap_or_else(|| {
         format!("error parsing regexp: invalid UTF-8: `{}`", String::from_utf8_lossy(rest))
     })

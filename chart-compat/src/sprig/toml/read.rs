@@ -215,7 +215,7 @@ impl<'a> Reader<'a, '_> {
             self.blanks();
             match self.peek() {
                 None | Some(']') => {
-                    return self.unexpected("unexpected end of table name (table names cannot be empty)");
+                    return self.error("unexpected end of table name (table names cannot be empty)");
                 }
                 Some('.') => return self.error("unexpected table separator (table names cannot be empty)"),
                 Some(_) => {}
@@ -327,7 +327,7 @@ impl<'a> Reader<'a, '_> {
     fn key_path(&mut self) -> Read<Vec<String>> {
         self.blanks();
         match self.peek() {
-            None | Some('=') => return self.unexpected("unexpected '=': key name appears blank"),
+            None | Some('=') => return self.error("unexpected '=': key name appears blank"),
             Some('.') => return self.error("unexpected '.': keys cannot start with a '.'"),
             Some(_) => {}
         }
@@ -342,7 +342,7 @@ impl<'a> Reader<'a, '_> {
                     self.at += 1;
                     self.blanks();
                     match self.peek() {
-                        None | Some('=') => return self.unexpected("unexpected '='"),
+                        None | Some('=') => return self.error("unexpected '='"),
                         Some('.') => return self.error("unexpected '.'"),
                         Some(_) => {}
                     }

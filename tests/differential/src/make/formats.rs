@@ -30,7 +30,7 @@ pub(crate) fn printf_template(c: &mut Choices) -> Vec<u8> {
     }
     for _ in 0..count {
         out.push(b' ');
-        let kind = c.of(&[Kind::Int, Kind::Text, Kind::Float, Kind::Any, Kind::List, Kind::Map, Kind::Bool, Kind::Moment, Kind::Version]);
+        let kind = c.of(&[Kind::Int, Kind::Text, Kind::Float, Kind::Any, Kind::List, Kind::Map, Kind::Bool, Kind::Version]);
         out.extend(expression(c, kind, 1));
     }
     out.extend(b" }}");

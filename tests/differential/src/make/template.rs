@@ -180,7 +180,7 @@ fn pipeline(c: &mut Choices, value: Vec<u8>) -> Vec<u8> {
     let mut out = value;
     while c.one_in(4) {
         let (name, parameters, _) = c.of(FUNCTIONS);
-        if parameters.ends_with('w') {
+        if parameters.ends_with(['w', 'd']) {
             continue;
         }
         out.extend(b" | ");
