@@ -343,7 +343,7 @@ impl<'o> Printer<'o> {
     fn arg(&mut self, value: Value<'_>, verb: char) {
         if verb == 'T' {
             let name = value.plain().type_name(self.values_type);
-            self.pad(name.as_bytes());
+            self.string(Value::Nil, name.as_bytes(), 's');
         } else if value.is_nil() {
             if verb == 'v' { self.pad(b"<nil>") } else { self.bad_verb(Value::Nil, verb) }
         } else {

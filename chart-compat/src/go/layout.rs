@@ -418,37 +418,33 @@ impl Fields {
                 *s = &s[1..];
             }
             Piece::Offset { colon, minutes, seconds, .. } => {
-                let mut rest = *s;
-                let sign = match rest.first() {
-                    Some(b'+') => 1,
-                    Some(b'-') => -1,
-                    _ => return Err(Bad::Text),
-                };
-                rest = &rest[1..];
-                let (mut parts, mut short) = ([0; 3], false);
-                for (i, part) in parts.iter_mut().enumerate() {
-                    if i == 1 && !minutes || i == 2 && !seconds {
-                        break;
-                    }
-                    if i > 0 && colon {
-                        rest = rest.strip_prefix(b":").ok_or(Bad::Text)?;
-                    }
-                    match number(&mut rest, true) {
-                        Ok(n) => *part = n,
-                        Err(_) => {
-                            short = true;
-                            break;
-                        }
+                // The sign is judged last; what is out of range is told before it.
+                let parts = 1 + usize::from(minutes) + usize::from(seconds);
+                let step = if colon { 3 } else { 2 };
+                let size = 1 + 2 * parts + if colon { parts - 1 } else { 0 };
+                let colons = |at: usize| !colon || at >= size || s.get(at) == Some(&b':');
+                if s.len() < size || !colons(3) || !colons(6) {
+                    return Err(Bad::Text);
+                }
+                let (text, rest) = s.split_at(size);
+                let mut numbers = [0; 3];
+                let mut read = true;
+                for (i, value) in numbers.iter_mut().enumerate().take(parts) {
+                    let mut digits = &text[1 + i * step..];
+                    match number(&mut digits, true) {
+                        Ok(n) if read => *value = n,
+                        _ => read = false,
                     }
                 }
-                let [h, m, sec] = parts;
-                // What is out of range is told even if something else is missing.
+                let [h, m, sec] = numbers;
                 in_range(h, 25, "time zone offset hour")?;
                 in_range(m, 61, "time zone offset minute")?;
                 in_range(sec, 61, "time zone offset second")?;
-                if short {
-                    return Err(Bad::Text);
-                }
+                let sign = match text[0] {
+                    b'+' if read => 1,
+                    b'-' if read => -1,
+                    _ => return Err(Bad::Text),
+                };
                 self.offset = Some(sign * i32::try_from((h * 60 + m) * 60 + sec).unwrap_or(0));
                 *s = rest;
             }

@@ -17,6 +17,7 @@ mod make;
 pub mod ours;
 
 pub use family::{Case, Family, Kind, Way};
+pub use make::damaged;
 
 /// What came of a question.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use chart_compat::chart::{File, load_files};
+use chart_compat::chart::{Chart, File, load_files};
 use chart_compat::data::{Data, Map};
 use chart_compat::profile::Profile;
 use chart_compat::render::{Capabilities, CompiledChart, Options, Release};
@@ -38,6 +38,22 @@ pub fn answer_within(case: &Case, limits: Limits) -> Answer {
     }
 }
 
+/// Checks values against a schema; the text of what breaks it, or of what is wrong with the schema.
+///
+/// # Panics
+/// If the code under test does.
+#[must_use]
+pub fn validate(schema: &[u8], values: &Value) -> Answer {
+    let files = vec![
+        File::new("Chart.yaml".to_owned(), b"apiVersion: v2\nname: probe\nversion: 0.1.0\n".to_vec()),
+        File::new("values.schema.json".to_owned(), schema.to_vec()),
+    ];
+    match load_files(files, &mut |_| {}) {
+        Ok(chart) => notes(chart, values, LIMITS, false),
+        Err(e) => failed(e),
+    }
+}
+
 fn failed(error: impl ToString) -> Answer {
     Answer { output: String::new(), error: Some(error.to_string()) }
 }
@@ -55,6 +71,10 @@ fn render(case: &Case, limits: Limits) -> Answer {
         Ok(chart) => chart,
         Err(e) => return failed(e),
     };
+    notes(chart, &case.values, limits, true)
+}
+
+fn notes(chart: Chart, values: &Value, limits: Limits, skip_schema_validation: bool) -> Answer {
     let options = Options {
         release: Release {
             name: "probe".to_owned(),
@@ -63,11 +83,11 @@ fn render(case: &Case, limits: Limits) -> Answer {
             is_upgrade: false,
         },
         capabilities: Capabilities::default(),
-        skip_schema_validation: true,
+        skip_schema_validation,
         subchart_notes: false,
         limits,
     };
-    let Data::Map(user) = data(&case.values).with_float_numbers() else { return failed("values are no map") };
+    let Data::Map(user) = data(values).with_float_numbers() else { return failed("values are no map") };
     match CompiledChart::new(chart, Profile::Helm4).render(&user, &options, &Nothing, &mut |_| {}) {
         Ok(rendered) => Answer { output: rendered.notes, error: None },
         Err(e) => failed(e),

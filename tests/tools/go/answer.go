@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"time"
 
 	"helm.sh/helm/v4/pkg/chart/common"
@@ -37,6 +38,63 @@ type request struct {
 type reply struct {
 	Output []byte `json:"output"`
 	Error  []byte `json:"error"`
+}
+
+// questions are those that once found a difference.
+type questions struct {
+	Values json.RawMessage `json:"values"`
+	Groups []struct {
+		About string   `json:"about"`
+		Kind  string   `json:"kind"`
+		Texts []string `json:"texts"`
+	} `json:"groups"`
+}
+
+type recorded struct {
+	Kind   string `json:"kind"`
+	Text   string `json:"text"`
+	Output string `json:"output,omitempty"`
+	Error  string `json:"error,omitempty"`
+}
+
+// recordAnswers answers the questions that tests ask without Go.
+func recordAnswers(fixtures string) error {
+	slog.SetDefault(slog.New(slog.DiscardHandler))
+	path := filepath.Join(fixtures, "answers", "questions.json")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	var in questions
+	if err := json.Unmarshal(text, &in); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	var answers []recorded
+	for _, group := range in.Groups {
+		for _, text := range group.Texts {
+			r := request{Kind: group.Kind, Text: []byte(text), Values: in.Values, Files: chartFiles}
+			switch group.Kind {
+			case "template", "yaml":
+			default:
+				r.Kind, r.How = "strvals", group.Kind
+			}
+			said := recorded{Kind: group.Kind, Text: text}
+			output, err := r.answer()
+			said.Output = string(output)
+			if err != nil {
+				said.Error = err.Error()
+			}
+			answers = append(answers, said)
+		}
+	}
+	return write(filepath.Join(fixtures, "answers", "answers.json"), answers)
+}
+
+// chartFiles stand beside the template of a recorded question.
+var chartFiles = map[string][]byte{
+	"a.txt": []byte("one\ntwo\r\nthree"), "conf/b.yaml": []byte("k: v\n"), "conf/deep/c.json": []byte("{\"k\": [1, 2]}"),
+	"conf/[x].txt": []byte("brackets"), "conf/{y}.txt": []byte("braces\n\n"), "conf/deep/er/d.txt": []byte("é"),
+	"bin/data": []byte("\x00\xFF\xFEab"), "empty": {},
 }
 
 // answerLines answers a stream of requests until it ends.

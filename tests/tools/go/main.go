@@ -2,8 +2,8 @@
 //
 //	go run . FIXTURES
 //
-// reads FIXTURES/templates/probes.json and FIXTURES/yaml/documents/*, and writes answers.json beside each. The inputs
-// are told in the answers, so that a test sees when they have changed since.
+// reads FIXTURES/templates/probes.json, FIXTURES/yaml/documents/* and FIXTURES/answers/questions.json, and writes
+// answers.json beside each. The inputs are told in the answers, so that a test sees when they have changed since.
 //
 //	go run . answer
 //
@@ -60,7 +60,7 @@ func main() {
 		}
 		return
 	}
-	for _, record := range []func(string) error{recordTemplates, recordDocuments} {
+	for _, record := range []func(string) error{recordTemplates, recordDocuments, recordAnswers} {
 		if err := record(os.Args[1]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)

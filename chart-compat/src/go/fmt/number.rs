@@ -41,6 +41,7 @@ impl Printer<'_> {
         let zeros = "0".repeat(want.saturating_sub(digits.len()));
         let sharp = self.flags.sharp || verb == 'v';
         let prefix = match base {
+            8 if verb == 'O' && sharp && zeros.is_empty() && !digits.starts_with('0') => "0o0",
             8 if verb == 'O' => "0o",
             8 if sharp && zeros.is_empty() && !digits.starts_with('0') => "0",
             16 if sharp => if verb == 'X' { "0X" } else { "0x" },

@@ -6,7 +6,8 @@
 ///
 /// `a` anything, `s` text, `k` key of a map, `i` integer, `w` small integer and nothing else, `n` number, `f` float, `b` boolean, `m` map, `l` list, `t` list of
 /// texts, `r` regular expression, `c` version range, `v` version, `V` parsed version, `d` moment, `u` duration's text, `D` duration,
-/// `L` time layout, `z` zone, `y` YAML, `j` JSON, `o` TOML, `T` template, `U` URL, `x` base64, `p` path.
+/// `L` time layout, `z` zone, `y` YAML, `j` JSON, `o` TOML, `T` template, `U` URL, `x` base64, `p` path, `S` a list of texts
+/// with room behind it, which Go lets a slice reach into.
 pub(super) const FUNCTIONS: &[(&str, &str, char)] = &[
     // Go's own
     ("and", "aa*", 'a'), ("or", "aa*", 'a'), ("not", "a", 'b'), ("len", "a", 'i'), ("index", "la*", 'a'), ("index", "mk", 'a'), ("index", "mkk", 'a'),
@@ -42,8 +43,8 @@ pub(super) const FUNCTIONS: &[(&str, &str, char)] = &[
     ("mustToPrettyJson", "a", 'j'), ("toRawJson", "a", 'j'), ("mustToRawJson", "a", 'j'), ("fromJson", "j", 'm'), ("mustFromJson", "j", 'a'), ("fromJsonArray", "j", 'l'), ("toToml", "m", 'o'), ("toToml", "a", 'o'), ("mustToToml", "m", 'o'),
     ("fromToml", "o", 'm'),
     // patterns, versions
-    ("regexMatch", "rs", 'b'), ("regexFind", "rs", 's'), ("regexFindAll", "rsi", 't'), ("regexReplaceAll", "rss", 's'), ("regexReplaceAllLiteral", "rss", 's'), ("regexSplit", "rsi", 't'), ("regexQuoteMeta", "s", 's'),
-    ("mustRegexMatch", "rs", 'b'), ("mustRegexFind", "rs", 's'), ("mustRegexFindAll", "rsi", 't'), ("mustRegexReplaceAll", "rss", 's'), ("mustRegexReplaceAllLiteral", "rss", 's'), ("mustRegexSplit", "rsi", 't'),
+    ("regexMatch", "rs", 'b'), ("regexFind", "rs", 's'), ("regexFindAll", "rsi", 'S'), ("regexReplaceAll", "rss", 's'), ("regexReplaceAllLiteral", "rss", 's'), ("regexSplit", "rsi", 'S'), ("regexQuoteMeta", "s", 's'),
+    ("mustRegexMatch", "rs", 'b'), ("mustRegexFind", "rs", 's'), ("mustRegexFindAll", "rsi", 'S'), ("mustRegexReplaceAll", "rss", 's'), ("mustRegexReplaceAllLiteral", "rss", 's'), ("mustRegexSplit", "rsi", 'S'),
     ("semver", "v", 'V'), ("semverCompare", "cv", 'b'),
     // time
     ("dateInZone", "Ldz", 's'), ("date_in_zone", "Ldz", 's'), ("date", "Ld", 's'), ("htmlDate", "d", 's'), ("htmlDateInZone", "dz", 's'), ("duration", "n", 's'), ("durationRound", "u", 's'), ("durationRound", "D", 's'),
