@@ -35,10 +35,26 @@ impl Glob {
     /// Whether the whole of `text` matches.
     #[must_use]
     pub fn matches(&self, text: &str) -> bool {
+        if let Some((prefix, suffix)) = self.around_super() {
+            // The library lets the two overlap.
+            return text.starts_with(&prefix) && text.ends_with(&suffix);
+        }
         let text: Vec<char> = text.chars().collect();
         let mut steps = 0;
         let nodes: Vec<&Node> = self.0.iter().collect();
         matches(&nodes, &text, &mut steps)
+    }
+}
+
+impl Glob {
+    /// The texts before and after the `**` of a pattern that has nothing else.
+    fn around_super(&self) -> Option<(String, String)> {
+        let literal = |nodes: &[Node]| -> Option<String> {
+            let chars = nodes.iter().map(|n| if let Node::Char(c) = n { Some(*c) } else { None });
+            chars.collect::<Option<String>>().filter(|s| !s.is_empty())
+        };
+        let at = self.0.iter().position(|n| matches!(n, Node::Super))?;
+        Some((literal(&self.0[..at])?, literal(&self.0[at + 1..])?))
     }
 }
 

@@ -6,10 +6,15 @@
 use super::ast::{Arg, Control, Node, Pipe, Template, Term};
 
 /// Functions whose result is a list of one type, or a number that `range` counts to.
-const TYPED: [&str; 17] = [
+const TYPED: [&str; 18] = [
     "until", "untilStep", "int", "int64", "add", "add1", "sub", "mul", "div", "mod", "len", "splitList", "sortAlpha",
-    "toStrings", "keys", "regexFindAll", "regexSplit",
+    "toStrings", "keys", "chunk", "regexFindAll", "regexSplit",
 ];
+
+fn is_typed(function: &str) -> bool {
+    let plain = function.strip_prefix("must").unwrap_or(function);
+    TYPED.iter().any(|t| t.eq_ignore_ascii_case(plain))
+}
 
 /// Whether dot, where `at` stands, is what a loop found in a slot of any type.
 pub(super) fn dot_is_slot(template: &Template, at: &Arg) -> bool {
@@ -54,11 +59,11 @@ impl Around<'_> {
     fn hands_out_slots(&self) -> bool {
         let last = self.control.pipe.cmds.last().and_then(|c| c.args.first()).map(|a| &a.term);
         let typed = match last {
-            Some(Term::Function(f)) => TYPED.contains(&f.name.trim_start_matches("must")),
+            Some(Term::Function(f)) => is_typed(f.name),
             Some(Term::Pipe(p)) => {
                 let inner = p.cmds.last().and_then(|c| c.args.first()).map(|a| &a.term);
                 matches!(inner, Some(Term::Number(_)))
-                    || matches!(inner, Some(Term::Function(f)) if TYPED.contains(&f.name.trim_start_matches("must")))
+                    || matches!(inner, Some(Term::Function(f)) if is_typed(f.name))
             }
             Some(Term::Number(_)) => true,
             _ => false,

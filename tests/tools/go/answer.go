@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"time"
 
 	"helm.sh/helm/v4/pkg/chart/common"
@@ -101,6 +102,8 @@ var chartFiles = map[string][]byte{
 func answerLines(in io.Reader, out io.Writer) error {
 	// Warnings are not compared.
 	slog.SetDefault(slog.New(slog.DiscardHandler))
+	// A value without an end overflows the stack: soon, then.
+	debug.SetMaxStack(256 << 20)
 	lines, writer := bufio.NewReaderSize(in, 1<<20), bufio.NewWriterSize(out, 1<<20)
 	encoder := json.NewEncoder(writer)
 	for {

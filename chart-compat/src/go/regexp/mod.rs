@@ -88,6 +88,14 @@ fn invalid_utf8(pattern: &[u8], at: usize) -> String {
     ];
     let (valid, rest) = pattern.split_at(at);
     let lossy = |piece| String::from_utf8_lossy(piece).into_owned();
+    // So is the name of a class, before its letters are.
+    if let Some(open) = memchr::memmem::rfind(valid, b"[[:")
+        && let Some(end) = memchr::memmem::find(&pattern[open..], b":]")
+        && open + end > at
+    {
+        let class = lossy(&pattern[open + 1..open + end + 2]);
+        return format!("error parsing regexp: invalid character class range: `{class}`");
+    }
     // A group's name is judged by itself.
     let group = [&b"(?P<"[..], b"(?<"].iter().find_map(|mark| {
         let name = memchr::memmem::rfind(valid, mark)? + mark.len();
@@ -102,7 +110,12 @@ fn invalid_utf8(pattern: &[u8], at: usize) -> String {
     if before.as_ref().is_some_and(|e| e.contains("unexpected )")) {
         return format!("error parsing regexp: unexpected ): `{}`", lossy(pattern));
     }
-    before.filter(|e| EARLIER.iter().any(|known| e.contains(known))).unwrap_or_else(|| {
+    // What touches the end of the valid part fails because it ends.
+    let inside = |e: &String| {
+        let piece = e.split_once('`').map_or("", |(_, piece)| piece.trim_end_matches('`'));
+        !valid.ends_with(piece.as_bytes())
+    };
+    before.filter(|e| EARLIER.iter().any(|known| e.contains(known)) && inside(e)).unwrap_or_else(|| {
         format!("error parsing regexp: invalid UTF-8: `{}`", lossy(rest))
     })
 }

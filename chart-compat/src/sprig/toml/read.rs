@@ -241,11 +241,13 @@ impl<'a> Reader<'a, '_> {
                 }
             }
         }
-        if many && !self.eat(']') {
-            let got = rune(self.peek().unwrap_or('\0'));
-            return self.unexpected(&format!(
-                "expected end of table array name delimiter ']', but got {got} instead"
-            ));
+        if many {
+            let next = self.bump()?;
+            if next != Some(']') {
+                let got = rune(next.unwrap_or('\0'));
+                let text = format!("expected end of table array name delimiter ']', but got {got} instead");
+                return if next.is_some() { self.error(&text) } else { self.unexpected(&text) };
+            }
         }
         self.open(root, path, many)
     }
@@ -519,7 +521,6 @@ impl<'a> Reader<'a, '_> {
             self.context = whole;
             result?;
             self.context.clone_from(&inner);
-            self.key.clear();
             self.gaps()?;
             match self.peek() {
                 Some(',') => self.at += 1,

@@ -36,7 +36,7 @@ pub(super) const FUNCTIONS: &[(&str, &str, char)] = &[
     ("mustFirst", "l", 'a'), ("mustRest", "l", 'l'), ("mustLast", "a", 'a'), ("mustInitial", "t", 'l'), ("mustAppend", "la", 'l'), ("mustPush", "ta", 'l'), ("mustPrepend", "aa", 'l'), ("mustReverse", "t", 'l'),
     ("mustUniq", "t", 'l'), ("mustWithout", "ta*", 'l'), ("mustHas", "aa", 'b'), ("mustCompact", "t", 'l'), ("mustSlice", "tii", 'l'), ("mustChunk", "it", 'l'),
     // maps
-    ("dict", "ka", 'm'), ("dict", "kaka", 'm'), ("dict", "a*", 'm'), ("get", "mk", 'a'), ("set", "mka", 'm'), ("unset", "mk", 'm'), ("hasKey", "mk", 'b'), ("pluck", "kmm*", 'l'), ("pick", "mk*", 'm'), ("omit", "mk*", 'm'),
+    ("dict", "ka", 'm'), ("dict", "kaka", 'm'), ("dict", "a*", 'm'), ("get", "mk", 'a'), ("set", "mks", 'm'), ("set", "mkn", 'm'), ("set", "mkt", 'm'), ("unset", "mk", 'm'), ("hasKey", "mk", 'b'), ("pluck", "kmm*", 'l'), ("pick", "mk*", 'm'), ("omit", "mk*", 'm'),
     ("dig", "kam", 'a'), ("dig", "kkam", 'a'), ("dig", "a*", 'a'), ("merge", "mm*", 'm'), ("mergeOverwrite", "mm*", 'm'), ("mustMerge", "mm", 'm'), ("mustMergeOverwrite", "mmm", 'm'), ("deepCopy", "a", 'a'), ("mustDeepCopy", "m", 'm'),
     // formats
     ("toYaml", "a", 'y'), ("toYamlPretty", "a", 'y'), ("mustToYaml", "a", 'y'), ("fromYaml", "y", 'm'), ("fromYamlArray", "y", 'l'), ("toJson", "a", 'j'), ("mustToJson", "a", 'j'), ("toPrettyJson", "a", 'j'),

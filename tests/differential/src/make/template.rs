@@ -297,6 +297,7 @@ fn expression_but(c: &mut Choices, kind: Kind, depth: usize, odd: usize) -> Vec<
             literal(c, &text)
         }
         Kind::List => list(c, depth),
+        // Copies: a map that comes to contain itself is the end of Go.
         Kind::Map => map(c, depth),
         Kind::Moment => c.of(&["0", "1700000000", "(toDate \"2006-01-02\" \"2024-02-29\")", "(int64 86400)", "-1"]).into(),
         Kind::Version => c.of(&["(semver \"1.2.3\")", "(semver \"v1.2.3-rc.1+b\")", "(semver \"2\")"]).into(),
@@ -380,7 +381,7 @@ fn list(c: &mut Choices, depth: usize) -> Vec<u8> {
 
 fn map(c: &mut Choices, depth: usize) -> Vec<u8> {
     match c.below(6) {
-        0 => c.of(&[".Values.m", ".Values.em", "(dict)", "(dict \"a\" 1)", ".Values", "(deepCopy .Values.m)", "(index .Values.pods 0)", "(dict \"a\" nil \"b\" (dict \"c\" 2))"]).into(),
+        0 => c.of(&["(deepCopy .Values.m)", ".Values.em", "(dict)", "(dict \"a\" 1)", "(deepCopy .Values)", "(index .Values.pods 0)", "(dict \"a\" nil \"b\" (dict \"c\" 2))"]).into(),
         _ => {
             let mut out = b"(dict".to_vec();
             for _ in 0..c.below(4) {
