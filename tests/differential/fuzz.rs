@@ -52,8 +52,12 @@ fn fuzz(name: &str, seeds: &[Vec<u8>], grammar: &[Family], target: impl Fn(&[u8]
         }
     });
     let (count, longest) = (count.into_inner(), longest.into_inner());
-    writeln!(io::stderr(), "{name}: {count} inputs, the longest took {longest} ms, {} MiB resident", resident())
-        .unwrap();
+    writeln!(
+        io::stderr(),
+        "{name}: {count} inputs, the longest took {longest} ms, {} MiB resident",
+        resident()
+    )
+    .unwrap();
 }
 
 /// One input: generated, damaged or made of any bytes.
@@ -101,7 +105,8 @@ fn files(directory: &Path, wanted: &dyn Fn(&Path) -> bool) -> Vec<(String, Vec<u
 }
 
 fn texts(directory: &str, wanted: &dyn Fn(&Path) -> bool) -> Vec<Vec<u8>> {
-    let texts: Vec<_> = files(&fixtures().join(directory), wanted).into_iter().map(|(_, text)| text).collect();
+    let texts: Vec<_> =
+        files(&fixtures().join(directory), wanted).into_iter().map(|(_, text)| text).collect();
     assert!(!texts.is_empty(), "no seeds in {directory}");
     texts
 }
@@ -156,7 +161,8 @@ fn toml_texts() {
 
 #[test]
 fn templates() {
-    let mut seeds = texts("charts", &|p| ends(p, "tpl") || p.parent().is_some_and(|d| d.ends_with("templates")));
+    let mut seeds =
+        texts("charts", &|p| ends(p, "tpl") || p.parent().is_some_and(|d| d.ends_with("templates")));
     let probes = fs::read(fixtures().join("templates/probes.json")).unwrap();
     let probes: serde_json::Value = serde_json::from_slice(&probes).unwrap();
     for group in probes["groups"].as_array().unwrap() {
@@ -165,10 +171,15 @@ fn templates() {
         );
     }
     let values = Family::Template.make(&mut Choices::seeded(1)).values;
-    fuzz("template", &seeds, &[Family::Template, Family::Function, Family::Codec, Family::Printf, Family::Time], |text| {
-        let case = Case { kind: Kind::Template, text: text.to_vec(), values: values.clone() };
-        drop(ours::answer_within(&case, LIMITS));
-    });
+    fuzz(
+        "template",
+        &seeds,
+        &[Family::Template, Family::Function, Family::Codec, Family::Printf, Family::Time],
+        |text| {
+            let case = Case { kind: Kind::Template, text: text.to_vec(), values: values.clone() };
+            drop(ours::answer_within(&case, LIMITS));
+        },
+    );
 }
 
 #[test]
@@ -180,7 +191,8 @@ fn schemas() {
 
 #[test]
 fn lines_of_set() {
-    let seeds: Vec<Vec<u8>> = ["a.b[0]=1,c={x,y}", "a=[1,{\"b\":null}]"].iter().map(|s| s.as_bytes().to_vec()).collect();
+    let seeds: Vec<Vec<u8>> =
+        ["a.b[0]=1,c={x,y}", "a=[1,{\"b\":null}]"].iter().map(|s| s.as_bytes().to_vec()).collect();
     fuzz("strvals", &seeds, &[Family::Set], |text| {
         let line = String::from_utf8_lossy(text);
         let mut values = Map::new();
@@ -194,10 +206,15 @@ fn lines_of_set() {
 
 #[test]
 fn patterns() {
-    let seeds: Vec<Vec<u8>> = ["(a|b)*c+?[[:alpha:]]{2,3}\\pL(?i:x)\\b", "{a,b*}/**/[!c-d]?", ">=1.2.x <2.0.0-0 || ~3.1", "https://u:p@h:8/p?q#f"]
-        .iter()
-        .map(|s| s.as_bytes().to_vec())
-        .collect();
+    let seeds: Vec<Vec<u8>> = [
+        "(a|b)*c+?[[:alpha:]]{2,3}\\pL(?i:x)\\b",
+        "{a,b*}/**/[!c-d]?",
+        ">=1.2.x <2.0.0-0 || ~3.1",
+        "https://u:p@h:8/p?q#f",
+    ]
+    .iter()
+    .map(|s| s.as_bytes().to_vec())
+    .collect();
     fuzz("patterns", &seeds, &[Family::Regexp, Family::Glob, Family::Semver, Family::Time], |text| {
         let subject = b"aab-axxb a.txt conf/b.yaml 1.2.3 \xC3\xA9 \xFF";
         if let Ok(pattern) = regexp::compile(text) {
@@ -233,7 +250,8 @@ fn packed(tar: &[u8]) -> Vec<u8> {
 /// The fixture charts as archives that were not compressed yet.
 fn tars() -> Vec<Vec<u8>> {
     let mut tars = Vec::new();
-    let mut charts: Vec<_> = fs::read_dir(fixtures().join("charts")).unwrap().map(|e| e.unwrap().path()).collect();
+    let mut charts: Vec<_> =
+        fs::read_dir(fixtures().join("charts")).unwrap().map(|e| e.unwrap().path()).collect();
     charts.sort();
     for chart in charts.iter().map(|c| c.join("chart")).filter(|c| c.is_dir()) {
         let mut tar = tar::Builder::new(Vec::new());
@@ -266,7 +284,9 @@ fn archives() {
 
 #[test]
 fn files_of_charts() {
-    let seeds = texts("charts", &|p| p.ends_with("Chart.yaml") || p.ends_with("values.yaml") || p.ends_with("Chart.lock"));
+    let seeds = texts("charts", &|p| {
+        p.ends_with("Chart.yaml") || p.ends_with("values.yaml") || p.ends_with("Chart.lock")
+    });
     fuzz("chart files", &seeds, &[Family::Yaml], |text| {
         for name in ["Chart.yaml", "requirements.yaml", "values.yaml", "Chart.lock", ".helmignore"] {
             let mut files = vec![File::new(name.to_owned(), text.to_vec())];

@@ -10,7 +10,8 @@ use windlass_differential::{Answer, Case, Kind, Way, ours};
 
 fn read(name: &str) -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/answers").join(name);
-    let text = fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}: make fixtures records it", path.display()));
+    let text =
+        fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}: make fixtures records it", path.display()));
     serde_json::from_slice(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 

@@ -452,7 +452,9 @@ impl<'o> Printer<'o> {
             Object::Duration(d) => self.integer(value, d.unsigned_abs(), *d < 0, verb),
             Object::Enum(e) => self.integer(value, e.value.unsigned_abs(), e.value < 0, verb),
             // A pointer within another value prints as its address, or not at all.
-            Object::Version(_) if depth > 0 && !self.erroring && !self.flags.sharp_v => self.bad_verb(value, verb),
+            Object::Version(_) if depth > 0 && !self.erroring && !self.flags.sharp_v => {
+                self.bad_verb(value, verb)
+            }
             Object::Version(v) => {
                 let text = |s| Value::Str(str::as_bytes(s));
                 let fields = [
@@ -463,7 +465,11 @@ impl<'o> Printer<'o> {
                     ("metadata", text(v.metadata)),
                     ("original", text(v.original)),
                 ];
-                self.structure(&Struct { type_name: "*semver.Version", fields: &fields, text: None }, verb, depth);
+                self.structure(
+                    &Struct { type_name: "*semver.Version", fields: &fields, text: None },
+                    verb,
+                    depth,
+                );
             }
             Object::Time(t) => self.string(value, time_string(t).as_bytes(), verb),
         }

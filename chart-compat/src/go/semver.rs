@@ -92,9 +92,7 @@ pub fn parse(text: &str) -> Result<Version<'_>, String> {
 
 /// Whether a number of a prerelease starts with a zero that it does not need.
 fn leading_zero(prerelease: &str) -> bool {
-    prerelease
-        .split('.')
-        .any(|p| p.len() > 1 && p.starts_with('0') && p.bytes().all(|c| c.is_ascii_digit()))
+    prerelease.split('.').any(|p| p.len() > 1 && p.starts_with('0') && p.bytes().all(|c| c.is_ascii_digit()))
 }
 
 fn compare_prerelease(a: &str, b: &str) -> Ordering {

@@ -66,9 +66,7 @@ const VERSION: &[Func] = &[
 ];
 
 fn above(number: u64, name: &str) -> Result<u64, Error> {
-    number
-        .checked_add(1)
-        .ok_or_else(|| Error::new(format!("{name} version increment would overflow uint64")))
+    number.checked_add(1).ok_or_else(|| Error::new(format!("{name} version increment would overflow uint64")))
 }
 
 /// The version with other numbers, without prerelease and metadata; its original text keeps a leading `v`.

@@ -82,12 +82,22 @@ pub(super) enum Term {
     Dot,
     Nil,
     Number(Box<Number>),
-    String { quoted: Box<str>, text: Box<[u8]> },
+    String {
+        quoted: Box<str>,
+        text: Box<[u8]>,
+    },
     Field(Box<[Box<str>]>),
-    Variable { name: Box<str>, slot: usize, fields: Box<[Box<str>]> },
+    Variable {
+        name: Box<str>,
+        slot: usize,
+        fields: Box<[Box<str>]>,
+    },
     /// A variable that is used where it is declared: Go finds out when it runs that it has no value yet.
     Unset(Box<str>),
-    Chain { node: Box<Arg>, fields: Box<[Box<str>]> },
+    Chain {
+        node: Box<Arg>,
+        fields: Box<[Box<str>]>,
+    },
     Function(&'static Func),
     Pipe(Box<Pipe>),
 }

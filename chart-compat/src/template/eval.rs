@@ -220,11 +220,12 @@ impl<'a> Exec<'a> {
             (Some(Value::Map(m)), _) => m.kind() != crate::go::MapKind::Strings,
             (Some(_), _) => false,
             (None, Term::Field(_)) => origin::dot_is_slot(self.template_here(), node),
-            (None, Term::Variable { slot, .. }) => origin::variable_is_slot(self.template_here(), node, *slot),
+            (None, Term::Variable { slot, .. }) => {
+                origin::variable_is_slot(self.template_here(), node, *slot)
+            }
             (None, _) => false,
         };
-        let type_name =
-            if slot { "interface {}" } else { receiver.type_name(self.funcs.values_type) };
+        let type_name = if slot { "interface {}" } else { receiver.type_name(self.funcs.values_type) };
         self.error(&format!("can't evaluate field {name} in type {type_name}"))
     }
 

@@ -7,8 +7,24 @@ use super::ast::{Arg, Control, Node, Pipe, Template, Term};
 
 /// Functions whose result is a list of one type, or a number that `range` counts to.
 const TYPED: [&str; 18] = [
-    "until", "untilStep", "int", "int64", "add", "add1", "sub", "mul", "div", "mod", "len", "splitList", "sortAlpha",
-    "toStrings", "keys", "chunk", "regexFindAll", "regexSplit",
+    "until",
+    "untilStep",
+    "int",
+    "int64",
+    "add",
+    "add1",
+    "sub",
+    "mul",
+    "div",
+    "mod",
+    "len",
+    "splitList",
+    "sortAlpha",
+    "toStrings",
+    "keys",
+    "chunk",
+    "regexFindAll",
+    "regexSplit",
 ];
 
 fn is_typed(function: &str) -> bool {

@@ -27,13 +27,18 @@ fn run() -> Result<ExitCode, Box<dyn Error>> {
     let names: Vec<String> = words.collect();
     let mut out = io::stdout();
     let mut found = false;
-    writeln!(out, "| family | questions | Go fails | Go is lost | Go wavers | different | classes | seconds |")?;
+    writeln!(
+        out,
+        "| family | questions | Go fails | Go is lost | Go wavers | different | classes | seconds |"
+    )?;
     writeln!(out, "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")?;
     let mut told = String::new();
     for family in Family::ALL.into_iter().filter(|f| names.is_empty() || names.contains(&f.name())) {
         let begin = Instant::now();
-        let report = thread::scope(|s| s.spawn(|| compare::run(family, count, seed).map_err(|e| e.to_string())).join())
-            .map_err(|_| "a panic outside our answers")??;
+        let report = thread::scope(|s| {
+            s.spawn(|| compare::run(family, count, seed).map_err(|e| e.to_string())).join()
+        })
+        .map_err(|_| "a panic outside our answers")??;
         writeln!(
             out,
             "| {} | {} | {} | {} | {} | {} | {} | {:.0} |",

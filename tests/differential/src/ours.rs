@@ -21,8 +21,7 @@ const LIMITS: Limits = Limits { depth: 100_000, memory: 256 << 20, steps: 2_000_
 /// Our answer; a panic is one too.
 #[must_use]
 pub fn answer(case: &Case) -> Answer {
-    catch_unwind(AssertUnwindSafe(|| answer_within(case, LIMITS)))
-        .unwrap_or_else(|_| failed("WE PANIC"))
+    catch_unwind(AssertUnwindSafe(|| answer_within(case, LIMITS))).unwrap_or_else(|_| failed("WE PANIC"))
 }
 
 /// Our answer within bounds.

@@ -44,7 +44,13 @@ impl Printer<'_> {
             8 if verb == 'O' && sharp && zeros.is_empty() && !digits.starts_with('0') => "0o0",
             8 if verb == 'O' => "0o",
             8 if sharp && zeros.is_empty() && !digits.starts_with('0') => "0",
-            16 if sharp => if verb == 'X' { "0X" } else { "0x" },
+            16 if sharp => {
+                if verb == 'X' {
+                    "0X"
+                } else {
+                    "0x"
+                }
+            }
             2 if sharp => "0b",
             _ => "",
         };

@@ -115,9 +115,9 @@ fn invalid_utf8(pattern: &[u8], at: usize) -> String {
         let piece = e.split_once('`').map_or("", |(_, piece)| piece.trim_end_matches('`'));
         !valid.ends_with(piece.as_bytes())
     };
-    before.filter(|e| EARLIER.iter().any(|known| e.contains(known)) && inside(e)).unwrap_or_else(|| {
-        format!("error parsing regexp: invalid UTF-8: `{}`", lossy(rest))
-    })
+    before
+        .filter(|e| EARLIER.iter().any(|known| e.contains(known)) && inside(e))
+        .unwrap_or_else(|| format!("error parsing regexp: invalid UTF-8: `{}`", lossy(rest)))
 }
 
 impl Regexp {

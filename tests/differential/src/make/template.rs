@@ -39,13 +39,60 @@ impl Kind {
     }
 }
 
-const ANY: &[Kind] =
-    &[Kind::Int, Kind::Text, Kind::Float, Kind::Bool, Kind::List, Kind::Map, Kind::Letter('n'), Kind::Letter('t'), Kind::Version, Kind::Letter('D'), Kind::Letter('N')];
+const ANY: &[Kind] = &[
+    Kind::Int,
+    Kind::Text,
+    Kind::Float,
+    Kind::Bool,
+    Kind::List,
+    Kind::Map,
+    Kind::Letter('n'),
+    Kind::Letter('t'),
+    Kind::Version,
+    Kind::Letter('D'),
+    Kind::Letter('N'),
+];
 
 /// Pieces that a damaged template gets.
 const PIECES: &[&str] = &[
-    "{{", "}}", "{{-", "-}}", "{{ end }}", "{{ else }}", "{{ break }}", "|", "(", ")", ":=", "=", "$x", ".", " ", "\"", "`", "'a'", "{{/*", "*/}}", "{{ if", "{{ range",
-    "$", ",", ".a", "{{ define \"t\" }}", "{{ template \"t\" . }}", "nil", "\n", "1", "0x", "{{ continue }}", "{{ else if 1 }}", "{{ else with 1 }}", "{{ block \"b\" . }}", "1i", "'", "\\",
+    "{{",
+    "}}",
+    "{{-",
+    "-}}",
+    "{{ end }}",
+    "{{ else }}",
+    "{{ break }}",
+    "|",
+    "(",
+    ")",
+    ":=",
+    "=",
+    "$x",
+    ".",
+    " ",
+    "\"",
+    "`",
+    "'a'",
+    "{{/*",
+    "*/}}",
+    "{{ if",
+    "{{ range",
+    "$",
+    ",",
+    ".a",
+    "{{ define \"t\" }}",
+    "{{ template \"t\" . }}",
+    "nil",
+    "\n",
+    "1",
+    "0x",
+    "{{ continue }}",
+    "{{ else if 1 }}",
+    "{{ else with 1 }}",
+    "{{ block \"b\" . }}",
+    "1i",
+    "'",
+    "\\",
 ];
 
 /// One call of a function, and what it gave: shown, as JSON and with its type.
@@ -62,7 +109,16 @@ pub(crate) fn function(c: &mut Choices) -> Vec<u8> {
 
 /// Values written by one of the formats, or a text read by one.
 pub(crate) fn codec(c: &mut Choices) -> Vec<u8> {
-    const WRITE: &[&str] = &["toYaml", "toYamlPretty", "toJson", "toPrettyJson", "toRawJson", "toToml", "mustToYaml", "mustToToml"];
+    const WRITE: &[&str] = &[
+        "toYaml",
+        "toYamlPretty",
+        "toJson",
+        "toPrettyJson",
+        "toRawJson",
+        "toToml",
+        "mustToYaml",
+        "mustToToml",
+    ];
     let write = c.of(WRITE);
     match c.below(4) {
         0 | 1 => format!("{{{{ {write} .Values.v }}}}").into_bytes(),
@@ -71,7 +127,14 @@ pub(crate) fn codec(c: &mut Choices) -> Vec<u8> {
             [b"{{ ", write.as_bytes(), b" ", &value[..], b" }}"].concat()
         }
         _ => {
-            let (read, kind) = c.of(&[("fromYaml", 'y'), ("fromYamlArray", 'y'), ("fromJson", 'j'), ("mustFromJson", 'j'), ("fromJsonArray", 'j'), ("fromToml", 'o')]);
+            let (read, kind) = c.of(&[
+                ("fromYaml", 'y'),
+                ("fromYamlArray", 'y'),
+                ("fromJson", 'j'),
+                ("mustFromJson", 'j'),
+                ("fromJsonArray", 'j'),
+                ("fromToml", 'o'),
+            ]);
             let value = expression(c, Kind::Letter(kind), 0);
             [b"{{ ", read.as_bytes(), b" ", &value[..], b" | toJson }}"].concat()
         }
@@ -133,7 +196,10 @@ fn body(c: &mut Choices, out: &mut Vec<u8>, scope: &mut Scope) {
 fn statement(c: &mut Choices, out: &mut Vec<u8>, scope: &mut Scope) {
     let pick = c.below(if scope.depth == 0 { 8 } else { 15 });
     if pick == 1 {
-        out.extend(c.of(&["x", " ", "\n", "  a: b\n", "<no value>", "- ", "é", "{", "}", "\t", "{ {", "%}", "#"]).bytes());
+        out.extend(
+            c.of(&["x", " ", "\n", "  a: b\n", "<no value>", "- ", "é", "{", "}", "\t", "{ {", "%}", "#"])
+                .bytes(),
+        );
         return;
     }
     open(c, out);
@@ -151,10 +217,28 @@ fn statement(c: &mut Choices, out: &mut Vec<u8>, scope: &mut Scope) {
                 out.extend(value);
             }
             1 => out.extend(b"template \"t\" ."),
-            2 => out.extend(c.of(&["template \"u\"", "template \"none\" .", "template \"probe.name\" .Values", "template \"t\" $"]).bytes()),
+            2 => out.extend(
+                c.of(&[
+                    "template \"u\"",
+                    "template \"none\" .",
+                    "template \"probe.name\" .Values",
+                    "template \"t\" $",
+                ])
+                .bytes(),
+            ),
             3 if scope.loops > 0 || c.one_in(10) => out.extend(c.of(&["break", "continue"]).bytes()),
             4 => out.extend(c.of(&["/* c */", "/* a\nb */"]).bytes()),
-            _ => out.extend(c.of(&["include \"t\" .", "tpl \"{{ .Values.s }}\" .", "include \"none\" .", "tpl .Values.s .", "tpl \"{{ include `t` . }}\" $", "tpl \"{{ define `t` }}new{{ end }}{{ template `t` }}\" ."]).bytes()),
+            _ => out.extend(
+                c.of(&[
+                    "include \"t\" .",
+                    "tpl \"{{ .Values.s }}\" .",
+                    "include \"none\" .",
+                    "tpl .Values.s .",
+                    "tpl \"{{ include `t` . }}\" $",
+                    "tpl \"{{ define `t` }}new{{ end }}{{ template `t` }}\" .",
+                ])
+                .bytes(),
+            ),
         },
         8 | 9 => return choice(c, out, scope, "if"),
         10 => return choice(c, out, scope, "with"),
@@ -243,7 +327,16 @@ fn repetition(c: &mut Choices, out: &mut Vec<u8>, scope: &mut Scope) {
         _ => {}
     }
     // No number that is computed: it may be one that takes Go for ever.
-    let kind = c.of(&[Kind::List, Kind::Map, Kind::Letter('w'), Kind::Letter('t'), Kind::Letter('N'), Kind::Text, Kind::Float, Kind::Version]);
+    let kind = c.of(&[
+        Kind::List,
+        Kind::Map,
+        Kind::Letter('w'),
+        Kind::Letter('t'),
+        Kind::Letter('N'),
+        Kind::Text,
+        Kind::Float,
+        Kind::Version,
+    ]);
     let value = expression_but(c, kind, 1, usize::MAX);
     out.extend(value);
     close(c, out);
@@ -288,10 +381,58 @@ fn expression_but(c: &mut Choices, kind: Kind, depth: usize, odd: usize) -> Vec<
             let kind = c.of(ANY);
             expression_but(c, kind, depth, odd)
         }
-        Kind::Int => c.of(&["1", "0", "2", "-1", "3", "5", "10", "-3", ".Values.n", "(int 4)", "0x10", "'a'", "1_0", "(len .Values.l)", "0b11", "1e1", "0o7"]).into(),
-        Kind::Float => c.of(&["1.5", "0.0", "-2.5", ".Values.h", "1e3", "1e6", "1.0", ".Values.big", "0.1", "1e-7", "123456789.0", "1e21", "0x1p-2", "2.5", "(float64 3)"]).into(),
+        Kind::Int => c
+            .of(&[
+                "1",
+                "0",
+                "2",
+                "-1",
+                "3",
+                "5",
+                "10",
+                "-3",
+                ".Values.n",
+                "(int 4)",
+                "0x10",
+                "'a'",
+                "1_0",
+                "(len .Values.l)",
+                "0b11",
+                "1e1",
+                "0o7",
+            ])
+            .into(),
+        Kind::Float => c
+            .of(&[
+                "1.5",
+                "0.0",
+                "-2.5",
+                ".Values.h",
+                "1e3",
+                "1e6",
+                "1.0",
+                ".Values.big",
+                "0.1",
+                "1e-7",
+                "123456789.0",
+                "1e21",
+                "0x1p-2",
+                "2.5",
+                "(float64 3)",
+            ])
+            .into(),
         Kind::Bool => c.of(&["true", "false", ".Values.t", ".Values.f", "(not 1)"]).into(),
-        Kind::Text if c.one_in(5) => c.of(&[".Values.s", ".Values.e", ".Values.uni", ".Release.Name", ".Chart.Name", "\"a\"", ".Template.Name"]).into(),
+        Kind::Text if c.one_in(5) => c
+            .of(&[
+                ".Values.s",
+                ".Values.e",
+                ".Values.uni",
+                ".Release.Name",
+                ".Chart.Name",
+                "\"a\"",
+                ".Template.Name",
+            ])
+            .into(),
         Kind::Text => {
             let text = text(c);
             literal(c, &text)
@@ -299,7 +440,9 @@ fn expression_but(c: &mut Choices, kind: Kind, depth: usize, odd: usize) -> Vec<
         Kind::List => list(c, depth),
         // Copies: a map that comes to contain itself is the end of Go.
         Kind::Map => map(c, depth),
-        Kind::Moment => c.of(&["0", "1700000000", "(toDate \"2006-01-02\" \"2024-02-29\")", "(int64 86400)", "-1"]).into(),
+        Kind::Moment => {
+            c.of(&["0", "1700000000", "(toDate \"2006-01-02\" \"2024-02-29\")", "(int64 86400)", "-1"]).into()
+        }
         Kind::Version => c.of(&["(semver \"1.2.3\")", "(semver \"v1.2.3-rc.1+b\")", "(semver \"2\")"]).into(),
         Kind::Letter(letter) => lettered(c, letter),
     }
@@ -309,21 +452,67 @@ fn lettered(c: &mut Choices, letter: char) -> Vec<u8> {
     let text = match letter {
         'n' => {
             return c
-                .of(&["1", "2.5", "0", "-1", "\"3\"", "7", "\"1.5\"", "(int64 9)", ".Values.n", ".Values.big", "true", "nil", "\"x\"", "\"0x1F\"", "\"010\"", "9223372036854775807", "1e6", "0.1", "-7", "(float64 2)", "\"1e3\"", "\"1_0\""])
+                .of(&[
+                    "1",
+                    "2.5",
+                    "0",
+                    "-1",
+                    "\"3\"",
+                    "7",
+                    "\"1.5\"",
+                    "(int64 9)",
+                    ".Values.n",
+                    ".Values.big",
+                    "true",
+                    "nil",
+                    "\"x\"",
+                    "\"0x1F\"",
+                    "\"010\"",
+                    "9223372036854775807",
+                    "1e6",
+                    "0.1",
+                    "-7",
+                    "(float64 2)",
+                    "\"1e3\"",
+                    "\"1_0\"",
+                ])
                 .as_bytes()
                 .to_vec();
         }
         'w' => return c.of(&["1", "0", "2", "-1", "3", "5", "-3", "10"]).as_bytes().to_vec(),
-        'N' => return c.of(&["nil", ".Values.missing", "(get .Values.m \"zz\")", "(dict)", "(list)", "\"\""]).as_bytes().to_vec(),
-        't' => {
+        'N' => {
             return c
-                .of(&["(splitList \",\" \"b,a\")", "(list \"x\" \"y\")", ".Values.names", "(splitList \",\" \"\")", "(list \"a\" \"a\" \"\")", "(sortAlpha .Values.names)"])
+                .of(&["nil", ".Values.missing", "(get .Values.m \"zz\")", "(dict)", "(list)", "\"\""])
                 .as_bytes()
                 .to_vec();
         }
-        'D' => return c.of(&["(mustToDuration \"90m\")", "(durationRoundTo \"1h29m\" \"1h\")", "(mustToDuration 1500)"]).as_bytes().to_vec(),
+        't' => {
+            return c
+                .of(&[
+                    "(splitList \",\" \"b,a\")",
+                    "(list \"x\" \"y\")",
+                    ".Values.names",
+                    "(splitList \",\" \"\")",
+                    "(list \"a\" \"a\" \"\")",
+                    "(sortAlpha .Values.names)",
+                ])
+                .as_bytes()
+                .to_vec();
+        }
+        'D' => {
+            return c
+                .of(&[
+                    "(mustToDuration \"90m\")",
+                    "(durationRoundTo \"1h29m\" \"1h\")",
+                    "(mustToDuration 1500)",
+                ])
+                .as_bytes()
+                .to_vec();
+        }
         'k' => c.of(&["a", "b", "c", "", "d", "k", "_0", "é", "a.b"]).to_owned(),
-        'r' => c.of(&["a", "[a-z]+", "(a)(b)?", "^.", "", "\\d", ".*", "(?i)WEB", "[", "a|b", "x*"]).to_owned(),
+        'r' => {
+            c.of(&["a", "[a-z]+", "(a)(b)?", "^.", "", "\\d", ".*", "(?i)WEB", "[", "a|b", "x*"]).to_owned()
+        }
         'c' => c.of(&[">=1.0", "^1.2", "*", "~1.2.3", "<2 || >3", "x", "1.2 - 2.3"]).to_owned(),
         'v' => c.of(&["1.2.3", "v1", "1.2.3-rc.1", "x", "1.2", "1.2.3+b", ""]).to_owned(),
         'u' => c.of(&["90s", "1h30m", "1000h", "x", "", "-5m", "100", "1.5h"]).to_owned(),
@@ -332,16 +521,52 @@ fn lettered(c: &mut Choices, letter: char) -> Vec<u8> {
         'y' => String::from_utf8_lossy(&yaml::document(c)).into_owned(),
         'j' => {
             let text = tree(c, 2).to_string();
-            if c.one_in(3) { String::from_utf8_lossy(&mutate(c, text.into_bytes(), &["{", "}", "[", "]", ",", ":", "\"", "nul", "1e", "\\u12", "\\x", "-", "0"])).into_owned() } else { text }
+            if c.one_in(3) {
+                String::from_utf8_lossy(&mutate(
+                    c,
+                    text.into_bytes(),
+                    &["{", "}", "[", "]", ",", ":", "\"", "nul", "1e", "\\u12", "\\x", "-", "0"],
+                ))
+                .into_owned()
+            } else {
+                text
+            }
         }
         'o' => toml(c),
         'T' => {
             return c
-                .of(&["\"{{ .Values.s }}\"", "\"x\"", "\"{{ . }}\"", "\"{{ nope }}\"", "\"{{ if\"", "\"{{ .a.b }}\"", "\"{{ fail `f` }}\"", "\"{{ tpl `{{ .Values.n }}` $ }}\"", "\"{{ upper 1 }}\"", "\"{{ required `r` nil }}\""])
+                .of(&[
+                    "\"{{ .Values.s }}\"",
+                    "\"x\"",
+                    "\"{{ . }}\"",
+                    "\"{{ nope }}\"",
+                    "\"{{ if\"",
+                    "\"{{ .a.b }}\"",
+                    "\"{{ fail `f` }}\"",
+                    "\"{{ tpl `{{ .Values.n }}` $ }}\"",
+                    "\"{{ upper 1 }}\"",
+                    "\"{{ required `r` nil }}\"",
+                ])
                 .as_bytes()
                 .to_vec();
         }
-        'U' => c.of(&["https://u:p@h:80/p?q=1#f", "h", "", "//h/p", "a:b", "http://[::1]:8/", "%zz", ":x", "http://h/%41?%zz", "mailto:a@b", "http://a b/", "/p?x#y", "http://h:p/"]).to_owned(),
+        'U' => c
+            .of(&[
+                "https://u:p@h:80/p?q=1#f",
+                "h",
+                "",
+                "//h/p",
+                "a:b",
+                "http://[::1]:8/",
+                "%zz",
+                ":x",
+                "http://h/%41?%zz",
+                "mailto:a@b",
+                "http://a b/",
+                "/p?x#y",
+                "http://h:p/",
+            ])
+            .to_owned(),
         'x' => c.of(&["aGVsbG8=", "", "!", "aGk", "/+8=", "-_8=", "aGk=\n", "NBUQ====", "/w=="]).to_owned(),
         'p' => c.of(&["a/b.c", "", "/", "../x", "a//b/./../c", "a.", ".b", "a/b/", "é/ü.txt"]).to_owned(),
         _ => unicode(c),
@@ -352,9 +577,54 @@ fn lettered(c: &mut Choices, letter: char) -> Vec<u8> {
 /// A TOML document.
 fn toml(c: &mut Choices) -> String {
     const LINES: &[&str] = &[
-        "a = 1", "b = \"x\"", "c = 1.5", "[t]", "[t.u]", "[[l]]", "d = [1, 2]", "e = {x = 1}", "f = 2024-02-29T12:00:00Z", "g = 'lit'", "h = \"\"\"\nm\"\"\"", "i = true", "a.b = 1", "\"q k\" = 1", "# c",
-        "j = 0x1F", "k = 1_000", "l = inf", "m = [\"a\", 1]", "n = 2024-02-29", "o = 12:30:00", "p = 1e3", "a = ", "= 1", "[", "q = \"\\u00e9\"", "r = 'a", "[t]", "s = -nan", "u = 01", "v = [[1], [\"a\"]]", "[a.b]", "w = \"\\x\"", "x = tru",
-        "y = 2024-02-29 12:00:00", "z = {a = 1, b = {c = 2}}", "aa = [\n1,\n2,\n]", "bb = '''\na'''", "cc = +1", "dd = .5", "ee = 1.", "ff = {", "gg = 2024-02-30", "hh = 9223372036854775808", "[[t]]", "ii = 0b11", "é = 1", "jj = \"a\nb\"",
+        "a = 1",
+        "b = \"x\"",
+        "c = 1.5",
+        "[t]",
+        "[t.u]",
+        "[[l]]",
+        "d = [1, 2]",
+        "e = {x = 1}",
+        "f = 2024-02-29T12:00:00Z",
+        "g = 'lit'",
+        "h = \"\"\"\nm\"\"\"",
+        "i = true",
+        "a.b = 1",
+        "\"q k\" = 1",
+        "# c",
+        "j = 0x1F",
+        "k = 1_000",
+        "l = inf",
+        "m = [\"a\", 1]",
+        "n = 2024-02-29",
+        "o = 12:30:00",
+        "p = 1e3",
+        "a = ",
+        "= 1",
+        "[",
+        "q = \"\\u00e9\"",
+        "r = 'a",
+        "[t]",
+        "s = -nan",
+        "u = 01",
+        "v = [[1], [\"a\"]]",
+        "[a.b]",
+        "w = \"\\x\"",
+        "x = tru",
+        "y = 2024-02-29 12:00:00",
+        "z = {a = 1, b = {c = 2}}",
+        "aa = [\n1,\n2,\n]",
+        "bb = '''\na'''",
+        "cc = +1",
+        "dd = .5",
+        "ee = 1.",
+        "ff = {",
+        "gg = 2024-02-30",
+        "hh = 9223372036854775808",
+        "[[t]]",
+        "ii = 0b11",
+        "é = 1",
+        "jj = \"a\nb\"",
     ];
     let mut out = String::new();
     for _ in 0..=c.below(4) {
@@ -366,7 +636,21 @@ fn toml(c: &mut Choices) -> String {
 
 fn list(c: &mut Choices, depth: usize) -> Vec<u8> {
     match c.below(6) {
-        0 => c.of(&[".Values.l", ".Values.names", ".Values.none", ".Values.mixed", ".Values.pods", "(until 3)", "(list)", "(list 1 2)", "(chunk 2 (list 1 2 3))", "(list nil)", "(list 1 \"a\" 2.5)"]).into(),
+        0 => c
+            .of(&[
+                ".Values.l",
+                ".Values.names",
+                ".Values.none",
+                ".Values.mixed",
+                ".Values.pods",
+                "(until 3)",
+                "(list)",
+                "(list 1 2)",
+                "(chunk 2 (list 1 2 3))",
+                "(list nil)",
+                "(list 1 \"a\" 2.5)",
+            ])
+            .into(),
         _ => {
             let mut out = b"(list".to_vec();
             for _ in 0..c.below(4) {
@@ -381,7 +665,17 @@ fn list(c: &mut Choices, depth: usize) -> Vec<u8> {
 
 fn map(c: &mut Choices, depth: usize) -> Vec<u8> {
     match c.below(6) {
-        0 => c.of(&["(deepCopy .Values.m)", ".Values.em", "(dict)", "(dict \"a\" 1)", "(deepCopy .Values)", "(index .Values.pods 0)", "(dict \"a\" nil \"b\" (dict \"c\" 2))"]).into(),
+        0 => c
+            .of(&[
+                "(deepCopy .Values.m)",
+                ".Values.em",
+                "(dict)",
+                "(dict \"a\" 1)",
+                "(deepCopy .Values)",
+                "(index .Values.pods 0)",
+                "(dict \"a\" nil \"b\" (dict \"c\" 2))",
+            ])
+            .into(),
         _ => {
             let mut out = b"(dict".to_vec();
             for _ in 0..c.below(4) {
