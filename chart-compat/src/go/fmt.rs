@@ -343,7 +343,11 @@ impl<'o> Printer<'o> {
     fn arg(&mut self, value: Value<'_>, verb: char) {
         if verb == 'T' {
             let name = value.plain().type_name(self.values_type);
-            self.string(Value::Nil, name.as_bytes(), 's');
+            if value.is_nil() {
+                self.pad(name.as_bytes())
+            } else {
+                self.string(Value::Nil, name.as_bytes(), 's')
+            }
         } else if value.is_nil() {
             if verb == 'v' { self.pad(b"<nil>") } else { self.bad_verb(Value::Nil, verb) }
         } else {
@@ -543,7 +547,7 @@ impl<'o> Printer<'o> {
     /// Writes text in the flags' width, counted in runes.
     fn pad(&mut self, text: &[u8]) {
         let width = self.flags.width.unwrap_or(0);
-        let runes = if width == 0 { 0 } else { String::from_utf8_lossy(text).chars().count() };
+        let runes = if width == 0 { 0 } else { count(text) };
         let fill = width.saturating_sub(runes);
         if self.flags.minus {
             self.out.extend_from_slice(text);
@@ -553,6 +557,16 @@ impl<'o> Printer<'o> {
             self.out.extend_from_slice(text);
         }
     }
+}
+
+/// How many characters a text has; each byte that is no UTF-8 is one.
+fn count(text: &[u8]) -> usize {
+    let (mut at, mut runes) = (0, 0);
+    while at < text.len() {
+        at += decode(&text[at..]).1.max(1);
+        runes += 1;
+    }
+    runes
 }
 
 fn int_arg(arg: Option<&Value<'_>>) -> Option<i64> {

@@ -110,8 +110,11 @@ fn invalid_utf8(pattern: &[u8], at: usize) -> String {
     if before.as_ref().is_some_and(|e| e.contains("unexpected )")) {
         return format!("error parsing regexp: unexpected ): `{}`", lossy(pattern));
     }
-    // What touches the end of the valid part fails because it ends.
+    // What touches the end of the valid part fails because it ends; but operators are whole there.
     let inside = |e: &String| {
+        if e.contains("repetition") {
+            return true;
+        }
         let piece = e.split_once('`').map_or("", |(_, piece)| piece.trim_end_matches('`'));
         !valid.ends_with(piece.as_bytes())
     };
