@@ -344,9 +344,9 @@ impl<'o> Printer<'o> {
         if verb == 'T' {
             let name = value.plain().type_name(self.values_type);
             if value.is_nil() {
-                self.pad(name.as_bytes())
+                self.pad(name.as_bytes());
             } else {
-                self.string(Value::Nil, name.as_bytes(), 's')
+                self.string(Value::Nil, name.as_bytes(), 's');
             }
         } else if value.is_nil() {
             if verb == 'v' { self.pad(b"<nil>") } else { self.bad_verb(Value::Nil, verb) }
@@ -457,7 +457,7 @@ impl<'o> Printer<'o> {
             Object::Enum(e) => self.integer(value, e.value.unsigned_abs(), e.value < 0, verb),
             // A pointer within another value prints as its address, or not at all.
             Object::Version(_) if depth > 0 && !self.erroring && !self.flags.sharp_v => {
-                self.bad_verb(value, verb)
+                self.bad_verb(value, verb);
             }
             Object::Version(v) => {
                 let text = |s| Value::Str(str::as_bytes(s));
