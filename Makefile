@@ -1,6 +1,6 @@
 # Each target is one line to the real thing. `make run` and `make test` are all that a newcomer needs.
 
-.PHONY: run test lint corpus bench fixtures peers tools prerequisites
+.PHONY: run test lint corpus bench differential fuzz fixtures peers tools prerequisites
 
 # A control plane (or your cluster: WINDLASS_TEST_KUBECONFIG=FILE), the operator on modules/, and a list of things to try.
 run: prerequisites
@@ -27,7 +27,20 @@ bench: prerequisites
 peers:
 	cargo run --release -p windlass-peers
 
-# Records anew what Go's own template engine and YAML answer, and what Helm prints for the fixture charts.
+# Asks Helm's own code and ours COUNT generated questions of each family, and prints where they differ: make differential SEED=7
+COUNT ?= 100000
+SEED ?= 1
+FAMILIES ?=
+differential: prerequisites
+	cargo run --profile corpus -p windlass-differential -- $(COUNT) $(SEED) $(FAMILIES)
+
+# Feeds every reader of outside bytes for SECONDS each: nothing may panic, hang or eat the machine.
+SECONDS ?= 300
+fuzz:
+	BOLERO_RANDOM_TEST_TIME_MS=$(SECONDS)000 BOLERO_RANDOM_ITERATIONS=1000000000 \
+		cargo test --profile corpus -p windlass-differential --test fuzz -- --nocapture
+
+# Records anew what Go's own template engine, YAML and Helm's functions answer, and what Helm prints for the fixture charts.
 fixtures: prerequisites
 	cd tests/tools/go && go run . ../../../fixtures
 	cargo test --test fixtures -- --ignored --exact record

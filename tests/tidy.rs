@@ -155,7 +155,8 @@ fn the_renderer_asks_nothing_of_the_outside() {
 #[test]
 fn files_are_small_and_open_with_what_they_own() {
     let mut sizes = Vec::new();
-    for base in ["src", "chart-compat/src", "tests/cluster/src", "tests/peers/src"] {
+    for base in ["src", "chart-compat/src", "tests/cluster/src", "tests/differential/src", "tests/peers/src"]
+    {
         for file in sources(&root().join(base)) {
             let text = fs::read_to_string(&file).unwrap();
             let lines = text.lines().count();

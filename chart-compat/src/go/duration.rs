@@ -1,6 +1,6 @@
 //! Go's durations: reading and rounding them. Their text is made in `time`.
 
-use super::strconv::quote;
+use super::time::quote;
 
 /// Nanoseconds of each unit by its name.
 const UNITS: [(&str, u64); 8] = [

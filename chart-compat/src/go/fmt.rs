@@ -2,10 +2,12 @@
 //!
 //! Owns printing only. What a bad verb or a missing argument prints is Go's text, since charts' outputs contain it.
 
+mod number;
+
 use super::object::{Object, Struct, Version};
 use super::strconv;
 use super::time::{duration_string, time_string};
-use super::value::Value;
+use super::value::{MapKind, Value};
 
 /// Appends what `fmt.Fprint(out, value)` prints, that is `%v`; nil prints as `<nil>`.
 pub fn print(out: &mut Vec<u8>, value: Value<'_>) {
@@ -197,11 +199,13 @@ struct Printer<'o> {
     out: &'o mut Vec<u8>,
     flags: Flags,
     values_type: &'static str,
+    /// Whether a complaint is being written.
+    erroring: bool,
 }
 
 impl<'o> Printer<'o> {
     fn new(out: &'o mut Vec<u8>, values_type: &'static str) -> Self {
-        Self { out, flags: Flags::default(), values_type }
+        Self { out, flags: Flags::default(), values_type, erroring: false }
     }
 
     fn format(&mut self, format: &[u8], args: &[Value<'_>]) {
@@ -239,16 +243,13 @@ impl<'o> Printer<'o> {
                 };
                 let text = &format[*i + 1..*i + end];
                 *i += end + 1;
-                match std::str::from_utf8(text).ok().and_then(|t| t.parse::<usize>().ok()) {
-                    Some(n) if n >= 1 && n <= args.len() => {
-                        *next = n - 1;
-                        true
-                    }
-                    _ => {
-                        *good = false;
-                        true
-                    }
+                let digits = Some(text).filter(|t| t.iter().all(u8::is_ascii_digit));
+                let n = digits.and_then(|t| std::str::from_utf8(t).ok()?.parse::<usize>().ok());
+                match n {
+                    Some(n) if n >= 1 && n <= args.len() => *next = n - 1,
+                    _ => *good = false,
                 }
+                n.is_some_and(|n| n <= MAX_NUMBER)
             };
             after_index |= index(&mut i, &mut next, &mut good_index, &mut reordered);
             if format.get(i) == Some(&b'*') {
@@ -302,7 +303,7 @@ impl<'o> Printer<'o> {
             } else if !good_index {
                 self.complaint(verb, "BADINDEX");
             } else if let Some(&arg) = args.get(next) {
-                if verb == 'v' {
+                if matches!(verb, 'v' | 'w') {
                     self.flags.sharp_v = std::mem::take(&mut self.flags.sharp);
                     self.flags.plus_v = std::mem::take(&mut self.flags.plus);
                 }
@@ -342,9 +343,10 @@ impl<'o> Printer<'o> {
         } else {
             self.out.extend_from_slice(value.type_name(self.values_type).as_bytes());
             self.out.push(b'=');
-            let flags = std::mem::take(&mut self.flags);
+            // The flags stay, and methods are not asked.
+            let erroring = std::mem::replace(&mut self.erroring, true);
             self.value(value, 'v', 0);
-            self.flags = flags;
+            self.erroring = erroring;
         }
         self.out.push(b')');
     }
@@ -352,7 +354,11 @@ impl<'o> Printer<'o> {
     fn arg(&mut self, value: Value<'_>, verb: char) {
         if verb == 'T' {
             let name = value.plain().type_name(self.values_type);
-            self.pad(name.as_bytes());
+            if value.is_nil() {
+                self.pad(name.as_bytes());
+            } else {
+                self.string(Value::Nil, name.as_bytes(), 's');
+            }
         } else if value.is_nil() {
             if verb == 'v' { self.pad(b"<nil>") } else { self.bad_verb(Value::Nil, verb) }
         } else {
@@ -365,6 +371,10 @@ impl<'o> Printer<'o> {
             // Go would overflow its stack on a cyclic map; a bounded text is kinder.
             self.out.extend_from_slice(b"...");
             return;
+        }
+        if verb == 'w' && !self.erroring {
+            // Only `Errorf` knows it.
+            return self.bad_verb(value, verb);
         }
         match value {
             Value::Nil | Value::NilInterface if self.flags.sharp_v => {
@@ -389,6 +399,9 @@ impl<'o> Printer<'o> {
             Value::List(l) => {
                 if self.flags.sharp_v {
                     self.out.extend_from_slice(value.type_name(self.values_type).as_bytes());
+                    if l.nil {
+                        return self.out.extend_from_slice(b"(nil)");
+                    }
                 }
                 let items = l.items.iter().copied();
                 self.sequence(items, verb, depth);
@@ -397,6 +410,9 @@ impl<'o> Printer<'o> {
                 let entries: Vec<_> = m.entries().to_vec();
                 if self.flags.sharp_v {
                     self.out.extend_from_slice(value.type_name(self.values_type).as_bytes());
+                    if m.kind() == MapKind::Nil {
+                        return self.out.extend_from_slice(b"(nil)");
+                    }
                 }
                 self.map(entries.iter().map(|e| (Value::Str(e.0), e.1)), verb, depth);
             }
@@ -432,6 +448,7 @@ impl<'o> Printer<'o> {
 
     fn object(&mut self, value: Value<'_>, object: &Object<'_>, verb: char, depth: usize) {
         if !self.flags.sharp_v
+            && !self.erroring
             && matches!(verb, 'v' | 's' | 'x' | 'X' | 'q')
             && let Some(text) = stringer(object)
         {
@@ -449,7 +466,26 @@ impl<'o> Printer<'o> {
             }
             Object::Duration(d) => self.integer(value, d.unsigned_abs(), *d < 0, verb),
             Object::Enum(e) => self.integer(value, e.value.unsigned_abs(), e.value < 0, verb),
-            Object::Version(v) => self.string(value, version_string(v).as_bytes(), verb),
+            // A pointer within another value prints as its address, or not at all.
+            Object::Version(_) if depth > 0 && !self.erroring && !self.flags.sharp_v => {
+                self.bad_verb(value, verb);
+            }
+            Object::Version(v) => {
+                let text = |s| Value::Str(str::as_bytes(s));
+                let fields = [
+                    ("major", Value::Uint64(v.major)),
+                    ("minor", Value::Uint64(v.minor)),
+                    ("patch", Value::Uint64(v.patch)),
+                    ("pre", text(v.prerelease)),
+                    ("metadata", text(v.metadata)),
+                    ("original", text(v.original)),
+                ];
+                self.structure(
+                    &Struct { type_name: "*semver.Version", fields: &fields, text: None },
+                    verb,
+                    depth,
+                );
+            }
             Object::Time(t) => self.string(value, time_string(t).as_bytes(), verb),
         }
     }
@@ -484,86 +520,6 @@ impl<'o> Printer<'o> {
         self.out.push(b'}');
     }
 
-    fn integer(&mut self, value: Value<'_>, n: u64, negative: bool, verb: char) {
-        let digits = match verb {
-            'v' | 'd' => n.to_string(),
-            'b' => format!("{n:b}"),
-            'o' | 'O' => format!("{n:o}"),
-            'x' => format!("{n:x}"),
-            'X' => format!("{n:X}"),
-            'c' | 'q' => {
-                let c = u32::try_from(n).ok().filter(|_| !negative).and_then(char::from_u32);
-                let c = c.unwrap_or(char::REPLACEMENT_CHARACTER);
-                let text = if verb == 'c' { c.to_string() } else { strconv::quote_rune(c) };
-                return self.pad(text.as_bytes());
-            }
-            'U' => {
-                let width = self.flags.prec.unwrap_or(4).max(4);
-                let c = u32::try_from(n).ok().and_then(char::from_u32).filter(|_| self.flags.sharp);
-                let shown = c.map_or_else(String::new, |c| format!(" '{c}'"));
-                return self.pad(format!("U+{n:0width$X}{shown}").as_bytes());
-            }
-            _ => return self.bad_verb(value, verb),
-        };
-        let sign = match () {
-            () if negative => "-",
-            () if self.flags.plus => "+",
-            () if self.flags.space => " ",
-            () => "",
-        };
-        let prefix = match verb {
-            'O' => "0o",
-            'o' if self.flags.sharp && !digits.starts_with('0') => "0",
-            'x' if self.flags.sharp => "0x",
-            'X' if self.flags.sharp => "0X",
-            'b' if self.flags.sharp => "0b",
-            _ => "",
-        };
-        let mut want = self.flags.prec.unwrap_or(0);
-        if self.flags.prec == Some(0) && n == 0 {
-            return self.pad(b"");
-        }
-        if self.flags.prec.is_none() && self.flags.zero && !self.flags.minus {
-            want = self.flags.width.unwrap_or(0).saturating_sub(sign.len());
-        }
-        let zeros = "0".repeat(want.saturating_sub(digits.len()));
-        let zero = std::mem::take(&mut self.flags.zero);
-        self.pad(format!("{sign}{prefix}{zeros}{digits}").as_bytes());
-        self.flags.zero = zero;
-    }
-
-    fn float(&mut self, value: Value<'_>, f: f64, verb: char) {
-        let text = match (verb, special(f)) {
-            ('v' | 'g' | 'G' | 'e' | 'E' | 'f' | 'F', Some(s)) => s.to_owned(),
-            ('v' | 'g' | 'G', None) => format_g(f, self.flags.prec),
-            ('f' | 'F', None) => format!("{f:.*}", self.flags.prec.unwrap_or(6)),
-            ('e' | 'E', None) => {
-                let sci = format!("{f:.*e}", self.flags.prec.unwrap_or(6));
-                let (mantissa, exp) = sci.split_once('e').unwrap_or((&sci, "0"));
-                let (esign, exp) = exp.strip_prefix('-').map_or(('+', exp), |e| ('-', e));
-                format!("{mantissa}e{esign}{exp:0>2}")
-            }
-            _ => return self.bad_verb(value, verb),
-        };
-        let text = if matches!(verb, 'G' | 'E') { text.to_ascii_uppercase() } else { text };
-        let (sign, digits) = match text.strip_prefix(['-', '+']) {
-            Some(rest) if text.starts_with('-') => ("-", rest),
-            Some(rest) => (if self.flags.plus { "+" } else { "" }, rest),
-            None if self.flags.plus => ("+", &*text),
-            None if self.flags.space => (" ", &*text),
-            None => ("", &*text),
-        };
-        let sign = if f.is_infinite() && f > 0.0 { "+" } else { sign };
-        if self.flags.zero && !self.flags.minus && f.is_finite() {
-            let width = self.flags.width.unwrap_or(0).saturating_sub(sign.len());
-            self.out.extend_from_slice(format!("{sign}{digits:0>width$}").as_bytes());
-        } else {
-            let zero = std::mem::take(&mut self.flags.zero);
-            self.pad(format!("{sign}{digits}").as_bytes());
-            self.flags.zero = zero;
-        }
-    }
-
     fn string(&mut self, value: Value<'_>, s: &[u8], verb: char) {
         let cut = |s: &'_ [u8], prec: Option<usize>| -> usize {
             let Some(n) = prec else { return s.len() };
@@ -577,7 +533,7 @@ impl<'o> Printer<'o> {
             at
         };
         match verb {
-            'v' if self.flags.sharp_v => self.pad(strconv::quote(s).as_bytes()),
+            'v' if self.flags.sharp_v => self.pad(strconv::quote(&s[..cut(s, self.flags.prec)]).as_bytes()),
             'v' | 's' => self.pad(&s[..cut(s, self.flags.prec)]),
             'q' => {
                 let s = &s[..cut(s, self.flags.prec)];
@@ -610,7 +566,7 @@ impl<'o> Printer<'o> {
     /// Writes text in the flags' width, counted in runes.
     fn pad(&mut self, text: &[u8]) {
         let width = self.flags.width.unwrap_or(0);
-        let runes = if width == 0 { 0 } else { String::from_utf8_lossy(text).chars().count() };
+        let runes = if width == 0 { 0 } else { count(text) };
         let fill = width.saturating_sub(runes);
         if self.flags.minus {
             self.out.extend_from_slice(text);
@@ -622,9 +578,22 @@ impl<'o> Printer<'o> {
     }
 }
 
+/// How many characters a text has; each byte that is no UTF-8 is one.
+fn count(text: &[u8]) -> usize {
+    let (mut at, mut runes) = (0, 0);
+    while at < text.len() {
+        at += decode(&text[at..]).1.max(1);
+        runes += 1;
+    }
+    runes
+}
+
 fn int_arg(arg: Option<&Value<'_>>) -> Option<i64> {
     match arg {
         Some(Value::Int(i) | Value::Int64(i)) => Some(*i),
+        Some(Value::Uint64(u)) => i64::try_from(*u).ok(),
+        Some(Value::Object(Object::Duration(d))) => Some(*d),
+        Some(Value::Object(Object::Enum(e))) => Some(e.value),
         _ => None,
     }
 }

@@ -24,19 +24,37 @@ impl Glob {
     /// Parses a pattern; none if gobwas refuses it.
     #[must_use]
     pub fn parse(pattern: &str) -> Option<Self> {
-        let chars: Vec<char> = pattern.chars().collect();
-        let mut at = 0;
-        let nodes = sequence(&chars, &mut at, 0)?;
-        (at == chars.len()).then_some(Self(nodes))
+        // The library stops at a NUL, and takes U+FFFD for what cannot be read.
+        let chars: Vec<char> = pattern.chars().take_while(|c| *c != '\0').collect();
+        if chars.contains(&char::REPLACEMENT_CHARACTER) {
+            return None;
+        }
+        sequence(&chars, &mut 0, 0).map(Self)
     }
 
     /// Whether the whole of `text` matches.
     #[must_use]
     pub fn matches(&self, text: &str) -> bool {
+        if let Some((prefix, suffix)) = self.around_super() {
+            // The library lets the two overlap.
+            return text.starts_with(&prefix) && text.ends_with(&suffix);
+        }
         let text: Vec<char> = text.chars().collect();
         let mut steps = 0;
         let nodes: Vec<&Node> = self.0.iter().collect();
         matches(&nodes, &text, &mut steps)
+    }
+}
+
+impl Glob {
+    /// The texts before and after the `**` of a pattern that has nothing else.
+    fn around_super(&self) -> Option<(String, String)> {
+        let literal = |nodes: &[Node]| -> Option<String> {
+            let chars = nodes.iter().map(|n| if let Node::Char(c) = n { Some(*c) } else { None });
+            chars.collect::<Option<String>>().filter(|s| !s.is_empty())
+        };
+        let at = self.0.iter().position(|n| matches!(n, Node::Super))?;
+        Some((literal(&self.0[..at])?, literal(&self.0[at + 1..])?))
     }
 }
 
@@ -70,20 +88,16 @@ fn sequence(p: &[char], at: &mut usize, depth: usize) -> Option<Vec<Node>> {
                     branches.push(sequence(p, at, depth + 1)?);
                     match p.get(*at) {
                         Some(',') => {}
-                        // An alternative that is not closed ends with the pattern.
-                        Some('}') => break,
-                        None => {
-                            *at -= 1;
-                            break;
-                        }
-                        Some(_) => return None,
+                        // Braces that nobody closes end with the pattern.
+                        _ => break,
                     }
                 }
                 nodes.push(Node::Either(branches));
             }
             '\\' => {
                 *at += 1;
-                nodes.push(Node::Char(*p.get(*at)?));
+                // One at the end stands for nothing.
+                nodes.extend(p.get(*at).map(|c| Node::Char(*c)));
             }
             c => nodes.push(Node::Char(*c)),
         }
@@ -99,11 +113,11 @@ fn set(p: &[char], at: &mut usize) -> Option<Node> {
     if negated {
         *at += 1;
     }
-    if let (Some(low), Some('-'), Some(high), Some(']')) =
-        (p.get(*at), p.get(*at + 1), p.get(*at + 2), p.get(*at + 3))
-    {
+    if let (Some(low), Some('-')) = (p.get(*at), p.get(*at + 1)) {
+        let high = p.get(*at + 2)?;
+        let closed = p.get(*at + 3) == Some(&']');
         *at += 4;
-        return (low <= high).then(|| Node::Set(vec![(*low, *high)], negated));
+        return (closed && low <= high).then(|| Node::Set(vec![(*low, *high)], negated));
     }
     let mut chars = Vec::new();
     loop {

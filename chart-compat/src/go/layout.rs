@@ -1,8 +1,7 @@
 //! Go's time layouts: the reference time `Mon Jan 2 15:04:05 MST 2006` written the way a time is to be shown or read.
 
 use super::object::Time;
-use super::strconv::quote;
-use super::time::{Civil, days_from_civil};
+use super::time::{Civil, days_from_civil, quote};
 use super::zone::Zone;
 
 /// How Go's JSON shows a time.
@@ -419,27 +418,33 @@ impl Fields {
                 *s = &s[1..];
             }
             Piece::Offset { colon, minutes, seconds, .. } => {
-                let mut rest = *s;
-                let sign = match rest.first() {
-                    Some(b'+') => 1,
-                    Some(b'-') => -1,
-                    _ => return Err(Bad::Text),
-                };
-                rest = &rest[1..];
-                let mut parts = [0; 3];
-                for (i, part) in parts.iter_mut().enumerate() {
-                    if i == 1 && !minutes || i == 2 && !seconds {
-                        break;
-                    }
-                    if i > 0 && colon {
-                        rest = rest.strip_prefix(b":").ok_or(Bad::Text)?;
-                    }
-                    *part = number(&mut rest, true)?;
+                // The sign is judged last; what is out of range is told before it.
+                let parts = 1 + usize::from(minutes) + usize::from(seconds);
+                let step = if colon { 3 } else { 2 };
+                let size = 1 + 2 * parts + if colon { parts - 1 } else { 0 };
+                let colons = |at: usize| !colon || at >= size || s.get(at) == Some(&b':');
+                if s.len() < size || !colons(3) || !colons(6) {
+                    return Err(Bad::Text);
                 }
-                let [h, m, sec] = parts;
+                let (text, rest) = s.split_at(size);
+                let mut numbers = [0; 3];
+                let mut read = true;
+                for (i, value) in numbers.iter_mut().enumerate().take(parts) {
+                    let mut digits = &text[1 + i * step..];
+                    match number(&mut digits, true) {
+                        Ok(n) if read => *value = n,
+                        _ => read = false,
+                    }
+                }
+                let [h, m, sec] = numbers;
                 in_range(h, 25, "time zone offset hour")?;
                 in_range(m, 61, "time zone offset minute")?;
                 in_range(sec, 61, "time zone offset second")?;
+                let sign = match text[0] {
+                    b'+' if read => 1,
+                    b'-' if read => -1,
+                    _ => return Err(Bad::Text),
+                };
                 self.offset = Some(sign * i32::try_from((h * 60 + m) * 60 + sec).unwrap_or(0));
                 *s = rest;
             }

@@ -57,8 +57,8 @@ pub fn parse(text: &str) -> Result<Version<'_>, String> {
     }
     let invalid = || "invalid semantic version".to_owned();
     let mut rest = text.strip_prefix('v').unwrap_or(text);
-    let mut numbers = [0u64; 3];
-    for (i, number) in numbers.iter_mut().enumerate() {
+    let mut texts = ["0"; 3];
+    for (i, text) in texts.iter_mut().enumerate() {
         if i > 0 {
             match rest.strip_prefix('.') {
                 Some(r) if r.starts_with(|c: char| c.is_ascii_digit()) => rest = r,
@@ -69,24 +69,30 @@ pub fn parse(text: &str) -> Result<Version<'_>, String> {
         if n == 0 {
             return Err(invalid());
         }
-        *number = rest[..n].parse().map_err(|_| {
-            let shown = quote(&rest.as_bytes()[..n]);
-            format!("error parsing version segment: strconv.ParseUint: parsing {shown}: value out of range")
-        })?;
-        rest = &rest[n..];
+        (*text, rest) = rest.split_at(n);
     }
     let (prerelease, metadata, used) = suffixes(rest);
     if used != rest.len() {
         return Err(invalid());
     }
-    if prerelease
-        .split('.')
-        .any(|p| p.len() > 1 && p.starts_with('0') && p.bytes().all(|c| c.is_ascii_digit()))
-    {
+    // The form of the whole is judged before any part of it.
+    let mut numbers = [0u64; 3];
+    for (number, text) in numbers.iter_mut().zip(texts) {
+        *number = text.parse().map_err(|_| {
+            let shown = quote(text.as_bytes());
+            format!("error parsing version segment: strconv.ParseUint: parsing {shown}: value out of range")
+        })?;
+    }
+    if leading_zero(prerelease) {
         return Err("version segment starts with 0".to_owned());
     }
     let [major, minor, patch] = numbers;
     Ok(Version { major, minor, patch, prerelease, metadata, original: text, by_value: false })
+}
+
+/// Whether a number of a prerelease starts with a zero that it does not need.
+fn leading_zero(prerelease: &str) -> bool {
+    prerelease.split('.').any(|p| p.len() > 1 && p.starts_with('0') && p.bytes().all(|c| c.is_ascii_digit()))
 }
 
 fn compare_prerelease(a: &str, b: &str) -> Ordering {
@@ -252,6 +258,9 @@ fn part(op: Op, numbers: [&str; 3], prerelease: &str) -> Result<Part, String> {
         minor_dirty: false,
         patch_dirty: false,
     };
+    if leading_zero(prerelease) {
+        return Err(bad());
+    }
     if is_x(a) || a.is_empty() {
     } else if is_x(b) || b.is_empty() {
         p.numbers = (number(a)?, 0, 0);
@@ -286,7 +295,8 @@ impl Range {
 
     fn group(text: &str) -> Result<Group, String> {
         let improper = || format!("improper constraint: {}", quote(text.as_bytes()));
-        let mut group = Group { parts: Vec::new(), prerelease: false };
+        // The form of the whole is judged before any part of it.
+        let mut found_parts = Vec::new();
         let mut rest = &text[blanks(text)..];
         loop {
             let found = OPS.iter().find_map(|(name, op)| {
@@ -295,12 +305,11 @@ impl Range {
                 pattern(&after[gap..]).map(|(n, pre, len)| (*op, n, pre, name.len() + gap + len))
             });
             let (op, numbers, pre, used) = found.ok_or_else(improper)?;
-            group.prerelease |= !pre.is_empty();
-            group.parts.push(part(op, numbers, pre)?);
+            found_parts.push((op, numbers, pre));
             rest = &rest[used..];
             let gap = blanks(rest);
             if gap == rest.len() {
-                return Ok(group);
+                break;
             }
             let after = &rest[gap..];
             rest = match after.strip_prefix(',') {
@@ -309,6 +318,9 @@ impl Range {
                 None => return Err(improper()),
             };
         }
+        let prerelease = found_parts.iter().any(|(_, _, pre)| !pre.is_empty());
+        let parts = found_parts.into_iter().map(|(op, numbers, pre)| part(op, numbers, pre));
+        Ok(Group { parts: parts.collect::<Result<_, _>>()?, prerelease })
     }
 
     /// Whether the version is in the range (`Constraints.Check`).

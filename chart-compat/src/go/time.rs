@@ -67,26 +67,9 @@ impl Time<'_> {
 /// `time.Time.String`: `2006-01-02 15:04:05.999999999 -0700 MST`.
 #[must_use]
 pub fn time_string(t: &Time<'_>) -> String {
-    let c = t.civil();
-    let fraction = if t.nanos == 0 {
-        String::new()
-    } else {
-        format!(".{:09}", t.nanos).trim_end_matches('0').to_owned()
-    };
-    let sign = if t.offset < 0 { '-' } else { '+' };
-    let minutes = t.offset.unsigned_abs() / 60;
-    format!(
-        "{:04}-{:02}-{:02} {:02}:{:02}:{:02}{fraction} {sign}{:02}{:02} {}",
-        c.year,
-        c.month,
-        c.day,
-        c.hour,
-        c.minute,
-        c.second,
-        minutes / 60,
-        minutes % 60,
-        t.abbreviation
-    )
+    // A year below zero and a zone without a name are the layout's business.
+    let text = super::layout::format(t, b"2006-01-02 15:04:05.999999999 -0700 MST");
+    String::from_utf8_lossy(&text).into_owned()
 }
 
 /// `time.Duration.String`: `1h2m3.5s`, `1.5ms`, `0s`.
@@ -118,4 +101,20 @@ pub fn duration_string(nanos: i64) -> String {
             }
         }
     }
+}
+
+/// How the package `time` quotes texts in its errors: every byte that is not printable ASCII by its number.
+#[must_use]
+pub fn quote(text: &[u8]) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for &b in text {
+        match b {
+            b'"' | b'\\' => out.extend(['\\', char::from(b)]),
+            0x20..0x80 => out.push(char::from(b)),
+            _ => out.push_str(&format!("\\x{b:02x}")),
+        }
+    }
+    out.push('"');
+    out
 }

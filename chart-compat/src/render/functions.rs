@@ -44,7 +44,11 @@ fn include<'a>(x: &mut Exec<'a>, args: &[Value<'a>]) -> Result<'a> {
     *count += 1;
     let result = match std::str::from_utf8(name) {
         Ok(n) => x.execute(n, args[1]),
-        Err(_) => Err(Error::new("template name is not UTF-8")),
+        // No template has such a name.
+        Err(_) => Err(Error::new(format!(
+            "template: no template {} associated with template \"gotpl\"",
+            strconv::quote(name)
+        ))),
     };
     if let Some(count) = x.including.get_mut(name) {
         *count -= 1;

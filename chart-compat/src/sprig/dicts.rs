@@ -1,7 +1,8 @@
 //! Dictionary functions: maps are changed in place, and whoever holds them sees it.
 
 use super::args::{Out, bytes, fail, strval_in};
-use crate::go::{Arena, Elem, Map, MapKind, Value};
+use crate::go::object::Version;
+use crate::go::{Arena, Elem, Map, MapKind, Object, Value};
 use crate::template::{Error, Exec, Func, Type};
 
 use Type::{Any, Map as Dict, String as Str};
@@ -132,6 +133,9 @@ fn dig<'a>(x: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
 const MAX_DEPTH: usize = 10_000;
 
 fn deep_copy<'a>(x: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
+    if a[0].is_nil() {
+        return fail("reflect: call of reflect.Value.Type on zero Value");
+    }
     copied(x.arena, a[0], 0)
 }
 
@@ -152,6 +156,19 @@ fn copied<'a>(arena: &'a Arena, v: Value<'a>, depth: usize) -> Out<'a> {
                 out.insert(key, copied(arena, *value, depth + 1)?);
             }
             Ok(Value::Map(out))
+        }
+        // Its fields are private, and so are not copied.
+        Value::Object(Object::Version(v)) => {
+            let zero = Version {
+                major: 0,
+                minor: 0,
+                patch: 0,
+                prerelease: "",
+                metadata: "",
+                original: "",
+                by_value: v.by_value,
+            };
+            Ok(Value::object(arena, Object::Version(zero)))
         }
         other => Ok(other),
     })

@@ -4,7 +4,7 @@ use super::args::{Out, bytes};
 use super::dicts::nil_dict;
 use super::encode::{self, JsonStyle};
 use crate::data::{Data, Map as DataMap};
-use crate::go::{Arena, Map, MapKind, Value};
+use crate::go::{Arena, Elem, Map, MapKind, Value};
 use crate::template::{Error, Exec, Func, Type};
 use crate::{json, yaml};
 
@@ -34,7 +34,12 @@ pub(super) const FUNCS: &[Func] = &[
             .map(|d| Value::from_data(x.arena, &d))
             .map_err(|e| Error::new(e.to_string()))
     }),
-    Func::new("fromJsonArray", &[Str], |x, a| Ok(list_or_error(x.arena, json::from_slice_list(bytes(a[0]))))),
+    Func::new("fromJsonArray", &[Str], |x, a| {
+        if let Ok(Data::Null) = json::from_slice(bytes(a[0])) {
+            return Ok(Value::nil_list(x.arena, Elem::Any));
+        }
+        Ok(list_or_error(x.arena, json::from_slice_list(bytes(a[0]))))
+    }),
 ];
 
 /// The conversions that only Helm 4 has.

@@ -60,18 +60,22 @@ const VERSION: &[Func] = &[
     Func::new("IncPatch", &[Any], |x, a| {
         let v = version(a[0]);
         // A prerelease comes before its own release.
-        let patch = if v.prerelease.is_empty() { v.patch + 1 } else { v.patch };
+        let patch = if v.prerelease.is_empty() { above(v.patch, "patch")? } else { v.patch };
         Ok(incremented(x, &v, v.major, v.minor, patch))
     }),
     Func::new("IncMinor", &[Any], |x, a| {
         let v = version(a[0]);
-        Ok(incremented(x, &v, v.major, v.minor + 1, 0))
+        Ok(incremented(x, &v, v.major, above(v.minor, "minor")?, 0))
     }),
     Func::new("IncMajor", &[Any], |x, a| {
         let v = version(a[0]);
-        Ok(incremented(x, &v, v.major + 1, 0, 0))
+        Ok(incremented(x, &v, above(v.major, "major")?, 0, 0))
     }),
 ];
+
+fn above(number: u64, name: &str) -> Result<u64, Error> {
+    number.checked_add(1).ok_or_else(|| Error::new(format!("{name} version increment would overflow uint64")))
+}
 
 /// The version with other numbers, without prerelease and metadata; its original text keeps a leading `v`.
 fn incremented<'a>(x: &Exec<'a>, from: &Version<'_>, major: u64, minor: u64, patch: u64) -> Value<'a> {
@@ -235,6 +239,23 @@ const ENUM: &[Func] = &[Func::new("String", &[Any], |_, a| {
     })
 })];
 
+/// A range of versions; one that is no UTF-8 fails where it stops to be.
+fn range(text: &[u8]) -> Result<semver::Range, String> {
+    if let Ok(text) = std::str::from_utf8(text) {
+        return semver::Range::parse(text);
+    }
+    let mut rest = text;
+    loop {
+        let end = memchr::memmem::find(rest, b"||").unwrap_or(rest.len());
+        let group = &rest[..end];
+        match std::str::from_utf8(group) {
+            Ok(group) => semver::Range::parse(group)?,
+            Err(_) => return Err(format!("improper constraint: {}", crate::go::strconv::quote(group))),
+        };
+        rest = rest.get(end + 2..).unwrap_or_default();
+    }
+}
+
 /// sprig's functions on versions.
 pub(super) const FUNCS: &[Func] = &[
     Func::new("semver", &[Str], |x, a| {
@@ -242,7 +263,7 @@ pub(super) const FUNCS: &[Func] = &[
         Ok(Value::object(x.arena, Object::Version(semver::parse(v).map_err(Error::new)?)))
     }),
     Func::new("semverCompare", &[Str, Str], |_, a| {
-        let range = semver::Range::parse(&text(a[0])).map_err(Error::new)?;
+        let range = range(bytes(a[0])).map_err(Error::new)?;
         let v = text(a[1]);
         Ok(Value::Bool(range.check(&semver::parse(&v).map_err(Error::new)?)))
     }),

@@ -389,6 +389,12 @@ fn sort_alpha<'a>(x: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
         Some(_) => strslice(x.arena, a[0]),
         None => vec![strval_in(x.arena, a[0])],
     };
+    if let Value::List(l) = a[0]
+        && l.nil
+        && l.elem == Elem::String
+    {
+        return Ok(a[0]);
+    }
     parts.sort_unstable();
     Ok(Value::list_of(
         x.arena,

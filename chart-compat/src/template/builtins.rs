@@ -4,7 +4,7 @@ use super::compare::{equal, less};
 use super::error::Error;
 use super::exec::Exec;
 use super::func::{Func, Type};
-use crate::go::{Object, Value, fmt};
+use crate::go::{Object, Value, fmt, unicode};
 
 use Type::{Any, Reflect, String as Str};
 
@@ -65,7 +65,7 @@ fn len<'a>(x: &mut Exec<'a>, args: &[Value<'a>]) -> Result<'a> {
         Value::Map(m) => m.len(),
         Value::Object(Object::ApiVersions(v)) => v.len(),
         Value::Object(Object::Files(f)) => f.len(),
-        other => return Err(Error::new(format!("len of type {}", other.type_name(x.funcs.values_type)))),
+        other => return Err(Error::new(format!("len of type {}", pointed(other, x.funcs.values_type)))),
     };
     Ok(Value::Int(n as i64))
 }
@@ -136,7 +136,7 @@ fn index<'a>(x: &mut Exec<'a>, args: &[Value<'a>]) -> Result<'a> {
                 }
             },
             other => {
-                return Err(Error::new(format!("can't index item of type {}", other.type_name(types))));
+                return Err(Error::new(format!("can't index item of type {}", pointed(other, types))));
             }
         };
     }
@@ -210,21 +210,34 @@ fn html(s: &[u8]) -> Vec<u8> {
 }
 
 fn js(s: &[u8]) -> Vec<u8> {
-    let mut out = String::with_capacity(s.len());
-    for c in String::from_utf8_lossy(s).chars() {
+    let mut out = Vec::with_capacity(s.len());
+    let mut at = 0;
+    while at < s.len() {
+        let (c, size) = fmt::decode(&s[at..]);
+        let piece = &s[at..at + size];
+        at += size;
         match c {
-            '\\' => out.push_str("\\\\"),
-            '\'' => out.push_str("\\'"),
-            '"' => out.push_str("\\\""),
-            '<' => out.push_str("\\u003C"),
-            '>' => out.push_str("\\u003E"),
-            '&' => out.push_str("\\u0026"),
-            '=' => out.push_str("\\u003D"),
-            c if u32::from(c) < 0x20 || c.is_control() => out.push_str(&format!("\\u{:04X}", u32::from(c))),
-            c => out.push(c),
+            '\\' => out.extend_from_slice(b"\\\\"),
+            '\'' => out.extend_from_slice(b"\\'"),
+            '"' => out.extend_from_slice(b"\\\""),
+            '<' => out.extend_from_slice(b"\\u003C"),
+            '>' => out.extend_from_slice(b"\\u003E"),
+            '&' => out.extend_from_slice(b"\\u0026"),
+            '=' => out.extend_from_slice(b"\\u003D"),
+            c if u32::from(c) < 0x20 || !c.is_ascii() && !unicode::is_print(c) => {
+                out.extend_from_slice(format!("\\u{:04X}", u32::from(c)).as_bytes());
+            }
+            // A byte that is no UTF-8 stays what it is.
+            _ => out.extend_from_slice(piece),
         }
     }
-    out.into_bytes()
+    out
+}
+
+/// The type of a value, or of what it points to: both are looked through before they are judged.
+fn pointed<'a>(value: Value<'a>, values_type: &'static str) -> &'a str {
+    let name = value.type_name(values_type);
+    name.strip_prefix('*').unwrap_or(name)
 }
 
 /// `url.QueryEscape`

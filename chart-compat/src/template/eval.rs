@@ -6,6 +6,7 @@ use super::ast::{Arg, Command, Decl, Name, Number, Pipe, Span, Term};
 use super::error::Error;
 use super::exec::{At, Exec};
 use super::func::{Func, Type};
+use super::origin;
 use crate::go::{Map, Object, Value, fmt};
 
 type Args<'a> = SmallVec<[Value<'a>; 6]>;
@@ -27,8 +28,12 @@ impl<'a> Exec<'a> {
                 self.vars[self.base + slot] = value;
                 Ok(())
             }
-            None => Err(self.error(&format!("undefined variable: {}", self.show_span(decl.name)))),
+            None => Err(self.undefined(decl.name)),
         }
+    }
+
+    fn undefined(&self, name: Span) -> Error {
+        self.error(&format!("undefined variable: {}", self.show_span(name)))
     }
 
     fn pipeline_value(&mut self, dot: Value<'a>, pipe: &'a Pipe) -> Result<Value<'a>, Error> {
@@ -69,6 +74,10 @@ impl<'a> Exec<'a> {
                     return Ok(value);
                 }
                 self.fields(dot, value, first, fields, rest, last)
+            }
+            Term::Unset(name) => {
+                self.at = At::Arg(first);
+                Err(self.undefined(*name))
             }
             Term::Bool(_) | Term::Dot | Term::Nil | Term::Number(_) | Term::String { .. } => {
                 self.at = At::Arg(first);
@@ -150,26 +159,24 @@ impl<'a> Exec<'a> {
         rest: &'a [Arg],
         last: Option<Value<'a>>,
     ) -> Result<Value<'a>, Error> {
-        let mut value = receiver;
+        let (mut value, mut holder) = (receiver, None);
         if let Some((end, path)) = fields.split_last() {
-            let mut slot = false;
             for name in path {
-                let of_map = matches!(value, Value::Map(_));
-                value = self.field(dot, value, slot, *name, node, &[], None)?;
-                slot = of_map;
+                let next = self.field(dot, value, holder, *name, node, &[], None)?;
+                holder = Some(std::mem::replace(&mut value, next));
             }
-            value = self.field(dot, value, slot, *end, node, rest, last)?;
+            value = self.field(dot, value, holder, *end, node, rest, last)?;
         }
         Ok(value)
     }
 
-    /// One field; `slot` tells that the receiver was just taken out of a map.
+    /// A field, entry or method of `receiver`, which is what `holder` has, if it is not a chain's first value.
     #[allow(clippy::too_many_arguments, reason = "Go's evalField has as many")]
     fn field(
         &mut self,
         dot: Value<'a>,
         receiver: Value<'a>,
-        slot: bool,
+        holder: Option<Value<'a>>,
         name: Name,
         node: &'a Arg,
         rest: &'a [Arg],
@@ -208,23 +215,25 @@ impl<'a> Exec<'a> {
                         let found = f.iter().find(|e| e.0.as_bytes() == key);
                         Ok(found.map_or(Value::Bytes(&[]), |e| Value::Bytes(e.1)))
                     }
-                    _ => Err(self.no_field(receiver, slot, name.of(text))),
+                    _ => Err(self.no_field(receiver, holder, name.of(text), node)),
                 },
             },
-            _ => Err(self.no_field(receiver, slot, name.of(text))),
+            _ => Err(self.no_field(receiver, holder, name.of(text), node)),
         }
     }
 
-    fn no_field(&self, receiver: Value<'a>, slot: bool, name: &str) -> Error {
-        // A value that came out of a map or list has the static type of its slot, not its own.
-        let type_name = match receiver {
-            Value::Object(o) if !slot => o.type_name(),
-            Value::Object(_) => "interface {}",
-            Value::Str(_) | Value::Int(_) | Value::Bool(_) | Value::Float(_) | Value::List(_) => {
-                "interface {}"
+    fn no_field(&self, receiver: Value<'a>, holder: Option<Value<'a>>, name: &str, node: &Arg) -> Error {
+        // A value in a map or list has the static type of its slot, not its own, until a pipeline takes it out.
+        let slot = match (holder, &node.term) {
+            (Some(Value::Map(m)), _) => m.kind() != crate::go::MapKind::Strings,
+            (Some(_), _) => false,
+            (None, Term::Field(_)) => origin::dot_is_slot(self.template_here(), node),
+            (None, Term::Variable { slot, .. }) => {
+                origin::variable_is_slot(self.template_here(), node, *slot as usize)
             }
-            other => other.type_name(self.funcs.values_type),
+            (None, _) => false,
         };
+        let type_name = if slot { "interface {}" } else { receiver.type_name(self.funcs.values_type) };
         self.error(&format!("can't evaluate field {name} in type {type_name}"))
     }
 
@@ -380,6 +389,7 @@ impl<'a> Exec<'a> {
             Term::Bool(b) => Ok(Value::Bool(*b)),
             Term::Number(n) => self.constant(n),
             Term::String { quoted, text } => Ok(Value::Str(self.string(*quoted, text.as_deref()))),
+            Term::Unset(name) => Err(self.undefined(*name)),
         }
     }
 

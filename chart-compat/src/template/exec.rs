@@ -22,11 +22,13 @@ pub struct Limits {
     pub memory: usize,
     /// Nodes that one render may execute.
     pub steps: u64,
+    /// Text that one template may give, in bytes.
+    pub output: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { depth: 100_000, memory: 2 << 30, steps: 2_000_000_000 }
+        Self { depth: 100_000, memory: 2 << 30, steps: 500_000_000, output: 1 << 30 }
     }
 }
 
@@ -261,6 +263,10 @@ impl<'a> Exec<'a> {
         }
     }
 
+    pub(super) fn template_here(&self) -> &'a Template {
+        self.template
+    }
+
     fn step(&mut self) -> Result<(), Error> {
         self.steps += 1;
         if self.steps > self.limits.steps {
@@ -269,6 +275,10 @@ impl<'a> Exec<'a> {
         if self.steps.is_multiple_of(256) && self.arena.allocated_bytes() > self.limits.memory {
             let mib = self.limits.memory >> 20;
             return Err(self.error(&format!("render stopped: its values take more than {mib} MiB")));
+        }
+        if self.out.len() > self.limits.output {
+            let mib = self.limits.output >> 20;
+            return Err(self.error(&format!("render stopped: its text is longer than {mib} MiB")));
         }
         Ok(())
     }
@@ -297,10 +307,12 @@ impl<'a> Exec<'a> {
                 }
             }
             Node::If(c) => {
+                self.step()?;
                 let value = self.pipeline(dot, &c.pipe)?;
                 return self.branch(c, value.truth(), dot, dot);
             }
             Node::With(c) => {
+                self.step()?;
                 let value = self.pipeline(dot, &c.pipe)?;
                 return self.branch(c, value.truth(), value, dot);
             }
@@ -310,6 +322,7 @@ impl<'a> Exec<'a> {
             }
             Node::Template { name, pipe, .. } => {
                 self.at = At::Node(node);
+                self.step()?;
                 self.template(name, pipe.as_ref(), dot)?;
             }
             Node::Break(_) => return Ok(Flow::Break),

@@ -14,6 +14,7 @@ mod func;
 mod lex;
 mod notice;
 mod number;
+mod origin;
 mod outline;
 mod parse;
 mod set;

@@ -29,6 +29,7 @@ pub fn parse(name: &str, text: Bytes, funcs: &Funcs) -> Result<Vec<Template>, Er
         last: 0,
         action: None,
         vars: vec![None],
+        pending: Vec::new(),
         slots: 1,
         range_depth: 0,
         depth: 0,
@@ -73,6 +74,8 @@ struct Parser<'t> {
     action: Option<Pos>,
     /// The variables in reach, with `$` first.
     vars: Vec<Option<Span>>,
+    /// Variables whose pipelines are being parsed.
+    pending: Vec<Span>,
     slots: usize,
     range_depth: usize,
     depth: usize,
@@ -484,11 +487,14 @@ impl<'t> Parser<'t> {
         let first = self.peek_non_space();
         let mut pipe = Pipe { pos: first.span.start, decl: Vec::new(), assign: false, cmds: SmallVec::new() };
         self.declarations(&mut pipe, context)?;
+        let pending = self.pending.len();
+        self.pending.extend(pipe.decl.iter().map(|d| d.name));
         loop {
             let t = self.next_non_space();
             match t.kind {
                 k if k == end => {
                     self.check_pipeline(&pipe, context)?;
+                    self.pending.truncate(pending);
                     // Only now: until a pipeline has its value, its own variables still name what they shadow.
                     for decl in &mut pipe.decl {
                         decl.slot = self.declare(decl.name, pipe.assign);
@@ -570,6 +576,7 @@ impl<'t> Parser<'t> {
         let at = at.unwrap_or(arg.pos);
         arg = match arg.term {
             Term::Field(_) => Arg { pos: at, term: Term::Field(boxed(fields)) },
+            Term::Unset(name) => Arg { pos: at, term: Term::Unset(name) },
             Term::Variable { name, slot, .. } => {
                 Arg { pos: at, term: Term::Variable { name, slot, fields: boxed(fields) } }
             }
@@ -598,7 +605,11 @@ impl<'t> Parser<'t> {
             Kind::Variable => {
                 let slot = self.slot(t.span).and_then(|s| u32::try_from(s).ok());
                 let Some(slot) = slot else {
-                    let text = strconv::quote(self.val(t));
+                    let name = self.val(t);
+                    if self.pending.iter().any(|v| v.of(self.text) == name) {
+                        return Ok(Some(Arg { pos: t.span.start, term: Term::Unset(t.span) }));
+                    }
+                    let text = strconv::quote(name);
                     return Err(self.error(&format!("undefined variable {text}")));
                 };
                 Term::Variable { name: t.span, slot, fields: Box::new([]) }

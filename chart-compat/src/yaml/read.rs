@@ -342,7 +342,8 @@ impl<'a, S: Sink> Reader<'a, '_, S> {
             Some(Entry::Open { list: true, .. }) if matches!(place, Place::Merge | Place::MergeItem(_)) => {
                 return self.machine.fail_merge(line);
             }
-            Some(Entry::Open { end: 0, .. }) => {
+            // Still open, or replayed as a part of what it names.
+            Some(Entry::Open { end, .. }) if *end == 0 || (target + 1..*end).contains(&at) => {
                 return self.machine.fail(line + 1, format!("anchor '{name}' value contains itself"));
             }
             Some(Entry::Open { .. }) => None,

@@ -22,6 +22,8 @@ pub enum Tool {
     Kwok,
     Helm4,
     Helm3,
+    /// Our own program that answers with Helm's code; no part of a cluster.
+    Answers,
 }
 
 /// How a tool is built. `{version}`, `{major}` and `{minor}` in a stamp are those of the module that `go.mod` pins.
@@ -66,7 +68,7 @@ const KWOK_STAGES: &[&str] = &[
 
 impl Tool {
     /// All tools, in an order in which a first build shows results early.
-    pub const ALL: [Tool; 8] = [
+    pub const ALL: [Tool; 9] = [
         Tool::Etcd,
         Tool::KubeApiserver,
         Tool::KubeControllerManager,
@@ -75,6 +77,7 @@ impl Tool {
         Tool::Kwok,
         Tool::Helm4,
         Tool::Helm3,
+        Tool::Answers,
     ];
 
     /// Where the binary is. Builds it first if no earlier run did; other processes wait for that build.
@@ -160,6 +163,16 @@ impl Tool {
                 ],
                 files: &[],
                 patience: "a minute",
+            },
+            // Its version is that of the Helm in it.
+            Tool::Answers => &Recipe {
+                name: "answers",
+                group: "go",
+                module: "helm.sh/helm/v4",
+                package: ".",
+                stamps: &[],
+                files: &[],
+                patience: "2 minutes",
             },
         }
     }

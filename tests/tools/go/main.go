@@ -2,8 +2,13 @@
 //
 //	go run . FIXTURES
 //
-// reads FIXTURES/templates/probes.json and FIXTURES/yaml/documents/*, and writes answers.json beside each. The inputs
-// are told in the answers, so that a test sees when they have changed since.
+// reads FIXTURES/templates/probes.json, FIXTURES/yaml/documents/* and FIXTURES/answers/questions.json, and writes
+// answers.json beside each. The inputs are told in the answers, so that a test sees when they have changed since.
+//
+//	go run . answer
+//
+// answers questions from standard input, one JSON object a line, for tests/differential: Helm's own engine on a template,
+// sigs.k8s.io/yaml on a document, Helm's strvals on a line of --set.
 package main
 
 import (
@@ -45,10 +50,17 @@ type document struct {
 
 func main() {
 	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: go run . FIXTURES")
+		fmt.Fprintln(os.Stderr, "usage: go run . FIXTURES, or: go run . answer")
 		os.Exit(2)
 	}
-	for _, record := range []func(string) error{recordTemplates, recordDocuments} {
+	if os.Args[1] == "answer" {
+		if err := answerLines(os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	for _, record := range []func(string) error{recordTemplates, recordDocuments, recordAnswers} {
 		if err := record(os.Args[1]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -97,7 +109,7 @@ func execute(text string, data any) answer {
 	return answer{Template: text, Output: &output}
 }
 
-// decode reads JSON in which a number with neither point nor exponent is an integer.
+// decode reads JSON in which a number with neither point nor exponent is an integer, if it fits.
 func decode(text []byte) (any, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
@@ -115,7 +127,10 @@ func numbers(value any) (any, error) {
 		if strings.ContainsAny(v.String(), ".eE") {
 			return v.Float64()
 		}
-		return strconv.ParseInt(v.String(), 10, 64)
+		if i, err := strconv.ParseInt(v.String(), 10, 64); err == nil {
+			return i, nil
+		}
+		return v.Float64()
 	case []any:
 		for i := range v {
 			if v[i], err = numbers(v[i]); err != nil {

@@ -6,6 +6,7 @@
 mod class;
 mod parse;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
@@ -75,11 +76,58 @@ pub fn quote_meta(s: &[u8]) -> Vec<u8> {
     out
 }
 
+/// What a pattern fails with that is no UTF-8 from `at` on, unless it fails before.
+fn invalid_utf8(pattern: &[u8], at: usize) -> String {
+    const EARLIER: [&str; 6] = [
+        "missing argument to repetition operator",
+        "invalid nested repetition operator",
+        "invalid repeat count",
+        "invalid character class range",
+        "invalid escape sequence",
+        "invalid or unsupported Perl syntax",
+    ];
+    let (valid, rest) = pattern.split_at(at);
+    let lossy = |piece| String::from_utf8_lossy(piece).into_owned();
+    // So is the name of a class, before its letters are.
+    if let Some(open) = memchr::memmem::rfind(valid, b"[[:")
+        && let Some(end) = memchr::memmem::find(&pattern[open..], b":]")
+        && open + end > at
+    {
+        let class = lossy(&pattern[open + 1..open + end + 2]);
+        return format!("error parsing regexp: invalid character class range: `{class}`");
+    }
+    // A group's name is judged by itself.
+    let group = [&b"(?P<"[..], b"(?<"].iter().find_map(|mark| {
+        let name = memchr::memmem::rfind(valid, mark)? + mark.len();
+        (!valid[name..].contains(&b'>')).then_some(&pattern[name..])
+    });
+    if let Some(name) = group
+        && let Some(end) = memchr::memchr(b'>', name)
+    {
+        return format!("error parsing regexp: invalid UTF-8: `{}`", lossy(&name[..end]));
+    }
+    let before = std::str::from_utf8(valid).ok().and_then(|text| parse::parse(text).err());
+    if before.as_ref().is_some_and(|e| e.contains("unexpected )")) {
+        return format!("error parsing regexp: unexpected ): `{}`", lossy(pattern));
+    }
+    // What touches the end of the valid part fails because it ends; but operators are whole there.
+    let inside = |e: &String| {
+        if e.contains("repetition") {
+            return true;
+        }
+        let piece = e.split_once('`').map_or("", |(_, piece)| piece.trim_end_matches('`'));
+        !valid.ends_with(piece.as_bytes())
+    };
+    before
+        .filter(|e| EARLIER.iter().any(|known| e.contains(known)) && inside(e))
+        .unwrap_or_else(|| format!("error parsing regexp: invalid UTF-8: `{}`", lossy(rest)))
+}
+
 impl Regexp {
     fn new(pattern: &[u8]) -> Result<Self, String> {
         let bad =
             |what: &str| format!("error parsing regexp: {what}: `{}`", String::from_utf8_lossy(pattern));
-        let text = std::str::from_utf8(pattern).map_err(|_| bad("invalid UTF-8"))?;
+        let text = std::str::from_utf8(pattern).map_err(|e| invalid_utf8(pattern, e.valid_up_to()))?;
         let config = Regex::config().nfa_size_limit(Some(MAX_SIZE)).hybrid_cache_capacity(4 << 20);
         let (regex, names) = stacker::maybe_grow(512 * 1024, 8 * 1024 * 1024, || {
             let (hir, names) = parse::parse(text)?;
@@ -93,66 +141,78 @@ impl Regexp {
     /// Whether the pattern matches somewhere (`MatchString`).
     #[must_use]
     pub fn is_match(&self, s: &[u8]) -> bool {
-        self.regex.is_match(s)
+        self.regex.is_match(&*Subject::new(s).text)
     }
 
     /// The first match (`FindString`).
     #[must_use]
     pub fn find<'s>(&self, s: &'s [u8]) -> Option<&'s [u8]> {
-        self.regex.find(s).map(|m| &s[m.range()])
+        let subject = Subject::new(s);
+        self.regex.find(&*subject.text).map(|m| &s[subject.span(m.span()).range()])
     }
 
     /// Up to `n` matches, all if negative (`FindAllStringIndex`): an empty match right after another does not count.
     #[must_use]
     pub fn find_all(&self, s: &[u8], n: i64) -> Vec<Span> {
+        let subject = Subject::new(s);
+        let text = &*subject.text;
         let limit = usize::try_from(n).unwrap_or(usize::MAX);
         let mut found = Vec::new();
         let mut at = 0;
         let mut last_end = None;
-        while found.len() < limit && at <= s.len() {
-            let Some(m) = self.regex.search(&Input::new(s).range(at..)) else { break };
+        while found.len() < limit && at <= text.len() {
+            let Some(m) = self.regex.search(&Input::new(text).range(at..)) else { break };
             let accept = !m.is_empty() || Some(m.start()) != last_end;
-            at = if m.is_empty() { m.end() + width(s, m.end()) } else { m.end() };
+            at = if m.is_empty() { m.end() + width(text, m.end()) } else { m.end() };
             last_end = Some(m.end());
             if accept {
-                found.push(m.span());
+                found.push(subject.span(m.span()));
             }
         }
         found
     }
 
-    /// Replaces all matches by what `replacement` writes (`replaceAll`).
-    fn replace(&self, s: &[u8], mut replacement: impl FnMut(&mut Vec<u8>, &Captures)) -> Vec<u8> {
+    /// Replaces all matches by what `replacement` writes (`replaceAll`); it gets the matches' places in the subject.
+    fn replace(&self, s: &[u8], mut replacement: impl FnMut(&mut Vec<u8>, &Captures, &Subject)) -> Vec<u8> {
+        let subject = Subject::new(s);
+        let text = &*subject.text;
         let mut out = Vec::with_capacity(s.len());
         let mut captures = self.regex.create_captures();
         let (mut at, mut last_end) = (0, 0);
-        while at <= s.len() {
-            self.regex.search_captures(&Input::new(s).range(at..), &mut captures);
+        while at <= text.len() {
+            self.regex.search_captures(&Input::new(text).range(at..), &mut captures);
             let Some(m) = captures.get_match() else { break };
-            out.extend_from_slice(&s[last_end..m.start()]);
+            out.extend_from_slice(&s[subject.place(last_end)..subject.place(m.start())]);
             if m.end() > last_end || m.start() == 0 {
-                replacement(&mut out, &captures);
+                replacement(&mut out, &captures, &subject);
             }
             last_end = m.end();
-            at = if m.end() > at { m.end() } else { at + width(s, at) };
+            at = if m.end() > at { m.end() } else { at + width(text, at) };
         }
-        out.extend_from_slice(&s[last_end..]);
+        out.extend_from_slice(&s[subject.place(last_end)..]);
         out
     }
 
     /// `ReplaceAllString`: `$1`, `${1}` and `$name` in the replacement stand for groups.
     #[must_use]
     pub fn replace_all(&self, s: &[u8], replacement: &[u8]) -> Vec<u8> {
-        self.replace(s, |out, captures| self.expand(out, replacement, s, captures))
+        self.replace(s, |out, captures, subject| self.expand(out, replacement, s, captures, subject))
     }
 
     /// `ReplaceAllLiteralString`
     #[must_use]
     pub fn replace_all_literal(&self, s: &[u8], replacement: &[u8]) -> Vec<u8> {
-        self.replace(s, |out, _| out.extend_from_slice(replacement))
+        self.replace(s, |out, _, _| out.extend_from_slice(replacement))
     }
 
-    fn expand(&self, out: &mut Vec<u8>, mut template: &[u8], s: &[u8], captures: &Captures) {
+    fn expand(
+        &self,
+        out: &mut Vec<u8>,
+        mut template: &[u8],
+        s: &[u8],
+        captures: &Captures,
+        subject: &Subject,
+    ) {
         while let Some(n) = memchr::memchr(b'$', template) {
             out.extend_from_slice(&template[..n]);
             template = &template[n + 1..];
@@ -174,7 +234,7 @@ impl Regexp {
                 named.into_iter().find_map(|(i, _)| captures.get_group(i))
             };
             if let Some(span) = span {
-                out.extend_from_slice(&s[span.range()]);
+                out.extend_from_slice(&s[subject.span(span).range()]);
             }
         }
         out.extend_from_slice(template);
@@ -206,6 +266,42 @@ impl Regexp {
             parts.push(&s[begin..]);
         }
         Some(parts)
+    }
+}
+
+/// What is searched: the text itself, or with U+FFFD for each byte that is no UTF-8, as Go's engine reads it.
+struct Subject<'s> {
+    text: Cow<'s, [u8]>,
+    /// Where in the text bytes were replaced; each became two bytes longer.
+    replaced: Vec<usize>,
+}
+
+impl<'s> Subject<'s> {
+    fn new(s: &'s [u8]) -> Self {
+        let mut subject = Self { text: Cow::Borrowed(s), replaced: Vec::new() };
+        if std::str::from_utf8(s).is_err() {
+            let mut text = Vec::with_capacity(s.len() + 16);
+            let mut at = 0;
+            while at < s.len() {
+                let (c, size) = super::fmt::decode(&s[at..]);
+                if c == char::REPLACEMENT_CHARACTER && size == 1 {
+                    subject.replaced.push(text.len());
+                }
+                text.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+                at += size;
+            }
+            subject.text = Cow::Owned(text);
+        }
+        subject
+    }
+
+    /// A place of the text in what was given.
+    fn place(&self, at: usize) -> usize {
+        at - 2 * self.replaced.partition_point(|r| *r < at)
+    }
+
+    fn span(&self, span: Span) -> Span {
+        Span { start: self.place(span.start), end: self.place(span.end) }
     }
 }
 

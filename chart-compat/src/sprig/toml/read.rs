@@ -215,7 +215,7 @@ impl<'a> Reader<'a, '_> {
             self.blanks();
             match self.peek() {
                 None | Some(']') => {
-                    return self.unexpected("unexpected end of table name (table names cannot be empty)");
+                    return self.error("unexpected end of table name (table names cannot be empty)");
                 }
                 Some('.') => return self.error("unexpected table separator (table names cannot be empty)"),
                 Some(_) => {}
@@ -228,19 +228,26 @@ impl<'a> Reader<'a, '_> {
             match self.bump()? {
                 Some('.') => {}
                 Some(']') => break,
-                other => {
-                    let got = other.map_or_else(|| rune('\0'), rune);
+                Some(c) => {
+                    let got = rune(c);
+                    return self
+                        .error(&format!("expected '.' or ']' to end table name, but got {got} instead"));
+                }
+                None => {
+                    let got = rune('\0');
                     return self.unexpected(&format!(
                         "expected '.' or ']' to end table name, but got {got} instead"
                     ));
                 }
             }
         }
-        if many && !self.eat(']') {
-            let got = rune(self.peek().unwrap_or('\0'));
-            return self.unexpected(&format!(
-                "expected end of table array name delimiter ']', but got {got} instead"
-            ));
+        if many {
+            let next = self.bump()?;
+            if next != Some(']') {
+                let got = rune(next.unwrap_or('\0'));
+                let text = format!("expected end of table array name delimiter ']', but got {got} instead");
+                return if next.is_some() { self.error(&text) } else { self.unexpected(&text) };
+            }
         }
         self.open(root, path, many)
     }
@@ -322,7 +329,7 @@ impl<'a> Reader<'a, '_> {
     fn key_path(&mut self) -> Read<Vec<String>> {
         self.blanks();
         match self.peek() {
-            None | Some('=') => return self.unexpected("unexpected '=': key name appears blank"),
+            None | Some('=') => return self.error("unexpected '=': key name appears blank"),
             Some('.') => return self.error("unexpected '.': keys cannot start with a '.'"),
             Some(_) => {}
         }
@@ -337,7 +344,7 @@ impl<'a> Reader<'a, '_> {
                     self.at += 1;
                     self.blanks();
                     match self.peek() {
-                        None | Some('=') => return self.unexpected("unexpected '='"),
+                        None | Some('=') => return self.error("unexpected '='"),
                         Some('.') => return self.error("unexpected '.'"),
                         Some(_) => {}
                     }
@@ -370,11 +377,12 @@ impl<'a> Reader<'a, '_> {
         let context = self.context.clone();
         let dotted = context.len() - (path.len() - 1);
         for (i, part) in context.iter().enumerate() {
+            let new = !table.entries.contains_key(part);
             let node = table.entries.entry(part.clone()).or_insert_with(|| Node::Table(Table::default()));
             table = match node {
                 Node::Table(t) => {
                     if i >= dotted {
-                        t.implicit = false;
+                        t.implicit = new;
                     }
                     t
                 }
@@ -387,6 +395,13 @@ impl<'a> Reader<'a, '_> {
                     return self.error_at(self.key_line, &format!("Key '{key}' has already been defined."));
                 }
             };
+        }
+        if let Some(Node::Table(t)) = table.entries.get_mut(&self.key)
+            && t.implicit
+        {
+            // The library takes the value for the table's own header, once.
+            t.implicit = false;
+            return Ok(());
         }
         if table.entries.contains_key(&self.key) {
             let key = shown(&[&context[..], std::slice::from_ref(&self.key)].concat());
@@ -506,7 +521,6 @@ impl<'a> Reader<'a, '_> {
             self.context = whole;
             result?;
             self.context.clone_from(&inner);
-            self.key.clear();
             self.gaps()?;
             match self.peek() {
                 Some(',') => self.at += 1,

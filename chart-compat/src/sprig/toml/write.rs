@@ -21,6 +21,11 @@ pub(super) fn to_toml(value: Value<'_>) -> Result<Vec<u8>, Failure> {
     if value.is_nil() {
         return Err(Failure::Panic("reflect: call of reflect.Value.Type on zero Value".to_owned()));
     }
+    if let Value::List(l) = value
+        && l.nil
+    {
+        return Ok(b"[]".to_vec());
+    }
     let mut out = Writer { out: Vec::new() };
     out.encode(&mut Vec::new(), value)?;
     Ok(out.out)

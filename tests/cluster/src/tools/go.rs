@@ -124,8 +124,10 @@ fn cache() -> Result<PathBuf> {
 /// Names a group's content: the modules that it is built of, and how.
 fn fingerprint(source: &Path, group: &str) -> Result<String> {
     let mut digest = Sha256::new();
-    for file in ["go.mod", "go.sum"] {
-        let path = source.join(file);
+    let entries = fs::read_dir(source).map_err(Error::io("list", source))?;
+    let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    files.sort();
+    for path in files {
         digest.update(fs::read(&path).map_err(Error::io("read", &path))?);
     }
     let recipes = Tool::ALL.iter().map(|tool| tool.recipe()).filter(|recipe| recipe.group == group);

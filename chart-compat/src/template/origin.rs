@@ -1,0 +1,128 @@
+//! Where a template's dot or variable got its value: only an error message asks, so the template is searched then.
+//!
+//! Go names the static type of a value in its messages. What a loop hands out of a list or map still has the type of its slot,
+//! `interface {}`; what a pipeline gave has its own.
+
+use super::ast::{Arg, Control, Node, Pipe, Template, Term};
+
+/// Functions whose result is a list of one type, or a number that `range` counts to.
+const TYPED: [&str; 18] = [
+    "until",
+    "untilStep",
+    "int",
+    "int64",
+    "add",
+    "add1",
+    "sub",
+    "mul",
+    "div",
+    "mod",
+    "len",
+    "splitList",
+    "sortAlpha",
+    "toStrings",
+    "keys",
+    "chunk",
+    "regexFindAll",
+    "regexSplit",
+];
+
+fn is_typed(function: &str) -> bool {
+    let plain = function.strip_prefix("must").unwrap_or(function);
+    TYPED.iter().any(|t| t.eq_ignore_ascii_case(plain))
+}
+
+/// Whether dot, where `at` stands, is what a loop found in a slot of any type.
+pub(super) fn dot_is_slot(template: &Template, at: &Arg) -> bool {
+    let mut around = Vec::new();
+    within(&template.root, at, &mut around)
+        && around.iter().rev().find_map(|a| a.dot()).is_some_and(|binder| binder.hands_out_slots())
+}
+
+/// Whether the variable, where `at` stands, is what a loop found in a slot of any type.
+pub(super) fn variable_is_slot(template: &Template, at: &Arg, slot: usize) -> bool {
+    let mut around = Vec::new();
+    if !within(&template.root, at, &mut around) {
+        return false;
+    }
+    around.iter().rev().any(|a| {
+        let item = a.control.pipe.decl.last();
+        item.is_some_and(|d| d.slot == Some(slot)) && a.kind == Kind::Range && a.hands_out_slots()
+    })
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    If,
+    With,
+    Range,
+}
+
+/// A control structure around a place.
+struct Around<'t> {
+    control: &'t Control,
+    kind: Kind,
+    /// Whether the place is in the branch for a value, not in `else`.
+    main: bool,
+}
+
+impl Around<'_> {
+    /// Itself, if it sets dot.
+    fn dot(&self) -> Option<&Self> {
+        (self.main && self.kind != Kind::If).then_some(self)
+    }
+
+    fn hands_out_slots(&self) -> bool {
+        let last = self.control.pipe.cmds.last().and_then(|c| c.args.first()).map(|a| &a.term);
+        let typed = match last {
+            Some(Term::Function(f)) => is_typed(f.name),
+            Some(Term::Pipe(p)) => {
+                let inner = p.cmds.last().and_then(|c| c.args.first()).map(|a| &a.term);
+                matches!(inner, Some(Term::Number(_)))
+                    || matches!(inner, Some(Term::Function(f)) if is_typed(f.name))
+            }
+            Some(Term::Number(_)) => true,
+            _ => false,
+        };
+        self.kind == Kind::Range && !typed
+    }
+}
+
+/// Finds the place in a list of nodes and tells what is around it, the innermost last.
+fn within<'t>(list: &'t [Node], at: &Arg, around: &mut Vec<Around<'t>>) -> bool {
+    list.iter().any(|node| match node {
+        Node::Text(_) | Node::Break(_) | Node::Continue(_) => false,
+        Node::Action(pipe) => in_pipe(pipe, at),
+        Node::Template { pipe, .. } => pipe.as_ref().is_some_and(|p| in_pipe(p, at)),
+        Node::If(c) => in_control(c, Kind::If, at, around),
+        Node::With(c) => in_control(c, Kind::With, at, around),
+        Node::Range(c) => in_control(c, Kind::Range, at, around),
+    })
+}
+
+fn in_control<'t>(control: &'t Control, kind: Kind, at: &Arg, around: &mut Vec<Around<'t>>) -> bool {
+    if in_pipe(&control.pipe, at) {
+        return true;
+    }
+    for (main, list) in [(true, Some(&control.list)), (false, control.otherwise.as_ref())] {
+        around.push(Around { control, kind, main });
+        if list.is_some_and(|list| within(list, at, around)) {
+            return true;
+        }
+        around.pop();
+    }
+    false
+}
+
+fn in_pipe(pipe: &Pipe, at: &Arg) -> bool {
+    pipe.cmds.iter().any(|c| c.args.iter().any(|a| in_arg(a, at)))
+}
+
+fn in_arg(arg: &Arg, at: &Arg) -> bool {
+    std::ptr::eq(arg, at)
+        || match &arg.term {
+            Term::Pipe(p) => in_pipe(p, at),
+            Term::Chain { node, .. } => in_arg(node, at),
+            _ => false,
+        }
+}

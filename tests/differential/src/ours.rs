@@ -1,0 +1,181 @@
+//! Our side, through the public API of `chart-compat`.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use chart_compat::chart::{Chart, File, load_files};
+use chart_compat::data::{Data, Map};
+use chart_compat::profile::Profile;
+use chart_compat::render::{Capabilities, CompiledChart, Options, Release};
+use chart_compat::template::Limits;
+use chart_compat::values::strvals;
+use chart_compat::world::{KeyKind, Timestamp, World};
+use chart_compat::{json, yaml};
+use serde_json::Value;
+
+use crate::family::FILES;
+use crate::{Answer, Case, Kind, Way};
+
+/// No question needs more; one that Go does not finish, we do.
+const LIMITS: Limits = Limits { depth: 100_000, memory: 256 << 20, steps: 2_000_000, output: 64 << 20 };
+
+/// Our answer; a panic is one too.
+#[must_use]
+pub fn answer(case: &Case) -> Answer {
+    catch_unwind(AssertUnwindSafe(|| answer_within(case, LIMITS))).unwrap_or_else(|_| failed("WE PANIC"))
+}
+
+/// Our answer within bounds.
+///
+/// # Panics
+/// If the code under test does.
+#[must_use]
+pub fn answer_within(case: &Case, limits: Limits) -> Answer {
+    match case.kind {
+        Kind::Template => render(case, limits),
+        Kind::Yaml => rewrite(&case.text),
+        Kind::Set(way) => set(case, way),
+    }
+}
+
+/// Checks values against a schema; the text of what breaks it, or of what is wrong with the schema.
+///
+/// # Panics
+/// If the code under test does.
+#[must_use]
+pub fn validate(schema: &[u8], values: &Value) -> Answer {
+    let files = vec![
+        File::new("Chart.yaml".to_owned(), b"apiVersion: v2\nname: probe\nversion: 0.1.0\n".to_vec()),
+        File::new("values.schema.json".to_owned(), schema.to_vec()),
+    ];
+    match load_files(files, Profile::Helm4, &mut |_| {}) {
+        Ok(chart) => notes(chart, values, LIMITS, false),
+        Err(e) => failed(e),
+    }
+}
+
+fn failed(error: impl ToString) -> Answer {
+    Answer { output: String::new(), error: Some(error.to_string()) }
+}
+
+/// Notes are the one kind of template whose text comes out as it is.
+fn render(case: &Case, limits: Limits) -> Answer {
+    let mut files = vec![
+        File::new("Chart.yaml".to_owned(), b"apiVersion: v2\nname: probe\nversion: 0.1.0\n".to_vec()),
+        File::new("templates/NOTES.txt".to_owned(), case.text.clone()),
+    ];
+    if case.wants_files() {
+        files.extend(FILES.iter().map(|(name, data)| File::new((*name).to_owned(), data.to_vec())));
+    }
+    let chart = match load_files(files, Profile::Helm4, &mut |_| {}) {
+        Ok(chart) => chart,
+        Err(e) => return failed(e),
+    };
+    notes(chart, &case.values, limits, true)
+}
+
+fn notes(chart: Chart, values: &Value, limits: Limits, skip_schema_validation: bool) -> Answer {
+    let options = Options {
+        release: Release {
+            name: "probe".to_owned(),
+            namespace: "default".to_owned(),
+            revision: 1,
+            is_upgrade: false,
+        },
+        capabilities: Capabilities::default(),
+        skip_schema_validation,
+        subchart_notes: false,
+        limits,
+    };
+    let Data::Map(user) = data(values).with_float_numbers() else { return failed("values are no map") };
+    match CompiledChart::new(chart, Profile::Helm4).render(&user, &options, &Nothing, &mut |_| {}) {
+        Ok(rendered) => Answer { output: rendered.notes, error: None },
+        Err(e) => failed(e),
+    }
+}
+
+/// A document as JSON, strictly, and as YAML again.
+fn rewrite(text: &[u8]) -> Answer {
+    let read = match yaml::from_slice(text) {
+        Ok(read) => read,
+        Err(e) => return failed(e),
+    };
+    let as_json = match json::to_string(&read) {
+        Ok(text) => text,
+        Err(e) => return failed(e),
+    };
+    let strict = yaml::from_slice_strict(text).err().map_or("<nil>".to_owned(), |e| e.to_string());
+    match yaml::to_string(&read.with_float_numbers()) {
+        Ok(written) => Answer { output: format!("{as_json}\n{strict}\n{written}"), error: None },
+        Err(e) => Answer { output: format!("{as_json}\n{strict}\n"), error: Some(e.to_string()) },
+    }
+}
+
+fn set(case: &Case, way: Way) -> Answer {
+    let Data::Map(mut values) = data(&case.values) else { return failed("values are no map") };
+    let line = String::from_utf8_lossy(&case.text);
+    let done = match way {
+        Way::Set => strvals::parse_into(&mut values, &line),
+        Way::String => strvals::parse_into_string(&mut values, &line),
+        Way::Json => strvals::parse_json(&mut values, &line),
+        Way::Literal => strvals::parse_literal(&mut values, &line),
+    };
+    match json::to_string(&typed(&Data::Map(values))) {
+        Ok(output) => Answer { output, error: done.err().map(|e| e.to_string()) },
+        Err(e) => failed(e),
+    }
+}
+
+/// Integers told from floats, as the Go side does.
+fn typed(data: &Data) -> Data {
+    match data {
+        Data::Int(i) => Data::String(format!("int64 {i}")),
+        Data::List(items) => Data::List(items.iter().map(typed).collect()),
+        Data::Map(map) => Data::Map(map.iter().map(|(k, v)| (k.clone(), typed(v))).collect()),
+        other => other.clone(),
+    }
+}
+
+/// JSON as data; a number with neither point nor exponent is an integer.
+fn data(value: &Value) -> Data {
+    match value {
+        Value::Null => Data::Null,
+        Value::Bool(b) => Data::Bool(*b),
+        Value::Number(n) => n.as_i64().map_or_else(|| Data::Float(n.as_f64().unwrap_or(f64::NAN)), Data::Int),
+        Value::String(s) => Data::String(s.clone()),
+        Value::Array(items) => Data::List(items.iter().map(data).collect()),
+        Value::Object(map) => Data::Map(map.iter().map(|(k, v)| (k.clone(), data(v))).collect::<Map>()),
+    }
+}
+
+/// A world that gives away nothing; the questions are made so that none asks for what would differ.
+struct Nothing;
+
+impl World for Nothing {
+    fn now(&self) -> Timestamp {
+        Timestamp { seconds: 0, nanos: 0 }
+    }
+
+    fn local_zone(&self) -> String {
+        "UTC".to_owned()
+    }
+
+    fn random(&self, bytes: &mut [u8]) {
+        bytes.fill(7);
+    }
+
+    fn make_key(&self, _: KeyKind) -> Result<Vec<u8>, String> {
+        Err("no keys here".to_owned())
+    }
+
+    fn sign(&self, _: &[u8], _: &[u8]) -> Result<Vec<u8>, String> {
+        Err("no keys here".to_owned())
+    }
+
+    fn lookup(&self, _: &str, _: &str, _: &str, _: &str) -> Result<Data, String> {
+        Ok(Data::Map(Map::new()))
+    }
+
+    fn resolve(&self, _: &str) -> String {
+        String::new()
+    }
+}
