@@ -54,13 +54,13 @@ fn chart(files: &[(&str, &str)]) -> Chart {
     ];
     let all = own.iter().chain(&sub).filter(|f| !files.iter().any(|g| g.0 == f.0)).chain(files);
     let files = all.map(|(name, text)| File::new((*name).to_owned(), text.as_bytes().to_vec()));
-    load_files(files.collect(), &mut |_| {}).unwrap()
+    load_files(files.collect(), Profile::Helm4, &mut |_| {}).unwrap()
 }
 
 fn layers(file: &str, set: &str) -> Layers {
     let mut layers = Layers::default();
     let apply = |values: &mut Map| -> Result<(), crate::chart::Error> {
-        merge_maps(values, read_values(file.as_bytes())?);
+        merge_maps(values, read_values(file.as_bytes(), Profile::Helm4)?);
         Ok(())
     };
     layers.add("prod.yaml", true, Some(file.as_bytes()), apply).unwrap();

@@ -41,8 +41,12 @@ impl World for Nothing {
 fn chart(files: &[(&str, &str)]) -> Chart {
     let metadata = ("Chart.yaml", "apiVersion: v2\nname: demo\nversion: 1.0.0\n");
     let all = std::iter::once(&metadata).filter(|m| !files.iter().any(|f| f.0 == m.0)).chain(files);
-    load_files(all.map(|(n, t)| File::new((*n).to_owned(), t.as_bytes().to_vec())).collect(), &mut |_| {})
-        .unwrap()
+    load_files(
+        all.map(|(n, t)| File::new((*n).to_owned(), t.as_bytes().to_vec())).collect(),
+        Profile::Helm4,
+        &mut |_| {},
+    )
+    .unwrap()
 }
 
 /// The findings, each as `file:line rule text`.
