@@ -51,7 +51,7 @@ struct Parser<'t> {
     last_line: usize,
     action_line: usize,
     vars: Vec<Box<str>>,
-    /// Variables whose pipelines are being parsed.
+    /// Variables whose pipelines are being parsed, and those that are assigned to and do not exist.
     pending: Vec<Box<str>>,
     slots: usize,
     range_depth: usize,
@@ -203,11 +203,13 @@ impl Parser<'_> {
     /// Runs `body` with the variables of a template of its own; returns what it parsed and its number of slots.
     fn scoped<T>(&mut self, body: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<(T, usize)> {
         let vars = std::mem::replace(&mut self.vars, vec!["$".into()]);
+        let pending = std::mem::take(&mut self.pending);
         let slots = std::mem::replace(&mut self.slots, 1);
         let ranges = std::mem::take(&mut self.range_depth);
         let action_line = std::mem::take(&mut self.action_line);
         let result = body(self);
         self.vars = vars;
+        self.pending = pending;
         self.range_depth = ranges;
         self.action_line = action_line;
         let used = std::mem::replace(&mut self.slots, slots);
@@ -319,7 +321,7 @@ impl Parser<'_> {
     }
 
     fn control(&mut self, context: &str) -> Parsed<Box<Control>> {
-        let mark = self.vars.len();
+        let (mark, pending) = (self.vars.len(), self.pending.len());
         let pipe = self.pipeline(context, Kind::RightDelim)?;
         let range = usize::from(context == "range");
         self.range_depth += range;
@@ -343,6 +345,7 @@ impl Parser<'_> {
             }
         }
         self.vars.truncate(mark);
+        self.pending.truncate(pending);
         Ok(Box::new(Control { pos: pipe.pos, pipe, list, otherwise }))
     }
 
@@ -356,9 +359,12 @@ impl Parser<'_> {
         let t = self.next_non_space();
         let name = self.template_name(&t, CONTEXT)?;
         let pipe = self.pipeline(CONTEXT, Kind::RightDelim)?;
+        // Go's parser of the outer template reports it, which has read up to here.
+        let line = self.last_line;
         let (list, slots) = self.scoped(|p| {
             let (list, end) = p.item_list()?;
             if matches!(end, Item::Else) {
+                p.last_line = line;
                 return Err(p.error("unexpected {{else}} in block clause"));
             }
             Ok(list)
@@ -449,10 +455,14 @@ impl Parser<'_> {
             match t.kind {
                 k if k == end => {
                     self.check_pipeline(&pipe, context)?;
-                    self.pending.truncate(pending);
                     // Only now: until a pipeline has its value, its own variables still name what they shadow.
+                    self.pending.truncate(pending);
                     for decl in &mut pipe.decl {
                         decl.slot = self.declare(&decl.name, pipe.assign);
+                        if decl.slot.is_none() {
+                            // To the parser, an assignment makes a variable known.
+                            self.pending.push(decl.name.clone());
+                        }
                     }
                     return Ok(pipe);
                 }
