@@ -12,8 +12,8 @@ const SEED: u64 = 20_261_121;
 fn check(family: Family) {
     let report = compare::run(family, COUNT, SEED).unwrap();
     assert!(report.different == 0, "{} of {COUNT} differ:\n{}", report.different, report.shown());
-    // A generator that only makes what fails tests little.
-    assert!(report.errors < COUNT * 3 / 4, "{} of {COUNT} fail in Go", report.errors);
+    // A generator that only makes what fails tests little; of templates with many statements most fail in one.
+    assert!(report.errors < COUNT * 7 / 8, "{} of {COUNT} fail in Go", report.errors);
 }
 
 #[test]

@@ -162,8 +162,9 @@ impl CompiledChart {
             true => Ok(()),
             false => super::schema::validate(&chart, &values, &mut |line| unresolved.push(line)),
         };
-        self.parse_during(&chart, check)?;
+        let checked = self.parse_during(&chart, check);
         unresolved.into_iter().for_each(&mut *warn);
+        checked?;
         let kube = &options.capabilities.kube_version;
         let range = &chart.metadata.kube_version;
         if !range.is_empty() && !semver::is_compatible(range, &kube.normalized) {

@@ -47,7 +47,7 @@ pub(super) fn variable_is_slot(template: &Template, at: &Arg, slot: usize) -> bo
     }
     around.iter().rev().any(|a| {
         let item = a.control.pipe.decl.last();
-        item.is_some_and(|d| d.slot == Some(slot)) && a.kind == Kind::Range && a.hands_out_slots()
+        item.is_some_and(|d| d.slot == Some(slot)) && a.main && a.hands_out_slots()
     })
 }
 

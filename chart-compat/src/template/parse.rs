@@ -74,7 +74,7 @@ struct Parser<'t> {
     action: Option<Pos>,
     /// The variables in reach, with `$` first.
     vars: Vec<Option<Span>>,
-    /// Variables whose pipelines are being parsed.
+    /// Variables whose pipelines are being parsed, and those that are assigned to and do not exist.
     pending: Vec<Span>,
     slots: usize,
     range_depth: usize,
@@ -241,11 +241,13 @@ impl<'t> Parser<'t> {
     /// Runs `body` with the variables of a template of its own; returns what it parsed and its number of slots.
     fn scoped<T>(&mut self, body: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<(T, usize)> {
         let vars = std::mem::replace(&mut self.vars, vec![None]);
+        let pending = std::mem::take(&mut self.pending);
         let slots = std::mem::replace(&mut self.slots, 1);
         let ranges = std::mem::take(&mut self.range_depth);
         let action = self.action.take();
         let result = body(self);
         self.vars = vars;
+        self.pending = pending;
         self.range_depth = ranges;
         self.action = action;
         let used = std::mem::replace(&mut self.slots, slots);
@@ -358,7 +360,7 @@ impl<'t> Parser<'t> {
     }
 
     fn control(&mut self, context: &str) -> Parsed<Box<Control>> {
-        let mark = self.vars.len();
+        let (mark, pending) = (self.vars.len(), self.pending.len());
         let pipe = self.pipeline(context, Kind::RightDelim)?;
         let range = usize::from(context == "range");
         self.range_depth += range;
@@ -382,6 +384,7 @@ impl<'t> Parser<'t> {
             }
         }
         self.vars.truncate(mark);
+        self.pending.truncate(pending);
         Ok(Box::new(Control { pos: pipe.pos, pipe, list, otherwise }))
     }
 
@@ -395,9 +398,12 @@ impl<'t> Parser<'t> {
         let t = self.next_non_space();
         let name = self.template_name(t, CONTEXT)?;
         let pipe = self.pipeline(CONTEXT, Kind::RightDelim)?;
+        // Go's parser of the outer template reports it, which has read up to here.
+        let last = self.last;
         let (list, slots) = self.scoped(|p| {
             let (list, end) = p.item_list()?;
             if matches!(end, Item::Else) {
+                p.last = last;
                 return Err(p.error("unexpected {{else}} in block clause"));
             }
             Ok(list)
@@ -494,10 +500,14 @@ impl<'t> Parser<'t> {
             match t.kind {
                 k if k == end => {
                     self.check_pipeline(&pipe, context)?;
-                    self.pending.truncate(pending);
                     // Only now: until a pipeline has its value, its own variables still name what they shadow.
+                    self.pending.truncate(pending);
                     for decl in &mut pipe.decl {
                         decl.slot = self.declare(decl.name, pipe.assign);
+                        if decl.slot.is_none() {
+                            // To the parser, an assignment makes a variable known.
+                            self.pending.push(decl.name);
+                        }
                     }
                     return Ok(pipe);
                 }

@@ -57,12 +57,14 @@ fn map(c: &mut Choices, depth: usize) -> Map<String, Value> {
 
 /// The values of a chart: a few that generators of templates know by name, and under `v` some tree.
 ///
+/// Go's lists have room for a power of two; these fill it, for a slice that reaches behind the end finds what is there.
+///
 /// There is no null in a map above `v`: Helm drops those before a template sees them.
 pub(crate) fn chart_values(c: &mut Choices) -> Value {
     json!({
         "s": "web", "e": "", "n": 3, "z": 0, "big": 12_345_678, "h": 0.5, "t": true, "f": false,
-        "l": [3, 1, 2], "names": ["c", "a", "b"], "none": [], "m": {"a": 1, "b": "x", "c": {"d": [1, {"k": "v"}]}},
-        "em": {}, "uni": "héé✓", "mixed": [1, "a", null, true, 1.5, {"k": "v"}, []],
+        "l": [3, 1, 2, 3], "names": ["c", "a", "b", "a"], "none": [], "m": {"a": 1, "b": "x", "c": {"d": [1, {"k": "v"}]}},
+        "em": {}, "uni": "héé✓", "mixed": [1, "a", null, true, 1.5, {"k": "v"}, [], "b"],
         "pods": [{"name": "a", "ready": true}, {"name": "b", "ready": false}],
         "v": tree(c, 3),
     })

@@ -68,9 +68,9 @@ fn range(c: &mut Choices) -> String {
         }
         out += c.of(OPERATORS);
         if c.one_in(10) {
-            out += c.of(&["*", "x", "1.x", "1.2.x", "1.*", "X", "", "1.x.2", "*.1"])
+            out += c.of(&["*", "x", "1.x", "1.2.x", "1.*", "X", "", "1.x.2", "*.1"]);
         } else {
-            version(c, &mut out)
+            version(c, &mut out);
         }
     }
     out

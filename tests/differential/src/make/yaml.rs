@@ -271,9 +271,9 @@ fn mapping(c: &mut Choices, out: &mut String, indent: usize, depth: usize) {
             }
             _ => {
                 if c.one_in(6) {
-                    scalar(c, out)
+                    scalar(c, out);
                 } else {
-                    *out += c.of(KEYS)
+                    *out += c.of(KEYS);
                 }
                 *out += ": ";
                 properties(c, out);
@@ -314,7 +314,7 @@ fn properties(c: &mut Choices, out: &mut String) {
                 "!!bool ",
                 "!!timestamp ",
                 "!!null ",
-            ])
+            ]);
         }
         29 => *out += "*x",
         _ => {}
