@@ -24,9 +24,7 @@ pub(super) fn is_url(text: &str) -> bool {
         return false;
     }
     let rest = match text.split_once("://") {
-        Some((scheme, rest)) if matches!(scheme, "ftp" | "tcp" | "udp" | "ws" | "wss" | "http" | "https") => {
-            rest
-        }
+        Some(("ftp" | "tcp" | "udp" | "ws" | "wss" | "http" | "https", rest)) => rest,
         Some((scheme, _)) if !scheme.contains(['/', '?', '#']) => return false,
         _ => text,
     };

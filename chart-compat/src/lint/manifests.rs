@@ -107,7 +107,8 @@ impl Walk {
                 let mut keys = BTreeSet::new();
                 for entry in entries {
                     way.push(entry.key.clone());
-                    if !keys.insert(&entry.key) && !(entry.plain && entry.written == "<<") {
+                    let merge = entry.plain && entry.written == "<<";
+                    if !merge && !keys.insert(&entry.key) {
                         self.duplicates.push((entry.line, way.join("."), entry.written.clone()));
                     }
                     self.node(&entry.value, way);

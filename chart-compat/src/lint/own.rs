@@ -55,14 +55,14 @@ fn booleans(text: &[u8], found: &mut BTreeSet<Finding>) {
 
 fn words(node: &Node, before: u32, found: &mut BTreeSet<Finding>) {
     match &node.content {
-        Content::Scalar { text, plain: true } if plain_meaning(text) == Some("bool") => {
-            if !matches!(text.to_ascii_lowercase().as_str(), "true" | "false") {
-                let line = Some(before + node.line);
-                let text = format!(
-                    "{text} without quotes is a boolean in YAML 1.1; write true or false, or quote it"
-                );
-                found.insert(Finding { file: "values.yaml".to_owned(), line, rule: "yaml-boolean", text });
-            }
+        Content::Scalar { text, plain: true }
+            if plain_meaning(text) == Some("bool")
+                && !matches!(text.to_ascii_lowercase().as_str(), "true" | "false") =>
+        {
+            let line = Some(before + node.line);
+            let text =
+                format!("{text} without quotes is a boolean in YAML 1.1; write true or false, or quote it");
+            found.insert(Finding { file: "values.yaml".to_owned(), line, rule: "yaml-boolean", text });
         }
         Content::List(items) => items.iter().for_each(|item| words(item, before, found)),
         Content::Map(entries) => {

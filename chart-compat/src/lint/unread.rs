@@ -25,14 +25,14 @@ struct Tree<'c> {
 }
 
 impl<'c> Tree<'c> {
-    fn add(&mut self, chart: &'c Chart, way: Way, path: &str, profile: Profile) -> usize {
+    fn add(&mut self, chart: &'c Chart, way: &Way, path: &str, profile: Profile) -> usize {
         let number = self.scopes.len();
         self.scopes.push(Scope { way: way.clone(), subcharts: Vec::new() });
         self.charts.push(chart);
         for (name, sub) in subcharts(chart) {
             let mut below = way.clone();
             below.push(name.to_owned());
-            let sub = self.add(sub, below, &format!("{path}/charts/{name}"), profile);
+            let sub = self.add(sub, &below, &format!("{path}/charts/{name}"), profile);
             self.scopes[number].subcharts.push((name.to_owned(), sub));
         }
         // A chart's own templates replace those of its subcharts.
@@ -47,7 +47,7 @@ impl<'c> Tree<'c> {
                 self.files.push((name, number));
             }
         }
-        self.dependencies(chart, &way);
+        self.dependencies(chart, way);
         number
     }
 
@@ -98,7 +98,7 @@ fn subcharts(chart: &Chart) -> Vec<(&str, &Chart)> {
 pub(super) fn find(chart: &Chart, profile: Profile) -> Vec<Finding> {
     let Some(text) = &chart.values_text else { return Vec::new() };
     let mut tree = Tree::default();
-    tree.add(chart, Vec::new(), chart.name(), profile);
+    tree.add(chart, &Way::new(), chart.name(), profile);
     for (number, chart) in tree.charts.iter().enumerate() {
         let mut texts = Vec::new();
         chart.values.values().for_each(|v| strings(v, &mut texts));

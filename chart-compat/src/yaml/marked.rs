@@ -159,7 +159,7 @@ impl Builder {
             Content::List(items) => items.push(node),
             Content::Map(entries) => match open.key.take() {
                 Some((key, written, plain, line)) => {
-                    entries.push(Entry { key, written, plain, line, value: node })
+                    entries.push(Entry { key, written, plain, line, value: node });
                 }
                 // A collection or an alias as a key; the ordinary reading judges it.
                 None => {
