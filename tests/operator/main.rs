@@ -7,4 +7,5 @@ mod bad_input;
 mod charts;
 mod crash;
 mod modules;
+mod replay;
 mod support;
