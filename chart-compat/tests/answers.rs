@@ -80,7 +80,7 @@ impl World for Nothing {
 }
 
 fn execute(text: &str, data: &Data, funcs: &Funcs) -> Result<String, String> {
-    let templates = parse("probe", chart_compat::Bytes::copy_from_slice(text.as_bytes()), funcs)
+    let templates = parse("probe", &chart_compat::Bytes::copy_from_slice(text.as_bytes()), funcs)
         .map_err(|e| e.to_string())?;
     let (arena, store) = (Arena::new(), typed_arena::Arena::new());
     let mut set = TemplateSet::default();

@@ -31,10 +31,10 @@ pub(super) struct Watch {
 impl Watch {
     /// Sends `module` when an answer is no longer what its digest says.
     pub(super) fn start(
-        cluster: Cluster,
-        module: String,
+        cluster: &Cluster,
+        module: &str,
         lookups: BTreeMap<Question, String>,
-        outdated: UnboundedSender<String>,
+        outdated: &UnboundedSender<String>,
     ) -> Self {
         if lookups.len() > MAX_WATCHED {
             tracing::warn!(
@@ -46,7 +46,7 @@ impl Watch {
         }
         let mut tasks = JoinSet::new();
         for (question, digest) in lookups.into_iter().take(MAX_WATCHED) {
-            let (cluster, module, outdated) = (cluster.clone(), module.clone(), outdated.clone());
+            let (cluster, module, outdated) = (cluster.clone(), module.to_owned(), outdated.clone());
             tasks.spawn(async move {
                 until_changed(&cluster, &question, &digest).await;
                 // Nobody listens when the operator stops.

@@ -482,10 +482,8 @@ impl Operator {
         }
         let Some(wanted) = self.wanted.get_mut(name) else { return };
         // The old watch ends with what it watched for.
-        wanted.lookups = (!inputs.lookups.is_empty()).then(|| {
-            let cluster = self.shared.engine.cluster().clone();
-            Watch::start(cluster, name.to_owned(), inputs.lookups, self.outdated_sender.clone())
-        });
+        wanted.lookups = (!inputs.lookups.is_empty())
+            .then(|| Watch::start(self.shared.engine.cluster(), name, inputs.lookups, &self.outdated_sender));
     }
 
     fn note_convergence(&self) {

@@ -186,9 +186,7 @@ impl Shared {
             // Before the objects: what they hold must be known to the next render, whatever happens to this one.
             store::save(cluster, &self.namespace, module, memory).await.map_err(Error::Replay)?;
         }
-        let description = (!done.renewed.is_empty()).then(|| {
-            format!("Certificates renewed at two thirds of their life: {}", done.renewed.join(", "))
-        });
+        let description = replay::description(&done.renewed);
         let inputs = Inputs { renew_at: done.renew_at, lookups: done.lookups };
         let request = ReleaseRequest {
             description,

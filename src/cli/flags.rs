@@ -80,6 +80,9 @@ pub(super) struct Render {
     /// Enable DNS lookups when rendering templates
     #[arg(long)]
     pub(super) enable_dns: bool,
+    /// Keep what templates make by chance (passwords, certificates, the time) in a Secret of the release, and use it again
+    #[arg(long)]
+    pub(super) replay: bool,
 }
 
 /// A Go duration on the command line: `300ms`, `1h30m`, `90s`.

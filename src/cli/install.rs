@@ -19,6 +19,7 @@ use crate::cluster::{Cluster, Validation};
 use crate::release::{
     Action, CrdPolicy, EngineError, Immutable, Mode, Options, ReleaseRequest, RenderedRelease, Wait,
 };
+use crate::render::replay::{self, store};
 use crate::render::{ClusterLookup, SystemWorld, chart_record, crds, release, to_json};
 
 /// How much is only simulated.
@@ -331,27 +332,46 @@ async fn carry_out(
     let dns = job.common.render.enable_dns;
     let source = user.clone();
     let (shown, profile) = (failure::explains(globals), globals.profile());
+    let replays = job.common.render.replay;
+    let (cluster, namespace, name) = (s.engine.cluster().clone(), s.namespace.clone(), job.name.clone());
+    let runtime = tokio::runtime::Handle::current();
     let work = move || {
         let world = SystemWorld { cluster: Some(&lookup), dns };
         let explained = |e: render::Error| {
             let report = failure::of_render(shown, &e, compiled.chart(), &source, profile);
             Explained { text: e.to_string(), report }
         };
-        let rendered =
-            compiled.render(&source.values, &options, &world, &mut |w| tell(&w)).map_err(explained)?;
+        let mut memory = None;
+        let mut renewed = Vec::new();
+        let rendered = if replays {
+            let load = || runtime.block_on(store::load(&cluster, &namespace, &name));
+            let done = replay::render(&compiled, &source.values, &options, &world, &load, &mut |w| tell(&w));
+            let done = done.map_err(|e| match e {
+                replay::Error::Render(e) => explained(e),
+                other @ replay::Error::Memory(_) => other.to_string().into(),
+            })?;
+            (memory, renewed) = (done.memory, done.renewed);
+            done.rendered
+        } else {
+            compiled.render(&source.values, &options, &world, &mut |w| tell(&w)).map_err(explained)?
+        };
         let release = release(&rendered).map_err(explained)?;
-        Ok::<_, Explained>((release, chart_record(compiled.chart())))
+        Ok::<_, Explained>((release, chart_record(compiled.chart()), memory, renewed))
     };
     let done = tokio::task::spawn_blocking(work).await;
-    let (rendered, record) =
+    let (rendered, record, memory, renewed) =
         done.map_err(|e| text(e.to_string()))?.map_err(|e| e.text(|t| failed(install, t)))?;
+    if let Some(memory) = memory.filter(|_| !job.common.is_dry()) {
+        // Before the objects: what they hold must be known to the next render, whatever happens to this one.
+        store::save(s.engine.cluster(), &s.namespace, &job.name, &memory).await.map_err(text)?;
+    }
     let request = ReleaseRequest {
         id: s.id(&job.name),
         rendered: Arc::new(rendered),
         chart: Arc::new(record),
         config: to_json(&Data::Map(user.values)),
         owner: None,
-        description: job.common.description.clone(),
+        description: job.common.description.clone().or_else(|| replay::description(&renewed)),
         labels: job.common.labels().map_err(text)?,
         options: engine_options,
     };

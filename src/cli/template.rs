@@ -22,6 +22,7 @@ use super::values::User;
 use super::{Connected, Failure, chart, print, tell, values, with_engine};
 use crate::addon::capabilities;
 use crate::cluster::Gvk;
+use crate::render::replay::{self, store};
 use crate::render::{ClusterLookup, Lookup, SystemWorld, parse_manifest};
 
 /// Flags of `template`.
@@ -163,9 +164,13 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
              will be removed in Helm 5",
         );
     }
+    if args.render.replay && !server {
+        let text = "--replay reads what earlier renders made from the cluster: add --dry-run=server";
+        return Err(text.to_owned().into());
+    }
     let user = values::merge(&args.render.values, globals.profile())?;
     let compiled = chart::load(reference, globals.profile())?;
-    if let Some(text) = release_name_error(&name) {
+    if let Some(text) = release_name_error(name) {
         return Err(match globals.profile() {
             Profile::Helm3 => text.into(),
             Profile::Helm4 => {
@@ -213,6 +218,9 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
 /// What Helm adds to an error when it had a release in hand.
 const HINT: &str = "\n\nUse --debug flag to render out invalid YAML";
 
+/// Loads the memory of a release.
+type Load<'l> = dyn Fn() -> Result<replay::Memory, String> + Sync + 'l;
+
 /// A chart and all that it is rendered with.
 struct Job {
     compiled: CompiledChart,
@@ -227,17 +235,35 @@ impl Job {
     fn render(&self, options: &Options, cluster: Option<&dyn Lookup>) -> Result<Rendered, Explained> {
         let world = SystemWorld { cluster, dns: self.dns };
         let rendered = self.compiled.render(&self.user.values, options, &world, &mut |w| tell(&w));
-        rendered.map_err(|error| {
-            let profile = self.compiled.profile();
-            let report = failure::of_render(self.shown, &error, self.compiled.chart(), &self.user, profile);
-            if let (Error::Dependencies(e), Profile::Helm4) = (&error, profile) {
-                let text = "chart dependencies processing failed";
-                tell(&slog::line("ERROR", text, &[("error", &e.to_string())]));
-                return Explained { text: format!("{text}: {e}"), report };
-            }
-            let hint = if error.has_release() { HINT } else { "" };
-            Explained { text: format!("{error}{hint}"), report }
+        rendered.map_err(|error| self.explain(&error))
+    }
+
+    /// Renders with what the release's earlier renders made by chance; what is made now is not kept.
+    fn replay(
+        &self,
+        options: &Options,
+        cluster: &dyn Lookup,
+        load: &Load<'_>,
+    ) -> Result<Rendered, Explained> {
+        let world = SystemWorld { cluster: Some(cluster), dns: self.dns };
+        let done =
+            replay::render(&self.compiled, &self.user.values, options, &world, load, &mut |w| tell(&w));
+        done.map(|d| d.rendered).map_err(|e| match e {
+            replay::Error::Render(e) => self.explain(&e),
+            other @ replay::Error::Memory(_) => other.to_string().into(),
         })
+    }
+
+    fn explain(&self, error: &Error) -> Explained {
+        let profile = self.compiled.profile();
+        let report = failure::of_render(self.shown, error, self.compiled.chart(), &self.user, profile);
+        if let (Error::Dependencies(e), Profile::Helm4) = (error, profile) {
+            let text = "chart dependencies processing failed";
+            tell(&slog::line("ERROR", text, &[("error", &e.to_string())]));
+            return Explained { text: format!("{text}: {e}"), report };
+        }
+        let hint = if error.has_release() { HINT } else { "" };
+        Explained { text: format!("{error}{hint}"), report }
     }
 
     /// Renders with the cluster's version, kinds and objects, and checks that it serves what comes out.
@@ -254,7 +280,16 @@ impl Job {
             options.release.namespace = s.namespace;
             let lookup = ClusterLookup::new(cluster.clone());
             let own = Arc::clone(job);
-            let work = tokio::task::spawn_blocking(move || own.render(&options, Some(&lookup)));
+            let replays = args.render.replay;
+            let (memories, runtime) = (cluster.clone(), tokio::runtime::Handle::current());
+            let work = tokio::task::spawn_blocking(move || {
+                if !replays {
+                    return own.render(&options, Some(&lookup));
+                }
+                let Release { namespace, name, .. } = &options.release;
+                let load = || runtime.block_on(store::load(&memories, namespace, name));
+                own.replay(&options, &lookup, &load)
+            });
             let rendered = work.await.map_err(|e| format!("the render did not end: {e}"))??;
             for manifest in &rendered.manifests {
                 let object =

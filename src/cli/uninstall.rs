@@ -6,6 +6,7 @@ use super::flags::{Globals, duration};
 use super::{Failure, print, tell, with_engine};
 use crate::cluster::Propagation;
 use crate::release::{EngineError, UninstallRequest};
+use crate::render::replay::store;
 
 /// How dependents of deleted objects go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -87,6 +88,12 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
                     done.errors.len(),
                     done.errors.join("; ")
                 ));
+            }
+            if !args.keep_history && !args.dry_run {
+                // The release is gone; what its templates made by chance is of use to nobody.
+                if let Err(e) = store::forget(s.engine.cluster(), &s.namespace, name).await {
+                    tell(&format!("level=WARN msg=\"what --replay kept of {name} was not deleted: {e}\""));
+                }
             }
             print(format!("release \"{name}\" uninstalled\n").as_bytes())?;
         }

@@ -105,6 +105,12 @@ pub fn render(
     }
 }
 
+/// What a revision says that was made because certificates were renewed.
+pub(crate) fn description(renewed: &[String]) -> Option<String> {
+    let list = renewed.join(", ");
+    (!list.is_empty()).then(|| format!("Certificates renewed at two thirds of their life: {list}"))
+}
+
 /// Lookups as they are kept: one line each.
 fn told(lookups: &BTreeMap<Question, String>) -> BTreeMap<String, String> {
     let line = |q: &Question| format!("{} {} {} {}", q.api_version, q.kind, q.namespace, q.name);

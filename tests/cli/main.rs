@@ -146,6 +146,36 @@ fn dry_runs_write_nothing() {
 }
 
 #[test]
+fn replay_keeps_chance_when_asked_and_only_then() {
+    let cp = control_plane();
+    let ns = cp.namespace("chance").unwrap();
+    let dir = chart();
+    let path = dir.path().to_str().unwrap();
+    let secret =
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: pw}\nstringData: {pw: \"{{ randAlphaNum 20 }}\"}\n";
+    std::fs::write(dir.path().join("templates/secret.yaml"), secret).unwrap();
+    let password = || -> Value {
+        let path = format!("/api/v1/namespaces/{}/secrets/pw", ns.name());
+        cp.get(&path).unwrap()["data"]["pw"].clone()
+    };
+    windlass(&["install", "x", path, "-n", ns.name(), "--replay"]);
+    let first = password();
+    windlass(&["upgrade", "x", path, "-n", ns.name(), "--replay", "--set", "size=2"]);
+    assert_eq!(password(), first);
+    let shown = windlass(&["template", "x", path, "-n", ns.name(), "--replay", "--dry-run=server"]);
+    use base64::Engine as _;
+    let plain = base64::engine::general_purpose::STANDARD.decode(first.as_str().unwrap()).unwrap();
+    assert!(shown.contains(&String::from_utf8(plain).unwrap()), "template replays it");
+    windlass(&["upgrade", "x", path, "-n", ns.name()]);
+    assert_ne!(password(), first, "as Helm does it");
+    windlass(&["uninstall", "x", "-n", ns.name()]);
+    let left = cp.kubectl(["get", "secrets", "-n", ns.name(), "-o", "name"]).unwrap();
+    assert!(!left.contains("replay"), "{left}");
+    let text = fails(&["template", "x", path, "--replay"]);
+    assert!(text.contains("add --dry-run=server"), "{text}");
+}
+
+#[test]
 fn namespaces_are_made_when_asked() {
     let cp = control_plane();
     let ns = cp.namespace("made").unwrap();

@@ -17,7 +17,7 @@ pub fn print(out: &mut Vec<u8>, value: Value<'_>) {
         Value::Bool(b) => out.extend_from_slice(if b { b"true" } else { b"false" }),
         // A template can take the address of what it prints, and so finds `String` of the pointer; no function can.
         Value::Object(Object::Struct(Struct { text: Some(text), .. })) => {
-            out.extend_from_slice(text.as_bytes())
+            out.extend_from_slice(text.as_bytes());
         }
         _ => Printer::new(out, "common.Values").arg(value, 'v'),
     }

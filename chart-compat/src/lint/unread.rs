@@ -38,7 +38,7 @@ impl<'c> Tree<'c> {
         // A chart's own templates replace those of its subcharts.
         for file in &chart.templates {
             let name = format!("{path}/{}", file.name);
-            let Ok(parsed) = parse_template(&name, file.data.clone(), profile) else { continue };
+            let Ok(parsed) = parse_template(&name, &file.data, profile) else { continue };
             for template in &parsed {
                 self.templates.insert(template.name().to_owned(), template.outline());
             }

@@ -34,7 +34,7 @@ impl Queue {
     fn work(&self) -> Vec<Done> {
         let mut done = Vec::new();
         while let Some(text) = self.texts.get(self.next.fetch_add(1, Ordering::Relaxed)) {
-            if let Ok(templates) = template::parse(UNNAMED, text.clone(), funcs(self.profile)) {
+            if let Ok(templates) = template::parse(UNNAMED, text, funcs(self.profile)) {
                 done.push((text.clone(), templates));
             }
         }

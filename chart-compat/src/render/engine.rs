@@ -34,7 +34,7 @@ pub(crate) struct Lenient {
 }
 
 /// Parses one file of templates with a Helm's functions in reach.
-pub(crate) fn parse_template(name: &str, text: Bytes, profile: Profile) -> Parsed {
+pub(crate) fn parse_template(name: &str, text: &Bytes, profile: Profile) -> Parsed {
     template::parse(name, text, funcs(profile))
 }
 
@@ -227,7 +227,7 @@ impl CompiledChart {
         let work = || {
             let mut done = Vec::new();
             while let Some((name, text)) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let parsed = template::parse(name, text.clone(), funcs(self.profile));
+                let parsed = template::parse(name, text, funcs(self.profile));
                 done.push((name.clone(), (text.clone(), Arc::new(parsed))));
             }
             done

@@ -156,7 +156,7 @@ impl<'a> Exec<'a> {
             return Ok(t);
         }
         let templates: &'a [Template] =
-            self.store.alloc(super::parse(name, bytes::Bytes::copy_from_slice(text), self.funcs)?);
+            self.store.alloc(super::parse(name, &bytes::Bytes::copy_from_slice(text), self.funcs)?);
         self.parsed.insert(text, templates);
         Ok(templates)
     }

@@ -19,11 +19,11 @@ const MAX_DEPTH: usize = 10_000;
 ///
 /// # Errors
 /// Go's parse error, `template: NAME:LINE: …`.
-pub fn parse(name: &str, text: Bytes, funcs: &Funcs) -> Result<Vec<Template>, Error> {
+pub fn parse(name: &str, text: &Bytes, funcs: &Funcs) -> Result<Vec<Template>, Error> {
     let mut parser = Parser {
         name,
-        text: &text,
-        lexer: Lexer::new(&text),
+        text,
+        lexer: Lexer::new(text),
         funcs,
         tokens: Vec::with_capacity(4),
         last: 0,

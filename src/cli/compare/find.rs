@@ -102,7 +102,7 @@ fn test_values(chart: &Path, scratch: &Path) -> Result<Vec<(String, PathBuf)>, F
         std::fs::create_dir_all(scratch)
             .and_then(|()| std::fs::write(&path, &file.data))
             .map_err(|e| format!("cannot write to a scratch directory: {e}"))?;
-        found.push((file.name.to_string(), path));
+        found.push((file.name.clone(), path));
     }
     found.sort();
     Ok(found)

@@ -132,7 +132,7 @@ impl Engine for Ours {
     }
 
     fn parse(text: &str) -> Result<Self::Parsed, String> {
-        parse("probe", chart_compat::Bytes::copy_from_slice(text.as_bytes()), &FUNCS)
+        parse("probe", &chart_compat::Bytes::copy_from_slice(text.as_bytes()), &FUNCS)
             .map_err(|e| e.to_string())
     }
 
