@@ -86,9 +86,13 @@ pub fn locate(reference: &str) -> Result<PathBuf, Error> {
 pub fn load(path: &Path, profile: Profile) -> Result<Loaded, Error> {
     let read = |source| Error::Read { path: path.to_owned(), source };
     let mut warnings = Vec::new();
+    // Templates are parsed while the rest of the chart is read.
+    let mut ahead = Ahead::new(profile);
     let packaged = !path.is_dir();
     let files = if !packaged {
-        directory::files(path, &mut |w| warnings.push(w))?
+        let files = directory::files(path, &mut |w| warnings.push(w))?;
+        files.iter().for_each(|file| ahead.push(file));
+        files
     } else {
         let size = std::fs::metadata(path).map_err(read)?.len();
         if size > MAX_CHART_BYTES {
@@ -99,7 +103,7 @@ pub fn load(path: &Path, profile: Profile) -> Result<Loaded, Error> {
         if !bytes.starts_with(&[0x1f, 0x8b, 0x08]) {
             return Err(Error::NotAnArchive(not_gzip(path, &bytes)));
         }
-        match (chart::read_archive(&bytes), profile) {
+        match (chart::read_archive_with(&bytes, &mut |file| ahead.push(file)), profile) {
             (Ok(files), _) => files,
             // Helm 4 keeps the reason to itself.
             (Err(_), Profile::Helm4) => {
@@ -112,7 +116,6 @@ pub fn load(path: &Path, profile: Profile) -> Result<Loaded, Error> {
         let text = "unable to detect chart version, no Chart.yaml found";
         return Err(Error::NotAnArchive(text.to_owned()));
     }
-    let ahead = Ahead::start(&files, profile);
     let chart = chart::load_files(files, profile, &mut |w| warnings.push(w))?;
     Ok(Loaded { chart, ahead, warnings })
 }

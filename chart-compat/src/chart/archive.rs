@@ -2,10 +2,8 @@
 
 use std::io::Read;
 
-use bytes::Bytes;
-use flate2::{Decompress, FlushDecompress, Status};
-
 use super::error::Error;
+use super::gunzip::Gunzip;
 use super::load::File;
 
 /// What a chart may inflate to (`MaxDecompressedChartSize`).
@@ -15,15 +13,15 @@ pub const MAX_CHART_BYTES: u64 = 100 * 1024 * 1024;
 pub const MAX_ENTRIES: usize = 100_000;
 
 /// What is inflated at most: files up to their cap, and headers.
-const MAX_BUFFER: usize = 2 * MAX_CHART_BYTES as usize;
+const MAX_INFLATED: u64 = 2 * MAX_CHART_BYTES;
 
-/// By how much the buffer grows when an archive tells less than it holds.
+/// What an entry's buffer takes at first.
 const GROWTH: usize = 1 << 20;
 
-/// How much larger than its archive a chart can be: deflate's own bound.
-const MAX_RATIO: usize = 1032;
-
-fn broken(e: &dyn std::fmt::Display) -> Error {
+fn broken(e: &std::io::Error) -> Error {
+    if e.kind() == std::io::ErrorKind::UnexpectedEof {
+        return Error::Archive("chart archive is damaged: unexpected EOF".to_owned());
+    }
     Error::Archive(format!("chart archive is damaged: {e}"))
 }
 
@@ -74,115 +72,31 @@ fn entry_name(raw: &str) -> Result<String, Error> {
     Ok(name)
 }
 
-/// What an archive inflates to, and why it did not inflate further.
-struct Inflated {
-    bytes: Bytes,
-    failed: Option<&'static str>,
-}
-
-/// Inflates a whole archive into one buffer, so that files are slices of it.
-fn inflate(bytes: &[u8]) -> Inflated {
-    // The last four bytes tell the size, if they are not a lie; a chart at its cap may have headers beyond it.
-    let told = bytes.last_chunk::<4>().map_or(0, |b| u32::from_le_bytes(*b));
-    let told = usize::try_from(told).unwrap_or(usize::MAX);
-    let mut out = Vec::with_capacity(told.min(bytes.len().saturating_mul(MAX_RATIO)).min(MAX_BUFFER) + 1);
-    let mut rest = bytes;
-    let mut failed = None;
-    while !rest.is_empty() && out.len() < MAX_BUFFER {
-        match member(rest, &mut out) {
-            Ok(after) => rest = after,
-            Err(why) => {
-                failed = Some(why);
-                break;
-            }
-        }
-    }
-    Inflated { bytes: Bytes::from(out), failed }
-}
-
-/// Appends what one gzip member (RFC 1952) inflates to; gives what follows it.
-fn member<'b>(bytes: &'b [u8], out: &mut Vec<u8>) -> Result<&'b [u8], &'static str> {
-    const CUT: &str = "unexpected EOF";
-    let mut rest = header(bytes)?;
-    let start = out.len();
-    let mut inflate = Decompress::new(false);
-    loop {
-        if out.capacity() == out.len() {
-            out.reserve(GROWTH);
-        }
-        let (taken, made) = (inflate.total_in(), inflate.total_out());
-        let status = inflate.decompress_vec(rest, out, FlushDecompress::None);
-        let taken = usize::try_from(inflate.total_in() - taken).unwrap_or(usize::MAX);
-        rest = rest.get(taken..).unwrap_or_default();
-        match status {
-            Ok(Status::StreamEnd) => break,
-            Ok(_) if out.len() >= MAX_BUFFER => return Ok(rest),
-            // There is room, and it goes no further.
-            Ok(_) if taken == 0 && inflate.total_out() == made && out.capacity() > out.len() => {
-                return Err(CUT);
-            }
-            Ok(_) => {}
-            Err(_) => return Err("flate: corrupt input"),
-        }
-    }
-    let (trailer, after) = rest.split_first_chunk::<8>().ok_or(CUT)?;
-    let own = &out[start..];
-    // The size is told modulo 2^32.
-    let told =
-        [trailer[..4] == crc32fast::hash(own).to_le_bytes(), trailer[4..] == own.len().to_le_bytes()[..4]];
-    if told == [true, true] { Ok(after) } else { Err("gzip: invalid checksum") }
-}
-
-/// Skips a member's header.
-fn header(bytes: &[u8]) -> Result<&[u8], &'static str> {
-    const WRONG: &str = "gzip: invalid header";
-    let (fixed, mut rest) = bytes.split_first_chunk::<10>().ok_or(WRONG)?;
-    if !fixed.starts_with(&[0x1f, 0x8b, 0x08]) {
-        return Err(WRONG);
-    }
-    let flags = fixed[3];
-    if flags & 4 != 0 {
-        let (size, after) = rest.split_first_chunk::<2>().ok_or(WRONG)?;
-        rest = after.get(usize::from(u16::from_le_bytes(*size))..).ok_or(WRONG)?;
-    }
-    // Name and comment end with a zero.
-    for flag in [8, 16] {
-        if flags & flag != 0 {
-            let end = memchr::memchr(0, rest).ok_or(WRONG)?;
-            rest = &rest[end + 1..];
-        }
-    }
-    if flags & 2 != 0 {
-        rest = rest.get(2..).ok_or(WRONG)?;
-    }
-    Ok(rest)
-}
-
 /// Reads a packaged chart: its files in the order of the archive, without byte order marks.
 ///
 /// # Errors
 /// Not a gzip archive, damaged, larger than [`MAX_CHART_BYTES`] when inflated, or with paths that leave the chart.
 pub fn read_archive(bytes: &[u8]) -> Result<Vec<File>, Error> {
+    read_archive_with(bytes, &mut |_| {})
+}
+
+/// As [`read_archive`], and shows each file as soon as it is there, while the rest is not inflated yet.
+///
+/// # Errors
+/// As [`read_archive`]; files may have been shown before.
+pub fn read_archive_with(bytes: &[u8], each: &mut dyn FnMut(&File)) -> Result<Vec<File>, Error> {
     if !bytes.starts_with(&[0x1f, 0x8b, 0x08]) {
         return Err(Error::Archive("does not appear to be a gzipped archive".to_owned()));
     }
-    let inflated = inflate(bytes);
     // What stands behind the end of the archive is not looked at, damaged or not.
-    let damaged = |e: &std::io::Error| match inflated.failed {
-        Some(why) => broken(&why),
-        None => broken(e),
-    };
-    let mut archive = tar::Archive::new(std::io::Cursor::new(&inflated.bytes));
+    let mut archive = tar::Archive::new(Gunzip::new(bytes).take(MAX_INFLATED));
     let mut files = Vec::new();
     let mut left = MAX_CHART_BYTES;
-    let mut end = 0;
-    for (count, entry) in archive.entries().map_err(|e| damaged(&e))?.enumerate() {
-        let mut entry = entry.map_err(|e| damaged(&e))?;
+    for (count, entry) in archive.entries().map_err(|e| broken(&e))?.enumerate() {
+        let mut entry = entry.map_err(|e| broken(&e))?;
         if count >= MAX_ENTRIES {
             return Err(Error::Archive(format!("chart archive has more than {MAX_ENTRIES} entries")));
         }
-        let (start, size) = (entry.raw_file_position(), entry.size());
-        end = start.saturating_add(size);
         let kind = entry.header().entry_type();
         if kind.is_dir() || kind.is_pax_global_extensions() || kind.is_pax_local_extensions() {
             continue;
@@ -192,31 +106,32 @@ pub fn read_archive(bytes: &[u8]) -> Result<Vec<File>, Error> {
             continue;
         }
         let name = entry_name(&raw)?;
+        let size = entry.size();
         if size >= left {
             return Err(too_large());
         }
         left -= size;
-        let data = if kind.is_gnu_sparse() {
-            let mut data = Vec::new();
-            (&mut entry).take(size).read_to_end(&mut data).map_err(|e| damaged(&e))?;
-            Bytes::from(data)
-        } else {
-            let range = usize::try_from(start).ok().zip(usize::try_from(end).ok());
-            match range.filter(|r| r.1 <= inflated.bytes.len()) {
-                Some((from, to)) => inflated.bytes.slice(from..to),
-                None => return Err(damaged(&std::io::ErrorKind::UnexpectedEof.into())),
-            }
-        };
-        files.push(File::new(name, data));
-    }
-    // Without an end mark, what the damage cut off may have been more files.
-    if let Some(why) = inflated.failed.filter(|_| end.next_multiple_of(512) >= inflated.bytes.len() as u64) {
-        return Err(broken(&why));
+        let file = File::new(name, read_data(&mut entry, size).map_err(|e| broken(&e))?);
+        each(&file);
+        files.push(file);
     }
     if files.is_empty() {
         return Err(Error::Archive("no files in chart archive".to_owned()));
     }
     Ok(files)
+}
+
+/// The content of an entry. What a small archive says of a size is believed only as far as it has proved it.
+fn read_data(entry: &mut impl Read, size: u64) -> std::io::Result<Vec<u8>> {
+    let mut data = Vec::new();
+    while (data.len() as u64) < size {
+        let from = data.len();
+        let left = usize::try_from(size - from as u64).unwrap_or(usize::MAX);
+        data.reserve_exact(left.min(GROWTH.max(from)));
+        data.resize(from + left.min(data.capacity() - from), 0);
+        entry.read_exact(&mut data[from..])?;
+    }
+    Ok(data)
 }
 
 #[cfg(test)]

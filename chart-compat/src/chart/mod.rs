@@ -7,6 +7,7 @@ mod archive;
 mod coalesce;
 mod dependencies;
 mod error;
+mod gunzip;
 mod ignore;
 mod imports;
 mod load;
@@ -14,7 +15,7 @@ mod metadata;
 mod path_match;
 mod values;
 
-pub use archive::{MAX_CHART_BYTES, MAX_ENTRIES, read_archive};
+pub use archive::{MAX_CHART_BYTES, MAX_ENTRIES, read_archive, read_archive_with};
 pub(crate) use coalesce::coalesce_tables;
 pub use coalesce::{coalesce_values, merge_tables};
 pub use dependencies::process_dependencies;

@@ -1,6 +1,5 @@
 //! The render itself: values, schema, templates in Helm's order, then the sorting of what came out.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -8,6 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::ahead::Ahead;
 use super::context::{Job, jobs, texts};
+use super::crew::Crew;
 use super::error::Error;
 use super::heads::Reader;
 use super::{Options, Rendered, functions, manifest};
@@ -18,9 +18,6 @@ use crate::profile::Profile;
 use crate::sprig;
 use crate::template::{self, BUILTINS, Exec, Func, Funcs, Notice, Set, Template, TemplateSet};
 use crate::world::World;
-
-/// How much text of templates is worth a second thread to parse it.
-pub(super) const WORTH_A_THREAD: usize = 64 * 1024;
 
 /// Rendered files: path and text.
 type Files = Vec<(String, String)>;
@@ -171,17 +168,15 @@ impl CompiledChart {
             return Err(Error::KubeVersion { range: range.clone(), version: kube.version.clone() });
         }
         let mut notes = Vec::new();
-        let files = std::thread::scope(|scope| {
-            let mut reader = Reader::new(scope, self.profile);
-            self.execute(&chart, &values, options, world, None, &mut |path, text| {
-                if path.ends_with("NOTES.txt") {
-                    notes.push((path, text));
-                } else {
-                    reader.push(path, text);
-                }
-            })?;
-            Ok::<_, Error>(reader.finish())
+        let mut reader = Reader::new(self.profile);
+        self.execute(&chart, &values, options, world, None, &mut |path, text| {
+            if path.ends_with("NOTES.txt") {
+                notes.push((path, text));
+            } else {
+                reader.push(path, text);
+            }
         })?;
+        let files = reader.finish();
         let notes = join_notes(notes, &chart, options.subchart_notes);
         let (manifests, hooks) = manifest::sort(files, self.profile, warn)?;
         Ok(Rendered { crds: chart.crds(), chart: chart.metadata, manifests, hooks, notes, values })
@@ -212,46 +207,29 @@ impl CompiledChart {
                 _ => true,
             });
             drop(known);
-            self.parse_missing(&missing, || Ok(()))?;
+            self.parse_missing(missing, || Ok(()))?;
             return Ok(result);
         }
-        self.parse_missing(&missing, meanwhile)
+        self.parse_missing(missing, meanwhile)
     }
 
     fn parse_missing<T>(
         &self,
-        missing: &[(String, Bytes)],
+        missing: Vec<(String, Bytes)>,
         meanwhile: impl FnOnce() -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let next = AtomicUsize::new(0);
-        let work = || {
-            let mut done = Vec::new();
-            while let Some((name, text)) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let parsed = template::parse(name, text, funcs(self.profile));
-                done.push((name.clone(), (text.clone(), Arc::new(parsed))));
-            }
-            done
-        };
-        let size: usize = missing.iter().map(|m| m.1.len()).sum();
-        if size < WORTH_A_THREAD {
-            let result = meanwhile()?;
-            self.known().0.extend(work());
-            return Ok(result);
+        let profile = self.profile;
+        let mut crew = Crew::new(move |(name, text): (String, Bytes)| {
+            let parsed = template::parse(&name, &text, funcs(profile));
+            Some((name, (text, Arc::new(parsed))))
+        });
+        for (name, text) in missing {
+            let size = text.len();
+            crew.push((name, text), size);
         }
-        std::thread::scope(|scope| {
-            let helper = scope.spawn(work);
-            let result = meanwhile();
-            if result.is_err() {
-                // Nobody wants the rest.
-                next.store(missing.len(), Ordering::Relaxed);
-            }
-            let own = work();
-            match helper.join() {
-                Ok(helped) => self.known().0.extend(own.into_iter().chain(helped)),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-            result
-        })
+        let result = meanwhile()?;
+        self.known().0.extend(crew.finish());
+        Ok(result)
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {

@@ -7,6 +7,7 @@ mod ahead;
 mod capabilities;
 mod checksum;
 mod context;
+mod crew;
 mod engine;
 mod error;
 mod functions;
