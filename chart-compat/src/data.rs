@@ -2,7 +2,10 @@
 //!
 //! Owns the tree type and its conversions; knows no text format.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map};
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 
 /// A tree of JSON-shaped data with Go's two number kinds, owned, `Send` and `Sync`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -25,7 +28,90 @@ pub enum Data {
 }
 
 /// A mapping with string keys, ordered by bytes as Go prints and ranges over maps.
-pub type Map = BTreeMap<String, Data>;
+///
+/// It is a [`BTreeMap`] by way of `Deref`. A clone shares the entries until one of both is changed: defaults of a chart stand
+/// in its values, in those of its parents and in every render's, and most are never overridden.
+#[derive(Clone, Default, PartialEq)]
+pub struct Map(Arc<BTreeMap<String, Data>>);
+
+impl Map {
+    /// A map without entries.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether both share their entries, and so are equal.
+    #[must_use]
+    pub fn same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Deref for Map {
+    type Target = BTreeMap<String, Data>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl DerefMut for Map {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        Arc::make_mut(&mut self.0)
+    }
+}
+
+impl fmt::Debug for Map {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl From<BTreeMap<String, Data>> for Map {
+    fn from(entries: BTreeMap<String, Data>) -> Self {
+        Self(Arc::new(entries))
+    }
+}
+
+impl<const N: usize> From<[(String, Data); N]> for Map {
+    fn from(entries: [(String, Data); N]) -> Self {
+        BTreeMap::from(entries).into()
+    }
+}
+
+impl FromIterator<(String, Data)> for Map {
+    fn from_iter<I: IntoIterator<Item = (String, Data)>>(entries: I) -> Self {
+        BTreeMap::from_iter(entries).into()
+    }
+}
+
+impl IntoIterator for Map {
+    type Item = (String, Data);
+    type IntoIter = btree_map::IntoIter<String, Data>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        Arc::unwrap_or_clone(self.0).into_iter()
+    }
+}
+
+impl<'m> IntoIterator for &'m Map {
+    type Item = (&'m String, &'m Data);
+    type IntoIter = btree_map::Iter<'m, String, Data>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
+    }
+}
+
+impl<'m> IntoIterator for &'m mut Map {
+    type Item = (&'m String, &'m mut Data);
+    type IntoIter = btree_map::IterMut<'m, String, Data>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter_mut()
+    }
+}
 
 impl Data {
     /// The map inside, if this is one.

@@ -169,7 +169,7 @@ pub fn module_values(module: &Module, roots: &Map, global: &Map, section: Option
     if let Some(section) = section {
         merge_maps(&mut own, section.clone());
     }
-    BTreeMap::from([("global".to_owned(), Data::Map(all)), (module.name.key.clone(), Data::Map(own))])
+    Map::from([("global".to_owned(), Data::Map(all)), (module.name.key.clone(), Data::Map(own))])
 }
 
 /// Whether a module is on: the flag in the roots' values, overridden by the ConfigMap's; off without any.

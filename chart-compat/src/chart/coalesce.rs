@@ -98,7 +98,7 @@ impl Coalesce<'_> {
             match (value, target.get_mut(key)) {
                 (Data::Map(m), Some(Data::Map(old))) => {
                     let mut merged = m.clone();
-                    tables(&mut merged, std::mem::take(old), &join(prefix, key), true, self.warn);
+                    tables(&mut merged, old, &join(prefix, key), true, self.warn);
                     *old = merged;
                 }
                 (Data::Map(_), Some(_)) => {
@@ -131,7 +131,7 @@ impl Coalesce<'_> {
                         if !merge && self.profile == Profile::Helm4 {
                             strip_nulls(&mut src);
                         }
-                        tables(dest, src, &join(prefix, key), merge, self.warn);
+                        tables(dest, &src, &join(prefix, key), merge, self.warn);
                     }
                     Data::Null => {}
                     _ => (self.warn)(format!("warning: skipped value for {prefix}.{key}: Not a table.")),
@@ -176,6 +176,10 @@ fn spread_globals(chart: &Chart, values: &mut Map) {
 }
 
 fn strip_nulls(map: &mut Map) {
+    // A map that stays as it is stays shared.
+    if !has_null(map) {
+        return;
+    }
     map.retain(|_, v| *v != Data::Null);
     for value in map.values_mut() {
         if let Data::Map(m) = value {
@@ -184,28 +188,41 @@ fn strip_nulls(map: &mut Map) {
     }
 }
 
+fn has_null(map: &Map) -> bool {
+    map.values().any(|v| match v {
+        Data::Null => true,
+        Data::Map(m) => has_null(m),
+        _ => false,
+    })
+}
+
 /// Merges `src` into `dst`, whose entries count (`coalesceTablesFullKey`); without `merge` a null in `dst` deletes.
-fn tables(dst: &mut Map, src: Map, prefix: &str, merge: bool, warn: Warn<'_>) {
+fn tables(dst: &mut Map, src: &Map, prefix: &str, merge: bool, warn: Warn<'_>) {
     for (key, value) in src {
-        let path = || join(prefix, &key);
-        match (dst.get_mut(&key), value) {
+        let path = || join(prefix, key);
+        // Looked at before it is taken out to be changed: most maps stay as they are, and shared.
+        match (dst.get(key), value) {
             (None, value) => {
-                dst.insert(key, value);
+                dst.insert(key.clone(), value.clone());
             }
-            (Some(Data::Map(old)), Data::Map(new)) => tables(old, new, &path(), merge, warn),
-            (Some(Data::Null), value) if !merge && value != Data::Null => {
-                dst.remove(&key);
+            (Some(Data::Map(old)), Data::Map(new)) => {
+                if !old.same(new) && let Some(Data::Map(old)) = dst.get_mut(key) {
+                    tables(old, new, &path(), merge, warn);
+                }
+            }
+            (Some(Data::Null), value) if !merge && *value != Data::Null => {
+                dst.remove(key);
             }
             (Some(Data::Null), _) => {}
-            (Some(_), Data::Map(m)) => warn(format!(
+            (Some(_), Data::Map(_)) => warn(format!(
                 "warning: cannot overwrite table with non table for {} ({})",
                 path(),
-                show(&Data::Map(m))
+                show(value)
             )),
-            (Some(Data::Map(_)), value) if value != Data::Null => warn(format!(
+            (Some(Data::Map(_)), value) if *value != Data::Null => warn(format!(
                 "warning: destination for {} is a table. Ignoring non-table value ({})",
                 path(),
-                show(&value)
+                show(value)
             )),
             _ => {}
         }
@@ -213,11 +230,11 @@ fn tables(dst: &mut Map, src: Map, prefix: &str, merge: bool, warn: Warn<'_>) {
 }
 
 /// Merges `src` into `dst`; a null in `dst` deletes (`CoalesceTables`).
-pub(crate) fn coalesce_tables(dst: &mut Map, src: Map) {
+pub(crate) fn coalesce_tables(dst: &mut Map, src: &Map) {
     tables(dst, src, "", false, &mut |_| {});
 }
 
 /// Merges `src` into `dst`, nulls kept (`MergeTables`).
-pub fn merge_tables(dst: &mut Map, src: Map, warn: Warn<'_>) {
+pub fn merge_tables(dst: &mut Map, src: &Map, warn: Warn<'_>) {
     tables(dst, src, "", true, warn);
 }

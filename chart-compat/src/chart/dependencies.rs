@@ -149,7 +149,7 @@ fn import_values(chart: &mut Chart, profile: Profile, warn: Warn<'_>) -> Result<
         req.import_values = seen;
     }
     let imported = imported.resolve(&values);
-    merge_tables(&mut values, imported, &mut |text| warn(slog::line("INFO", &text, &[])));
+    merge_tables(&mut values, &imported, &mut |text| warn(slog::line("INFO", &text, &[])));
     chart.values = Arc::new(values);
     chart.metadata.dependencies = Some(reqs);
     Ok(())

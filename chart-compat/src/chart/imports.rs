@@ -88,9 +88,9 @@ fn merge(into: &mut Tree, from: Tree, values: &mut Map, prefix: &str, warn: Warn
                 merge(old, children(values, &new), values, &path, warn);
             }
             (Some(Node::Shared(old)), new @ (Node::Own(_) | Node::Shared(_))) => {
-                let new = resolve(Tree::from([(key, new)]), values).into_values().next();
-                if let (Some(old), Some(Data::Map(new))) = (at_mut(values, old), new) {
-                    merge_tables(old, new, warn);
+                let new = resolve(Tree::from([(key, new)]), values).into_iter().next();
+                if let (Some(old), Some((_, Data::Map(new)))) = (at_mut(values, old), new) {
+                    merge_tables(old, &new, warn);
                 }
             }
             (Some(old), new) => {
@@ -104,7 +104,7 @@ fn merge(into: &mut Tree, from: Tree, values: &mut Map, prefix: &str, warn: Warn
                     Node::Own(_) | Node::Shared(_) => Data::Map(Map::new()),
                 };
                 let mut scratch = Map::from([(path.clone(), held)]);
-                merge_tables(&mut scratch, Map::from([(path, data(new, values))]), warn);
+                merge_tables(&mut scratch, &Map::from([(path, data(new, values))]), warn);
             }
         }
     }

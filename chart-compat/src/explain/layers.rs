@@ -2,6 +2,8 @@
 //!
 //! Owns what each layer touches and the lines of those that are text; knows no chart.
 
+use std::sync::LazyLock;
+
 use crate::chart::ValuesLines;
 use crate::data::{Data, Map};
 use crate::path::Path;
@@ -51,7 +53,7 @@ impl Layers {
     /// The values of all layers.
     #[must_use]
     pub fn values(&self) -> &Map {
-        static NONE: Map = Map::new();
+        static NONE: LazyLock<Map> = LazyLock::new(Map::new);
         self.layers.last().map_or(&NONE, |layer| &layer.merged)
     }
 

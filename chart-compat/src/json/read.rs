@@ -109,7 +109,7 @@ impl Tree for Data {
     }
 
     fn map(entries: BTreeMap<String, Self>) -> Self {
-        Self::Map(entries)
+        Self::Map(entries.into())
     }
 }
 

@@ -145,7 +145,7 @@ fn values(subject: &Subject<'_>, options: &Options<'_>, messages: &mut Messages)
             match subject.schema.as_ref().filter(|s| !s.is_empty() && !options.skip_schema_validation) {
                 Some(schema) => {
                     let mut merged = options.values.clone();
-                    crate::chart::coalesce_tables(&mut merged, values);
+                    crate::chart::coalesce_tables(&mut merged, &values);
                     check_schema(schema, &merged)
                 }
                 None => Ok(()),

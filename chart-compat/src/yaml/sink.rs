@@ -3,8 +3,9 @@
 //! Owns the trait and the sink that builds a `Data` tree; knows nothing of text.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
-use crate::data::{Data, Map};
+use crate::data::Data;
 use crate::go::strconv::{format_float_32, quote};
 
 /// Takes a document's values in the order of the text, so that a tree of any kind can be built, or none at all.
@@ -98,7 +99,7 @@ pub struct DataBuilder {
 #[derive(Debug)]
 enum Open {
     List(Vec<Data>),
-    Map(Map, Option<String>),
+    Map(BTreeMap<String, Data>, Option<String>),
 }
 
 impl DataBuilder {
@@ -135,7 +136,7 @@ impl DataBuilder {
     fn close(&mut self) {
         let value = match self.open.pop() {
             Some(Open::List(list)) => Data::List(list),
-            Some(Open::Map(map, _)) => Data::Map(map),
+            Some(Open::Map(map, _)) => Data::Map(map.into()),
             None => return,
         };
         self.put(value);
@@ -177,7 +178,7 @@ impl Sink for DataBuilder {
     }
 
     fn begin_map(&mut self) {
-        self.open.push(Open::Map(Map::new(), None));
+        self.open.push(Open::Map(BTreeMap::new(), None));
     }
 
     fn key(&mut self, key: Key<'_>) {
