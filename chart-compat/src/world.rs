@@ -88,6 +88,11 @@ pub trait World: Send + Sync {
     /// An address of `host`, for `getHostByName`; empty when DNS is off.
     fn resolve(&self, host: &str) -> String;
 
+    /// Whether calls must come in the order in which Helm runs templates. If not, large charts run on two threads.
+    fn in_order(&self) -> bool {
+        false
+    }
+
     /// A value that a function made by chance or from the clock. The default makes it anew each time, as Helm does; a world that
     /// replays answers with what it kept for the same call.
     fn remember(&self, call: &Call<'_>, make: &mut dyn FnMut() -> Vec<u8>) -> Vec<u8> {

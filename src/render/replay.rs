@@ -238,6 +238,10 @@ impl Replay<'_> {
 }
 
 impl World for Replay<'_> {
+    fn in_order(&self) -> bool {
+        true
+    }
+
     fn now(&self) -> Timestamp {
         if self.state().making {
             return self.world.now();

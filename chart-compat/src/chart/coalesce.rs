@@ -206,7 +206,9 @@ fn tables(dst: &mut Map, src: &Map, prefix: &str, merge: bool, warn: Warn<'_>) {
                 dst.insert(key.clone(), value.clone());
             }
             (Some(Data::Map(old)), Data::Map(new)) => {
-                if !old.same(new) && let Some(Data::Map(old)) = dst.get_mut(key) {
+                if !old.same(new)
+                    && let Some(Data::Map(old)) = dst.get_mut(key)
+                {
                     tables(old, new, &path(), merge, warn);
                 }
             }

@@ -2,6 +2,7 @@
 //!
 //! The lowest layer of the crate: it knows no template, no chart and no text format beyond Go's own printing.
 
+mod arena;
 pub mod classes;
 pub mod duration;
 pub mod fmt;
@@ -19,5 +20,6 @@ pub mod url;
 pub mod value;
 pub mod zone;
 
+pub use arena::Arena;
 pub use object::Object;
-pub use value::{Arena, Elem, List, Map, MapKind, Value, prefix};
+pub use value::{Elem, List, Map, MapKind, Value, prefix};

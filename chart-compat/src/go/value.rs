@@ -5,14 +5,11 @@
 use std::cell::{Ref, RefCell};
 use std::cmp::Ordering;
 
-use bumpalo::Bump;
 use bumpalo::collections::Vec as BumpVec;
 
+use super::arena::Arena;
 use super::object::Object;
 use crate::data::Data;
-
-/// What one render allocates from. Nothing in it is dropped on its own: it is freed whole when the render ends.
-pub type Arena = Bump;
 
 /// A value as a Go template sees it. Copying it copies a handle: maps are shared and mutable, as in Go.
 #[derive(Clone, Copy, Default)]
@@ -95,6 +92,8 @@ pub struct Map<'a> {
 
 /// The entries of a map, and the [`prefix`] of each: a search touches the keys themselves only where prefixes are equal.
 struct Entries<'a> {
+    arena: &'a Arena,
+    number: usize,
     prefixes: BumpVec<'a, u64>,
     entries: BumpVec<'a, Entry<'a>>,
 }
@@ -148,6 +147,8 @@ impl<'a> Map<'a> {
     /// An empty map with room for `n` entries.
     pub fn with_capacity(arena: &'a Arena, kind: MapKind, n: usize) -> &'a Self {
         let entries = Entries {
+            arena,
+            number: arena.number(),
             prefixes: BumpVec::with_capacity_in(n, arena),
             entries: BumpVec::with_capacity_in(n, arena),
         };
@@ -204,6 +205,13 @@ impl<'a> Map<'a> {
 
     /// Sets `key`, replacing what was there.
     pub fn insert(&self, key: &'a [u8], value: Value<'a>) {
+        self.place(key, value);
+        let all = self.entries.borrow();
+        all.arena.note_change(all.number);
+    }
+
+    /// As [`Map::insert`], for what the engine itself sets for each template: it does not count as a change.
+    pub fn place(&self, key: &'a [u8], value: Value<'a>) {
         let prefix = prefix(key);
         let all = &mut *self.entries.borrow_mut();
         if all.entries.last().is_none_or(|e| e.0 < key) {
@@ -226,6 +234,7 @@ impl<'a> Map<'a> {
         if let Ok(i) = all.find(prefix(key), key) {
             all.prefixes.remove(i);
             all.entries.remove(i);
+            all.arena.note_change(all.number);
         }
     }
 

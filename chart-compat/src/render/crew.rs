@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 /// How much text must wait before a thread is worth its start.
-const WORTH_A_THREAD: usize = 64 * 1024;
+pub(super) const WORTH_A_THREAD: usize = 64 * 1024;
 
 /// A queue of texts to work on.
 pub(super) struct Crew<I, O> {

@@ -6,17 +6,17 @@ use bytes::Bytes;
 use rustc_hash::FxHashMap;
 
 use super::ahead::Ahead;
-use super::context::{Job, jobs, texts};
+use super::context::{Job, texts};
 use super::crew::Crew;
 use super::error::Error;
-use super::heads::Reader;
+use super::run::{Ran, Run};
 use super::{Options, Rendered, functions, manifest};
 use crate::chart::{Chart, Warn, coalesce_values, process_dependencies};
 use crate::data::Map as DataMap;
-use crate::go::{Arena, Map, MapKind, Value, semver};
+use crate::go::semver;
 use crate::profile::Profile;
 use crate::sprig;
-use crate::template::{self, BUILTINS, Exec, Func, Funcs, Notice, Set, Template, TemplateSet};
+use crate::template::{self, BUILTINS, Func, Funcs, Notice, Template};
 use crate::world::World;
 
 /// Rendered files: path and text.
@@ -53,9 +53,8 @@ pub(crate) fn render_leniently(
     let files = valid.and_then(|()| {
         let compiled = CompiledChart::new(chart, profile);
         compiled.parse_during(&compiled.chart, || Ok(()))?;
-        let mut files = Files::new();
-        let mut done = |path, text| files.push((path, text));
-        compiled.execute(&compiled.chart, values, options, world, Some(&mut notices), &mut done)?;
+        let run = Run { chart: &compiled.chart, values, options, world, compiled: &compiled };
+        let mut files = run.leniently(&mut notices)?;
         files.sort();
         Ok(files)
     });
@@ -63,7 +62,7 @@ pub(crate) fn render_leniently(
 }
 
 /// What a text parsed to.
-type Parsed = Result<Vec<Template>, template::Error>;
+pub(super) type Parsed = Result<Vec<Template>, template::Error>;
 
 /// Parsed texts by path. A path can mean another text in another render: two subcharts may take turns under one alias.
 #[derive(Default)]
@@ -167,18 +166,10 @@ impl CompiledChart {
         if !range.is_empty() && !semver::is_compatible(range, &kube.normalized) {
             return Err(Error::KubeVersion { range: range.clone(), version: kube.version.clone() });
         }
-        let mut notes = Vec::new();
-        let mut reader = Reader::new(self.profile);
-        self.execute(&chart, &values, options, world, None, &mut |path, text| {
-            if path.ends_with("NOTES.txt") {
-                notes.push((path, text));
-            } else {
-                reader.push(path, text);
-            }
-        })?;
-        let files = reader.finish();
+        let run = Run { chart: &chart, values: &values, options, world, compiled: self };
+        let Ran { documents, notes } = run.all()?;
         let notes = join_notes(notes, &chart, options.subchart_notes);
-        let (manifests, hooks) = manifest::sort(files, self.profile, warn)?;
+        let (manifests, hooks) = manifest::sort(documents, self.profile, warn)?;
         Ok(Rendered { crds: chart.crds(), chart: chart.metadata, manifests, hooks, notes, values })
     }
 
@@ -232,77 +223,14 @@ impl CompiledChart {
         Ok(result)
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.parsed.lock().unwrap_or_else(PoisonError::into_inner)
+    /// What the templates parsed to; one of another text has no place in it.
+    pub(super) fn parsed(&self, order: &[Job<'_>]) -> Vec<Arc<Parsed>> {
+        let known = self.known();
+        order.iter().filter_map(|j| known.get(&j.name, &j.text).map(Arc::clone)).collect()
     }
 
-    /// Runs every template that is not a partial, and hands out path and text as soon as there is one.
-    fn execute(
-        &self,
-        chart: &Chart,
-        values: &DataMap,
-        options: &Options,
-        world: &dyn World,
-        notices: Option<&mut Vec<Notice>>,
-        done: &mut dyn FnMut(String, String),
-    ) -> Result<(), Error> {
-        let arena = Arena::new();
-        let mut jobs = jobs(&arena, chart, values, options, self.profile);
-        let first = jobs.first().filter(|_| notices.is_some());
-        if let Some(Value::Map(release)) = first.and_then(|j| j.context.get(b"Release")) {
-            // Lint neither installs nor upgrades.
-            release.insert(b"IsInstall", Value::Bool(false));
-        }
-        // Deeper charts first, and the later name first: what is parsed last wins, so parents override subcharts.
-        jobs.sort_by(|a, b| {
-            let depth = |j: &Job<'_>| j.name.matches('/').count();
-            depth(b).cmp(&depth(a)).then_with(|| b.name.cmp(&a.name))
-        });
-        jobs.dedup_by(|later, kept| later.name == kept.name);
-        let parsed: Vec<Arc<Parsed>> = {
-            let known = self.known();
-            jobs.iter().filter_map(|j| known.get(&j.name, &j.text).map(Arc::clone)).collect()
-        };
-        let mut base = TemplateSet::default();
-        for (job, result) in jobs.iter().zip(&parsed) {
-            match &**result {
-                Ok(templates) => base.add(templates),
-                Err(e) => return Err(Error::parse(job, e)),
-            }
-        }
-        let store = typed_arena::Arena::new();
-        let set = Set::new(&base);
-        let funcs = funcs(self.profile);
-        let Some(mut exec) = Exec::new(&arena, &store, set, funcs, world, options.limits) else {
-            return Ok(());
-        };
-        exec.notices = notices.is_some().then(Vec::new);
-        let mut result = Ok(());
-        for job in &jobs {
-            if job.name.rsplit('/').next().is_some_and(|base| base.starts_with('_')) {
-                continue;
-            }
-            let template = Map::new(&arena, MapKind::Values);
-            template.insert(b"BasePath", Value::str(&arena, &job.base_path));
-            template.insert(b"Name", Value::str(&arena, &job.name));
-            job.context.insert(b"Template", Value::Map(template));
-            exec.root = Value::Map(job.context);
-            let text = match exec.execute(&job.name, Value::Map(job.context)) {
-                Ok(text) => text,
-                Err(e) => {
-                    result = Err(Error::exec(job, &e, self.profile));
-                    break;
-                }
-            };
-            let text = functions::without_no_value(text);
-            let text = String::from_utf8(text)
-                .unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned());
-            done(job.name.clone(), text);
-        }
-        if let (Some(notices), Some(found)) = (notices, exec.notices) {
-            *notices = found;
-        }
-        result
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.parsed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -15,6 +15,7 @@ mod heads;
 mod manifest;
 mod order;
 mod output;
+mod run;
 mod schema;
 
 pub use ahead::Ahead;

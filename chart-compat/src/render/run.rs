@@ -1,0 +1,277 @@
+//! Running templates in Helm's order, and on two threads where nobody can tell.
+//!
+//! Owns who runs which template. Templates share the maps of their chart's context, and what one sets there a later one sees.
+//! So each thread has contexts of its own, and a change of a shared map, which is rare, ends the sharing of work: what comes
+//! after that template is run by its thread alone.
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::context::{Job, jobs};
+use super::crew::WORTH_A_THREAD;
+use super::engine::{CompiledChart, Parsed, funcs};
+use super::error::Error;
+use super::heads::Reader;
+use super::manifest::Documents;
+use super::{Options, functions};
+use crate::chart::Chart;
+use crate::data::Map as DataMap;
+use crate::go::{Arena, Map, MapKind, Value};
+use crate::template::{Exec, Notice, Set, Template, TemplateSet};
+use crate::world::World;
+
+/// All that a run is made of.
+pub(super) struct Run<'r> {
+    pub(super) chart: &'r Chart,
+    pub(super) values: &'r DataMap,
+    pub(super) options: &'r Options,
+    pub(super) world: &'r dyn World,
+    /// Every template, parsed.
+    pub(super) compiled: &'r CompiledChart,
+}
+
+/// What one thread's values and the templates of its `tpl` calls live in.
+#[derive(Default)]
+struct Place {
+    arena: Arena,
+    store: typed_arena::Arena<Vec<Template>>,
+}
+
+/// What came out: documents in order of path, and the notes' paths and texts.
+pub(super) struct Ran {
+    pub(super) documents: Vec<Documents>,
+    pub(super) notes: Vec<(String, String)>,
+}
+
+/// Where threads meet.
+struct Shared {
+    /// The number of the next template that nobody runs yet.
+    next: AtomicUsize,
+    /// What stands behind this many templates must not be shared.
+    end: AtomicUsize,
+    reader: Mutex<Reader>,
+}
+
+/// What one thread did.
+#[derive(Default)]
+struct Done {
+    /// Numbers of templates that went to the reader.
+    read: Vec<usize>,
+    notes: Vec<(usize, String, String)>,
+    /// The template that failed.
+    failed: Option<(usize, Error)>,
+    /// From where on the thread ran everything.
+    alone: Option<usize>,
+}
+
+/// One thread's way to know that the other runs no shared template any more: its sender is gone.
+struct Signal {
+    own: Option<Sender<()>>,
+    other: Receiver<()>,
+}
+
+impl Signal {
+    fn pair() -> (Self, Self) {
+        let (first, second) = (mpsc::channel(), mpsc::channel());
+        (Self { own: Some(first.0), other: second.1 }, Self { own: Some(second.0), other: first.1 })
+    }
+
+    /// Says that this thread has ended, and waits until the other one has.
+    fn meet(&mut self) {
+        self.own = None;
+        // Nothing is ever sent.
+        while self.other.recv().is_ok() {}
+    }
+}
+
+impl Run<'_> {
+    /// Runs every template that is not a partial.
+    ///
+    /// # Errors
+    /// The first template in Helm's order that does not parse or fails.
+    pub(super) fn all(&self) -> Result<Ran, Error> {
+        let shared = Shared {
+            next: AtomicUsize::new(0),
+            end: AtomicUsize::new(usize::MAX),
+            reader: Mutex::new(Reader::new(self.compiled.profile())),
+        };
+        let place = Place::default();
+        let order = self.order(&place.arena);
+        let parsed = self.compiled.parsed(&order);
+        let set = set(&order, &parsed)?;
+        let text: usize = order.iter().filter(|j| !is_partial(j)).map(|j| j.text.len()).sum();
+        let mut threads = if text < WORTH_A_THREAD || self.world.in_order() {
+            vec![self.worker(&place, &order, &set, &shared, 0, None)]
+        } else {
+            let (own, other) = Signal::pair();
+            std::thread::scope(|scope| {
+                let second = || {
+                    let place = Place::default();
+                    let order = self.order(&place.arena);
+                    self.worker(&place, &order, &set, &shared, 1, Some(other))
+                };
+                // Without a second thread its signal is gone.
+                let helper = std::thread::Builder::new().spawn_scoped(scope, second);
+                let mut threads = vec![self.worker(&place, &order, &set, &shared, 0, Some(own))];
+                if let Ok(helper) = helper {
+                    match helper.join() {
+                        Ok(done) => threads.push(done),
+                        Err(panic) => std::panic::resume_unwind(panic),
+                    }
+                }
+                threads
+            })
+        };
+        // Shared templates behind the end saw maps as they were before.
+        let end = shared.end.load(Ordering::SeqCst);
+        let mut read = Vec::new();
+        let mut notes = Vec::new();
+        for (thread, done) in (0..).zip(&mut threads) {
+            let holds = |number: usize| number < end || done.alone.is_some_and(|from| number >= from);
+            if let Some((_, error)) = done.failed.take_if(|(number, _)| holds(*number)) {
+                return Err(error);
+            }
+            read.extend(done.read.iter().filter(|n| holds(**n)).map(|n| (thread, *n)));
+            notes.extend(done.notes.drain(..).filter(|n| holds(n.0)).map(|(_, path, text)| (path, text)));
+        }
+        let reader = shared.reader.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok(Ran { documents: reader.finish(&read), notes })
+    }
+
+    /// Runs every template one after the other as lint does; gives path and text.
+    ///
+    /// # Errors
+    /// As [`Run::all`].
+    pub(super) fn leniently(&self, notices: &mut Vec<Notice>) -> Result<Vec<(String, String)>, Error> {
+        let place = Place::default();
+        let order = self.order(&place.arena);
+        if let Some(Value::Map(release)) = order.first().and_then(|j| j.context.get(b"Release")) {
+            // Lint neither installs nor upgrades.
+            release.insert(b"IsInstall", Value::Bool(false));
+        }
+        let parsed = self.compiled.parsed(&order);
+        let set = set(&order, &parsed)?;
+        let Some(mut exec) = self.exec(&place, &set) else { return Ok(Vec::new()) };
+        exec.notices = Some(Vec::new());
+        let mut run = || {
+            let jobs = order.iter().filter(|j| !is_partial(j));
+            jobs.map(|job| Ok((job.name.clone(), self.run(&mut exec, job)?))).collect()
+        };
+        let files = run();
+        notices.extend(exec.notices.into_iter().flatten());
+        files
+    }
+
+    /// The templates in the order in which they are parsed and run: deeper charts first, and the later name first. What is parsed
+    /// last wins, so parents override subcharts.
+    fn order<'a>(&'a self, arena: &'a Arena) -> Vec<Job<'a>> {
+        let mut jobs = jobs(arena, self.chart, self.values, self.options, self.compiled.profile());
+        jobs.sort_by(|a, b| {
+            let depth = |j: &Job<'_>| j.name.matches('/').count();
+            depth(b).cmp(&depth(a)).then_with(|| b.name.cmp(&a.name))
+        });
+        jobs.dedup_by(|later, kept| later.name == kept.name);
+        jobs
+    }
+
+    fn exec<'a>(&'a self, place: &'a Place, set: &'a TemplateSet<'a>) -> Option<Exec<'a>> {
+        Exec::new(
+            &place.arena,
+            &place.store,
+            Set::new(set),
+            funcs(self.compiled.profile()),
+            self.world,
+            self.options.limits,
+        )
+    }
+
+    /// One template's text.
+    fn run<'a>(&self, exec: &mut Exec<'a>, job: &Job<'a>) -> Result<String, Error> {
+        let arena = exec.arena;
+        let template = Map::new(arena, MapKind::Values);
+        template.insert(b"BasePath", Value::str(arena, &job.base_path));
+        template.insert(b"Name", Value::str(arena, &job.name));
+        job.context.place(b"Template", Value::Map(template));
+        exec.root = Value::Map(job.context);
+        let text = exec
+            .execute(&job.name, Value::Map(job.context))
+            .map_err(|e| Error::exec(job, &e, self.compiled.profile()))?;
+        let text = functions::without_no_value(text);
+        Ok(String::from_utf8(text).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
+    }
+
+    fn worker<'a>(
+        &'a self,
+        place: &'a Place,
+        order: &[Job<'a>],
+        set: &'a TemplateSet<'a>,
+        shared: &Shared,
+        thread: usize,
+        signal: Option<Signal>,
+    ) -> Done {
+        let mut done = Done::default();
+        let Some(mut exec) = self.exec(place, set) else { return done };
+        place.arena.share();
+        let mut step = |number: usize, job: &Job<'a>, done: &mut Done| {
+            if is_partial(job) {
+                return true;
+            }
+            match self.run(&mut exec, job) {
+                Ok(text) if job.name.ends_with("NOTES.txt") => {
+                    done.notes.push((number, job.name.clone(), text));
+                }
+                Ok(text) => {
+                    let mut reader = shared.reader.lock().unwrap_or_else(PoisonError::into_inner);
+                    reader.push((thread, number), job.name.clone(), text);
+                    done.read.push(number);
+                }
+                Err(e) => done.failed = Some((number, e)),
+            }
+            done.failed.is_none()
+        };
+        let mut changed = None;
+        loop {
+            let number = shared.next.fetch_add(1, Ordering::Relaxed);
+            let Some(job) = order.get(number).filter(|_| number < shared.end.load(Ordering::SeqCst)) else {
+                break;
+            };
+            if !step(number, job, &mut done) {
+                shared.end.fetch_min(number + 1, Ordering::SeqCst);
+                break;
+            }
+            if signal.is_some() && place.arena.is_changed() {
+                shared.end.fetch_min(number + 1, Ordering::SeqCst);
+                changed = Some(number + 1);
+                break;
+            }
+        }
+        let Some(mut signal) = signal else { return done };
+        signal.meet();
+        if let Some(from) = changed.filter(|from| *from == shared.end.load(Ordering::SeqCst)) {
+            done.alone = Some(from);
+            let rest = (from..).zip(order.iter().skip(from));
+            let _ran = rest.take_while(|(number, job)| step(*number, job, &mut done)).count();
+        }
+        done
+    }
+}
+
+fn is_partial(job: &Job<'_>) -> bool {
+    job.name.rsplit('/').next().is_some_and(|base| base.starts_with('_'))
+}
+
+/// All definitions, or the first template in order that does not parse.
+fn set<'p>(order: &[Job<'_>], parsed: &'p [Arc<Parsed>]) -> Result<TemplateSet<'p>, Error> {
+    let mut set = TemplateSet::default();
+    for (job, result) in order.iter().zip(parsed) {
+        match &**result {
+            Ok(templates) => set.add(templates),
+            Err(e) => return Err(Error::parse(job, e)),
+        }
+    }
+    Ok(set)
+}
