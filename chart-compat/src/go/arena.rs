@@ -2,7 +2,7 @@
 //!
 //! Owns their memory and the record of whether templates changed what they all share. Knows nothing of what the values are.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ops::Deref;
 
 use bumpalo::Bump;
@@ -14,7 +14,11 @@ pub struct Arena {
     bump: Bump,
     maps: Cell<usize>,
     shared: Cell<usize>,
-    changed: Cell<bool>,
+    is_changed: Cell<bool>,
+    changes: Cell<u64>,
+    /// Changes by time that no later one of an older map stands before: number of the change, number of the map.
+    oldest: RefCell<Vec<(u64, usize)>>,
+    volatile_reads: Cell<usize>,
 }
 
 impl Arena {
@@ -34,8 +38,50 @@ impl Arena {
     /// Takes note that the map of that number was changed.
     pub(super) fn note_change(&self, number: usize) {
         if number < self.shared.get() {
-            self.changed.set(true);
+            self.is_changed.set(true);
         }
+        let change = self.changes.get() + 1;
+        self.changes.set(change);
+        let mut oldest = self.oldest.borrow_mut();
+        while oldest.pop_if(|last| last.1 >= number).is_some() {}
+        oldest.push((change, number));
+    }
+
+    /// Takes note that somebody looked into a map that is another one for each template.
+    pub(super) fn note_volatile_read(&self) {
+        self.volatile_reads.set(self.volatile_reads.get() + 1);
+    }
+
+    /// How many maps were made. They have the numbers below.
+    #[must_use]
+    pub fn maps(&self) -> usize {
+        self.maps.get()
+    }
+
+    /// How often maps were changed.
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        self.changes.get()
+    }
+
+    /// Whether one of the first `maps` maps was changed after so many `changes`.
+    #[must_use]
+    pub fn changed_since(&self, changes: u64, maps: usize) -> bool {
+        let oldest = self.oldest.borrow();
+        let from = oldest.partition_point(|c| c.0 <= changes);
+        oldest.get(from).is_some_and(|c| c.1 < maps)
+    }
+
+    /// How often somebody looked into a map that is another one for each template.
+    #[must_use]
+    pub fn volatile_reads(&self) -> usize {
+        self.volatile_reads.get()
+    }
+
+    /// Whether the map of that number is shared by all templates.
+    #[must_use]
+    pub fn is_shared(&self, number: usize) -> bool {
+        number < self.shared.get()
     }
 
     /// Says that all maps made so far are shared by the templates that run from now on.
@@ -46,7 +92,7 @@ impl Arena {
     /// Whether a shared map was changed: templates that run later may see it.
     #[must_use]
     pub fn is_changed(&self) -> bool {
-        self.changed.get()
+        self.is_changed.get()
     }
 }
 

@@ -94,6 +94,8 @@ pub struct Map<'a> {
 struct Entries<'a> {
     arena: &'a Arena,
     number: usize,
+    /// Whether it is another one for each template.
+    volatile: bool,
     prefixes: BumpVec<'a, u64>,
     entries: BumpVec<'a, Entry<'a>>,
 }
@@ -149,6 +151,7 @@ impl<'a> Map<'a> {
         let entries = Entries {
             arena,
             number: arena.number(),
+            volatile: false,
             prefixes: BumpVec::with_capacity_in(n, arena),
             entries: BumpVec::with_capacity_in(n, arena),
         };
@@ -172,6 +175,25 @@ impl<'a> Map<'a> {
         std::ptr::addr_eq(self.entries, other.entries)
     }
 
+    /// Its number among the maps of the arena.
+    #[must_use]
+    pub fn number(&self) -> usize {
+        self.entries.borrow().number
+    }
+
+    /// Says that this map is another one for each template: who looks into it does not give the same for the same dot.
+    pub fn set_volatile(&self) {
+        self.entries.borrow_mut().volatile = true;
+    }
+
+    fn read(&self) -> Ref<'_, Entries<'a>> {
+        let all = self.entries.borrow();
+        if all.volatile {
+            all.arena.note_volatile_read();
+        }
+        all
+    }
+
     /// The static type.
     #[must_use]
     pub fn kind(&self) -> MapKind {
@@ -181,7 +203,7 @@ impl<'a> Map<'a> {
     /// How many entries there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.entries.borrow().entries.len()
+        self.read().entries.len()
     }
 
     /// Whether there is no entry.
@@ -199,7 +221,7 @@ impl<'a> Map<'a> {
     /// The value under `key`, whose [`prefix`] is known.
     #[must_use]
     pub fn get_with(&self, prefix: u64, key: &[u8]) -> Option<Value<'a>> {
-        let all = self.entries.borrow();
+        let all = self.read();
         all.find(prefix, key).ok().map(|i| all.entries[i].1)
     }
 
@@ -240,12 +262,12 @@ impl<'a> Map<'a> {
 
     /// The entries as they are now, in key order. Must not be held over a call that changes the map.
     pub fn entries(&self) -> Ref<'_, [Entry<'a>]> {
-        Ref::map(self.entries.borrow(), |v| v.entries.as_slice())
+        Ref::map(self.read(), |v| v.entries.as_slice())
     }
 
     /// A copy of the entries, for walks during which the map may change.
     pub fn snapshot(&self, arena: &'a Arena) -> &'a [Entry<'a>] {
-        arena.alloc_slice_copy(&self.entries.borrow().entries)
+        arena.alloc_slice_copy(&self.read().entries)
     }
 }
 

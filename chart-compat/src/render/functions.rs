@@ -20,7 +20,7 @@ pub(super) const HELM: &[Func] = &[
     Func::new("lookup", &[Str, Str, Str, Str], lookup),
     Func::new("getHostByName", &[Str], |x, a| {
         let host = String::from_utf8_lossy(a[0].as_bytes().unwrap_or_default()).into_owned();
-        Ok(Value::str(x.arena, x.world.resolve(&host)))
+        Ok(Value::str(x.arena, x.world().resolve(&host)))
     }),
 ];
 
@@ -42,18 +42,11 @@ fn include<'a>(x: &mut Exec<'a>, args: &[Value<'a>]) -> Result<'a> {
         )));
     }
     *count += 1;
-    let result = match std::str::from_utf8(name) {
-        Ok(n) => x.execute(n, args[1]),
-        // No template has such a name.
-        Err(_) => Err(Error::new(format!(
-            "template: no template {} associated with template \"gotpl\"",
-            strconv::quote(name)
-        ))),
-    };
+    let result = x.include(name, args[1]);
     if let Some(count) = x.including.get_mut(name) {
         *count -= 1;
     }
-    Ok(x.keep(result?))
+    result
 }
 
 /// Removes every `<no value>`, as Helm does with each file and each `tpl` result.
@@ -91,8 +84,8 @@ fn tpl<'a>(x: &mut Exec<'a>, args: &[Value<'a>]) -> Result<'a> {
         return Err(Error::new("template: \"gotpl\" is an incomplete or empty template"));
     };
     let set = x.set().with(x.arena, templates);
-    match x.execute_in(set, main, args[1]) {
-        Ok(out) => Ok(x.keep(without_no_value(out))),
+    match x.once(main, args[1], |x| x.execute_in(set, main, args[1]).map(without_no_value)) {
+        Ok(out) => Ok(out),
         Err(e) => Err(Error::wrap(format!("error during tpl function execution for {}: ", quoted()), e)),
     }
 }
@@ -122,7 +115,7 @@ fn required<'a>(x: &mut Exec<'a>, args: &[Value<'a>]) -> Result<'a> {
 
 fn lookup<'a>(x: &mut Exec<'a>, args: &[Value<'a>]) -> Result<'a> {
     let text = |i: usize| String::from_utf8_lossy(args[i].as_bytes().unwrap_or_default()).into_owned();
-    let found = x.world.lookup(&text(0), &text(1), &text(2), &text(3)).map_err(Error::new)?;
+    let found = x.world().lookup(&text(0), &text(1), &text(2), &text(3)).map_err(Error::new)?;
     Ok(Value::from_data(x.arena, &found))
 }
 

@@ -169,11 +169,11 @@ impl Run<'_> {
     /// The templates in the order in which they are parsed and run: deeper charts first, and the later name first. What is parsed
     /// last wins, so parents override subcharts.
     fn order<'a>(&'a self, arena: &'a Arena) -> Vec<Job<'a>> {
-        let mut jobs = jobs(arena, self.chart, self.values, self.options, self.compiled.profile());
-        jobs.sort_by(|a, b| {
-            let depth = |j: &Job<'_>| j.name.matches('/').count();
-            depth(b).cmp(&depth(a)).then_with(|| b.name.cmp(&a.name))
-        });
+        let jobs = jobs(arena, self.chart, self.values, self.options, self.compiled.profile());
+        let depth = |job: &Job<'_>| memchr::memchr_iter(b'/', job.name.as_bytes()).count();
+        let mut jobs: Vec<(usize, Job<'a>)> = jobs.into_iter().map(|job| (depth(&job), job)).collect();
+        jobs.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| b.1.name.cmp(&a.1.name)));
+        let mut jobs: Vec<Job<'a>> = jobs.into_iter().map(|(_, job)| job).collect();
         jobs.dedup_by(|later, kept| later.name == kept.name);
         jobs
     }
@@ -191,11 +191,7 @@ impl Run<'_> {
 
     /// One template's text.
     fn run<'a>(&self, exec: &mut Exec<'a>, job: &Job<'a>) -> Result<String, Error> {
-        let arena = exec.arena;
-        let template = Map::new(arena, MapKind::Values);
-        template.insert(b"BasePath", Value::str(arena, &job.base_path));
-        template.insert(b"Name", Value::str(arena, &job.name));
-        job.context.place(b"Template", Value::Map(template));
+        place_template(exec.arena, job);
         exec.root = Value::Map(job.context);
         let text = exec
             .execute(&job.name, Value::Map(job.context))
@@ -216,10 +212,15 @@ impl Run<'_> {
         let mut done = Done::default();
         let Some(mut exec) = self.exec(place, set) else { return done };
         place.arena.share();
+        let mut placed = 0;
         let mut step = |number: usize, job: &Job<'a>, done: &mut Done| {
             if is_partial(job) {
                 return true;
             }
+            // A parent can look at its subcharts' `.Template`, which is that of the last one that ran on any thread.
+            let others = order.iter().take(number).skip(placed).filter(|j| !is_partial(j));
+            others.for_each(|other| place_template(&place.arena, other));
+            placed = number + 1;
             match self.run(&mut exec, job) {
                 Ok(text) if job.name.ends_with("NOTES.txt") => {
                     done.notes.push((number, job.name.clone(), text));
@@ -258,6 +259,15 @@ impl Run<'_> {
         }
         done
     }
+}
+
+/// Sets the chart's `.Template` for a template that is about to run.
+fn place_template<'a>(arena: &'a Arena, job: &Job<'a>) {
+    let template = Map::new(arena, MapKind::Values);
+    template.insert(b"BasePath", Value::str(arena, &job.base_path));
+    template.insert(b"Name", Value::str(arena, &job.name));
+    template.set_volatile();
+    job.context.place(b"Template", Value::Map(template));
 }
 
 fn is_partial(job: &Job<'_>) -> bool {

@@ -28,7 +28,7 @@ pub(super) fn remembered<'a>(
     args: &[Value<'a>],
     make: impl Fn(&dyn World) -> Vec<u8>,
 ) -> Vec<u8> {
-    let world = x.world;
+    let world = x.world();
     let texts: Vec<Vec<u8>> = args.iter().map(|a| fmt::sprint(*a)).collect();
     let texts: Vec<&[u8]> = texts.iter().map(Vec::as_slice).collect();
     world.remember(&x.call_site(name, &texts, None), &mut || make(world))

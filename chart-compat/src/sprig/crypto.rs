@@ -64,7 +64,7 @@ fn made<'a>(
         })
         .collect();
     let texts: Vec<&[u8]> = texts.iter().map(Vec::as_slice).collect();
-    let world = x.world;
+    let world = x.world();
     let value = world.remember(&x.call_site(name, &texts, days), &mut || {
         make(world).unwrap_or_else(|e| {
             failure = Some(e);

@@ -71,7 +71,7 @@ pub(super) fn zone(x: &Exec<'_>, name: &[u8]) -> Option<Zone> {
 
 /// The world's zone; UTC if the database does not know it.
 pub(super) fn local(x: &Exec<'_>) -> Zone {
-    Zone::named(&x.world.local_zone()).unwrap_or_else(Zone::utc)
+    Zone::named(&x.world().local_zone()).unwrap_or_else(Zone::utc)
 }
 
 /// A moment as it is shown in a zone.

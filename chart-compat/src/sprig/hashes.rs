@@ -57,7 +57,7 @@ fn bcrypt(x: &mut Exec<'_>, name: &'static str, user: &[u8], password: &[u8]) ->
     if password.len() > 72 {
         return format!("{FAILED}password length exceeds 72 bytes").into_bytes();
     }
-    let world = x.world;
+    let world = x.world();
     world.remember(&x.call_site(name, &[user, password], None), &mut || {
         let mut salt = [0; 16];
         world.random(&mut salt);

@@ -7,7 +7,9 @@ use typed_arena::Arena as Store;
 use super::ast::{Arg, Command, Control, Node, Pipe, Template};
 use super::error::{Error, Frame, Source};
 use super::func::Funcs;
+use super::memo::Memo;
 use super::notice::Notice;
+use super::parse::TPL;
 use super::set::Set;
 use super::site::Site;
 use crate::go::{Arena, Value, fmt};
@@ -56,8 +58,6 @@ enum Flow {
 pub struct Exec<'a> {
     /// Where values live until the render ends.
     pub arena: &'a Arena,
-    /// What the render may ask of the outside.
-    pub world: &'a dyn World,
     /// The functions.
     pub funcs: &'a Funcs,
     /// How often each template is being included right now.
@@ -68,8 +68,10 @@ pub struct Exec<'a> {
     pub notices: Option<Vec<Notice>>,
     /// Templates that `tpl` parsed, by their text.
     pub parsed: FxHashMap<&'a [u8], &'a [Template]>,
+    world: &'a dyn World,
     store: &'a Store<Vec<Template>>,
     set: Set<'a>,
+    pub(super) memo: Memo<'a>,
     limits: Limits,
     steps: u64,
     depth: usize,
@@ -114,6 +116,7 @@ impl<'a> Exec<'a> {
             parsed: FxHashMap::default(),
             store,
             set,
+            memo: Memo::default(),
             limits,
             steps: 0,
             depth: 0,
@@ -127,6 +130,13 @@ impl<'a> Exec<'a> {
         })
     }
 
+    /// What the render may ask of the outside.
+    #[must_use]
+    pub fn world(&self) -> &'a dyn World {
+        self.note_chance();
+        self.world
+    }
+
     /// The set that names are looked up in now.
     #[must_use]
     pub fn set(&self) -> Set<'a> {
@@ -138,13 +148,31 @@ impl<'a> Exec<'a> {
     /// # Errors
     /// `template: no template "x" associated with template "gotpl"`, or what execution failed with.
     pub fn execute(&mut self, name: &str, dot: Value<'a>) -> Result<Vec<u8>, Error> {
-        let Some(template) = self.set.get(name) else {
-            let quoted = crate::go::strconv::quote(name.as_bytes());
-            return Err(Error::new(format!(
-                "template: no template {quoted} associated with template \"gotpl\""
-            )));
-        };
+        let template = self.find(name.as_bytes())?;
         self.run(template, dot)
+    }
+
+    /// As [`Exec::execute`], copied into the arena; what was executed on such a dot before is not executed again if it can only
+    /// give the same.
+    ///
+    /// # Errors
+    /// As [`Exec::execute`].
+    pub fn include(&mut self, name: &[u8], dot: Value<'a>) -> Result<Value<'a>, Error> {
+        let template = self.find(name)?;
+        if template.name() == TPL {
+            // Which text that is depends on who asks.
+            self.note_chance();
+        }
+        self.once(template, dot, |x| x.run(template, dot))
+    }
+
+    fn find(&self, name: &[u8]) -> Result<&'a Template, Error> {
+        // No template has a name that is not UTF-8.
+        let found = std::str::from_utf8(name).ok().and_then(|n| self.set.get(n));
+        found.ok_or_else(|| {
+            let quoted = crate::go::strconv::quote(name);
+            Error::new(format!("template: no template {quoted} associated with template \"gotpl\""))
+        })
     }
 
     /// Parses `text` under `name` once for each text, and keeps it as long as the render.

@@ -12,6 +12,7 @@ mod eval;
 mod exec;
 mod func;
 mod lex;
+mod memo;
 mod notice;
 mod number;
 mod origin;

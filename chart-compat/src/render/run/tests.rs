@@ -53,8 +53,8 @@ fn render(special: &[(usize, &str)], in_order: bool) -> Result<String, String> {
     let file = |name: &str, text: &str| File::new(name.to_owned(), text.as_bytes().to_vec());
     let mut files = vec![
         file("Chart.yaml", "apiVersion: v2\nname: demo\nversion: 1.0.0\n"),
-        file("values.yaml", "n: 0\nlist: {a: 1}\n"),
-        file("templates/NOTES.txt", "{{ .Values.n }}"),
+        file("values.yaml", "num: 0\nlist: {a: 1}\n"),
+        file("templates/NOTES.txt", "{{ .Values.num }}"),
     ];
     let filling = "# filling\n".repeat(100);
     for i in 0..200 {
@@ -62,7 +62,7 @@ fn render(special: &[(usize, &str)], in_order: bool) -> Result<String, String> {
         let mut text = String::new();
         write!(
             text,
-            "{own}\nname: {{{{ .Template.Name }}}}\nn: {{{{ .Values.n }}}}\nkeys: {{{{ keys .Values.list }}}}\n{filling}"
+            "{own}\nname: {{{{ .Template.Name }}}}\nn: {{{{ .Values.num }}}}\nkeys: {{{{ keys .Values.list }}}}\n{filling}"
         )
         .unwrap();
         files.push(file(&format!("templates/t{i:03}.yaml"), &text));
@@ -86,9 +86,9 @@ fn render(special: &[(usize, &str)], in_order: bool) -> Result<String, String> {
 
 #[test]
 fn what_a_template_changes_shows_in_later_ones_alone() {
-    let set = r#"{{ $_ := set .Values "n" (add1 .Values.n) }}"#;
+    let set = r#"{{ $_ := set .Values "num" (add1 .Values.num) }}"#;
     let unset = r#"{{ $_ := unset .Values.list "a" }}"#;
-    let own = r#"{{ $_ := set (dict "a" 1) "b" 2 }}{{ $_ := set (deepCopy .Values) "n" 7 }}"#;
+    let own = r#"{{ $_ := set (dict "a" 1) "b" 2 }}{{ $_ := set (deepCopy .Values) "num" 7 }}"#;
     let fail = r#"{{ fail "enough" }}"#;
     let tables: [&[(usize, &str)]; 9] = [
         &[],
@@ -99,7 +99,7 @@ fn what_a_template_changes_shows_in_later_ones_alone() {
         &[(30, own), (60, own), (90, own)],
         &[(100, fail)],
         &[(20, fail), (180, fail)],
-        &[(20, fail), (180, set), (100, "{{ if eq (int .Values.n) 1 }}{{ fail \"one\" }}{{ end }}")],
+        &[(20, fail), (180, set), (100, "{{ if eq (int .Values.num) 1 }}{{ fail \"one\" }}{{ end }}")],
     ];
     for special in tables {
         let wanted = render(special, true);
@@ -111,4 +111,92 @@ fn what_a_template_changes_shows_in_later_ones_alone() {
     // The later name runs first.
     assert_eq!(counted.matches("\nn: 1\n").count(), 101);
     assert!(counted.ends_with("notes: 1"));
+}
+
+/// What a chart of one template prints, given helpers and that template.
+fn one(helpers: &str, template: &str) -> String {
+    let file = |name: &str, text: &str| File::new(name.to_owned(), text.as_bytes().to_vec());
+    let files = vec![
+        file("Chart.yaml", "apiVersion: v2\nname: demo\nversion: 1.0.0\n"),
+        file("values.yaml", "num: 0\nlist: {a: 1}\ndeep: {er: {x: 1}}\n"),
+        file("templates/_helpers.tpl", helpers),
+        file("templates/NOTES.txt", template),
+        file("templates/NOTES.txt/more/NOTES.txt", template),
+    ];
+    let chart = load_files(files, Profile::Helm4, &mut |_| {}).unwrap();
+    let compiled = CompiledChart::new(chart, Profile::Helm4);
+    let options = Options {
+        release: Release { name: "r".into(), namespace: "d".into(), revision: 1, is_upgrade: false },
+        capabilities: Capabilities::default(),
+        skip_schema_validation: false,
+        subchart_notes: true,
+        limits: Limits::default(),
+    };
+    compiled.render(&Map::new(), &options, &Still { in_order: true }, &mut |_| {}).unwrap().notes
+}
+
+#[test]
+fn what_a_helper_gave_holds_until_something_changes() {
+    let helpers = r#"
+{{- define "n" }}{{ .Values.num }}{{ end }}
+{{- define "deep" }}{{ .ctx.Values.deep.er.x }}{{ .own | join "," }}{{ end }}
+{{- define "name" }}{{ base .Template.Name }}{{ .Template.Name | dir | base }}{{ end }}
+{{- define "dot" }}{{ toYaml . | sha256sum | trunc 4 }}{{ end }}
+{{- define "set" }}{{ $_ := set .Values "num" (add1 .Values.num) }}{{ .Values.num }}{{ end }}
+{{- define "sets own" }}{{ $_ := set . "n" (add1 .n) }}{{ .n }}{{ end }}
+{{- define "fresh" }}{{ $d := dict "n" 1 }}{{ $_ := set $d "n" 2 }}{{ $d.n }}{{ end }}
+{{- define "kind" }}{{ kindOf . }}{{ . }}{{ end }}
+{{- define "item" }}{{ (index . 0).x }}{{ index . 1 }}{{ end }}"#;
+    let table = [
+        // A change between two calls, by the caller, a helper, or deep below.
+        (r#"{{ include "n" . }}{{ $_ := set .Values "num" 5 }}{{ include "n" . }}"#, "05"),
+        (r#"{{ include "set" . }}{{ include "set" . }}{{ include "n" . }}{{ include "set" . }}"#, "1223"),
+        (
+            r#"{{ $d := dict "ctx" . "own" (list 1 2) }}{{ include "deep" $d }}{{ $_ := set .Values.deep.er "x" 3 }}{{ include "deep" $d }}"#,
+            "11,231,2",
+        ),
+        (
+            r#"{{ include "deep" (dict "ctx" . "own" (list 1)) }}{{ $_ := unset .Values.deep "er" }}{{ $_ := set .Values.deep "er" (dict "x" 7) }}{{ include "deep" (dict "ctx" . "own" (list 1)) }}"#,
+            "1171",
+        ),
+        // A change of the dot itself.
+        (r#"{{ $d := dict "n" 1 }}{{ include "sets own" $d }}{{ include "sets own" $d }}{{ $d.n }}"#, "233"),
+        (r#"{{ range list 1 2 }}{{ include "sets own" (dict "n" 1) }}{{ end }}"#, "22"),
+        // Values that are equal but not the same kind.
+        (
+            r#"{{ include "kind" 1 }}{{ include "kind" 1.0 }}{{ include "kind" "1" }}{{ include "kind" (int64 1) }}{{ include "kind" nil }}"#,
+            "int1float641string1int641invalid",
+        ),
+        (
+            r#"{{ include "kind" (list) }}{{ include "kind" (list 1) }}{{ include "kind" (list "1") }}"#,
+            "slice[]slice[1]slice[1]",
+        ),
+        // Fresh maps with equal entries, and one that differs.
+        (
+            r#"{{ $a := dict "x" 1 }}{{ $b := dict "x" 2 }}{{ include "item" (list $a "p") }}{{ include "item" (list $b "p") }}{{ include "item" (list $a "p") }}{{ $_ := set $a "x" 3 }}{{ include "item" (list $a "p") }}"#,
+            "1p2p1p3p",
+        ),
+        (r#"{{ include "fresh" . }}{{ include "fresh" . }}"#, "22"),
+        (
+            r#"{{ tpl "{{ .Values.num }}" . }}{{ $_ := set .Values "num" 4 }}{{ tpl "{{ .Values.num }}" . }}"#,
+            "04",
+        ),
+        (
+            r#"{{ tpl "{{ define \"n\" }}own{{ end }}{{ include \"n\" . }}" . }}{{ include "n" . }}{{ tpl "{{ include \"n\" . }}" . }}"#,
+            "own00",
+        ),
+    ];
+    for (template, wanted) in table {
+        // Two files, so that each begins with what the other one left.
+        let printed = one(helpers, &format!("{template};"));
+        // The deeper one runs first and is printed last.
+        let first = printed.split(';').nth(1).unwrap_or_default();
+        assert_eq!(first.trim(), wanted, "{template} {printed:?}");
+    }
+    // Which file runs is no matter of the dot, nor is what the file is called when all of it is printed.
+    let names = one(helpers, r#"{{ include "name" . }} {{ include "dot" . }};"#);
+    let parts: Vec<&str> = names.split(';').map(str::trim).collect();
+    assert_eq!(parts[0].split(' ').next(), Some("NOTES.txttemplates"));
+    assert_eq!(parts[1].split(' ').next(), Some("NOTES.txtmore"));
+    assert_ne!(parts[0].split(' ').next_back(), parts[1].split(' ').next_back());
 }
