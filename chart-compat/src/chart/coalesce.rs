@@ -19,6 +19,18 @@ fn join(a: &str, b: &str) -> String {
     if a.is_empty() { b.to_owned() } else { format!("{a}.{b}") }
 }
 
+/// The keys down to a table, joined only if there is something to tell.
+struct Way<'w> {
+    above: Option<&'w Way<'w>>,
+    name: &'w str,
+}
+
+impl Way<'_> {
+    fn text(&self) -> String {
+        self.above.map_or_else(|| self.name.to_owned(), |above| join(&above.text(), self.name))
+    }
+}
+
 /// The values of a chart and its subcharts: `user` laid over the defaults (`CoalesceValues`).
 ///
 /// # Errors
@@ -98,7 +110,8 @@ impl Coalesce<'_> {
             match (value, target.get_mut(key)) {
                 (Data::Map(m), Some(Data::Map(old))) => {
                     let mut merged = m.clone();
-                    tables(&mut merged, old, &join(prefix, key), true, self.warn);
+                    let way = Way { above: Some(&Way { above: None, name: prefix }), name: key };
+                    tables(&mut merged, old, &way, true, self.warn);
                     *old = merged;
                 }
                 (Data::Map(_), Some(_)) => {
@@ -131,7 +144,8 @@ impl Coalesce<'_> {
                         if !merge && self.profile == Profile::Helm4 {
                             strip_nulls(&mut src);
                         }
-                        tables(dest, &src, &join(prefix, key), merge, self.warn);
+                        let way = Way { above: Some(&Way { above: None, name: prefix }), name: key };
+                        tables(dest, &src, &way, merge, self.warn);
                     }
                     Data::Null => {}
                     _ => (self.warn)(format!("warning: skipped value for {prefix}.{key}: Not a table.")),
@@ -197,9 +211,9 @@ fn has_null(map: &Map) -> bool {
 }
 
 /// Merges `src` into `dst`, whose entries count (`coalesceTablesFullKey`); without `merge` a null in `dst` deletes.
-fn tables(dst: &mut Map, src: &Map, prefix: &str, merge: bool, warn: Warn<'_>) {
+fn tables(dst: &mut Map, src: &Map, way: &Way<'_>, merge: bool, warn: Warn<'_>) {
     for (key, value) in src {
-        let path = || join(prefix, key);
+        let way = Way { above: Some(way), name: key };
         // Looked at before it is taken out to be changed: most maps stay as they are, and shared.
         match (dst.get(key), value) {
             (None, value) => {
@@ -209,7 +223,7 @@ fn tables(dst: &mut Map, src: &Map, prefix: &str, merge: bool, warn: Warn<'_>) {
                 if !old.same(new)
                     && let Some(Data::Map(old)) = dst.get_mut(key)
                 {
-                    tables(old, new, &path(), merge, warn);
+                    tables(old, new, &way, merge, warn);
                 }
             }
             (Some(Data::Null), value) if !merge && *value != Data::Null => {
@@ -218,12 +232,12 @@ fn tables(dst: &mut Map, src: &Map, prefix: &str, merge: bool, warn: Warn<'_>) {
             (Some(Data::Null), _) => {}
             (Some(_), Data::Map(_)) => warn(format!(
                 "warning: cannot overwrite table with non table for {} ({})",
-                path(),
+                way.text(),
                 show(value)
             )),
             (Some(Data::Map(_)), value) if *value != Data::Null => warn(format!(
                 "warning: destination for {} is a table. Ignoring non-table value ({})",
-                path(),
+                way.text(),
                 show(value)
             )),
             _ => {}
@@ -233,10 +247,10 @@ fn tables(dst: &mut Map, src: &Map, prefix: &str, merge: bool, warn: Warn<'_>) {
 
 /// Merges `src` into `dst`; a null in `dst` deletes (`CoalesceTables`).
 pub(crate) fn coalesce_tables(dst: &mut Map, src: &Map) {
-    tables(dst, src, "", false, &mut |_| {});
+    tables(dst, src, &Way { above: None, name: "" }, false, &mut |_| {});
 }
 
 /// Merges `src` into `dst`, nulls kept (`MergeTables`).
 pub fn merge_tables(dst: &mut Map, src: &Map, warn: Warn<'_>) {
-    tables(dst, src, "", true, warn);
+    tables(dst, src, &Way { above: None, name: "" }, true, warn);
 }
