@@ -42,6 +42,18 @@ impl Head {
 /// # Errors
 /// If the text is no YAML, has no JSON form, or a field of the head is not what it must be.
 pub fn head(text: &[u8]) -> Result<Head, Error> {
+    let is_wanted =
+        |key: &[u8]| std::str::from_utf8(key).is_ok_and(|key| FIELDS.iter().any(|f| is_field(key, f)));
+    if let Some(lines) = super::everyday::fields(text, is_wanted)
+        && let Ok(head) = earnestly(&lines)
+    {
+        return Ok(head);
+    }
+    earnestly(text)
+}
+
+/// As [`head`], every character read.
+pub(super) fn earnestly(text: &[u8]) -> Result<Head, Error> {
     let mut sink = HeadSink::default();
     if super::read::read(text, &mut sink, false).map_err(Error::while_converting)?.not_finite {
         check_numbers(text).map_err(Error::while_converting)?;

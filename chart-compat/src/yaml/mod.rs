@@ -7,6 +7,7 @@
 
 mod emit;
 mod error;
+mod everyday;
 mod go_syntax;
 mod head;
 mod input;

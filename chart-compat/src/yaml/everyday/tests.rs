@@ -1,0 +1,192 @@
+//! What has the everyday form is read as the real reader reads it, and most manifests have it.
+
+use super::fields;
+use crate::yaml::head::{earnestly, head};
+
+const DEPLOYMENT: &str = r#"# Source: a/b.yaml
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: a-b
+  namespace: default
+  labels:
+    app.kubernetes.io/name: a
+    helm.sh/chart: a-1.0.0
+  annotations:
+    checksum/config: 01ba4719c80b6fe911b091a7c05124b64eeece964e09c058ef8f9805daca546b
+    "quoted key": x
+    note: |-
+      some: text
+        # not a comment
+      - no item
+
+      end
+spec:
+  replicas: 1
+  template:
+    spec:
+      containers:
+      - name: a
+        image: "registry/a:1.2.3"
+        args:
+        - --flag=1
+        - -v
+        - -
+          x
+        - 'single: quoted'
+        - |
+          #!/bin/sh
+          	tab
+          echo "a: b"
+        env: []
+        ports:
+          - containerPort: 80
+            name: http
+          -   name: wide
+              port: 1
+          -
+            name: below
+        livenessProbe: {}
+        description: a plain text that
+          goes on (here) and
+
+          "there" without end
+      volumes:
+      - - nested
+        - more
+# the end
+status:
+"#;
+
+const EVERYDAY: [&str; 3] = [
+    "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: x\ndata:\n  a: |\n    é — ✓\n\n  b: >-\n    c\n  d:\n  e: 1e400\n  f: -1\n  g: +1x\n",
+    "kind: A\nmetadata:\n  annotations:\n    a: y\n    b: 1.50\n    c: 012\n    d: null\nlist:\n- a\n-\n- b: |+\n\n    x\n\n\n- c\nKind: B\n",
+    "metadata:\n  name: n\n# c\n  # d\nx: \n  y: # e\n    z: 1\n",
+];
+
+/// The same everyday parts in another text.
+fn seeds() -> Vec<String> {
+    let deployment =
+        DEPLOYMENT.replace("    \"quoted key\": x\n", "").replace("        - -\n          x\n", "");
+    EVERYDAY.iter().map(|t| (*t).to_owned()).chain([deployment]).collect()
+}
+
+#[test]
+fn everyday_manifests_are_known() {
+    for text in seeds() {
+        let lines = fields(text.as_bytes(), |key| key == b"kind").unwrap_or_else(|| panic!("{text}"));
+        assert!(lines.len() < 40, "{}", String::from_utf8_lossy(&lines));
+        assert_eq!(head(text.as_bytes()).unwrap(), earnestly(text.as_bytes()).unwrap());
+    }
+    assert_eq!(fields(DEPLOYMENT.as_bytes(), |_| true), None);
+}
+
+#[test]
+fn other_texts_are_left_to_the_reader() {
+    let texts = [
+        "",
+        "- a\n",
+        " a: 1\n",
+        "a: b: c\n",
+        "a: [1]\n",
+        "a: &x 1\n",
+        "a: *x\n",
+        "a: !!int 1\n",
+        "a: .inf\n",
+        "a: -.inf\n",
+        "a: +.INF\n",
+        "null: 1\n",
+        "<<: {}\n",
+        "a: 'b' c\n",
+        "a: \"b\\n\"\n",
+        "a: b #c\n",
+        "a:\tb\n",
+        "a: |2\n   b\n",
+        "a: |\n \n  b\n",
+        "a: |\n    b\n  c\n",
+        "a: 1\n  b: 2\n",
+        "a:\n  b: 1\n c: 2\n",
+        "a: 1\n- b\n",
+        "a: - b\n",
+        "---\na: 1\n",
+        "a: 1\n---\nb: 2\n",
+        "a: 1\n...\n",
+        "a: b\u{85}c\n",
+        "a: b\r\n",
+        "a: \u{feff}\n",
+        "? a\n",
+        "a: ~\n",
+        "\"a\": 1\n",
+        "a: @\n",
+        "a: `b`\n",
+        "a: 'b\n  c'\n",
+        "a:\n  b\n",
+        "a: b:\n",
+        "a: \u{7f}\n",
+        "a: b\n  # c\n  d\n",
+    ];
+    for text in texts {
+        assert_eq!(fields(text.as_bytes(), |_| true), None, "{text:?}");
+    }
+}
+
+/// Changes everyday texts at random: what still has the form must be read without an error, and its head must be the same.
+#[test]
+fn the_form_is_never_told_of_what_the_reader_refuses() {
+    const PIECES: [&str; 44] = [
+        " ", "  ", "\n", "\n\n", ":", ": ", ":\n", "-", "- ", "-\n", "#", " #", "|", "|\n", ">-\n", "\"",
+        "'", "''", "\\", "[", "]", "{", "}", "[]", "{}", ",", "&a ", "*a", "!", "%", "@", "`", "~", "?",
+        "? ", ".", "\t", "a", "0", "null", "<<", "é", "---\n", "=",
+    ];
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        usize::try_from(state >> 33).unwrap() % below
+    };
+    let seeds = seeds();
+    let mut yes = 0;
+    for _ in 0..60_000 {
+        let mut text: Vec<char> = seeds[next(seeds.len())].chars().collect();
+        // A window, so that changes meet.
+        let from = next(text.len());
+        let at = text[from..].iter().position(|c| *c == '\n').map_or(0, |n| from + n + 1);
+        text.drain(..at.min(text.len()));
+        text.truncate(120 + next(400));
+        for _ in 0..=next(4) {
+            let at = next(text.len() + 1);
+            match next(5) {
+                0 => drop(text.splice(at..at, PIECES[next(PIECES.len())].chars())),
+                1 => drop(text.drain(at..(at + 1 + next(3)).min(text.len()))),
+                2 => {
+                    let line = text[..at].iter().rposition(|c| *c == '\n').map_or(0, |n| n + 1);
+                    text.splice(line..line, " ".repeat(1 + next(4)).chars()).for_each(drop);
+                }
+                3 => {
+                    let line = text[..at].iter().rposition(|c| *c == '\n').map_or(0, |n| n + 1);
+                    let more = text[line..].iter().take_while(|c| **c == ' ').count();
+                    text.drain(line..line + more.min(1 + next(4)));
+                }
+                _ => {
+                    let end = text[at..].iter().position(|c| *c == '\n').map_or(text.len(), |n| at + n);
+                    text.drain(at..end);
+                }
+            }
+        }
+        let text: String = text.into_iter().collect();
+        let quick = fields(text.as_bytes(), |key| {
+            [&b"apiVersion"[..], b"kind", b"metadata"].iter().any(|f| key.eq_ignore_ascii_case(f))
+        });
+        if let Some(lines) = quick {
+            yes += 1;
+            match (earnestly(text.as_bytes()), earnestly(&lines)) {
+                (Ok(all), Ok(own)) => assert_eq!(own, all, "{text}"),
+                // A head that is wrong is told by the real reader.
+                (Err(all), Err(own)) => assert_eq!(own.problem(), all.problem(), "{text}"),
+                (all, own) => panic!("{all:?} {own:?} {text}"),
+            }
+        }
+    }
+    assert!(yes > 5_000, "{yes} texts of 60,000 had the form");
+}
