@@ -212,7 +212,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
         manifest = program.run(&manifest).map_err(|e| format!("{e}{HINT}"))?;
     }
     let show_only = ShowOnly { patterns: &args.show_only };
-    Ok(print(&template_output_of(&manifest, &rendered, wanted, &show_only, globals.profile())?)?)
+    Ok(print(&template_output_of(manifest, &rendered, wanted, &show_only, globals.profile())?)?)
 }
 
 /// What Helm adds to an error when it had a release in hand.

@@ -18,7 +18,7 @@ pub(super) type Tag = (usize, usize);
 impl Reader {
     pub(super) fn new(profile: Profile) -> Self {
         Self(Crew::new(move |(tag, path, text): (Tag, String, String)| {
-            Some((tag, read(path, &text, profile)))
+            Some((tag, read(path, text, profile)))
         }))
     }
 

@@ -135,9 +135,19 @@ pub(super) struct Documents {
 }
 
 /// Splits a rendered file and reads the heads of its documents.
-pub(super) fn read(source: String, text: &str, profile: Profile) -> Documents {
+pub(super) fn read(source: String, mut text: String, profile: Profile) -> Documents {
     let mut documents = Vec::new();
-    for doc in split(text, profile) {
+    let split = split(&text, profile);
+    if let [doc] = split[..] {
+        // The usual case, and all of the file but what is trimmed.
+        let head = yaml::head(doc.as_bytes());
+        let (start, size) = (doc.as_ptr().addr() - text.as_ptr().addr(), doc.len());
+        text.truncate(start + size);
+        text.drain(..start);
+        documents.push((text, head));
+        return Documents { source, documents };
+    }
+    for doc in split {
         let head = yaml::head(doc.as_bytes());
         let failed = head.is_err();
         documents.push((doc.to_owned(), head));

@@ -47,7 +47,7 @@ pub fn template_output(
     profile: Profile,
 ) -> Result<Vec<u8>, String> {
     let manifest = manifest_text(rendered, include_crds);
-    template_output_of(&manifest, rendered, hooks, show_only, profile)
+    template_output_of(manifest, rendered, hooks, show_only, profile)
 }
 
 /// As [`template_output`], but with a manifest that something else made of the rendered one.
@@ -55,13 +55,19 @@ pub fn template_output(
 /// # Errors
 /// As [`template_output`].
 pub fn template_output_of(
-    manifest: &[u8],
+    manifest: Vec<u8>,
     rendered: &Rendered,
     hooks: impl Fn(&Hook) -> bool,
     show_only: &ShowOnly<'_>,
     profile: Profile,
 ) -> Result<Vec<u8>, String> {
-    let mut out = trim(manifest).to_vec();
+    let mut out = manifest;
+    let (start, size) = {
+        let kept = trim(&out);
+        (kept.as_ptr().addr() - out.as_ptr().addr(), kept.len())
+    };
+    out.truncate(start + size);
+    out.drain(..start);
     out.push(b'\n');
     for hook in rendered.hooks.iter().filter(|h| hooks(h)) {
         document(&mut out, &hook.manifest.source, hook.manifest.text.as_bytes());
