@@ -14,7 +14,7 @@ pub mod lint;
 pub mod path;
 pub mod profile;
 pub mod render;
-pub mod sprig;
+mod sprig;
 pub mod template;
 pub mod values;
 pub mod world;

@@ -308,8 +308,9 @@ impl CompiledChart {
             template.insert(b"BasePath", Value::str(&arena, &job.base_path));
             template.insert(b"Name", Value::str(&arena, &job.name));
             job.context.insert(b"Template", Value::Map(template));
-            exec.root = Value::Map(job.context);
-            let text = match exec.execute(&job.name, Value::Map(job.context)) {
+            // Helm hands the plain map of the context over as `Values`.
+            exec.root = Value::Map(job.context.with_kind(&arena, MapKind::Values));
+            let text = match exec.execute(&job.name, exec.root) {
                 Ok(text) => text,
                 Err(e) => {
                     result = Err(Error::exec(job, &e, self.profile));
