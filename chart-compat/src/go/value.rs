@@ -81,6 +81,8 @@ pub enum MapKind {
     Strings,
     /// A nil `map[string]interface {}`: it has no entries and takes none, and JSON shows it as null.
     Nil,
+    /// A nil `map[string]string`
+    NilStrings,
 }
 
 /// One entry of a [`Map`].
@@ -169,6 +171,12 @@ impl<'a> Map<'a> {
     #[must_use]
     pub(crate) fn is(&self, other: &Map<'_>) -> bool {
         std::ptr::addr_eq(self.entries, other.entries)
+    }
+
+    /// Whether this is Go's nil map.
+    #[must_use]
+    pub fn is_nil(&self) -> bool {
+        matches!(self.kind, MapKind::Nil | MapKind::NilStrings)
     }
 
     /// The static type.
@@ -371,7 +379,7 @@ impl<'a> Value<'a> {
             Self::Map(m) => match m.kind {
                 MapKind::Any | MapKind::Nil => "map[string]interface {}",
                 MapKind::Values => values_type,
-                MapKind::Strings => "map[string]string",
+                MapKind::Strings | MapKind::NilStrings => "map[string]string",
             },
             Self::Object(o) => o.type_name(),
         }
