@@ -1,6 +1,6 @@
 # Each target is one line to the real thing. `make run` and `make test` are all that a newcomer needs.
 
-.PHONY: run test lint corpus bench differential fuzz fixtures peers tools prerequisites
+.PHONY: run test lint package corpus bench differential fuzz fixtures peers tools prerequisites
 
 # A control plane (or your cluster: WINDLASS_TEST_KUBECONFIG=FILE), the operator on modules/, and a list of things to try.
 run: prerequisites
@@ -13,6 +13,10 @@ test: prerequisites
 lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
+
+# The library as others would get it: packed, and built from the package alone.
+package:
+	cargo package --quiet --allow-dirty -p chart-compat
 
 # Every case of the chart corpus, where it is at hand, against the output of Helm 4 that it holds and that of a real Helm 3.
 corpus: prerequisites

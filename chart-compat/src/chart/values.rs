@@ -36,6 +36,16 @@ fn documents(text: &[u8]) -> Vec<(u32, &[u8])> {
 
 /// Reads a values file, numbers as floats: Helm 4 merges its documents (`loader.LoadValues`), Helm 3 reads the first.
 ///
+/// ```
+/// use chart_compat::chart::{merge_maps, read_values};
+/// use chart_compat::{json, profile::Profile};
+///
+/// let mut values = read_values(b"image: {repository: nginx, tag: '1.28'}\n", Profile::Helm4)?;
+/// merge_maps(&mut values, read_values(b"image: {tag: '1.29'}\n", Profile::Helm4)?);
+/// assert_eq!(json::to_string(&values.into()).unwrap(), r#"{"image":{"repository":"nginx","tag":"1.29"}}"#);
+/// # Ok::<(), chart_compat::chart::Error>(())
+/// ```
+///
 /// # Errors
 /// The YAML error, with its line.
 pub fn read_values(text: &[u8], profile: Profile) -> Result<Map, Error> {
