@@ -22,6 +22,7 @@ package:
 corpus: prerequisites
 	cargo build --profile corpus --bin windlass
 	tests/corpus/run.sh target/corpus/windlass
+	cargo test --profile corpus --test replay -- --ignored --nocapture corpus
 
 bench: prerequisites
 	cargo build --release --bin windlass
