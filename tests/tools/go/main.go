@@ -3,7 +3,8 @@
 //	go run . FIXTURES
 //
 // reads FIXTURES/templates/probes.json, FIXTURES/yaml/documents/* and FIXTURES/answers/questions.json, and writes
-// answers.json beside each. The inputs are told in the answers, so that a test sees when they have changed since.
+// answers.json beside each. The inputs are told in the answers, so that a test sees when they have changed since. What Helm says
+// of FIXTURES/schema/questions.txt goes to the renderer's sources.
 //
 //	go run . answer
 //
@@ -60,7 +61,7 @@ func main() {
 		}
 		return
 	}
-	for _, record := range []func(string) error{recordTemplates, recordDocuments, recordAnswers} {
+	for _, record := range []func(string) error{recordTemplates, recordDocuments, recordAnswers, recordSchemas} {
 		if err := record(os.Args[1]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
