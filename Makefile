@@ -27,9 +27,10 @@ corpus: prerequisites
 bench: prerequisites
 	cargo build --release --bin windlass
 	cargo run -p windlass-test-cluster --bin control-plane -- run -- python3 tests/bench/run.py
+	[ ! -f ../shared/corpus/BENCH.md ] || cargo run --release -p windlass-peers -- charts ../shared/corpus target/release/windlass
 
-# How gtmpl, gotmpl and serde_yaml answer what Go answers, and how fast, beside ours.
-peers:
+# How gtmpl, gotmpl and serde_yaml answer what Go answers, and how fast, beside Go and ours.
+peers: prerequisites
 	cargo run --release -p windlass-peers
 
 # Asks Helm's own code and ours COUNT generated questions of each family, and prints where they differ: make differential SEED=7

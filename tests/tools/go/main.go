@@ -10,12 +10,17 @@
 //
 // answers questions from standard input, one JSON object a line, for tests/differential: Helm's own engine on a template,
 // sigs.k8s.io/yaml on a document, Helm's strvals on a line of --set.
+//
+//	go run . time
+//
+// times text/template and sigs.k8s.io/yaml on the work that standard input describes, for tests/peers.
 package main
 
 import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -51,11 +56,11 @@ type document struct {
 
 func main() {
 	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: go run . FIXTURES, or: go run . answer")
+		fmt.Fprintln(os.Stderr, "usage: go run . FIXTURES, or: go run . answer, or: go run . time")
 		os.Exit(2)
 	}
-	if os.Args[1] == "answer" {
-		if err := answerLines(os.Stdin, os.Stdout); err != nil {
+	if stream := map[string]func(io.Reader, io.Writer) error{"answer": answerLines, "time": timeWork}[os.Args[1]]; stream != nil {
+		if err := stream(os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
