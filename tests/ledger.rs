@@ -103,6 +103,22 @@ fn keys_and_values_come_in_order() {
 }
 
 #[test]
+fn keys_in_a_circle_have_one_order() {
+    // go-yaml has 1a before 01, 01 before 9, and 9 before 1a: what its sort makes of them hangs on the order they come in.
+    let keys = ["a1", "a01", "a", "1a", "9", "10", "a10", "a9", "A", "_", "1_", "01", "001", "1"];
+    let entries: String = keys.iter().map(|k| format!("\"{k}\" 1 ")).collect();
+    let template = format!("t: {{{{ toYaml (dict {entries}) | quote }}}}");
+    steady(&[("templates/a.yaml", &template)], &[], r#"t: "_: 1\n\"1\": 1\n\"1_\": 1\n1a: 1\n"#);
+}
+
+#[test]
+fn of_files_with_one_base_name_the_last_counts() {
+    let template = "t: {{ (.Files.Glob \"*/x\").AsConfig | quote }}";
+    let files = ["a/x", "b/x", "c/x", "d/x", "e/x", "f/x"].map(|name| (name, name));
+    steady(&[&files[..], &[("templates/a.yaml", template)]].concat(), &[], "t: \"x: f/x\"");
+}
+
+#[test]
 fn a_slice_ends_where_its_list_ends() {
     let template = "t: {{ slice (slice (list 1 2 3) 0 1) 0 3 }}";
     pinned(template, "t: [1 2 3]", "slice index out of bounds");
