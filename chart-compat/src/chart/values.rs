@@ -99,7 +99,7 @@ pub fn merge_maps(base: &mut Map, over: Map) {
 
 /// The table at a dotted path (`Values.Table`).
 #[must_use]
-pub fn table<'v>(values: &'v Map, path: &str) -> Option<&'v Map> {
+pub(crate) fn table<'v>(values: &'v Map, path: &str) -> Option<&'v Map> {
     find_table(values, path).ok()
 }
 
@@ -110,7 +110,7 @@ pub(super) fn find_table<'v, 'p>(values: &'v Map, path: &'p str) -> Result<&'v M
 
 /// The value at a dotted path, unless it is a table (`Values.PathValue`).
 #[must_use]
-pub fn path_value<'v>(values: &'v Map, path: &str) -> Option<&'v Data> {
+pub(crate) fn path_value<'v>(values: &'v Map, path: &str) -> Option<&'v Data> {
     let (parent, key) = match path.rsplit_once('.') {
         Some((parent, key)) => (table(values, parent)?, key),
         None => (values, path),
