@@ -1,6 +1,6 @@
 # Each target is one line to the real thing. `make run` and `make test` are all that a newcomer needs.
 
-.PHONY: run test lint corpus bench differential fuzz fixtures peers tools prerequisites
+.PHONY: run test lint package corpus bench differential fuzz fixtures peers tools prerequisites
 
 # A control plane (or your cluster: WINDLASS_TEST_KUBECONFIG=FILE), the operator on modules/, and a list of things to try.
 run: prerequisites
@@ -14,17 +14,23 @@ lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 
+# The library as others would get it: packed, and built from the package alone.
+package:
+	cargo package --quiet --allow-dirty -p chart-compat
+
 # Every case of the chart corpus, where it is at hand, against the output of Helm 4 that it holds and that of a real Helm 3.
 corpus: prerequisites
 	cargo build --profile corpus --bin windlass
 	tests/corpus/run.sh target/corpus/windlass
+	cargo test --profile corpus --test replay -- --ignored --nocapture corpus
 
 bench: prerequisites
 	cargo build --release --bin windlass
 	cargo run -p windlass-test-cluster --bin control-plane -- run -- python3 tests/bench/run.py
+	[ ! -f ../shared/corpus/BENCH.md ] || cargo run --release -p windlass-peers -- charts ../shared/corpus target/release/windlass
 
-# How gtmpl, gotmpl and serde_yaml answer what Go answers, and how fast, beside ours.
-peers:
+# How gtmpl, gotmpl and serde_yaml answer what Go answers, and how fast, beside Go and ours.
+peers: prerequisites
 	cargo run --release -p windlass-peers
 
 # Asks Helm's own code and ours COUNT generated questions of each family, and prints where they differ: make differential SEED=7

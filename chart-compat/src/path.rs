@@ -23,6 +23,16 @@ impl Path {
     /// Reads `a.b[0].c`. A leading `.`, `.Values.` or `Values.` is passed over, and a backslash takes a dot or bracket for
     /// itself, as in `--set`.
     ///
+    /// ```
+    /// use chart_compat::chart::read_values;
+    /// use chart_compat::path::Path;
+    ///
+    /// let values = read_values(b"hosts: [{name: a}, {name: b}]", Default::default()).unwrap();
+    /// let path = Path::parse(".Values.hosts[1].name")?;
+    /// assert_eq!(path.find(&values), Some(&"b".into()));
+    /// # Ok::<(), String>(())
+    /// ```
+    ///
     /// # Errors
     /// What of the text is no step, with the text.
     pub fn parse(text: &str) -> Result<Self, String> {

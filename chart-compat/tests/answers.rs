@@ -109,6 +109,24 @@ fn templates_answer_as_go_does() {
 }
 
 #[test]
+fn every_schema_is_judged() {
+    let lines = |path: &str, wanted: &[&str]| -> Vec<String> {
+        let text = fs::read_to_string(fixtures().join(path)).unwrap();
+        let mut lines: Vec<String> =
+            text.lines().filter(|l| wanted.iter().any(|w| l.starts_with(w))).map(str::to_owned).collect();
+        // A schema is told with each of its values.
+        let mut last = String::new();
+        lines.retain(|l| !l.starts_with("schema ") || std::mem::replace(&mut last, l.clone()) != *l);
+        lines
+    };
+    let wanted = ["schema ", "values "];
+    let asked = lines("schema/questions.txt", &wanted);
+    assert!(asked.len() > 900, "{}", asked.len());
+    let judged = lines("../chart-compat/src/render/schema/cases.txt", &wanted);
+    assert_eq!(asked, judged, "the questions changed: make fixtures records anew");
+}
+
+#[test]
 fn every_probe_is_recorded() {
     let (probes, recorded) = (read_json("templates/probes.json"), read_json("templates/answers.json"));
     assert_eq!(probes["data"], recorded["data"], "the data changed: make fixtures records anew");

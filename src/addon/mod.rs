@@ -5,6 +5,7 @@
 
 mod config;
 mod events;
+mod layers;
 mod lookups;
 mod module;
 mod name;
@@ -13,7 +14,8 @@ mod queue;
 mod run;
 
 pub use config::{Config, Problem};
+pub use layers::layers;
 pub use module::{Module, Modules, is_enabled, module_values};
 pub use name::{ModuleName, UNNUMBERED_ORDER};
 pub use operator::{Options, run};
-pub(crate) use run::capabilities;
+pub(crate) use run::{capabilities, config_map};

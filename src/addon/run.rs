@@ -239,6 +239,6 @@ pub(crate) async fn capabilities(cluster: &Cluster) -> Result<Capabilities, crat
 }
 
 /// The operator's ConfigMap as an object reference.
-pub(super) fn config_map(namespace: &str, name: &str) -> ObjectRef {
+pub(crate) fn config_map(namespace: &str, name: &str) -> ObjectRef {
     ObjectRef::new(Gvk::new("v1", "ConfigMap"), Some(namespace), name)
 }

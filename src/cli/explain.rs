@@ -1,4 +1,4 @@
-//! `windlass values explain`: each layer that sets a value, and which one counts.
+//! `windlass values explain`: each layer that sets a value, and which one counts, of a chart or a module of the operator.
 
 use chart_compat::data::Data;
 use chart_compat::explain::{Explanation, Origin, Setting, Trace};
@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use super::failure::Explained;
 use super::flags::{Globals, Values};
 use super::output::{Format, structured, table};
-use super::{chart, print, values};
+use super::{chart, print, values, with_engine};
+use crate::addon;
 use crate::render::to_json;
 
 /// How much of a value a table shows, in characters.
@@ -25,18 +26,34 @@ pub(super) enum Command {
 /// Flags of `values explain`.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// `[PATH] CHART`; a path such as `image.tag`, all values without one
-    #[arg(num_args = 1..=2, required = true, value_names = ["PATH", "CHART"])]
+    /// `[PATH] CHART`, or with --module `[PATH]`; a path such as `image.tag`, all values without one
+    #[arg(num_args = 1..=2, required_unless_present = "module", value_names = ["PATH", "CHART"])]
     names: Vec<String>,
     #[command(flatten)]
     values: Values,
+    #[command(flatten)]
+    module: Module,
     /// Prints the output in the specified format
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
 }
 
-pub(super) fn run(globals: &Globals, command: &Command) -> Result<(), Explained> {
-    let Command::Explain(args) = command;
+/// A module of the operator instead of a chart; the environment variables are addon-operator's.
+#[derive(clap::Args)]
+struct Module {
+    /// Explain the values of this module of the operator: the files and, from the cluster, the ConfigMap
+    #[arg(long)]
+    module: Option<String>,
+    /// With --module: directories of modules, separated by colons
+    #[arg(long, env = "MODULES_DIR", default_value = "modules")]
+    modules_dir: String,
+    /// With --module: name of the ConfigMap with values and enable flags
+    #[arg(long, env = "ADDON_OPERATOR_CONFIG_MAP", default_value = "addon-operator")]
+    config_map: String,
+}
+
+/// A chart's layers, and the way that is asked for.
+fn of_chart(globals: &Globals, args: &Args) -> Result<(Trace, Path), Explained> {
     let (path, reference) = match &args.names[..] {
         [path, chart] => (Path::parse(path)?, chart),
         [chart] => (Path::default(), chart),
@@ -45,6 +62,46 @@ pub(super) fn run(globals: &Globals, command: &Command) -> Result<(), Explained>
     let user = values::merge(&args.values, globals.profile())?;
     let chart = chart::load(reference, globals.profile())?;
     let trace = Trace::new(chart.chart(), user.layers(), globals.profile()).map_err(|e| e.to_string())?;
+    Ok((trace, path))
+}
+
+/// The same for a module.
+fn of_module(globals: &Globals, args: &Args, name: &str) -> Result<(Trace, Path), Explained> {
+    let path = match &args.names[..] {
+        [] => Path::default(),
+        [path] => Path::parse(path)?,
+        _ => return Err("with --module there is one argument at most: PATH".to_owned().into()),
+    };
+    if args.values.any() {
+        return Err("-f and --set lay values over a chart's; a module's are in its files and the ConfigMap"
+            .to_owned()
+            .into());
+    }
+    let Module { modules_dir, config_map, .. } = &args.module;
+    let modules = addon::Modules::discover(modules_dir, addon::UNNUMBERED_ORDER, globals.profile());
+    let Some(module) = modules.modules.iter().find(|m| m.name.name == name || m.name.key == name) else {
+        let known: Vec<&str> = modules.modules.iter().map(|m| m.name.name.as_str()).collect();
+        return Err(format!("no module {name:?} in {modules_dir}: there are {}", known.join(", ")).into());
+    };
+    let chart = module.chart.clone()?.ok_or_else(|| format!("module {name} has no chart"))?;
+    let config = with_engine(globals, async |s| {
+        let config_map = addon::config_map(&s.namespace, config_map);
+        s.engine.cluster().get(&config_map).await.map_err(|e| e.to_string())
+    })?;
+    let layers = addon::layers(modules_dir, module, config.as_ref())?;
+    let trace = Trace::new(chart.chart(), layers, globals.profile()).map_err(|e| e.to_string())?;
+    // Within a module its own section is meant.
+    let key = module.name.key.as_str();
+    let whole = path.0.is_empty() || [Some(key), Some("global")].contains(&path.first());
+    Ok((trace, if whole { path } else { path.below(&[key]) }))
+}
+
+pub(super) fn run(globals: &Globals, command: &Command) -> Result<(), Explained> {
+    let Command::Explain(args) = command;
+    let (trace, path) = match &args.module.module {
+        Some(name) => of_module(globals, args, name)?,
+        None => of_chart(globals, args)?,
+    };
     let mut explanations: Vec<Explanation> =
         trace.leaves(&path).iter().map(|leaf| trace.explain(leaf)).collect();
     if explanations.is_empty() && !path.0.is_empty() {
@@ -83,10 +140,14 @@ fn rows(explanations: &[Explanation]) -> Vec<Vec<String>> {
     rows
 }
 
+/// Whether it is a flag of ours: neither a file nor an object of the cluster.
+fn is_flag(origin: &Origin) -> bool {
+    matches!(origin, Origin::Layer { is_file: false, name, .. } if name.starts_with("--"))
+}
+
 /// The layer, and the path as the layer spells it where that is another one.
 fn by(e: &Explanation, s: &Setting) -> String {
-    let flag = matches!(&s.origin, Origin::Layer { is_file: false, .. });
-    let path = if s.path == e.path && !flag { String::new() } else { format!(" {}", s.path) };
+    let path = if s.path == e.path && !is_flag(&s.origin) { String::new() } else { format!(" {}", s.path) };
     let global = if s.global { " (globals reach subcharts)" } else { "" };
     format!("{}{path}{global}", s.origin)
 }
@@ -127,10 +188,13 @@ fn explanation(e: &Explanation) -> Value {
 }
 
 fn origin(origin: &Origin) -> Value {
+    let flag = is_flag(origin);
     match origin {
         Origin::Chart { file, line } => json!({"kind": "chart", "name": file, "line": line}),
         Origin::Layer { name, is_file: true, line } => json!({"kind": "file", "name": name, "line": line}),
-        Origin::Layer { name, is_file: false, line } => json!({"kind": "flag", "name": name, "line": line}),
+        Origin::Layer { name, is_file: false, line } => {
+            json!({"kind": if flag { "flag" } else { "object" }, "name": name, "line": line})
+        }
         Origin::Import { chart, from } => {
             json!({"kind": "import", "name": chart, "from": self::origin(from)})
         }

@@ -66,6 +66,14 @@ pub(super) struct Values {
     pub(super) set_literal: Vec<String>,
 }
 
+impl Values {
+    /// Whether there are any.
+    pub(super) fn any(&self) -> bool {
+        let Self { files, set, set_string, set_file, set_json, set_literal } = self;
+        [files, set, set_string, set_file, set_json, set_literal].iter().any(|f| !f.is_empty())
+    }
+}
+
 /// How a chart is rendered, whatever becomes of it.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(super) struct Render {

@@ -163,7 +163,10 @@ fn metadata(m: &Metadata) -> Value {
     put("tags", json!(m.tags));
     put("appVersion", json!(m.app_version));
     put("deprecated", json!(m.deprecated));
-    put("annotations", Value::Object(m.annotations.iter().map(|(k, v)| (k.clone(), json!(v))).collect()));
+    put(
+        "annotations",
+        Value::Object(m.annotations.iter().flatten().map(|(k, v)| (k.clone(), json!(v))).collect()),
+    );
     put("kubeVersion", json!(m.kube_version));
     put("dependencies", m.dependencies.iter().flatten().map(dependency).collect());
     put("type", json!(m.kind));

@@ -74,6 +74,15 @@ fn entry_name(raw: &str) -> Result<String, Error> {
 
 /// Reads a packaged chart: its files in the order of the archive, without byte order marks.
 ///
+/// ```no_run
+/// use chart_compat::chart::{load_files, read_archive};
+/// use chart_compat::profile::Profile;
+///
+/// let bytes = std::fs::read("web-1.2.3.tgz")?;
+/// let chart = load_files(read_archive(&bytes)?, Profile::Helm4, &mut |warning| eprintln!("{warning}"))?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// Not a gzip archive, damaged, larger than [`MAX_CHART_BYTES`] when inflated, or with paths that leave the chart.
 pub fn read_archive(bytes: &[u8]) -> Result<Vec<File>, Error> {

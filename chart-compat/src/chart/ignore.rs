@@ -26,6 +26,13 @@ pub struct Rules {
 impl Rules {
     /// Reads a `.helmignore`; pass an empty text when there is none.
     ///
+    /// ```
+    /// let rules = chart_compat::chart::Rules::parse("*.bak\nnotes/\n")?;
+    /// assert!(rules.ignores("templates/old.bak", false) && rules.ignores("notes", true));
+    /// assert!(!rules.ignores("values.yaml", false));
+    /// # Ok::<(), chart_compat::chart::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// A pattern with `**`, or one that is not a pattern.
     pub fn parse(text: &str) -> Result<Self, Error> {

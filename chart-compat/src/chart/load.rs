@@ -134,6 +134,20 @@ fn wrong_kind(got: &Data, wanted: &str) -> String {
 
 /// Makes a chart of files, whose names are relative to it.
 ///
+/// ```
+/// use chart_compat::chart::{File, load_files};
+/// use chart_compat::profile::Profile;
+///
+/// let file = |name: &str, text: &str| File::new(name.to_owned(), text.as_bytes().to_vec());
+/// let files = vec![file("Chart.yaml", "apiVersion: v2\nname: web\nversion: 1.2.3\n"), file("values.yaml", "replicas: 1\n")];
+/// let chart = load_files(files, Profile::Helm4, &mut |warning| eprintln!("{warning}"))?;
+/// assert_eq!((chart.name(), chart.metadata.version.as_str()), ("web", "1.2.3"));
+///
+/// let error = load_files(vec![file("Chart.yaml", "name: web\n")], Profile::Helm4, &mut drop).err();
+/// assert_eq!(error.map(|e| e.to_string()).as_deref(), Some("validation: chart.metadata.version is required"));
+/// # Ok::<(), chart_compat::chart::Error>(())
+/// ```
+///
 /// # Errors
 /// A file that cannot be read as what its name says, a rule of `Chart.yaml` broken, a bad subchart.
 pub fn load_files(files: Vec<File>, profile: Profile, warn: Warn<'_>) -> Result<Chart, Error> {

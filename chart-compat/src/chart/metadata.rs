@@ -34,8 +34,8 @@ pub struct Metadata {
     pub app_version: String,
     /// Whether users should leave it.
     pub deprecated: bool,
-    /// Free annotations.
-    pub annotations: Vec<(String, String)>,
+    /// Free annotations, in order of key; `None` if the file has no map of them.
+    pub annotations: Option<Vec<(String, String)>>,
     /// Range of Kubernetes versions it works with.
     pub kube_version: String,
     /// Its subcharts as declared; `None` when the key is absent, which switches dependency processing off.
@@ -236,17 +236,18 @@ impl Metadata {
         match f.get("annotations") {
             None | Some(Data::Null) => {}
             Some(Data::Map(m)) => {
+                let annotations = self.annotations.get_or_insert_default();
                 for (key, value) in m {
                     let text = match value {
                         Data::Null => String::new(),
                         d => scalar(d).ok_or_else(|| f.wrong("annotations", d, "string"))?,
                     };
-                    match self.annotations.iter_mut().find(|(k, _)| k == key) {
+                    match annotations.iter_mut().find(|(k, _)| k == key) {
                         Some(entry) => entry.1 = text,
-                        None => self.annotations.push((key.clone(), text)),
+                        None => annotations.push((key.clone(), text)),
                     }
                 }
-                self.annotations.sort();
+                annotations.sort();
             }
             Some(d) => return Err(f.wrong("annotations", d, "map[string]string")),
         }

@@ -23,8 +23,8 @@ pub use error::Error;
 pub use ignore::Rules;
 pub use load::{Chart, Crd, File, load_files};
 pub use metadata::{Dependency, Maintainer, Metadata};
-pub use path_match::matches;
-pub use values::{ValuesLines, merge_maps, path_value, read_values, table};
+pub(crate) use path_match::matches;
+pub use values::{ValuesLines, merge_maps, read_values};
 
 /// Where warnings go that Helm prints on stderr: one line each, without a line end.
 pub type Warn<'w> = &'w mut dyn FnMut(String);

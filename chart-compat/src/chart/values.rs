@@ -36,6 +36,16 @@ fn documents(text: &[u8]) -> Vec<(u32, &[u8])> {
 
 /// Reads a values file, numbers as floats: Helm 4 merges its documents (`loader.LoadValues`), Helm 3 reads the first.
 ///
+/// ```
+/// use chart_compat::chart::{merge_maps, read_values};
+/// use chart_compat::{json, profile::Profile};
+///
+/// let mut values = read_values(b"image: {repository: nginx, tag: '1.28'}\n", Profile::Helm4)?;
+/// merge_maps(&mut values, read_values(b"image: {tag: '1.29'}\n", Profile::Helm4)?);
+/// assert_eq!(json::to_string(&values.into()).unwrap(), r#"{"image":{"repository":"nginx","tag":"1.29"}}"#);
+/// # Ok::<(), chart_compat::chart::Error>(())
+/// ```
+///
 /// # Errors
 /// The YAML error, with its line.
 pub fn read_values(text: &[u8], profile: Profile) -> Result<Map, Error> {
@@ -89,7 +99,7 @@ pub fn merge_maps(base: &mut Map, over: Map) {
 
 /// The table at a dotted path (`Values.Table`).
 #[must_use]
-pub fn table<'v>(values: &'v Map, path: &str) -> Option<&'v Map> {
+pub(crate) fn table<'v>(values: &'v Map, path: &str) -> Option<&'v Map> {
     find_table(values, path).ok()
 }
 
@@ -100,7 +110,7 @@ pub(super) fn find_table<'v, 'p>(values: &'v Map, path: &'p str) -> Result<&'v M
 
 /// The value at a dotted path, unless it is a table (`Values.PathValue`).
 #[must_use]
-pub fn path_value<'v>(values: &'v Map, path: &str) -> Option<&'v Data> {
+pub(crate) fn path_value<'v>(values: &'v Map, path: &str) -> Option<&'v Data> {
     let (parent, key) = match path.rsplit_once('.') {
         Some((parent, key)) => (table(values, parent)?, key),
         None => (values, path),

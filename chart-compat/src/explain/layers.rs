@@ -4,9 +4,9 @@
 
 use std::sync::LazyLock;
 
-use crate::chart::ValuesLines;
+use crate::chart::{ValuesLines, merge_maps};
 use crate::data::{Data, Map};
-use crate::path::Path;
+use crate::path::{Path, Step};
 
 /// Values that a user gives in one place.
 #[derive(Clone, Debug)]
@@ -20,6 +20,8 @@ pub struct Layer {
     /// All layers up to this one, merged.
     merged: Map,
     lines: ValuesLines,
+    /// The key that the text of the layer stands below.
+    below: Option<String>,
 }
 
 /// All layers of a user's values.
@@ -46,8 +48,17 @@ impl Layers {
         let mut own = Map::new();
         apply(&mut own)?;
         let lines = text.map(ValuesLines::read).unwrap_or_default();
-        self.layers.push(Layer { name: name.to_owned(), is_file, own, merged, lines });
+        self.layers.push(Layer { name: name.to_owned(), is_file, own, merged, lines, below: None });
         Ok(())
+    }
+
+    /// Lays a text over the others whose values all stand below one key, such as a key of a ConfigMap.
+    pub fn add_section(&mut self, name: &str, key: &str, text: &[u8], values: Map) {
+        let own = Map::from([(key.to_owned(), Data::Map(values))]);
+        let mut merged = self.values().clone();
+        merge_maps(&mut merged, own.clone());
+        let (lines, below) = (ValuesLines::read(text), Some(key.to_owned()));
+        self.layers.push(Layer { name: name.to_owned(), is_file: false, own, merged, lines, below });
     }
 
     /// The values of all layers.
@@ -81,7 +92,11 @@ impl Layer {
     /// The line, from 1, on which it does.
     #[must_use]
     pub fn line_of(&self, path: &Path) -> Option<u32> {
-        self.lines.line_of(path)
+        let Some(key) = &self.below else { return self.lines.line_of(path) };
+        match path.0.split_first() {
+            Some((Step::Key(first), rest)) if first == key => self.lines.line_of(&Path(rest.to_vec())),
+            _ => None,
+        }
     }
 
     /// What the layer says taken alone.

@@ -146,6 +146,29 @@ impl Trace {
     }
 
     /// What sets the value at the end of a way from the whole chart's values.
+    ///
+    /// ```
+    /// use chart_compat::chart::{File, load_files, merge_maps, read_values};
+    /// use chart_compat::explain::{Layers, Origin, Trace};
+    /// use chart_compat::{path::Path, profile::Profile};
+    ///
+    /// let file = |name: &str, text: &str| File::new(name.to_owned(), text.as_bytes().to_vec());
+    /// let files = vec![
+    ///     file("Chart.yaml", "apiVersion: v2\nname: web\nversion: 1.0.0\n"),
+    ///     file("values.yaml", "replicas: 1\n"),
+    /// ];
+    /// let chart = load_files(files, Profile::Helm4, &mut drop)?;
+    /// let mut layers = Layers::default();
+    /// let text = b"# more of them\nreplicas: 3\n";
+    /// layers.add("mine.yaml", true, Some(text), |values| {
+    ///     read_values(text, Profile::Helm4).map(|own| merge_maps(values, own))
+    /// })?;
+    /// let told = Trace::new(&chart, layers, Profile::Helm4)?.explain(&Path::parse("replicas")?);
+    /// assert!(told.settings[0].wins);
+    /// assert!(matches!(&told.settings[0].origin, Origin::Layer { name, line: Some(2), .. } if name == "mine.yaml"));
+    /// assert!(matches!(&told.settings[1].origin, Origin::Chart { file, .. } if file == "web/values.yaml"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn explain(&self, path: &Path) -> Explanation {
         // The charts that the way leads through: the value belongs to the last of them.

@@ -27,7 +27,7 @@ macro_rules! class {
     ($(#[$doc:meta])* $name:ident, $category:literal, $ascii:expr) => {
         $(#[$doc])*
         #[must_use]
-        pub fn $name(c: char) -> bool {
+        pub(crate) fn $name(c: char) -> bool {
             static RANGES: LazyLock<Ranges> = LazyLock::new(|| Ranges::of($category));
             let ascii: fn(&char) -> bool = $ascii;
             if c.is_ascii() { ascii(&c) } else { RANGES.has(c) }

@@ -7,7 +7,7 @@ mod number;
 use super::object::{Object, Struct, Version};
 use super::strconv;
 use super::time::{duration_string, time_string};
-use super::value::{MapKind, Value};
+use super::value::Value;
 
 /// Appends what `fmt.Fprint(out, value)` prints, that is `%v`; nil prints as `<nil>`.
 pub fn print(out: &mut Vec<u8>, value: Value<'_>) {
@@ -410,7 +410,7 @@ impl<'o> Printer<'o> {
                 let entries: Vec<_> = m.entries().to_vec();
                 if self.flags.sharp_v {
                     self.out.extend_from_slice(value.type_name(self.values_type).as_bytes());
-                    if m.kind() == MapKind::Nil {
+                    if m.is_nil() {
                         return self.out.extend_from_slice(b"(nil)");
                     }
                 }

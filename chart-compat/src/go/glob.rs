@@ -22,6 +22,14 @@ const MAX_STEPS: usize = 1 << 20;
 
 impl Glob {
     /// Parses a pattern; none if gobwas refuses it.
+    ///
+    /// ```
+    /// use chart_compat::go::glob::Glob;
+    ///
+    /// let glob = Glob::parse("conf/{a,b}*.yaml").unwrap();
+    /// assert!(glob.matches("conf/apps.yaml") && !glob.matches("conf/apps/x.yaml"));
+    /// assert!(Glob::parse("[").is_none());
+    /// ```
     #[must_use]
     pub fn parse(pattern: &str) -> Option<Self> {
         // The library stops at a NUL, and takes U+FFFD for what cannot be read.

@@ -5,10 +5,10 @@ use super::time::{Civil, days_from_civil, quote};
 use super::zone::Zone;
 
 /// How Go's JSON shows a time.
-pub const RFC3339_NANO: &str = "2006-01-02T15:04:05.999999999Z07:00";
+pub(crate) const RFC3339_NANO: &str = "2006-01-02T15:04:05.999999999Z07:00";
 
 /// Month names; the first three letters are the short ones.
-pub const MONTHS: [&str; 12] = [
+pub(crate) const MONTHS: [&str; 12] = [
     "January",
     "February",
     "March",
@@ -24,7 +24,8 @@ pub const MONTHS: [&str; 12] = [
 ];
 
 /// Names of the days of the week from Sunday; the first three letters are the short ones.
-pub const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+pub(crate) const DAYS: [&str; 7] =
+    ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
 /// How a number is filled up to its width.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -143,7 +144,7 @@ fn padded(out: &mut Vec<u8>, n: u32, pad: Pad, width: usize) {
 
 /// Shows a time by a layout (`Time.Format`).
 #[must_use]
-pub fn format(t: &Time<'_>, layout: &[u8]) -> Vec<u8> {
+pub(crate) fn format(t: &Time<'_>, layout: &[u8]) -> Vec<u8> {
     let c = t.civil();
     let mut out = Vec::with_capacity(layout.len() + 10);
     let mut rest = layout;
@@ -219,7 +220,7 @@ fn write(out: &mut Vec<u8>, t: &Time<'_>, c: &Civil, piece: Piece) {
 }
 
 /// A time as it was read.
-pub struct Parsed {
+pub(crate) struct Parsed {
     /// Seconds since 1970-01-01T00:00:00Z.
     pub seconds: i64,
     /// Nanoseconds within the second.
@@ -229,7 +230,7 @@ pub struct Parsed {
 }
 
 /// The zone of a time that was read.
-pub enum Place {
+pub(crate) enum Place {
     /// UTC
     Utc,
     /// The local zone.
@@ -544,7 +545,7 @@ impl Blanks for [u8] {
 ///
 /// # Errors
 /// Go's text, e.g. `parsing time "x" as "2006": cannot parse "x" as "2006"`.
-pub fn parse(layout: &[u8], value: &[u8], local: &Zone) -> Result<Parsed, String> {
+pub(crate) fn parse(layout: &[u8], value: &[u8], local: &Zone) -> Result<Parsed, String> {
     let cannot = |rest: &[u8], piece: &[u8]| {
         format!(
             "parsing time {} as {}: cannot parse {} as {}",

@@ -3,22 +3,22 @@
 //! The lowest layer of the crate: it knows no template, no chart and no text format beyond Go's own printing.
 
 mod arena;
-pub mod classes;
+pub(crate) mod classes;
 pub mod duration;
 pub mod fmt;
 pub mod glob;
-pub mod layout;
+pub(crate) mod layout;
 pub mod object;
-pub mod path;
+pub(crate) mod path;
 pub mod regexp;
 pub mod semver;
 pub mod slog;
-pub mod strconv;
+pub(crate) mod strconv;
 pub mod time;
-pub mod unicode;
+pub(crate) mod unicode;
 pub mod url;
 pub mod value;
-pub mod zone;
+pub(crate) mod zone;
 
 pub use arena::Arena;
 pub use object::Object;

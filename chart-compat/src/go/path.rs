@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 /// The last element; `.` for an empty path, `/` for one of slashes (`path.Base`).
 #[must_use]
-pub fn base(path: &[u8]) -> &[u8] {
+pub(crate) fn base(path: &[u8]) -> &[u8] {
     if path.is_empty() {
         return b".";
     }
@@ -18,13 +18,13 @@ pub fn base(path: &[u8]) -> &[u8] {
 
 /// All but the last element, cleaned (`path.Dir`).
 #[must_use]
-pub fn dir(path: &[u8]) -> Cow<'_, [u8]> {
+pub(crate) fn dir(path: &[u8]) -> Cow<'_, [u8]> {
     clean(&path[..path.iter().rposition(|b| *b == b'/').map_or(0, |n| n + 1)])
 }
 
 /// The suffix from the last dot of the last element on (`path.Ext`).
 #[must_use]
-pub fn ext(path: &[u8]) -> &[u8] {
+pub(crate) fn ext(path: &[u8]) -> &[u8] {
     let start = path.iter().rposition(|b| *b == b'/').map_or(0, |n| n + 1);
     match path[start..].iter().rposition(|b| *b == b'.') {
         Some(dot) => &path[start + dot..],
@@ -34,13 +34,13 @@ pub fn ext(path: &[u8]) -> &[u8] {
 
 /// Whether the path starts at the root (`path.IsAbs`).
 #[must_use]
-pub fn is_abs(path: &[u8]) -> bool {
+pub(crate) fn is_abs(path: &[u8]) -> bool {
     path.first() == Some(&b'/')
 }
 
 /// The shortest path of the same meaning (`path.Clean`).
 #[must_use]
-pub fn clean(path: &[u8]) -> Cow<'_, [u8]> {
+pub(crate) fn clean(path: &[u8]) -> Cow<'_, [u8]> {
     if path.is_empty() {
         return Cow::Borrowed(b".");
     }

@@ -278,6 +278,14 @@ fn part(op: Op, numbers: [&str; 3], prerelease: &str) -> Result<Part, String> {
 impl Range {
     /// Reads a range (`semver.NewConstraint`).
     ///
+    /// ```
+    /// use chart_compat::go::semver::{Range, parse};
+    ///
+    /// let range = Range::parse(">= 1.25.0-0, < 1.32")?;
+    /// assert!(range.check(&parse("v1.30.4-gke.1")?) && !range.check(&parse("1.32.0")?));
+    /// # Ok::<(), String>(())
+    /// ```
+    ///
     /// # Errors
     /// The library's text, e.g. `improper constraint: "x"`.
     pub fn parse(text: &str) -> Result<Self, String> {

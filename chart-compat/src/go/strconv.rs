@@ -6,13 +6,13 @@ mod float;
 mod int;
 mod quote;
 
-pub use float::{Shortest, format_float, format_float_32, format_json_float, parse_float};
-pub use int::{parse_int, parse_uint};
-pub use quote::{can_backquote, quote, quote_byte, quote_rune, quote_to_ascii};
+pub(crate) use float::{Shortest, format_float, format_float_32, format_json_float, parse_float};
+pub(crate) use int::{parse_int, parse_uint};
+pub(crate) use quote::{can_backquote, quote, quote_byte, quote_rune, quote_to_ascii};
 
 /// Why a number could not be read, as Go's `strconv.ErrSyntax` and `strconv.ErrRange` tell it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NumError {
+pub(crate) enum NumError {
     /// The text is no number.
     #[error("invalid syntax")]
     Syntax,

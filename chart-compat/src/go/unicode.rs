@@ -12,18 +12,18 @@ fn within(ranges: &[(u32, u32)], c: char) -> bool {
 
 /// Go's `unicode.IsLetter`.
 #[must_use]
-pub fn is_letter(c: char) -> bool {
+pub(crate) fn is_letter(c: char) -> bool {
     if c.is_ascii() { c.is_ascii_alphabetic() } else { within(tables::LETTER, c) }
 }
 
 /// Go's `unicode.IsDigit`: decimal digits of any script.
 #[must_use]
-pub fn is_digit(c: char) -> bool {
+pub(crate) fn is_digit(c: char) -> bool {
     if c.is_ascii() { c.is_ascii_digit() } else { within(tables::DIGIT, c) }
 }
 
 /// Go's `strconv.IsPrint`: letters, marks, numbers, punctuation, symbols, and the ASCII space.
 #[must_use]
-pub fn is_print(c: char) -> bool {
+pub(crate) fn is_print(c: char) -> bool {
     if c.is_ascii() { matches!(c, ' '..='~') } else { within(tables::PRINT, c) }
 }

@@ -78,6 +78,8 @@ pub enum MapKind {
     Strings,
     /// A nil `map[string]interface {}`: it has no entries and takes none, and JSON shows it as null.
     Nil,
+    /// A nil `map[string]string`
+    NilStrings,
 }
 
 /// One entry of a [`Map`].
@@ -192,6 +194,12 @@ impl<'a> Map<'a> {
             all.arena.note_volatile_read();
         }
         all
+    }
+
+    /// Whether this is Go's nil map.
+    #[must_use]
+    pub fn is_nil(&self) -> bool {
+        matches!(self.kind, MapKind::Nil | MapKind::NilStrings)
     }
 
     /// The static type.
@@ -402,7 +410,7 @@ impl<'a> Value<'a> {
             Self::Map(m) => match m.kind {
                 MapKind::Any | MapKind::Nil => "map[string]interface {}",
                 MapKind::Values => values_type,
-                MapKind::Strings => "map[string]string",
+                MapKind::Strings | MapKind::NilStrings => "map[string]string",
             },
             Self::Object(o) => o.type_name(),
         }

@@ -6,13 +6,13 @@ use jiff::Timestamp;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 
 /// A zone with its rules.
-pub struct Zone {
+pub(crate) struct Zone {
     name: String,
     rules: TimeZone,
 }
 
 /// Offset and abbreviation at a moment.
-pub struct Offset {
+pub(crate) struct Offset {
     /// Seconds east of UTC.
     pub seconds: i32,
     /// The abbreviation, e.g. `CEST`.
@@ -22,7 +22,7 @@ pub struct Offset {
 impl Zone {
     /// The zone of that name, with Go's regard for case; an empty name is UTC.
     #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
+    pub(crate) fn named(name: &str) -> Option<Self> {
         if matches!(name, "" | "UTC") {
             return Some(Self::utc());
         }
@@ -35,19 +35,19 @@ impl Zone {
 
     /// Coordinated universal time.
     #[must_use]
-    pub fn utc() -> Self {
+    pub(crate) fn utc() -> Self {
         Self { name: "UTC".to_owned(), rules: TimeZone::UTC }
     }
 
     /// The zone's name.
     #[must_use]
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
     /// What is in force at a moment in seconds since 1970.
     #[must_use]
-    pub fn at(&self, seconds: i64) -> Offset {
+    pub(crate) fn at(&self, seconds: i64) -> Offset {
         let near = seconds.clamp(Timestamp::MIN.as_second(), Timestamp::MAX.as_second());
         let moment = Timestamp::from_second(near).unwrap_or(Timestamp::UNIX_EPOCH);
         let info = self.rules.to_offset_info(moment);
@@ -56,14 +56,14 @@ impl Zone {
 
     /// The moment of a local date and time, given as if it were UTC (`time.Date`).
     #[must_use]
-    pub fn moment(&self, local: i64) -> i64 {
+    pub(crate) fn moment(&self, local: i64) -> i64 {
         let first = i64::from(self.at(local).seconds);
         local - i64::from(self.at(local - first).seconds)
     }
 
     /// The offset that an abbreviation means around a moment that is given as if it were UTC (`Location.lookupName`).
     #[must_use]
-    pub fn offset_of(&self, abbreviation: &str, local: i64) -> Option<i32> {
+    pub(crate) fn offset_of(&self, abbreviation: &str, local: i64) -> Option<i32> {
         // Whoever uses an abbreviation means one in use now or within a year.
         const HALF_YEAR: i64 = 182 * 86_400;
         let around = [local, local - HALF_YEAR, local + HALF_YEAR];

@@ -122,6 +122,51 @@ impl Messages {
 }
 
 /// All that `helm lint` says of a chart, in its order (`lint.RunAll`). `warn` takes the lines that Helm logs.
+///
+/// ```
+/// # use chart_compat::{data::{Data, Map}, world::{KeyKind, Timestamp, World}};
+/// # struct Offline;
+/// # impl World for Offline {
+/// #     fn now(&self) -> Timestamp { Timestamp { seconds: 0, nanos: 0 } }
+/// #     fn local_zone(&self) -> String { "UTC".to_owned() }
+/// #     fn random(&self, bytes: &mut [u8]) { bytes.fill(4) }
+/// #     fn make_key(&self, _: KeyKind) -> Result<Vec<u8>, String> { Err("no keys".to_owned()) }
+/// #     fn sign(&self, _: &[u8], _: &[u8]) -> Result<Vec<u8>, String> { Err("no keys".to_owned()) }
+/// #     fn lookup(&self, _: &str, _: &str, _: &str, _: &str) -> Result<Data, String> { Ok(Data::Map(Map::new())) }
+/// #     fn resolve(&self, _: &str) -> String { String::new() }
+/// # }
+/// use chart_compat::chart::{File, load_files};
+/// use chart_compat::{lint, profile::Profile};
+///
+/// let metadata = "apiVersion: v2\nname: web\nversion: 1.0.0\n";
+/// let files = vec![
+///     File::new("Chart.yaml".to_owned(), metadata.as_bytes().to_vec()),
+///     File::new("values.yaml".to_owned(), b"unread: 1\n".to_vec()),
+/// ];
+/// let chart = load_files(files, Profile::Helm4, &mut drop)?;
+/// let subject = lint::Subject {
+///     directory: "/charts/web",
+///     metadata: metadata.into(),
+///     values: Some("unread: 1\n".into()),
+///     schema: None,
+///     templates: lint::Entry::Directory,
+///     crds: lint::Entry::Missing,
+///     chart: Ok(&chart),
+/// };
+/// let options = lint::Options {
+///     values: &Map::new(),
+///     namespace: "default",
+///     kube_version: None,
+///     skip_schema_validation: false,
+///     profile: Profile::Helm4,
+///     world: &Offline,
+/// };
+/// let messages = lint::helm(&subject, &options, &mut drop);
+/// assert_eq!(messages[0].to_string(), "[INFO] Chart.yaml: icon is recommended");
+/// let findings = lint::findings(&subject, &options); // what Helm is silent about
+/// assert_eq!((findings[0].file.as_str(), findings[0].line), ("values.yaml", Some(1)));
+/// # Ok::<(), chart_compat::chart::Error>(())
+/// ```
 pub fn helm(subject: &Subject<'_>, options: &Options<'_>, warn: Warn<'_>) -> Vec<Message> {
     let mut messages = Messages::default();
     chartfile::lint(&subject.metadata, &mut messages);

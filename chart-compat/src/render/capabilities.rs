@@ -16,6 +16,14 @@ pub struct KubeVersion {
 impl KubeVersion {
     /// Reads what `--kube-version` takes, e.g. `1.31`, `v1.30.4-gke.1129000` (`common.ParseKubeVersion`).
     ///
+    /// ```
+    /// use chart_compat::render::KubeVersion;
+    ///
+    /// let version = KubeVersion::parse("v1.30.4-gke.1129000")?;
+    /// assert_eq!((version.major.as_str(), version.minor.as_str()), ("1", "30"));
+    /// # Ok::<(), String>(())
+    /// ```
+    ///
     /// # Errors
     /// Go's text for a version that is none.
     pub fn parse(text: &str) -> Result<Self, String> {

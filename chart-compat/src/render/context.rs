@@ -161,8 +161,9 @@ fn strings<'a>(arena: &'a Arena, items: &'a [String], elem: Elem) -> Value<'a> {
 }
 
 fn annotations<'a>(arena: &'a Arena, m: &'a Metadata) -> Value<'a> {
-    let map = Map::with_capacity(arena, MapKind::Strings, m.annotations.len());
-    for (key, value) in &m.annotations {
+    let Some(annotations) = &m.annotations else { return Value::Map(Map::new(arena, MapKind::NilStrings)) };
+    let map = Map::with_capacity(arena, MapKind::Strings, annotations.len());
+    for (key, value) in annotations {
         map.insert(key.as_bytes(), text(value));
     }
     Value::Map(map)

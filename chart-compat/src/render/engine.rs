@@ -141,6 +141,50 @@ impl CompiledChart {
 
     /// Renders the chart with the user's values.
     ///
+    /// Templates are parsed by the first render and kept: later ones, with other values or from other threads, only run them.
+    ///
+    /// ```
+    /// # use chart_compat::{data::{Data, Map}, world::{KeyKind, Timestamp, World}};
+    /// # struct Offline;
+    /// # impl World for Offline {
+    /// #     fn now(&self) -> Timestamp { Timestamp { seconds: 0, nanos: 0 } }
+    /// #     fn local_zone(&self) -> String { "UTC".to_owned() }
+    /// #     fn random(&self, bytes: &mut [u8]) { bytes.fill(4) }
+    /// #     fn make_key(&self, _: KeyKind) -> Result<Vec<u8>, String> { Err("no keys".to_owned()) }
+    /// #     fn sign(&self, _: &[u8], _: &[u8]) -> Result<Vec<u8>, String> { Err("no keys".to_owned()) }
+    /// #     fn lookup(&self, _: &str, _: &str, _: &str, _: &str) -> Result<Data, String> { Ok(Data::Map(Map::new())) }
+    /// #     fn resolve(&self, _: &str) -> String { String::new() }
+    /// # }
+    /// use chart_compat::chart::{File, load_files};
+    /// use chart_compat::{profile::Profile, template::Limits};
+    /// use chart_compat::render::{Capabilities, CompiledChart, Options, Release};
+    ///
+    /// let file = |name: &str, text: &str| File::new(name.to_owned(), text.as_bytes().to_vec());
+    /// let chart = load_files(
+    ///     vec![
+    ///         file("Chart.yaml", "apiVersion: v2\nname: web\nversion: 1.0.0\n"),
+    ///         file("templates/a.yaml", "kind: ConfigMap\ndata: {size: {{ .Values.size | quote }}}\n"),
+    ///     ],
+    ///     Profile::Helm4,
+    ///     &mut drop,
+    /// )?;
+    /// let options = Options {
+    ///     release: Release { name: "demo".into(), namespace: "default".into(), revision: 1, is_upgrade: false },
+    ///     capabilities: Capabilities::default(),
+    ///     skip_schema_validation: false,
+    ///     subchart_notes: false,
+    ///     limits: Limits::default(),
+    /// };
+    /// let compiled = CompiledChart::new(chart, Profile::Helm4);
+    /// for size in ["small", "large"] {
+    ///     let values = Map::from([("size".to_owned(), size.into())]);
+    ///     let rendered = compiled.render(&values, &options, &Offline, &mut drop)?;
+    ///     assert_eq!(rendered.manifests[0].source, "web/templates/a.yaml");
+    ///     assert!(rendered.manifests[0].text.contains(size));
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// Values, schema, Kubernetes version, a template, or YAML that came out of one.
     pub fn render(

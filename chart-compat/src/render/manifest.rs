@@ -47,6 +47,12 @@ const EVENTS: [&str; 9] = [
 ];
 
 /// Splits a file of several documents, such as one of `crds/`, at its `---` lines; documents that are blank are left out.
+///
+/// ```
+/// use chart_compat::render::split_documents;
+///
+/// assert_eq!(split_documents("a: 1\n---\n\n---\nb: 2\n").len(), 2);
+/// ```
 #[must_use]
 pub fn split_documents(text: &str) -> Vec<&str> {
     split_lines(text)

@@ -37,6 +37,21 @@ pub struct ShowOnly<'p> {
 
 /// The standard output of `helm template`: manifest, then hooks unless there are to be none.
 ///
+/// ```
+/// use chart_compat::profile::Profile;
+/// use chart_compat::render::{Rendered, ShowOnly, template_output};
+///
+/// let rendered = Rendered::default(); // what CompiledChart::render gave
+/// let no_tests = |hook: &chart_compat::render::Hook| !hook.events.iter().any(|e| e == "test");
+/// let all = ShowOnly { patterns: &[] };
+/// assert_eq!(template_output(&rendered, true, no_tests, &all, Profile::Helm4)?, b"\n");
+///
+/// let picked = ShowOnly { patterns: &["templates/a.yaml".to_owned()] };
+/// let error = template_output(&rendered, false, |_| true, &picked, Profile::Helm4).err();
+/// assert_eq!(error.as_deref(), Some("could not find template templates/a.yaml in chart"));
+/// # Ok::<(), String>(())
+/// ```
+///
 /// # Errors
 /// `could not find template X in chart` for a `--show-only` that picks nothing.
 pub fn template_output(
@@ -105,6 +120,13 @@ fn trim(bytes: &[u8]) -> &[u8] {
 }
 
 /// The name that Helm would refuse, or `None` for a good one (`chartutil.ValidateReleaseName`).
+///
+/// ```
+/// use chart_compat::render::release_name_error;
+///
+/// assert_eq!(release_name_error("my-release"), None);
+/// assert!(release_name_error("My_Release").is_some());
+/// ```
 #[must_use]
 pub fn release_name_error(name: &str) -> Option<String> {
     let label = |s: &str| {

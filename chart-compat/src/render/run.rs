@@ -192,10 +192,9 @@ impl Run<'_> {
     /// One template's text.
     fn run<'a>(&self, exec: &mut Exec<'a>, job: &Job<'a>) -> Result<String, Error> {
         place_template(exec.arena, job);
-        exec.root = Value::Map(job.context);
-        let text = exec
-            .execute(&job.name, Value::Map(job.context))
-            .map_err(|e| Error::exec(job, &e, self.compiled.profile()))?;
+        exec.root = Value::Map(job.context.with_kind(exec.arena, MapKind::Values));
+        let text =
+            exec.execute(&job.name, exec.root).map_err(|e| Error::exec(job, &e, self.compiled.profile()))?;
         let text = functions::without_no_value(text);
         Ok(String::from_utf8(text).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
     }

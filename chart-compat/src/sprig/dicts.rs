@@ -93,7 +93,7 @@ fn dict<'a>(x: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
 
 fn set<'a>(x: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
     match a[0] {
-        Value::Map(m) if m.kind() != MapKind::Nil => {
+        Value::Map(m) if !m.is_nil() => {
             m.insert(bytes(a[1]), a[2]);
             Ok(plain_dict(x.arena, a[0]))
         }

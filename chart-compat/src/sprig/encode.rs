@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::go::object::Struct;
-use crate::go::{Arena, Map, MapKind, Object, Value, layout};
+use crate::go::{Arena, Map, Object, Value, layout};
 use crate::json::Writer;
 use crate::yaml::{self, EmitError, Emitter};
 
@@ -155,7 +155,7 @@ impl<'a> Walk<'a> {
                 }
                 out.end_list();
             }
-            Value::Map(m) if m.kind() == MapKind::Nil && O::VIEW == View::Json => out.null(),
+            Value::Map(m) if m.is_nil() && O::VIEW == View::Json => out.null(),
             Value::Map(m) => {
                 if self.open.len() > SUSPECT && self.open.iter().any(|o| o.same(m)) {
                     return Err(

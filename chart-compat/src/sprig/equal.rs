@@ -1,7 +1,7 @@
 //! Go's `reflect.DeepEqual` on template values: the types count, `2` is not `2.0`.
 
 use super::args::{Out, items};
-use crate::go::{Arena, MapKind, Object, Value};
+use crate::go::{Arena, Object, Value};
 use crate::template::{Exec, Func, Type};
 
 use Type::Any;
@@ -40,7 +40,7 @@ fn equal<'a>(arena: &'a Arena, a: Value<'a>, b: Value<'a>, depth: usize) -> bool
             if x.kind() != y.kind() || x.len() != y.len() {
                 return false;
             }
-            if x.same(y) || x.kind() == MapKind::Nil {
+            if x.same(y) || x.is_nil() {
                 return true;
             }
             let (x, y) = (x.snapshot(arena), y.snapshot(arena));

@@ -33,8 +33,8 @@ fn merge_all<'a>(x: &mut Exec<'a>, a: &[Value<'a>], overwrite: bool) -> Out<'a> 
     for src in &a[1..] {
         let Value::Map(src) = src else { continue };
         if let Value::Map(m) = dst
-            && m.kind() == MapKind::Nil
-            && src.kind() != MapKind::Nil
+            && m.is_nil()
+            && !src.is_nil()
         {
             dst = Value::Map(Map::new(x.arena, MapKind::Any));
         }
@@ -65,7 +65,7 @@ fn merge<'a>(
                 continue;
             }
             Value::Map(from) => match old {
-                Some(Value::Map(into)) if into.kind() != MapKind::Nil => {
+                Some(Value::Map(into)) if !into.is_nil() => {
                     stacker::maybe_grow(32 * 1024, 1024 * 1024, || {
                         merge(arena, into, from, overwrite, depth + 1)
                     })?;

@@ -34,7 +34,7 @@ use crate::go::Object;
 use crate::template::Func;
 
 /// The functions of both Helm versions, by family.
-pub const GROUPS: &[&[Func]] = &[
+pub(crate) const GROUPS: &[&[Func]] = &[
     strings::FUNCS,
     case::FUNCS,
     lists::FUNCS,
@@ -57,17 +57,17 @@ pub const GROUPS: &[&[Func]] = &[
 ];
 
 /// The functions that Helm 4 has and Helm 3 has not, by family.
-pub const HELM4_ONLY: &[&[Func]] = &[methods::HELM4, documents::HELM4, toml::HELM4];
+pub(crate) const HELM4_ONLY: &[&[Func]] = &[methods::HELM4, documents::HELM4, toml::HELM4];
 
 /// Methods of `.Values`; each takes the receiver first.
-pub const VALUES_METHODS: &[Func] = files::VALUES;
+pub(crate) const VALUES_METHODS: &[Func] = files::VALUES;
 
 /// Methods of `.Files`; each takes the receiver first.
-pub const FILES_METHODS: &[Func] = files::FILES;
+pub(crate) const FILES_METHODS: &[Func] = files::FILES;
 
 /// A method of a version, time or duration by name; it takes the receiver first.
 #[must_use]
-pub fn object_method(object: &Object<'_>, name: &[u8]) -> Option<&'static Func> {
+pub(crate) fn object_method(object: &Object<'_>, name: &[u8]) -> Option<&'static Func> {
     methods::of(object).iter().find(|f| f.name.as_bytes() == name)
 }
 

@@ -79,7 +79,7 @@ impl Type {
             | (Self::Bool, Value::Bool(_))
             | (Self::Time, Value::Object(Object::Time(_)))
             | (Self::Duration, Value::Object(Object::Duration(_))) => true,
-            (Self::Map, Value::Map(m)) => m.kind() != MapKind::Strings,
+            (Self::Map, Value::Map(m)) => !matches!(m.kind(), MapKind::Strings | MapKind::NilStrings),
             (Self::List, Value::List(l)) => l.elem == crate::go::Elem::Any,
             (Self::Strings, Value::List(l)) => l.elem == crate::go::Elem::String,
             (Self::Strings, Value::Object(Object::ApiVersions(_))) => true,

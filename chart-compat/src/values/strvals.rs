@@ -27,6 +27,19 @@ pub type ReadValue<'r> = dyn FnMut(&str) -> Result<Data, String> + 'r;
 
 /// `--set`: `name=value,name2=value2`, where values are booleans, null, integers, lists in braces, or text.
 ///
+/// ```
+/// use chart_compat::{data::Map, json, values::strvals};
+///
+/// let mut values = Map::new();
+/// strvals::parse_into(&mut values, "image.tag=1.29,replicas=3,hosts={a,b},env[0].name=X")?;
+/// let text = r#"{"env":[{"name":"X"}],"hosts":["a","b"],"image":{"tag":"1.29"},"replicas":3}"#;
+/// assert_eq!(json::to_string(&values.clone().into()).unwrap(), text);
+///
+/// let error = strvals::parse_into(&mut values, "replicas").err();
+/// assert_eq!(error.map(|e| e.to_string()).as_deref(), Some("key \"replicas\" has no value"));
+/// # Ok::<(), strvals::Error>(())
+/// ```
+///
 /// # Errors
 /// If the line does not follow the grammar, or goes through a value that is no container. What stands before the
 /// mistake is set all the same.

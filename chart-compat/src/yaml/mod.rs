@@ -33,6 +33,15 @@ use crate::json;
 
 /// Reads the first document, as sigs' `YAMLToJSON` does; integers stay integers.
 ///
+/// ```
+/// use chart_compat::{json, yaml};
+///
+/// let data = yaml::from_slice(b"on: yes\nmode: 010\nlist: [1, 2.0]\n")?; // YAML 1.1, as all of Helm reads
+/// assert_eq!(json::to_string(&data).unwrap(), r#"{"list":[1,2],"mode":8,"true":true}"#);
+/// assert_eq!(yaml::to_string(&data).unwrap(), "list:\n- 1\n- 2\nmode: 8\n\"true\": true\n");
+/// # Ok::<(), yaml::Error>(())
+/// ```
+///
 /// # Errors
 /// If the text is no YAML, or has no JSON form.
 pub fn from_slice(text: &[u8]) -> Result<Data, Error> {

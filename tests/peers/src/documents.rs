@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::clock::{per_turn, rate};
 use crate::engines::{Engine as _, Ours};
+use crate::golang;
 
 /// How often the measured document repeats a Deployment and some configuration files.
 const COPIES: usize = 300;
@@ -30,7 +31,25 @@ struct Row {
     writing: String,
 }
 
-pub(crate) fn table(recorded: &Value) -> Result<String, Box<dyn Error>> {
+/// The measured document, and its text.
+pub(crate) fn large(recorded: &Value) -> Result<(Value, String), Box<dyn Error>> {
+    let list = recorded.as_array().ok_or("yaml/answers.json is no list")?;
+    let copied = |name: &str| list.iter().find(|d| d["name"] == name).and_then(|d| d["json"].as_str());
+    let unit: [Value; 2] = [
+        serde_json::from_str(copied("deployment.yaml").ok_or("no document deployment.yaml")?)?,
+        serde_json::from_str(copied("config-files.yaml").ok_or("no document config-files.yaml")?)?,
+    ];
+    let large = Value::Array(unit.iter().cycle().take(unit.len() * COPIES).cloned().collect());
+    let text = our_write(&large)?;
+    Ok((large, text))
+}
+
+pub(crate) fn table(
+    recorded: &Value,
+    large: &Value,
+    text: &str,
+    go: &golang::Times,
+) -> Result<String, Box<dyn Error>> {
     let list = recorded.as_array().ok_or("yaml/answers.json is no list")?;
     let mut documents = Vec::new();
     for d in list {
@@ -41,14 +60,7 @@ pub(crate) fn table(recorded: &Value) -> Result<String, Box<dyn Error>> {
         documents.push(Document { input: d["input"].as_str().unwrap_or_default(), go });
     }
 
-    let copied = |name: &str| list.iter().find(|d| d["name"] == name).and_then(|d| d["json"].as_str());
-    let unit: [Value; 2] = [
-        serde_json::from_str(copied("deployment.yaml").ok_or("no document deployment.yaml")?)?,
-        serde_json::from_str(copied("config-files.yaml").ok_or("no document config-files.yaml")?)?,
-    ];
-    let large = Value::Array(unit.iter().cycle().take(unit.len() * COPIES).cloned().collect());
-    let text = our_write(&large)?;
-    let data = Ours::data(&large);
+    let data = Ours::data(large);
     let reading = |read: &dyn Fn()| rate(text.len(), per_turn(|turns| (0..turns).for_each(|_| read())));
     let writing = |write: &dyn Fn() -> usize| {
         rate(write(), per_turn(|turns| (0..turns).for_each(|_| _ = black_box(write()))))
@@ -58,8 +70,8 @@ pub(crate) fn table(recorded: &Value) -> Result<String, Box<dyn Error>> {
             name: "serde_yaml_ng 0.10",
             read: peer_read,
             write: peer_write,
-            reading: reading(&|| drop(black_box(serde_yaml_ng::from_str::<serde_yaml_ng::Value>(&text)))),
-            writing: writing(&|| serde_yaml_ng::to_string(&large).map_or(0, |t| t.len())),
+            reading: reading(&|| drop(black_box(serde_yaml_ng::from_str::<serde_yaml_ng::Value>(text)))),
+            writing: writing(&|| serde_yaml_ng::to_string(large).map_or(0, |t| t.len())),
         },
         Row {
             name: "chart-compat",
@@ -76,6 +88,12 @@ pub(crate) fn table(recorded: &Value) -> Result<String, Box<dyn Error>> {
         "| YAML | reads what Go reads (of {valid}) | refuses what Go refuses (of {refused}) | writes Go's bytes \
          (of {valid}) | reading | writing |\n| --- | ---: | ---: | ---: | ---: | ---: |\n"
     );
+    let [reading, writing] = [go.read, go.write].map(|time| rate(text.len(), time));
+    writeln!(
+        out,
+        "| sigs.k8s.io/yaml, {} | {valid} | {refused} | {valid} | {reading} | {writing} |",
+        go.version
+    )?;
     for row in rows {
         let (mut read, mut refused, mut written) = (0, 0, 0);
         for document in &documents {

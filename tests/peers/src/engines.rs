@@ -152,7 +152,7 @@ impl Engine for Ours {
 }
 
 /// The built-in functions ask the outside nothing; whoever does, gets nothing.
-struct Nothing;
+pub(crate) struct Nothing;
 
 impl World for Nothing {
     fn now(&self) -> Timestamp {

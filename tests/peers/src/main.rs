@@ -1,12 +1,15 @@
 //! Prints two Markdown tables: how many of Go's recorded answers each template engine and each YAML writer gives, and
 //! how fast.
 //!
-//! Owns the comparison; knows nothing of charts. The answers come from `make fixtures`.
+//! Owns the comparison. The answers come from `make fixtures`. `charts` prints another table: how long the steps of a render take
+//! on the charts of a corpus.
 
 mod ask;
+mod charts;
 mod clock;
 mod documents;
 mod engines;
+mod golang;
 mod templates;
 
 use std::env;
@@ -25,6 +28,8 @@ fn main() -> ExitCode {
         ["answer", name, index] => {
             recorded("templates/answers.json").and_then(|answers| ask::answer(&answers, name, index))
         }
+        ["charts", corpus, windlass] => charts::print(Path::new(corpus), Path::new(windlass)),
+        ["floor", archive] => charts::floor(Path::new(archive)),
         _ => Err("it takes no arguments; to record Go's answers anew: make fixtures".into()),
     };
     if let Err(error) = outcome {
@@ -35,8 +40,10 @@ fn main() -> ExitCode {
 }
 
 fn print() -> Result<(), Box<dyn Error>> {
-    let templates = templates::table(&recorded("templates/answers.json")?)?;
-    let documents = documents::table(&recorded("yaml/answers.json")?)?;
+    let documents = recorded("yaml/answers.json")?;
+    let (large, text) = documents::large(&documents)?;
+    let (templates, go) = templates::table(&recorded("templates/answers.json")?, &text)?;
+    let documents = documents::table(&documents, &large, &text, &go)?;
     writeln!(io::stdout(), "{templates}\n{documents}")?;
     Ok(())
 }

@@ -10,9 +10,10 @@ use serde_json::{Value, json};
 use crate::ask::{Given, ask};
 use crate::clock::{micros, per_turn};
 use crate::engines::{Engine, Gotmpl, Gtmpl, Ours};
+use crate::golang;
 
 /// What a manifest does most: loops, fields, a branch, a function. All engines can run it.
-const LOOP: &str = "{{ range .items }}- name: {{ .name }}\n  port: {{ .port }}\n{{ if .public }}  host: \
+pub(crate) const LOOP: &str = "{{ range .items }}- name: {{ .name }}\n  port: {{ .port }}\n{{ if .public }}  host: \
                     {{ printf \"%s.example.com\" .name }}\n{{ end }}{{ end }}";
 
 /// One of Go's answers.
@@ -33,7 +34,7 @@ struct Row {
     hangs: usize,
 }
 
-pub(crate) fn table(recorded: &Value) -> Result<String, Box<dyn Error>> {
+pub(crate) fn table(recorded: &Value, document: &str) -> Result<(String, golang::Times), Box<dyn Error>> {
     let list = recorded["answers"].as_array().ok_or("templates/answers.json has no answers")?;
     let answers: Vec<Answer<'_>> = list
         .iter()
@@ -54,6 +55,7 @@ pub(crate) fn table(recorded: &Value) -> Result<String, Box<dyn Error>> {
         .map(|i| json!({"name": format!("item-{i}"), "port": 8000 + i, "public": i % 2 == 0}))
         .collect();
     let items = json!({ "items": items });
+    let go = golang::times(&common, data, &items, document)?;
     let times = [
         times::<Gtmpl>(&common, data, &items)?,
         times::<Gotmpl>(&common, data, &items)?,
@@ -66,6 +68,12 @@ pub(crate) fn table(recorded: &Value) -> Result<String, Box<dyn Error>> {
         "| template engine | Go's output (of {outputs}) | an error where Go has one (of {errors}) | in Go's words | \
          parse a probe | run it | run a loop of 1,000 |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n"
     );
+    let [parse, run, large] = [go.parse, go.run, go.large].map(micros);
+    writeln!(
+        out,
+        "| text/template of {} | {outputs} | {errors} | {errors} | {parse} | {run} | {large} |",
+        go.version
+    )?;
     for (row, times) in rows.iter().zip(times) {
         let right =
             |ok: bool| (0..answers.len()).filter(|i| answers[*i].go.is_ok() == ok && row.right[*i]).count();
@@ -80,14 +88,11 @@ pub(crate) fn table(recorded: &Value) -> Result<String, Box<dyn Error>> {
         )?;
     }
     let common = common.len();
-    writeln!(
-        out,
-        "\nTimes of probes: the mean of {common} medians, of probes that all three answer as Go does."
-    )?;
+    writeln!(out, "\nTimes of probes: the mean of {common} medians, of probes that all answer as Go does.")?;
     for row in rows.iter().filter(|row| row.crashes + row.hangs > 0) {
         writeln!(out, "{} crashed on {} probes and did not end on {}.", row.name, row.crashes, row.hangs)?;
     }
-    Ok(out)
+    Ok((out, go))
 }
 
 fn row<E: Engine>(answers: &[Answer<'_>]) -> Result<Row, Box<dyn Error>> {

@@ -3,18 +3,24 @@
 //	go run . FIXTURES
 //
 // reads FIXTURES/templates/probes.json, FIXTURES/yaml/documents/* and FIXTURES/answers/questions.json, and writes
-// answers.json beside each. The inputs are told in the answers, so that a test sees when they have changed since.
+// answers.json beside each. The inputs are told in the answers, so that a test sees when they have changed since. What Helm says
+// of FIXTURES/schema/questions.txt goes to the renderer's sources.
 //
 //	go run . answer
 //
 // answers questions from standard input, one JSON object a line, for tests/differential: Helm's own engine on a template,
 // sigs.k8s.io/yaml on a document, Helm's strvals on a line of --set.
+//
+//	go run . time
+//
+// times text/template and sigs.k8s.io/yaml on the work that standard input describes, for tests/peers.
 package main
 
 import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -50,17 +56,17 @@ type document struct {
 
 func main() {
 	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: go run . FIXTURES, or: go run . answer")
+		fmt.Fprintln(os.Stderr, "usage: go run . FIXTURES, or: go run . answer, or: go run . time")
 		os.Exit(2)
 	}
-	if os.Args[1] == "answer" {
-		if err := answerLines(os.Stdin, os.Stdout); err != nil {
+	if stream := map[string]func(io.Reader, io.Writer) error{"answer": answerLines, "time": timeWork}[os.Args[1]]; stream != nil {
+		if err := stream(os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 		return
 	}
-	for _, record := range []func(string) error{recordTemplates, recordDocuments, recordAnswers} {
+	for _, record := range []func(string) error{recordTemplates, recordDocuments, recordAnswers, recordSchemas} {
 		if err := record(os.Args[1]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)

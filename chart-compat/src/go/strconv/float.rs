@@ -8,7 +8,7 @@ use super::{NumError, underscores_ok};
 ///
 /// # Errors
 /// If the text is no number, or one beyond the largest `f64`.
-pub fn parse_float(text: &str) -> Result<f64, NumError> {
+pub(crate) fn parse_float(text: &str) -> Result<f64, NumError> {
     let body = text.strip_prefix(['+', '-']).unwrap_or(text);
     if body.len() > 1 && body.as_bytes().get(..2).is_some_and(|p| p.eq_ignore_ascii_case(b"0x")) {
         return parse_hex(text, body.get(2..).unwrap_or_default());
@@ -107,7 +107,7 @@ fn scale(bits: u64, exponent: i64) -> Option<f64> {
 }
 
 /// The shortest decimal digits that read back as the number.
-pub struct Shortest {
+pub(crate) struct Shortest {
     negative: bool,
     text: Text,
     /// Where the decimal point stands in the digits.
@@ -139,7 +139,7 @@ impl Write for Text {
 impl Shortest {
     /// The digits of a finite `f64`.
     #[must_use]
-    pub fn of(value: f64) -> Self {
+    pub(crate) fn of(value: f64) -> Self {
         let mut digits = Self::read(value.is_sign_negative(), format_args!("{:e}", value.abs()));
         digits.settle_tie(|text| text.parse() == Ok(value.abs()), || format!("{:.767e}", value.abs()));
         digits
@@ -147,7 +147,7 @@ impl Shortest {
 
     /// The digits of a finite `f32`.
     #[must_use]
-    pub fn of_32(value: f32) -> Self {
+    pub(crate) fn of_32(value: f32) -> Self {
         let mut digits = Self::read(value.is_sign_negative(), format_args!("{:e}", value.abs()));
         digits.settle_tie(|text| text.parse() == Ok(value.abs()), || format!("{:.112e}", value.abs()));
         digits
@@ -197,12 +197,12 @@ impl Shortest {
 
     /// The exponent of the first digit.
     #[must_use]
-    pub fn exponent(&self) -> i32 {
+    pub(crate) fn exponent(&self) -> i32 {
         self.point - 1
     }
 
     /// Writes the number as Go's `%e` does, with at least `least` digits of exponent.
-    pub fn write_scientific(&self, out: &mut String, least: usize) {
+    pub(crate) fn write_scientific(&self, out: &mut String, least: usize) {
         if self.negative {
             out.push('-');
         }
@@ -222,7 +222,7 @@ impl Shortest {
     }
 
     /// Writes the number as Go's `%f` does, with as many decimals as there are.
-    pub fn write_decimal(&self, out: &mut String) {
+    pub(crate) fn write_decimal(&self, out: &mut String) {
         if self.negative {
             out.push('-');
         }
@@ -257,7 +257,7 @@ impl Shortest {
 /// Go's `strconv.FormatFloat(value, 'g', -1, 64)`, which is also `fmt`'s `%v` of a `float64`: an exponent below -4 or
 /// from 6 on is written out.
 #[must_use]
-pub fn format_float(value: f64) -> String {
+pub(crate) fn format_float(value: f64) -> String {
     let mut out = String::new();
     if value.is_finite() {
         Shortest::of(value).write_general(&mut out);
@@ -270,7 +270,7 @@ pub fn format_float(value: f64) -> String {
 /// Go's `strconv.FormatFloat(value, 'g', -1, 32)`.
 #[must_use]
 #[allow(clippy::cast_possible_truncation)]
-pub fn format_float_32(value: f64) -> String {
+pub(crate) fn format_float_32(value: f64) -> String {
     let mut out = String::new();
     let narrow = value as f32;
     if narrow.is_finite() {
@@ -290,7 +290,7 @@ fn not_finite(value: f64) -> &'static str {
 }
 
 /// Writes a finite number as Go's `encoding/json` does: `%f`, or `%e` for what is below 1e-6 or from 1e21 on.
-pub fn format_json_float(value: f64, out: &mut String) {
+pub(crate) fn format_json_float(value: f64, out: &mut String) {
     let digits = Shortest::of(value);
     let size = value.abs();
     if size != 0.0 && !(1e-6..1e21).contains(&size) {

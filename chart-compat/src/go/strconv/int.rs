@@ -6,7 +6,7 @@ use super::{NumError, underscores_ok};
 ///
 /// # Errors
 /// If the text is no integer, or none of 64 bits.
-pub fn parse_int(text: &str, base: u32) -> Result<i64, NumError> {
+pub(crate) fn parse_int(text: &str, base: u32) -> Result<i64, NumError> {
     let (negative, digits) = match text.as_bytes().first() {
         Some(b'-') => (true, &text[1..]),
         Some(b'+') => (false, &text[1..]),
@@ -21,7 +21,7 @@ pub fn parse_int(text: &str, base: u32) -> Result<i64, NumError> {
 ///
 /// # Errors
 /// If the text is no integer without a sign, or none of 64 bits.
-pub fn parse_uint(text: &str, base: u32) -> Result<u64, NumError> {
+pub(crate) fn parse_uint(text: &str, base: u32) -> Result<u64, NumError> {
     parse_magnitude(text, text, base)
 }
 

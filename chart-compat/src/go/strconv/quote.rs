@@ -7,19 +7,19 @@ use crate::go::unicode::is_print;
 /// Go's `strconv.Quote`, which is also `fmt`'s `%q`: printable characters stand for themselves, bytes that are no UTF-8
 /// become `\xNN`.
 #[must_use]
-pub fn quote(text: &[u8]) -> String {
+pub(crate) fn quote(text: &[u8]) -> String {
     quoted(text, is_print)
 }
 
 /// Go's `strconv.QuoteToASCII`, which is also `fmt`'s `%+q`: only printable ASCII stands for itself.
 #[must_use]
-pub fn quote_to_ascii(text: &[u8]) -> String {
+pub(crate) fn quote_to_ascii(text: &[u8]) -> String {
     quoted(text, |c| c.is_ascii() && is_print(c))
 }
 
 /// Go's `strconv.QuoteRune`, which is also `fmt`'s `%q` of a rune: in single quotes.
 #[must_use]
-pub fn quote_rune(c: char) -> String {
+pub(crate) fn quote_rune(c: char) -> String {
     match c {
         '\'' => r"'\''".to_owned(),
         '"' => "'\"'".to_owned(),
@@ -32,13 +32,13 @@ pub fn quote_rune(c: char) -> String {
 
 /// How `encoding/json` quotes one byte in its error texts: as a Latin-1 character in single quotes.
 #[must_use]
-pub fn quote_byte(byte: u8) -> String {
+pub(crate) fn quote_byte(byte: u8) -> String {
     quote_rune(char::from(byte))
 }
 
 /// Go's `strconv.CanBackquote`: whether a text can stand between backquotes.
 #[must_use]
-pub fn can_backquote(text: &str) -> bool {
+pub(crate) fn can_backquote(text: &str) -> bool {
     !text.chars().any(|c| c == '\u{feff}' || c == '`' || c == '\x7f' || c < ' ' && c != '\t')
 }
 

@@ -190,7 +190,7 @@ impl<'a> Reader<'a, '_> {
                 let path = self.key_path()?;
                 let outer = self.context.clone();
                 let value = self.keyed_value(&path, 0)?;
-                self.put(root, &path, value)?;
+                self.put(root, &path, value, 0)?;
                 self.context = outer;
                 self.key.clear();
             }
@@ -371,10 +371,10 @@ impl<'a> Reader<'a, '_> {
         self.value(depth)
     }
 
-    /// Sets the value of a key in the open table; the context already holds the key's parents.
-    fn put(&mut self, root: &mut Table<'a>, path: &[String], value: Node<'a>) -> Read<()> {
+    /// Sets the value of a key in the open table, which stands so far up in the context: that already holds the key's parents.
+    fn put(&mut self, root: &mut Table<'a>, path: &[String], value: Node<'a>, above: usize) -> Read<()> {
         let mut table = root;
-        let context = self.context.clone();
+        let context = self.context[above..].to_vec();
         let dotted = context.len() - (path.len() - 1);
         for (i, part) in context.iter().enumerate() {
             let new = !table.entries.contains_key(part);
@@ -391,7 +391,7 @@ impl<'a> Reader<'a, '_> {
                     None => return Ok(()),
                 },
                 Node::Value(_) => {
-                    let key = shown(&context[..=i]);
+                    let key = shown(&self.context[..=above + i]);
                     return self.error_at(self.key_line, &format!("Key '{key}' has already been defined."));
                 }
             };
@@ -404,7 +404,7 @@ impl<'a> Reader<'a, '_> {
             return Ok(());
         }
         if table.entries.contains_key(&self.key) {
-            let key = shown(&[&context[..], std::slice::from_ref(&self.key)].concat());
+            let key = shown(&[&self.context[..], std::slice::from_ref(&self.key)].concat());
             return self.error_at(self.key_line, &format!("Key '{key}' has already been defined."));
         }
         table.entries.insert(self.key.clone(), value);
@@ -515,11 +515,7 @@ impl<'a> Reader<'a, '_> {
             }
             let path = self.key_path()?;
             let value = self.keyed_value(&path, depth + 1)?;
-            // Its own keys count from this table on.
-            let whole = std::mem::replace(&mut self.context, path[..path.len() - 1].to_vec());
-            let result = self.put(&mut table, &path, value);
-            self.context = whole;
-            result?;
+            self.put(&mut table, &path, value, inner.len())?;
             self.context.clone_from(&inner);
             self.gaps()?;
             match self.peek() {

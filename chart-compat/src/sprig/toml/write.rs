@@ -1,7 +1,7 @@
 //! The writer: in each table plain keys come first, then the tables below it, both sorted, nested ones indented.
 
 use crate::go::object::Struct;
-use crate::go::{MapKind, Object, Value, fmt, layout, strconv, time};
+use crate::go::{Object, Value, fmt, layout, strconv, time};
 
 /// Why a value has no TOML.
 pub(super) enum Failure {
@@ -44,7 +44,7 @@ enum Kind {
 fn is_nil(v: Value<'_>) -> bool {
     match v {
         Value::List(l) => l.nil,
-        Value::Map(m) => m.kind() == MapKind::Nil,
+        Value::Map(m) => m.is_nil(),
         other => other.is_nil(),
     }
 }

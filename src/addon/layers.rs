@@ -1,0 +1,163 @@
+//! The layers of a module's values, for explanations: the roots' files, the module's own, the keys of the ConfigMap.
+//!
+//! Must come to the same as `module_values`, which the operator renders with.
+
+use chart_compat::chart::{merge_maps, read_values};
+use chart_compat::data::{Data, Map};
+use chart_compat::explain::Layers;
+use chart_compat::profile::Profile;
+use serde_json::Value;
+
+use super::module::Module;
+use super::name::ModuleName;
+
+/// Lays the values of a module over each other as the operator does, lowest first. `roots` is the colon-separated list that
+/// modules are found in, `config` the live ConfigMap, if there is one.
+///
+/// # Errors
+/// A file that cannot be read, or a key of the ConfigMap that is no YAML map: the operator goes on with the last good values
+/// of such a module, which only it knows.
+pub fn layers(roots: &str, module: &Module, config: Option<&Value>) -> Result<Layers, String> {
+    let mut layers = Layers::default();
+    let mut files: Vec<_> = roots
+        .split(':')
+        .filter(|r| !r.is_empty())
+        .map(|r| (std::path::Path::new(r).join("values.yaml"), true))
+        .collect();
+    files.push((module.path.join("values.yaml"), false));
+    for (path, of_root) in files {
+        let text = match std::fs::read(&path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(e) => return Err(format!("{}: {e}", path.display())),
+        };
+        let name = path.display().to_string();
+        layers
+            .add(&name, true, Some(&text), |values| {
+                read_values(&text, Profile::Helm4)
+                    .map(|read| merge_maps(values, seen(read, &module.name, of_root)))
+            })
+            .map_err(|e| format!("{name}: {e}"))?;
+    }
+    let Some(config) = config else { return Ok(layers) };
+    for key in ["global", &module.name.key] {
+        let Some(text) = config["data"][key].as_str() else { continue };
+        let name = shown(config, key);
+        let section = read_values(text.as_bytes(), Profile::Helm4).map_err(|e| {
+            format!("{name}: {e}; the operator goes on with the last good values of the module")
+        })?;
+        layers.add_section(&name, key, text.as_bytes(), section);
+    }
+    Ok(layers)
+}
+
+/// What of a values file the module's templates see: its own section, and of the roots' files the global one.
+fn seen(file: Map, module: &ModuleName, of_root: bool) -> Map {
+    let wanted = |key: &str| key == module.key || of_root && key == "global";
+    file.into_iter().filter(|(key, value)| wanted(key) && matches!(value, Data::Map(_))).collect()
+}
+
+/// A key of the ConfigMap for people, with who wrote it last.
+fn shown(config: &Value, key: &str) -> String {
+    let metadata = &config["metadata"];
+    let text = |key: &str| metadata[key].as_str().unwrap_or_default();
+    let name = format!("ConfigMap {}/{} key {key}", text("namespace"), text("name"));
+    let owner = metadata["managedFields"].as_array().into_iter().flatten().rev().find(|entry| {
+        let data = &entry["fieldsV1"]["f:data"];
+        data.get(format!("f:{key}")).is_some()
+    });
+    match owner.and_then(|entry| entry["manager"].as_str()) {
+        Some(manager) => format!("{name} by {manager}"),
+        None => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use chart_compat::explain::Trace;
+    use chart_compat::path::Path;
+    use serde_json::json;
+
+    use super::super::{Config, Modules, UNNUMBERED_ORDER, module_values};
+    use super::*;
+
+    fn modules() -> (tempfile::TempDir, Modules) {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write(
+            "a/values.yaml",
+            "global: {zone: a, name: x}\nwebSite:\n  size: 1\n  list: [1]\nwebSiteEnabled: true\nother: {x: 1}\n",
+        );
+        write("b/values.yaml", "global: {zone: b}\nwebSite: {extra: 1}\n");
+        write("b/010-web-site/Chart.yaml", "apiVersion: v2\nname: web-site\nversion: 0.1.0\n");
+        write(
+            "b/010-web-site/values.yaml",
+            "webSite:\n  # more\n  size: 2\n  deep: {a: 1}\nglobal: {ignored: 1}\n",
+        );
+        let roots = format!("{0}/a:{0}/b", dir.path().display());
+        let modules = Modules::discover(&roots, UNNUMBERED_ORDER, Profile::Helm4);
+        (dir, modules)
+    }
+
+    #[test]
+    fn layers_come_to_what_the_operator_renders_with() {
+        let (dir, modules) = modules();
+        let roots = format!("{0}/a:{0}/b", dir.path().display());
+        let data = json!({"global": "zone: live\n", "webSite": "# by hand\nsize: 3\ndeep:\n  b: 2\n", "other": "x: 2"});
+        let config = json!({
+            "metadata": {
+                "namespace": "ns",
+                "name": "addon-operator",
+                "managedFields": [{"manager": "kubectl-edit", "fieldsV1": {"f:data": {".": {}, "f:webSite": {}}}}],
+            },
+            "data": data,
+        });
+        let module = &modules.modules[0];
+        let layers = layers(&roots, module, Some(&config)).unwrap();
+        let read = Config::parse(&serde_json::from_value(data).unwrap(), &modules.names());
+        let wanted = module_values(module, &modules.values, &read.global, read.sections.get("webSite"));
+        assert_eq!(layers.values(), &wanted);
+        let chart = module.chart.as_ref().unwrap().as_ref().unwrap();
+        let trace = Trace::new(chart.chart(), layers, Profile::Helm4).unwrap();
+        let told = |path: &str| -> Vec<String> {
+            let explained = trace.explain(&Path::parse(path).unwrap());
+            explained
+                .settings
+                .iter()
+                .map(|s| s.origin.to_string().replace(&*dir.path().to_string_lossy(), ""))
+                .collect()
+        };
+        assert_eq!(
+            told("webSite.size"),
+            [
+                "ConfigMap ns/addon-operator key webSite by kubectl-edit line 2",
+                "/b/010-web-site/values.yaml:3",
+                "/a/values.yaml:3",
+                "web-site/values.yaml:3"
+            ]
+        );
+        assert_eq!(
+            told("webSite.deep.b"),
+            ["ConfigMap ns/addon-operator key webSite by kubectl-edit line 4"]
+        );
+        assert_eq!(
+            told("global.zone"),
+            ["ConfigMap ns/addon-operator key global line 1", "/b/values.yaml:1", "/a/values.yaml:1"]
+        );
+    }
+
+    #[test]
+    fn a_key_that_is_no_yaml_is_told_of() {
+        let (dir, modules) = modules();
+        let config = json!({"metadata": {"namespace": "n", "name": "c"}, "data": {"webSite": "a: b: c"}});
+        let error =
+            layers(&dir.path().display().to_string(), &modules.modules[0], Some(&config)).unwrap_err();
+        assert!(error.starts_with("ConfigMap n/c key webSite: ") && error.contains("last good"), "{error}");
+    }
+}
