@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 const METADATA_LIST: &str =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 const PAGE: usize = 500;
 
 /// What the server does with fields that it does not know.
@@ -102,6 +103,28 @@ impl Cluster {
     pub async fn get(&self, object: &ObjectRef) -> Result<Option<Value>> {
         let path = self.object_path(object).await?;
         found(self.call(Call::get(&path)).await)
+    }
+
+    /// The object as the server's table, for people: one row.
+    pub async fn get_table(&self, object: &ObjectRef) -> Result<Option<Value>> {
+        let path = self.object_path(object).await?;
+        found(self.call(Call { accept: TABLE, ..Call::get(&path) }).await)
+    }
+
+    /// The objects of a kind that a label selector picks, as the server's table: a row each, of at most 500.
+    pub async fn list_table(&self, gvk: &Gvk, namespace: Option<&str>, labels: &str) -> Result<Value> {
+        self.list_as(gvk, namespace, labels, TABLE).await
+    }
+
+    /// The objects of a kind that a label selector picks, as the server's list, of at most 500.
+    pub async fn list_object(&self, gvk: &Gvk, namespace: Option<&str>, labels: &str) -> Result<Value> {
+        self.list_as(gvk, namespace, labels, JSON).await
+    }
+
+    async fn list_as(&self, gvk: &Gvk, namespace: Option<&str>, labels: &str, accept: &str) -> Result<Value> {
+        let path = self.path(gvk, namespace, None).await?;
+        let url = format!("{path}?limit={PAGE}&labelSelector={}", escape(labels));
+        Ok(self.call(Call { accept, ..Call::get(&url) }).await?.value)
     }
 
     /// The object's metadata only.
@@ -248,10 +271,10 @@ impl Cluster {
         }
     }
 
-    /// The beginning of what a container wrote, at most 256 KiB.
-    pub async fn pod_log(&self, namespace: &str, pod: &str, container: &str) -> Result<String> {
+    /// The beginning of what a container wrote, at most so many bytes.
+    pub async fn pod_log(&self, namespace: &str, pod: &str, container: &str, limit: usize) -> Result<String> {
         let path = format!(
-            "/api/v1/namespaces/{}/pods/{}/log?container={}&limitBytes=262144",
+            "/api/v1/namespaces/{}/pods/{}/log?container={}&limitBytes={limit}",
             escape(namespace),
             escape(pod),
             escape(container)

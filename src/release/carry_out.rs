@@ -14,9 +14,7 @@ use super::{
     order::Phase,
     outcome::Outcome,
     plan::{self, BaseObject, Deletion, Plan, SeenObjects},
-    record::{
-        Info, Memory, OWNER_LABEL, Record, RecordError, RecordedHook, Status, Store, Stored, now, to_prune,
-    },
+    record::{Info, Memory, OWNER_LABEL, Record, RecordError, RecordedHook, Status, Stored, now, to_prune},
     request::{CrdPolicy, HookEvent, Options, ReleaseId, RenderedRelease},
     state::Known,
     targets::{Digest, Scopes, Target, resolve},
@@ -39,6 +37,10 @@ pub(super) struct Work<'a> {
     pub(super) owner: Option<&'a str>,
     pub(super) description: Option<&'a str>,
     pub(super) labels: &'a BTreeMap<String, String>,
+    /// The hooks of the revision that is repeated.
+    pub(super) old_hooks: &'a [RecordedHook],
+    /// Why it is made, as the caller says.
+    pub(super) cause: &'a str,
     pub(super) options: &'a Options,
     pub(super) operation: Operation,
     pub(super) state: Digest,
@@ -66,7 +68,10 @@ impl CarryOut<'_> {
         let Past { history, records } = past;
         let (mut current, others) = self.begin(&decision, &history, records).await?;
         let mut expected = BTreeMap::new();
-        let result = self.apply_all(&mut current, &targets, &plan, &mut expected, &mut outcome).await;
+        let result = tokio::select! {
+            result = self.apply_all(&mut current, &targets, &plan, &mut expected, &mut outcome) => result,
+            () = engine.cancelled() => Err(EngineError::Cancelled),
+        };
         if let Err(error) = result {
             self.fail(&mut current, &error, &outcome).await;
             return Err(error);
@@ -185,7 +190,7 @@ impl CarryOut<'_> {
         history: &[super::record::Revision],
         mut records: Vec<Stored>,
     ) -> Result<(Stored, Vec<Stored>)> {
-        let store = Store::new(&self.engine.cluster);
+        let store = self.engine.store();
         let id = self.work.id;
         if decision.action == Action::Resume
             && let Some(place) = records.iter().position(|r| r.record.version == decision.revision)
@@ -223,10 +228,20 @@ impl CarryOut<'_> {
         Ok((current, records))
     }
 
+    /// The hooks of the new record; those of a rollback remember their last run.
+    fn new_hooks(&self) -> Vec<RecordedHook> {
+        let mut hooks: Vec<RecordedHook> = self.work.rendered.hooks.iter().map(RecordedHook::from).collect();
+        for (hook, old) in hooks.iter_mut().zip(self.work.old_hooks) {
+            hook.last_run = old.last_run.clone();
+        }
+        hooks
+    }
+
     fn new_record(&self, past: &[Stored], revision: u64) -> Record {
         let work = self.work;
         let newest = past.iter().map(|s| &s.record).max_by_key(|r| r.version);
-        let inherited = newest.filter(|_| work.operation != Operation::Install);
+        // A rollback has the labels of the revision that it repeats.
+        let inherited = newest.filter(|_| work.operation == Operation::Upgrade);
         let first = past.iter().map(|s| s.record.info.first_deployed.as_str()).find(|t| !t.is_empty());
         let now = now();
         let first_deployed = match work.operation {
@@ -258,10 +273,11 @@ impl CarryOut<'_> {
             chart: work.chart.clone(),
             config: work.config.clone(),
             manifest: work.rendered.manifest_text.clone(),
-            hooks: work.rendered.hooks.iter().map(RecordedHook::from).collect(),
+            hooks: self.new_hooks(),
             apply_method: "ssa".to_owned(),
             labels,
             memory: Memory {
+                cause: work.cause.to_owned(),
                 holder: self.engine.options.holder.clone(),
                 crds: hex(&crds::digest(&work.rendered.crds)),
                 ..Memory::default()
@@ -321,8 +337,7 @@ impl CarryOut<'_> {
         result?;
         let objects = targets.iter().map(|t| &t.object);
         let progress = engine.teller(work.id);
-        waiting::all_ready(&engine.cluster, objects, work.options.wait, work.options.timeout, progress)
-            .await?;
+        waiting::all_ready(&engine.cluster, objects, work.options, progress).await?;
         self.hooks(work.operation.post(), current).await
     }
 
@@ -343,10 +358,21 @@ impl CarryOut<'_> {
         self.engine.state.forget(self.work.id);
         current.record.info.status = Status::Failed;
         current.record.info.description = self.work.operation.failed(&self.work.id.name, &error.to_string());
-        if let Err(error) = Store::new(&self.engine.cluster).update(current).await {
+        let store = self.engine.store();
+        let mut written = store.update(current).await;
+        if let Err(RecordError::Changed(_)) = written {
+            // A write that was given up on its way may have arrived.
+            if let Ok(Some(found)) = store.get(self.work.id, current.record.version).await
+                && found.record.memory.holder == current.record.memory.holder
+            {
+                current.resource_version = found.resource_version;
+                written = store.update(current).await;
+            }
+        }
+        if let Err(error) = written {
             tracing::warn!(release = %self.work.id, %error, "the failure could not be recorded");
         }
-        if self.work.options.cleanup_on_fail && self.work.operation == Operation::Upgrade {
+        if self.work.options.cleanup_on_fail && self.work.operation != Operation::Install {
             let applier = self.engine.applier(self.work.id, self.work.options);
             if let Err(error) = self.delete_created(&applier, outcome).await {
                 tracing::warn!(release = %self.work.id, %error, "what the upgrade created could not be deleted");
@@ -376,7 +402,7 @@ impl CarryOut<'_> {
         mut outcome: Outcome,
     ) -> Result<Outcome> {
         let (engine, work) = (self.engine, self.work);
-        let store = Store::new(&engine.cluster);
+        let store = engine.store();
         current.record.info.status = Status::Deployed;
         current.record.info.description =
             work.description.map_or_else(|| work.operation.done(), str::to_owned);
@@ -387,8 +413,12 @@ impl CarryOut<'_> {
         let superseding = others.into_iter().filter(|r| old.contains(&r.record.version));
         let superseding: Vec<_> = superseding
             .map(|mut stored| async move {
+                let reused = stored.record.info.status != Status::Deployed;
                 stored.record.info.status = Status::Superseded;
-                Store::new(&engine.cluster).update(&mut stored).await
+                if reused {
+                    stored.record.info.description = "superseded by new release".to_owned();
+                }
+                engine.store().update(&mut stored).await
             })
             .collect();
         let superseding = stream::iter(superseding).buffer_unordered(4);

@@ -32,7 +32,7 @@ pub struct Difference {
 impl Engine {
     /// Compares a request with the cluster; objects that would not change are left out.
     pub async fn compare(&self, request: &ReleaseRequest) -> Result<Vec<Difference>> {
-        let past = observe::records(&self.cluster, &request.id).await?;
+        let past = observe::records(self.store(), &request.id).await?;
         let (decision, work) = self.decide(request, &past.records)?;
         let mut outcome = Outcome::new(decision.action, decision.reason.clone(), decision.revision);
         let operation = CarryOut { engine: self, work: &work };

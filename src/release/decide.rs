@@ -51,7 +51,7 @@ pub(crate) struct Decision {
     pub(crate) base: Vec<u64>,
     /// Unfinished revisions that nobody will finish.
     pub(crate) abandon: Vec<u64>,
-    /// Deployed revisions that are no longer the release's.
+    /// Revisions that are no longer the release's: deployed ones, and those whose name is used again.
     pub(crate) supersede: Vec<u64>,
 }
 
@@ -82,7 +82,7 @@ pub(crate) fn decide(name: &str, options: &Options, past: &[Past]) -> Result<Dec
             Status::Failed => options.skip_unchanged,
             _ => false,
         };
-    match (options.mode, newest.status) {
+    let mut decision = match (options.mode, newest.status) {
         _ if resumable => {
             let reason = format!("revision {} of the same state is {}", newest.revision, newest.status);
             Ok(Decision::new(Action::Resume, &reason, newest.revision, after_uninstall))
@@ -113,7 +113,11 @@ pub(crate) fn decide(name: &str, options: &Options, past: &[Past]) -> Result<Dec
             let reason = format!("revision {} is {status}", newest.revision);
             Ok(Decision::new(Action::Upgrade, &reason, next, after_uninstall))
         }
+    }?;
+    if decision.action == Action::Install && matches!(newest.status, Status::Uninstalled | Status::Failed) {
+        decision.supersede.push(newest.revision);
     }
+    Ok(decision)
 }
 
 impl Decision {

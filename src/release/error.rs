@@ -29,6 +29,9 @@ pub enum EngineError {
     InProgress,
     #[error("release: not found")]
     NotFound,
+    /// The caller gave it up.
+    #[error("context canceled")]
+    Cancelled,
     #[error("release has no {0} version")]
     NoRevision(u64),
     #[error("the release named \"{0}\" is already deleted")]
@@ -98,7 +101,7 @@ fn join(errors: &[EngineError]) -> String {
 impl EngineError {
     pub fn disposition(&self) -> Disposition {
         match self {
-            Self::InProgress => Disposition::Wait,
+            Self::InProgress | Self::Cancelled => Disposition::Wait,
             Self::NotFound | Self::AlreadyDeleted(_) => Disposition::Ignore,
             Self::NameInUse
             | Self::NoDeployed(_)
@@ -124,9 +127,11 @@ impl EngineError {
             Self::Record(error) => match error {
                 RecordError::Cluster(source) => of_cluster(source),
                 RecordError::Exists(_) | RecordError::Changed(_) => Disposition::Retry,
-                RecordError::Decode { .. } | RecordError::Manifest { .. } | RecordError::TooLarge { .. } => {
-                    Disposition::Stall
-                }
+                RecordError::Decode { .. }
+                | RecordError::Manifest { .. }
+                | RecordError::TooLarge { .. }
+                | RecordError::Parts(_)
+                | RecordError::ReadOnly => Disposition::Stall,
             },
         }
     }

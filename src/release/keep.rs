@@ -12,7 +12,7 @@ use super::{
     order,
     outcome::Outcome,
     plan::Step,
-    record::{Status, Store, Stored},
+    record::{Status, Stored},
     request::CrdPolicy,
     state::Known,
     targets::{Scopes, Target, resolve},
@@ -28,7 +28,7 @@ impl Engine {
             return Ok(outcome);
         };
         let mut newest = records.swap_remove(place);
-        let store = Store::new(&self.cluster);
+        let store = self.store();
         if !work.options.dry_run {
             // Left by a crash between two writes.
             for stored in records.iter_mut().filter(|r| decision.supersede.contains(&r.record.version)) {

@@ -27,9 +27,11 @@ mod read;
 mod ready;
 pub mod record;
 mod request;
+mod resources;
 mod rollback;
 mod state;
 mod targets;
+mod test;
 mod uninstall;
 mod waiting;
 
@@ -40,3 +42,5 @@ pub use error::{Disposition, EngineError, Result};
 pub use outcome::{Outcome, Uninstalled};
 pub use progress::{Progress, ProgressListener};
 pub use request::*;
+pub use resources::Resources;
+pub use test::{PodLog, TestRequest, Tested};

@@ -165,6 +165,16 @@ pub enum Wait {
     ReadyAndJobs,
 }
 
+/// By which rules objects are ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WaitRules {
+    /// kstatus: custom resources too, by their conditions.
+    #[default]
+    Status,
+    /// Helm 3's: built-in kinds only.
+    Legacy,
+}
+
 /// What becomes of objects with an immutable field that has to change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Immutable {
@@ -207,12 +217,15 @@ pub struct Options {
     pub crds: CrdPolicy,
     pub run_hooks: bool,
     pub wait: Wait,
+    pub wait_rules: WaitRules,
     /// Bound of each single wait: a hook, the readiness of all objects.
     pub timeout: Duration,
     /// Objects of others become ours.
     pub take_ownership: bool,
     /// Fields of other managers are overwritten, except those owned through the `scale` subresource.
     pub force_conflicts: bool,
+    /// Conflicting fields that are left to who owns them: paths such as `spec.replicas`, or `Kind/name:path`.
+    pub leave_to_owner: Vec<String>,
     pub immutable: Immutable,
     pub duplicates: Duplicates,
     pub on_failure: OnFailure,
@@ -236,9 +249,11 @@ impl Default for Options {
             crds: CrdPolicy::default(),
             run_hooks: true,
             wait: Wait::default(),
+            wait_rules: WaitRules::default(),
             timeout: Duration::from_secs(300),
             take_ownership: false,
             force_conflicts: false,
+            leave_to_owner: Vec::new(),
             immutable: Immutable::default(),
             duplicates: Duplicates::default(),
             on_failure: OnFailure::default(),
@@ -264,6 +279,8 @@ pub struct ReleaseRequest {
     pub description: Option<String>,
     /// Labels of the record; the value `null` takes an inherited one away.
     pub labels: BTreeMap<String, String>,
+    /// Why this is asked for, in a few words; kept beside the record.
+    pub cause: String,
     pub options: Options,
 }
 
@@ -286,6 +303,8 @@ pub struct UninstallRequest {
     pub timeout: Duration,
     pub dry_run: bool,
     pub break_lock: bool,
+    /// Delete what hooks made, which Helm leaves.
+    pub delete_hooks: bool,
     pub description: Option<String>,
 }
 
@@ -301,6 +320,7 @@ impl UninstallRequest {
             timeout: Duration::from_secs(300),
             dry_run: false,
             break_lock: false,
+            delete_hooks: false,
             description: None,
         }
     }
@@ -314,4 +334,6 @@ pub struct RollbackRequest {
     pub revision: u64,
     pub options: Options,
     pub description: Option<String>,
+    /// Why this is asked for.
+    pub cause: String,
 }

@@ -8,7 +8,7 @@ use super::{
     observe,
     operation::Operation,
     outcome::Outcome,
-    record::{Status, Store},
+    record::Status,
     request::{Mode, OnFailure, Options, ReleaseId, RollbackRequest, UninstallRequest},
 };
 
@@ -17,13 +17,13 @@ impl Engine {
     pub async fn rollback(&self, request: &RollbackRequest) -> Result<Outcome> {
         let id = &request.id;
         let _busy = self.state.busy(id).await;
-        let past = observe::records(&self.cluster, id).await?;
+        let past = observe::records(self.store(), id).await?;
         let newest = past.history.last().ok_or(EngineError::NotFound)?;
         let to = match request.revision {
             0 => newest.revision - 1,
             revision => revision,
         };
-        let store = Store::new(&self.cluster);
+        let store = self.store();
         let old = store.get(id, to).await?.ok_or(EngineError::NoRevision(to))?.record;
         let rendered = self.rendered_of(&old)?;
         let state = state_of(&rendered);
@@ -45,6 +45,8 @@ impl Engine {
             owner: old.owner(),
             description: request.description.as_deref(),
             labels: &labels,
+            old_hooks: &old.hooks,
+            cause: &request.cause,
             options: &options,
             operation: Operation::Rollback { to },
             state,
@@ -65,7 +67,7 @@ impl Engine {
     }
 
     async fn try_undo(&self, id: &ReleaseId, options: &Options) -> Result<Option<&'static str>> {
-        let past = observe::records(&self.cluster, id).await?;
+        let past = observe::records(self.store(), id).await?;
         let newest = past.records.last().map(|stored| &stored.record);
         let ours =
             newest.is_some_and(|r| r.info.status == Status::Failed && r.memory.holder == self.options.holder);
@@ -75,9 +77,15 @@ impl Engine {
         let good = |status| matches!(status, Status::Deployed | Status::Superseded);
         match past.history.iter().rfind(|r| good(r.status)) {
             Some(last) => {
+                let cause = format!("undoes revision {}", newest.map_or(0, |r| r.version));
                 let options = Options { on_failure: OnFailure::Keep, ..options.clone() };
-                let request =
-                    RollbackRequest { id: id.clone(), revision: last.revision, options, description: None };
+                let request = RollbackRequest {
+                    id: id.clone(),
+                    revision: last.revision,
+                    options,
+                    description: None,
+                    cause,
+                };
                 self.rollback(&request).await?;
                 Ok(Some("rolled back"))
             }

@@ -6,6 +6,7 @@ use super::{
     error::{EngineError, Result},
     lock::{self, Hold},
     observe,
+    order::uninstall_rank,
     outcome::Uninstalled,
     ownership,
     plan::{Deletion, deletion_groups},
@@ -22,7 +23,7 @@ impl Engine {
     pub async fn uninstall(&self, request: &UninstallRequest) -> Result<Uninstalled> {
         let id = &request.id;
         let _busy = self.state.busy(id).await;
-        let mut past = observe::records(&self.cluster, id).await?;
+        let mut past = observe::records(self.store(), id).await?;
         let Some(mut current) = past.records.pop() else {
             return if request.ignore_not_found {
                 Ok(Uninstalled::default())
@@ -30,7 +31,7 @@ impl Engine {
                 Err(EngineError::NotFound)
             };
         };
-        let store = Store::new(&self.cluster);
+        let store = self.store();
         if current.record.info.status == Status::Uninstalled {
             if request.keep_history {
                 return Err(EngineError::AlreadyDeleted(id.name.clone()));
@@ -51,6 +52,7 @@ impl Engine {
         }
         // Unfinished revisions may have made objects that the newest does not have.
         let mut rendered = self.rendered_of(&current.record)?;
+        let mut all_hooks: Vec<(String, Value)> = Vec::new();
         let newest_deployed = past
             .records
             .iter()
@@ -62,7 +64,9 @@ impl Engine {
             past.records.iter().map(|r| &r.record).filter(|r| newest_deployed.is_none_or(|d| r.version >= d))
         {
             if older.info.status != Status::Uninstalled {
-                rendered.manifests.extend(self.rendered_of(older)?.manifests);
+                let older = self.rendered_of(older)?;
+                all_hooks.extend(older.hooks.into_iter().map(|h| (h.path, h.object)));
+                rendered.manifests.extend(older.manifests);
             }
         }
         let mut done = Uninstalled::default();
@@ -102,6 +106,10 @@ impl Engine {
         {
             done.errors.push(error.to_string());
         }
+        if request.delete_hooks {
+            all_hooks.extend(rendered.hooks.iter().map(|h| (h.path.clone(), h.object.clone())));
+            done.errors.extend(runner.delete_all(&all_hooks).await);
+        }
         current.record.info.status = Status::Uninstalled;
         current.record.info.description =
             request.description.clone().unwrap_or_else(|| "Uninstallation complete".to_owned());
@@ -124,6 +132,7 @@ impl Engine {
         let kinds = self.cluster.kinds().await?;
         let scopes = Scopes::new(&kinds, &[], std::iter::empty());
         let mut unserved = Vec::new();
+        let mut kept: Vec<(&str, String)> = Vec::new();
         let mut targets: BTreeMap<_, Target> = BTreeMap::new();
         for manifest in &rendered.manifests {
             let label = |object: &Value| {
@@ -131,7 +140,7 @@ impl Engine {
                 format!("[{}] {}", text(&object["kind"]), text(&object["metadata"]["name"]))
             };
             if Record::keeps(&manifest.object) {
-                done.kept.push(label(&manifest.object));
+                kept.push((manifest.object["kind"].as_str().unwrap_or_default(), label(&manifest.object)));
                 continue;
             }
             match resolve(std::iter::once((manifest.source.as_str(), &manifest.object)), id, &scopes) {
@@ -141,11 +150,16 @@ impl Engine {
                 Err(error) => unserved.push(error.to_string()),
             }
         }
+        kept.sort_by_key(|(kind, _)| uninstall_rank(kind));
+        kept.dedup();
+        done.kept.extend(kept.into_iter().map(|(_, label)| label));
         let objects: Vec<&ObjectRef> = targets.values().map(|t| &t.object).collect();
         let seen =
             observe::objects(&self.cluster, None, &self.options.field_manager, objects.into_iter()).await?;
         let mut deletions = Vec::new();
-        for target in targets.into_values() {
+        let mut targets: Vec<Target> = targets.into_values().collect();
+        targets.sort_by(|a, b| uninstall_rank(&a.object.gvk.kind).cmp(&uninstall_rank(&b.object.gvk.kind)));
+        for target in targets {
             let Some(Some(found)) = seen.get(&target.key) else { continue };
             let label = format!("[{}] {}", target.object.gvk.kind, target.object.name);
             if ownership::check(found, id).is_err() {

@@ -91,7 +91,7 @@ async fn history_is_pruned_to_its_bound() {
     assert_eq!(history(ns, "web"), ["3:superseded", "4:superseded", "5:deployed"]);
     let newest = engine.get(&ReleaseId::new(ns, "web"), 0).await.unwrap();
     assert_eq!((newest.version, newest.config["some"].as_str()), (5, Some("value")));
-    assert_eq!(engine.list(Some(ns), "").await.unwrap().len(), 1);
+    assert_eq!(engine.list(Some(ns)).await.unwrap().len(), 1);
     assert_eq!(engine.history(&ReleaseId::new(ns, "web")).await.unwrap().len(), 3);
 }
 
