@@ -18,6 +18,7 @@ mod list;
 mod operator;
 mod output;
 mod output_dir;
+mod plan;
 mod post_render;
 mod release_flags;
 mod resources;
@@ -64,6 +65,11 @@ enum Command {
     Values(explain::Command),
     /// Upgrade a release
     Upgrade(Box<install::UpgradeArgs>),
+    /// Show what an upgrade (or install) would do to each object, and why
+    #[command(visible_alias = "diff")]
+    Plan(Box<plan::PlanArgs>),
+    /// Do what a saved plan says, if it still holds
+    Apply(plan::ApplyArgs),
     /// Uninstall a release
     #[command(visible_aliases = ["del", "delete", "un"])]
     Uninstall(uninstall::Args),
@@ -106,10 +112,13 @@ pub fn main() -> ExitCode {
         }
     };
     let globals = &cli.globals;
+    let mut status = ExitCode::SUCCESS;
     let result = match &cli.command {
         Command::Template(args) => template::run(globals, args),
         Command::Install(args) => install::install(globals, args),
         Command::Upgrade(args) => install::upgrade(globals, args),
+        Command::Plan(args) => plan::plan(globals, args).map(|code| status = code),
+        Command::Apply(args) => plan::apply(globals, args).map_err(Explained::from),
         Command::Lint(args) => lint::run(globals, args),
         Command::Values(command) => explain::run(globals, command),
         Command::Uninstall(args) => uninstall::run(globals, args).map_err(Explained::from),
@@ -124,7 +133,7 @@ pub fn main() -> ExitCode {
         Command::Operator(args) => operator::run(globals, args).map_err(Explained::from),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => status,
         Err(Explained { text, report }) => {
             tell(&format!("Error: {text}"));
             if let Some(report) = report.filter(|_| failure::explains(globals)) {

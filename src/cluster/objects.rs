@@ -7,6 +7,7 @@ use super::{
     refs::{Gvk, ObjectRef},
 };
 use http::Method;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
@@ -16,7 +17,7 @@ const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/js
 const PAGE: usize = 500;
 
 /// What the server does with fields that it does not know.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Validation {
     Strict,
     #[default]
@@ -244,6 +245,15 @@ impl Cluster {
     pub async fn replace(&self, object: &ObjectRef, body: &Value, manager: &str) -> Result<Value> {
         let path = self.object_path(object).await?;
         let path = format!("{path}?fieldManager={}", escape(manager));
+        let body = body.to_string().into_bytes();
+        let call = Call { method: Method::PUT, path: &path, accept: JSON, content_type: JSON, body };
+        Ok(self.call(call).await?.value)
+    }
+
+    /// What replacing an object would make of it: the server's defaults and webhooks, and nothing written.
+    pub async fn replace_dry_run(&self, object: &ObjectRef, body: &Value, manager: &str) -> Result<Value> {
+        let path = self.object_path(object).await?;
+        let path = format!("{path}?fieldManager={}&dryRun=All", escape(manager));
         let body = body.to_string().into_bytes();
         let call = Call { method: Method::PUT, path: &path, accept: JSON, content_type: JSON, body };
         Ok(self.call(call).await?.value)

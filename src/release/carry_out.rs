@@ -320,6 +320,9 @@ impl CarryOut<'_> {
                 } else {
                     outcome.unchanged += 1;
                 }
+                if one.left {
+                    current.record.memory.left.push(target.key.to_string());
+                }
                 outcome.warnings.extend(one.warnings);
             }
             result?;
@@ -408,6 +411,8 @@ impl CarryOut<'_> {
             work.description.map_or_else(|| work.operation.done(), str::to_owned);
         current.record.memory.applied =
             expected.iter().filter_map(|(key, e)| Some((key.to_string(), e.applied?))).collect();
+        let memory = &mut current.record.memory;
+        memory.applied.retain(|key, _| !memory.left.contains(key));
         store.update(&mut current).await?;
         let old: BTreeSet<u64> = decision.supersede.iter().copied().collect();
         let superseding = others.into_iter().filter(|r| old.contains(&r.record.version));

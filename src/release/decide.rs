@@ -9,9 +9,11 @@ use super::{
     record::Status,
     request::{Mode, Options},
 };
+use serde::{Deserialize, Serialize};
 
 /// What the engine does with a release.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Action {
     /// A first revision, or the first after an uninstall.
     Install,
@@ -123,7 +125,8 @@ pub(crate) fn decide(name: &str, options: &Options, past: &[Past]) -> Result<Dec
 impl Decision {
     fn new(action: Action, reason: &str, revision: u64, live: &[Past]) -> Self {
         let deployed = live.iter().filter(|p| p.status == Status::Deployed).map(|p| p.revision).max();
-        let in_base = |p: &&Past| deployed.is_none_or(|d| p.revision >= d) && p.revision != revision;
+        let made = |p: &&Past| action == Action::Unchanged || p.revision != revision;
+        let in_base = |p: &&Past| deployed.is_none_or(|d| p.revision >= d) && made(p);
         let others = || live.iter().filter(|p| p.revision != revision);
         let unfinished = |p: &&Past| p.status.is_pending() || p.status == Status::Uninstalling;
         let installing = match action {

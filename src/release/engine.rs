@@ -10,6 +10,7 @@ use super::{
     lock, observe,
     operation::Operation,
     outcome::Outcome,
+    preview::Preview,
     progress::{ProgressListener, Teller},
     record::{Record, RecordedHook, SYSTEM_LABELS, Status, Storage, Store, Stored, split_manifest},
     request::{
@@ -158,7 +159,16 @@ impl Engine {
 
     /// Brings a release to what the request says.
     pub async fn reconcile(&self, request: &ReleaseRequest) -> Result<Outcome> {
-        match self.reconcile_once(request).await {
+        self.reconcile_as(request, None).await
+    }
+
+    /// The same, only as it was planned.
+    pub(super) async fn reconcile_as(
+        &self,
+        request: &ReleaseRequest,
+        planned: Option<&Preview>,
+    ) -> Result<Outcome> {
+        match self.reconcile_once(request, planned).await {
             Err(error) if request.options.on_failure == OnFailure::Undo => {
                 Err(self.undo(&request.id, &request.options, error).await)
             }
@@ -193,7 +203,7 @@ impl Engine {
         Ok((decision, work))
     }
 
-    async fn reconcile_once(&self, request: &ReleaseRequest) -> Result<Outcome> {
+    async fn reconcile_once(&self, request: &ReleaseRequest, planned: Option<&Preview>) -> Result<Outcome> {
         validate(request)?;
         let _busy = self.state.busy(&request.id).await;
         if let Some(records) = &self.records {
@@ -204,6 +214,9 @@ impl Engine {
         }
         let past = observe::records(self.store(), &request.id).await?;
         let (decision, work) = self.decide(request, &past.records)?;
+        if let Some(planned) = planned {
+            self.still_holds(planned, &work, &decision, &past).await?;
+        }
         if decision.action == Action::Unchanged {
             return self.keep(&work, decision, past).await;
         }

@@ -1,6 +1,6 @@
 //! How the engine fails, in Helm's words where scripts see them, and what a caller does about it.
 
-use super::{record::RecordError, request::HookEvent};
+use super::{conflicts::Conflict, record::RecordError, request::HookEvent};
 use crate::cluster::ClusterError;
 
 pub type Result<T, E = EngineError> = std::result::Result<T, E>;
@@ -58,6 +58,15 @@ pub enum EngineError {
     /// A write of an object failed.
     #[error("{action} {object} ({path}): {source}")]
     Object { action: &'static str, object: String, path: String, source: ClusterError },
+    /// Fields of an object belong to others.
+    #[error("applying {object} ({path}): {source}{}", owners(conflicts))]
+    Conflict { object: String, path: String, conflicts: Vec<Conflict>, source: ClusterError },
+    /// The cluster is not as it was when a plan was made.
+    #[error("the plan no longer holds: {0}; make a new one")]
+    Moved(String),
+    /// The server would refuse what a plan holds.
+    #[error("the server would refuse {0}")]
+    Blocked(String),
     /// Several writes failed.
     #[error("{} objects failed: {}", .0.len(), join(.0))]
     Several(Vec<EngineError>),
@@ -94,6 +103,15 @@ fn hooks_failed(event: HookEvent) -> String {
     }
 }
 
+/// Who owns what, and what can be done about it.
+fn owners(conflicts: &[Conflict]) -> String {
+    let each = conflicts.iter().map(|c| format!("\n  {} is owned by {:?}", c.field, c.manager));
+    format!(
+        "{}\n  (--force-conflicts takes them, --leave-to-owner PATH leaves them)",
+        each.collect::<String>()
+    )
+}
+
 fn join(errors: &[EngineError]) -> String {
     errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
@@ -114,7 +132,10 @@ impl EngineError {
             Self::NoKind { .. } | Self::HookFailed { .. } | Self::NotReady { .. } | Self::Timeout { .. } => {
                 Disposition::Retry
             }
-            Self::Object { source, .. } | Self::Cluster(source) => of_cluster(source),
+            Self::Moved(_) | Self::Blocked(_) => Disposition::Stall,
+            Self::Object { source, .. } | Self::Conflict { source, .. } | Self::Cluster(source) => {
+                of_cluster(source)
+            }
             Self::Several(all) => {
                 let stalls = all.iter().all(|e| e.disposition() == Disposition::Stall);
                 if stalls { Disposition::Stall } else { Disposition::Retry }

@@ -6,13 +6,14 @@
 
 mod apply;
 mod carry_out;
-mod compare;
+mod conflicts;
 mod crds;
 mod decide;
 mod drift;
 mod duplicates;
 mod engine;
 mod error;
+mod fields;
 mod hooks;
 mod keep;
 mod lock;
@@ -22,6 +23,7 @@ mod order;
 mod outcome;
 mod ownership;
 mod plan;
+mod preview;
 mod progress;
 mod read;
 mod ready;
@@ -35,11 +37,13 @@ mod test;
 mod uninstall;
 mod waiting;
 
-pub use compare::Difference;
+pub use conflicts::Conflict;
 pub use decide::Action;
 pub use engine::{Engine, EngineOptions, WatchOptions};
 pub use error::{Disposition, EngineError, Result};
+pub use fields::FieldChange;
 pub use outcome::{Outcome, Uninstalled};
+pub use preview::{Change, PlannedHook, Preview, Verb};
 pub use progress::{Progress, ProgressListener};
 pub use request::*;
 pub use resources::Resources;

@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 /// A release: a name in a namespace.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ReleaseId {
     pub namespace: String,
     pub name: String,
@@ -28,7 +28,7 @@ impl fmt::Display for ReleaseId {
 pub type ManifestParser = fn(&str) -> Result<Value, String>;
 
 /// One rendered document.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Manifest {
     /// Path of its template, `chart/templates/x.yaml`.
     pub source: String,
@@ -88,7 +88,7 @@ pub enum HookOutputLogPolicy {
 }
 
 /// A document that is applied at a moment instead of being kept.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Hook {
     pub name: String,
     pub kind: String,
@@ -103,7 +103,7 @@ pub struct Hook {
 }
 
 /// A file of a chart's `crds/`.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct CrdFile {
     /// Its path in the chart.
     pub name: String,
@@ -112,7 +112,7 @@ pub struct CrdFile {
 }
 
 /// What rendering a chart gives.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct RenderedRelease {
     /// In install order.
     pub manifests: Vec<Manifest>,
@@ -126,11 +126,11 @@ pub struct RenderedRelease {
 }
 
 /// The chart as Helm's release record stores it: metadata, lock, templates, values, schema, files.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct ChartRecord(pub Value);
 
 /// What may be done with the release.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Mode {
     /// Only a release that does not exist.
     Install,
@@ -141,7 +141,7 @@ pub enum Mode {
 }
 
 /// What is done with a chart's `crds/`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum CrdPolicy {
     Skip,
     /// As Helm: those that are absent are created, on install only.
@@ -154,7 +154,7 @@ pub enum CrdPolicy {
 }
 
 /// What is waited for after everything is applied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Wait {
     /// Nothing but hooks and what later objects need.
     #[default]
@@ -166,7 +166,7 @@ pub enum Wait {
 }
 
 /// By which rules objects are ready.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum WaitRules {
     /// kstatus: custom resources too, by their conditions.
     #[default]
@@ -176,7 +176,7 @@ pub enum WaitRules {
 }
 
 /// What becomes of objects with an immutable field that has to change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Immutable {
     #[default]
     Fail,
@@ -185,7 +185,7 @@ pub enum Immutable {
 }
 
 /// What becomes of lists that name the same thing twice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Duplicates {
     /// The server's refusal is the answer, as with Helm 4.
     #[default]
@@ -195,7 +195,7 @@ pub enum Duplicates {
 }
 
 /// What becomes of a release when its install or upgrade fails.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum OnFailure {
     #[default]
     Keep,
@@ -204,7 +204,7 @@ pub enum OnFailure {
 }
 
 /// How a request is carried out.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Options {
     pub mode: Mode,
     /// Mode `Install` may reuse the name of a release that is uninstalled or failed.
@@ -266,7 +266,7 @@ impl Default for Options {
 }
 
 /// A release as it should be.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct ReleaseRequest {
     pub id: ReleaseId,
     pub rendered: Arc<RenderedRelease>,

@@ -216,38 +216,6 @@ async fn a_failure_is_undone_on_demand() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn comparing_tells_what_would_change() {
-    let plane = control_plane();
-    let namespace = plane.namespace("compare").unwrap();
-    let ns = namespace.name();
-    let engine = engine().await;
-    engine
-        .reconcile(&request(
-            ns,
-            "web",
-            &[config_map("a", "1"), config_map("b", "1"), deployment("d", "x:1")],
-            vec![],
-        ))
-        .await
-        .unwrap();
-    let mark = plane.audit_mark().unwrap();
-    let wanted =
-        request(ns, "web", &[config_map("a", "2"), config_map("c", "1"), deployment("d", "x:1")], vec![]);
-    let differences = engine.compare(&wanted).await.unwrap();
-    let line = |d: &windlass::release::Difference| {
-        let value = |side: &Option<serde_json::Value>| {
-            side.as_ref().map(|o| o["data"]["value"].as_str().unwrap_or("?").to_owned())
-        };
-        (d.object.name.clone(), value(&d.live), value(&d.wanted))
-    };
-    let some = |text: &str| Some(text.to_owned());
-    let expected =
-        [("a".into(), some("1"), some("2")), ("c".into(), None, some("1")), ("b".into(), some("1"), None)];
-    assert_eq!(differences.iter().map(line).collect::<Vec<_>>(), expected);
-    assert!(plane.writes_since(mark).unwrap().iter().all(|e| e.namespace != ns), "nothing was written");
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_namespace_is_made_on_demand() {
     let plane = control_plane();
     let outer = plane.namespace("made").unwrap();

@@ -18,5 +18,6 @@ mod helm;
 mod hooks;
 mod lifecycle;
 mod ownership;
+mod plan;
 mod support;
 mod watch;

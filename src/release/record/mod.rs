@@ -201,6 +201,9 @@ pub struct Memory {
     pub crds: String,
     /// Events whose hooks all succeeded in this revision: not run again when it is resumed.
     pub hooks_done: Vec<HookEvent>,
+    /// Keys of objects of which fields were left to their owners: applied anew each time, as the policy may change.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub left: Vec<String>,
     /// Why this revision was made, in words of whoever asked for it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cause: String,
