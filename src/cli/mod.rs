@@ -30,6 +30,7 @@ mod template;
 mod test;
 mod uninstall;
 mod values;
+mod why;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -82,6 +83,8 @@ enum Command {
     List(list::Args),
     /// Display the status of a release
     Status(status::Args),
+    /// Tell why each revision was made: who asked, and what differs
+    Why(why::Args),
     /// Fetch release history
     #[command(visible_alias = "hist")]
     History(history::Args),
@@ -127,6 +130,7 @@ pub fn main() -> ExitCode {
         Command::Completion(args) => completion::run(args).map_err(Explained::from),
         Command::List(args) => list::run(globals, args).map_err(Explained::from),
         Command::Status(args) => status::run(globals, args).map_err(Explained::from),
+        Command::Why(args) => why::run(globals, args).map_err(Explained::from),
         Command::History(args) => history::run(globals, args).map_err(Explained::from),
         Command::Get(command) => get::run(globals, command).map_err(Explained::from),
         Command::Compare(args) => compare::run(globals, args).map_err(Explained::from),

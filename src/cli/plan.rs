@@ -148,7 +148,7 @@ fn load(path: &Path) -> Result<Saved, Failure> {
 }
 
 /// How a verb is shown: its mark, the word of the summary, and the colour.
-fn look(verb: Verb) -> (&'static str, &'static str, &'static str) {
+pub(super) fn look(verb: Verb) -> (&'static str, &'static str, &'static str) {
     match verb {
         Verb::Create => ("+", "create", "32"),
         Verb::Update => ("~", "update", "33"),
@@ -175,7 +175,7 @@ fn text(preview: &Preview, unchanged: bool, painted: bool) -> String {
         out.push_str(&format!("{}  {}\n", paint(color, &head), change.reason));
         if change.verb != Verb::Create {
             for field in &change.fields {
-                out.push_str(&line(field, &paint));
+                out.push_str(&field_line(field, &paint));
             }
         }
         for conflict in &change.conflicts {
@@ -211,7 +211,8 @@ fn text(preview: &Preview, unchanged: bool, painted: bool) -> String {
     out
 }
 
-fn line(field: &release::FieldChange, paint: &impl Fn(&str, &str) -> String) -> String {
+/// One field that changes.
+pub(super) fn field_line(field: &release::FieldChange, paint: &impl Fn(&str, &str) -> String) -> String {
     let value = |v: &Value| {
         if field.sensitive { v.as_str().map_or_else(|| v.to_string(), str::to_owned) } else { v.to_string() }
     };

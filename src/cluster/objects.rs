@@ -59,6 +59,8 @@ pub struct DeleteOptions<'a> {
     pub propagation: Propagation,
     /// Delete only this incarnation.
     pub uid: Option<&'a str>,
+    /// Delete it only if it is still of this version.
+    pub version: Option<&'a str>,
 }
 
 /// What a deletion met.
@@ -269,14 +271,18 @@ impl Cluster {
         };
         let mut body = json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": policy});
         if let Some(uid) = options.uid {
-            body["preconditions"] = json!({"uid": uid});
+            body["preconditions"]["uid"] = uid.into();
         }
+        if let Some(version) = options.version {
+            body["preconditions"]["resourceVersion"] = version.into();
+        }
+        let conditional = options.uid.is_some() || options.version.is_some();
         let body = body.to_string().into_bytes();
         let call = Call { method: Method::DELETE, path: &path, accept: METADATA, content_type: JSON, body };
         match self.call(call).await {
             Ok(_) => Ok(Deleted::Yes),
             Err(e) if e.is_not_found() => Ok(Deleted::Absent),
-            Err(e) if options.uid.is_some() && e.is_conflict() => Ok(Deleted::Another),
+            Err(e) if conditional && e.is_conflict() => Ok(Deleted::Another),
             Err(e) => Err(e),
         }
     }

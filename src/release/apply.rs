@@ -232,7 +232,7 @@ impl Applier<'_> {
     async fn delete(&self, deletion: &Deletion, propagation: Propagation) -> Result<bool, ClusterError> {
         let mut uid = deletion.uid.clone();
         for _ in 0..TRIES {
-            let options = DeleteOptions { propagation, uid: Some(&uid) };
+            let options = DeleteOptions { propagation, uid: Some(&uid), version: None };
             match self.cluster.delete(&deletion.object, options).await? {
                 Deleted::Yes => return Ok(true),
                 Deleted::Absent => return Ok(false),

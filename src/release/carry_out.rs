@@ -9,6 +9,7 @@ use super::{
     error::{EngineError, Result},
     hooks::HookRunner,
     keep::hex,
+    lease::Lease,
     observe::{self, Past},
     operation::Operation,
     order::Phase,
@@ -52,7 +53,12 @@ pub(super) struct CarryOut<'a> {
 }
 
 impl CarryOut<'_> {
-    pub(super) async fn run(&self, decision: Decision, past: Past) -> Result<Outcome> {
+    pub(super) async fn run(
+        &self,
+        decision: Decision,
+        past: Past,
+        lease: &mut Option<Lease>,
+    ) -> Result<Outcome> {
         let (engine, work) = (self.engine, self.work);
         let mut outcome = Outcome::new(decision.action, decision.reason.clone(), decision.revision);
         if !work.options.dry_run && self.crds_are_due(&decision) {
@@ -65,18 +71,36 @@ impl CarryOut<'_> {
         if work.options.create_namespace {
             self.create_namespace().await?;
         }
+        if lease.is_none() {
+            *lease = engine.lock(work.id, work.options.break_lock).await?;
+        }
+        self.make(&decision, past, &targets, &plan, lease.as_ref(), outcome).await
+    }
+
+    /// From the pending record to the deployed one.
+    async fn make(
+        &self,
+        decision: &Decision,
+        past: Past,
+        targets: &[Target],
+        plan: &Plan,
+        lease: Option<&Lease>,
+        mut outcome: Outcome,
+    ) -> Result<Outcome> {
+        let engine = self.engine;
         let Past { history, records } = past;
-        let (mut current, others) = self.begin(&decision, &history, records).await?;
+        let (mut current, others) = self.begin(decision, &history, records).await?;
         let mut expected = BTreeMap::new();
         let result = tokio::select! {
-            result = self.apply_all(&mut current, &targets, &plan, &mut expected, &mut outcome) => result,
+            result = self.apply_all(&mut current, targets, plan, &mut expected, &mut outcome) => result,
             () = engine.cancelled() => Err(EngineError::Cancelled),
+            () = lost(lease) => Err(EngineError::LockLost),
         };
         if let Err(error) = result {
             self.fail(&mut current, &error, &outcome).await;
             return Err(error);
         }
-        self.finish(current, others, &decision, expected, outcome).await
+        self.finish(current, others, decision, expected, outcome).await
     }
 
     /// Everything up to the plan: reads, and no write.
@@ -446,6 +470,14 @@ impl CarryOut<'_> {
         );
         outcome.record = Some(Arc::new(current.record));
         Ok(outcome)
+    }
+}
+
+/// Ends when a lock is lost.
+async fn lost(lease: Option<&Lease>) {
+    match lease {
+        Some(lease) => lease.lost().await,
+        None => std::future::pending().await,
     }
 }
 

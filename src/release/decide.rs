@@ -93,6 +93,12 @@ pub(crate) fn decide(name: &str, options: &Options, past: &[Past]) -> Result<Dec
             let reason = format!("revision {} is {} and may be replaced", newest.revision, newest.status);
             Ok(Decision::new(Action::Install, &reason, next, after_uninstall))
         }
+        // What was never there is installed again: its name is in use by nothing.
+        (Mode::Install, status) if never_installed(past) => {
+            let reason =
+                format!("revision {} is {status}, and no earlier one was ever deployed", newest.revision);
+            Ok(Decision::new(Action::Install, &reason, next, after_uninstall))
+        }
         (Mode::Install, _) => Err(EngineError::NameInUse),
         (Mode::UpgradeInstall, Status::Uninstalled) => {
             Ok(Decision::new(Action::Install, "the release was uninstalled", next, &[]))
@@ -120,6 +126,13 @@ pub(crate) fn decide(name: &str, options: &Options, past: &[Past]) -> Result<Dec
         decision.supersede.push(newest.revision);
     }
     Ok(decision)
+}
+
+/// Whether all revisions, from the first on, are installs that did not come to their end.
+fn never_installed(past: &[Past]) -> bool {
+    let count = u64::try_from(past.len()).unwrap_or(u64::MAX);
+    past.last().is_some_and(|newest| newest.revision == count)
+        && past.iter().all(|p| matches!(p.status, Status::Failed | Status::PendingInstall))
 }
 
 impl Decision {

@@ -7,7 +7,9 @@ use super::{
     drift::{self, Expected, Verdict},
     error::{EngineError, Result},
     hooks::HookRunner,
-    lock, observe,
+    lease::Lease,
+    lock,
+    observe::{self, Past},
     operation::Operation,
     outcome::Outcome,
     preview::Preview,
@@ -71,7 +73,7 @@ pub struct Engine {
     pub(super) watches: Option<Watches>,
     records: Option<Watches>,
     progress: Option<ProgressListener>,
-    cancel: Option<watch::Receiver<bool>>,
+    pub(super) cancel: Option<watch::Receiver<bool>>,
 }
 
 impl Engine {
@@ -181,9 +183,10 @@ impl Engine {
         &self,
         request: &'a ReleaseRequest,
         past: &[Stored],
+        locked: bool,
     ) -> Result<(Decision, Work<'a>)> {
         let state = state_of(&request.rendered);
-        let rows = self.rows(past, state, request.owner.as_deref());
+        let rows = self.rows(past, state, request.owner.as_deref(), locked);
         let decision = decide::decide(&request.id.name, &request.options, &rows)?;
         tracing::debug!(release = %request.id, action = ?decision.action, reason = decision.reason, "decided");
         let work = Work {
@@ -212,15 +215,46 @@ impl Engine {
                 return Ok(outcome);
             }
         }
-        let past = observe::records(self.store(), &request.id).await?;
-        let (decision, work) = self.decide(request, &past.records)?;
+        let (past, mut lease) = self.past(&request.id, &request.options).await?;
+        let result = self.reconcile_locked(request, planned, past, &mut lease).await;
+        if let Some(lease) = lease {
+            lease.release().await;
+        }
+        result
+    }
+
+    async fn reconcile_locked(
+        &self,
+        request: &ReleaseRequest,
+        planned: Option<&Preview>,
+        past: Past,
+        lease: &mut Option<Lease>,
+    ) -> Result<Outcome> {
+        let (decision, work) = self.decide(request, &past.records, lease.is_some())?;
         if let Some(planned) = planned {
             self.still_holds(planned, &work, &decision, &past).await?;
         }
         if decision.action == Action::Unchanged {
             return self.keep(&work, decision, past).await;
         }
-        CarryOut { engine: self, work: &work }.run(decision, past).await
+        CarryOut { engine: self, work: &work }.run(decision, past, lease).await
+    }
+
+    /// The past of a release. Where a process of ours left something unfinished, its lock is taken first: then nobody is at
+    /// work on it any more.
+    pub(super) async fn past(&self, id: &ReleaseId, options: &Options) -> Result<(Past, Option<Lease>)> {
+        let past = observe::records(self.store(), id).await?;
+        let unfinished = past.records.last().is_some_and(|newest| {
+            let status = newest.record.info.status;
+            let open = status.is_pending() || status == Status::Uninstalling;
+            open && !newest.record.memory.holder.is_empty()
+        });
+        if !unfinished || options.dry_run {
+            return Ok((past, None));
+        }
+        let lease = self.lock(id, options.break_lock).await?;
+        let past = observe::records(self.store(), id).await?;
+        Ok((past, lease))
     }
 
     /// Puts objects right that were changed or deleted, as the deployed revision has them. Makes no revision.
@@ -346,7 +380,13 @@ impl Engine {
     }
 
     /// The past revisions as `decide` sees them.
-    pub(super) fn rows(&self, records: &[Stored], state: Digest, owner: Option<&str>) -> Vec<decide::Past> {
+    pub(super) fn rows(
+        &self,
+        records: &[Stored],
+        state: Digest,
+        owner: Option<&str>,
+        locked: bool,
+    ) -> Vec<decide::Past> {
         let now = jiff::Timestamp::now();
         let row = |stored: &Stored| {
             let record = &stored.record;
@@ -357,7 +397,7 @@ impl Engine {
                 revision: record.version,
                 status: record.info.status,
                 same,
-                hold: lock::judge(record, &self.options.holder, owner, now),
+                hold: lock::judge(record, &self.options.holder, owner, locked, now),
             }
         };
         records.iter().map(row).collect()

@@ -27,6 +27,15 @@ pub enum EngineError {
     NoDeployed(String),
     #[error("another operation (install/upgrade/rollback) is in progress")]
     InProgress,
+    /// Someone who lives has the release's lock.
+    #[error(
+        "another operation (install/upgrade/rollback) is in progress: {by} holds Lease {lease}; wait for it, or take over \
+         with --break-lock"
+    )]
+    Held { lease: String, by: String },
+    /// The lock was taken from us.
+    #[error("the release's lock was lost: someone else took over")]
+    LockLost,
     #[error("release: not found")]
     NotFound,
     /// The caller gave it up.
@@ -119,7 +128,7 @@ fn join(errors: &[EngineError]) -> String {
 impl EngineError {
     pub fn disposition(&self) -> Disposition {
         match self {
-            Self::InProgress | Self::Cancelled => Disposition::Wait,
+            Self::InProgress | Self::Held { .. } | Self::LockLost | Self::Cancelled => Disposition::Wait,
             Self::NotFound | Self::AlreadyDeleted(_) => Disposition::Ignore,
             Self::NameInUse
             | Self::NoDeployed(_)

@@ -146,7 +146,7 @@ impl Engine {
     /// What a request would do. Writes nothing.
     pub async fn plan(&self, request: &ReleaseRequest) -> Result<Preview> {
         let past = observe::records(self.store(), &request.id).await?;
-        let (decision, work) = self.decide(request, &past.records)?;
+        let (decision, work) = self.decide(request, &past.records, false)?;
         self.preview(&work, &decision, &past).await
     }
 

@@ -5,7 +5,7 @@ use super::{
     error::{EngineError, Result},
     hooks::of_event,
     observe,
-    record::{Record, RecordedHook},
+    record::{Record, RecordedHook, Stored},
     request::{HookEvent, ReleaseId},
 };
 use crate::cluster::{ClusterError, Gvk, ObjectRef};
@@ -62,7 +62,20 @@ impl Engine {
         let id = &request.id;
         let _busy = self.state.busy(id).await;
         let past = observe::records(self.store(), id).await?;
-        let mut stored = past.records.into_iter().next_back().ok_or(EngineError::NotFound)?;
+        let stored = past.records.into_iter().next_back().ok_or(EngineError::NotFound)?;
+        let lease = self.lock(id, false).await?;
+        let tested = tokio::select! {
+            tested = self.test_locked(request, stored) => tested,
+            () = self.cancelled() => Err(EngineError::Cancelled),
+        };
+        if let Some(lease) = lease {
+            lease.release().await;
+        }
+        tested
+    }
+
+    async fn test_locked(&self, request: &TestRequest, mut stored: Stored) -> Result<Tested> {
+        let id = &request.id;
         let rendered = self.rendered_of(&stored.record)?;
         // As Helm stores them: those that are passed over come first.
         let (taken, passed): (Vec<_>, Vec<_>) = std::mem::take(&mut stored.record.hooks)

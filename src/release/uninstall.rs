@@ -5,7 +5,7 @@ use super::{
     engine::Engine,
     error::{EngineError, Result},
     lock::{self, Hold},
-    observe,
+    observe::{self, Past},
     order::uninstall_rank,
     outcome::Uninstalled,
     ownership,
@@ -23,7 +23,34 @@ impl Engine {
     pub async fn uninstall(&self, request: &UninstallRequest) -> Result<Uninstalled> {
         let id = &request.id;
         let _busy = self.state.busy(id).await;
-        let mut past = observe::records(self.store(), id).await?;
+        let options = Options {
+            dry_run: request.dry_run,
+            break_lock: request.break_lock,
+            timeout: request.timeout,
+            ..Options::default()
+        };
+        let (past, mut lease) = self.past(id, &options).await?;
+        if lease.is_none() && !request.dry_run && !past.records.is_empty() {
+            lease = self.lock(id, request.break_lock).await?;
+        }
+        let done = tokio::select! {
+            done = self.uninstall_locked(request, &options, past, lease.is_some()) => done,
+            () = self.cancelled() => Err(EngineError::Cancelled),
+        };
+        if let Some(lease) = lease {
+            lease.release().await;
+        }
+        done
+    }
+
+    async fn uninstall_locked(
+        &self,
+        request: &UninstallRequest,
+        options: &Options,
+        mut past: Past,
+        locked: bool,
+    ) -> Result<Uninstalled> {
+        let id = &request.id;
         let Some(mut current) = past.records.pop() else {
             return if request.ignore_not_found {
                 Ok(Uninstalled::default())
@@ -45,6 +72,7 @@ impl Engine {
             &current.record,
             &self.options.holder,
             current.record.owner(),
+            locked,
             jiff::Timestamp::now(),
         );
         if current.record.info.status.is_pending() && held == Hold::Theirs && !request.break_lock {
@@ -89,8 +117,7 @@ impl Engine {
         if request.run_hooks {
             runner.run(HookEvent::PreDelete, &mut current, &hooks).await?;
         }
-        let options = Options { timeout: request.timeout, ..Options::default() };
-        let applier = self.applier(id, &options);
+        let applier = self.applier(id, options);
         let (deleted, result) = applier.prune(&deletions, request.propagation).await;
         done.deleted = deleted;
         result.map_err(|source| EngineError::Delete { name: id.name.clone(), source: Box::new(source) })?;

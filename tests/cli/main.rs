@@ -4,7 +4,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod compare;
+
 mod plan;
+mod signals;
 mod verbs;
 
 use serde_json::Value;

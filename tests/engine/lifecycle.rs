@@ -17,8 +17,8 @@ async fn from_install_to_uninstall() {
     let done = engine.reconcile(&first).await.unwrap();
     assert_eq!((done.action, done.revision, done.created.len()), (Action::Install, 1, 3), "{done:?}");
     let requests = requests_since(mark, ns);
-    assert_eq!(writes(&requests).len(), 5, "three objects, the record twice: {requests:?}");
-    assert_eq!(requests.len(), 10, "the past twice, three lookups and five writes: {requests:?}");
+    assert_eq!(writes(&requests).len(), 7, "three objects, the record twice, the lock twice: {requests:?}");
+    assert_eq!(requests.len(), 12, "the past twice, three lookups and seven writes: {requests:?}");
     assert_eq!(history(ns, "web"), ["1:deployed"]);
     let marks = get(ns, "configmap", "a").unwrap()["metadata"].clone();
     assert_eq!(marks["labels"]["app.kubernetes.io/managed-by"], "Helm");
@@ -40,7 +40,11 @@ async fn from_install_to_uninstall() {
         (vec!["c".into()], vec!["a".into()], vec!["b".into()])
     );
     let requests = requests_since(mark, ns);
-    assert_eq!(writes(&requests).len(), 6, "two applies, one deletion, three records: {requests:?}");
+    assert_eq!(
+        writes(&requests).len(),
+        8,
+        "two applies, one deletion, three records, the lock twice: {requests:?}"
+    );
     assert_eq!((value(ns, "a").as_deref(), value(ns, "b")), (Some("2"), None));
     assert_eq!(history(ns, "web"), ["1:superseded", "2:deployed"]);
 

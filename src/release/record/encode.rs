@@ -18,10 +18,12 @@ const LARGEST: usize = 1_048_576;
 /// A record unpacked: far beyond what fits a Secret honestly packed.
 const LARGEST_UNPACKED: u64 = 256 << 20;
 const MEMORY: &str = "windlass";
+/// How a manifest begins that is elsewhere.
+const STUB: &str = "---\n# Source: windlass/too-large-for-helm.yaml";
 /// Size of a part.
 const PART: usize = 1_000_000;
 /// Packed, that is the manifest of some hundred thousand objects.
-const MOST_PARTS: usize = 64;
+pub(super) const MOST_PARTS: usize = 64;
 
 /// Name of the Secret of a revision.
 pub fn secret_name(release: &str, revision: u64) -> String {
@@ -83,7 +85,8 @@ pub fn encode_secret(record: &Record, stamp: &str) -> Result<Value, RecordError>
 /// head's manifest is one object of a kind that no cluster serves: Helm lists such a release and refuses to act on it.
 pub(crate) fn encode(record: &Record, stamp: &str, form: Form) -> Result<Encoded, RecordError> {
     let name = secret_name(&record.name, record.version);
-    let mut memory = Memory { parts: 0, parts_digest: String::new(), ..record.memory.clone() };
+    let mut memory =
+        Memory { parts: 0, parts_digest: String::new(), parts_of: String::new(), ..record.memory.clone() };
     let mut packed = pack(record, &name)?;
     let mut parts = Vec::new();
     if packed.len() > LARGEST {
@@ -101,6 +104,8 @@ pub(crate) fn encode(record: &Record, stamp: &str, form: Form) -> Result<Encoded
             parts = pieces.map(|piece| String::from_utf8_lossy(piece).into_owned()).collect();
             memory.parts = parts.len();
             memory.parts_digest = digest(&heavy);
+            memory.parts_of.clone_from(&name);
+            smaller.manifest = stub(&record.name, &memory);
             packed = pack(&smaller, &name)?;
         }
     }
@@ -157,19 +162,36 @@ struct Heavy {
 impl Heavy {
     /// Takes it out of a record; leaves what Helm lists a release by.
     fn take(record: &mut Record) -> Self {
-        let stub = format!(
-            "---\n# Source: windlass/too-large-for-helm.yaml\n# The manifest of this revision is larger than a Secret. It lies \
-             in Secrets beside this one;\n# Helm cannot read it: use windlass for this release.\napiVersion: \
-             windlass.dev/v1\nkind: ReleaseTooLargeForHelm\nmetadata:\n  name: {}\n",
-            record.name
-        );
         let metadata = record.chart["metadata"].clone();
         Self {
             chart: std::mem::replace(&mut record.chart, json!({ "metadata": metadata })),
             config: record.config.take(),
-            manifest: std::mem::replace(&mut record.manifest, stub),
+            manifest: std::mem::take(&mut record.manifest),
         }
     }
+}
+
+/// What stands in the place of a manifest that is elsewhere. Helm keeps it whatever it does to a record, so that it tells
+/// where.
+fn stub(release: &str, memory: &Memory) -> String {
+    format!(
+        "{STUB}\n# The manifest of this revision is larger than a Secret. It lies beside this one; Helm cannot read it: \
+         use\n# windlass for this release.\napiVersion: windlass.dev/v1\nkind: ReleaseTooLargeForHelm\nmetadata:\n  name: \
+         {release}\nrecord: {}\nparts: {}\ndigest: {}\n",
+        memory.parts_of, memory.parts, memory.parts_digest
+    )
+}
+
+/// Where a manifest is, if it is elsewhere.
+fn read_stub(manifest: &str, memory: &mut Memory) {
+    if !manifest.starts_with(STUB) {
+        return;
+    }
+    let field =
+        |name: &str| manifest.lines().find_map(|l| l.strip_prefix(name)).unwrap_or_default().to_owned();
+    memory.parts = field("parts: ").parse().unwrap_or_default();
+    memory.parts_digest = field("digest: ");
+    memory.parts_of = field("record: ");
 }
 
 /// Puts what lies in parts back into the record that a head was decoded to. `None`: they are not what was written.
@@ -271,6 +293,7 @@ pub(crate) fn decode(secret: &Value, form: Form) -> Result<Record, RecordError> 
         .text(&secret["data"][MEMORY])
         .and_then(|text| serde_json::from_slice(&text).ok())
         .unwrap_or_default();
+    read_stub(&record.manifest, &mut record.memory);
     Ok(record)
 }
 
@@ -363,7 +386,10 @@ mod tests {
         for form in [Form::Secret, Form::ConfigMap] {
             let encoded = encode(&large, "createdAt", form).unwrap();
             assert_eq!((encoded.parts.len(), encoded.memory.parts), (3, 3));
-            let mut head = decode(&encoded.head, form).unwrap();
+            let mut rewritten = encoded.head.clone();
+            rewritten["data"].as_object_mut().unwrap().remove(MEMORY);
+            let mut head = decode(&rewritten, form).unwrap();
+            assert_eq!((head.memory.parts, head.memory.parts_of.as_str()), (3, "sh.helm.release.v1.web.v3"));
             assert!(head.manifest.contains("kind: ReleaseTooLargeForHelm"), "{}", head.manifest);
             assert_eq!(head.chart, json!({"metadata": {"name": "web"}}));
             let part = |(number, text): (usize, &String)| {

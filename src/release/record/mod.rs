@@ -208,11 +208,15 @@ pub struct Memory {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cause: String,
     /// Number of the parts that hold what is too large for the record's own object.
-    #[serde(skip_serializing_if = "is_none")]
+    /// The manifest's place tells of it, as Helm forgets the rest of this.
+    #[serde(skip)]
     pub parts: usize,
     /// Digest of all parts.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(skip)]
     pub parts_digest: String,
+    /// Name of the record whose parts they are.
+    #[serde(skip)]
+    pub parts_of: String,
 }
 
 impl From<&Hook> for RecordedHook {
@@ -249,10 +253,6 @@ pub(crate) fn now() -> String {
 }
 
 fn is_zero(number: &u64) -> bool {
-    *number == 0
-}
-
-fn is_none(number: &usize) -> bool {
     *number == 0
 }
 

@@ -1,7 +1,7 @@
 //! Records in the cluster: reading, creating and changing the objects that hold them.
 
 use super::{
-    Record, RecordError, Revision, Status,
+    Memory, Record, RecordError, Revision, Status,
     encode::{self, Encoded, Form, secret_name},
 };
 use crate::{
@@ -203,10 +203,10 @@ impl<'a> Store<'a> {
 
     /// Puts what lies in parts into a record.
     pub(crate) async fn complete(&self, record: &mut Record) -> Result<(), RecordError> {
-        let head = secret_name(&record.name, record.version);
+        let head = record.memory.parts_of.clone();
         let form = self.storage.form();
         let mut texts = Vec::new();
-        for number in 0..record.memory.parts {
+        for number in 0..record.memory.parts.min(encode::MOST_PARTS) {
             let name = encode::part_name(&head, number);
             let object = ObjectRef::new(self.storage.gvk(), Some(&record.namespace), &name);
             let part = self.cluster.get(&object).await?;
@@ -284,7 +284,8 @@ impl<'a> Store<'a> {
         head["metadata"]["resourceVersion"] = stored.resource_version.as_str().into();
         let id = ReleaseId::new(&record.namespace, &record.name);
         let object = self.storage.reference(&id, record.version);
-        let moved = memory.parts_digest != record.memory.parts_digest;
+        let place = |m: &Memory| (m.parts_digest.clone(), m.parts_of.clone());
+        let moved = place(&memory) != place(&record.memory);
         match self.cluster.replace(&object, &head, MANAGER).await {
             Ok(written) => {
                 if moved {
