@@ -57,7 +57,7 @@ impl Applier<'_> {
                     if conflicts.is_empty() {
                         EngineError::Object { action: "applying", object, path, source }
                     } else {
-                        EngineError::Conflict { object, path, conflicts, source }
+                        EngineError::Conflict { object, path, conflicts, source: Box::new(source) }
                     }
                 })?;
                 let Written { created, changed, .. } = written;

@@ -130,7 +130,7 @@ mod tests {
             remove(&mut changed, path);
             assert!(changed.pointer(pointer).is_none(), "{path}: {changed}");
         }
-        let mut changed = body.clone();
+        let mut changed = body;
         remove(&mut changed, ".spec.finalizers[=\"f\"]");
         assert_eq!(changed["spec"]["finalizers"], json!(["g"]));
         remove(&mut changed, ".spec.nothing[name=\"x\"].y");

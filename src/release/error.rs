@@ -69,7 +69,7 @@ pub enum EngineError {
     Object { action: &'static str, object: String, path: String, source: ClusterError },
     /// Fields of an object belong to others.
     #[error("applying {object} ({path}): {source}{}", owners(conflicts))]
-    Conflict { object: String, path: String, conflicts: Vec<Conflict>, source: ClusterError },
+    Conflict { object: String, path: String, conflicts: Vec<Conflict>, source: Box<ClusterError> },
     /// The cluster is not as it was when a plan was made.
     #[error("the plan no longer holds: {0}; make a new one")]
     Moved(String),
@@ -142,9 +142,8 @@ impl EngineError {
                 Disposition::Retry
             }
             Self::Moved(_) | Self::Blocked(_) => Disposition::Stall,
-            Self::Object { source, .. } | Self::Conflict { source, .. } | Self::Cluster(source) => {
-                of_cluster(source)
-            }
+            Self::Conflict { source, .. } => of_cluster(source),
+            Self::Object { source, .. } | Self::Cluster(source) => of_cluster(source),
             Self::Several(all) => {
                 let stalls = all.iter().all(|e| e.disposition() == Disposition::Stall);
                 if stalls { Disposition::Stall } else { Disposition::Retry }

@@ -137,7 +137,7 @@ impl Engine {
             let going = verdict == Verdict::Later && self.watches.is_none();
             match verdict {
                 Verdict::Missing | Verdict::Suspect(_) => {
-                    steps.push(Step { target: index, before, known: true })
+                    steps.push(Step { target: index, before, known: true });
                 }
                 Verdict::Later if going => steps.push(Step { target: index, before, known: true }),
                 Verdict::Fine => {

@@ -1,8 +1,10 @@
 //! The release engine: brings a release in a cluster to what a request says, and remembers it as Helm does.
 //!
 //! observe → decide → plan → apply → record → watch; one file each. `decide`, `plan`, `order`, `ownership`, `ready`,
-//! `drift`, `lock`, `targets` and the record's encoding are pure. Knows nothing of charts, values, templates, YAML or
-//! custom resources: a request carries rendered objects, an outcome says what was done.
+//! `drift`, `lock`, `targets`, `conflicts`, `fields` and the record's encoding are pure. `preview` shows a plan before it is
+//! carried out, `lease` keeps a release to one operation at a time, `why` tells what brought its revisions about. Knows
+//! nothing of charts, values, templates, YAML or custom resources: a request carries rendered objects, an outcome says
+//! what was done.
 
 mod apply;
 mod carry_out;
