@@ -106,7 +106,7 @@ mod tests {
             (of("Deployment", json!({"matchLabels": labels})), Some("a=1,b=2")),
             (of("ReplicationController", labels.clone()), Some("a=1,b=2")),
             (of("Job", Value::Null), None),
-            (of("Service", labels.clone()), None),
+            (of("Service", labels), None),
         ];
         for (object, expected) in cases {
             assert_eq!(selector(&object).as_deref(), expected, "{object}");
