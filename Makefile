@@ -1,6 +1,6 @@
 # Each target is one line to the real thing. `make run` and `make test` are all that a newcomer needs.
 
-.PHONY: run test lint package corpus bench differential fuzz fixtures peers tools prerequisites
+.PHONY: run test matrix lint package corpus bench differential fuzz fixtures peers tools prerequisites
 
 # A control plane (or your cluster: WINDLASS_TEST_KUBECONFIG=FILE), the operator on modules/, and a list of things to try.
 run: prerequisites
@@ -9,6 +9,10 @@ run: prerequisites
 
 test: prerequisites
 	cargo test --workspace --no-fail-fast
+
+# Helm 3, Helm 4 and ours in all 243 orders on one release, and how many came out differently than with Helm 4 alone.
+matrix: prerequisites
+	cargo test --test cli -- --ignored --exact matrix::all_243_sequences_are_as_with_helm_4 --nocapture
 
 lint:
 	cargo fmt --all --check

@@ -5,10 +5,16 @@ use chart_compat::render::CompiledChart;
 
 use super::failure::Explained;
 use super::tell;
-use crate::source;
+use crate::source::{self, Loaded};
 
-/// Finds and loads a chart, with Helm's checks before an install: no library, no missing dependency.
+/// As [`open`], ready to render.
 pub(super) fn load(reference: &str, profile: Profile) -> Result<CompiledChart, Explained> {
+    Ok(open(reference, profile, false)?.compile(profile))
+}
+
+/// Finds and loads a chart, with Helm's checks before an install: no library, no missing dependency. `update` asks for
+/// what is missing to be fetched.
+pub(super) fn open(reference: &str, profile: Profile, update: bool) -> Result<Loaded, Explained> {
     let path = source::locate(reference)?;
     let loaded = source::load(&path, profile)?;
     for line in &loaded.warnings {
@@ -32,6 +38,14 @@ pub(super) fn load(reference: &str, profile: Profile) -> Result<CompiledChart, E
         .map(|d| d.name.as_str())
         .filter(|name| !chart.dependencies.iter().any(|c| c.name() == *name))
         .collect();
+    if !missing.is_empty() && update {
+        return Err(format!(
+            "--dependency-update: windlass cannot fetch charts yet; run 'helm dependency update' for what is missing in \
+             charts/: {}",
+            missing.join(", ")
+        )
+        .into());
+    }
     if !missing.is_empty() {
         let (an, build) = match profile {
             Profile::Helm4 => ("an", "'helm dependency build'"),
@@ -44,5 +58,5 @@ pub(super) fn load(reference: &str, profile: Profile) -> Result<CompiledChart, E
         )
         .into());
     }
-    Ok(loaded.compile(profile))
+    Ok(loaded)
 }

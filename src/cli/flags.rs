@@ -1,5 +1,6 @@
 //! Flags that several commands share, with Helm's names.
 
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 use chart_compat::profile::Profile;
@@ -13,6 +14,38 @@ pub(super) struct Globals {
     /// Path to the kubeconfig file
     #[arg(long, global = true, env = "KUBECONFIG")]
     pub(super) kubeconfig: Option<PathBuf>,
+    /// Bearer token used for authentication
+    #[arg(long, global = true, env = "HELM_KUBETOKEN", hide_env_values = true)]
+    pub(super) kube_token: Option<String>,
+    /// Username to impersonate for the operation
+    #[arg(long, global = true, env = "HELM_KUBEASUSER")]
+    pub(super) kube_as_user: Option<String>,
+    /// Group to impersonate for the operation, this flag can be repeated to specify multiple groups
+    #[arg(long = "kube-as-group", global = true, env = "HELM_KUBEASGROUPS", value_delimiter = ',')]
+    pub(super) kube_as_groups: Vec<String>,
+    /// The address and the port for the Kubernetes API server
+    #[arg(long, global = true, env = "HELM_KUBEAPISERVER")]
+    pub(super) kube_apiserver: Option<String>,
+    /// The certificate authority file for the Kubernetes API server connection
+    #[arg(long, global = true, env = "HELM_KUBECAFILE")]
+    pub(super) kube_ca_file: Option<PathBuf>,
+    /// Server name to use for Kubernetes API server certificate validation
+    #[arg(long, global = true, env = "HELM_KUBETLS_SERVER_NAME")]
+    pub(super) kube_tls_server_name: Option<String>,
+    /// If true, the Kubernetes API server's certificate will not be checked for validity
+    #[arg(long, global = true, env = "HELM_KUBEINSECURE_SKIP_TLS_VERIFY", value_parser = clap::builder::FalseyValueParser::new(), num_args = 0)]
+    pub(super) kube_insecure_skip_tls_verify: bool,
+    /// Where releases are recorded: secret (the default), configmap or memory
+    #[arg(skip = std::env::var("HELM_DRIVER").unwrap_or_default())]
+    pub(super) driver: String,
+    /// Use colored output
+    #[arg(long, visible_alias = "colour", global = true, env = "HELM_COLOR", value_enum, default_value_t)]
+    pub(super) color: When,
+    /// Helm's bound of requests; ours is the server's fairness
+    #[arg(long, global = true, hide = true)]
+    burst_limit: Option<i64>,
+    #[arg(long, global = true, hide = true)]
+    qps: Option<f32>,
     /// Name of the kubeconfig context to use
     #[arg(long, global = true, env = "HELM_KUBECONTEXT")]
     pub(super) kube_context: Option<String>,
@@ -37,6 +70,17 @@ pub(super) enum When {
 }
 
 impl Globals {
+    /// Whether to paint what goes to standard output.
+    pub(super) fn paints(&self) -> bool {
+        match self.color {
+            When::Always => true,
+            When::Never => false,
+            When::Auto => {
+                std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+            }
+        }
+    }
+
     /// The Helm to be equal to.
     pub(super) fn profile(&self) -> Profile {
         self.compat.unwrap_or_default()

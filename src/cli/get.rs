@@ -1,11 +1,17 @@
-//! `windlass get`: manifest, values, notes and hooks of a recorded revision.
+//! `windlass get`: manifest, values, notes, hooks and metadata of a recorded revision.
 
-use chart_compat::chart::merge_maps;
-use chart_compat::data::Data;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use chart_compat::chart::{Chart, coalesce_values};
+use chart_compat::data::{Data, Map};
+use chart_compat::profile::Profile;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::flags::Globals;
 use super::output::{self, Format};
+use super::status::{self, Shown};
 use super::{Failure, print, with_engine};
 use crate::release::record::Record;
 use crate::render::{from_json, to_json};
@@ -40,6 +46,16 @@ pub(super) enum Command {
     Notes(Which),
     /// Download all hooks for a named release
     Hooks(Which),
+    /// Download all information for a named release
+    All(Which),
+    /// Fetch metadata for a named release
+    Metadata {
+        #[command(flatten)]
+        which: Which,
+        /// Prints the output in the specified format
+        #[arg(short, long, value_enum, default_value_t)]
+        output: Format,
+    },
 }
 
 fn load(globals: &Globals, which: &Which) -> Result<Record, Failure> {
@@ -49,13 +65,126 @@ fn load(globals: &Globals, which: &Which) -> Result<Record, Failure> {
 }
 
 /// The values that the templates saw, as far as the record tells: the chart's own defaults under the user's values.
-fn computed(record: &Record) -> Value {
-    let (mut all, user) = (from_json(&record.chart["values"]), from_json(&record.config));
-    match (&mut all, user) {
-        (Data::Map(base), Data::Map(over)) => merge_maps(base, over),
-        (_, user) => all = user,
+pub(super) fn computed(record: &Record, profile: Profile) -> Result<Map, Failure> {
+    let map = |value: &Value| match from_json(value) {
+        Data::Map(map) => map,
+        _ => Map::new(),
+    };
+    let chart = Chart { values: Arc::new(map(&record.chart["values"])), ..Chart::default() };
+    coalesce_values(&chart, &map(&record.config), profile, &mut |_| {}).map_err(|e| e.to_string())
+}
+
+/// The values of a release in a form: the user's, or all.
+pub(super) fn values_text(record: &Record, all: bool, format: Format) -> Result<String, Failure> {
+    if all {
+        let values = to_json(&Data::Map(computed(record, Profile::Helm4)?));
+        return output::structured(&values, format);
     }
-    to_json(&all)
+    // Helm prints values that were never given as null.
+    let empty = record.config.as_object().is_some_and(serde_json::Map::is_empty);
+    output::structured(if empty { &Value::Null } else { &record.config }, format)
+}
+
+/// The hooks of a release, as Helm prints them.
+pub(super) fn hooks_text(record: &Record) -> String {
+    record.hooks.iter().map(|h| format!("---\n# Source: {}\n{}\n", h.path, h.manifest)).collect()
+}
+
+/// What `get metadata` prints.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    name: String,
+    chart: String,
+    version: String,
+    app_version: String,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    annotations: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    labels: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    dependencies: Vec<Dependency>,
+    namespace: String,
+    revision: u64,
+    status: String,
+    deployed_at: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    apply_method: String,
+}
+
+/// A dependency in the order of Helm's fields.
+#[derive(Serialize, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+#[derive(Default)]
+struct Dependency {
+    name: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    version: String,
+    repository: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    condition: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tags: Vec<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    enabled: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    import_values: Vec<Value>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    alias: String,
+}
+
+impl Metadata {
+    fn of(record: &Record) -> Self {
+        let meta = &record.chart["metadata"];
+        let text = |name: &str| meta[name].as_str().unwrap_or_default().to_owned();
+        let annotations = meta["annotations"].as_object().into_iter().flatten();
+        let dependencies = meta["dependencies"].as_array().into_iter().flatten();
+        let mut labels = record.labels.clone();
+        labels.extend(record.system.clone());
+        Self {
+            name: record.name.clone(),
+            chart: text("name"),
+            version: text("version"),
+            app_version: text("appVersion"),
+            annotations: annotations.filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned()))).collect(),
+            labels,
+            dependencies: dependencies.filter_map(|d| serde_json::from_value(d.clone()).ok()).collect(),
+            namespace: record.namespace.clone(),
+            revision: record.version,
+            status: record.info.status.to_string(),
+            deployed_at: output::whole_seconds(&record.info.last_deployed),
+            apply_method: record.apply_method.clone(),
+        }
+    }
+
+    fn text(&self) -> String {
+        let pairs = |map: &BTreeMap<String, String>| {
+            map.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(",")
+        };
+        let mut names: Vec<&str> = self.dependencies.iter().map(|d| d.name.as_str()).collect();
+        names.sort_unstable();
+        let method = match self.apply_method.as_str() {
+            "" => "client-side apply (defaulted)".to_owned(),
+            "csa" => "client-side apply".to_owned(),
+            "ssa" => "server-side apply".to_owned(),
+            other => format!("unknown ({other:?})"),
+        };
+        format!(
+            "NAME: {}\nCHART: {}\nVERSION: {}\nAPP_VERSION: {}\nANNOTATIONS: {}\nLABELS: {}\nDEPENDENCIES: {}\nNAMESPACE: \
+             {}\nREVISION: {}\nSTATUS: {}\nDEPLOYED_AT: {}\nAPPLY_METHOD: {method}\n",
+            self.name,
+            self.chart,
+            self.version,
+            self.app_version,
+            pairs(&self.annotations),
+            pairs(&self.labels),
+            names.join(","),
+            self.namespace,
+            self.revision,
+            self.status,
+            self.deployed_at
+        )
+    }
 }
 
 pub(super) fn run(globals: &Globals, command: &Command) -> Result<(), Failure> {
@@ -65,24 +194,27 @@ pub(super) fn run(globals: &Globals, command: &Command) -> Result<(), Failure> {
             let notes = load(globals, which)?.info.notes;
             if notes.is_empty() { Ok(()) } else { print(format!("NOTES:\n{notes}\n").as_bytes()) }
         }
-        Command::Hooks(which) => {
-            let record = load(globals, which)?;
-            let text: String =
-                record.hooks.iter().map(|h| format!("---\n# Source: {}\n{}\n", h.path, h.manifest)).collect();
+        Command::Hooks(which) => print(hooks_text(&load(globals, which)?).as_bytes()),
+        Command::All(which) => {
+            let shown = Shown { description: true, chart: true, debug: true, ..Shown::default() };
+            print(status::text(&load(globals, which)?, shown)?.as_bytes())
+        }
+        Command::Metadata { which, output } => {
+            let metadata = Metadata::of(&load(globals, which)?);
+            let text = match output {
+                Format::Table => metadata.text(),
+                format => output::structured(&metadata, *format)?,
+            };
             print(text.as_bytes())
         }
         Command::Values { which, all, output } => {
             let record = load(globals, which)?;
-            let values = if *all { computed(&record) } else { record.config };
-            // Helm prints values that were never given as null.
-            let empty = values.as_object().is_some_and(serde_json::Map::is_empty);
-            let values = if empty && !*all { Value::Null } else { values };
             let text = match output {
                 Format::Table => {
                     let title = if *all { "COMPUTED VALUES:" } else { "USER-SUPPLIED VALUES:" };
-                    format!("{title}\n{}", output::structured(&values, Format::Yaml)?)
+                    format!("{title}\n{}", values_text(&record, *all, Format::Yaml)?)
                 }
-                format => output::structured(&values, *format)?,
+                format => values_text(&record, *all, *format)?,
             };
             print(text.as_bytes())
         }

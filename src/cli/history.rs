@@ -15,30 +15,43 @@ pub(super) struct Args {
     /// Maximum number of revisions to include in history
     #[arg(long, default_value_t = 256)]
     max: usize,
+    /// Show the rollback revision column in table output
+    #[arg(long)]
+    show_rollback_revision: bool,
     /// Prints the output in the specified format
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
 }
 
-fn row(r: &Record) -> Vec<String> {
-    vec![
+fn row(r: &Record, rollback: bool) -> Vec<String> {
+    let mut row = vec![
         r.version.to_string(),
         output::ansi_time(&r.info.last_deployed),
         r.info.status.to_string(),
         output::chart(r),
         output::app_version(r),
-        r.info.description.clone(),
-    ]
+    ];
+    if rollback {
+        row.push(match r.info.rollback_revision {
+            0 => String::new(),
+            revision => revision.to_string(),
+        });
+    }
+    row.push(r.info.description.clone());
+    row
 }
 
 /// One revision as `-o json` has it.
 #[derive(Serialize)]
 struct Row {
     revision: u64,
+    #[serde(skip_serializing_if = "String::is_empty")]
     updated: String,
     status: &'static str,
     chart: String,
     app_version: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rollback_revision: Option<u64>,
     description: String,
 }
 
@@ -50,6 +63,7 @@ impl Row {
             status: r.info.status.as_str(),
             chart: output::chart(r),
             app_version: output::app_version(r),
+            rollback_revision: Some(r.info.rollback_revision).filter(|revision| *revision > 0),
             description: r.info.description.clone(),
         }
     }
@@ -62,9 +76,13 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
     records.drain(..extra);
     let text = match args.output {
         Format::Table => {
-            let head = ["REVISION", "UPDATED", "STATUS", "CHART", "APP VERSION", "DESCRIPTION"];
-            let head = head.iter().map(|h| (*h).to_owned()).collect();
-            output::table(&std::iter::once(head).chain(records.iter().map(row)).collect::<Vec<_>>())
+            let rollback = args.show_rollback_revision;
+            let mut head = vec!["REVISION", "UPDATED", "STATUS", "CHART", "APP VERSION"];
+            head.extend(rollback.then_some("ROLLBACK"));
+            head.push("DESCRIPTION");
+            let head = head.into_iter().map(str::to_owned).collect();
+            let rows = records.iter().map(|r| row(r, rollback));
+            output::table(&std::iter::once(head).chain(rows).collect::<Vec<_>>())
         }
         format => output::structured(&records.iter().map(Row::of).collect::<Vec<_>>(), format)?,
     };

@@ -1,82 +1,33 @@
 //! `windlass install` and `windlass upgrade`: a chart and values to a release.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Duration;
+use chart_compat::render::{Capabilities, release_name_error};
+use serde_json::Value;
 
-use chart_compat::data::{Data, Map};
-use chart_compat::profile::Profile;
-use chart_compat::render::{self, Capabilities, CompiledChart, Release, release_name_error};
-use chart_compat::template::Limits;
-
+use super::build::{self, Common, Job, Material, OldValues};
 use super::failure::{self, Explained};
-use super::flags::{Globals, Render, duration};
+use super::flags::Globals;
 use super::output::Format;
-use super::values::User;
-use super::{Connected, Failure, chart, print, status, tell, values, with_engine};
-use crate::addon::capabilities;
-use crate::cluster::{Cluster, Validation};
-use crate::release::{
-    Action, CrdPolicy, EngineError, Immutable, Mode, Options, ReleaseRequest, RenderedRelease, Wait,
-};
-use crate::render::replay::{self, store};
-use crate::render::{ClusterLookup, SystemWorld, chart_record, crds, release, to_json};
+use super::release_flags::DryRun;
+use super::status::{self, Shown};
+use super::{Connected, Failure, print, tell, with_engine};
+use crate::release::record::{Info, Record, RecordedHook, Status};
+use crate::release::{Action, EngineError, Mode, Options, RenderedRelease};
+use crate::render::replay::store;
+use crate::render::{SystemWorld, chart_record, release, to_json};
+use chart_compat::data::Data;
 
-/// How much is only simulated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum DryRun {
-    None,
-    #[value(alias = "true", alias = "unset")]
-    Client,
-    Server,
-    #[value(name = "false")]
-    Off,
-}
-
-/// Flags that install and upgrade share.
+/// What install and upgrade show, and whether they only show.
 #[derive(clap::Args)]
-pub(super) struct Common {
-    #[command(flatten)]
-    render: Render,
-    /// Create the release namespace if not present
-    #[arg(long)]
-    create_namespace: bool,
+struct Told {
     /// Simulates the operation: client (no cluster is asked) or server
     #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "client")]
     dry_run: Option<DryRun>,
-    /// Prevent hooks from running
+    /// Hide Kubernetes Secrets when also using the --dry-run flag
     #[arg(long)]
-    no_hooks: bool,
-    /// If set, no CRDs will be installed
+    hide_secret: bool,
+    /// If set, do not show notes in the output
     #[arg(long)]
-    skip_crds: bool,
-    /// Wait until all resources are ready before marking the release as successful
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "watcher")]
-    wait: Option<String>,
-    /// If set and --wait enabled, will wait until all Jobs have been completed
-    #[arg(long)]
-    wait_for_jobs: bool,
-    /// Time to wait for any individual Kubernetes operation
-    #[arg(long, default_value = "5m", value_parser = duration)]
-    timeout: Duration,
-    /// Take over objects that exist and belong to no release
-    #[arg(long)]
-    take_ownership: bool,
-    /// Overwrite fields that other managers own
-    #[arg(long)]
-    force_conflicts: bool,
-    /// Delete and create again what has an immutable field that changes
-    #[arg(long, visible_alias = "force")]
-    force_replace: bool,
-    /// Add a custom description
-    #[arg(long)]
-    description: Option<String>,
-    /// Labels that would be added to release metadata. Should be divided by comma
-    #[arg(short = 'l', long, value_delimiter = ',')]
-    labels: Vec<String>,
-    /// Take over a release that someone else left in the middle of an operation
-    #[arg(long)]
-    break_lock: bool,
+    hide_notes: bool,
     /// Prints the output in the specified format
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
@@ -95,19 +46,19 @@ pub(super) struct InstallArgs {
     #[arg(long)]
     replace: bool,
     #[command(flatten)]
+    told: Told,
+    #[command(flatten)]
     common: Common,
 }
 
-/// Flags of `upgrade`.
+/// What `upgrade` and `plan` are told alike.
 #[derive(clap::Args)]
-pub(super) struct UpgradeArgs {
+#[allow(clippy::struct_excessive_bools, reason = "flags are what they are")]
+pub(super) struct Change {
     /// The release
-    name: String,
+    pub(super) name: String,
     /// The chart
-    chart: String,
-    /// If a release by this name doesn't already exist, run an install
-    #[arg(short, long)]
-    install: bool,
+    pub(super) chart: String,
     /// Limit the maximum number of revisions saved per release. Use 0 for no limit
     #[arg(long, env = "HELM_MAX_HISTORY", default_value_t = 10)]
     history_max: usize,
@@ -117,102 +68,78 @@ pub(super) struct UpgradeArgs {
     /// When upgrading, reset the values to the ones built into the chart
     #[arg(long)]
     reset_values: bool,
+    /// When upgrading, reuse the last release's values and merge in any overrides
+    #[arg(long)]
+    reuse_values: bool,
+    /// When upgrading, reset the values to the ones built into the chart, apply the last release's values and merge in any
+    /// overrides
+    #[arg(long)]
+    reset_then_reuse_values: bool,
     /// Make no revision when nothing would change
     #[arg(long)]
     skip_unchanged: bool,
     #[command(flatten)]
-    common: Common,
+    pub(super) common: Common,
 }
 
-/// What is to be done, whichever verb asked.
-struct Job<'a> {
-    name: String,
-    reference: &'a str,
-    common: &'a Common,
-    mode: Mode,
-    options: Options,
-    /// Which values of the last revision count.
-    values: OldValues,
+/// Flags of `upgrade`.
+#[derive(clap::Args)]
+pub(super) struct UpgradeArgs {
+    /// If a release by this name doesn't already exist, run an install
+    #[arg(short, long)]
+    install: bool,
+    #[command(flatten)]
+    told: Told,
+    #[command(flatten)]
+    change: Change,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum OldValues {
-    Reset,
-    /// Those of the last revision if no new ones are given.
-    IfNone,
-}
-
-impl Common {
-    fn options(&self) -> Options {
-        Options {
-            create_namespace: self.create_namespace,
-            dry_run: self.is_dry(),
-            run_hooks: !self.no_hooks,
-            crds: if self.skip_crds { CrdPolicy::Skip } else { CrdPolicy::Create },
-            wait: match self.wait.as_deref() {
-                None | Some("false" | "hookOnly") if !self.wait_for_jobs => Wait::HooksOnly,
-                _ if self.wait_for_jobs => Wait::ReadyAndJobs,
-                _ => Wait::Ready,
-            },
-            timeout: self.timeout,
-            take_ownership: self.take_ownership,
-            force_conflicts: self.force_conflicts,
-            immutable: if self.force_replace { Immutable::Recreate } else { Immutable::Fail },
-            validation: Validation::Strict,
-            break_lock: self.break_lock,
-            ..Options::default()
-        }
-    }
-
-    fn is_dry(&self) -> bool {
-        !matches!(self.dry_run, None | Some(DryRun::None | DryRun::Off))
-    }
-
-    fn labels(&self) -> Result<BTreeMap<String, String>, Failure> {
-        let pair = |text: &String| match text.split_once('=') {
-            Some((key, value)) => Ok((key.to_owned(), value.to_owned())),
-            None => Err(format!("label {text:?} has no value: give key=value")),
+impl Change {
+    pub(super) fn job(&self, verb: &'static str, mode: Mode) -> Result<Job<'_>, Failure> {
+        let options = Options {
+            mode,
+            history_max: self.history_max,
+            cleanup_on_fail: self.cleanup_on_fail,
+            skip_unchanged: self.skip_unchanged,
+            ..self.common.options()?
         };
-        self.labels.iter().map(pair).collect()
+        let values = match (self.reset_values, self.reuse_values, self.reset_then_reuse_values) {
+            (true, _, _) => OldValues::Reset,
+            (_, true, _) => OldValues::Reuse,
+            (_, _, true) => OldValues::ResetThenReuse,
+            _ => OldValues::IfNone,
+        };
+        let (name, reference) = (self.name.clone(), self.chart.as_str());
+        Ok(Job { verb, name, reference, common: &self.common, options, values })
     }
 }
 
 pub(super) fn install(globals: &Globals, args: &InstallArgs) -> Result<(), Explained> {
+    const FAILED: &str = "INSTALLATION FAILED: ";
+    let failed = |text: &str| Explained::from(format!("{FAILED}{text}"));
     let (name, reference) = match &args.names[..] {
         [name, reference] if !args.generate_name => (name.clone(), reference),
-        [_, _] => return Err(failed(true, "cannot set --generate-name and also specify a name").into()),
+        [_, _] => return Err(failed("cannot set --generate-name and also specify a name")),
         [reference] if args.generate_name => (generated_name(reference), reference),
-        _ => return Err(failed(true, "must either provide a name or specify --generate-name").into()),
+        _ => return Err(failed("must either provide a name or specify --generate-name")),
     };
     if let Some(text) = release_name_error(&name) {
-        return Err(failed(true, &format!("release name check failed: {text}")).into());
+        return Err(failed(&format!("release name check failed: {text}")));
     }
-    let options = Options { mode: Mode::Install, replace: args.replace, ..args.common.options() };
-    let job =
-        Job { name, reference, common: &args.common, mode: Mode::Install, options, values: OldValues::Reset };
-    run(globals, &job)
+    let options = Options { mode: Mode::Install, replace: args.replace, ..args.common.options()? };
+    let values = OldValues::Reset;
+    let job = Job { verb: "install", name, reference, common: &args.common, options, values };
+    run(globals, job, &args.told, FAILED)
 }
 
 pub(super) fn upgrade(globals: &Globals, args: &UpgradeArgs) -> Result<(), Explained> {
-    if let Some(text) = release_name_error(&args.name) {
-        return Err(failed(false, &format!("release name is invalid: {}: {text}", args.name)).into());
+    const FAILED: &str = "UPGRADE FAILED: ";
+    let name = &args.change.name;
+    if let Some(text) = release_name_error(name) {
+        return Err(format!("{FAILED}release name is invalid: {name}: {text}").into());
     }
     let mode = if args.install { Mode::UpgradeInstall } else { Mode::Upgrade };
-    let options = Options {
-        mode,
-        history_max: args.history_max,
-        cleanup_on_fail: args.cleanup_on_fail,
-        skip_unchanged: args.skip_unchanged,
-        ..args.common.options()
-    };
-    let values = if args.reset_values { OldValues::Reset } else { OldValues::IfNone };
-    let job =
-        Job { name: args.name.clone(), reference: &args.chart, common: &args.common, mode, options, values };
-    run(globals, &job)
-}
-
-fn failed(install: bool, text: &str) -> Failure {
-    format!("{} FAILED: {text}", if install { "INSTALLATION" } else { "UPGRADE" })
+    run(globals, args.change.job("upgrade", mode)?, &args.told, FAILED)
 }
 
 /// `chart-1699999999`, from the chart's file name as Helm does.
@@ -223,201 +150,122 @@ fn generated_name(reference: &str) -> String {
     format!("{base}-{}", jiff::Timestamp::now().as_second())
 }
 
-fn run(globals: &Globals, job: &Job<'_>) -> Result<(), Explained> {
-    let install = job.mode == Mode::Install;
-    let text = |e: Explained| e.text(|t| failed(install, t));
-    let user = values::merge(&job.common.render.values, globals.profile()).map_err(text)?;
-    let compiled = chart::load(job.reference, globals.profile()).map_err(text)?;
-    if install && job.common.dry_run == Some(DryRun::Client) {
-        return dry_install(globals, job, &user, &compiled);
+fn run(globals: &Globals, mut job: Job<'_>, told: &Told, failed: &str) -> Result<(), Explained> {
+    let dry = DryRun::is_dry(told.dry_run);
+    if told.hide_secret && !dry {
+        return Err(format!("{failed}hiding Kubernetes secrets requires a dry-run mode").into());
+    }
+    job.options.dry_run = dry;
+    let text = |e: Explained| e.text(|t| format!("{failed}{t}"));
+    let material = Material::load(globals, &job).map_err(text)?;
+    if job.options.mode == Mode::Install && told.dry_run == Some(DryRun::Client) {
+        return dry_install(globals, &job, told, material).map_err(text);
     }
     // The connection fails with a text alone; what the work itself fails with is explained.
-    with_engine(globals, async |s| Ok(carry_out(&s, globals, job, user, compiled).await))?
-}
-
-fn render_options(
-    globals: &Globals,
-    job: &Job<'_>,
-    namespace: &str,
-    capabilities: Capabilities,
-    revision: i64,
-) -> render::Options {
-    let capabilities =
-        Capabilities { helm_version: globals.profile().helm_version().to_owned(), ..capabilities };
-    render::Options {
-        release: Release {
-            name: job.name.clone(),
-            namespace: namespace.to_owned(),
-            revision,
-            is_upgrade: revision > 1,
-        },
-        capabilities,
-        skip_schema_validation: job.common.render.skip_schema_validation,
-        subchart_notes: job.common.render.render_subchart_notes,
-        limits: Limits::default(),
-    }
+    with_engine(globals, async |s| Ok(carry_out(&s, globals, &job, told, material, failed).await))?
 }
 
 /// `install --dry-run`: rendered and shown, no cluster asked.
-fn dry_install(
-    globals: &Globals,
-    job: &Job<'_>,
-    user: &User,
-    compiled: &CompiledChart,
-) -> Result<(), Explained> {
+fn dry_install(globals: &Globals, job: &Job<'_>, told: &Told, material: Material) -> Result<(), Explained> {
     let namespace = globals.namespace.as_deref().unwrap_or("default");
-    let options = render_options(globals, job, namespace, Capabilities::default(), 1);
+    let options = build::render_options(globals, job, namespace, Capabilities::default(), 1);
     let world = SystemWorld { cluster: None, dns: job.common.render.enable_dns };
+    let (user, compiled) = material.compile(globals.profile());
     let rendered = compiled.render(&user.values, &options, &world, &mut |w| tell(&w)).map_err(|e| {
         let shown = failure::explains(globals);
-        let report = failure::of_render(shown, &e, compiled.chart(), user, globals.profile());
-        Explained { text: failed(true, &e.to_string()), report }
+        let report = failure::of_render(shown, &e, compiled.chart(), &user, globals.profile());
+        Explained { text: e.to_string(), report }
     })?;
-    let rendered = release(&rendered).map_err(|e| failed(true, &e.to_string()))?;
-    Ok(print(dry_text(&job.name, namespace, 1, "pending-install", &rendered).as_bytes())?)
+    let rendered = release(&rendered).map_err(|e| e.to_string())?;
+    let now = jiff::Timestamp::now().to_string();
+    let record = Record {
+        name: job.name.clone(),
+        namespace: namespace.to_owned(),
+        version: 1,
+        info: Info {
+            first_deployed: now.clone(),
+            last_deployed: now,
+            status: Status::PendingInstall,
+            notes: rendered.notes.clone(),
+            ..Info::default()
+        },
+        chart: chart_record(compiled.chart()).0,
+        config: to_json(&Data::Map(user.values)),
+        manifest: rendered.manifest_text.clone(),
+        hooks: rendered.hooks.iter().map(RecordedHook::from).collect(),
+        apply_method: "ssa".to_owned(),
+        ..Record::default()
+    };
+    Ok(show_dry(globals, record, &rendered, told)?)
 }
 
-fn dry_text(name: &str, namespace: &str, revision: u64, status: &str, rendered: &RenderedRelease) -> String {
-    let mut out = format!(
-        "NAME: {name}\nNAMESPACE: {namespace}\nSTATUS: {status}\nREVISION: {revision}\nDESCRIPTION: Dry run complete\nHOOKS:\n"
-    );
-    for h in &rendered.hooks {
-        out.push_str(&format!("---\n# Source: {}\n{}\n", h.path, h.text));
+/// Shows what would be recorded.
+fn show_dry(
+    globals: &Globals,
+    mut record: Record,
+    rendered: &RenderedRelease,
+    told: &Told,
+) -> Result<(), Failure> {
+    record.info.description = "Dry run complete".to_owned();
+    if told.hide_secret {
+        let is_secret = |o: &Value| o["kind"] == "Secret" && o["apiVersion"] == "v1";
+        let shown = |m: &crate::release::Manifest| match is_secret(&m.object) {
+            true => format!("---\n# Source: {}\n# HIDDEN: The Secret output has been suppressed\n", m.source),
+            false => format!("---\n# Source: {}\n{}\n", m.source, m.text),
+        };
+        record.manifest = rendered.manifests.iter().map(shown).collect();
     }
-    out.push_str(&format!("MANIFEST:\n{}\n", rendered.manifest_text));
-    if !rendered.notes.is_empty() {
-        out.push_str(&format!("NOTES:\n{}\n", rendered.notes.trim()));
-    }
-    out
-}
-
-async fn live_capabilities(cluster: &Cluster) -> Result<Capabilities, String> {
-    capabilities(cluster).await.map_err(|e| e.to_string())
+    status::show(&record, told.output, Shown::after(globals, told.hide_notes))
 }
 
 async fn carry_out(
     s: &Connected,
     globals: &Globals,
     job: &Job<'_>,
-    user: User,
-    compiled: CompiledChart,
+    told: &Told,
+    material: Material,
+    failed: &str,
 ) -> Result<(), Explained> {
-    let past = match s.engine.history(&s.id(&job.name)).await {
-        Ok(past) => past,
-        Err(EngineError::NotFound) => Vec::new(),
-        Err(e) => return Err(failed(job.mode == Mode::Install, &e.to_string()).into()),
-    };
-    let install = job.mode == Mode::Install || job.mode == Mode::UpgradeInstall && past.is_empty();
-    let text = |e: String| failed(install, &e);
-    let user = match past.last() {
-        Some(last) if !install => old_values(job.values, last, user),
-        _ => user,
-    };
-    let last_revision = past.last().map_or(0, |r| r.version);
-    let revision = i64::try_from(last_revision + 1).unwrap_or(i64::MAX);
-    let mut engine_options = job.options.clone();
-    if install && !job.common.is_dry() && engine_options.crds == CrdPolicy::Create {
-        // As Helm does, before the render: templates may look for the kinds of the chart's own CRDs.
-        let files = crds(&compiled.chart().crds()).map_err(|e| text(e.to_string()))?;
-        s.engine.install_crds(&files, CrdPolicy::Create).await.map_err(|e| text(e.to_string()))?;
-        engine_options.crds = CrdPolicy::Skip;
-    }
-    let caps = live_capabilities(s.engine.cluster()).await.map_err(text)?;
-    if job.mode == Mode::UpgradeInstall && install && job.common.output == Format::Table {
+    let mode = job.options.mode;
+    let newest = s.engine.newest(&s.id(&job.name)).await.map_err(|e| format!("{failed}{e}"))?;
+    let installing = build::installs(mode, newest.as_ref());
+    // Helm says nothing in front of what fails in an install by `upgrade --install`.
+    let failed = if installing && mode == Mode::UpgradeInstall { "" } else { failed };
+    let text = |e: String| format!("{failed}{e}");
+    let people = told.output == Format::Table;
+    if mode == Mode::UpgradeInstall && installing && people {
         print(format!("Release \"{}\" does not exist. Installing it now.\n", job.name).as_bytes())?;
     }
-    let mut options = render_options(globals, job, &s.namespace, caps, revision);
-    options.release.is_upgrade = !install;
-    let lookup = ClusterLookup::new(s.engine.cluster().clone());
-    let dns = job.common.render.enable_dns;
-    let source = user.clone();
-    let (shown, profile) = (failure::explains(globals), globals.profile());
-    let replays = job.common.render.replay;
-    let (cluster, namespace, name) = (s.engine.cluster().clone(), s.namespace.clone(), job.name.clone());
-    let runtime = tokio::runtime::Handle::current();
-    let work = move || {
-        let world = SystemWorld { cluster: Some(&lookup), dns };
-        let explained = |e: render::Error| {
-            let report = failure::of_render(shown, &e, compiled.chart(), &source, profile);
-            Explained { text: e.to_string(), report }
-        };
-        let mut memory = None;
-        let mut renewed = Vec::new();
-        let rendered = if replays {
-            let load = || runtime.block_on(store::load(&cluster, &namespace, &name));
-            let done = replay::render(&compiled, &source.values, &options, &world, &load, &mut |w| tell(&w));
-            let done = done.map_err(|e| match e {
-                replay::Error::Render(e) => explained(e),
-                other @ replay::Error::Memory(_) => other.to_string().into(),
-            })?;
-            (memory, renewed) = (done.memory, done.renewed);
-            done.rendered
-        } else {
-            compiled.render(&source.values, &options, &world, &mut |w| tell(&w)).map_err(explained)?
-        };
-        let release = release(&rendered).map_err(explained)?;
-        Ok::<_, Explained>((release, chart_record(compiled.chart()), memory, renewed))
-    };
-    let done = tokio::task::spawn_blocking(work).await;
-    let (rendered, record, memory, renewed) =
-        done.map_err(|e| text(e.to_string()))?.map_err(|e| e.text(|t| failed(install, t)))?;
-    if let Some(memory) = memory.filter(|_| !job.common.is_dry()) {
+    let dry = job.options.dry_run;
+    let built = build::request(s, globals, job, material, newest.as_ref(), !dry)
+        .await
+        .map_err(|e| e.text(|t| format!("{failed}{t}")))?;
+    let request = &built.request;
+    if let Some(memory) = built.memory.filter(|_| !dry) {
         // Before the objects: what they hold must be known to the next render, whatever happens to this one.
         store::save(s.engine.cluster(), &s.namespace, &job.name, &memory).await.map_err(text)?;
     }
-    let request = ReleaseRequest {
-        id: s.id(&job.name),
-        rendered: Arc::new(rendered),
-        chart: Arc::new(record),
-        config: to_json(&Data::Map(user.values)),
-        owner: None,
-        description: job.common.description.clone().or_else(|| replay::description(&renewed)),
-        labels: job.common.labels().map_err(text)?,
-        options: engine_options,
-    };
-    let outcome = s.engine.reconcile(&request).await.map_err(|e| {
-        let e = match e {
-            EngineError::NameInUse => format!("release name check failed: {e}"),
-            other => other.to_string(),
-        };
-        text(e)
+    let outcome = s.try_run(s.engine.reconcile(request)).await.map_err(|e| match e {
+        EngineError::NameInUse => text(format!("release name check failed: {e}")),
+        other => text(other.to_string()),
     })?;
     for warning in &outcome.warnings {
         tell(&format!("level=WARN msg={warning:?}"));
     }
-    if job.common.is_dry() {
-        let status = if install { "pending-install" } else { "pending-upgrade" };
-        let text = dry_text(&job.name, &s.namespace, outcome.revision, status, &request.rendered);
-        return Ok(print(text.as_bytes())?);
-    }
-    if !install && job.common.output == Format::Table {
-        let line = if outcome.action == Action::Unchanged {
+    if !built.installing && people {
+        let line = if outcome.action == Action::Unchanged && !dry {
             format!("Release \"{}\" is unchanged.\n", job.name)
         } else {
             format!("Release \"{}\" has been upgraded. Happy Helming!\n", job.name)
         };
         print(line.as_bytes())?;
     }
-    let helm3 = globals.profile() == Profile::Helm3;
-    match &outcome.record {
-        Some(record) => Ok(status::show(record, job.common.output, helm3)?),
-        None => {
-            let record = s.engine.get(&s.id(&job.name), 0).await.map_err(|e| text(e.to_string()))?;
-            Ok(status::show(&record, job.common.output, helm3)?)
-        }
-    }
-}
-
-/// The values of an upgrade: new ones, old ones, or new over old.
-fn old_values(choice: OldValues, last: &crate::release::record::Record, user: User) -> User {
-    let old = match crate::render::from_json(&last.config) {
-        Data::Map(m) => m,
-        _ => Map::new(),
+    let record = match &outcome.record {
+        Some(record) => (**record).clone(),
+        None => s.engine.get(&s.id(&job.name), 0).await.map_err(|e| text(e.to_string()))?,
     };
-    let old = User::given(&format!("values of revision {}", last.version), old);
-    match choice {
-        OldValues::Reset => user,
-        OldValues::IfNone if !user.values.is_empty() => user,
-        OldValues::IfNone => old,
+    if dry {
+        return Ok(show_dry(globals, record, &request.rendered, told)?);
     }
+    Ok(status::show(&record, told.output, Shown::after(globals, told.hide_notes))?)
 }

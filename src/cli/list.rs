@@ -1,9 +1,12 @@
 //! `windlass list`: the newest revision of each release.
 
+use chart_compat::go::regexp;
+use chart_compat::profile::Profile;
 use serde::Serialize;
 
 use super::flags::Globals;
 use super::output::{self, Format};
+use super::selector::Selector;
 use super::{Failure, print, with_engine};
 use crate::release::record::{Record, Status};
 
@@ -34,11 +37,29 @@ pub(super) struct Args {
     /// Show releases that are currently being uninstalled
     #[arg(long)]
     uninstalling: bool,
+    /// Format time using golang time formatter. Example: --time-format "2006-01-02 15:04:05Z0700"
+    #[arg(long, default_value = "")]
+    time_format: String,
+    /// Sort by release date
+    #[arg(short, long)]
+    date: bool,
+    /// Reverse the sort order
+    #[arg(short, long)]
+    reverse: bool,
+    /// Maximum number of releases to fetch
+    #[arg(short, long, default_value_t = 256)]
+    max: usize,
+    /// Next release index in the list, used to offset from start value
+    #[arg(long, default_value_t = 0)]
+    offset: usize,
+    /// A regular expression (Perl compatible). Any releases that match the expression will be included in the results
+    #[arg(short, long, default_value = "")]
+    filter: String,
     /// Selector (label query) to filter on, supports '=', '==', and '!='
     #[arg(short = 'l', long, default_value = "")]
     selector: String,
     /// Output short (quiet) listing format
-    #[arg(short, long)]
+    #[arg(short = 'q', long)]
     short: bool,
     /// Don't print headers when using the default output format
     #[arg(long)]
@@ -49,26 +70,43 @@ pub(super) struct Args {
 }
 
 impl Args {
-    fn shows(&self, status: Status) -> bool {
-        let named = self.deployed
-            || self.failed
-            || self.pending
-            || self.superseded
-            || self.uninstalled
-            || self.uninstalling;
+    /// Whether a state is asked for besides that of superseded revisions.
+    fn names_states(&self) -> bool {
+        self.deployed || self.failed || self.pending || self.uninstalled || self.uninstalling
+    }
+
+    /// Whether a state is shown: with no flag Helm 4 shows all, Helm 3 what is deployed or failed.
+    fn shows(&self, status: Status, profile: Profile) -> bool {
         if self.all {
             return true;
         }
+        let default = !self.names_states() && !self.superseded;
+        if default && profile == Profile::Helm4 {
+            return true;
+        }
         match status {
-            Status::Deployed => self.deployed || !named,
-            Status::Failed => self.failed || !named,
-            Status::PendingInstall | Status::PendingUpgrade | Status::PendingRollback => {
-                self.pending || !named
-            }
+            Status::Deployed => self.deployed || default,
+            Status::Failed => self.failed || default,
+            Status::PendingInstall | Status::PendingUpgrade | Status::PendingRollback => self.pending,
             Status::Superseded => self.superseded,
             Status::Uninstalled => self.uninstalled,
-            Status::Uninstalling => self.uninstalling || !named,
-            Status::Unknown => !named,
+            Status::Uninstalling => self.uninstalling,
+            Status::Unknown => false,
+        }
+    }
+
+    fn order(&self, records: &mut [Record]) {
+        if self.date {
+            records.sort_by_cached_key(|r| {
+                let time = r.info.last_deployed.parse::<jiff::Timestamp>().unwrap_or_default();
+                (time, r.name.clone(), r.namespace.clone())
+            });
+        } else {
+            records
+                .sort_by(|a, b| (&a.name, &a.namespace, a.version).cmp(&(&b.name, &b.namespace, b.version)));
+        }
+        if self.reverse {
+            records.reverse();
         }
     }
 }
@@ -86,12 +124,17 @@ struct Row {
 }
 
 impl Row {
-    fn of(r: &Record) -> Self {
+    fn of(r: &Record, time_format: &str) -> Self {
+        let time = &r.info.last_deployed;
         Self {
             name: r.name.clone(),
             namespace: r.namespace.clone(),
             revision: r.version.to_string(),
-            updated: output::go_time(&r.info.last_deployed),
+            updated: match time_format {
+                _ if time.is_empty() => "-".to_owned(),
+                "" => output::go_time(time),
+                format => output::formatted_time(time, format),
+            },
             status: r.info.status.to_string(),
             chart: output::chart(r),
             app_version: output::app_version(r),
@@ -99,31 +142,55 @@ impl Row {
     }
 }
 
-fn row(r: &Record) -> Vec<String> {
-    let Row { name, namespace, revision, updated, status, chart, app_version } = Row::of(r);
+fn row(r: &Record, time_format: &str) -> Vec<String> {
+    let Row { name, namespace, revision, updated, status, chart, app_version } = Row::of(r, time_format);
     vec![name, namespace, revision, updated, status, chart, app_version]
 }
 
 pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
+    let selector = Selector::parse(&args.selector)?;
+    let filter = match args.filter.as_str() {
+        "" => None,
+        pattern => Some(regexp::compile(pattern.as_bytes())?),
+    };
     let mut records = with_engine(globals, async |s| {
         let namespace = (!args.all_namespaces).then_some(s.namespace.as_str());
-        s.engine.list(namespace, &args.selector).await.map_err(|e| e.to_string())
+        // Superseded revisions alone are all shown; else the newest revision of each release counts.
+        let found = if args.superseded && !args.names_states() && !args.all {
+            s.engine.superseded(namespace).await
+        } else {
+            s.engine.list(namespace).await
+        };
+        found.map_err(|e| e.to_string())
     })?;
-    records.retain(|r| args.shows(r.info.status));
-    records.sort_by(|a, b| (&a.name, &a.namespace).cmp(&(&b.name, &b.namespace)));
+    let label = |r: &Record, name: &str| r.labels.get(name).or_else(|| r.system.get(name)).cloned();
+    records.retain(|r| {
+        args.shows(r.info.status, globals.profile())
+            && filter.as_ref().is_none_or(|f| f.is_match(r.name.as_bytes()))
+            && selector.matches(|name| label(r, name))
+    });
+    args.order(&mut records);
+    records.drain(..args.offset.min(records.len()));
+    records.truncate(if args.max == 0 { usize::MAX } else { args.max });
     const HEAD: [&str; 7] = ["NAME", "NAMESPACE", "REVISION", "UPDATED", "STATUS", "CHART", "APP VERSION"];
     let text = match args.output {
         Format::Table if args.short => records.iter().map(|r| format!("{}\n", r.name)).collect(),
         Format::Table => {
             let head = HEAD.iter().map(|h| (*h).to_owned()).collect();
-            let rows: Vec<_> =
-                (!args.no_headers).then_some(head).into_iter().chain(records.iter().map(row)).collect();
+            let rows: Vec<_> = (!args.no_headers)
+                .then_some(head)
+                .into_iter()
+                .chain(records.iter().map(|r| row(r, &args.time_format)))
+                .collect();
             output::table(&rows)
         }
         format if args.short => {
             output::structured(&records.iter().map(|r| &r.name).collect::<Vec<_>>(), format)?
         }
-        format => output::structured(&records.iter().map(Row::of).collect::<Vec<_>>(), format)?,
+        format => output::structured(
+            &records.iter().map(|r| Row::of(r, &args.time_format)).collect::<Vec<_>>(),
+            format,
+        )?,
     };
     print(text.as_bytes())
 }

@@ -2,8 +2,10 @@
 //!
 //! Owns flags, exit codes and what is printed. Decides nothing about releases.
 
+mod build;
 mod chart;
 mod compare;
+mod completion;
 mod explain;
 mod failure;
 mod flags;
@@ -16,20 +18,29 @@ mod list;
 mod operator;
 mod output;
 mod output_dir;
+mod plan;
 mod post_render;
+mod release_flags;
+mod resources;
+mod rollback;
+mod selector;
 mod status;
+mod storage;
 mod template;
+mod test;
 mod uninstall;
 mod values;
+mod why;
 
 use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use tokio::sync::watch;
 
 use self::failure::Explained;
 use crate::cluster::{Cluster, ConnectOptions};
-use crate::release::{Engine, EngineOptions, ReleaseId};
+use crate::release::{Engine, EngineError, EngineOptions, ReleaseId};
 use crate::render::parse_manifest;
 
 /// Helm charts rendered and applied without Helm.
@@ -55,14 +66,25 @@ enum Command {
     Values(explain::Command),
     /// Upgrade a release
     Upgrade(Box<install::UpgradeArgs>),
+    /// Show what an upgrade (or install) would do to each object, and why
+    #[command(visible_alias = "diff")]
+    Plan(Box<plan::PlanArgs>),
+    /// Do what a saved plan says, if it still holds
+    Apply(plan::ApplyArgs),
     /// Uninstall a release
     #[command(visible_aliases = ["del", "delete", "un"])]
     Uninstall(uninstall::Args),
+    /// Roll back a release to a previous revision
+    Rollback(rollback::Args),
+    /// Run tests for a release
+    Test(test::Args),
     /// List releases
     #[command(visible_alias = "ls")]
     List(list::Args),
     /// Display the status of a release
     Status(status::Args),
+    /// Tell why each revision was made: who asked, and what differs
+    Why(why::Args),
     /// Fetch release history
     #[command(visible_alias = "hist")]
     History(history::Args),
@@ -71,6 +93,8 @@ enum Command {
     Get(get::Command),
     /// Compare with a helm of yours what both render
     Compare(Box<compare::Args>),
+    /// Print a script that completes commands and flags in a shell
+    Completion(completion::Args),
     /// Keep the modules of a directory released
     Operator(Box<operator::Args>),
 }
@@ -91,22 +115,29 @@ pub fn main() -> ExitCode {
         }
     };
     let globals = &cli.globals;
+    let mut status = ExitCode::SUCCESS;
     let result = match &cli.command {
         Command::Template(args) => template::run(globals, args),
         Command::Install(args) => install::install(globals, args),
         Command::Upgrade(args) => install::upgrade(globals, args),
+        Command::Plan(args) => plan::plan(globals, args).map(|code| status = code),
+        Command::Apply(args) => plan::apply(globals, args).map_err(Explained::from),
         Command::Lint(args) => lint::run(globals, args),
         Command::Values(command) => explain::run(globals, command),
         Command::Uninstall(args) => uninstall::run(globals, args).map_err(Explained::from),
+        Command::Rollback(args) => rollback::run(globals, args).map_err(Explained::from),
+        Command::Test(args) => test::run(globals, args).map_err(Explained::from),
+        Command::Completion(args) => completion::run(args).map_err(Explained::from),
         Command::List(args) => list::run(globals, args).map_err(Explained::from),
         Command::Status(args) => status::run(globals, args).map_err(Explained::from),
+        Command::Why(args) => why::run(globals, args).map_err(Explained::from),
         Command::History(args) => history::run(globals, args).map_err(Explained::from),
         Command::Get(command) => get::run(globals, command).map_err(Explained::from),
         Command::Compare(args) => compare::run(globals, args).map_err(Explained::from),
         Command::Operator(args) => operator::run(globals, args).map_err(Explained::from),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => status,
         Err(Explained { text, report }) => {
             tell(&format!("Error: {text}"));
             if let Some(report) = report.filter(|_| failure::explains(globals)) {
@@ -136,8 +167,17 @@ fn tell(line: &str) {
 async fn cluster(globals: &flags::Globals) -> Result<Cluster, Failure> {
     // An empty KUBECONFIG means none, as kubectl takes it.
     let kubeconfig = globals.kubeconfig.clone().filter(|p| !p.as_os_str().is_empty());
-    let options =
-        ConnectOptions { kubeconfig, context: globals.kube_context.clone(), ..ConnectOptions::default() };
+    let options = ConnectOptions {
+        kubeconfig,
+        context: globals.kube_context.clone(),
+        server: globals.kube_apiserver.clone(),
+        token: globals.kube_token.clone(),
+        tls_server_name: globals.kube_tls_server_name.clone(),
+        ca_file: globals.kube_ca_file.clone(),
+        insecure_skip_tls_verify: globals.kube_insecure_skip_tls_verify,
+        as_user: globals.kube_as_user.clone(),
+        as_groups: globals.kube_as_groups.clone(),
+    };
     Cluster::connect(&options).await.map_err(|e| e.to_string())
 }
 
@@ -145,11 +185,62 @@ async fn cluster(globals: &flags::Globals) -> Result<Cluster, Failure> {
 struct Connected {
     engine: Engine,
     namespace: String,
+    cancel: watch::Sender<bool>,
 }
 
 impl Connected {
     fn id(&self, name: &str) -> ReleaseId {
         ReleaseId::new(&self.namespace, name)
+    }
+
+    /// What is remembered of why a revision was made.
+    fn cause(&self, verb: &str) -> String {
+        let user = ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok());
+        match user.filter(|user| !user.is_empty()) {
+            Some(user) => format!("windlass {verb} by {user}"),
+            None => format!("windlass {verb}"),
+        }
+    }
+
+    /// Does work of the engine. The first signal to end gives it up in order, a second one at once.
+    async fn try_run<T>(&self, work: impl Future<Output = Result<T, EngineError>>) -> Result<T, EngineError> {
+        tokio::pin!(work);
+        tokio::select! {
+            result = &mut work => return result,
+            () = ended() => {}
+        }
+        tell("windlass: stopping; a second signal stops at once");
+        self.cancel.send_replace(true);
+        tokio::select! {
+            result = &mut work => result,
+            () = ended() => Err(EngineError::Cancelled),
+        }
+    }
+
+    /// As [`Self::try_run`], the failure as text.
+    async fn run<T>(&self, work: impl Future<Output = Result<T, EngineError>>) -> Result<T, Failure> {
+        self.try_run(work).await.map_err(|e| e.to_string())
+    }
+}
+
+/// Ends when this process is asked to end.
+async fn ended() {
+    let terminated = async {
+        match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+            Ok(mut signals) => {
+                signals.recv().await;
+            }
+            Err(_) => std::future::pending().await,
+        }
+    };
+    let interrupted = async {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    };
+    tokio::select! {
+        () = terminated => {}
+        () = interrupted => {}
     }
 }
 
@@ -158,6 +249,7 @@ fn with_engine<T>(
     globals: &flags::Globals,
     work: impl AsyncFnOnce(Connected) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
+    let storage = storage::storage(&globals.driver)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -167,7 +259,9 @@ fn with_engine<T>(
         let cluster = cluster(globals).await?;
         let namespace = globals.namespace.clone().unwrap_or_else(|| cluster.default_namespace().to_owned());
         let holder = format!("windlass-{}-{:x}", std::process::id(), jiff::Timestamp::now().as_nanosecond());
-        let engine = Engine::new(cluster, parse_manifest, EngineOptions::once(&holder));
-        work(Connected { engine, namespace }).await
+        let options = EngineOptions { storage, ..EngineOptions::once(&holder) };
+        let (cancel, flag) = watch::channel(false);
+        let engine = Engine::new(cluster, parse_manifest, options).with_cancel(flag);
+        work(Connected { engine, namespace, cancel }).await
     })
 }

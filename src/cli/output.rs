@@ -1,5 +1,7 @@
 //! Tables, JSON and YAML as Helm prints them, and the figures of a record that several commands show.
 
+use chart_compat::go::layout;
+use chart_compat::go::object::Time;
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -64,7 +66,36 @@ pub(super) fn go_time(text: &str) -> String {
 pub(super) fn ansi_time(text: &str) -> String {
     match text.parse::<Timestamp>() {
         Ok(at) => at.to_zoned(jiff::tz::TimeZone::system()).strftime("%a %b %e %H:%M:%S %Y").to_string(),
+        // Go's zero time.
+        Err(_) if text.is_empty() => "Mon Jan  1 00:00:00 0001".to_owned(),
         Err(_) => text.to_owned(),
+    }
+}
+
+/// A record's time by a Go layout, in the local zone.
+pub(super) fn formatted_time(text: &str, layout: &str) -> String {
+    let Ok(at) = text.parse::<Timestamp>() else { return text.to_owned() };
+    let zoned = at.to_zoned(jiff::tz::TimeZone::system());
+    let time = Time {
+        seconds: at.as_second(),
+        nanos: u32::try_from(at.subsec_nanosecond()).unwrap_or_default(),
+        offset: zoned.offset().seconds(),
+        abbreviation: &zoned.strftime("%Z").to_string(),
+        zone: "",
+    };
+    String::from_utf8_lossy(&layout::format(&time, layout.as_bytes())).into_owned()
+}
+
+/// A record's time without fractions of a second.
+pub(super) fn whole_seconds(text: &str) -> String {
+    match text.find('.') {
+        Some(point) => {
+            let zone =
+                text[point + 1..].find(|c: char| !c.is_ascii_digit()).map_or("", |z| &text[point + 1 + z..]);
+            format!("{}{zone}", &text[..point])
+        }
+        None if text.is_empty() => "0001-01-01T00:00:00Z".to_owned(),
+        None => text.to_owned(),
     }
 }
 
@@ -89,7 +120,15 @@ pub(super) fn app_version(record: &Record) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::table;
+    use super::{formatted_time, table, whole_seconds};
+
+    #[test]
+    fn times_by_gos_layouts() {
+        let at = "2026-11-21T21:56:07.234122876Z";
+        assert_eq!(formatted_time(at, "2006-01-02 .05"), "2026-11-21 .07");
+        assert_eq!(whole_seconds(at), "2026-11-21T21:56:07Z");
+        assert_eq!(whole_seconds("2026-11-21T21:56:07.2+02:00"), "2026-11-21T21:56:07+02:00");
+    }
 
     #[test]
     fn columns_are_padded_and_tabbed() {

@@ -1,11 +1,13 @@
 //! `windlass status`, and the same figures after an install or upgrade.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::flags::Globals;
 use super::output::{self, Format};
-use super::{Failure, print, with_engine};
-use crate::release::record::Record;
+use super::{Failure, get, print, resources, with_engine};
+use crate::release::HookEvent;
+use crate::release::Resources;
+use crate::release::record::{Record, RecordedHook, Storage};
 
 /// Flags of `status`.
 #[derive(clap::Args)]
@@ -15,13 +17,39 @@ pub(super) struct Args {
     /// If set, display the status of the named release with revision (0: the newest)
     #[arg(long, default_value_t = 0)]
     revision: u64,
+    /// Display the resources of the release (Helm 4 always does)
+    #[arg(long)]
+    show_resources: bool,
+    /// Display the description message of the release (Helm 4 always does)
+    #[arg(long)]
+    show_desc: bool,
     /// Prints the output in the specified format
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
 }
 
+/// What is shown of a release besides what always is (`statusPrinter`).
+#[derive(Clone, Copy, Default)]
+pub(super) struct Shown<'a> {
+    pub(super) description: bool,
+    pub(super) resources: Option<&'a Resources>,
+    /// Name and versions of the chart.
+    pub(super) chart: bool,
+    /// Values, hooks and manifest.
+    pub(super) debug: bool,
+    pub(super) hide_notes: bool,
+}
+
+impl Shown<'_> {
+    /// What Helm shows after it did something.
+    pub(super) fn after(globals: &Globals, hide_notes: bool) -> Self {
+        let helm3 = globals.profile() == chart_compat::profile::Profile::Helm3;
+        Self { description: !helm3, hide_notes, debug: globals.debug, ..Self::default() }
+    }
+}
+
 /// What Helm prints of a release for people.
-pub(super) fn text(record: &Record, description: bool) -> String {
+pub(super) fn text(record: &Record, shown: Shown<'_>) -> Result<String, Failure> {
     let info = &record.info;
     let mut out = format!("NAME: {}\n", record.name);
     if !info.last_deployed.is_empty() {
@@ -31,36 +59,83 @@ pub(super) fn text(record: &Record, description: bool) -> String {
         "NAMESPACE: {}\nSTATUS: {}\nREVISION: {}\n",
         record.namespace, info.status, record.version
     ));
-    if description {
+    if shown.chart {
+        let meta = |name: &str| record.chart["metadata"][name].as_str().unwrap_or_default();
+        out.push_str(&format!(
+            "CHART: {}\nVERSION: {}\nAPP_VERSION: {}\n",
+            meta("name"),
+            meta("version"),
+            meta("appVersion")
+        ));
+    }
+    if shown.description {
         out.push_str(&format!("DESCRIPTION: {}\n", info.description));
     }
-    if !info.notes.is_empty() {
+    if let Some(found) = shown.resources.filter(|r| !r.is_empty()) {
+        out.push_str(&format!("RESOURCES:\n{}\n", resources::tables(found)));
+    }
+    out.push_str(&tests(&record.hooks));
+    if shown.debug {
+        let values = get::values_text(record, false, Format::Yaml)?;
+        out.push_str(&format!("USER-SUPPLIED VALUES:\n{values}\n"));
+        out.push_str(&format!("COMPUTED VALUES:\n{}\n", get::values_text(record, true, Format::Yaml)?));
+    }
+    if shown.debug || info.description.eq_ignore_ascii_case("Dry run complete") {
+        out.push_str(&format!("HOOKS:\n{}MANIFEST:\n{}\n", get::hooks_text(record), record.manifest));
+    }
+    if !shown.hide_notes && !info.notes.is_empty() {
         out.push_str(&format!("NOTES:\n{}\n", info.notes.trim()));
     }
-    out
+    Ok(out)
 }
 
-/// The record as Helm's `-o json` has it: without the chart's files.
-pub(super) fn object(record: &Record) -> Result<Value, Failure> {
-    let mut value = serde_json::to_value(record).map_err(|e| format!("cannot print: {e}"))?;
-    if let Some(o) = value.as_object_mut() {
-        let metadata = record.chart["metadata"].clone();
-        o.insert("chart".to_owned(), json!({ "metadata": metadata }));
+/// How the tests of a release went.
+fn tests(hooks: &[RecordedHook]) -> String {
+    let tests: Vec<_> = hooks.iter().filter(|h| h.events.contains(&HookEvent::Test)).collect();
+    if tests.is_empty() {
+        return "TEST SUITE: None\n".to_owned();
     }
-    Ok(value)
+    let ran = tests.into_iter().filter(|h| !h.last_run.started_at.is_empty());
+    ran.map(|h| {
+        let run = &h.last_run;
+        format!(
+            "TEST SUITE:     {}\nLast Started:   {}\nLast Completed: {}\nPhase:          {}\n",
+            h.name,
+            output::ansi_time(&run.started_at),
+            output::ansi_time(&run.completed_at),
+            run.phase
+        )
+    })
+    .collect()
 }
 
 /// Prints a release in the form asked for.
-pub(super) fn show(record: &Record, format: Format, helm3: bool) -> Result<(), Failure> {
+pub(super) fn show(record: &Record, format: Format, shown: Shown<'_>) -> Result<(), Failure> {
     match format {
-        Format::Table => print(text(record, !helm3).as_bytes()),
-        format => print(output::structured(&object(record)?, format)?.as_bytes()),
+        Format::Table => print(text(record, shown)?.as_bytes()),
+        format => print(output::structured(record, format)?.as_bytes()),
     }
 }
 
 pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
-    let record = with_engine(globals, async |s| {
-        s.engine.get(&s.id(&args.name), args.revision).await.map_err(|e| e.to_string())
+    let helm3 = globals.profile() == chart_compat::profile::Profile::Helm3;
+    let (mut record, found) = with_engine(globals, async |s| {
+        let record = s.engine.get(&s.id(&args.name), args.revision).await.map_err(|e| e.to_string())?;
+        let wanted = (!helm3 || args.show_resources) && !matches!(s.engine.storage(), Storage::Memory(_));
+        let found = if wanted {
+            let tables = args.output == Format::Table;
+            s.engine.resources(&record, tables).await.map_err(|e| e.to_string())?
+        } else {
+            Resources::default()
+        };
+        Ok((record, found))
     })?;
-    show(&record, args.output, globals.profile() == chart_compat::profile::Profile::Helm3)
+    // As Helm: the state of a release, not what it was made of.
+    record.chart = Value::Null;
+    let description = !helm3 || args.show_desc;
+    if args.output != Format::Table && !found.is_empty() {
+        let found = serde_json::to_value(&found).map_err(|e| format!("cannot print: {e}"))?;
+        record.info.rest.insert("resources".to_owned(), found);
+    }
+    show(&record, args.output, Shown { description, resources: Some(&found), ..Shown::default() })
 }

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::flags::{Globals, duration};
+use super::release_flags::WaitFor;
 use super::{Failure, print, tell, with_engine};
 use crate::cluster::Propagation;
-use crate::release::{EngineError, UninstallRequest};
+use crate::release::UninstallRequest;
 use crate::render::replay::store;
 
 /// How dependents of deleted objects go.
@@ -35,9 +36,12 @@ pub(super) struct Args {
     /// Simulate a uninstall
     #[arg(long)]
     dry_run: bool,
-    /// If set, will wait until all the resources are deleted before returning
+    /// Delete what hooks made as well, which Helm leaves
     #[arg(long)]
-    wait: bool,
+    delete_hooks: bool,
+    /// If set, will wait until all the resources are deleted before returning
+    #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "watcher")]
+    wait: Option<WaitFor>,
     /// Selects the deletion cascading strategy for the dependents
     #[arg(long, value_enum, default_value_t)]
     cascade: Cascade,
@@ -64,23 +68,25 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
                     Cascade::Foreground => Propagation::Foreground,
                     Cascade::Orphan => Propagation::Orphan,
                 },
-                wait: args.wait,
+                wait: !matches!(args.wait, None | Some(WaitFor::HookOnly)),
                 timeout: args.timeout,
                 dry_run: args.dry_run,
                 break_lock: args.break_lock,
+                delete_hooks: args.delete_hooks,
                 description: args.description.clone(),
                 ..UninstallRequest::new(s.id(name))
             };
-            let done = s.engine.uninstall(&request).await.map_err(|e| match e {
-                EngineError::NotFound => format!("uninstall: Release not loaded: {name}: release: not found"),
-                other => other.to_string(),
+            let done = s.run(s.engine.uninstall(&request)).await.map_err(|e| match e.as_str() {
+                "release: not found" if !args.dry_run => {
+                    format!("uninstall: Release not loaded: {name}: release: not found")
+                }
+                _ => e,
             })?;
-            if !done.kept.is_empty() {
-                let kept: String = done.kept.iter().map(|k| format!("{k}\n")).collect();
-                print(format!("These resources were kept due to the resource policy:\n{kept}").as_bytes())?;
-            }
-            for foreign in &done.foreign {
-                tell(&format!("{foreign} belongs to someone else and was not deleted"));
+            // Helm's dry run tells of what is kept only.
+            let foreign = if args.dry_run { &[][..] } else { &done.foreign[..] };
+            let info = left_behind(&done.kept, foreign);
+            if !info.is_empty() {
+                print(format!("{info}\n").as_bytes())?;
             }
             if !done.errors.is_empty() {
                 return Err(format!(
@@ -99,4 +105,24 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
         }
         Ok(())
     })
+}
+
+/// What was not deleted, in Helm's words.
+fn left_behind(kept: &[String], foreign: &[String]) -> String {
+    let lines = |all: &[String]| all.iter().map(|one| format!("{one}\n")).collect::<String>();
+    let mut text = String::new();
+    if !kept.is_empty() {
+        text.push_str(&format!("These resources were kept due to the resource policy:\n{}", lines(kept)));
+    }
+    if !foreign.is_empty() {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text.push_str(&format!(
+            "{} resource(s) were not deleted because they are not owned by this release:\n{}",
+            foreign.len(),
+            lines(foreign)
+        ));
+    }
+    text
 }

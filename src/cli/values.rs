@@ -112,6 +112,13 @@ impl User {
         Self { values, sources: vec![source], profile: Profile::default() }
     }
 
+    /// These values over older ones, which come from elsewhere.
+    pub(super) fn over(mut self, name: &str, old: Map) -> Self {
+        self.sources.insert(0, Source { name: name.to_owned(), content: Content::Given(old.clone()) });
+        fill(&mut self.values, old);
+        self
+    }
+
     fn add(&mut self, name: &str, content: Content) -> Result<(), Explained> {
         let source = Source { name: name.to_owned(), content };
         source.apply(&mut self.values, self.profile)?;
@@ -146,6 +153,23 @@ impl User {
             drop(layers.add(&source.name, text.is_some(), text, |values| source.apply(values, self.profile)));
         }
         layers
+    }
+}
+
+/// Old values under new ones: what the new ones lack, and maps in depth. A new null takes an old value away
+/// (`CoalesceTables`).
+fn fill(new: &mut Map, old: Map) {
+    for (key, value) in old {
+        match (new.get_mut(&key), value) {
+            (None, value) => {
+                new.insert(key, value);
+            }
+            (Some(Data::Null), value) if value != Data::Null => {
+                new.remove(&key);
+            }
+            (Some(Data::Map(new)), Data::Map(old)) => fill(new, old),
+            (Some(_), _) => {}
+        }
     }
 }
 

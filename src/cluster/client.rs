@@ -8,6 +8,7 @@ use super::{
     error::{ApiStatus, ClusterError, Result},
     retry::{self, Failure},
 };
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{HeaderMap, Method, Request, header};
 use hyper_util::{
     client::legacy::connect::HttpConnector,
@@ -40,6 +41,8 @@ pub struct ConnectOptions {
     pub server: Option<String>,
     pub token: Option<String>,
     pub tls_server_name: Option<String>,
+    /// A file of certificates in PEM form, in place of the configuration's.
+    pub ca_file: Option<PathBuf>,
     pub insecure_skip_tls_verify: bool,
     pub as_user: Option<String>,
     pub as_groups: Vec<String>,
@@ -225,6 +228,13 @@ async fn load_config(options: &ConnectOptions) -> Result<Config> {
     if options.tls_server_name.is_some() {
         config.tls_server_name.clone_from(&options.tls_server_name);
     }
+    if let Some(path) = &options.ca_file {
+        let text = std::fs::read_to_string(path)
+            .map_err(|e| ClusterError::Config(format!("{}: {e}", path.display())))?;
+        let certificates = certificates(&text)
+            .ok_or_else(|| ClusterError::Config(format!("{}: no certificate in it", path.display())))?;
+        config.root_cert = Some(certificates);
+    }
     config.accept_invalid_certs |= options.insecure_skip_tls_verify;
     if options.as_user.is_some() {
         config.auth_info.impersonate.clone_from(&options.as_user);
@@ -237,6 +247,18 @@ async fn load_config(options: &ConnectOptions) -> Result<Config> {
         header::HeaderValue::from_static(concat!("windlass/", env!("CARGO_PKG_VERSION"))),
     ));
     Ok(config)
+}
+
+/// The certificates of a PEM text; `None` if there is none or one is broken.
+fn certificates(text: &str) -> Option<Vec<Vec<u8>>> {
+    let blocks = text.split("-----BEGIN CERTIFICATE-----").skip(1);
+    let decoded: Option<Vec<Vec<u8>>> = blocks
+        .map(|block| {
+            let body: String = block.split("-----END").next()?.split_whitespace().collect();
+            STANDARD.decode(body).ok()
+        })
+        .collect();
+    decoded.filter(|all| !all.is_empty())
 }
 
 /// kube's own stack speaks HTTP/1.1, one connection a watch, and repeats POSTs; this one is the same without that.

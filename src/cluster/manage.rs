@@ -28,6 +28,59 @@ pub(super) fn is_helm_update(entry: &Value, manager: &str) -> bool {
         && (entry["operation"] == "Update" || name == "helm-controller")
 }
 
+/// Whether a manager's name is one of those under which releases are written.
+pub fn is_helm_manager(name: &str) -> bool {
+    HELM_MANAGERS.contains(&name)
+}
+
+/// Takes out of an object what would go once Helm's update entries were ours: fields that no apply of `body` sets and that
+/// nobody else owns. The server does so only after the entries were folded, which a dry run cannot see.
+pub fn without_orphans(object: &mut Value, managed_fields: &Value, body: &Value, manager: &str) {
+    let entries = managed_fields.as_array().map_or(&[][..], Vec::as_slice);
+    let (helms, others): (Vec<&Value>, Vec<&Value>) =
+        entries.iter().partition(|e| is_apply_of(e, manager) || is_helm_update(e, manager));
+    let others: Vec<&Value> = others.iter().map(|e| &e["fieldsV1"]).collect();
+    for entry in helms.iter().filter(|e| is_helm_update(e, manager)) {
+        let mut kept = others.clone();
+        prune(object, &entry["fieldsV1"], Some(body), &mut kept);
+    }
+}
+
+/// Removes what `fields` name from `object`, but for what `body` has or `others` own.
+fn prune(object: &mut Value, fields: &Value, body: Option<&Value>, others: &mut [&Value]) {
+    let Some(fields) = fields.as_object() else { return };
+    for (name, inner) in fields {
+        let mut kept: Vec<&Value> = others.iter().filter_map(|o| o.get(name)).collect();
+        let leaf = inner.as_object().is_none_or(|i| i.keys().all(|k| k == "."));
+        if let Some(key) = name.strip_prefix("f:") {
+            let child = body.and_then(|b| b.get(key));
+            if leaf && child.is_none() && kept.is_empty() {
+                if let Some(map) = object.as_object_mut() {
+                    map.remove(key);
+                }
+            } else if let Some(slot) = object.get_mut(key) {
+                prune(slot, inner, child, &mut kept);
+                let emptied =
+                    slot.as_object().is_some_and(Map::is_empty) && child.is_none() && kept.is_empty();
+                if emptied && let Some(map) = object.as_object_mut() {
+                    map.remove(key);
+                }
+            }
+        } else if let Some(keys) = name.strip_prefix("k:") {
+            let Ok(Value::Object(keys)) = serde_json::from_str(keys) else { continue };
+            let is_it = |item: &Value| keys.iter().all(|(k, v)| item[k] == *v);
+            let child = body.and_then(Value::as_array).and_then(|list| list.iter().find(|item| is_it(item)));
+            let Some(list) = object.as_array_mut() else { continue };
+            let Some(place) = list.iter().position(is_it) else { continue };
+            if child.is_none() && kept.is_empty() {
+                list.remove(place);
+            } else {
+                prune(&mut list[place], inner, child, &mut kept);
+            }
+        }
+    }
+}
+
 /// Whether any entry stands for writes of Helm that are not ours.
 pub fn needs_folding(managed_fields: &Value, manager: &str) -> bool {
     managed_fields.as_array().is_some_and(|entries| entries.iter().any(|e| is_helm_update(e, manager)))
@@ -85,6 +138,21 @@ mod tests {
 
     fn entry(manager: &str, operation: &str, fields: &Value) -> Value {
         json!({"manager": manager, "operation": operation, "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": fields})
+    }
+
+    #[test]
+    fn orphans_are_what_nobody_else_has() {
+        let fields = json!({"f:data": {"f:a": {}, "f:b": {}, "f:c": {}}, "f:gone": {"f:x": {}},
+            "f:list": {"k:{\"name\":\"p\"}": {".": {}, "f:name": {}}, "k:{\"name\":\"q\"}": {".": {}, "f:name": {}, "f:v": {}}}});
+        let entries = json!([
+            entry("helm", "Update", &fields),
+            entry("kubectl", "Update", &json!({"f:data": {"f:c": {}}}))
+        ]);
+        let mut object = json!({"data": {"a": "1", "b": "2", "c": "3"}, "gone": {"x": 1},
+            "list": [{"name": "p"}, {"name": "q", "v": 1}, {"name": "r"}]});
+        let body = json!({"data": {"a": "1"}, "list": [{"name": "q"}]});
+        without_orphans(&mut object, &entries, &body, "helm");
+        assert_eq!(object, json!({"data": {"a": "1", "c": "3"}, "list": [{"name": "q"}, {"name": "r"}]}));
     }
 
     #[test]

@@ -16,8 +16,8 @@ mod watch;
 
 pub use client::{Cluster, ConnectOptions};
 pub use discovery::{Kinds, Resource};
-pub use error::{ApiStatus, ClusterError, Result};
-pub use manage::{fold_managers, needs_folding};
+pub use error::{ApiStatus, ClusterError, Result, StatusCause};
+pub use manage::{fold_managers, is_helm_manager, needs_folding, without_orphans};
 pub use objects::{Applied, ApplyOptions, DeleteOptions, Deleted, Listed, Propagation, Validation};
 pub use refs::{Gvk, Key, ObjectRef};
 pub use seen::Seen;

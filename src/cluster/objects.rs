@@ -7,15 +7,17 @@ use super::{
     refs::{Gvk, ObjectRef},
 };
 use http::Method;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 const METADATA_LIST: &str =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 const PAGE: usize = 500;
 
 /// What the server does with fields that it does not know.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Validation {
     Strict,
     #[default]
@@ -57,6 +59,8 @@ pub struct DeleteOptions<'a> {
     pub propagation: Propagation,
     /// Delete only this incarnation.
     pub uid: Option<&'a str>,
+    /// Delete it only if it is still of this version.
+    pub version: Option<&'a str>,
 }
 
 /// What a deletion met.
@@ -102,6 +106,28 @@ impl Cluster {
     pub async fn get(&self, object: &ObjectRef) -> Result<Option<Value>> {
         let path = self.object_path(object).await?;
         found(self.call(Call::get(&path)).await)
+    }
+
+    /// The object as the server's table, for people: one row.
+    pub async fn get_table(&self, object: &ObjectRef) -> Result<Option<Value>> {
+        let path = self.object_path(object).await?;
+        found(self.call(Call { accept: TABLE, ..Call::get(&path) }).await)
+    }
+
+    /// The objects of a kind that a label selector picks, as the server's table: a row each, of at most 500.
+    pub async fn list_table(&self, gvk: &Gvk, namespace: Option<&str>, labels: &str) -> Result<Value> {
+        self.list_as(gvk, namespace, labels, TABLE).await
+    }
+
+    /// The objects of a kind that a label selector picks, as the server's list, of at most 500.
+    pub async fn list_object(&self, gvk: &Gvk, namespace: Option<&str>, labels: &str) -> Result<Value> {
+        self.list_as(gvk, namespace, labels, JSON).await
+    }
+
+    async fn list_as(&self, gvk: &Gvk, namespace: Option<&str>, labels: &str, accept: &str) -> Result<Value> {
+        let path = self.path(gvk, namespace, None).await?;
+        let url = format!("{path}?limit={PAGE}&labelSelector={}", escape(labels));
+        Ok(self.call(Call { accept, ..Call::get(&url) }).await?.value)
     }
 
     /// The object's metadata only.
@@ -226,6 +252,15 @@ impl Cluster {
         Ok(self.call(call).await?.value)
     }
 
+    /// What replacing an object would make of it: the server's defaults and webhooks, and nothing written.
+    pub async fn replace_dry_run(&self, object: &ObjectRef, body: &Value, manager: &str) -> Result<Value> {
+        let path = self.object_path(object).await?;
+        let path = format!("{path}?fieldManager={}&dryRun=All", escape(manager));
+        let body = body.to_string().into_bytes();
+        let call = Call { method: Method::PUT, path: &path, accept: JSON, content_type: JSON, body };
+        Ok(self.call(call).await?.value)
+    }
+
     /// Deletes an object.
     pub async fn delete(&self, object: &ObjectRef, options: DeleteOptions<'_>) -> Result<Deleted> {
         let path = self.object_path(object).await?;
@@ -236,22 +271,26 @@ impl Cluster {
         };
         let mut body = json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": policy});
         if let Some(uid) = options.uid {
-            body["preconditions"] = json!({"uid": uid});
+            body["preconditions"]["uid"] = uid.into();
         }
+        if let Some(version) = options.version {
+            body["preconditions"]["resourceVersion"] = version.into();
+        }
+        let conditional = options.uid.is_some() || options.version.is_some();
         let body = body.to_string().into_bytes();
         let call = Call { method: Method::DELETE, path: &path, accept: METADATA, content_type: JSON, body };
         match self.call(call).await {
             Ok(_) => Ok(Deleted::Yes),
             Err(e) if e.is_not_found() => Ok(Deleted::Absent),
-            Err(e) if options.uid.is_some() && e.is_conflict() => Ok(Deleted::Another),
+            Err(e) if conditional && e.is_conflict() => Ok(Deleted::Another),
             Err(e) => Err(e),
         }
     }
 
-    /// The beginning of what a container wrote, at most 256 KiB.
-    pub async fn pod_log(&self, namespace: &str, pod: &str, container: &str) -> Result<String> {
+    /// The beginning of what a container wrote, at most so many bytes.
+    pub async fn pod_log(&self, namespace: &str, pod: &str, container: &str, limit: usize) -> Result<String> {
         let path = format!(
-            "/api/v1/namespaces/{}/pods/{}/log?container={}&limitBytes=262144",
+            "/api/v1/namespaces/{}/pods/{}/log?container={}&limitBytes={limit}",
             escape(namespace),
             escape(pod),
             escape(container)

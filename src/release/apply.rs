@@ -1,7 +1,7 @@
 //! Writing the objects of a plan: each once where nothing stands in the way.
 
 use super::{
-    duplicates,
+    conflicts, duplicates,
     error::{EngineError, Result},
     ownership,
     plan::{Deletion, Step},
@@ -39,6 +39,8 @@ pub(crate) struct Written {
     pub(crate) after: Seen,
     pub(crate) created: bool,
     pub(crate) changed: bool,
+    /// Fields of it were left to their owners.
+    pub(crate) left: bool,
     pub(crate) warnings: Vec<String>,
 }
 
@@ -49,11 +51,14 @@ impl Applier<'_> {
             .iter()
             .map(|step| async move {
                 let target = &targets[step.target];
-                let written = self.write(target, step).await.map_err(|source| EngineError::Object {
-                    action: "applying",
-                    object: target.object.to_string(),
-                    path: target.path.clone(),
-                    source,
+                let written = self.write(target, step).await.map_err(|source| {
+                    let (object, path) = (target.object.to_string(), target.path.clone());
+                    let conflicts = conflicts::of(&source, self.manager);
+                    if conflicts.is_empty() {
+                        EngineError::Object { action: "applying", object, path, source }
+                    } else {
+                        EngineError::Conflict { object, path, conflicts, source: Box::new(source) }
+                    }
                 })?;
                 let Written { created, changed, .. } = written;
                 self.progress.tell(&Progress::Applied { object: &target.object, created, changed });
@@ -78,7 +83,7 @@ impl Applier<'_> {
             self.await_gone(&target.object).await?;
         }
         let mut warnings = Vec::new();
-        let mut force = false;
+        let (mut force, mut left) = (false, false);
         let mut body = Cow::Borrowed(&target.body);
         let mut tries = 0;
         loop {
@@ -110,6 +115,7 @@ impl Applier<'_> {
                         created,
                         changed: !same && !created,
                         after,
+                        left,
                         warnings,
                     });
                 }
@@ -128,13 +134,25 @@ impl Applier<'_> {
                     Ok(true) => continue,
                     Err(e) if e.is_conflict() => continue,
                     Err(e) => return Err(e),
-                    Ok(false) if self.options.force_conflicts && !force => {
-                        let entries =
-                            live.map(|l| l["metadata"]["managedFields"].clone()).unwrap_or_default();
-                        body = Cow::Owned(without_scaled(&target.body, &entries));
-                        force = true;
+                    Ok(false) => {
+                        let entries = live.as_ref().map_or(&Value::Null, |l| &l["metadata"]["managedFields"]);
+                        match settle(
+                            &body,
+                            &error,
+                            entries,
+                            &target.object,
+                            self.options,
+                            self.manager,
+                            force,
+                        ) {
+                            Some(settled) => {
+                                body = Cow::Owned(settled.body);
+                                force = settled.force;
+                                left |= settled.left;
+                            }
+                            None => return Err(error),
+                        }
                     }
-                    Ok(false) => return Err(error),
                 }
             } else if is_settling(&error) {
                 tokio::time::sleep(Duration::from_millis(50 << tries)).await;
@@ -214,7 +232,7 @@ impl Applier<'_> {
     async fn delete(&self, deletion: &Deletion, propagation: Propagation) -> Result<bool, ClusterError> {
         let mut uid = deletion.uid.clone();
         for _ in 0..TRIES {
-            let options = DeleteOptions { propagation, uid: Some(&uid) };
+            let options = DeleteOptions { propagation, uid: Some(&uid), version: None };
             match self.cluster.delete(&deletion.object, options).await? {
                 Deleted::Yes => return Ok(true),
                 Deleted::Absent => return Ok(false),
@@ -273,6 +291,41 @@ pub(crate) fn several(mut errors: Vec<EngineError>) -> Result<()> {
         1 => Err(errors.remove(0)),
         _ => Err(EngineError::Several(errors)),
     }
+}
+
+/// How an apply goes on after a conflict.
+pub(crate) struct Settled {
+    pub(crate) body: Value,
+    pub(crate) force: bool,
+    /// Fields were left to their owners.
+    pub(crate) left: bool,
+}
+
+/// What the policy makes of a conflict: fields are left to their owners, or taken from them. `None`: it fails.
+pub(crate) fn settle(
+    body: &Value,
+    error: &ClusterError,
+    managed_fields: &Value,
+    object: &ObjectRef,
+    options: &Options,
+    manager: &str,
+    forced: bool,
+) -> Option<Settled> {
+    let conflicts = conflicts::of(error, manager);
+    let (left, taken): (Vec<_>, Vec<_>) =
+        conflicts.iter().partition(|c| conflicts::is_left(&options.leave_to_owner, object, &c.field));
+    let mut settled = body.clone();
+    for conflict in &left {
+        conflicts::remove(&mut settled, &conflict.field);
+    }
+    if taken.is_empty() {
+        return (settled != *body).then_some(Settled { body: settled, force: forced, left: true });
+    }
+    (options.force_conflicts && !forced).then(|| Settled {
+        body: without_scaled(&settled, managed_fields),
+        force: true,
+        left: !left.is_empty(),
+    })
 }
 
 /// The object without the fields that others set through the `scale` subresource: an autoscaler's replicas are not

@@ -9,14 +9,13 @@ use super::{
     error::{EngineError, Result},
     hooks::HookRunner,
     keep::hex,
+    lease::Lease,
     observe::{self, Past},
     operation::Operation,
     order::Phase,
     outcome::Outcome,
     plan::{self, BaseObject, Deletion, Plan, SeenObjects},
-    record::{
-        Info, Memory, OWNER_LABEL, Record, RecordError, RecordedHook, Status, Store, Stored, now, to_prune,
-    },
+    record::{Info, Memory, OWNER_LABEL, Record, RecordError, RecordedHook, Status, Stored, now, to_prune},
     request::{CrdPolicy, HookEvent, Options, ReleaseId, RenderedRelease},
     state::Known,
     targets::{Digest, Scopes, Target, resolve},
@@ -39,6 +38,10 @@ pub(super) struct Work<'a> {
     pub(super) owner: Option<&'a str>,
     pub(super) description: Option<&'a str>,
     pub(super) labels: &'a BTreeMap<String, String>,
+    /// The hooks of the revision that is repeated.
+    pub(super) old_hooks: &'a [RecordedHook],
+    /// Why it is made, as the caller says.
+    pub(super) cause: &'a str,
     pub(super) options: &'a Options,
     pub(super) operation: Operation,
     pub(super) state: Digest,
@@ -50,7 +53,12 @@ pub(super) struct CarryOut<'a> {
 }
 
 impl CarryOut<'_> {
-    pub(super) async fn run(&self, decision: Decision, past: Past) -> Result<Outcome> {
+    pub(super) async fn run(
+        &self,
+        decision: Decision,
+        past: Past,
+        lease: &mut Option<Lease>,
+    ) -> Result<Outcome> {
         let (engine, work) = (self.engine, self.work);
         let mut outcome = Outcome::new(decision.action, decision.reason.clone(), decision.revision);
         if !work.options.dry_run && self.crds_are_due(&decision) {
@@ -63,15 +71,36 @@ impl CarryOut<'_> {
         if work.options.create_namespace {
             self.create_namespace().await?;
         }
+        if lease.is_none() {
+            *lease = engine.lock(work.id, work.options.break_lock).await?;
+        }
+        self.make(&decision, past, &targets, &plan, lease.as_ref(), outcome).await
+    }
+
+    /// From the pending record to the deployed one.
+    async fn make(
+        &self,
+        decision: &Decision,
+        past: Past,
+        targets: &[Target],
+        plan: &Plan,
+        lease: Option<&Lease>,
+        mut outcome: Outcome,
+    ) -> Result<Outcome> {
+        let engine = self.engine;
         let Past { history, records } = past;
-        let (mut current, others) = self.begin(&decision, &history, records).await?;
+        let (mut current, others) = self.begin(decision, &history, records).await?;
         let mut expected = BTreeMap::new();
-        let result = self.apply_all(&mut current, &targets, &plan, &mut expected, &mut outcome).await;
+        let result = tokio::select! {
+            result = self.apply_all(&mut current, targets, plan, &mut expected, &mut outcome) => result,
+            () = engine.cancelled() => Err(EngineError::Cancelled),
+            () = lost(lease) => Err(EngineError::LockLost),
+        };
         if let Err(error) = result {
             self.fail(&mut current, &error, &outcome).await;
             return Err(error);
         }
-        self.finish(current, others, &decision, expected, outcome).await
+        self.finish(current, others, decision, expected, outcome).await
     }
 
     /// Everything up to the plan: reads, and no write.
@@ -185,7 +214,7 @@ impl CarryOut<'_> {
         history: &[super::record::Revision],
         mut records: Vec<Stored>,
     ) -> Result<(Stored, Vec<Stored>)> {
-        let store = Store::new(&self.engine.cluster);
+        let store = self.engine.store();
         let id = self.work.id;
         if decision.action == Action::Resume
             && let Some(place) = records.iter().position(|r| r.record.version == decision.revision)
@@ -223,10 +252,20 @@ impl CarryOut<'_> {
         Ok((current, records))
     }
 
+    /// The hooks of the new record; those of a rollback remember their last run.
+    fn new_hooks(&self) -> Vec<RecordedHook> {
+        let mut hooks: Vec<RecordedHook> = self.work.rendered.hooks.iter().map(RecordedHook::from).collect();
+        for (hook, old) in hooks.iter_mut().zip(self.work.old_hooks) {
+            hook.last_run = old.last_run.clone();
+        }
+        hooks
+    }
+
     fn new_record(&self, past: &[Stored], revision: u64) -> Record {
         let work = self.work;
         let newest = past.iter().map(|s| &s.record).max_by_key(|r| r.version);
-        let inherited = newest.filter(|_| work.operation != Operation::Install);
+        // A rollback has the labels of the revision that it repeats.
+        let inherited = newest.filter(|_| work.operation == Operation::Upgrade);
         let first = past.iter().map(|s| s.record.info.first_deployed.as_str()).find(|t| !t.is_empty());
         let now = now();
         let first_deployed = match work.operation {
@@ -258,10 +297,11 @@ impl CarryOut<'_> {
             chart: work.chart.clone(),
             config: work.config.clone(),
             manifest: work.rendered.manifest_text.clone(),
-            hooks: work.rendered.hooks.iter().map(RecordedHook::from).collect(),
+            hooks: self.new_hooks(),
             apply_method: "ssa".to_owned(),
             labels,
             memory: Memory {
+                cause: work.cause.to_owned(),
                 holder: self.engine.options.holder.clone(),
                 crds: hex(&crds::digest(&work.rendered.crds)),
                 ..Memory::default()
@@ -304,6 +344,9 @@ impl CarryOut<'_> {
                 } else {
                     outcome.unchanged += 1;
                 }
+                if one.left {
+                    current.record.memory.left.push(target.key.to_string());
+                }
                 outcome.warnings.extend(one.warnings);
             }
             result?;
@@ -321,8 +364,7 @@ impl CarryOut<'_> {
         result?;
         let objects = targets.iter().map(|t| &t.object);
         let progress = engine.teller(work.id);
-        waiting::all_ready(&engine.cluster, objects, work.options.wait, work.options.timeout, progress)
-            .await?;
+        waiting::all_ready(&engine.cluster, objects, work.options, progress).await?;
         self.hooks(work.operation.post(), current).await
     }
 
@@ -343,10 +385,21 @@ impl CarryOut<'_> {
         self.engine.state.forget(self.work.id);
         current.record.info.status = Status::Failed;
         current.record.info.description = self.work.operation.failed(&self.work.id.name, &error.to_string());
-        if let Err(error) = Store::new(&self.engine.cluster).update(current).await {
+        let store = self.engine.store();
+        let mut written = store.update(current).await;
+        if let Err(RecordError::Changed(_)) = written {
+            // A write that was given up on its way may have arrived.
+            if let Ok(Some(found)) = store.get(self.work.id, current.record.version).await
+                && found.record.memory.holder == current.record.memory.holder
+            {
+                current.resource_version = found.resource_version;
+                written = store.update(current).await;
+            }
+        }
+        if let Err(error) = written {
             tracing::warn!(release = %self.work.id, %error, "the failure could not be recorded");
         }
-        if self.work.options.cleanup_on_fail && self.work.operation == Operation::Upgrade {
+        if self.work.options.cleanup_on_fail && self.work.operation != Operation::Install {
             let applier = self.engine.applier(self.work.id, self.work.options);
             if let Err(error) = self.delete_created(&applier, outcome).await {
                 tracing::warn!(release = %self.work.id, %error, "what the upgrade created could not be deleted");
@@ -376,19 +429,25 @@ impl CarryOut<'_> {
         mut outcome: Outcome,
     ) -> Result<Outcome> {
         let (engine, work) = (self.engine, self.work);
-        let store = Store::new(&engine.cluster);
+        let store = engine.store();
         current.record.info.status = Status::Deployed;
         current.record.info.description =
             work.description.map_or_else(|| work.operation.done(), str::to_owned);
         current.record.memory.applied =
             expected.iter().filter_map(|(key, e)| Some((key.to_string(), e.applied?))).collect();
+        let memory = &mut current.record.memory;
+        memory.applied.retain(|key, _| !memory.left.contains(key));
         store.update(&mut current).await?;
         let old: BTreeSet<u64> = decision.supersede.iter().copied().collect();
         let superseding = others.into_iter().filter(|r| old.contains(&r.record.version));
         let superseding: Vec<_> = superseding
             .map(|mut stored| async move {
+                let reused = stored.record.info.status != Status::Deployed;
                 stored.record.info.status = Status::Superseded;
-                Store::new(&engine.cluster).update(&mut stored).await
+                if reused {
+                    stored.record.info.description = "superseded by new release".to_owned();
+                }
+                engine.store().update(&mut stored).await
             })
             .collect();
         let superseding = stream::iter(superseding).buffer_unordered(4);
@@ -411,6 +470,14 @@ impl CarryOut<'_> {
         );
         outcome.record = Some(Arc::new(current.record));
         Ok(outcome)
+    }
+}
+
+/// Ends when a lock is lost.
+async fn lost(lease: Option<&Lease>) {
+    match lease {
+        Some(lease) => lease.lost().await,
+        None => std::future::pending().await,
     }
 }
 

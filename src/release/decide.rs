@@ -9,9 +9,11 @@ use super::{
     record::Status,
     request::{Mode, Options},
 };
+use serde::{Deserialize, Serialize};
 
 /// What the engine does with a release.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Action {
     /// A first revision, or the first after an uninstall.
     Install,
@@ -51,7 +53,7 @@ pub(crate) struct Decision {
     pub(crate) base: Vec<u64>,
     /// Unfinished revisions that nobody will finish.
     pub(crate) abandon: Vec<u64>,
-    /// Deployed revisions that are no longer the release's.
+    /// Revisions that are no longer the release's: deployed ones, and those whose name is used again.
     pub(crate) supersede: Vec<u64>,
 }
 
@@ -82,13 +84,19 @@ pub(crate) fn decide(name: &str, options: &Options, past: &[Past]) -> Result<Dec
             Status::Failed => options.skip_unchanged,
             _ => false,
         };
-    match (options.mode, newest.status) {
+    let mut decision = match (options.mode, newest.status) {
         _ if resumable => {
             let reason = format!("revision {} of the same state is {}", newest.revision, newest.status);
             Ok(Decision::new(Action::Resume, &reason, newest.revision, after_uninstall))
         }
         (Mode::Install, Status::Uninstalled | Status::Failed) if options.replace => {
             let reason = format!("revision {} is {} and may be replaced", newest.revision, newest.status);
+            Ok(Decision::new(Action::Install, &reason, next, after_uninstall))
+        }
+        // What was never there is installed again: its name is in use by nothing.
+        (Mode::Install, status) if never_installed(past) => {
+            let reason =
+                format!("revision {} is {status}, and no earlier one was ever deployed", newest.revision);
             Ok(Decision::new(Action::Install, &reason, next, after_uninstall))
         }
         (Mode::Install, _) => Err(EngineError::NameInUse),
@@ -113,13 +121,25 @@ pub(crate) fn decide(name: &str, options: &Options, past: &[Past]) -> Result<Dec
             let reason = format!("revision {} is {status}", newest.revision);
             Ok(Decision::new(Action::Upgrade, &reason, next, after_uninstall))
         }
+    }?;
+    if decision.action == Action::Install && matches!(newest.status, Status::Uninstalled | Status::Failed) {
+        decision.supersede.push(newest.revision);
     }
+    Ok(decision)
+}
+
+/// Whether all revisions, from the first on, are installs that did not come to their end.
+fn never_installed(past: &[Past]) -> bool {
+    let count = u64::try_from(past.len()).unwrap_or(u64::MAX);
+    past.last().is_some_and(|newest| newest.revision == count)
+        && past.iter().all(|p| matches!(p.status, Status::Failed | Status::PendingInstall))
 }
 
 impl Decision {
     fn new(action: Action, reason: &str, revision: u64, live: &[Past]) -> Self {
         let deployed = live.iter().filter(|p| p.status == Status::Deployed).map(|p| p.revision).max();
-        let in_base = |p: &&Past| deployed.is_none_or(|d| p.revision >= d) && p.revision != revision;
+        let made = |p: &&Past| action == Action::Unchanged || p.revision != revision;
+        let in_base = |p: &&Past| deployed.is_none_or(|d| p.revision >= d) && made(p);
         let others = || live.iter().filter(|p| p.revision != revision);
         let unfinished = |p: &&Past| p.status.is_pending() || p.status == Status::Uninstalling;
         let installing = match action {

@@ -34,7 +34,14 @@ fn helms_verbs() {
         ("new, either", Mode::UpgradeInstall, &[], Ok((Action::Install, 1))),
         ("nothing to upgrade", Mode::Upgrade, &[], Err(none)),
         ("exists", Mode::Install, &[(1, Deployed, false, GONE)], Err(in_use)),
-        ("failed first install", Mode::Install, &[(1, Failed, true, GONE)], Err(in_use)),
+        ("failed first install", Mode::Install, &[(1, Failed, true, GONE)], Ok((Action::Install, 2))),
+        (
+            "failed twice",
+            Mode::Install,
+            &[(1, Failed, true, GONE), (2, PendingInstall, false, GONE)],
+            Ok((Action::Install, 3)),
+        ),
+        ("failed later", Mode::Install, &[(3, Failed, true, GONE)], Err(in_use)),
         ("upgrade", Mode::Upgrade, &[(1, Deployed, false, GONE)], Ok((Action::Upgrade, 2))),
         ("upgrade to the same", Mode::Upgrade, &[(1, Deployed, true, GONE)], Ok((Action::Upgrade, 2))),
         ("upgrade past a failure", Mode::Upgrade, &[(1, Failed, true, GONE)], Ok((Action::Upgrade, 2))),
@@ -49,7 +56,8 @@ fn helms_verbs() {
         ("held, install", Mode::Install, &[(1, PendingInstall, true, THEIRS)], Err(in_use)),
         ("abandoned", Mode::Upgrade, &[(1, PendingInstall, false, GONE)], Ok((Action::Upgrade, 2))),
         ("abandoned, the same", Mode::Upgrade, &[(1, PendingInstall, true, GONE)], Ok((Action::Resume, 1))),
-        ("abandoned, install", Mode::Install, &[(1, PendingInstall, true, GONE)], Err(in_use)),
+        ("abandoned, install", Mode::Install, &[(1, PendingInstall, true, GONE)], Ok((Action::Install, 2))),
+        ("abandoned upgrade, install", Mode::Install, &[(2, PendingUpgrade, true, GONE)], Err(in_use)),
         ("being uninstalled", Mode::Upgrade, &[(2, Uninstalling, true, THEIRS)], Err(busy)),
     ];
     for (what, mode, rows, expected) in cases {

@@ -7,11 +7,14 @@ use super::{
     drift::{self, Expected, Verdict},
     error::{EngineError, Result},
     hooks::HookRunner,
-    lock, observe,
+    lease::Lease,
+    lock,
+    observe::{self, Past},
     operation::Operation,
     outcome::Outcome,
+    preview::Preview,
     progress::{ProgressListener, Teller},
-    record::{Record, RecordedHook, SYSTEM_LABELS, Status, Stored, split_manifest},
+    record::{Record, RecordedHook, SYSTEM_LABELS, Status, Storage, Store, Stored, split_manifest},
     request::{
         CrdFile, CrdPolicy, Hook, Manifest, ManifestParser, OnFailure, Options, ReleaseId, ReleaseRequest,
         RenderedRelease,
@@ -19,8 +22,9 @@ use super::{
     state::{State, Touched},
     targets::{self, Digest},
 };
-use crate::cluster::{Change, Cluster, Gvk, Lookup, ObjectRef, WatchScope, Watches};
+use crate::cluster::{Change, Cluster, Lookup, ObjectRef, WatchScope, Watches};
 use std::{sync::Arc, time::Duration};
+use tokio::sync::watch;
 
 /// How an engine works; the same for all its releases.
 #[derive(Debug, Clone)]
@@ -31,6 +35,8 @@ pub struct EngineOptions {
     pub holder: String,
     /// Watch owned objects and records: for those that stay. `None`: ask the server each time.
     pub watch: Option<WatchOptions>,
+    /// Where records are kept.
+    pub storage: Storage,
 }
 
 /// What is watched.
@@ -43,7 +49,12 @@ pub struct WatchOptions {
 impl EngineOptions {
     /// Options of a process that does one thing and ends.
     pub fn once(holder: &str) -> Self {
-        Self { field_manager: "helm".to_owned(), holder: holder.to_owned(), watch: None }
+        Self {
+            field_manager: "helm".to_owned(),
+            holder: holder.to_owned(),
+            watch: None,
+            storage: Storage::default(),
+        }
     }
 
     /// Options of an operator.
@@ -62,6 +73,7 @@ pub struct Engine {
     pub(super) watches: Option<Watches>,
     records: Option<Watches>,
     progress: Option<ProgressListener>,
+    pub(super) cancel: Option<watch::Receiver<bool>>,
 }
 
 impl Engine {
@@ -80,7 +92,16 @@ impl Engine {
         };
         let watches = cache("app.kubernetes.io/managed-by=Helm", State::touch);
         let records = cache("owner=helm", State::touch_record);
-        Self { cluster, parse, options: Arc::new(options), state, watches, records, progress: None }
+        Self {
+            cluster,
+            parse,
+            options: Arc::new(options),
+            state,
+            watches,
+            records,
+            progress: None,
+            cancel: None,
+        }
     }
 
     /// The same engine, telling its steps to a listener.
@@ -88,6 +109,28 @@ impl Engine {
     pub fn with_progress(mut self, listener: ProgressListener) -> Self {
         self.progress = Some(listener);
         self
+    }
+
+    /// The same engine, giving up what it is doing when the flag is raised: what it was making is marked as failed.
+    #[must_use]
+    pub fn with_cancel(mut self, flag: watch::Receiver<bool>) -> Self {
+        self.cancel = Some(flag);
+        self
+    }
+
+    /// Ends when the operations of this engine are to be given up.
+    pub(super) async fn cancelled(&self) {
+        if let Some(flag) = &self.cancel
+            && flag.clone().wait_for(|raised| *raised).await.is_ok()
+        {
+            return;
+        }
+        std::future::pending::<()>().await;
+    }
+
+    /// Where records are kept.
+    pub fn storage(&self) -> &Storage {
+        &self.options.storage
     }
 
     pub fn cluster(&self) -> &Cluster {
@@ -109,12 +152,25 @@ impl Engine {
     }
 
     pub(super) fn hook_runner<'a>(&'a self, id: &'a ReleaseId, timeout: Duration) -> HookRunner<'a> {
-        HookRunner { cluster: &self.cluster, id, timeout, progress: self.teller(id) }
+        HookRunner { cluster: &self.cluster, store: self.store(), id, timeout, progress: self.teller(id) }
+    }
+
+    pub(super) fn store(&self) -> Store<'_> {
+        Store::new(&self.cluster, &self.options.storage)
     }
 
     /// Brings a release to what the request says.
     pub async fn reconcile(&self, request: &ReleaseRequest) -> Result<Outcome> {
-        match self.reconcile_once(request).await {
+        self.reconcile_as(request, None).await
+    }
+
+    /// The same, only as it was planned.
+    pub(super) async fn reconcile_as(
+        &self,
+        request: &ReleaseRequest,
+        planned: Option<&Preview>,
+    ) -> Result<Outcome> {
+        match self.reconcile_once(request, planned).await {
             Err(error) if request.options.on_failure == OnFailure::Undo => {
                 Err(self.undo(&request.id, &request.options, error).await)
             }
@@ -127,9 +183,10 @@ impl Engine {
         &self,
         request: &'a ReleaseRequest,
         past: &[Stored],
+        locked: bool,
     ) -> Result<(Decision, Work<'a>)> {
         let state = state_of(&request.rendered);
-        let rows = self.rows(past, state, request.owner.as_deref());
+        let rows = self.rows(past, state, request.owner.as_deref(), locked);
         let decision = decide::decide(&request.id.name, &request.options, &rows)?;
         tracing::debug!(release = %request.id, action = ?decision.action, reason = decision.reason, "decided");
         let work = Work {
@@ -140,6 +197,8 @@ impl Engine {
             owner: request.owner.as_deref(),
             description: request.description.as_deref(),
             labels: &request.labels,
+            old_hooks: &[],
+            cause: &request.cause,
             options: &request.options,
             operation: if decision.installing { Operation::Install } else { Operation::Upgrade },
             state,
@@ -147,27 +206,61 @@ impl Engine {
         Ok((decision, work))
     }
 
-    async fn reconcile_once(&self, request: &ReleaseRequest) -> Result<Outcome> {
+    async fn reconcile_once(&self, request: &ReleaseRequest, planned: Option<&Preview>) -> Result<Outcome> {
         validate(request)?;
         let _busy = self.state.busy(&request.id).await;
         if let Some(records) = &self.records {
-            records.watch([(Gvk::new("v1", "Secret"), true)]).await;
+            records.watch([(self.options.storage.gvk(), true)]).await;
             if let Some(outcome) = self.unchanged_by_memory(request) {
                 return Ok(outcome);
             }
         }
-        let past = observe::records(&self.cluster, &request.id).await?;
-        let (decision, work) = self.decide(request, &past.records)?;
+        let (past, mut lease) = self.past(&request.id, &request.options).await?;
+        let result = self.reconcile_locked(request, planned, past, &mut lease).await;
+        if let Some(lease) = lease {
+            lease.release().await;
+        }
+        result
+    }
+
+    async fn reconcile_locked(
+        &self,
+        request: &ReleaseRequest,
+        planned: Option<&Preview>,
+        past: Past,
+        lease: &mut Option<Lease>,
+    ) -> Result<Outcome> {
+        let (decision, work) = self.decide(request, &past.records, lease.is_some())?;
+        if let Some(planned) = planned {
+            self.still_holds(planned, &work, &decision, &past).await?;
+        }
         if decision.action == Action::Unchanged {
             return self.keep(&work, decision, past).await;
         }
-        CarryOut { engine: self, work: &work }.run(decision, past).await
+        CarryOut { engine: self, work: &work }.run(decision, past, lease).await
+    }
+
+    /// The past of a release. Where a process of ours left something unfinished, its lock is taken first: then nobody is at
+    /// work on it any more.
+    pub(super) async fn past(&self, id: &ReleaseId, options: &Options) -> Result<(Past, Option<Lease>)> {
+        let past = observe::records(self.store(), id).await?;
+        let unfinished = past.records.last().is_some_and(|newest| {
+            let status = newest.record.info.status;
+            let open = status.is_pending() || status == Status::Uninstalling;
+            open && !newest.record.memory.holder.is_empty()
+        });
+        if !unfinished || options.dry_run {
+            return Ok((past, None));
+        }
+        let lease = self.lock(id, options.break_lock).await?;
+        let past = observe::records(self.store(), id).await?;
+        Ok((past, lease))
     }
 
     /// Puts objects right that were changed or deleted, as the deployed revision has them. Makes no revision.
     pub async fn restore(&self, id: &ReleaseId, options: &Options) -> Result<Outcome> {
         let _busy = self.state.busy(id).await;
-        let past = observe::records(&self.cluster, id).await?;
+        let past = observe::records(self.store(), id).await?;
         let newest = past.records.last().ok_or(EngineError::NotFound)?;
         if newest.record.info.status != Status::Deployed {
             return Err(EngineError::NoDeployed(id.name.clone()));
@@ -182,6 +275,8 @@ impl Engine {
             owner: record.owner(),
             description: None,
             labels: &record.labels,
+            old_hooks: &[],
+            cause: "",
             options,
             operation: Operation::Upgrade,
             state: state_of(&rendered),
@@ -258,10 +353,7 @@ impl Engine {
         }
         let crds = super::crds::kept_digest(request.options.crds, &request.rendered.crds);
         self.state.with(&request.id, |known| {
-            let record = |revision: u64| {
-                let name = super::record::secret_name(&request.id.name, revision);
-                ObjectRef::new(Gvk::new("v1", "Secret"), Some(&request.id.namespace), &name)
-            };
+            let record = |revision: u64| self.options.storage.reference(&request.id, revision);
             let current = match records.look(&record(known.revision), None) {
                 Lookup::Present(seen) => seen.resource_version == known.record_version,
                 _ => false,
@@ -288,7 +380,13 @@ impl Engine {
     }
 
     /// The past revisions as `decide` sees them.
-    pub(super) fn rows(&self, records: &[Stored], state: Digest, owner: Option<&str>) -> Vec<decide::Past> {
+    pub(super) fn rows(
+        &self,
+        records: &[Stored],
+        state: Digest,
+        owner: Option<&str>,
+        locked: bool,
+    ) -> Vec<decide::Past> {
         let now = jiff::Timestamp::now();
         let row = |stored: &Stored| {
             let record = &stored.record;
@@ -299,7 +397,7 @@ impl Engine {
                 revision: record.version,
                 status: record.info.status,
                 same,
-                hold: lock::judge(record, &self.options.holder, owner, now),
+                hold: lock::judge(record, &self.options.holder, owner, locked, now),
             }
         };
         records.iter().map(row).collect()

@@ -1,6 +1,6 @@
 //! How the engine fails, in Helm's words where scripts see them, and what a caller does about it.
 
-use super::{record::RecordError, request::HookEvent};
+use super::{conflicts::Conflict, record::RecordError, request::HookEvent};
 use crate::cluster::ClusterError;
 
 pub type Result<T, E = EngineError> = std::result::Result<T, E>;
@@ -27,8 +27,20 @@ pub enum EngineError {
     NoDeployed(String),
     #[error("another operation (install/upgrade/rollback) is in progress")]
     InProgress,
+    /// Someone who lives has the release's lock.
+    #[error(
+        "another operation (install/upgrade/rollback) is in progress: {by} holds Lease {lease}; wait for it, or take over \
+         with --break-lock"
+    )]
+    Held { lease: String, by: String },
+    /// The lock was taken from us.
+    #[error("the release's lock was lost: someone else took over")]
+    LockLost,
     #[error("release: not found")]
     NotFound,
+    /// The caller gave it up.
+    #[error("context canceled")]
+    Cancelled,
     #[error("release has no {0} version")]
     NoRevision(u64),
     #[error("the release named \"{0}\" is already deleted")]
@@ -55,6 +67,15 @@ pub enum EngineError {
     /// A write of an object failed.
     #[error("{action} {object} ({path}): {source}")]
     Object { action: &'static str, object: String, path: String, source: ClusterError },
+    /// Fields of an object belong to others.
+    #[error("applying {object} ({path}): {source}{}", owners(conflicts))]
+    Conflict { object: String, path: String, conflicts: Vec<Conflict>, source: Box<ClusterError> },
+    /// The cluster is not as it was when a plan was made.
+    #[error("the plan no longer holds: {0}; make a new one")]
+    Moved(String),
+    /// The server would refuse what a plan holds.
+    #[error("the server would refuse {0}")]
+    Blocked(String),
     /// Several writes failed.
     #[error("{} objects failed: {}", .0.len(), join(.0))]
     Several(Vec<EngineError>),
@@ -91,6 +112,15 @@ fn hooks_failed(event: HookEvent) -> String {
     }
 }
 
+/// Who owns what, and what can be done about it.
+fn owners(conflicts: &[Conflict]) -> String {
+    let each = conflicts.iter().map(|c| format!("\n  {} is owned by {:?}", c.field, c.manager));
+    format!(
+        "{}\n  (--force-conflicts takes them, --leave-to-owner PATH leaves them)",
+        each.collect::<String>()
+    )
+}
+
 fn join(errors: &[EngineError]) -> String {
     errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
@@ -98,7 +128,7 @@ fn join(errors: &[EngineError]) -> String {
 impl EngineError {
     pub fn disposition(&self) -> Disposition {
         match self {
-            Self::InProgress => Disposition::Wait,
+            Self::InProgress | Self::Held { .. } | Self::LockLost | Self::Cancelled => Disposition::Wait,
             Self::NotFound | Self::AlreadyDeleted(_) => Disposition::Ignore,
             Self::NameInUse
             | Self::NoDeployed(_)
@@ -111,6 +141,8 @@ impl EngineError {
             Self::NoKind { .. } | Self::HookFailed { .. } | Self::NotReady { .. } | Self::Timeout { .. } => {
                 Disposition::Retry
             }
+            Self::Moved(_) | Self::Blocked(_) => Disposition::Stall,
+            Self::Conflict { source, .. } => of_cluster(source),
             Self::Object { source, .. } | Self::Cluster(source) => of_cluster(source),
             Self::Several(all) => {
                 let stalls = all.iter().all(|e| e.disposition() == Disposition::Stall);
@@ -124,9 +156,11 @@ impl EngineError {
             Self::Record(error) => match error {
                 RecordError::Cluster(source) => of_cluster(source),
                 RecordError::Exists(_) | RecordError::Changed(_) => Disposition::Retry,
-                RecordError::Decode { .. } | RecordError::Manifest { .. } | RecordError::TooLarge { .. } => {
-                    Disposition::Stall
-                }
+                RecordError::Decode { .. }
+                | RecordError::Manifest { .. }
+                | RecordError::TooLarge { .. }
+                | RecordError::Parts(_)
+                | RecordError::ReadOnly => Disposition::Stall,
             },
         }
     }

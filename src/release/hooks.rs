@@ -18,10 +18,12 @@ use serde_json::Value;
 use std::time::Duration;
 
 const MANAGER: &str = "windlass-hook";
+const LARGEST_LOG: usize = 256 << 10;
 
 /// Runs hooks of one release.
 pub(crate) struct HookRunner<'a> {
     pub(crate) cluster: &'a Cluster,
+    pub(crate) store: Store<'a>,
     pub(crate) id: &'a ReleaseId,
     pub(crate) timeout: Duration,
     pub(crate) progress: Teller<'a>,
@@ -58,8 +60,8 @@ impl HookRunner<'_> {
         Ok(())
     }
 
-    /// Runs chosen hooks, whether they ran before or not.
-    pub(crate) async fn run_all(
+    /// Runs chosen hooks, and deletes afterwards what their policies say.
+    async fn run_all(
         &self,
         event: HookEvent,
         chosen: &[usize],
@@ -67,20 +69,30 @@ impl HookRunner<'_> {
         objects: &[Value],
     ) -> Result<()> {
         let result = self.run_chosen(event, chosen, stored, objects).await;
+        let cleaned = self.clean_after(&result, chosen, &stored.record.hooks, objects).await;
+        match result {
+            Ok(()) => cleaned,
+            Err((_, error)) => Err(EngineError::Hooks { event, source: Box::new(error) }),
+        }
+    }
+
+    /// Deletes, after hooks have run, those whose policies say so. What cannot be deleted after a failure is told in the
+    /// log: the failure matters more.
+    pub(crate) async fn clean_after(
+        &self,
+        result: &Result<(), (usize, EngineError)>,
+        chosen: &[usize],
+        hooks: &[RecordedHook],
+        objects: &[Value],
+    ) -> Result<()> {
         match result {
             Ok(()) => {
                 for index in chosen.iter().rev() {
-                    self.delete_by(
-                        HookDeletePolicy::HookSucceeded,
-                        &stored.record.hooks[*index],
-                        &objects[*index],
-                    )
-                    .await?;
+                    self.delete_by(HookDeletePolicy::HookSucceeded, &hooks[*index], &objects[*index]).await?;
                 }
-                Ok(())
             }
-            Err((failed, error)) => {
-                let hooks = &stored.record.hooks;
+            Err((failed, _)) => {
+                let failed = *failed;
                 let mut deletions = Ok(());
                 if let Some(place) = chosen.iter().position(|index| *index == failed) {
                     deletions =
@@ -95,9 +107,25 @@ impl HookRunner<'_> {
                 if let Err(error) = deletions {
                     tracing::warn!(release = %self.id, %error, "a hook's object could not be deleted");
                 }
-                Err(EngineError::Hooks { event, source: Box::new(error) })
             }
         }
+        Ok(())
+    }
+
+    /// Deletes the objects of hooks, whatever their policies; answers with what could not be deleted.
+    pub(crate) async fn delete_all(&self, hooks: &[(String, Value)]) -> Vec<String> {
+        let mut errors = Vec::new();
+        for (path, object) in hooks.iter().filter(|(_, object)| object["metadata"]["name"].is_string()) {
+            let hook = RecordedHook {
+                path: path.clone(),
+                kind: object["kind"].as_str().unwrap_or_default().to_owned(),
+                ..RecordedHook::default()
+            };
+            // The policy that stands where a hook names none.
+            let deleted = self.delete_by(HookDeletePolicy::BeforeHookCreation, &hook, object).await;
+            errors.extend(deleted.err().map(|error| error.to_string()));
+        }
+        errors
     }
 
     /// Takes away what an operation that nobody will finish left of its hooks, where a policy would have deleted it at
@@ -113,14 +141,15 @@ impl HookRunner<'_> {
         Ok(())
     }
 
-    async fn run_chosen(
+    /// Runs chosen hooks, whether they ran before or not; a failure names the hook.
+    pub(crate) async fn run_chosen(
         &self,
         event: HookEvent,
         chosen: &[usize],
         stored: &mut Stored,
         objects: &[Value],
     ) -> Result<(), (usize, EngineError)> {
-        let store = Store::new(self.cluster);
+        let store = self.store;
         for &index in chosen {
             let at = |error: EngineError| (index, error);
             let object = &objects[index];
@@ -192,7 +221,7 @@ impl HookRunner<'_> {
             let name = pod["metadata"]["name"].as_str().unwrap_or_default();
             let containers = pod["spec"]["containers"].as_array().map_or(&[][..], Vec::as_slice);
             for container in containers.iter().filter_map(|c| c["name"].as_str()) {
-                let text = self.cluster.pod_log(namespace, name, container).await?;
+                let text = self.cluster.pod_log(namespace, name, container, LARGEST_LOG).await?;
                 self.progress.tell(&Progress::HookLog { pod: name, container, text: &text });
             }
         }

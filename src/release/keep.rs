@@ -12,7 +12,7 @@ use super::{
     order,
     outcome::Outcome,
     plan::Step,
-    record::{Status, Store, Stored},
+    record::{Status, Stored},
     request::CrdPolicy,
     state::Known,
     targets::{Scopes, Target, resolve},
@@ -28,7 +28,7 @@ impl Engine {
             return Ok(outcome);
         };
         let mut newest = records.swap_remove(place);
-        let store = Store::new(&self.cluster);
+        let store = self.store();
         if !work.options.dry_run {
             // Left by a crash between two writes.
             for stored in records.iter_mut().filter(|r| decision.supersede.contains(&r.record.version)) {
@@ -57,8 +57,9 @@ impl Engine {
                 decision.revision
             );
         }
-        let applied: BTreeMap<String, u64> =
-            expected.iter().filter_map(|(key, e)| Some((key.to_string(), e.applied?))).collect();
+        let applied = expected.iter().filter_map(|(key, e)| Some((key.to_string(), e.applied?)));
+        let left = &newest.record.memory.left;
+        let applied: BTreeMap<String, u64> = applied.filter(|(key, _)| !left.contains(key)).collect();
         // So that the next process, which has only the record, knows these objects when it sees them.
         remember |= applied != newest.record.memory.applied;
         if remember {
@@ -135,8 +136,10 @@ impl Engine {
             // Without a watch no later event will tell: an object that is going away is awaited and made again now.
             let going = verdict == Verdict::Later && self.watches.is_none();
             match verdict {
-                Verdict::Missing | Verdict::Suspect(_) => steps.push(Step { target: index, before }),
-                Verdict::Later if going => steps.push(Step { target: index, before }),
+                Verdict::Missing | Verdict::Suspect(_) => {
+                    steps.push(Step { target: index, before, known: true });
+                }
+                Verdict::Later if going => steps.push(Step { target: index, before, known: true }),
                 Verdict::Fine => {
                     if let Some(before) = &before {
                         expected.note(before);

@@ -1,12 +1,62 @@
-//! Whether a pending record is someone's live work. Pure.
+//! Whether a pending record is someone's live work, and whether a Lease is held. Pure.
 //!
 //! Helm takes no lock but its pending record, so such a record of someone else is respected for as long as Helm's own
-//! default timeout lets an operation run.
+//! default timeout lets an operation run. Ours come with a Lease: whoever has it knows that nobody works on them.
 
 use super::record::Record;
 use jiff::{SignedDuration, Timestamp};
+use std::time::Duration;
 
 const RESPECT: SignedDuration = SignedDuration::from_mins(5);
+/// How long a Lease holds without being renewed.
+pub(crate) const LEASE: Duration = Duration::from_secs(15);
+/// A living holder renews well within this.
+const FRESH: Duration = Duration::from_secs(7);
+/// Clocks of two machines may differ by this much; a Lease that is older by that is dead whatever they show.
+const SKEW: Duration = Duration::from_secs(60);
+
+/// What is known of a Lease.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LeaseView {
+    /// Someone is named as its holder.
+    pub(crate) held: bool,
+    /// Its holder is provably gone.
+    pub(crate) gone: bool,
+    /// When it was renewed, by the clock of its holder.
+    pub(crate) renewed: Option<Timestamp>,
+    /// For how long it has been seen unchanged, by our clock.
+    pub(crate) observed: Duration,
+}
+
+/// What to make of a Lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Claim {
+    /// It may be taken.
+    Free,
+    /// Its holder lives.
+    Held,
+    /// Its holder may be gone: time will tell.
+    Doubtful,
+}
+
+/// Judges a Lease. Clocks are trusted only as far as they agree with what is observed.
+pub(crate) fn claim(lease: &LeaseView, now: Timestamp) -> Claim {
+    if !lease.held || lease.gone || lease.observed >= LEASE {
+        return Claim::Free;
+    }
+    let age = lease.renewed.map(|renewed| now.duration_since(renewed));
+    let Some(age) = age.and_then(|age| Duration::try_from(age).ok()) else {
+        // No time, or one that is yet to come.
+        return Claim::Doubtful;
+    };
+    if age < FRESH {
+        Claim::Held
+    } else if age >= LEASE + SKEW || age >= LEASE && lease.observed >= FRESH {
+        Claim::Free
+    } else {
+        Claim::Doubtful
+    }
+}
 
 /// Whose a pending record is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,12 +69,16 @@ pub(crate) enum Hold {
     Abandoned,
 }
 
-/// Judges a record that is pending or being uninstalled. `me` names this process, `owner` the operator it is.
-pub(crate) fn judge(record: &Record, me: &str, owner: Option<&str>, now: Timestamp) -> Hold {
+/// Judges a record that is pending or being uninstalled. `me` names this process, `owner` the operator it is; `locked`:
+/// the release's Lease is ours.
+pub(crate) fn judge(record: &Record, me: &str, owner: Option<&str>, locked: bool, now: Timestamp) -> Hold {
     if record.memory.holder == me
         || (owner.is_some() && record.owner() == owner && !record.memory.holder.is_empty())
     {
         return Hold::Ours;
+    }
+    if locked && !record.memory.holder.is_empty() {
+        return Hold::Abandoned;
     }
     let times = [&record.info.last_deployed, &record.info.deleted];
     let newest = times.into_iter().filter_map(|t| t.parse::<Timestamp>().ok()).max();
@@ -62,7 +116,40 @@ mod tests {
             ("helm on our operator's release", record("2026-01-01T00:09:00Z", "", "op"), Hold::Theirs),
         ];
         for (what, record, expected) in cases {
-            assert_eq!(judge(&record, "me", Some("op"), now), expected, "{what}");
+            assert_eq!(judge(&record, "me", Some("op"), false, now), expected, "{what}");
+            let locked = judge(&record, "me", Some("op"), true, now);
+            let free = if record.memory.holder.is_empty() || expected != Hold::Theirs {
+                expected
+            } else {
+                Hold::Abandoned
+            };
+            assert_eq!(locked, free, "{what}, with the Lease");
+        }
+    }
+
+    #[test]
+    fn leases_end_when_their_holders_do() {
+        let now: Timestamp = "2026-01-01T00:10:00Z".parse().unwrap();
+        let lease = |ago: i64, observed: u64| LeaseView {
+            held: true,
+            gone: false,
+            renewed: Some(now - SignedDuration::from_secs(ago)),
+            observed: Duration::from_secs(observed),
+        };
+        let cases = [
+            ("renewed just now", lease(3, 0), Claim::Held),
+            ("not renewed when it was due", lease(8, 0), Claim::Doubtful),
+            ("expired by the clock alone", lease(16, 0), Claim::Doubtful),
+            ("expired, and seen so", lease(16, 7), Claim::Free),
+            ("expired long ago", lease(3600, 0), Claim::Free),
+            ("renewed in the future", lease(-100, 5), Claim::Doubtful),
+            ("renewed in the future, and not since", lease(-100, 15), Claim::Free),
+            ("never renewed", LeaseView { renewed: None, ..lease(0, 0) }, Claim::Doubtful),
+            ("a holder that is gone", LeaseView { gone: true, ..lease(0, 0) }, Claim::Free),
+            ("let go", LeaseView { held: false, ..lease(0, 0) }, Claim::Free),
+        ];
+        for (what, lease, expected) in cases {
+            assert_eq!(claim(&lease, now), expected, "{what}");
         }
     }
 }

@@ -1,20 +1,24 @@
 //! The release engine: brings a release in a cluster to what a request says, and remembers it as Helm does.
 //!
 //! observe → decide → plan → apply → record → watch; one file each. `decide`, `plan`, `order`, `ownership`, `ready`,
-//! `drift`, `lock`, `targets` and the record's encoding are pure. Knows nothing of charts, values, templates, YAML or
-//! custom resources: a request carries rendered objects, an outcome says what was done.
+//! `drift`, `lock`, `targets`, `conflicts`, `fields` and the record's encoding are pure. `preview` shows a plan before it is
+//! carried out, `lease` keeps a release to one operation at a time, `why` tells what brought its revisions about. Knows
+//! nothing of charts, values, templates, YAML or custom resources: a request carries rendered objects, an outcome says
+//! what was done.
 
 mod apply;
 mod carry_out;
-mod compare;
+mod conflicts;
 mod crds;
 mod decide;
 mod drift;
 mod duplicates;
 mod engine;
 mod error;
+mod fields;
 mod hooks;
 mod keep;
+mod lease;
 mod lock;
 mod observe;
 mod operation;
@@ -22,21 +26,31 @@ mod order;
 mod outcome;
 mod ownership;
 mod plan;
+mod preview;
+mod process;
 mod progress;
 mod read;
 mod ready;
 pub mod record;
 mod request;
+mod resources;
 mod rollback;
 mod state;
 mod targets;
+mod test;
 mod uninstall;
 mod waiting;
+mod why;
 
-pub use compare::Difference;
+pub use conflicts::Conflict;
 pub use decide::Action;
 pub use engine::{Engine, EngineOptions, WatchOptions};
 pub use error::{Disposition, EngineError, Result};
+pub use fields::FieldChange;
 pub use outcome::{Outcome, Uninstalled};
+pub use preview::{Change, PlannedHook, Preview, Verb};
 pub use progress::{Progress, ProgressListener};
 pub use request::*;
+pub use resources::Resources;
+pub use test::{PodLog, TestRequest, Tested};
+pub use why::{ObjectWhy, Why};

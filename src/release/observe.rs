@@ -25,8 +25,7 @@ pub(crate) struct Past {
 }
 
 /// Reads the past of a release.
-pub(crate) async fn records(cluster: &Cluster, id: &ReleaseId) -> Result<Past> {
-    let store = Store::new(cluster);
+pub(crate) async fn records(store: Store<'_>, id: &ReleaseId) -> Result<Past> {
     let labels = format!("name={},status!={}", id.name, Status::Superseded);
     let (history, mut records) =
         tokio::try_join!(store.history(id), store.list(Some(&id.namespace), &labels))?;
@@ -35,6 +34,9 @@ pub(crate) async fn records(cluster: &Cluster, id: &ReleaseId) -> Result<Past> {
         && let Some(found) = store.get(id, newest.revision).await?
     {
         records.push(found);
+    }
+    for stored in &mut records {
+        store.complete(&mut stored.record).await?;
     }
     Ok(Past { history, records })
 }

@@ -28,6 +28,8 @@ pub(crate) struct Step {
     /// Index of the target.
     pub(crate) target: usize,
     pub(crate) before: Option<Seen>,
+    /// A past revision has it.
+    pub(crate) known: bool,
 }
 
 /// A deletion of one object: that incarnation and no other.
@@ -86,6 +88,7 @@ pub(crate) fn plan(targets: &[Target], base: &[Vec<BaseObject>], seen: &SeenObje
         [only] => only.iter().map(|o| (o.object.key(), o)).collect(),
         _ => BTreeMap::new(),
     };
+    let ours: BTreeSet<Key> = base.iter().flatten().map(|o| o.object.key()).collect();
     for (index, target) in targets.iter().enumerate() {
         let before = seen.get(&target.key).cloned().flatten();
         let unchanged = before.as_ref().is_some_and(|before| {
@@ -98,7 +101,7 @@ pub(crate) fn plan(targets: &[Target], base: &[Vec<BaseObject>], seen: &SeenObje
                     && ownership::check(before, id).is_ok()
             })
         });
-        let step = Step { target: index, before };
+        let step = Step { target: index, before, known: ours.contains(&target.key) };
         if unchanged {
             plan.unchanged.push(step);
         } else {

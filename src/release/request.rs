@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 /// A release: a name in a namespace.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ReleaseId {
     pub namespace: String,
     pub name: String,
@@ -28,7 +28,7 @@ impl fmt::Display for ReleaseId {
 pub type ManifestParser = fn(&str) -> Result<Value, String>;
 
 /// One rendered document.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Manifest {
     /// Path of its template, `chart/templates/x.yaml`.
     pub source: String,
@@ -88,7 +88,7 @@ pub enum HookOutputLogPolicy {
 }
 
 /// A document that is applied at a moment instead of being kept.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Hook {
     pub name: String,
     pub kind: String,
@@ -103,7 +103,7 @@ pub struct Hook {
 }
 
 /// A file of a chart's `crds/`.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct CrdFile {
     /// Its path in the chart.
     pub name: String,
@@ -112,7 +112,7 @@ pub struct CrdFile {
 }
 
 /// What rendering a chart gives.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct RenderedRelease {
     /// In install order.
     pub manifests: Vec<Manifest>,
@@ -126,11 +126,11 @@ pub struct RenderedRelease {
 }
 
 /// The chart as Helm's release record stores it: metadata, lock, templates, values, schema, files.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct ChartRecord(pub Value);
 
 /// What may be done with the release.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Mode {
     /// Only a release that does not exist.
     Install,
@@ -141,7 +141,7 @@ pub enum Mode {
 }
 
 /// What is done with a chart's `crds/`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum CrdPolicy {
     Skip,
     /// As Helm: those that are absent are created, on install only.
@@ -154,7 +154,7 @@ pub enum CrdPolicy {
 }
 
 /// What is waited for after everything is applied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Wait {
     /// Nothing but hooks and what later objects need.
     #[default]
@@ -165,8 +165,18 @@ pub enum Wait {
     ReadyAndJobs,
 }
 
+/// By which rules objects are ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum WaitRules {
+    /// kstatus: custom resources too, by their conditions.
+    #[default]
+    Status,
+    /// Helm 3's: built-in kinds only.
+    Legacy,
+}
+
 /// What becomes of objects with an immutable field that has to change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Immutable {
     #[default]
     Fail,
@@ -175,7 +185,7 @@ pub enum Immutable {
 }
 
 /// What becomes of lists that name the same thing twice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Duplicates {
     /// The server's refusal is the answer, as with Helm 4.
     #[default]
@@ -185,7 +195,7 @@ pub enum Duplicates {
 }
 
 /// What becomes of a release when its install or upgrade fails.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum OnFailure {
     #[default]
     Keep,
@@ -194,7 +204,7 @@ pub enum OnFailure {
 }
 
 /// How a request is carried out.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Options {
     pub mode: Mode,
     /// Mode `Install` may reuse the name of a release that is uninstalled or failed.
@@ -207,12 +217,15 @@ pub struct Options {
     pub crds: CrdPolicy,
     pub run_hooks: bool,
     pub wait: Wait,
+    pub wait_rules: WaitRules,
     /// Bound of each single wait: a hook, the readiness of all objects.
     pub timeout: Duration,
     /// Objects of others become ours.
     pub take_ownership: bool,
     /// Fields of other managers are overwritten, except those owned through the `scale` subresource.
     pub force_conflicts: bool,
+    /// Conflicting fields that are left to who owns them: paths such as `spec.replicas`, or `Kind/name:path`.
+    pub leave_to_owner: Vec<String>,
     pub immutable: Immutable,
     pub duplicates: Duplicates,
     pub on_failure: OnFailure,
@@ -236,9 +249,11 @@ impl Default for Options {
             crds: CrdPolicy::default(),
             run_hooks: true,
             wait: Wait::default(),
+            wait_rules: WaitRules::default(),
             timeout: Duration::from_secs(300),
             take_ownership: false,
             force_conflicts: false,
+            leave_to_owner: Vec::new(),
             immutable: Immutable::default(),
             duplicates: Duplicates::default(),
             on_failure: OnFailure::default(),
@@ -251,7 +266,7 @@ impl Default for Options {
 }
 
 /// A release as it should be.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct ReleaseRequest {
     pub id: ReleaseId,
     pub rendered: Arc<RenderedRelease>,
@@ -264,6 +279,8 @@ pub struct ReleaseRequest {
     pub description: Option<String>,
     /// Labels of the record; the value `null` takes an inherited one away.
     pub labels: BTreeMap<String, String>,
+    /// Why this is asked for, in a few words; kept beside the record.
+    pub cause: String,
     pub options: Options,
 }
 
@@ -286,6 +303,8 @@ pub struct UninstallRequest {
     pub timeout: Duration,
     pub dry_run: bool,
     pub break_lock: bool,
+    /// Delete what hooks made, which Helm leaves.
+    pub delete_hooks: bool,
     pub description: Option<String>,
 }
 
@@ -301,6 +320,7 @@ impl UninstallRequest {
             timeout: Duration::from_secs(300),
             dry_run: false,
             break_lock: false,
+            delete_hooks: false,
             description: None,
         }
     }
@@ -314,4 +334,6 @@ pub struct RollbackRequest {
     pub revision: u64,
     pub options: Options,
     pub description: Option<String>,
+    /// Why this is asked for.
+    pub cause: String,
 }

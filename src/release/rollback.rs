@@ -5,10 +5,11 @@ use super::{
     decide::{self, Action},
     engine::{Engine, state_of},
     error::{EngineError, Result},
-    observe,
+    lease::Lease,
+    observe::{self, Past},
     operation::Operation,
     outcome::Outcome,
-    record::{Status, Store},
+    record::Status,
     request::{Mode, OnFailure, Options, ReleaseId, RollbackRequest, UninstallRequest},
 };
 
@@ -17,17 +18,31 @@ impl Engine {
     pub async fn rollback(&self, request: &RollbackRequest) -> Result<Outcome> {
         let id = &request.id;
         let _busy = self.state.busy(id).await;
-        let past = observe::records(&self.cluster, id).await?;
+        let (past, mut lease) = self.past(id, &request.options).await?;
+        let result = self.rollback_locked(request, past, &mut lease).await;
+        if let Some(lease) = lease {
+            lease.release().await;
+        }
+        result
+    }
+
+    async fn rollback_locked(
+        &self,
+        request: &RollbackRequest,
+        past: Past,
+        lease: &mut Option<Lease>,
+    ) -> Result<Outcome> {
+        let id = &request.id;
         let newest = past.history.last().ok_or(EngineError::NotFound)?;
         let to = match request.revision {
             0 => newest.revision - 1,
             revision => revision,
         };
-        let store = Store::new(&self.cluster);
+        let store = self.store();
         let old = store.get(id, to).await?.ok_or(EngineError::NoRevision(to))?.record;
         let rendered = self.rendered_of(&old)?;
         let state = state_of(&rendered);
-        let rows = self.rows(&past.records, state, old.owner());
+        let rows = self.rows(&past.records, state, old.owner(), lease.is_some());
         let options =
             Options { mode: Mode::UpgradeInstall, skip_unchanged: false, ..request.options.clone() };
         let mut decision = decide::decide(&id.name, &options, &rows)?;
@@ -45,17 +60,22 @@ impl Engine {
             owner: old.owner(),
             description: request.description.as_deref(),
             labels: &labels,
+            old_hooks: &old.hooks,
+            cause: &request.cause,
             options: &options,
             operation: Operation::Rollback { to },
             state,
         };
-        CarryOut { engine: self, work: &work }.run(decision, past).await
+        CarryOut { engine: self, work: &work }.run(decision, past, lease).await
     }
 
     /// Undoes what a failed operation did; answers with the error to report. An operation that failed before it made a
     /// revision left nothing to undo.
     pub(super) async fn undo(&self, id: &ReleaseId, options: &Options, failed: EngineError) -> EngineError {
-        match self.try_undo(id, options).await {
+        // What was given up is undone all the same.
+        let mut calm = self.clone();
+        calm.cancel = None;
+        match calm.try_undo(id, options).await {
             Ok(None) => failed,
             Ok(Some(undone)) => {
                 EngineError::Undone { name: id.name.clone(), undone, source: Box::new(failed) }
@@ -65,7 +85,7 @@ impl Engine {
     }
 
     async fn try_undo(&self, id: &ReleaseId, options: &Options) -> Result<Option<&'static str>> {
-        let past = observe::records(&self.cluster, id).await?;
+        let past = observe::records(self.store(), id).await?;
         let newest = past.records.last().map(|stored| &stored.record);
         let ours =
             newest.is_some_and(|r| r.info.status == Status::Failed && r.memory.holder == self.options.holder);
@@ -75,9 +95,15 @@ impl Engine {
         let good = |status| matches!(status, Status::Deployed | Status::Superseded);
         match past.history.iter().rfind(|r| good(r.status)) {
             Some(last) => {
+                let cause = format!("undoes revision {}", newest.map_or(0, |r| r.version));
                 let options = Options { on_failure: OnFailure::Keep, ..options.clone() };
-                let request =
-                    RollbackRequest { id: id.clone(), revision: last.revision, options, description: None };
+                let request = RollbackRequest {
+                    id: id.clone(),
+                    revision: last.revision,
+                    options,
+                    description: None,
+                    cause,
+                };
                 self.rollback(&request).await?;
                 Ok(Some("rolled back"))
             }

@@ -5,7 +5,8 @@ use super::{
     engine::Engine,
     error::{EngineError, Result},
     lock::{self, Hold},
-    observe,
+    observe::{self, Past},
+    order::uninstall_rank,
     outcome::Uninstalled,
     ownership,
     plan::{Deletion, deletion_groups},
@@ -22,7 +23,34 @@ impl Engine {
     pub async fn uninstall(&self, request: &UninstallRequest) -> Result<Uninstalled> {
         let id = &request.id;
         let _busy = self.state.busy(id).await;
-        let mut past = observe::records(&self.cluster, id).await?;
+        let options = Options {
+            dry_run: request.dry_run,
+            break_lock: request.break_lock,
+            timeout: request.timeout,
+            ..Options::default()
+        };
+        let (past, mut lease) = self.past(id, &options).await?;
+        if lease.is_none() && !request.dry_run && !past.records.is_empty() {
+            lease = self.lock(id, request.break_lock).await?;
+        }
+        let done = tokio::select! {
+            done = self.uninstall_locked(request, &options, past, lease.is_some()) => done,
+            () = self.cancelled() => Err(EngineError::Cancelled),
+        };
+        if let Some(lease) = lease {
+            lease.release().await;
+        }
+        done
+    }
+
+    async fn uninstall_locked(
+        &self,
+        request: &UninstallRequest,
+        options: &Options,
+        mut past: Past,
+        locked: bool,
+    ) -> Result<Uninstalled> {
+        let id = &request.id;
         let Some(mut current) = past.records.pop() else {
             return if request.ignore_not_found {
                 Ok(Uninstalled::default())
@@ -30,7 +58,7 @@ impl Engine {
                 Err(EngineError::NotFound)
             };
         };
-        let store = Store::new(&self.cluster);
+        let store = self.store();
         if current.record.info.status == Status::Uninstalled {
             if request.keep_history {
                 return Err(EngineError::AlreadyDeleted(id.name.clone()));
@@ -44,6 +72,7 @@ impl Engine {
             &current.record,
             &self.options.holder,
             current.record.owner(),
+            locked,
             jiff::Timestamp::now(),
         );
         if current.record.info.status.is_pending() && held == Hold::Theirs && !request.break_lock {
@@ -51,6 +80,7 @@ impl Engine {
         }
         // Unfinished revisions may have made objects that the newest does not have.
         let mut rendered = self.rendered_of(&current.record)?;
+        let mut all_hooks: Vec<(String, Value)> = Vec::new();
         let newest_deployed = past
             .records
             .iter()
@@ -62,7 +92,9 @@ impl Engine {
             past.records.iter().map(|r| &r.record).filter(|r| newest_deployed.is_none_or(|d| r.version >= d))
         {
             if older.info.status != Status::Uninstalled {
-                rendered.manifests.extend(self.rendered_of(older)?.manifests);
+                let older = self.rendered_of(older)?;
+                all_hooks.extend(older.hooks.into_iter().map(|h| (h.path, h.object)));
+                rendered.manifests.extend(older.manifests);
             }
         }
         let mut done = Uninstalled::default();
@@ -85,8 +117,7 @@ impl Engine {
         if request.run_hooks {
             runner.run(HookEvent::PreDelete, &mut current, &hooks).await?;
         }
-        let options = Options { timeout: request.timeout, ..Options::default() };
-        let applier = self.applier(id, &options);
+        let applier = self.applier(id, options);
         let (deleted, result) = applier.prune(&deletions, request.propagation).await;
         done.deleted = deleted;
         result.map_err(|source| EngineError::Delete { name: id.name.clone(), source: Box::new(source) })?;
@@ -101,6 +132,10 @@ impl Engine {
             && let Err(error) = runner.run(HookEvent::PostDelete, &mut current, &hooks).await
         {
             done.errors.push(error.to_string());
+        }
+        if request.delete_hooks {
+            all_hooks.extend(rendered.hooks.iter().map(|h| (h.path.clone(), h.object.clone())));
+            done.errors.extend(runner.delete_all(&all_hooks).await);
         }
         current.record.info.status = Status::Uninstalled;
         current.record.info.description =
@@ -124,6 +159,7 @@ impl Engine {
         let kinds = self.cluster.kinds().await?;
         let scopes = Scopes::new(&kinds, &[], std::iter::empty());
         let mut unserved = Vec::new();
+        let mut kept: Vec<(&str, String)> = Vec::new();
         let mut targets: BTreeMap<_, Target> = BTreeMap::new();
         for manifest in &rendered.manifests {
             let label = |object: &Value| {
@@ -131,7 +167,7 @@ impl Engine {
                 format!("[{}] {}", text(&object["kind"]), text(&object["metadata"]["name"]))
             };
             if Record::keeps(&manifest.object) {
-                done.kept.push(label(&manifest.object));
+                kept.push((manifest.object["kind"].as_str().unwrap_or_default(), label(&manifest.object)));
                 continue;
             }
             match resolve(std::iter::once((manifest.source.as_str(), &manifest.object)), id, &scopes) {
@@ -141,11 +177,16 @@ impl Engine {
                 Err(error) => unserved.push(error.to_string()),
             }
         }
+        kept.sort_by_key(|(kind, _)| uninstall_rank(kind));
+        kept.dedup();
+        done.kept.extend(kept.into_iter().map(|(_, label)| label));
         let objects: Vec<&ObjectRef> = targets.values().map(|t| &t.object).collect();
         let seen =
             observe::objects(&self.cluster, None, &self.options.field_manager, objects.into_iter()).await?;
         let mut deletions = Vec::new();
-        for target in targets.into_values() {
+        let mut targets: Vec<Target> = targets.into_values().collect();
+        targets.sort_by(|a, b| uninstall_rank(&a.object.gvk.kind).cmp(&uninstall_rank(&b.object.gvk.kind)));
+        for target in targets {
             let Some(Some(found)) = seen.get(&target.key) else { continue };
             let label = format!("[{}] {}", target.object.gvk.kind, target.object.name);
             if ownership::check(found, id).is_err() {

@@ -4,7 +4,7 @@ use super::{
     error::{EngineError, Result},
     progress::{Progress, Teller},
     ready::{Readiness, judge},
-    request::Wait,
+    request::{Options, Wait, WaitRules},
 };
 use crate::cluster::{Cluster, Gvk, ObjectEvent, ObjectRef};
 use futures::{StreamExt as _, stream};
@@ -18,10 +18,10 @@ use std::{
 pub(crate) async fn all_ready(
     cluster: &Cluster,
     objects: impl Iterator<Item = &ObjectRef>,
-    wait: Wait,
-    timeout: Duration,
+    options: &Options,
     progress: Teller<'_>,
 ) -> Result<()> {
+    let Options { wait, timeout, wait_rules, .. } = *options;
     if wait == Wait::HooksOnly {
         return Ok(());
     }
@@ -30,7 +30,9 @@ pub(crate) async fn all_ready(
     for object in objects {
         let watchable = kinds.get(&object.gvk).is_some_and(|r| r.watchable);
         let skipped = object.gvk.kind == "Job" && wait == Wait::Ready;
-        if watchable && !skipped && has_readiness(&object.gvk) {
+        let judged =
+            has_readiness(&object.gvk) && (wait_rules == WaitRules::Status || is_built_in(&object.gvk));
+        if watchable && !skipped && judged {
             groups
                 .entry((object.gvk.clone(), object.namespace.clone()))
                 .or_default()
@@ -83,6 +85,11 @@ pub(crate) async fn all_ready(
             Err(EngineError::Timeout { what: left.join("; "), seconds: timeout.as_secs() })
         }
     }
+}
+
+/// Kinds that Helm 3's rules know.
+fn is_built_in(gvk: &Gvk) -> bool {
+    matches!(gvk.group.as_str(), "" | "apps" | "batch" | "apiextensions.k8s.io")
 }
 
 /// Kinds that are ready as soon as they exist are not watched for it.

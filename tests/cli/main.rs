@@ -4,6 +4,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod compare;
+mod matrix;
+
+mod plan;
+mod signals;
+mod verbs;
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};

@@ -131,6 +131,7 @@ async fn we_take_over_helms_releases() {
             revision: 1,
             options: request(ns, "web", &[], vec![]).options,
             description: None,
+            cause: String::new(),
         };
         let done = engine.rollback(&back).await.unwrap();
         assert_eq!((done.action, done.revision), (Action::Rollback, 4), "{version}");

@@ -144,7 +144,7 @@ fn padded(out: &mut Vec<u8>, n: u32, pad: Pad, width: usize) {
 
 /// Shows a time by a layout (`Time.Format`).
 #[must_use]
-pub(crate) fn format(t: &Time<'_>, layout: &[u8]) -> Vec<u8> {
+pub fn format(t: &Time<'_>, layout: &[u8]) -> Vec<u8> {
     let c = t.civil();
     let mut out = Vec::with_capacity(layout.len() + 10);
     let mut rest = layout;

@@ -7,7 +7,7 @@ pub(crate) mod classes;
 pub mod duration;
 pub mod fmt;
 pub mod glob;
-pub(crate) mod layout;
+pub mod layout;
 pub mod object;
 pub(crate) mod path;
 pub mod regexp;

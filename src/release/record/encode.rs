@@ -5,7 +5,9 @@
 use super::{Memory, Record, RecordError, SYSTEM_LABELS};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use flate2::{Compression, read::GzDecoder, write::GzEncoder};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
 use std::{
     io::{Read as _, Write as _},
     time::{SystemTime, UNIX_EPOCH},
@@ -16,19 +18,77 @@ const LARGEST: usize = 1_048_576;
 /// A record unpacked: far beyond what fits a Secret honestly packed.
 const LARGEST_UNPACKED: u64 = 256 << 20;
 const MEMORY: &str = "windlass";
+/// How a manifest begins that is elsewhere.
+const STUB: &str = "---\n# Source: windlass/too-large-for-helm.yaml";
+/// Size of a part.
+const PART: usize = 1_000_000;
+/// Packed, that is the manifest of some hundred thousand objects.
+pub(super) const MOST_PARTS: usize = 64;
 
 /// Name of the Secret of a revision.
 pub fn secret_name(release: &str, revision: u64) -> String {
     format!("sh.helm.release.v1.{release}.v{revision}")
 }
 
-/// The Secret of a record. `stamp` names the label of the time: `createdAt` or `modifiedAt`.
-///
-/// A record that is too large for a Secret goes without what only `helm get` and a new rendering would want of the
-/// chart: its files, templates and schema. The manifest stays whole.
+/// What an object of a storage looks like: its kind, and how its data are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    Secret,
+    ConfigMap,
+}
+
+impl Form {
+    pub(super) fn kind(self) -> &'static str {
+        match self {
+            Self::Secret => "Secret",
+            Self::ConfigMap => "ConfigMap",
+        }
+    }
+
+    /// Text as an entry of `data`.
+    fn entry(self, text: &[u8]) -> Value {
+        match self {
+            Self::Secret => STANDARD.encode(text).into(),
+            Self::ConfigMap => String::from_utf8_lossy(text).into_owned().into(),
+        }
+    }
+
+    /// An entry of `data` as text.
+    fn text(self, entry: &Value) -> Option<Vec<u8>> {
+        let text = entry.as_str()?;
+        match self {
+            Self::Secret => STANDARD.decode(text).ok(),
+            Self::ConfigMap => Some(text.as_bytes().to_vec()),
+        }
+    }
+}
+
+/// A record as it is stored: the object that Helm reads, and what is too large for it.
+#[derive(Debug)]
+pub(crate) struct Encoded {
+    pub(crate) head: Value,
+    /// Texts of the parts, in order; none unless the head refers to them.
+    pub(crate) parts: Vec<String>,
+    /// The record's memory as the head has it.
+    pub(crate) memory: Memory,
+}
+
+/// The Secret of a record that fits one. `stamp` names the label of the time: `createdAt` or `modifiedAt`.
 pub fn encode_secret(record: &Record, stamp: &str) -> Result<Value, RecordError> {
+    Ok(encode(record, stamp, Form::Secret)?.head)
+}
+
+/// The objects of a record.
+///
+/// A record that is too large goes without what only `helm get` and a new rendering would want of the chart: its
+/// files, templates and schema. Where that does not do, manifest, values and chart go to parts of their own, and the
+/// head's manifest is one object of a kind that no cluster serves: Helm lists such a release and refuses to act on it.
+pub(crate) fn encode(record: &Record, stamp: &str, form: Form) -> Result<Encoded, RecordError> {
     let name = secret_name(&record.name, record.version);
+    let mut memory =
+        Memory { parts: 0, parts_digest: String::new(), parts_of: String::new(), ..record.memory.clone() };
     let mut packed = pack(record, &name)?;
+    let mut parts = Vec::new();
     if packed.len() > LARGEST {
         let mut smaller = record.clone();
         if let Some(chart) = smaller.chart.as_object_mut() {
@@ -38,19 +98,36 @@ pub fn encode_secret(record: &Record, stamp: &str) -> Result<Value, RecordError>
         }
         packed = pack(&smaller, &name)?;
         tracing::debug!(name, "the record is too large for the whole chart");
-    }
-    let mut data = Map::new();
-    if record.memory != Memory::default() {
-        let memory = serde_json::to_vec(&record.memory).map_err(|e| failed(&name, &e))?;
-        // What we remember can be found out again; the record cannot.
-        if packed.len() + memory.len() <= LARGEST {
-            data.insert(MEMORY.into(), STANDARD.encode(memory).into());
+        if packed.len() > LARGEST {
+            let heavy = pack(&Heavy::take(&mut smaller), &name)?;
+            let pieces = heavy.as_bytes().chunks(PART);
+            parts = pieces.map(|piece| String::from_utf8_lossy(piece).into_owned()).collect();
+            memory.parts = parts.len();
+            memory.parts_digest = digest(&heavy);
+            memory.parts_of.clone_from(&name);
+            smaller.manifest = stub(&record.name, &memory);
+            packed = pack(&smaller, &name)?;
         }
     }
-    if packed.len() > LARGEST {
-        return Err(RecordError::TooLarge { name, bytes: packed.len() });
+    let mut data = Map::new();
+    if memory != Memory::default() {
+        let mut text = serde_json::to_vec(&memory).map_err(|e| failed(&name, &e))?;
+        // What was applied can be found out again; the record, and where its parts are, cannot.
+        if packed.len() + text.len() > LARGEST {
+            memory.applied.clear();
+            text = serde_json::to_vec(&memory).map_err(|e| failed(&name, &e))?;
+        }
+        if packed.len() + text.len() <= LARGEST {
+            data.insert(MEMORY.into(), form.entry(&text));
+        } else if !parts.is_empty() {
+            return Err(RecordError::TooLarge { name, bytes: packed.len() + text.len() });
+        }
     }
-    data.insert("release".into(), STANDARD.encode(packed).into());
+    if packed.len() > LARGEST || parts.len() > MOST_PARTS {
+        let bytes = packed.len() + parts.iter().map(String::len).sum::<usize>();
+        return Err(RecordError::TooLarge { name, bytes });
+    }
+    data.insert("release".into(), form.entry(packed.as_bytes()));
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
     let mut labels: Map<String, Value> =
         record.labels.iter().map(|(k, v)| (k.clone(), v.as_str().into())).collect();
@@ -62,11 +139,103 @@ pub fn encode_secret(record: &Record, stamp: &str) -> Result<Value, RecordError>
         (stamp, seconds.to_string()),
     ];
     labels.extend(own.map(|(key, value)| (key.to_owned(), Value::String(value))));
-    Ok(json!({
-        "apiVersion": "v1", "kind": "Secret", "type": "helm.sh/release.v1",
+    let mut head = json!({
+        "apiVersion": "v1", "kind": form.kind(),
         "metadata": {"name": name, "namespace": record.namespace, "labels": labels},
         "data": data,
-    }))
+    });
+    if form == Form::Secret {
+        head["type"] = "helm.sh/release.v1".into();
+    }
+    Ok(Encoded { head, parts, memory })
+}
+
+/// What is moved out of a record that is too large.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Heavy {
+    chart: Value,
+    config: Value,
+    manifest: String,
+}
+
+impl Heavy {
+    /// Takes it out of a record; leaves what Helm lists a release by.
+    fn take(record: &mut Record) -> Self {
+        let metadata = record.chart["metadata"].clone();
+        Self {
+            chart: std::mem::replace(&mut record.chart, json!({ "metadata": metadata })),
+            config: record.config.take(),
+            manifest: std::mem::take(&mut record.manifest),
+        }
+    }
+}
+
+/// What stands in the place of a manifest that is elsewhere. Helm keeps it whatever it does to a record, so that it tells
+/// where.
+fn stub(release: &str, memory: &Memory) -> String {
+    format!(
+        "{STUB}\n# The manifest of this revision is larger than a Secret. It lies beside this one; Helm cannot read it: \
+         use\n# windlass for this release.\napiVersion: windlass.dev/v1\nkind: ReleaseTooLargeForHelm\nmetadata:\n  name: \
+         {release}\nrecord: {}\nparts: {}\ndigest: {}\n",
+        memory.parts_of, memory.parts, memory.parts_digest
+    )
+}
+
+/// Where a manifest is, if it is elsewhere.
+fn read_stub(manifest: &str, memory: &mut Memory) {
+    if !manifest.starts_with(STUB) {
+        return;
+    }
+    let field =
+        |name: &str| manifest.lines().find_map(|l| l.strip_prefix(name)).unwrap_or_default().to_owned();
+    memory.parts = field("parts: ").parse().unwrap_or_default();
+    memory.parts_digest = field("digest: ");
+    memory.parts_of = field("record: ");
+}
+
+/// Puts what lies in parts back into the record that a head was decoded to. `None`: they are not what was written.
+pub(crate) fn join_parts(record: &mut Record, parts: &[String]) -> Option<()> {
+    let packed = parts.concat();
+    if digest(&packed) != record.memory.parts_digest {
+        return None;
+    }
+    let heavy: Heavy = serde_json::from_slice(&unpack(packed.as_bytes()).ok()?).ok()?;
+    record.chart = heavy.chart;
+    record.config = heavy.config;
+    record.manifest = heavy.manifest;
+    Some(())
+}
+
+/// One part of a record, owned by its head.
+pub(crate) fn encode_part(head: &Value, number: usize, text: &str, form: Form) -> Value {
+    let metadata = &head["metadata"];
+    let name = part_name(metadata["name"].as_str().unwrap_or_default(), number);
+    let owner =
+        json!({"apiVersion": "v1", "kind": form.kind(), "name": metadata["name"], "uid": metadata["uid"]});
+    let mut part = json!({
+        "apiVersion": "v1", "kind": form.kind(),
+        "metadata": {"name": name, "namespace": metadata["namespace"], "ownerReferences": [owner]},
+        "data": {"part": form.entry(text.as_bytes())},
+    });
+    if form == Form::Secret {
+        part["type"] = "windlass.dev/release-part".into();
+    }
+    part
+}
+
+/// Text of a part.
+pub(crate) fn decode_part(part: &Value, form: Form) -> Option<String> {
+    String::from_utf8(form.text(&part["data"]["part"])?).ok()
+}
+
+/// Name of a part of the record whose head has a name.
+pub(crate) fn part_name(head: &str, number: usize) -> String {
+    format!("{}.{number}", head.replacen("sh.helm", "windlass", 1))
+}
+
+fn digest(text: &str) -> String {
+    Sha256::digest(text.as_bytes()).iter().map(|b| format!("{b:02x}")).collect()
 }
 
 fn failed(name: &str, error: &dyn std::fmt::Display) -> RecordError {
@@ -74,42 +243,57 @@ fn failed(name: &str, error: &dyn std::fmt::Display) -> RecordError {
 }
 
 /// base64 of gzip of JSON.
-fn pack(record: &Record, name: &str) -> Result<String, RecordError> {
+fn pack(record: &impl Serialize, name: &str) -> Result<String, RecordError> {
     let json = serde_json::to_vec(record).map_err(|e| failed(name, &e))?;
     let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
     gzip.write_all(&json).map_err(|e| failed(name, &e))?;
     Ok(STANDARD.encode(gzip.finish().map_err(|e| failed(name, &e))?))
 }
 
+/// JSON of base64 of gzip of it; very old records are not gzipped.
+fn unpack(text: &[u8]) -> Result<Vec<u8>, String> {
+    let packed =
+        STANDARD.decode(text.trim_ascii()).map_err(|_| "data.release is not base64 twice".to_owned())?;
+    if !packed.starts_with(&[0x1f, 0x8b, 0x08]) {
+        return Ok(packed);
+    }
+    let mut json = Vec::new();
+    let mut reader = GzDecoder::new(packed.as_slice()).take(LARGEST_UNPACKED);
+    reader.read_to_end(&mut json).map_err(|e| e.to_string())?;
+    Ok(json)
+}
+
 /// The record of a Secret.
 pub fn decode_secret(secret: &Value) -> Result<Record, RecordError> {
+    decode(secret, Form::Secret)
+}
+
+/// The record of a head; what lies in parts is not in it.
+pub(crate) fn decode(secret: &Value, form: Form) -> Result<Record, RecordError> {
     let name = secret["metadata"]["name"].as_str().unwrap_or("without a name");
     let failed = |reason: &str| RecordError::Decode { name: name.into(), reason: reason.into() };
-    let text = secret["data"]["release"].as_str().ok_or_else(|| failed("no data.release"))?;
-    let inner = STANDARD.decode(text).map_err(|_| failed("data.release is not base64"))?;
-    let packed =
-        STANDARD.decode(inner.trim_ascii()).map_err(|_| failed("data.release is not base64 twice"))?;
-    let json = if packed.starts_with(&[0x1f, 0x8b, 0x08]) {
-        let mut json = Vec::new();
-        let mut reader = GzDecoder::new(packed.as_slice()).take(LARGEST_UNPACKED);
-        reader.read_to_end(&mut json).map_err(|e| failed(&e.to_string()))?;
-        json
-    } else {
-        packed
-    };
+    let entry = &secret["data"]["release"];
+    if entry.is_null() {
+        return Err(failed("no data.release"));
+    }
+    let inner = form.text(entry).ok_or_else(|| failed("data.release is not base64"))?;
+    let json = unpack(&inner).map_err(|e| failed(&e))?;
     let mut record: Record = serde_json::from_slice(&json).map_err(|e| failed(&e.to_string()))?;
     if let Some(labels) = secret["metadata"]["labels"].as_object() {
         let custom = labels.iter().filter(|(key, _)| !SYSTEM_LABELS.contains(&key.as_str()));
         record.labels = custom.filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned()))).collect();
+        let system = labels.iter().filter(|(key, _)| SYSTEM_LABELS.contains(&key.as_str()));
+        record.system = system.filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned()))).collect();
     }
     // Records moved between namespaces by hand lie where they lie.
     if let Some(namespace) = secret["metadata"]["namespace"].as_str() {
         record.namespace = namespace.to_owned();
     }
-    record.memory = secret["data"][MEMORY]
-        .as_str()
-        .and_then(|text| serde_json::from_slice(&STANDARD.decode(text).ok()?).ok())
+    record.memory = form
+        .text(&secret["data"][MEMORY])
+        .and_then(|text| serde_json::from_slice(&text).ok())
         .unwrap_or_default();
+    read_stub(&record.manifest, &mut record.memory);
     Ok(record)
 }
 
@@ -198,9 +382,36 @@ mod tests {
         let back = decode_secret(&encode_secret(&large, "createdAt").unwrap()).unwrap();
         assert_eq!(back.chart, json!({"metadata": {"name": "web"}}));
         assert_eq!(back.manifest, large.manifest);
-        large.manifest = noise(1_500_000);
-        let error = encode_secret(&large, "createdAt").unwrap_err();
-        assert!(matches!(error, RecordError::TooLarge { .. }), "{error}");
+        large.manifest = noise(2_500_000);
+        for form in [Form::Secret, Form::ConfigMap] {
+            let encoded = encode(&large, "createdAt", form).unwrap();
+            assert_eq!((encoded.parts.len(), encoded.memory.parts), (3, 3));
+            let mut rewritten = encoded.head.clone();
+            rewritten["data"].as_object_mut().unwrap().remove(MEMORY);
+            let mut head = decode(&rewritten, form).unwrap();
+            assert_eq!((head.memory.parts, head.memory.parts_of.as_str()), (3, "sh.helm.release.v1.web.v3"));
+            assert!(head.manifest.contains("kind: ReleaseTooLargeForHelm"), "{}", head.manifest);
+            assert_eq!(head.chart, json!({"metadata": {"name": "web"}}));
+            let part = |(number, text): (usize, &String)| {
+                decode_part(&encode_part(&encoded.head, number, text, form), form).unwrap()
+            };
+            let parts: Vec<String> = encoded.parts.iter().enumerate().map(part).collect();
+            assert!(join_parts(&mut head, &parts[..2]).is_none(), "a part is missing");
+            join_parts(&mut head, &parts).unwrap();
+            assert_eq!(head.manifest, large.manifest);
+        }
+        assert_eq!(part_name("sh.helm.release.v1.web.v3", 0), "windlass.release.v1.web.v3.0");
+    }
+
+    #[test]
+    fn config_maps_hold_the_same_text() {
+        let secret = encode(&record(), "createdAt", Form::Secret).unwrap().head;
+        let map = encode(&record(), "createdAt", Form::ConfigMap).unwrap().head;
+        assert_eq!((&map["kind"], &map["type"]), (&json!("ConfigMap"), &Value::Null));
+        let text = STANDARD.decode(secret["data"]["release"].as_str().unwrap()).unwrap();
+        assert_eq!(map["data"]["release"].as_str().unwrap().as_bytes(), text);
+        let back = decode(&map, Form::ConfigMap).unwrap();
+        assert_eq!((back.memory, back.version), (record().memory, 3));
     }
 
     #[test]

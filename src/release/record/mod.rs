@@ -9,7 +9,7 @@ mod store;
 
 pub use encode::{decode_secret, encode_secret, secret_name, split_manifest};
 pub use history::{Revision, to_prune};
-pub use store::{Store, Stored};
+pub use store::{Storage, Store, Stored};
 
 use super::{
     ownership,
@@ -36,8 +36,15 @@ pub enum RecordError {
     Exists(String),
     #[error("release record {0} was changed by someone else")]
     Changed(String),
-    #[error("release record {name} is too large for a Secret: {bytes} bytes")]
+    #[error("release record {name} is too large: {bytes} bytes")]
     TooLarge { name: String, bytes: usize },
+    #[error("release record {0}: parts of its manifest are missing")]
+    Parts(String),
+    #[error(
+        "HELM_DRIVER=memory keeps records for reading only: nothing is installed, changed or deleted with it; unset it or use \
+         --dry-run"
+    )]
+    ReadOnly,
     #[error(transparent)]
     Cluster(#[from] ClusterError),
 }
@@ -106,6 +113,7 @@ impl fmt::Display for Status {
 pub struct Record {
     pub name: String,
     pub info: Info,
+    #[serde(skip_serializing_if = "Value::is_null")]
     pub chart: Value,
     #[serde(skip_serializing_if = "is_empty")]
     pub config: Value,
@@ -120,6 +128,9 @@ pub struct Record {
     /// Labels of the Secret that are not Helm's own.
     #[serde(skip)]
     pub labels: BTreeMap<String, String>,
+    /// Helm's own labels of the Secret, as it was read.
+    #[serde(skip)]
+    pub system: BTreeMap<String, String>,
     /// What we remember besides.
     #[serde(skip)]
     pub memory: Memory,
@@ -190,6 +201,22 @@ pub struct Memory {
     pub crds: String,
     /// Events whose hooks all succeeded in this revision: not run again when it is resumed.
     pub hooks_done: Vec<HookEvent>,
+    /// Keys of objects of which fields were left to their owners: applied anew each time, as the policy may change.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub left: Vec<String>,
+    /// Why this revision was made, in words of whoever asked for it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub cause: String,
+    /// Number of the parts that hold what is too large for the record's own object.
+    /// The manifest's place tells of it, as Helm forgets the rest of this.
+    #[serde(skip)]
+    pub parts: usize,
+    /// Digest of all parts.
+    #[serde(skip)]
+    pub parts_digest: String,
+    /// Name of the record whose parts they are.
+    #[serde(skip)]
+    pub parts_of: String,
 }
 
 impl From<&Hook> for RecordedHook {

@@ -1,19 +1,51 @@
-//! Records in the cluster: reading, creating and changing their Secrets.
+//! Records in the cluster: reading, creating and changing the objects that hold them.
 
 use super::{
-    Record, RecordError, Revision, Status,
-    encode::{decode_secret, encode_secret, secret_name},
+    Memory, Record, RecordError, Revision, Status,
+    encode::{self, Encoded, Form, secret_name},
 };
 use crate::{
     cluster::{Cluster, DeleteOptions, Gvk, ObjectRef, Propagation},
     release::request::ReleaseId,
 };
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Manager of our writes of records.
 const MANAGER: &str = "windlass";
+const AT_ONCE: usize = 16;
 
-/// A record with the version of the Secret that it was read from.
+/// Where records are kept: Helm's drivers.
+#[derive(Debug, Clone, Default)]
+pub enum Storage {
+    #[default]
+    Secrets,
+    ConfigMaps,
+    /// Records at hand, for reading only.
+    Memory(Arc<Vec<Record>>),
+}
+
+impl Storage {
+    fn form(&self) -> Form {
+        match self {
+            Self::ConfigMaps => Form::ConfigMap,
+            Self::Secrets | Self::Memory(_) => Form::Secret,
+        }
+    }
+
+    /// The kind of the objects that hold records.
+    pub fn gvk(&self) -> Gvk {
+        Gvk::new("v1", self.form().kind())
+    }
+
+    /// The object that holds a revision.
+    pub(crate) fn reference(&self, id: &ReleaseId, revision: u64) -> ObjectRef {
+        ObjectRef::new(self.gvk(), Some(&id.namespace), &secret_name(&id.name, revision))
+    }
+}
+
+/// A record with the version of the object that it was read from.
 #[derive(Debug, Clone)]
 pub struct Stored {
     pub record: Record,
@@ -21,57 +53,127 @@ pub struct Stored {
 }
 
 /// The records of one cluster.
+#[derive(Clone, Copy)]
 pub struct Store<'a> {
     cluster: &'a Cluster,
+    storage: &'a Storage,
 }
 
-fn secret() -> Gvk {
-    Gvk::new("v1", "Secret")
+fn version_of(object: &Value) -> String {
+    object["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned()
 }
 
-fn reference(id: &ReleaseId, revision: u64) -> ObjectRef {
-    ObjectRef::new(secret(), Some(&id.namespace), &secret_name(&id.name, revision))
-}
-
-fn stored(secret: &Value) -> Result<Stored, RecordError> {
-    let resource_version = secret["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
-    Ok(Stored { record: decode_secret(secret)?, resource_version })
-}
-
-/// A revision by its Secret's metadata.
+/// A revision by its object's metadata.
 pub(crate) fn revision_of(metadata: &Value) -> Option<Revision> {
     let labels = &metadata["metadata"]["labels"];
     Some(Revision {
         revision: labels["version"].as_str()?.parse().ok()?,
         status: Status::named(labels["status"].as_str().unwrap_or_default()),
-        resource_version: metadata["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned(),
+        resource_version: version_of(metadata),
     })
 }
 
 impl<'a> Store<'a> {
-    pub fn new(cluster: &'a Cluster) -> Self {
-        Self { cluster }
+    pub fn new(cluster: &'a Cluster, storage: &'a Storage) -> Self {
+        Self { cluster, storage }
+    }
+
+    fn stored(&self, object: &Value) -> Result<Stored, RecordError> {
+        Ok(Stored {
+            record: encode::decode(object, self.storage.form())?,
+            resource_version: version_of(object),
+        })
     }
 
     /// All revisions of a release, oldest first, by metadata.
     pub async fn history(&self, id: &ReleaseId) -> Result<Vec<Revision>, RecordError> {
-        let labels = format!("owner=helm,name={}", id.name);
-        let listed = self.cluster.list_metadata(&secret(), Some(&id.namespace), &labels).await?;
-        let mut revisions: Vec<Revision> = listed.iter().filter_map(revision_of).collect();
+        let mut revisions: Vec<Revision> = if let Storage::Memory(records) = self.storage {
+            let own = records.iter().filter(|r| r.name == id.name && r.namespace == id.namespace);
+            let revision = |r: &Record| Revision {
+                revision: r.version,
+                status: r.info.status,
+                resource_version: String::new(),
+            };
+            own.map(revision).collect()
+        } else {
+            let labels = format!("owner=helm,name={}", id.name);
+            let listed =
+                self.cluster.list_metadata(&self.storage.gvk(), Some(&id.namespace), &labels).await?;
+            listed.iter().filter_map(revision_of).collect()
+        };
         revisions.sort_by_key(|r| r.revision);
         Ok(revisions)
     }
 
-    /// Whole records that a label selector picks, in a namespace or everywhere. Those that cannot be read are told
-    /// and left out, as Helm does.
+    /// The newest revision of each release, in a namespace or everywhere, by metadata and in order.
+    async fn newest(&self, namespace: Option<&str>) -> Result<BTreeMap<ReleaseId, u64>, RecordError> {
+        let mut newest: BTreeMap<ReleaseId, u64> = BTreeMap::new();
+        for item in self.cluster.list_metadata(&self.storage.gvk(), namespace, "owner=helm").await? {
+            let metadata = &item["metadata"];
+            let (Some(namespace), Some(name), Some(revision)) =
+                (metadata["namespace"].as_str(), metadata["labels"]["name"].as_str(), revision_of(&item))
+            else {
+                continue;
+            };
+            let slot = newest.entry(ReleaseId::new(namespace, name)).or_default();
+            *slot = revision.revision.max(*slot);
+        }
+        Ok(newest)
+    }
+
+    /// The newest record of each release, in a namespace or everywhere. Superseded ones, of which there are many and
+    /// large ones, are read only where they are the newest.
+    pub async fn list_newest(&self, namespace: Option<&str>) -> Result<Vec<Stored>, RecordError> {
+        if let Storage::Memory(_) = self.storage {
+            let mut newest: BTreeMap<ReleaseId, Stored> = BTreeMap::new();
+            for stored in self.list(namespace, "").await? {
+                newest.insert(ReleaseId::new(&stored.record.namespace, &stored.record.name), stored);
+            }
+            return Ok(newest.into_values().collect());
+        }
+        let (newest, listed) =
+            tokio::try_join!(self.newest(namespace), self.list(namespace, "status!=superseded"))?;
+        let mut found: BTreeMap<ReleaseId, Stored> = BTreeMap::new();
+        for stored in listed {
+            // In order of revisions: the later one stays.
+            found.insert(ReleaseId::new(&stored.record.namespace, &stored.record.name), stored);
+        }
+        found.retain(|id, stored| newest.get(id).is_none_or(|revision| *revision == stored.record.version));
+        let missing: Vec<(ReleaseId, u64)> =
+            newest.into_iter().filter(|(id, _)| !found.contains_key(id)).collect();
+        let missing = missing.into_iter().map(|(id, revision)| async move { self.head(&id, revision).await });
+        let missing: Vec<Option<Stored>> =
+            stream::iter(missing.collect::<Vec<_>>()).buffered(AT_ONCE).try_collect().await?;
+        for stored in missing.into_iter().flatten() {
+            found.insert(ReleaseId::new(&stored.record.namespace, &stored.record.name), stored);
+        }
+        Ok(found.into_values().collect())
+    }
+
+    /// Whole records that a label selector picks, in a namespace or everywhere; not what lies in parts. Those that cannot
+    /// be read are told and left out, as Helm does.
     pub async fn list(&self, namespace: Option<&str>, labels: &str) -> Result<Vec<Stored>, RecordError> {
-        let selector =
-            if labels.is_empty() { "owner=helm".to_owned() } else { format!("owner=helm,{labels}") };
         let mut records = Vec::new();
-        for secret in self.cluster.list(&secret(), namespace, &selector).await? {
-            match stored(&secret) {
-                Ok(record) => records.push(record),
-                Err(error) => tracing::warn!(%error, "release record left out"),
+        if let Storage::Memory(all) = self.storage {
+            let wanted = |r: &&Record| {
+                namespace.is_none_or(|n| n == r.namespace)
+                    && labels.split(',').all(|label| match label.split_once('=') {
+                        Some(("name", name)) => r.name == name,
+                        Some(("status", status)) => r.info.status.as_str() == status,
+                        Some(("status!", status)) => r.info.status.as_str() != status,
+                        _ => true,
+                    })
+            };
+            let stored = |r: &Record| Stored { record: r.clone(), resource_version: String::new() };
+            records.extend(all.iter().filter(wanted).map(stored));
+        } else {
+            let selector =
+                if labels.is_empty() { "owner=helm".to_owned() } else { format!("owner=helm,{labels}") };
+            for object in self.cluster.list(&self.storage.gvk(), namespace, &selector).await? {
+                match self.stored(&object) {
+                    Ok(record) => records.push(record),
+                    Err(error) => tracing::warn!(%error, "release record left out"),
+                }
             }
         }
         records.sort_by(|a, b| {
@@ -81,30 +183,89 @@ impl<'a> Store<'a> {
         Ok(records)
     }
 
-    /// One revision.
-    pub async fn get(&self, id: &ReleaseId, revision: u64) -> Result<Option<Stored>, RecordError> {
-        match self.cluster.get(&reference(id, revision)).await? {
-            Some(secret) => Ok(Some(stored(&secret)?)),
+    async fn head(&self, id: &ReleaseId, revision: u64) -> Result<Option<Stored>, RecordError> {
+        if let Storage::Memory(_) = self.storage {
+            let all = self.list(Some(&id.namespace), &format!("name={}", id.name)).await?;
+            return Ok(all.into_iter().find(|s| s.record.version == revision));
+        }
+        match self.cluster.get(&self.storage.reference(id, revision)).await? {
+            Some(object) => Ok(Some(self.stored(&object)?)),
             None => Ok(None),
         }
     }
 
+    /// One revision.
+    pub async fn get(&self, id: &ReleaseId, revision: u64) -> Result<Option<Stored>, RecordError> {
+        let Some(mut stored) = self.head(id, revision).await? else { return Ok(None) };
+        self.complete(&mut stored.record).await?;
+        Ok(Some(stored))
+    }
+
+    /// Puts what lies in parts into a record.
+    pub(crate) async fn complete(&self, record: &mut Record) -> Result<(), RecordError> {
+        let head = record.memory.parts_of.clone();
+        let form = self.storage.form();
+        let mut texts = Vec::new();
+        for number in 0..record.memory.parts.min(encode::MOST_PARTS) {
+            let name = encode::part_name(&head, number);
+            let object = ObjectRef::new(self.storage.gvk(), Some(&record.namespace), &name);
+            let part = self.cluster.get(&object).await?;
+            texts.extend(part.and_then(|part| encode::decode_part(&part, form)));
+        }
+        if record.memory.parts == 0 || encode::join_parts(record, &texts).is_some() {
+            return Ok(());
+        }
+        if record.info.status.is_pending() {
+            // Whoever wrote the head died before the parts, and objects come after those.
+            record.manifest.clear();
+            return Ok(());
+        }
+        Err(RecordError::Parts(head))
+    }
+
+    fn writable(&self) -> Result<(), RecordError> {
+        match self.storage {
+            Storage::Memory(_) => Err(RecordError::ReadOnly),
+            Storage::Secrets | Storage::ConfigMaps => Ok(()),
+        }
+    }
+
+    async fn write_parts(&self, head: &Value, parts: &[String]) -> Result<(), RecordError> {
+        let form = self.storage.form();
+        for (number, text) in parts.iter().enumerate() {
+            let part = encode::encode_part(head, number, text, form);
+            let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
+            let (namespace, name) = (text(&part["metadata"]["namespace"]), text(&part["metadata"]["name"]));
+            let object = ObjectRef::new(self.storage.gvk(), Some(&namespace), &name);
+            match self.cluster.create(&object, &part, MANAGER).await {
+                Err(e) if e.is_already_exists() => {
+                    self.cluster.replace(&object, &part, MANAGER).await?;
+                }
+                other => {
+                    other?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Writes a new revision; an existing one of that number is an error.
-    pub async fn create(&self, record: Record) -> Result<Stored, RecordError> {
-        let secret = encode_secret(&record, "createdAt")?;
+    pub async fn create(&self, mut record: Record) -> Result<Stored, RecordError> {
+        self.writable()?;
+        let Encoded { head, parts, memory } = encode::encode(&record, "createdAt", self.storage.form())?;
         let id = ReleaseId::new(&record.namespace, &record.name);
-        let object = reference(&id, record.version);
-        match self.cluster.create(&object, &secret, MANAGER).await {
+        let object = self.storage.reference(&id, record.version);
+        match self.cluster.create(&object, &head, MANAGER).await {
             Ok(created) => {
-                let resource_version =
-                    created["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
-                Ok(Stored { record, resource_version })
+                self.write_parts(&created, &parts).await?;
+                record.memory = memory;
+                Ok(Stored { record, resource_version: version_of(&created) })
             }
             Err(e) if e.is_already_exists() => Err(RecordError::Exists(object.name)),
             // The request may have been carried out though no answer came: what lies there tells.
-            Err(e) if e.is_transient() => match self.get(&id, record.version).await {
+            Err(e) if e.is_transient() => match self.head(&id, record.version).await {
                 Ok(Some(found))
-                    if found.record.memory == record.memory && !record.memory.holder.is_empty() =>
+                    if found.record.memory == memory && parts.is_empty() && !memory.holder.is_empty() =>
                 {
                     Ok(found)
                 }
@@ -116,19 +277,27 @@ impl<'a> Store<'a> {
 
     /// Writes a revision again, if nobody else did since it was read.
     pub async fn update(&self, stored: &mut Stored) -> Result<(), RecordError> {
+        self.writable()?;
         let record = &stored.record;
-        let mut secret = encode_secret(record, "modifiedAt")?;
-        secret["metadata"]["resourceVersion"] = stored.resource_version.as_str().into();
-        let object = reference(&ReleaseId::new(&record.namespace, &record.name), record.version);
-        match self.cluster.replace(&object, &secret, MANAGER).await {
+        let encoded = encode::encode(record, "modifiedAt", self.storage.form())?;
+        let Encoded { mut head, parts, memory } = encoded;
+        head["metadata"]["resourceVersion"] = stored.resource_version.as_str().into();
+        let id = ReleaseId::new(&record.namespace, &record.name);
+        let object = self.storage.reference(&id, record.version);
+        let place = |m: &Memory| (m.parts_digest.clone(), m.parts_of.clone());
+        let moved = place(&memory) != place(&record.memory);
+        match self.cluster.replace(&object, &head, MANAGER).await {
             Ok(written) => {
-                stored.resource_version =
-                    written["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
+                if moved {
+                    self.write_parts(&written, &parts).await?;
+                }
+                stored.resource_version = version_of(&written);
+                stored.record.memory = memory;
                 Ok(())
             }
             Err(e) if e.is_conflict() => {
                 // A write of ours whose answer was lost looks like someone else's.
-                match self.get(&ReleaseId::new(&record.namespace, &record.name), record.version).await? {
+                match self.get(&id, record.version).await? {
                     Some(found) if same(&found.record, record) => {
                         stored.resource_version = found.resource_version;
                         Ok(())
@@ -140,10 +309,11 @@ impl<'a> Store<'a> {
         }
     }
 
-    /// Deletes a revision; it is fine if it is not there.
+    /// Deletes a revision; it is fine if it is not there. Its parts go with it.
     pub async fn delete(&self, id: &ReleaseId, revision: u64) -> Result<(), RecordError> {
+        self.writable()?;
         let options = DeleteOptions { propagation: Propagation::Background, ..DeleteOptions::default() };
-        self.cluster.delete(&reference(id, revision), options).await?;
+        self.cluster.delete(&self.storage.reference(id, revision), options).await?;
         Ok(())
     }
 }

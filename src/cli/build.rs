@@ -1,0 +1,276 @@
+//! From a chart and values to what the engine is asked for: the part that install, upgrade and plan share.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use chart_compat::data::{Data, Map};
+use chart_compat::profile::Profile;
+use chart_compat::render::{self, Capabilities, CompiledChart, Release};
+use chart_compat::template::Limits;
+
+use super::failure::{self, Explained};
+use super::flags::{Globals, Render};
+use super::release_flags::{Carry, exclusive};
+use super::values::{self, User};
+use super::{Connected, Failure, chart, get, tell};
+use crate::addon::capabilities;
+use crate::release::record::{Record, Status};
+use crate::release::{CrdPolicy, Mode, Options, ReleaseRequest};
+use crate::render::replay::{self, Memory, store};
+use crate::render::{ClusterLookup, SystemWorld, chart_record, crds, from_json, release, to_json};
+use crate::source::Loaded;
+
+/// Flags that install, upgrade and plan share.
+#[derive(clap::Args)]
+#[allow(clippy::struct_excessive_bools, reason = "flags are what they are")]
+pub(super) struct Common {
+    #[command(flatten)]
+    pub(super) render: Render,
+    #[command(flatten)]
+    pub(super) carry: Carry,
+    /// Create the release namespace if not present
+    #[arg(long)]
+    create_namespace: bool,
+    /// If set, no CRDs will be installed
+    #[arg(long)]
+    skip_crds: bool,
+    /// Take over objects that exist and belong to no release
+    #[arg(long)]
+    take_ownership: bool,
+    /// Undo what failed: uninstall a first revision, roll back a later one
+    #[arg(long)]
+    rollback_on_failure: bool,
+    /// Deprecated name of --rollback-on-failure
+    #[arg(long, hide = true)]
+    atomic: bool,
+    /// Add a custom description
+    #[arg(long)]
+    description: Option<String>,
+    /// Labels that would be added to release metadata. Should be divided by comma
+    #[arg(short = 'l', long, value_delimiter = ',')]
+    labels: Vec<String>,
+    /// Refused where a dependency is missing: charts cannot be fetched yet
+    #[arg(long)]
+    dependency_update: bool,
+    #[arg(long, hide = true)]
+    devel: bool,
+    #[arg(long, hide = true)]
+    disable_openapi_validation: bool,
+    /// The version of the chart, which a chart on disk has already
+    #[arg(long = "version", hide = true)]
+    chart_version: Option<String>,
+}
+
+impl Common {
+    pub(super) fn options(&self) -> Result<Options, Failure> {
+        exclusive(&self.carry)?;
+        if self.atomic {
+            tell("Flag --atomic has been deprecated, use --rollback-on-failure instead");
+        }
+        Ok(Options {
+            create_namespace: self.create_namespace,
+            crds: if self.skip_crds { CrdPolicy::Skip } else { CrdPolicy::Create },
+            take_ownership: self.take_ownership,
+            ..self.carry.options_undoing(self.rollback_on_failure || self.atomic)?
+        })
+    }
+
+    fn labels(&self) -> Result<BTreeMap<String, String>, Failure> {
+        let pair = |text: &String| match text.split_once('=') {
+            Some((key, value)) => Ok((key.to_owned(), value.to_owned())),
+            None => Err(format!("label {text:?} has no value: give key=value")),
+        };
+        self.labels.iter().map(pair).collect()
+    }
+}
+
+/// Which values of the last revision count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OldValues {
+    Reset,
+    /// Those of the last revision if no new ones are given.
+    IfNone,
+    /// New over old, on the old defaults.
+    Reuse,
+    /// New over old, on the new defaults.
+    ResetThenReuse,
+}
+
+/// What is to be done, whichever verb asked.
+pub(super) struct Job<'a> {
+    pub(super) verb: &'static str,
+    pub(super) name: String,
+    pub(super) reference: &'a str,
+    pub(super) common: &'a Common,
+    pub(super) options: Options,
+    pub(super) values: OldValues,
+}
+
+/// A chart and values, loaded.
+pub(super) struct Material {
+    pub(super) user: User,
+    loaded: Loaded,
+}
+
+/// What the engine is asked for, and what came to light on the way.
+pub(super) struct Built {
+    pub(super) request: ReleaseRequest,
+    /// It is the first revision, or the first after an uninstall.
+    pub(super) installing: bool,
+    /// What templates made by chance, if it is to be kept.
+    pub(super) memory: Option<Memory>,
+}
+
+impl Material {
+    pub(super) fn load(globals: &Globals, job: &Job<'_>) -> Result<Self, Explained> {
+        let user = values::merge(&job.common.render.values, globals.profile())?;
+        let loaded = chart::open(job.reference, globals.profile(), job.common.dependency_update)?;
+        Ok(Self { user, loaded })
+    }
+
+    pub(super) fn compile(self, profile: Profile) -> (User, CompiledChart) {
+        (self.user, self.loaded.compile(profile))
+    }
+}
+
+pub(super) fn render_options(
+    globals: &Globals,
+    job: &Job<'_>,
+    namespace: &str,
+    capabilities: Capabilities,
+    revision: i64,
+) -> render::Options {
+    let capabilities =
+        Capabilities { helm_version: globals.profile().helm_version().to_owned(), ..capabilities };
+    render::Options {
+        release: Release {
+            name: job.name.clone(),
+            namespace: namespace.to_owned(),
+            revision,
+            is_upgrade: revision > 1,
+        },
+        capabilities,
+        skip_schema_validation: job.common.render.skip_schema_validation,
+        subchart_notes: job.common.render.render_subchart_notes,
+        limits: Limits::default(),
+    }
+}
+
+/// Whether a request would make a first revision.
+pub(super) fn installs(mode: Mode, newest: Option<&Record>) -> bool {
+    match (mode, newest) {
+        (Mode::Install, _) | (Mode::UpgradeInstall, None) => true,
+        (Mode::UpgradeInstall, Some(newest)) => newest.info.status == Status::Uninstalled,
+        (Mode::Upgrade, _) => false,
+    }
+}
+
+/// Renders for a cluster and its last revision. `writes`: CRDs are created ahead of rendering, as Helm does it.
+pub(super) async fn request(
+    s: &Connected,
+    globals: &Globals,
+    job: &Job<'_>,
+    mut material: Material,
+    newest: Option<&Record>,
+    writes: bool,
+) -> Result<Built, Explained> {
+    let profile = globals.profile();
+    let installing = installs(job.options.mode, newest);
+    if let Some(last) = newest.filter(|_| !installing) {
+        old_values(job.values, last, &mut material, profile)?;
+    }
+    let (user, compiled) = material.compile(profile);
+    let last_revision = newest.map_or(0, |r| r.version);
+    let revision = i64::try_from(last_revision + 1).unwrap_or(i64::MAX);
+    let mut options = job.options.clone();
+    options.create_namespace &= installing;
+    if installing && writes && options.crds == CrdPolicy::Create {
+        // Before the render: templates may look for the kinds of the chart's own CRDs.
+        let files = crds(&compiled.chart().crds()).map_err(|e| e.to_string())?;
+        s.engine.install_crds(&files, CrdPolicy::Create).await.map_err(|e| e.to_string())?;
+        options.crds = CrdPolicy::Skip;
+    }
+    let caps = capabilities(s.engine.cluster()).await.map_err(|e| e.to_string())?;
+    let mut render_options = render_options(globals, job, &s.namespace, caps, revision);
+    render_options.release.is_upgrade = !installing;
+    let lookup = ClusterLookup::new(s.engine.cluster().clone());
+    let source = user.clone();
+    let (shown, dns, replays) =
+        (failure::explains(globals), job.common.render.enable_dns, job.common.render.replay);
+    let (cluster, namespace, name) = (s.engine.cluster().clone(), s.namespace.clone(), job.name.clone());
+    let runtime = tokio::runtime::Handle::current();
+    let work = move || {
+        let world = SystemWorld { cluster: Some(&lookup), dns };
+        let explained = |e: render::Error| {
+            let report = failure::of_render(shown, &e, compiled.chart(), &source, profile);
+            Explained { text: e.to_string(), report }
+        };
+        let (options, mut warn) = (&render_options, |w: String| tell(&w));
+        let mut memory = None;
+        let mut renewed = Vec::new();
+        let rendered = if replays {
+            let load = || runtime.block_on(store::load(&cluster, &namespace, &name));
+            let done = replay::render(&compiled, &source.values, options, &world, &load, &mut warn);
+            let done = done.map_err(|e| match e {
+                replay::Error::Render(e) => explained(e),
+                other @ replay::Error::Memory(_) => other.to_string().into(),
+            })?;
+            (memory, renewed) = (done.memory, done.renewed);
+            done.rendered
+        } else {
+            compiled.render(&source.values, options, &world, &mut warn).map_err(explained)?
+        };
+        let release = release(&rendered).map_err(explained)?;
+        Ok::<_, Explained>((release, chart_record(compiled.chart()), memory, renewed))
+    };
+    let done = tokio::task::spawn_blocking(work).await;
+    let (rendered, record, memory, renewed) = done.map_err(|e| e.to_string())??;
+    let request = ReleaseRequest {
+        id: s.id(&job.name),
+        rendered: Arc::new(rendered),
+        chart: Arc::new(record),
+        config: to_json(&Data::Map(user.values)),
+        owner: None,
+        description: job
+            .common
+            .description
+            .clone()
+            .filter(|text| !text.is_empty())
+            .or_else(|| replay::description(&renewed)),
+        labels: job.common.labels()?,
+        cause: s.cause(job.verb),
+        options,
+    };
+    Ok(Built { request, installing, memory })
+}
+
+/// The values of an upgrade: new ones, old ones, or new over old (`Upgrade.reuseValues`).
+fn old_values(
+    choice: OldValues,
+    last: &Record,
+    material: &mut Material,
+    profile: Profile,
+) -> Result<(), Failure> {
+    let old = match from_json(&last.config) {
+        Data::Map(map) => map,
+        _ => Map::new(),
+    };
+    let name = format!("values of revision {}", last.version);
+    match choice {
+        OldValues::Reset => {}
+        OldValues::IfNone => {
+            if material.user.values.is_empty() {
+                material.user = User::given(&name, old);
+            }
+        }
+        OldValues::Reuse => {
+            let defaults =
+                get::computed(last, profile).map_err(|e| format!("failed to rebuild old values: {e}"))?;
+            material.user = std::mem::take(&mut material.user).over(&name, old);
+            material.loaded.chart.values = Arc::new(defaults);
+            material.loaded.chart.values_text = None;
+        }
+        OldValues::ResetThenReuse => material.user = std::mem::take(&mut material.user).over(&name, old),
+    }
+    Ok(())
+}

@@ -1,0 +1,136 @@
+//! Flags of the verbs that change a release: how it is carried out and waited for.
+
+use std::time::Duration;
+
+use super::flags::duration;
+use super::{Failure, tell};
+use crate::cluster::Validation;
+use crate::release::{Immutable, OnFailure, Options, Wait, WaitRules};
+
+/// How much is only simulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum DryRun {
+    None,
+    #[value(alias = "true", alias = "unset")]
+    Client,
+    Server,
+    #[value(name = "false")]
+    Off,
+}
+
+impl DryRun {
+    pub(super) fn is_dry(flag: Option<Self>) -> bool {
+        !matches!(flag, None | Some(Self::None | Self::Off))
+    }
+}
+
+/// What is waited for, and by which rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum WaitFor {
+    #[value(alias = "true")]
+    Watcher,
+    #[value(name = "hookOnly", alias = "false")]
+    HookOnly,
+    Legacy,
+}
+
+/// Whether the server applies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum ServerSide {
+    Auto,
+    True,
+    False,
+}
+
+/// Flags that all of them share.
+#[derive(clap::Args)]
+#[allow(clippy::struct_excessive_bools, reason = "flags are what they are")]
+pub(super) struct Carry {
+    /// Prevent hooks from running
+    #[arg(long)]
+    no_hooks: bool,
+    /// Wait until all resources are ready; alone: watcher
+    #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "watcher")]
+    wait: Option<WaitFor>,
+    /// If set and --wait enabled, will wait until all Jobs have been completed
+    #[arg(long)]
+    wait_for_jobs: bool,
+    /// Time to wait for any individual Kubernetes operation
+    #[arg(long, default_value = "5m", value_parser = duration)]
+    timeout: Duration,
+    /// Overwrite fields that other managers own
+    #[arg(long)]
+    force_conflicts: bool,
+    /// Leave conflicting fields to who owns them: a path such as spec.replicas, or Kind/name:path (can be repeated)
+    #[arg(long, value_delimiter = ',', value_name = "PATH")]
+    leave_to_owner: Vec<String>,
+    /// Delete and create again what has an immutable field that changes
+    #[arg(long)]
+    force_replace: bool,
+    /// Deprecated name of --force-replace
+    #[arg(long, hide = true)]
+    force: bool,
+    /// Objects are always applied by the server; `false` is refused
+    #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    server_side: Option<ServerSide>,
+    /// Take over a release that someone else left in the middle of an operation
+    #[arg(long)]
+    break_lock: bool,
+}
+
+/// Refuses flags that exclude each other, in Helm's words.
+pub(super) fn exclusive(carry: &Carry) -> Result<(), Failure> {
+    for (on, name) in [(carry.force_replace, "force-replace"), (carry.force, "force")] {
+        if on && carry.force_conflicts {
+            return Err(format!(
+                "if any flags in the group [{name} force-conflicts] are set none of the others can be; [{} {}] were all set",
+                name.min("force-conflicts"),
+                name.max("force-conflicts")
+            ));
+        }
+    }
+    Ok(())
+}
+
+impl Carry {
+    pub(super) fn options(&self) -> Result<Options, Failure> {
+        if self.force {
+            tell("Flag --force has been deprecated, use --force-replace instead");
+        }
+        if self.server_side == Some(ServerSide::False) {
+            return Err(
+                "--server-side=false: windlass applies on the server only; leave the flag out".to_owned()
+            );
+        }
+        let wait = match self.wait {
+            None | Some(WaitFor::HookOnly) => Wait::HooksOnly,
+            Some(_) if self.wait_for_jobs => Wait::ReadyAndJobs,
+            Some(_) => Wait::Ready,
+        };
+        let legacy = self.wait == Some(WaitFor::Legacy);
+        Ok(Options {
+            run_hooks: !self.no_hooks,
+            wait,
+            wait_rules: if legacy { WaitRules::Legacy } else { WaitRules::Status },
+            timeout: self.timeout,
+            force_conflicts: self.force_conflicts,
+            leave_to_owner: self.leave_to_owner.clone(),
+            immutable: if self.force_replace || self.force { Immutable::Recreate } else { Immutable::Fail },
+            validation: Validation::Strict,
+            break_lock: self.break_lock,
+            ..Options::default()
+        })
+    }
+
+    /// The same where a failure is undone: then readiness is waited for unless the flag says otherwise.
+    pub(super) fn options_undoing(&self, undo: bool) -> Result<Options, Failure> {
+        let mut options = self.options()?;
+        if undo {
+            options.on_failure = OnFailure::Undo;
+            if self.wait.is_none() {
+                options.wait = if self.wait_for_jobs { Wait::ReadyAndJobs } else { Wait::Ready };
+            }
+        }
+        Ok(options)
+    }
+}

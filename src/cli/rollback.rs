@@ -1,0 +1,68 @@
+//! `windlass rollback`: an old revision again.
+
+use super::flags::Globals;
+use super::release_flags::{Carry, DryRun, exclusive};
+use super::{Failure, print, tell, with_engine};
+use crate::release::{Options, RollbackRequest};
+
+/// As Helm: what `list` and `history` can show.
+const LONGEST_DESCRIPTION: usize = 256;
+
+/// Flags of `rollback`.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// The release
+    name: String,
+    /// The revision; 0 or none: the one before the newest
+    #[arg(allow_negative_numbers = true)]
+    revision: Option<String>,
+    /// Simulates the operation: client or server
+    #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "client")]
+    dry_run: Option<DryRun>,
+    /// Allow deletion of new resources created in this rollback when rollback fails
+    #[arg(long)]
+    cleanup_on_fail: bool,
+    /// Limit the maximum number of revisions saved per release. Use 0 for no limit
+    #[arg(long, env = "HELM_MAX_HISTORY", default_value_t = 10)]
+    history_max: usize,
+    /// Add a custom description for the rollback (max 256 characters)
+    #[arg(long)]
+    description: Option<String>,
+    #[command(flatten)]
+    carry: Carry,
+}
+
+pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
+    exclusive(&args.carry)?;
+    let revision = match args.revision.as_deref() {
+        None => 0,
+        Some(text) => match text.parse::<i64>() {
+            Ok(number) => u64::try_from(number).map_err(|_| "invalid release revision".to_owned())?,
+            Err(_) => {
+                return Err(format!(
+                    "could not convert revision to a number: strconv.Atoi: parsing {text:?}: invalid syntax"
+                ));
+            }
+        },
+    };
+    let length = args.description.as_deref().map_or(0, |text| text.chars().count());
+    if length > LONGEST_DESCRIPTION {
+        return Err(format!("description must be {LONGEST_DESCRIPTION} characters or less, got {length}"));
+    }
+    let options = Options {
+        dry_run: DryRun::is_dry(args.dry_run),
+        cleanup_on_fail: args.cleanup_on_fail,
+        history_max: args.history_max,
+        ..args.carry.options()?
+    };
+    with_engine(globals, async |s| {
+        let description = args.description.clone().filter(|text| !text.is_empty());
+        let cause = s.cause("rollback");
+        let request = RollbackRequest { id: s.id(&args.name), revision, options, description, cause };
+        let outcome = s.run(s.engine.rollback(&request)).await?;
+        for warning in &outcome.warnings {
+            tell(&format!("level=WARN msg={warning:?}"));
+        }
+        print(b"Rollback was a success! Happy Helming!\n")
+    })
+}

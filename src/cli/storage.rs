@@ -1,0 +1,35 @@
+//! Where releases are recorded: Helm's `HELM_DRIVER`.
+
+use std::sync::Arc;
+
+use super::Failure;
+use crate::release::record::{Record, Storage};
+use crate::render::parse_manifest;
+
+/// The storage that a driver's name means, in Helm's words where there is none.
+pub(super) fn storage(driver: &str) -> Result<Storage, Failure> {
+    match driver {
+        "" | "secret" | "secrets" => Ok(Storage::Secrets),
+        "configmap" | "configmaps" => Ok(Storage::ConfigMaps),
+        "memory" => Ok(Storage::Memory(Arc::new(at_hand()?))),
+        "sql" => {
+            Err("HELM_DRIVER=sql: windlass keeps releases in the cluster, in Secrets or ConfigMaps; unset \
+                      HELM_DRIVER, or set it to secret or configmap"
+                .to_owned())
+        }
+        other => Err(format!("unknown driver {other:?}")),
+    }
+}
+
+/// The records of the files that `HELM_MEMORY_DRIVER_DATA` names.
+fn at_hand() -> Result<Vec<Record>, Failure> {
+    let mut records: Vec<Record> = Vec::new();
+    let paths = std::env::var("HELM_MEMORY_DRIVER_DATA").unwrap_or_default();
+    for path in paths.split(':').filter(|path| !path.is_empty()) {
+        let failed = |e: &dyn std::fmt::Display| format!("HELM_MEMORY_DRIVER_DATA: {path}: {e}");
+        let text = std::fs::read_to_string(path).map_err(|e| failed(&e))?;
+        let value = parse_manifest(&text).map_err(|e| failed(&e))?;
+        records.extend(serde_json::from_value::<Vec<Record>>(value).map_err(|e| failed(&e))?);
+    }
+    Ok(records)
+}

@@ -1,0 +1,51 @@
+//! `windlass test`: the tests of a release.
+
+use std::time::Duration;
+
+use super::flags::{Globals, duration};
+use super::output::Format;
+use super::status::Shown;
+use super::{Failure, print, status, with_engine};
+use crate::release::{HookEvent, TestRequest};
+
+/// Flags of `test`.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// The release
+    name: String,
+    /// Time to wait for any individual Kubernetes operation
+    #[arg(long, default_value = "5m", value_parser = duration)]
+    timeout: Duration,
+    /// Dump the logs from test Pods, after all tests and before any clean-up
+    #[arg(long)]
+    logs: bool,
+    /// Only tests of this name (name=NAME), or all but those (!name=NAME)
+    #[arg(long, value_delimiter = ',')]
+    filter: Vec<String>,
+}
+
+pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
+    let (mut only, mut not) = (Vec::new(), Vec::new());
+    for filter in &args.filter {
+        if let Some(name) = filter.strip_prefix("name=") {
+            only.push(name.to_owned());
+        } else if let Some(name) = filter.strip_prefix("!name=").or_else(|| filter.strip_prefix("! name=")) {
+            not.push(name.to_owned());
+        }
+    }
+    let tested = with_engine(globals, async |s| {
+        let request = TestRequest { id: s.id(&args.name), only, not, timeout: args.timeout, logs: args.logs };
+        s.run(s.engine.test(&request)).await
+    })?;
+    let shown = Shown { hide_notes: true, ..Shown::after(globals, true) };
+    status::show(&tested.record, Format::Table, shown)?;
+    if args.logs {
+        print(b"\n")?;
+        for log in &tested.logs {
+            print(format!("POD LOGS: {} ({})\n{}\n", log.pod, log.container, log.text).as_bytes())?;
+        }
+    }
+    let failure = tested.failure.map(|error| format!("{} hooks failed: {error}", HookEvent::Test));
+    let errors: Vec<String> = failure.into_iter().chain(tested.log_errors).collect();
+    if errors.is_empty() { Ok(()) } else { Err(errors.join("\n")) }
+}

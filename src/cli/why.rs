@@ -1,0 +1,58 @@
+//! `windlass why`: what brought each revision about.
+
+use super::flags::Globals;
+use super::output::{self, Format};
+use super::plan::{field_line, look};
+use super::{Failure, print, with_engine};
+use crate::release::Why;
+
+/// Flags of `why`.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// The release
+    name: String,
+    /// The revision; none: each
+    revision: Option<u64>,
+    /// Prints the output in the specified format
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+}
+
+fn text(why: &Why, painted: bool) -> String {
+    let paint = |code: &str, text: &str| {
+        if painted { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+    };
+    let title = format!("revision {} ({})", why.revision, why.status);
+    let mut out = format!("{} {}: {}\n", paint("1", &title), why.updated, why.description);
+    let cause = if why.cause.is_empty() { "nothing was noted" } else { &why.cause };
+    out.push_str(&format!("  cause: {cause}\n"));
+    if let Some(revision) = why.rollback_to {
+        out.push_str(&format!("  repeats revision {revision}\n"));
+    }
+    let Some(since) = why.since else { return out };
+    if let Some((before, after)) = &why.chart {
+        out.push_str(&format!("  chart: {before} → {after}\n"));
+    }
+    if !why.values.is_empty() {
+        out.push_str("  values:\n");
+        out.extend(why.values.iter().map(|field| field_line(field, &paint)));
+    }
+    for object in &why.objects {
+        let (mark, _, color) = look(object.verb);
+        out.push_str(&format!("  {}\n", paint(color, &format!("{mark} {} {}", object.kind, object.name))));
+        out.extend(object.fields.iter().map(|field| field_line(field, &paint)));
+    }
+    if why.chart.is_none() && why.values.is_empty() && why.objects.is_empty() {
+        out.push_str(&format!("  values and objects are those of revision {since}\n"));
+    }
+    out
+}
+
+pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
+    let told = with_engine(globals, async |s| s.run(s.engine.why(&s.id(&args.name), args.revision)).await)?;
+    let text = match args.output {
+        Format::Table => told.iter().map(|why| text(why, globals.paints())).collect(),
+        format => output::structured(&told, format)?,
+    };
+    print(text.as_bytes())
+}

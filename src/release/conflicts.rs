@@ -1,0 +1,139 @@
+//! Field conflicts: who owns what we want to set, and which of it is left to its owner. Pure.
+
+use crate::cluster::{ClusterError, ObjectRef, is_helm_manager};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// A field that another manager owns.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Conflict {
+    /// As the server names it, without the leading dot: `spec.template.spec.containers[name="main"].image`.
+    pub field: String,
+    pub manager: String,
+}
+
+/// The conflicts of a refused apply. Those with Helm's own entries are none: they are folded into ours before.
+pub(crate) fn of(error: &ClusterError, manager: &str) -> Vec<Conflict> {
+    let conflict = |cause: &crate::cluster::StatusCause| {
+        let owner = cause.message.split('"').nth(1)?;
+        Some(Conflict { field: cause.field.trim_start_matches('.').to_owned(), manager: owner.to_owned() })
+    };
+    let all = error.conflicts().iter().filter(|c| c.reason == "FieldManagerConflict").filter_map(conflict);
+    all.filter(|c| c.manager != manager && !is_helm_manager(&c.manager)).collect()
+}
+
+/// Whether a rule leaves a field of an object to its owner. A rule is a path, or `Kind:path`, or `Kind/name:path`; it
+/// speaks of the field and of all below it.
+pub(crate) fn is_left(rules: &[String], object: &ObjectRef, field: &str) -> bool {
+    rules.iter().any(|rule| {
+        let (whose, path) = rule.split_once(':').unwrap_or(("", rule));
+        let (kind, name) = whose.split_once('/').unwrap_or((whose, ""));
+        let whose = (kind.is_empty() || kind == object.gvk.kind) && (name.is_empty() || name == object.name);
+        let path = path.trim_start_matches('.');
+        let below = field.strip_prefix(path);
+        whose && !path.is_empty() && below.is_some_and(|b| b.is_empty() || b.starts_with(['.', '[']))
+    })
+}
+
+/// Takes a field out of an object, by the path that the server gives it. Names are not escaped in such paths: where
+/// several keys may be meant, the longest is.
+pub(crate) fn remove(object: &mut Value, path: &str) {
+    let path = path.trim_start_matches('.');
+    if let Some(selector) = path.strip_prefix('[') {
+        let Some(end) = end_of(selector) else { return };
+        let (selector, rest) = (&selector[..end], selector[end + 1..].trim_start_matches('.'));
+        let Some(list) = object.as_array_mut() else { return };
+        let Some(place) = list.iter().position(|item| selects(selector, item)) else { return };
+        if rest.is_empty() {
+            list.remove(place);
+        } else {
+            remove(&mut list[place], rest);
+        }
+        return;
+    }
+    let Some(map) = object.as_object_mut() else { return };
+    let continues = |key: &String| {
+        path.strip_prefix(key.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+    };
+    let Some(key) = map.keys().filter(|key| continues(key)).max_by_key(|key| key.len()).cloned() else {
+        return;
+    };
+    let rest = &path[key.len()..];
+    if rest.is_empty() {
+        map.remove(&key);
+    } else if let Some(child) = map.get_mut(&key) {
+        remove(child, rest);
+    }
+}
+
+/// The bracket that ends a selector: quoted ones do not.
+fn end_of(selector: &str) -> Option<usize> {
+    let mut quoted = false;
+    selector.char_indices().find_map(|(i, c)| {
+        quoted ^= c == '"';
+        (c == ']' && !quoted).then_some(i)
+    })
+}
+
+/// Whether an item of a list is the one that `name="main"`, `="value"` or keys with commas between speak of.
+fn selects(selector: &str, item: &Value) -> bool {
+    if let Some(value) = selector.strip_prefix('=') {
+        return serde_json::from_str::<Value>(value).is_ok_and(|value| value == *item);
+    }
+    selector.split(',').all(|pair| {
+        let Some((key, value)) = pair.split_once('=') else { return false };
+        serde_json::from_str::<Value>(value).is_ok_and(|value| value == item[key])
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::Gvk;
+    use serde_json::json;
+
+    #[test]
+    fn rules_name_fields_of_objects() {
+        let object = ObjectRef::new(Gvk::new("apps/v1", "Deployment"), Some("ns"), "web");
+        let cases = [
+            ("spec.replicas", "spec.replicas", true),
+            (".spec.replicas", "spec.replicas", true),
+            ("spec", "spec.replicas", true),
+            ("spec.rep", "spec.replicas", false),
+            ("spec.a", "spec.a[name=\"x\"].b", true),
+            ("Deployment:spec.replicas", "spec.replicas", true),
+            ("Deployment/web:spec.replicas", "spec.replicas", true),
+            ("Deployment/api:spec.replicas", "spec.replicas", false),
+            ("StatefulSet:spec.replicas", "spec.replicas", false),
+            ("", "spec", false),
+        ];
+        for (rule, field, expected) in cases {
+            assert_eq!(is_left(&[rule.to_owned()], &object, field), expected, "{rule} {field}");
+        }
+    }
+
+    #[test]
+    fn fields_are_found_by_the_servers_paths() {
+        let body = json!({"metadata": {"annotations": {"a.b/c": "1", "a": "2"}},
+            "spec": {"replicas": 1, "ports": [{"port": 80, "protocol": "TCP", "x": 1}],
+            "containers": [{"name": "a,b]", "image": "i"}, {"name": "main", "image": "j"}], "finalizers": ["f", "g"]}});
+        let cases = [
+            (".spec.replicas", "/spec/replicas"),
+            (".metadata.annotations.a.b/c", "/metadata/annotations/a.b~1c"),
+            (".metadata.annotations.a", "/metadata/annotations/a"),
+            (".spec.containers[name=\"main\"].image", "/spec/containers/1/image"),
+            (".spec.ports[port=80,protocol=\"TCP\"].x", "/spec/ports/0/x"),
+        ];
+        for (path, pointer) in cases {
+            let mut changed = body.clone();
+            assert!(changed.pointer(pointer).is_some(), "{pointer}");
+            remove(&mut changed, path);
+            assert!(changed.pointer(pointer).is_none(), "{path}: {changed}");
+        }
+        let mut changed = body;
+        remove(&mut changed, ".spec.finalizers[=\"f\"]");
+        assert_eq!(changed["spec"]["finalizers"], json!(["g"]));
+        remove(&mut changed, ".spec.nothing[name=\"x\"].y");
+        remove(&mut changed, ".spec.containers[name=\"zzz");
+    }
+}

@@ -1,0 +1,192 @@
+//! What differs between two objects, field by field, without telling secrets. Pure.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
+
+/// A field that differs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FieldChange {
+    /// `spec.template.spec.containers[name=main].image`.
+    pub path: String,
+    /// Absent: the field is new.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before: Option<Value>,
+    /// Absent: the field goes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<Value>,
+    /// The values are not shown.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub sensitive: bool,
+}
+
+/// The object without what changes at every write, and without its status, which is not ours.
+pub(crate) fn wished(mut object: Value) -> Value {
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        for field in
+            ["managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "selfLink"]
+        {
+            metadata.remove(field);
+        }
+    }
+    if let Some(map) = object.as_object_mut() {
+        map.remove("status");
+    }
+    object
+}
+
+/// The fields in which two objects differ, in order of their paths.
+pub(crate) fn changes(before: &Value, after: &Value) -> Vec<FieldChange> {
+    let mut found = Vec::new();
+    walk("", Some(before), Some(after), &mut found);
+    found
+}
+
+fn walk(path: &str, before: Option<&Value>, after: Option<&Value>, found: &mut Vec<FieldChange>) {
+    if before == after {
+        return;
+    }
+    match (before, after) {
+        (Some(Value::Object(a)), Some(Value::Object(b))) => {
+            let keys: std::collections::BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+            for key in keys {
+                walk(&join(path, key), a.get(key), b.get(key), found);
+            }
+        }
+        (Some(Value::Array(a)), Some(Value::Array(b))) => match (names(a), names(b)) {
+            (Some(old), Some(new)) => {
+                for (name, item) in &old {
+                    let other = new.iter().find(|(n, _)| n == name).map(|(_, i)| *i);
+                    walk(&format!("{path}[name={name}]"), Some(item), other, found);
+                }
+                for (name, item) in new.iter().filter(|(name, _)| !old.iter().any(|(n, _)| n == name)) {
+                    walk(&format!("{path}[name={name}]"), None, Some(item), found);
+                }
+                let order =
+                    |list: &[(&str, &Value)]| list.iter().map(|(n, _)| (*n).to_owned()).collect::<Vec<_>>();
+                let (old, new) = (order(&old), order(&new));
+                let same_names = old.len() == new.len() && old.iter().all(|n| new.contains(n));
+                if same_names && old != new {
+                    found.push(change(&format!("{path}[order]"), Some(&json!(old)), Some(&json!(new))));
+                }
+            }
+            _ => {
+                for i in 0..a.len().max(b.len()) {
+                    walk(&format!("{path}[{i}]"), a.get(i), b.get(i), found);
+                }
+            }
+        },
+        _ => found.push(change(path, before, after)),
+    }
+}
+
+fn change(path: &str, before: Option<&Value>, after: Option<&Value>) -> FieldChange {
+    FieldChange { path: path.to_owned(), before: before.cloned(), after: after.cloned(), sensitive: false }
+}
+
+/// A key with a dot or a bracket in it is quoted, lest it read as a path.
+fn join(path: &str, key: &str) -> String {
+    let plain = key.chars().all(|c| c.is_ascii_alphanumeric() || "-_/$".contains(c));
+    match (path.is_empty(), plain) {
+        (true, true) => key.to_owned(),
+        (false, true) => format!("{path}.{key}"),
+        (_, false) => format!("{path}[{key:?}]"),
+    }
+}
+
+/// The items of a list by their names, if each has one of its own.
+fn names(list: &[Value]) -> Option<Vec<(&str, &Value)>> {
+    let named: Option<Vec<(&str, &Value)>> =
+        list.iter().map(|item| Some((item.as_object()?.get("name")?.as_str()?, item))).collect();
+    let named = named?;
+    let distinct: std::collections::BTreeSet<&str> = named.iter().map(|(name, _)| *name).collect();
+    (distinct.len() == named.len()).then_some(named)
+}
+
+/// Values of Secrets become what can be told of them: how long they are, and whether two are the same.
+pub(crate) fn mask(kind: &str, changes: &mut [FieldChange]) {
+    if kind != "Secret" {
+        return;
+    }
+    for change in changes {
+        let path = &change.path;
+        let secret = path.starts_with("data")
+            || path.starts_with("stringData")
+            || path.contains("last-applied-configuration");
+        if secret {
+            change.sensitive = true;
+            for value in [&mut change.before, &mut change.after].into_iter().flatten() {
+                *value = hidden(value);
+            }
+        }
+    }
+}
+
+fn hidden(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            Value::Object(map.iter().map(|(k, v)| (k.clone(), hidden(v))).collect::<Map<_, _>>())
+        }
+        Value::String(text) => format!("(hidden, {} bytes)", text.len()).into(),
+        Value::Null => Value::Null,
+        _ => "(hidden)".into(),
+    }
+}
+
+/// A digest of anything that can be written as JSON.
+pub(crate) fn digest(value: &impl Serialize) -> String {
+    let text = serde_json::to_vec(value).unwrap_or_default();
+    Sha256::digest(&text).iter().map(|b| format!("{b:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_have_paths() {
+        let before = json!({"a": 1, "same": [1], "m": {"x.y": 1}, "l": [1, 2],
+            "c": [{"name": "one", "v": 1}, {"name": "two"}], "t": "text"});
+        let after = json!({"a": 2, "same": [1], "m": {"x.y": 2, "n": {}}, "l": [1], "c": [{"name": "two", "w": 1}, {"name": "three"}],
+            "t": {"k": 1}});
+        let lines: Vec<String> = changes(&before, &after)
+            .iter()
+            .map(|c| {
+                let side = |v: &Option<Value>| v.as_ref().map_or("-".to_owned(), Value::to_string);
+                format!("{} {} {}", c.path, side(&c.before), side(&c.after))
+            })
+            .collect();
+        assert_eq!(
+            lines,
+            [
+                "a 1 2",
+                "c[name=one] {\"name\":\"one\",\"v\":1} -",
+                "c[name=two].w - 1",
+                "c[name=three] - {\"name\":\"three\"}",
+                "l[1] 2 -",
+                "m.n - {}",
+                "m[\"x.y\"] 1 2",
+                "t \"text\" {\"k\":1}",
+            ]
+        );
+        let swapped = changes(&json!([{"name": "a"}, {"name": "b"}]), &json!([{"name": "b"}, {"name": "a"}]));
+        assert_eq!(swapped[0].path, "[order]");
+    }
+
+    #[test]
+    fn secrets_are_not_told() {
+        let (before, after) =
+            (json!({"data": {"a": "QQ=="}}), json!({"data": {"a": "QUJD", "b": "x"}, "type": "t"}));
+        let mut found = changes(&before, &after);
+        mask("Secret", &mut found);
+        let text = serde_json::to_string(&found).unwrap();
+        assert!(!text.contains("QQ==") && !text.contains("QUJD") && !text.contains("\"x\""), "{text}");
+        assert!(text.contains("\"after\":\"t\""), "{text}");
+        let mut whole = changes(&json!({}), &after);
+        mask("Secret", &mut whole);
+        assert_eq!(whole[0].after, Some(json!({"a": "(hidden, 4 bytes)", "b": "(hidden, 1 bytes)"})));
+        let mut plain = changes(&before, &after);
+        mask("ConfigMap", &mut plain);
+        assert_eq!(plain, changes(&before, &after));
+    }
+}

@@ -1,0 +1,383 @@
+//! What a request would do, object by object, before anything is written.
+//!
+//! The steps are those that an install or upgrade plans; the server is asked to apply each without doing so, so that its
+//! defaults and webhooks are no changes. Needs the rights to read and to patch.
+
+use super::{
+    apply::settle,
+    carry_out::{CarryOut, Work},
+    conflicts::{self, Conflict},
+    decide::{Action, Decision},
+    engine::Engine,
+    error::{EngineError, Result},
+    fields::{self, FieldChange},
+    hooks::of_event,
+    observe::{self, Past},
+    outcome::Outcome,
+    plan::Step,
+    record::RecordedHook,
+    request::{CrdPolicy, HookEvent, Immutable, ReleaseRequest},
+    targets::{self, Target},
+};
+use crate::cluster::{
+    ApplyOptions, ClusterError, Gvk, ObjectRef, Validation, needs_folding, without_orphans,
+};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+const AT_ONCE: usize = 16;
+/// A conflict may be left, then forced, then found invalid.
+const TRIES: usize = 4;
+
+/// What would become of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verb {
+    Create,
+    Update,
+    /// Deleted and created again.
+    Recreate,
+    /// It exists, and becomes the release's.
+    Adopt,
+    Delete,
+    /// It leaves the release and stays in the cluster, or is there already and is not touched.
+    Skip,
+    Unchanged,
+    /// The server would refuse it.
+    Blocked,
+}
+
+/// What would become of one object, and why.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Change {
+    pub verb: Verb,
+    pub api_version: String,
+    pub kind: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    pub name: String,
+    /// Path of its template; empty for what the chart does not have.
+    #[serde(skip_serializing_if = "String::is_empty", default)]
+    pub path: String,
+    pub reason: String,
+    /// Fields that would change; what Secrets hold is not shown.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub fields: Vec<FieldChange>,
+    /// Fields that others own, whatever the policy makes of them.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub conflicts: Vec<Conflict>,
+}
+
+/// A hook that would run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedHook {
+    pub event: HookEvent,
+    pub kind: String,
+    pub name: String,
+}
+
+/// What a request would do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Preview {
+    pub release: String,
+    pub namespace: String,
+    pub action: Action,
+    pub reason: String,
+    /// The revision that would be made.
+    pub revision: u64,
+    pub changes: Vec<Change>,
+    pub hooks: Vec<PlannedHook>,
+    pub warnings: Vec<String>,
+    /// Digest of all of this with what Secrets hold, and of the newest record: the same plan has the same.
+    pub digest: String,
+}
+
+impl Preview {
+    /// How many objects a verb is meant for.
+    pub fn count(&self, verb: Verb) -> usize {
+        self.changes.iter().filter(|c| c.verb == verb).count()
+    }
+
+    /// Whether any object would be changed.
+    pub fn changes_anything(&self) -> bool {
+        self.changes.iter().any(|c| !matches!(c.verb, Verb::Skip | Verb::Unchanged))
+    }
+
+    /// The first difference of two plans of the same request, in words.
+    fn difference(&self, other: &Self) -> String {
+        if (self.action, self.revision) != (other.action, other.revision) {
+            return format!(
+                "it was {:?} to revision {}, and is {}",
+                self.action, self.revision, other.reason
+            );
+        }
+        let name = |c: &Change| format!("{} {}", c.kind, c.name);
+        let changed = self.changes.iter().zip(&other.changes).find(|(a, b)| a != b);
+        match changed {
+            Some((a, b)) if a.verb != b.verb => {
+                format!("{} was planned as {:?} and is now {:?}", name(a), a.verb, b.verb)
+            }
+            Some((a, _)) => format!("{} is not as it was", name(a)),
+            None if self.changes.len() != other.changes.len() => "other objects are concerned".to_owned(),
+            None => "an object or the release's record was changed".to_owned(),
+        }
+    }
+}
+
+impl Change {
+    fn new(verb: Verb, object: &ObjectRef, path: &str, reason: &str) -> Self {
+        Self {
+            verb,
+            api_version: object.gvk.api_version(),
+            kind: object.gvk.kind.clone(),
+            namespace: object.namespace.clone(),
+            name: object.name.clone(),
+            path: path.to_owned(),
+            reason: reason.to_owned(),
+            fields: Vec::new(),
+            conflicts: Vec::new(),
+        }
+    }
+}
+
+impl Engine {
+    /// What a request would do. Writes nothing.
+    pub async fn plan(&self, request: &ReleaseRequest) -> Result<Preview> {
+        let past = observe::records(self.store(), &request.id).await?;
+        let (decision, work) = self.decide(request, &past.records, false)?;
+        self.preview(&work, &decision, &past).await
+    }
+
+    /// Carries out what was planned, if it is still what the request would do.
+    pub async fn apply_planned(&self, request: &ReleaseRequest, planned: &Preview) -> Result<Outcome> {
+        if let Some(blocked) = planned.changes.iter().find(|c| c.verb == Verb::Blocked) {
+            return Err(EngineError::Blocked(format!(
+                "{} {}: {}",
+                blocked.kind, blocked.name, blocked.reason
+            )));
+        }
+        self.reconcile_as(request, Some(planned)).await
+    }
+
+    /// Refuses if a plan is not what would be done now.
+    pub(super) async fn still_holds(
+        &self,
+        planned: &Preview,
+        work: &Work<'_>,
+        decision: &Decision,
+        past: &Past,
+    ) -> Result<()> {
+        let now = self.preview(work, decision, past).await?;
+        if now.digest == planned.digest { Ok(()) } else { Err(EngineError::Moved(planned.difference(&now))) }
+    }
+
+    async fn preview(&self, work: &Work<'_>, decision: &Decision, past: &Past) -> Result<Preview> {
+        let mut outcome = Outcome::new(decision.action, decision.reason.clone(), decision.revision);
+        let operation = CarryOut { engine: self, work };
+        let (targets, plan) = operation.prepare(decision, past, &mut outcome).await?;
+        let mut changes = self.preview_ground(work, decision).await?;
+        let steps = plan.phases.values().flatten();
+        let looks: Vec<_> = steps.map(|step| self.preview_one(&targets[step.target], step, work)).collect();
+        let looked: Vec<Change> = stream::iter(looks).buffered(AT_ONCE).try_collect().await?;
+        changes.extend(looked);
+        for step in &plan.unchanged {
+            let target = &targets[step.target];
+            let reason = "it is as our last apply left it";
+            changes.push(Change::new(Verb::Unchanged, &target.object, &target.path, reason));
+        }
+        for deletion in plan.prune.iter().flatten() {
+            let reason = "it is no longer in the chart";
+            changes.push(Change::new(Verb::Delete, &deletion.object, "", reason));
+        }
+        for (object, reason) in &plan.kept {
+            changes.push(Change::new(
+                Verb::Skip,
+                object,
+                "",
+                &format!("it is no longer in the chart; {reason}"),
+            ));
+        }
+        let newest = past.records.last().map(|r| r.resource_version.as_str());
+        let digest = fields::digest(&(&changes, decision.revision, newest, &work.state));
+        for change in &mut changes {
+            fields::mask(&change.kind, &mut change.fields);
+        }
+        Ok(Preview {
+            release: work.id.name.clone(),
+            namespace: work.id.namespace.clone(),
+            action: decision.action,
+            reason: decision.reason.clone(),
+            revision: decision.revision,
+            changes,
+            hooks: planned_hooks(work),
+            warnings: outcome.warnings,
+            digest,
+        })
+    }
+
+    /// The namespace and the chart's own CRDs, which come before everything.
+    async fn preview_ground(&self, work: &Work<'_>, decision: &Decision) -> Result<Vec<Change>> {
+        let mut changes = Vec::new();
+        let namespace = ObjectRef::new(Gvk::new("v1", "Namespace"), None, &work.id.namespace);
+        if work.options.create_namespace && self.cluster.get_metadata(&namespace).await?.is_none() {
+            changes.push(Change::new(Verb::Create, &namespace, "", "--create-namespace asks for it"));
+        }
+        let policy = work.options.crds;
+        let due = match policy {
+            CrdPolicy::Skip => false,
+            CrdPolicy::Create => decision.installing,
+            CrdPolicy::CreateMissing | CrdPolicy::Apply => true,
+        };
+        let kinds = self.cluster.kinds().await?;
+        for file in work.rendered.crds.iter().filter(|_| due) {
+            for object in file.objects.iter().filter(|o| !o.is_null()) {
+                let reference = targets::reference(&file.name, object, "default", |gvk| {
+                    kinds.get(gvk).map(|r| r.namespaced)
+                })?;
+                let there = self.cluster.get_metadata(&reference).await?.is_some();
+                let (verb, reason) = match (there, policy) {
+                    (false, _) => (Verb::Create, "it is not there"),
+                    (true, CrdPolicy::Apply) => (Verb::Update, "CRDs are kept as the chart has them"),
+                    (true, _) => (Verb::Skip, "it is there already, and CRDs are not upgraded"),
+                };
+                changes.push(Change::new(verb, &reference, &file.name, reason));
+            }
+        }
+        Ok(changes)
+    }
+
+    async fn preview_one(&self, target: &Target, step: &Step, work: &Work<'_>) -> Result<Change> {
+        let wrap = |source| EngineError::Object {
+            action: "planning",
+            object: target.object.to_string(),
+            path: target.path.clone(),
+            source,
+        };
+        let change = |verb, reason: &str| Change::new(verb, &target.object, &target.path, reason);
+        let live = match self.cluster.get(&target.object).await {
+            // A kind that comes with this release.
+            Err(ClusterError::NoKind(_)) => None,
+            other => other.map_err(wrap)?,
+        };
+        let Some(live) = live else {
+            let mut created =
+                change(Verb::Create, if step.known { "it was deleted" } else { "it is not there" });
+            let refused = self.dry_run(target, &target.body, false).await;
+            let wanted = match refused {
+                Ok(wanted) => wanted,
+                Err(error) if !says_nothing(&error) => return blocked(created, error, wrap),
+                Err(_) => target.body.clone(),
+            };
+            created.fields = fields::changes(&json!({}), &fields::wished(wanted));
+            return Ok(created);
+        };
+        let mut looked = change(Verb::Update, "it differs");
+        if !live["metadata"]["deletionTimestamp"].is_null() {
+            looked.verb = Verb::Recreate;
+            looked.reason = "it is being deleted, and is made again when it is gone".to_owned();
+            return Ok(looked);
+        }
+        let managed = &live["metadata"]["managedFields"];
+        let manager = &self.options.field_manager;
+        let (mut body, mut force) = (target.body.clone(), false);
+        let mut tries = 0;
+        let mut wanted = loop {
+            tries += 1;
+            let error = match self.dry_run(target, &body, force).await {
+                Ok(wanted) => break wanted,
+                Err(error) => error,
+            };
+            if error.is_apply_conflict() && tries < TRIES {
+                let conflicts = conflicts::of(&error, manager);
+                if conflicts.is_empty() {
+                    // Helm's own entries, which are folded into ours first.
+                    force = true;
+                    continue;
+                }
+                looked.conflicts.extend(conflicts);
+                if let Some(settled) =
+                    settle(&body, &error, managed, &target.object, work.options, manager, force)
+                {
+                    (body, force) = (settled.body, settled.force);
+                    continue;
+                }
+            }
+            if error.is_invalid() && work.options.immutable == Immutable::Recreate {
+                looked.verb = Verb::Recreate;
+                looked.reason = format!("it cannot be changed in place: {error}");
+                let (before, after) = (fields::wished(live.clone()), target.body.clone());
+                looked.fields = immutable_fields(&before, &after);
+                return Ok(looked);
+            }
+            return blocked(looked, error, wrap);
+        };
+        if needs_folding(managed, manager) {
+            // What goes may come back as a default: the server is to say.
+            let mut bare = wanted.clone();
+            without_orphans(&mut bare, managed, &target.body, manager);
+            if let Ok(settled) = self.cluster.replace_dry_run(&target.object, &bare, manager).await {
+                wanted = settled;
+            }
+        }
+        looked.fields = fields::changes(&fields::wished(live), &fields::wished(wanted));
+        if !step.known {
+            looked.verb = Verb::Adopt;
+            looked.reason = if work.options.take_ownership {
+                "it exists, and --take-ownership makes it this release's".to_owned()
+            } else {
+                "it exists and bears this release's marks".to_owned()
+            };
+        } else if looked.fields.is_empty() {
+            looked.verb = Verb::Unchanged;
+            looked.reason = "the server would change nothing".to_owned();
+        }
+        Ok(looked)
+    }
+
+    async fn dry_run(&self, target: &Target, body: &Value, force: bool) -> Result<Value, ClusterError> {
+        let manager = &self.options.field_manager;
+        let options =
+            ApplyOptions { manager, force, validation: Validation::Warn, dry_run: true, whole: true };
+        Ok(self.cluster.apply(&target.object, body, options).await?.object)
+    }
+}
+
+/// A kind or a namespace that is not there yet: nothing can be said of defaults.
+fn says_nothing(error: &ClusterError) -> bool {
+    matches!(error, ClusterError::NoKind(_)) || error.is_not_found()
+}
+
+/// An object that the server refuses, unless it refused for reasons that have nothing to do with the object.
+fn blocked(
+    mut change: Change,
+    error: ClusterError,
+    wrap: impl Fn(ClusterError) -> EngineError,
+) -> Result<Change> {
+    if !(error.is_invalid() || error.is_conflict() || matches!(error.code(), Some(400 | 403))) {
+        return Err(wrap(error));
+    }
+    change.verb = Verb::Blocked;
+    change.reason = error.to_string();
+    Ok(change)
+}
+
+/// Fields that both sides have and that differ: a body has no defaults to compare.
+fn immutable_fields(before: &Value, after: &Value) -> Vec<FieldChange> {
+    let both = |c: &FieldChange| c.before.is_some() && c.after.is_some();
+    fields::changes(before, after).into_iter().filter(both).collect()
+}
+
+fn planned_hooks(work: &Work<'_>) -> Vec<PlannedHook> {
+    if !work.options.run_hooks {
+        return Vec::new();
+    }
+    let hooks: Vec<RecordedHook> = work.rendered.hooks.iter().map(RecordedHook::from).collect();
+    let of = |event| {
+        let named =
+            |i: usize| PlannedHook { event, kind: hooks[i].kind.clone(), name: hooks[i].name.clone() };
+        of_event(&hooks, event).into_iter().map(named).collect::<Vec<_>>()
+    };
+    [of(work.operation.pre()), of(work.operation.post())].concat()
+}

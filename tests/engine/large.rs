@@ -1,0 +1,60 @@
+//! Releases that are larger than a Secret.
+
+use crate::support::*;
+use serde_json::{Value, json};
+use windlass::release::{Action, ReleaseId};
+use windlass_test_cluster::Error;
+
+/// A ConfigMap of text that gzip cannot shrink much.
+fn noise(name: &str, mut seed: u64) -> Value {
+    let mut next = || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        char::from(b'#' + u8::try_from((seed >> 40) % 57).unwrap())
+    };
+    let text: String = (0..600_000).map(|_| next()).collect();
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"text": text}})
+}
+
+fn parts(ns: &str) -> usize {
+    let list = control_plane().kubectl(["get", "secrets", "-n", ns, "-o", "name"]).unwrap();
+    list.lines().filter(|line| line.contains("windlass.release.v1.web.")).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn live_as_small_ones_do_and_helm_refuses_to_act_on_half_of_them() {
+    let plane = control_plane();
+    let namespace = plane.namespace("large").unwrap();
+    let ns = namespace.name();
+    let engine = engine().await;
+    let wanted = |names: &[&str]| {
+        let objects: Vec<Value> = names.iter().zip(1..).map(|(name, seed)| noise(name, seed)).collect();
+        request(ns, "web", &objects, vec![])
+    };
+    engine.reconcile(&wanted(&["a", "b", "c"])).await.unwrap();
+    assert_eq!(parts(ns), 2);
+    let id = ReleaseId::new(ns, "web");
+    let record = engine.get(&id, 1).await.unwrap();
+    assert!(record.manifest.len() > 1_800_000 && record.config == json!({"some": "value"}));
+
+    let list = plane.helm4(["list", "-n", ns]).unwrap();
+    assert!(list.contains("web") && list.contains("deployed") && list.contains("test-1.0.0"), "{list}");
+    plane.helm3(["history", "web", "-n", ns]).unwrap();
+    for args in [&["uninstall", "web"][..], &["rollback", "web", "1"]] {
+        let refused = plane.helm4([args, &["-n", ns]].concat());
+        assert!(matches!(refused, Err(Error::Command { .. })), "{args:?}: {refused:?}");
+    }
+    assert!(get(ns, "configmap", "b").is_some(), "Helm deleted nothing");
+    // What Helm tried left its mark; we go on.
+    let past = history(ns, "web");
+    let newest: u64 = past.last().unwrap().split(':').next().unwrap().parse().unwrap();
+    let mut second = wanted(&["a", "c"]);
+    second.options.break_lock = true;
+    let done = engine.reconcile(&second).await.unwrap();
+    assert_eq!((done.action, done.revision), (Action::Upgrade, newest + 1), "{past:?}");
+    assert!(get(ns, "configmap", "b").is_none(), "what was pruned was known");
+    let again = crate::support::engine().await.reconcile(&second).await.unwrap();
+    assert_eq!(again.action, Action::Unchanged, "{again:?}");
+    engine.uninstall(&uninstall(ns, "web")).await.unwrap();
+    assert!(get(ns, "configmap", "a").is_none());
+    assert!(history(ns, "web").is_empty());
+}

@@ -1,0 +1,146 @@
+//! Leases: one operation on a release at a time, and nothing that stays stuck.
+
+use crate::support::*;
+use serde_json::{Value, json};
+use std::process::{Command, Stdio};
+use windlass::release::{Action, EngineError, ReleaseRequest, record};
+
+fn lease(ns: &str) -> Option<Value> {
+    get(ns, "lease", "windlass-web")
+}
+
+/// A Lease of someone, renewed so many seconds ago.
+fn put_lease(ns: &str, holder: &str, ago: i64) {
+    let at = jiff::Timestamp::now() - jiff::SignedDuration::from_secs(ago);
+    let at = at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": "windlass-web", "namespace": ns},
+        "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15, "acquireTime": at, "renewTime": at}});
+    control_plane().kubectl_with(["apply", "-f", "-"], &lease.to_string()).unwrap();
+}
+
+/// The newest record as if a process had died over it; an empty holder is Helm's.
+fn put_pending(ns: &str, revision: u64, holder: &str) {
+    let secret = get(ns, "secret", &format!("sh.helm.release.v1.web.v{revision}")).unwrap();
+    let mut record = record::decode_secret(&secret).unwrap();
+    record.version += 1;
+    record.info.status = record::Status::PendingUpgrade;
+    record.info.last_deployed = jiff::Timestamp::now().to_string();
+    record.memory = record::Memory { holder: holder.to_owned(), ..record::Memory::default() };
+    let pending = record::encode_secret(&record, "createdAt").unwrap();
+    control_plane().kubectl_with(["create", "-f", "-"], &pending.to_string()).unwrap();
+}
+
+fn asked(ns: &str, value: &str) -> ReleaseRequest {
+    let mut request = request(ns, "web", &[config_map("a", value)], vec![]);
+    request.options.skip_unchanged = false;
+    request
+}
+
+/// The words by which a process of this machine is told from others, and the token of one that has died.
+fn dead_holder() -> String {
+    let text = |path: &str| std::fs::read_to_string(path).unwrap().trim().to_owned();
+    let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap().display().to_string();
+    let namespace: String = namespace.chars().filter(char::is_ascii_digit).collect();
+    let mut child = Command::new("true").stdout(Stdio::null()).spawn().unwrap();
+    let pid = child.id();
+    child.wait().unwrap();
+    let (host, boot) = (text("/proc/sys/kernel/hostname"), text("/proc/sys/kernel/random/boot_id"));
+    format!("windlass-dead/{host}.{boot}.{namespace}/{pid}/1/ab")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_living_holder_is_named_and_a_dead_one_is_not_waited_for() {
+    let plane = control_plane();
+    let namespace = plane.namespace("lease").unwrap();
+    let ns = namespace.name();
+    let engine = engine().await;
+    engine.reconcile(&asked(ns, "1")).await.unwrap();
+    assert!(lease(ns).is_none(), "let go");
+
+    put_lease(ns, "windlass-7/elsewhere.boot.1/7/7/cd", 1);
+    put_pending(ns, 1, "someone");
+    let mark = plane.audit_mark().unwrap();
+    for result in [
+        engine.reconcile(&asked(ns, "2")).await.map(drop),
+        engine.uninstall(&uninstall(ns, "web")).await.map(drop),
+    ] {
+        let held = result.unwrap_err();
+        assert!(matches!(&held, EngineError::Held { by, .. } if by == "windlass-7"), "{held}");
+        assert!(
+            held.to_string().starts_with("another operation (install/upgrade/rollback) is in progress"),
+            "{held}"
+        );
+        assert_eq!(held.disposition(), windlass::release::Disposition::Wait);
+    }
+    let told = writes(&requests_since(mark, ns)).into_iter().filter(|r| !r.contains("leases/")).count();
+    assert_eq!(told, 0, "nothing but the try for the lock");
+    let mut breaking = asked(ns, "2");
+    breaking.options.break_lock = true;
+    assert_eq!(engine.reconcile(&breaking).await.unwrap().revision, 3);
+    assert_eq!(
+        (history(ns, "web"), lease(ns)),
+        (vec!["1:superseded".into(), "2:failed".into(), "3:deployed".into()], None)
+    );
+
+    // Provably gone: its process was of this machine. Expired: nobody renewed it for minutes.
+    for (holder, ago) in [(dead_holder(), 1), ("windlass-7/elsewhere.boot.1/7/7/cd".to_owned(), 120)] {
+        let newest = history(ns, "web").len() as u64;
+        put_lease(ns, &holder, ago);
+        put_pending(ns, newest, "someone");
+        let start = std::time::Instant::now();
+        // Its own state is finished, under its number.
+        let done = engine.reconcile(&asked(ns, "2")).await.unwrap();
+        assert_eq!((done.action, done.revision), (Action::Resume, newest + 1), "{holder}");
+        assert!(start.elapsed().as_secs() < 5, "{holder}: at once");
+        assert!(lease(ns).is_none());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn helms_pending_record_is_respected_until_told_otherwise() {
+    let plane = control_plane();
+    let namespace = plane.namespace("helms").unwrap();
+    let ns = namespace.name();
+    let engine = engine().await;
+    engine.reconcile(&asked(ns, "1")).await.unwrap();
+    put_pending(ns, 1, "");
+    let error = engine.reconcile(&asked(ns, "2")).await.unwrap_err();
+    assert!(matches!(error, EngineError::InProgress), "{error}");
+    let back = windlass::release::RollbackRequest {
+        id: asked(ns, "").id,
+        revision: 1,
+        options: windlass::release::Options { break_lock: true, ..windlass::release::Options::default() },
+        description: None,
+        cause: "a test".to_owned(),
+    };
+    let done = engine.rollback(&back).await.unwrap();
+    // The state that Helm was making is the one that is asked for: it is finished.
+    assert_eq!((done.action, done.revision), (Action::Resume, 2));
+    let why = engine.why(&back.id, Some(2)).await.unwrap();
+    assert_eq!((why.len(), why[0].cause.as_str(), why[0].rollback_to), (1, "a test", Some(1)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_right_to_leases_the_pending_record_has_to_do() {
+    let plane = control_plane();
+    let namespace = plane.namespace("norights").unwrap();
+    let ns = namespace.name();
+    let role = ["create", "role", "some", "-n", ns, "--verb=*", "--resource=secrets,configmaps"];
+    plane.kubectl(role).unwrap();
+    let user = format!("user-{ns}");
+    plane
+        .kubectl(["create", "rolebinding", "some", "-n", ns, "--role=some", &format!("--user={user}")])
+        .unwrap();
+    let options = windlass::cluster::ConnectOptions {
+        kubeconfig: Some(control_plane().kubeconfig().to_owned()),
+        as_user: Some(user),
+        ..windlass::cluster::ConnectOptions::default()
+    };
+    let cluster = windlass::cluster::Cluster::connect(&options).await.unwrap();
+    let options = windlass::release::EngineOptions::once("limited");
+    let engine = windlass::release::Engine::new(cluster, parse, options);
+    engine.reconcile(&asked(ns, "1")).await.unwrap();
+    assert_eq!(history(ns, "web"), ["1:deployed"]);
+    engine.uninstall(&uninstall(ns, "web")).await.unwrap();
+}
