@@ -12,6 +12,7 @@ mod name;
 mod operator;
 mod queue;
 mod run;
+mod values;
 
 pub use config::{Config, Problem};
 pub use layers::layers;
