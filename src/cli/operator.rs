@@ -29,6 +29,9 @@ pub(super) struct Args {
     /// Directories of modules, separated by colons
     #[arg(long, env = "MODULES_DIR", default_value = "modules")]
     modules_dir: String,
+    /// Directory of global hooks, and of the schemas of global values in its openapi/
+    #[arg(long, env = "GLOBAL_HOOKS_DIR")]
+    global_hooks_dir: Option<PathBuf>,
     /// Name of the ConfigMap with values and enable flags
     #[arg(long, env = "ADDON_OPERATOR_CONFIG_MAP", default_value = "addon-operator")]
     config_map: String,
@@ -83,9 +86,10 @@ fn start_logs(args: &Args) -> Result<(), Failure> {
 
 pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
     start_logs(args)?;
-    // The peer's current names of these two.
+    // The peer's current names of these.
     let modules_dir =
         std::env::var("ADDON_OPERATOR_MODULES_DIR").unwrap_or_else(|_| args.modules_dir.clone());
+    let global_hooks_dir = std::env::var_os("ADDON_OPERATOR_GLOBAL_HOOKS_DIR").map(PathBuf::from);
     let namespace = globals.namespace.clone().or_else(|| std::env::var("ADDON_OPERATOR_NAMESPACE").ok());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -95,6 +99,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
         let cluster = cluster(globals).await?;
         let options = addon::Options {
             modules_dir,
+            global_hooks_dir: global_hooks_dir.or_else(|| args.global_hooks_dir.clone()),
             namespace: namespace.unwrap_or_else(|| cluster.default_namespace().to_owned()),
             config_map: args.config_map.clone(),
             unnumbered_order: args.unnumbered_modules_order,

@@ -181,7 +181,9 @@ impl Schema {
     pub fn check(&self, values: &Data) -> Result<(), Vec<Breach>> {
         let checked = match values {
             Data::Map(map) => self.0.check(map),
-            other => self.0.program().map_err(Unmet::from).and_then(|p| check::value(p, &Json::from_data(other))),
+            other => {
+                self.0.program().map_err(Unmet::from).and_then(|p| check::value(p, &Json::from_data(other)))
+            }
         };
         checked.map_err(|unmet| unmet.breaches)
     }

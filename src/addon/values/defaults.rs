@@ -25,10 +25,8 @@ pub(crate) fn apply(value: &mut Value, schema: &Value) {
                 }
             }
         }
-        Value::Array(list) => {
-            if schema["items"].is_object() {
-                list.iter_mut().for_each(|inner| apply(inner, &schema["items"]));
-            }
+        Value::Array(list) if schema["items"].is_object() => {
+            list.iter_mut().for_each(|inner| apply(inner, &schema["items"]));
         }
         _ => {}
     }

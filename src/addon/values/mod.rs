@@ -15,15 +15,16 @@ use std::path::Path;
 use chart_compat::data::{Data, Map};
 use serde_json::{Map as Object, Value, json};
 
-pub(crate) use patch::{Patch, Root};
-use schema::Schemas;
+use patch::Patch;
+pub use patch::Root;
+pub(super) use schema::{Schema, Schemas};
 
 use super::module::Modules;
 use super::name::ModuleName;
 use crate::render::to_json;
 
 /// The key of the section that all modules see.
-pub(crate) const GLOBAL: &str = "global";
+pub const GLOBAL: &str = "global";
 
 /// How deep maps are merged.
 const MAX_DEPTH: usize = 32;
@@ -44,18 +45,18 @@ struct Section {
 
 /// What a patch did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Patched {
+pub struct Patched {
     /// The values of the hook's own section are others now.
-    pub(crate) values: bool,
+    pub values: bool,
     /// A flag that enables or disables a module is another now.
-    pub(crate) flags: bool,
+    pub flags: bool,
 }
 
 /// What a hook wants the ConfigMap to be: keys with their new values, `None` for a key that goes.
-pub(crate) type ConfigChange = BTreeMap<String, Option<Value>>;
+pub type ConfigChange = BTreeMap<String, Option<Value>>;
 
 /// All sections.
-pub(crate) struct Values {
+pub struct Values {
     sections: BTreeMap<String, Section>,
     /// `…Enabled` flags that global hooks have set.
     flags: Object<String, Value>,
@@ -65,7 +66,7 @@ pub(crate) struct Values {
 impl Values {
     /// Takes the files of modules and of their roots, and the schemas below `openapi` of each module and of `global`, the
     /// directory of global hooks. Gives what could not be used too, each text with its file, by module key.
-    pub(crate) fn new(modules: &Modules, global: Option<&Path>) -> (Self, BTreeMap<String, String>) {
+    pub fn new(modules: &Modules, global: Option<&Path>) -> (Self, BTreeMap<String, String>) {
         let mut problems = BTreeMap::new();
         let mut sections = BTreeMap::new();
         let table = |key: &str| match modules.values.get(key) {
@@ -73,7 +74,8 @@ impl Values {
             _ => json!({}),
         };
         let mut add = |key: &str, fixed: Value, directory: Option<&Path>| {
-            let schemas = directory.map_or_else(|| Ok(Schemas::default()), |d| Schemas::read(&d.join("openapi")));
+            let schemas =
+                directory.map_or_else(|| Ok(Schemas::default()), |d| Schemas::read(&d.join("openapi")));
             let schemas = schemas.unwrap_or_else(|text| {
                 problems.insert(key.to_owned(), text);
                 Schemas::default()
@@ -95,7 +97,7 @@ impl Values {
     ///
     /// # Errors
     /// The section breaks its schema; the one before stays.
-    pub(crate) fn set_config(&mut self, key: &str, config: Option<Value>) -> Result<bool, String> {
+    pub fn set_config(&mut self, key: &str, config: Option<Value>) -> Result<bool, String> {
         let Some(section) = self.sections.get_mut(key) else { return Ok(false) };
         let config = config.unwrap_or_else(|| json!({}));
         section.check_config(key, &config)?;
@@ -105,13 +107,18 @@ impl Values {
     }
 
     /// The values of a section.
-    pub(crate) fn section(&self, key: &str) -> Option<&Value> {
+    pub fn section(&self, key: &str) -> Option<&Value> {
         self.sections.get(key).map(|s| &s.result)
     }
 
+    /// All that a module's chart and hooks see: `global` and its own section.
+    pub fn seen(&self, key: &str) -> Value {
+        self.of(key, |s| &s.result)
+    }
+
     /// Values as hooks and scripts read them: `global`, with the modules that are on, and the module's own section.
-    pub(crate) fn for_hook(&self, key: &str, enabled: &[String]) -> Value {
-        let mut values = self.of(key, |s| &s.result);
+    pub fn for_hook(&self, key: &str, enabled: &[String]) -> Value {
+        let mut values = self.seen(key);
         if let Some(Value::Object(global)) = values.get_mut(GLOBAL) {
             global.insert("enabledModules".to_owned(), json!(enabled));
         }
@@ -119,13 +126,14 @@ impl Values {
     }
 
     /// What the ConfigMap alone says, as hooks and scripts read it.
-    pub(crate) fn config_for_hook(&self, key: &str) -> Value {
+    pub fn config_for_hook(&self, key: &str) -> Value {
         self.of(key, |s| &s.config)
     }
 
     fn of(&self, key: &str, layer: impl Fn(&Section) -> &Value) -> Value {
         let keys = [GLOBAL, key];
-        let found = keys.iter().filter_map(|key| Some(((*key).to_owned(), layer(self.sections.get(*key)?).clone())));
+        let found =
+            keys.iter().filter_map(|key| Some(((*key).to_owned(), layer(self.sections.get(*key)?).clone())));
         Value::Object(found.collect())
     }
 
@@ -133,7 +141,7 @@ impl Values {
     ///
     /// # Errors
     /// They break the schema, or lack what it says that charts cannot do without.
-    pub(crate) fn for_chart(&self, key: &str) -> Result<Map, String> {
+    pub fn for_chart(&self, key: &str) -> Result<Map, String> {
         for key in [GLOBAL, key] {
             if let Some(section) = self.sections.get(key)
                 && let Some(schema) = section.schemas.helm.as_ref().or(section.schemas.config.as_ref())
@@ -141,14 +149,14 @@ impl Values {
                 schema.check(key, &section.result, None)?;
             }
         }
-        Ok(schema::as_map(&self.of(key, |s| &s.result)))
+        Ok(schema::as_map(&self.seen(key)))
     }
 
     /// Applies what a hook wrote to `VALUES_JSON_PATCH_PATH`; it holds until the operator ends or the module is off.
     ///
     /// # Errors
     /// The patch may not do what it does, leads nowhere, or the values break their schema; nothing is changed then.
-    pub(crate) fn patch(&mut self, root: Root<'_>, bytes: &[u8]) -> Result<Patched, String> {
+    pub fn patch(&mut self, root: Root<'_>, bytes: &[u8]) -> Result<Patched, String> {
         let patch = Patch::read(bytes, root)?;
         let mut patched = Patched::default();
         if patch.is_empty() {
@@ -188,7 +196,7 @@ impl Values {
     ///
     /// # Errors
     /// As [`Self::patch`]
-    pub(crate) fn config_patch(
+    pub fn config_patch(
         &self,
         root: Root<'_>,
         flags: &BTreeMap<String, bool>,
@@ -224,12 +232,12 @@ impl Values {
     }
 
     /// What hooks say about whether a module is on.
-    pub(crate) fn flag(&self, module: &ModuleName) -> Option<bool> {
+    pub fn flag(&self, module: &ModuleName) -> Option<bool> {
         self.flags.get(&module.enabled_key()).and_then(flag)
     }
 
     /// Drops what the hooks of a module have patched: it is off.
-    pub(crate) fn forget(&mut self, key: &str) {
+    pub fn forget(&mut self, key: &str) {
         if let Some(section) = self.sections.get_mut(key) {
             section.patch = Patch::default();
             if let Ok(result) = section.merged(&section.config, &section.patch, key) {
@@ -239,7 +247,7 @@ impl Values {
     }
 
     /// The patches that hold in a section, as the debug endpoints show them.
-    pub(crate) fn patches(&self, key: &str) -> Value {
+    pub fn patches(&self, key: &str) -> Value {
         let mut all = self.sections.get(key).map_or_else(|| json!([]), |s| s.patch.to_json());
         if key == GLOBAL
             && let (Value::Array(all), Value::Array(flags)) = (&mut all, self.flag_patch.to_json())

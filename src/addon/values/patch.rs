@@ -33,7 +33,7 @@ pub(crate) struct Patch(Vec<Operation>);
 
 /// Whose patch it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Root<'k> {
+pub enum Root<'k> {
     /// Of a global hook: `global`, and the flags `…Enabled` of modules.
     Global,
     /// Of a hook of the module with this key.
@@ -125,7 +125,8 @@ impl Patch {
             kept.retain(|path, _| !path.starts_with(&below));
             let same = kept.entry(operation.path.clone()).or_default();
             // The peer keeps but one of several appends to a list, and so loses entries of one and the same run.
-            let appends = operation.path.ends_with("/-") && newer.0[..i].iter().any(|o| o.path == operation.path);
+            let appends =
+                operation.path.ends_with("/-") && newer.0[..i].iter().any(|o| o.path == operation.path);
             if !appends {
                 same.clear();
             }
@@ -281,11 +282,27 @@ mod tests {
         let table = [
             (json!({"web": {}}), r#"{"op":"add","path":"/web/a","value":1}"#, Ok(json!({"web": {"a": 1}}))),
             (json!({}), r#"{"op":"add","path":"/web","value":{"b":[]}}"#, Ok(json!({"web": {"b": []}}))),
-            (json!({"web": {"l": [1]}}), r#"{"op":"add","path":"/web/l/-","value":2}"#, Ok(json!({"web": {"l": [1, 2]}}))),
-            (json!({"web": {"l": [1]}}), r#"{"op":"add","path":"/web/l/0","value":0}"#, Ok(json!({"web": {"l": [0, 1]}}))),
-            (json!({"web": {"l": [1, 2]}}), r#"{"op":"remove","path":"/web/l/-1"}"#, Ok(json!({"web": {"l": [1]}}))),
+            (
+                json!({"web": {"l": [1]}}),
+                r#"{"op":"add","path":"/web/l/-","value":2}"#,
+                Ok(json!({"web": {"l": [1, 2]}})),
+            ),
+            (
+                json!({"web": {"l": [1]}}),
+                r#"{"op":"add","path":"/web/l/0","value":0}"#,
+                Ok(json!({"web": {"l": [0, 1]}})),
+            ),
+            (
+                json!({"web": {"l": [1, 2]}}),
+                r#"{"op":"remove","path":"/web/l/-1"}"#,
+                Ok(json!({"web": {"l": [1]}})),
+            ),
             (json!({"web": {"a/b": 1}}), r#"{"op":"remove","path":"/web/a~1b"}"#, Ok(json!({"web": {}}))),
-            (json!({"web": {}}), r#"{"op":"add","path":"/web/a/b","value":1}"#, Err("path \"/web/a/b\" leads nowhere")),
+            (
+                json!({"web": {}}),
+                r#"{"op":"add","path":"/web/a/b","value":1}"#,
+                Err("path \"/web/a/b\" leads nowhere"),
+            ),
             (json!({"web": {}}), r#"{"op":"remove","path":"/web/a"}"#, Err("path \"/web/a\" leads nowhere")),
             (json!({"web": {"l": []}}), r#"{"op":"add","path":"/web/l/1","value":0}"#, Err("leads nowhere")),
         ];
@@ -305,11 +322,17 @@ mod tests {
     fn only_what_still_counts_is_kept() {
         let table: [(&[&str], Value); 5] = [
             (
-                &[r#"[{"op":"add","path":"/web/b","value":1},{"op":"add","path":"/web/a","value":1}]"#, r#"{"op":"add","path":"/web/b","value":2}"#],
+                &[
+                    r#"[{"op":"add","path":"/web/b","value":1},{"op":"add","path":"/web/a","value":1}]"#,
+                    r#"{"op":"add","path":"/web/b","value":2}"#,
+                ],
                 json!([{"op": "add", "path": "/web/a", "value": 1}, {"op": "add", "path": "/web/b", "value": 2}]),
             ),
             (
-                &[r#"[{"op":"add","path":"/web/a","value":{}},{"op":"add","path":"/web/a/x","value":1}]"#, r#"{"op":"add","path":"/web/a","value":{}}"#],
+                &[
+                    r#"[{"op":"add","path":"/web/a","value":{}},{"op":"add","path":"/web/a/x","value":1}]"#,
+                    r#"{"op":"add","path":"/web/a","value":{}}"#,
+                ],
                 json!([{"op": "add", "path": "/web/a", "value": {}}]),
             ),
             (
@@ -321,7 +344,10 @@ mod tests {
                 json!([{"op": "remove", "path": "/web/a"}, {"op": "add", "path": "/web/ab", "value": 1}]),
             ),
             (
-                &[r#"{"op":"add","path":"/web/l/-","value":0}"#, r#"[{"op":"add","path":"/web/l/-","value":1},{"op":"add","path":"/web/l/-","value":2}]"#],
+                &[
+                    r#"{"op":"add","path":"/web/l/-","value":0}"#,
+                    r#"[{"op":"add","path":"/web/l/-","value":1},{"op":"add","path":"/web/l/-","value":2}]"#,
+                ],
                 json!([{"op": "add", "path": "/web/l/-", "value": 1}, {"op": "add", "path": "/web/l/-", "value": 2}]),
             ),
         ];

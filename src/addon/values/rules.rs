@@ -65,7 +65,10 @@ fn collect(schema: &Value, path: &mut Vec<String>, rules: &mut Vec<Rule>) -> Res
 
 /// What the rules have against a section of values; `old` is what it was before, if it was.
 pub(super) fn check(rules: &[Rule], key: &str, section: &Value, old: Option<&Value>) -> Vec<String> {
-    rules.iter().filter_map(|rule| rule.check(section, old).map(|text| format!("{}: {text}", rule.at(key)))).collect()
+    rules
+        .iter()
+        .filter_map(|rule| rule.check(section, old).map(|text| format!("{}: {text}", rule.at(key))))
+        .collect()
 }
 
 impl Rule {
@@ -156,7 +159,10 @@ mod tests {
         let table = [
             (json!({KEY: {}}), "not a list"),
             (json!({KEY: [{"message": "m"}]}), "a rule has no expression"),
-            (json!({"properties": {"a": {KEY: [{"expression": "true"}]}}}), "x-deckhouse-validations of a: a rule has no message"),
+            (
+                json!({"properties": {"a": {KEY: [{"expression": "true"}]}}}),
+                "x-deckhouse-validations of a: a rule has no message",
+            ),
             (json!({KEY: [{"expression": "self.", "message": "m"}]}), "is no CEL expression"),
         ];
         for (schema, part) in table {

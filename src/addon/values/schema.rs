@@ -83,6 +83,11 @@ impl Schema {
         Ok(Self { file, tree, checker, rules })
     }
 
+    /// The file that it was read from.
+    pub(crate) fn file(&self) -> &Path {
+        &self.file
+    }
+
     /// Fills in what is missing and has a default.
     pub(crate) fn apply_defaults(&self, section: &mut Value) {
         defaults::apply(section, &self.tree);
@@ -94,10 +99,8 @@ impl Schema {
     /// Every value that breaks the schema, by its path from `key`; secrets are not shown.
     pub(crate) fn check(&self, key: &str, section: &Value, old: Option<&Value>) -> Result<(), String> {
         let breaches = self.checker.check(&from_json(section)).err().unwrap_or_default();
-        let mut wrong: Vec<String> = breaches
-            .iter()
-            .map(|b| format!("{}: {}", b.path.below(&[key]), b.text))
-            .collect();
+        let mut wrong: Vec<String> =
+            breaches.iter().map(|b| format!("{}: {}", b.path.below(&[key]), b.text)).collect();
         if wrong.is_empty() {
             wrong.extend(rules::check(&self.rules, key, section, old));
         }
@@ -218,7 +221,8 @@ fn inner<'t>(map: &'t mut Object<String, Value>) -> impl Iterator<Item = &'t mut
 /// Forbids keys that a schema of maps does not name, unless it says otherwise (`AdditionalPropertiesTransformer`).
 fn close(tree: &mut Value) {
     let Value::Object(map) = tree else { return };
-    let open = ["allOf", "anyOf", "oneOf", "$ref"].iter().any(|k| map.contains_key(*k)) && !map.contains_key("properties");
+    let open = ["allOf", "anyOf", "oneOf", "$ref"].iter().any(|k| map.contains_key(*k))
+        && !map.contains_key("properties");
     if !open {
         map.entry("additionalProperties").or_insert(Value::Bool(false));
     }

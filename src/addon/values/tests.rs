@@ -1,3 +1,5 @@
+//! Tables of values: layers, schemas, patches.
+
 use std::fs;
 
 use chart_compat::profile::Profile;
@@ -42,8 +44,12 @@ fn values() -> (Values, Vec<String>) {
     write("m/010-web-site/openapi/values.yaml", VALUES);
     write("m/020-free/values.yaml", "free: {x: 1}\n");
     write("m/030-bad/openapi/values.yaml", "type: object\nproperties: {a: {$ref: other.yaml#/a}}\n");
-    write("g/openapi/config-values.yaml", "type: object\nproperties: {zone: {type: string}, deep: {type: object, default: {}}}\n");
-    let modules = Modules::discover(&dir.path().join("m").to_string_lossy(), UNNUMBERED_ORDER, Profile::Helm4);
+    write(
+        "g/openapi/config-values.yaml",
+        "type: object\nproperties: {zone: {type: string}, deep: {type: object, default: {}}}\n",
+    );
+    let modules =
+        Modules::discover(&dir.path().join("m").to_string_lossy(), UNNUMBERED_ORDER, Profile::Helm4);
     let (values, problems) = Values::new(&modules, Some(&dir.path().join("g")));
     (values, problems.into_values().map(|p| p.replace(&*dir.path().to_string_lossy(), "")).collect())
 }
@@ -58,7 +64,10 @@ const WEB: Root<'static> = Root::Module("webSite");
 fn layers_are_laid_in_the_peers_order() {
     let (mut values, problems) = values();
     assert_eq!(problems.len(), 1);
-    assert!(problems[0].starts_with("/m/030-bad/openapi/values.yaml: $ref \"other.yaml#/a\" leads nowhere"), "{problems:?}");
+    assert!(
+        problems[0].starts_with("/m/030-bad/openapi/values.yaml: $ref \"other.yaml#/a\" leads nowhere"),
+        "{problems:?}"
+    );
     let start = json!({"size": 2, "labels": {"a": "1", "b": "2"}, "internal": {"ready": false}});
     assert_eq!(own(&values), start);
     assert_eq!(values.section("global"), Some(&json!({"zone": "a", "deep": {}})));
@@ -71,7 +80,10 @@ fn layers_are_laid_in_the_peers_order() {
     assert_eq!(own(&values), full);
     assert_eq!(values.config_for_hook("webSite"), json!({"global": {}, "webSite": config}));
     let seen = values.for_hook("webSite", &["web-site".to_owned()]);
-    assert_eq!(seen, json!({"global": {"zone": "a", "deep": {}, "enabledModules": ["web-site"]}, "webSite": full}));
+    assert_eq!(
+        seen,
+        json!({"global": {"zone": "a", "deep": {}, "enabledModules": ["web-site"]}, "webSite": full})
+    );
     assert_eq!(values.set_config("webSite", None), Ok(true));
     assert_eq!(own(&values), start);
 }
@@ -115,9 +127,16 @@ fn patches_of_hooks_come_last_and_are_checked() {
     let error = patch(&mut values, wrong).unwrap_err();
     assert!(error.contains("webSite.internal.token: got number, want string"), "{error}");
     assert_eq!(own(&values)["size"], 2, "nothing of a bad patch is taken");
-    assert!(patch(&mut values, r#"{"op":"remove","path":"/webSite/hosts"}"#).unwrap_err().contains("leads nowhere"));
+    assert!(
+        patch(&mut values, r#"{"op":"remove","path":"/webSite/hosts"}"#)
+            .unwrap_err()
+            .contains("leads nowhere")
+    );
     // A later change of the ConfigMap lies below what hooks say.
-    assert_eq!(patch(&mut values, r#"{"op":"add","path":"/webSite/size","value":7}"#).map(|p| p.values), Ok(true));
+    assert_eq!(
+        patch(&mut values, r#"{"op":"add","path":"/webSite/size","value":7}"#).map(|p| p.values),
+        Ok(true)
+    );
     assert_eq!(values.set_config("webSite", Some(json!({"size": 4}))), Ok(false));
     assert_eq!(own(&values)["size"], 7);
     assert_eq!(values.patches("webSite").as_array().map(Vec::len), Some(2));
@@ -133,13 +152,20 @@ fn global_hooks_turn_modules_on_and_off() {
     let patch = |values: &mut Values, text: &str| values.patch(Root::Global, text.as_bytes());
     let bad = r#"[{"op":"add","path":"/global/x","value":1},{"op":"add","path":"/webSiteEnabled","value":"maybe"}]"#;
     assert!(patch(&mut values, bad).unwrap_err().contains("neither true nor false"));
-    assert_eq!(values.section("global"), Some(&json!({"zone": "a", "deep": {}})), "nothing of a bad patch is taken");
+    assert_eq!(
+        values.section("global"),
+        Some(&json!({"zone": "a", "deep": {}})),
+        "nothing of a bad patch is taken"
+    );
     assert_eq!(values.flag(&name), None);
     let on = r#"{"op":"add","path":"/webSiteEnabled","value":"true"}"#;
     assert_eq!(patch(&mut values, on), Ok(Patched { values: false, flags: true }));
     assert_eq!(values.flag(&name), Some(true));
     assert_eq!(patch(&mut values, on), Ok(Patched::default()));
-    assert_eq!(patch(&mut values, r#"{"op":"add","path":"/global/x","value":1}"#).map(|p| p.values), Ok(true));
+    assert_eq!(
+        patch(&mut values, r#"{"op":"add","path":"/global/x","value":1}"#).map(|p| p.values),
+        Ok(true)
+    );
     assert_eq!(patch(&mut values, r#"{"op":"remove","path":"/webSiteEnabled"}"#).map(|p| p.flags), Ok(true));
     assert_eq!(values.flag(&name), None);
 }
@@ -155,10 +181,18 @@ fn patches_of_the_configmap_say_what_it_should_be() {
         Ok(BTreeMap::from([("webSite".to_owned(), Some(json!({"size": 3})))]))
     );
     assert_eq!(ask(WEB, r#"{"op":"add","path":"/webSite/size","value":3}"#), Ok(ConfigChange::new()));
-    assert!(ask(WEB, r#"{"op":"add","path":"/webSite/size","value":0}"#).unwrap_err().contains("webSite.size"));
+    assert!(
+        ask(WEB, r#"{"op":"add","path":"/webSite/size","value":0}"#).unwrap_err().contains("webSite.size")
+    );
     assert_eq!(
-        ask(Root::Global, r#"[{"op":"add","path":"/freeEnabled","value":false},{"op":"add","path":"/webSiteEnabled","value":true}]"#),
-        Ok(BTreeMap::from([("freeEnabled".to_owned(), Some(json!(false))), ("webSiteEnabled".to_owned(), Some(json!(true)))]))
+        ask(
+            Root::Global,
+            r#"[{"op":"add","path":"/freeEnabled","value":false},{"op":"add","path":"/webSiteEnabled","value":true}]"#
+        ),
+        Ok(BTreeMap::from([
+            ("freeEnabled".to_owned(), Some(json!(false))),
+            ("webSiteEnabled".to_owned(), Some(json!(true)))
+        ]))
     );
     assert_eq!(
         ask(Root::Global, r#"{"op":"remove","path":"/freeEnabled"}"#),
