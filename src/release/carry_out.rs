@@ -486,10 +486,10 @@ impl Engine {
     pub(super) async fn watch_kinds(&self, objects: impl Iterator<Item = &ObjectRef>) -> Result<()> {
         let Some(watches) = &self.watches else { return Ok(()) };
         let kinds = self.cluster.kinds().await?;
-        let wanted: BTreeSet<(Gvk, bool)> = objects
+        let wanted: BTreeSet<(Gvk, Option<String>)> = objects
             .filter_map(|object| {
                 let served = kinds.get(&object.gvk)?;
-                served.watchable.then(|| (object.gvk.clone(), served.namespaced))
+                served.watchable.then(|| (object.gvk.clone(), object.namespace.clone()))
             })
             .collect();
         watches.watch(wanted).await;

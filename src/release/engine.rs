@@ -33,17 +33,10 @@ pub struct EngineOptions {
     pub field_manager: String,
     /// Names this process in pending records; must differ between processes.
     pub holder: String,
-    /// Watch owned objects and records: for those that stay. `None`: ask the server each time.
-    pub watch: Option<WatchOptions>,
+    /// Watch owned objects and records: for those that stay. Otherwise the server is asked each time.
+    pub watch: bool,
     /// Where records are kept.
     pub storage: Storage,
-}
-
-/// What is watched.
-#[derive(Debug, Clone, Default)]
-pub struct WatchOptions {
-    /// Only these namespaces, where the rights reach no further.
-    pub namespaces: Option<Vec<String>>,
 }
 
 impl EngineOptions {
@@ -52,14 +45,14 @@ impl EngineOptions {
         Self {
             field_manager: "helm".to_owned(),
             holder: holder.to_owned(),
-            watch: None,
+            watch: false,
             storage: Storage::default(),
         }
     }
 
     /// Options of an operator.
     pub fn watching(holder: &str) -> Self {
-        Self { watch: Some(WatchOptions::default()), ..Self::once(holder) }
+        Self { watch: true, ..Self::once(holder) }
     }
 }
 
@@ -81,12 +74,10 @@ impl Engine {
     pub fn new(cluster: Cluster, parse: ManifestParser, options: EngineOptions) -> Self {
         let state = Arc::new(State::default());
         let cache = |labels: &str, listener: fn(&State, &Change)| {
-            let watch = options.watch.as_ref()?;
-            let scope = WatchScope {
-                labels: labels.to_owned(),
-                namespaces: watch.namespaces.clone(),
-                manager: options.field_manager.clone(),
-            };
+            if !options.watch {
+                return None;
+            }
+            let scope = WatchScope { labels: labels.to_owned(), manager: options.field_manager.clone() };
             let state = Arc::clone(&state);
             Some(Watches::new(cluster.clone(), scope, move |change| listener(&state, change)))
         };
@@ -210,7 +201,7 @@ impl Engine {
         validate(request)?;
         let _busy = self.state.busy(&request.id).await;
         if let Some(records) = &self.records {
-            records.watch([(self.options.storage.gvk(), true)]).await;
+            records.watch([(self.options.storage.gvk(), Some(request.id.namespace.clone()))]).await;
             if let Some(outcome) = self.unchanged_by_memory(request) {
                 return Ok(outcome);
             }

@@ -44,7 +44,7 @@ mod why;
 
 pub use conflicts::Conflict;
 pub use decide::Action;
-pub use engine::{Engine, EngineOptions, WatchOptions};
+pub use engine::{Engine, EngineOptions};
 pub use error::{Disposition, EngineError, Result};
 pub use fields::FieldChange;
 pub use outcome::{Outcome, Uninstalled};
