@@ -11,6 +11,7 @@ mod module;
 mod name;
 mod operator;
 mod queue;
+mod rbac;
 mod run;
 pub mod values;
 
@@ -19,4 +20,5 @@ pub use layers::layers;
 pub use module::{Module, Modules, is_enabled};
 pub use name::{ModuleName, UNNUMBERED_ORDER};
 pub use operator::{Options, run};
+pub use rbac::{Needs, needs};
 pub(crate) use run::{capabilities, config_map};

@@ -80,7 +80,11 @@ pub(super) struct Args {
 
 fn start_logs(args: &Args) -> Result<(), Failure> {
     // Libraries below us speak of frames and sockets; only their warnings are for operators.
-    let filter = Targets::new().with_default(LevelFilter::WARN).with_target("windlass", args.log_level);
+    let filter = Targets::new()
+        .with_default(LevelFilter::WARN)
+        // What goes wrong with a watch is told by us, once.
+        .with_target("kube_runtime", LevelFilter::ERROR)
+        .with_target("windlass", args.log_level);
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let registry = tracing_subscriber::registry().with(filter);
     let result = match args.log_type {

@@ -6,6 +6,7 @@
 mod bad_input;
 mod charts;
 mod crash;
+mod deploy;
 mod explain;
 mod leader;
 mod modules;

@@ -86,6 +86,11 @@ impl Operator {
         modules: &Path,
         arguments: &[&str],
     ) -> Self {
+        Self::spawn(&control_plane.kubeconfig().to_string_lossy(), namespace, modules, arguments)
+    }
+
+    /// Starts it with a kubeconfig of one's own, and with nothing on PATH.
+    pub(crate) fn spawn(kubeconfig: &str, namespace: &str, modules: &Path, arguments: &[&str]) -> Self {
         let scratch = tempfile::tempdir().unwrap();
         let log = fs::File::create(scratch.path().join("log")).unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_windlass"))
@@ -94,7 +99,8 @@ impl Operator {
             .arg("--address-file")
             .arg(scratch.path().join("address"))
             .args(arguments)
-            .env("KUBECONFIG", control_plane.kubeconfig())
+            .env("KUBECONFIG", kubeconfig)
+            .env("PATH", scratch.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)
