@@ -72,7 +72,7 @@ impl CarryOut<'_> {
             self.create_namespace().await?;
         }
         if lease.is_none() {
-            *lease = engine.lock(work.id, work.options.break_lock).await?;
+            *lease = engine.lock(work.id, work.options.break_lock, past.records.last()).await?;
         }
         self.make(&decision, past, &targets, &plan, lease.as_ref(), outcome).await
     }

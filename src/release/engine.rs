@@ -235,7 +235,7 @@ impl Engine {
             self.still_holds(planned, &work, &decision, &past).await?;
         }
         if decision.action == Action::Unchanged {
-            return self.keep(&work, decision, past).await;
+            return self.keep(&work, decision, past, lease).await;
         }
         CarryOut { engine: self, work: &work }.run(decision, past, lease).await
     }
@@ -252,7 +252,7 @@ impl Engine {
         if !unfinished || options.dry_run {
             return Ok((past, None));
         }
-        let lease = self.lock(id, options.break_lock).await?;
+        let lease = self.lock(id, options.break_lock, past.records.last()).await?;
         let past = observe::records(self.store(), id).await?;
         Ok((past, lease))
     }
@@ -291,7 +291,12 @@ impl Engine {
             abandon: Vec::new(),
             supersede: Vec::new(),
         };
-        self.keep(&work, decision, past).await
+        let mut lease = None;
+        let result = self.keep(&work, decision, past, &mut lease).await;
+        if let Some(lease) = lease {
+            lease.release().await;
+        }
+        result
     }
 
     /// Creates (or, by policy, updates) the CRDs of a chart ahead of rendering it, which may look for their kinds.

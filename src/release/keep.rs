@@ -7,7 +7,8 @@ use super::{
     decide::{Action, Decision},
     drift::{self, Expected, Verdict},
     engine::{Engine, remembered},
-    error::Result,
+    error::{EngineError, Result},
+    lease::Lease,
     observe::{self, Past},
     order,
     outcome::Outcome,
@@ -21,7 +22,13 @@ use crate::cluster::{Key, Lookup};
 use std::{collections::BTreeMap, sync::Arc};
 
 impl Engine {
-    pub(super) async fn keep(&self, work: &Work<'_>, decision: Decision, past: Past) -> Result<Outcome> {
+    pub(super) async fn keep(
+        &self,
+        work: &Work<'_>,
+        decision: Decision,
+        past: Past,
+        lease: &mut Option<Lease>,
+    ) -> Result<Outcome> {
         let mut outcome = Outcome::new(Action::Unchanged, decision.reason, decision.revision);
         let mut records = past.records;
         let Some(place) = records.iter().position(|r| r.record.version == decision.revision) else {
@@ -47,6 +54,10 @@ impl Engine {
         if work.options.dry_run {
             outcome.changed = steps.iter().map(|s| targets[s.target].object.clone()).collect();
             return Ok(outcome);
+        }
+        if !steps.is_empty() && lease.is_none() {
+            *lease = self.lock(work.id, work.options.break_lock, Some(&newest)).await?;
+            self.check_newest(work, &newest).await?;
         }
         let result = self.put_right(work, &targets, steps, &mut expected, &mut outcome).await;
         if !(outcome.created.is_empty() && outcome.changed.is_empty()) {
@@ -79,6 +90,15 @@ impl Engine {
             },
         );
         result.map(|()| outcome)
+    }
+
+    /// An error if someone wrote the record, or a later one, since it was read.
+    async fn check_newest(&self, work: &Work<'_>, newest: &Stored) -> Result<()> {
+        let history = self.store().history(work.id).await?;
+        let same = history.last().is_some_and(|last| {
+            last.revision == newest.record.version && last.resource_version == newest.resource_version
+        });
+        if same { Ok(()) } else { Err(EngineError::InProgress) }
     }
 
     /// CRDs under a policy that keeps them: written when the chart's differ from those that the record remembers.
