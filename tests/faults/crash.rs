@@ -6,8 +6,8 @@ use crate::{
     number,
     proxy::{Fault, Proxy},
 };
-use std::collections::BTreeMap;
-use windlass_test_cluster::{ControlPlane, shared};
+use std::{collections::BTreeMap, time::Duration};
+use windlass_test_cluster::{ControlPlane, shared, wait_until};
 
 #[derive(Debug, Default)]
 struct Counts {
@@ -68,6 +68,10 @@ fn live(
         counts.wrong.extend(wrong.map(|wrong| format!("{} killed at {point}: {wrong}\n{dead:?}", args[0])));
         revisions = end.history.len();
     }
+    // A lock that outlived its holder goes with the release, as the garbage collector gets to it.
+    let gone =
+        wait_until("no Lease", Duration::from_secs(30), || Ok((look(plane, ns).leases == 0).then_some(())));
+    counts.wrong.extend(gone.err().map(|_| "a Lease outlives its release".to_owned()));
 }
 
 /// How many requests each step makes when nothing goes wrong.

@@ -16,7 +16,12 @@ metadata:
   annotations:
     helm.sh/hook: pre-install,pre-upgrade,pre-rollback,pre-delete
     helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
----
+"#;
+
+/// The template of a Job, which needs a controller to come to its end.
+pub(crate) const JOB_FILE: &str = "job.yaml";
+
+const JOB: &str = r#"
 apiVersion: batch/v1
 kind: Job
 metadata:
@@ -50,6 +55,7 @@ pub(crate) fn write_charts(directory: &Path) {
             "---\napiVersion: v1\nkind: Service\nmetadata: {name: life-web}\nspec: {ports: [{port: 80}]}\n";
         let all: String = others.iter().map(|name| object(name)).collect();
         std::fs::write(chart.join("templates/all.yaml"), all + service + HOOK).unwrap();
+        std::fs::write(chart.join("templates").join(JOB_FILE), JOB).unwrap();
     }
 }
 
