@@ -4,7 +4,7 @@ use crate::support::*;
 use std::time::Duration;
 use windlass::release::{Action, Engine, ReleaseId};
 
-async fn attention(engine: &Engine) -> (ReleaseId, String) {
+pub(crate) async fn attention(engine: &Engine) -> (ReleaseId, String) {
     tokio::time::timeout(Duration::from_secs(20), engine.attention()).await.expect("attention")
 }
 
