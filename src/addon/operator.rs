@@ -14,7 +14,9 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use super::cause::cause;
 use super::config::{Config, Problem};
+use super::drift::{self, Policy};
 use super::lookups::Watch;
 use super::module::{Module, Modules, is_enabled, module_values};
 use super::queue::{Job, Queue};
@@ -51,6 +53,8 @@ pub struct Options {
     pub timeout: Duration,
     /// Which Helm to be equal to.
     pub profile: Profile,
+    /// What is done about objects that someone changed or deleted.
+    pub drift: Policy,
 }
 
 impl Default for Options {
@@ -63,6 +67,7 @@ impl Default for Options {
             history_max: 10,
             timeout: Duration::from_secs(20 * 60),
             profile: Profile::default(),
+            drift: Policy::default(),
         }
     }
 }
@@ -74,6 +79,8 @@ type JobResult = Result<Option<Done>, Error>;
 struct Wanted {
     enabled: bool,
     values: Option<Arc<Map>>,
+    /// Why it is to be released anew.
+    cause: String,
     /// Why its values cannot be used.
     problem: Option<String>,
     /// What was last asked of the engine.
@@ -135,6 +142,7 @@ pub async fn run(
         owner: options.config_map.clone(),
         history_max: options.history_max,
         timeout: options.timeout,
+        drift: options.drift.clone(),
     };
     let orphans = match shared.owned_releases().await {
         Ok(names) => names.into_iter().collect(),
@@ -239,13 +247,13 @@ impl Operator {
             }
         }
         self.problems.clone_from(&config.problems);
-        self.ask(&config);
+        self.ask(&config, object);
         self.configured = true;
         self.note_convergence();
     }
 
     /// Compares what each module should be with what was last asked, and queues the difference.
-    fn ask(&mut self, config: &Config) {
+    fn ask(&mut self, config: &Config, object: Option<&Value>) {
         let first = !self.configured;
         for module in &self.modules.modules {
             let name = &module.name;
@@ -261,6 +269,9 @@ impl Operator {
                 Arc::new(module_values(module, &self.modules.values, &self.global, self.good.get(&name.key)));
             let broken = config.problems.iter().find(|p| p.key == name.key);
             wanted.problem = broken.filter(|_| !self.good.contains_key(&name.key)).map(|p| p.text.clone());
+            if wanted.values.as_ref() != Some(&values) {
+                wanted.cause = cause(object, name, wanted.values.as_deref(), &values);
+            }
             let changed = wanted.values.as_ref() != Some(&values) || wanted.enabled != enabled;
             if enabled && (changed || first) {
                 self.orphans.remove(&name.name);
@@ -304,7 +315,8 @@ impl Operator {
 
     /// A module's render is out of date though its chart and values are not.
     fn render_again(&mut self, name: &str, reason: &str) {
-        if self.wanted.get(name).is_some_and(|w| w.enabled) {
+        if let Some(wanted) = self.wanted.get_mut(name).filter(|w| w.enabled) {
+            reason.clone_into(&mut wanted.cause);
             tracing::info!(module = name, reason, "rendering again");
             self.queue.want(name, self.order(name), Job::Run);
         }
@@ -364,17 +376,16 @@ impl Operator {
         let chart = self.module(&name).map(|m| m.chart.clone());
         let problem = wanted.and_then(|w| w.problem.clone());
         let values = wanted.and_then(|w| w.values.clone()).unwrap_or_default();
+        let cause = wanted.map(|w| w.cause.clone()).unwrap_or_default();
         match (chart, problem) {
             (_, Some(text)) => self.finish_job(&name, job, Err(Error::Config(text))),
             (Some(Err(text)), None) => self.finish_job(&name, job, Err(Error::Module(text))),
             // A module of hooks only has nothing to release.
             (Some(Ok(None)) | None, None) => self.finish_job(&name, job, Ok(None)),
             (Some(Ok(Some(chart))), None) => {
-                self.spawn(
-                    name.clone(),
-                    job,
-                    async move { shared.run(&name, chart, values).await.map(Some) },
-                );
+                self.spawn(name.clone(), job, async move {
+                    shared.run(&name, chart, values, cause).await.map(Some)
+                });
             }
         }
     }
@@ -439,6 +450,7 @@ impl Operator {
         for text in &outcome.warnings {
             tracing::warn!(module = name, "{text}");
         }
+        drift::tell(self.shared.engine.cluster(), &self.state.metrics, name, outcome);
         match outcome.action {
             Action::Unchanged => tracing::debug!(module = name, reason = outcome.reason, "unchanged"),
             action => tracing::info!(

@@ -6,6 +6,7 @@
 mod bad_input;
 mod charts;
 mod crash;
+mod drift;
 mod explain;
 mod modules;
 mod replay;
