@@ -16,7 +16,9 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use super::cause::cause;
 use super::config::{Config, Problem};
+use super::drift::{self, Policy};
 use super::lookups::Watch;
 use super::module::{Module, Modules, is_enabled};
 use super::name::ModuleName;
@@ -57,6 +59,8 @@ pub struct Options {
     pub timeout: Duration,
     /// Which Helm to be equal to.
     pub profile: Profile,
+    /// What is done about objects that someone changed or deleted.
+    pub drift: Policy,
 }
 
 impl Default for Options {
@@ -70,6 +74,7 @@ impl Default for Options {
             history_max: 10,
             timeout: Duration::from_secs(20 * 60),
             profile: Profile::default(),
+            drift: Policy::default(),
         }
     }
 }
@@ -82,6 +87,8 @@ struct Wanted {
     enabled: bool,
     /// The values that it was last asked to run with.
     values: Option<Value>,
+    /// Why it is to be released anew.
+    cause: String,
     /// Why its values cannot be used.
     problem: Option<String>,
     /// What was last asked of the engine.
@@ -152,6 +159,7 @@ pub async fn run(
         owner: options.config_map.clone(),
         history_max: options.history_max,
         timeout: options.timeout,
+        drift: options.drift.clone(),
     };
     let orphans = match shared.owned_releases().await {
         Ok(names) => names.into_iter().collect(),
@@ -245,7 +253,7 @@ impl Operator {
             }
         }
         self.problems.clone_from(&config.problems);
-        self.ask(&config);
+        self.ask(&config, object);
         self.configured = true;
         self.note_convergence();
     }
@@ -278,7 +286,7 @@ impl Operator {
     }
 
     /// Compares what each module should be with what was last asked, and queues the difference.
-    fn ask(&mut self, config: &Config) {
+    fn ask(&mut self, config: &Config, object: Option<&Value>) {
         let first = !self.configured;
         for module in &self.modules.modules {
             let name = &module.name;
@@ -293,6 +301,9 @@ impl Operator {
             let values = self.values.seen(&name.key);
             let broken = config.problems.iter().find(|p| p.key == name.key);
             wanted.problem = broken.filter(|_| !self.good.contains(&name.key)).map(|p| p.text.clone());
+            if wanted.values.as_ref() != Some(&values) {
+                wanted.cause = cause(object, name, wanted.values.as_ref(), &values);
+            }
             let changed = wanted.values.as_ref() != Some(&values) || wanted.enabled != enabled;
             if enabled && (changed || first) {
                 self.orphans.remove(&name.name);
@@ -336,7 +347,8 @@ impl Operator {
 
     /// A module's render is out of date though its chart and values are not.
     fn render_again(&mut self, name: &str, reason: &str) {
-        if self.wanted.get(name).is_some_and(|w| w.enabled) {
+        if let Some(wanted) = self.wanted.get_mut(name).filter(|w| w.enabled) {
+            reason.clone_into(&mut wanted.cause);
             tracing::info!(module = name, reason, "rendering again");
             self.queue.want(name, self.order(name), Job::Run);
         }
@@ -398,9 +410,10 @@ impl Operator {
             // A module of hooks only has nothing to release.
             Ok(None) => self.finish_job(&name, job, Ok(None)),
             Ok(Some((chart, values))) => {
+                let cause = wanted.map(|w| w.cause.clone()).unwrap_or_default();
                 let work = {
                     let name = name.clone();
-                    async move { shared.run(&name, chart, Arc::new(values)).await.map(Some) }
+                    async move { shared.run(&name, chart, Arc::new(values), cause).await.map(Some) }
                 };
                 self.spawn(name, job, work);
             }
@@ -484,6 +497,7 @@ impl Operator {
         for text in &outcome.warnings {
             tracing::warn!(module = name, "{text}");
         }
+        drift::tell(self.shared.engine.cluster(), &self.state.metrics, name, outcome);
         match outcome.action {
             Action::Unchanged => tracing::debug!(module = name, reason = outcome.reason, "unchanged"),
             action => tracing::info!(

@@ -14,6 +14,7 @@ use super::flags::Globals;
 use super::{Failure, cluster};
 use crate::addon;
 use crate::cluster::{Cluster, ClusterError, Election};
+use crate::release::DriftMode;
 use crate::serve::{self, State};
 
 /// How logs are written.
@@ -70,6 +71,13 @@ pub(super) struct Args {
     /// Bound of each wait of a release, e.g. 20m
     #[arg(long, env = "HELM_TIMEOUT", default_value = "20m", value_parser = super::flags::duration)]
     helm_timeout: Duration,
+    /// What is done about changed or deleted objects: correct, report or off; a chart's annotation windlass.dev/drift, and
+    /// that of an object, come first
+    #[arg(long, env = "WINDLASS_DRIFT", default_value = "correct")]
+    drift: DriftMode,
+    /// Fields that are no drift: PATH, Kind:PATH or Kind/name:PATH (repeatable)
+    #[arg(long, env = "WINDLASS_DRIFT_IGNORE", value_delimiter = ',')]
+    drift_ignore: Vec<String>,
     /// Least level of log lines
     #[arg(long, env = "LOG_LEVEL", default_value = "info")]
     log_level: LevelFilter,
@@ -117,6 +125,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
             history_max: args.helm_history_max,
             timeout: args.helm_timeout,
             profile: globals.profile(),
+            drift: addon::DriftPolicy { mode: args.drift, ignore: args.drift_ignore.clone() },
         };
         let failed = |e: std::io::Error| format!("cannot watch for signals: {e}");
         let mut term = signal(SignalKind::terminate()).map_err(failed)?;

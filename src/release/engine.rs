@@ -4,7 +4,7 @@ use super::{
     apply::Applier,
     carry_out::{CarryOut, Work},
     decide::{self, Action, Decision},
-    drift::{self, Expected, Verdict},
+    drift::{self, Expected, Tolerated, Verdict},
     error::{EngineError, Result},
     hooks::HookRunner,
     lease::Lease,
@@ -16,8 +16,8 @@ use super::{
     progress::{ProgressListener, Teller},
     record::{Record, RecordedHook, SYSTEM_LABELS, Status, Storage, Store, Stored, split_manifest},
     request::{
-        CrdFile, CrdPolicy, Hook, Manifest, ManifestParser, OnFailure, Options, ReleaseId, ReleaseRequest,
-        RenderedRelease,
+        CrdFile, CrdPolicy, DriftMode, Hook, Manifest, ManifestParser, OnFailure, Options, ReleaseId,
+        ReleaseRequest, RenderedRelease,
     },
     state::{State, Touched},
     targets::{self, Digest},
@@ -226,7 +226,7 @@ impl Engine {
             self.still_holds(planned, &work, &decision, &past).await?;
         }
         if decision.action == Action::Unchanged {
-            return self.keep(&work, decision, past).await;
+            return self.keep(&work, decision, past, lease).await;
         }
         CarryOut { engine: self, work: &work }.run(decision, past, lease).await
     }
@@ -243,7 +243,7 @@ impl Engine {
         if !unfinished || options.dry_run {
             return Ok((past, None));
         }
-        let lease = self.lock(id, options.break_lock).await?;
+        let lease = self.lock(id, options.break_lock, past.records.last()).await?;
         let past = observe::records(self.store(), id).await?;
         Ok((past, lease))
     }
@@ -282,7 +282,12 @@ impl Engine {
             abandon: Vec::new(),
             supersede: Vec::new(),
         };
-        self.keep(&work, decision, past).await
+        let mut lease = None;
+        let result = self.keep(&work, decision, past, &mut lease).await;
+        if let Some(lease) = lease {
+            lease.release().await;
+        }
+        result
     }
 
     /// Creates (or, by policy, updates) the CRDs of a chart ahead of rendering it, which may look for their kinds.
@@ -309,7 +314,8 @@ impl Engine {
                 return Some("its record was written by someone else".to_owned());
             }
             let mut worst = None;
-            for (key, glimpse) in &touched.objects {
+            let looked_at = touched.objects.iter().filter(|_| known.drift != DriftMode::Off);
+            for (key, glimpse) in looked_at {
                 let Some(expected) = known.expected.get_mut(key) else { continue };
                 expected.finished |= glimpse.finished && expected.object.gvk.kind == "Job";
                 expected.owned |= glimpse.owned;
@@ -350,16 +356,22 @@ impl Engine {
                 _ => false,
             };
             let last = matches!(records.look(&record(known.revision + 1), None), Lookup::Absent);
-            if *checksum != known.checksum || crds != known.crds || !current || !last {
+            let told = |e: &Expected| e.tolerated == Some(Tolerated::Told);
+            let as_asked = *checksum == known.checksum
+                && crds == known.crds
+                && request.options.drift == known.drift
+                && !known.expected.values().any(told);
+            if !as_asked || !current || !last {
                 return None;
             }
-            let fine = known.expected.values().all(|expected| {
-                let lookup = watches.look(&expected.object, expected.written);
-                matches!(
-                    drift::judge(expected, &lookup, &request.id),
-                    Verdict::Fine | Verdict::GoneRightly(_) | Verdict::Later
-                )
-            });
+            let fine = known.drift == DriftMode::Off
+                || known.expected.values().all(|expected| {
+                    let lookup = watches.look(&expected.object, expected.written);
+                    matches!(
+                        drift::judge(expected, &lookup, &request.id),
+                        Verdict::Fine | Verdict::GoneRightly(_) | Verdict::Later
+                    )
+                });
             fine.then(|| {
                 let reason =
                     format!("revision {} has the same objects and hooks, and nothing moved", known.revision);
