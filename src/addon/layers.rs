@@ -1,28 +1,37 @@
-//! The layers of a module's values, for explanations: the roots' files, the module's own, the keys of the ConfigMap.
+//! The layers of a module's values, for explanations: the roots' files, the module's own, the keys of the ConfigMap, defaults.
 //!
-//! Must come to the same as `module_values`, which the operator renders with.
+//! Must come to the same as `values`, which the operator renders with, but for what hooks patch: only the operator knows that.
+
+use std::path::Path;
 
 use chart_compat::chart::{merge_maps, read_values};
 use chart_compat::data::{Data, Map};
 use chart_compat::explain::Layers;
 use chart_compat::profile::Profile;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::module::Module;
 use super::name::ModuleName;
+use super::values::{GLOBAL, Schema, Schemas};
+use crate::render::{from_json, to_json};
 
 /// Lays the values of a module over each other as the operator does, lowest first. `roots` is the colon-separated list that
-/// modules are found in, `config` the live ConfigMap, if there is one.
+/// modules are found in, `global` the directory of global hooks, `config` the live ConfigMap, if there are such.
 ///
 /// # Errors
 /// A file that cannot be read, or a key of the ConfigMap that is no YAML map: the operator goes on with the last good values
 /// of such a module, which only it knows.
-pub fn layers(roots: &str, module: &Module, config: Option<&Value>) -> Result<Layers, String> {
+pub fn layers(
+    roots: &str,
+    module: &Module,
+    global: Option<&Path>,
+    config: Option<&Value>,
+) -> Result<Layers, String> {
     let mut layers = Layers::default();
     let mut files: Vec<_> = roots
         .split(':')
         .filter(|r| !r.is_empty())
-        .map(|r| (std::path::Path::new(r).join("values.yaml"), true))
+        .map(|r| (Path::new(r).join("values.yaml"), true))
         .collect();
     files.push((module.path.join("values.yaml"), false));
     for (path, of_root) in files {
@@ -39,8 +48,16 @@ pub fn layers(roots: &str, module: &Module, config: Option<&Value>) -> Result<La
             })
             .map_err(|e| format!("{name}: {e}"))?;
     }
-    let Some(config) = config else { return Ok(layers) };
-    for key in ["global", &module.name.key] {
+    let schemas = |directory: &Path| Schemas::read(&directory.join("openapi"));
+    let sections = [
+        (GLOBAL, global.map(schemas).transpose()?.unwrap_or_default()),
+        (module.name.key.as_str(), schemas(&module.path)?),
+    ];
+    for (key, schemas) in &sections {
+        add_defaults(&mut layers, key, schemas.config.as_ref());
+    }
+    for (key, _) in &sections {
+        let Some(config) = config else { break };
         let Some(text) = config["data"][key].as_str() else { continue };
         let name = shown(config, key);
         let section = read_values(text.as_bytes(), Profile::Helm4).map_err(|e| {
@@ -48,7 +65,44 @@ pub fn layers(roots: &str, module: &Module, config: Option<&Value>) -> Result<La
         })?;
         layers.add_section(&name, key, text.as_bytes(), section);
     }
+    for (key, schemas) in &sections {
+        add_defaults(&mut layers, key, schemas.config.as_ref());
+        add_defaults(&mut layers, key, schemas.values.as_ref());
+    }
     Ok(layers)
+}
+
+/// Lays what a schema fills in over the rest.
+fn add_defaults(layers: &mut Layers, key: &str, schema: Option<&Schema>) {
+    let Some(schema) = schema else { return };
+    let before = layers.values().get(key).map_or_else(|| json!({}), to_json);
+    let mut after = before.clone();
+    schema.apply_defaults(&mut after);
+    let Some(Data::Map(added)) = added(&before, &after).as_ref().map(from_json) else { return };
+    let added = Map::from([(key.to_owned(), Data::Map(added))]);
+    let name = format!("defaults of {}", schema.file().display());
+    let merged: Result<(), std::convert::Infallible> = layers.add(&name, false, None, |values| {
+        merge_maps(values, added.clone());
+        Ok(())
+    });
+    match merged {
+        Ok(()) => {}
+    }
+}
+
+/// What the second value has and the first has not; lists are one piece.
+fn added(before: &Value, after: &Value) -> Option<Value> {
+    match (before, after) {
+        (Value::Object(before), Value::Object(after)) => {
+            let more = after.iter().filter_map(|(key, value)| {
+                let value = before.get(key).map_or_else(|| Some(value.clone()), |old| added(old, value));
+                Some((key.clone(), value?))
+            });
+            let more: serde_json::Map<String, Value> = more.collect();
+            (!more.is_empty()).then_some(Value::Object(more))
+        }
+        (before, after) => (before != after).then(|| after.clone()),
+    }
 }
 
 /// What of a values file the module's templates see: its own section, and of the roots' files the global one.
@@ -77,10 +131,10 @@ mod tests {
     use std::fs;
 
     use chart_compat::explain::Trace;
-    use chart_compat::path::Path;
-    use serde_json::json;
+    use chart_compat::path::Path as Way;
 
-    use super::super::{Config, Modules, UNNUMBERED_ORDER, module_values};
+    use super::super::values::Values;
+    use super::super::{Config, Modules, UNNUMBERED_ORDER};
     use super::*;
 
     fn modules() -> (tempfile::TempDir, Modules) {
@@ -99,6 +153,14 @@ mod tests {
         write(
             "b/010-web-site/values.yaml",
             "webSite:\n  # more\n  size: 2\n  deep: {a: 1}\nglobal: {ignored: 1}\n",
+        );
+        write(
+            "b/010-web-site/openapi/config-values.yaml",
+            "properties:\n  size: {type: number, default: 9}\n  color: {type: string, default: red}\n  extra: {}\n  list: {}\n  deep: {additionalProperties: true}\n",
+        );
+        write(
+            "b/010-web-site/openapi/values.yaml",
+            "x-extend: {schema: config-values.yaml}\nproperties:\n  internal: {default: {}}\n",
         );
         let roots = format!("{0}/a:{0}/b", dir.path().display());
         let modules = Modules::discover(&roots, UNNUMBERED_ORDER, Profile::Helm4);
@@ -119,14 +181,18 @@ mod tests {
             "data": data,
         });
         let module = &modules.modules[0];
-        let layers = layers(&roots, module, Some(&config)).unwrap();
+        let layers = layers(&roots, module, None, Some(&config)).unwrap();
         let read = Config::parse(&serde_json::from_value(data).unwrap(), &modules.names());
-        let wanted = module_values(module, &modules.values, &read.global, read.sections.get("webSite"));
-        assert_eq!(layers.values(), &wanted);
+        let (mut values, problems) = Values::new(&modules, None);
+        assert!(problems.is_empty(), "{problems:?}");
+        for (key, section) in [("global", &read.global), ("webSite", &read.sections["webSite"])] {
+            values.set_config(key, Some(to_json(&Data::Map(section.clone())))).unwrap();
+        }
+        assert_eq!(layers.values(), &values.for_chart("webSite").unwrap());
         let chart = module.chart.as_ref().unwrap().as_ref().unwrap();
         let trace = Trace::new(chart.chart(), layers, Profile::Helm4).unwrap();
         let told = |path: &str| -> Vec<String> {
-            let explained = trace.explain(&Path::parse(path).unwrap());
+            let explained = trace.explain(&Way::parse(path).unwrap());
             explained
                 .settings
                 .iter()
@@ -146,6 +212,8 @@ mod tests {
             told("webSite.deep.b"),
             ["ConfigMap ns/addon-operator key webSite by kubectl-edit line 4"]
         );
+        assert_eq!(told("webSite.color"), ["defaults of /b/010-web-site/openapi/config-values.yaml"]);
+        assert_eq!(told("webSite.internal"), ["defaults of /b/010-web-site/openapi/values.yaml"]);
         assert_eq!(
             told("global.zone"),
             ["ConfigMap ns/addon-operator key global line 1", "/b/values.yaml:1", "/a/values.yaml:1"]
@@ -157,7 +225,7 @@ mod tests {
         let (dir, modules) = modules();
         let config = json!({"metadata": {"namespace": "n", "name": "c"}, "data": {"webSite": "a: b: c"}});
         let error =
-            layers(&dir.path().display().to_string(), &modules.modules[0], Some(&config)).unwrap_err();
+            layers(&dir.path().display().to_string(), &modules.modules[0], None, Some(&config)).unwrap_err();
         assert!(error.starts_with("ConfigMap n/c key webSite: ") && error.contains("last good"), "{error}");
     }
 }

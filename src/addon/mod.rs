@@ -12,10 +12,11 @@ mod name;
 mod operator;
 mod queue;
 mod run;
+pub mod values;
 
 pub use config::{Config, Problem};
 pub use layers::layers;
-pub use module::{Module, Modules, is_enabled, module_values};
+pub use module::{Module, Modules, is_enabled};
 pub use name::{ModuleName, UNNUMBERED_ORDER};
 pub use operator::{Options, run};
 pub(crate) use run::{capabilities, config_map};

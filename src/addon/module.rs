@@ -155,26 +155,15 @@ fn synthetic(path: &Path, name: &str) -> Result<Chart, String> {
     chart::load_files(files, Profile::Helm4, &mut |_| {}).map_err(|e| failed(&e))
 }
 
-/// What a module's templates see: `global` and its own section, each laid in layers.
+/// Whether a module is on: the flag in the roots' values, over it what global hooks say, over that the ConfigMap's flag; off
+/// without any.
 #[must_use]
-pub fn module_values(module: &Module, roots: &Map, global: &Map, section: Option<&Map>) -> Map {
-    let table = |key: &str| match roots.get(key) {
-        Some(Data::Map(m)) => m.clone(),
-        _ => Map::new(),
-    };
-    let mut all = table("global");
-    merge_maps(&mut all, global.clone());
-    let mut own = table(&module.name.key);
-    merge_maps(&mut own, module.values.clone());
-    if let Some(section) = section {
-        merge_maps(&mut own, section.clone());
-    }
-    Map::from([("global".to_owned(), Data::Map(all)), (module.name.key.clone(), Data::Map(own))])
-}
-
-/// Whether a module is on: the flag in the roots' values, overridden by the ConfigMap's; off without any.
-#[must_use]
-pub fn is_enabled(module: &ModuleName, roots: &Map, config: &BTreeMap<String, bool>) -> bool {
-    let fixed = roots.get(&module.enabled_key()).and_then(Data::as_bool).unwrap_or(false);
-    config.get(&module.key).copied().unwrap_or(fixed)
+pub fn is_enabled(
+    module: &ModuleName,
+    roots: &Map,
+    hooks: Option<bool>,
+    config: &BTreeMap<String, bool>,
+) -> bool {
+    let fixed = roots.get(&module.enabled_key()).and_then(Data::as_bool);
+    config.get(&module.key).copied().or(hooks).or(fixed).unwrap_or(false)
 }

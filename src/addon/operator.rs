@@ -3,12 +3,14 @@
 //! Owns what is wanted of each module and when it is tried again. The turn order is `queue`'s, the work is `run`'s.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use chart_compat::data::Map;
+use chart_compat::data::{Data, Map};
 use chart_compat::profile::Profile;
+use chart_compat::render::CompiledChart;
 use futures::StreamExt as _;
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -16,13 +18,15 @@ use tokio::task::JoinSet;
 
 use super::config::{Config, Problem};
 use super::lookups::Watch;
-use super::module::{Module, Modules, is_enabled, module_values};
+use super::module::{Module, Modules, is_enabled};
+use super::name::ModuleName;
 use super::queue::{Job, Queue};
 use super::run::{Done, Error, Inputs, Shared, config_map};
+use super::values::{GLOBAL, Values};
 use super::{UNNUMBERED_ORDER, events};
 use crate::cluster::{Cluster, ClusterError, ObjectEvent};
 use crate::release::{Action, Disposition, Engine, EngineOptions, Outcome, ReleaseRequest};
-use crate::render::parse_manifest;
+use crate::render::{parse_manifest, to_json};
 use crate::serve::State;
 
 /// How long running jobs may take to end after a stop was asked for.
@@ -39,6 +43,8 @@ const STALLED_PAUSE: Duration = Duration::from_secs(300);
 pub struct Options {
     /// Roots of modules, a colon-separated list.
     pub modules_dir: String,
+    /// Directory of global hooks and of the schemas of global values, if there is one.
+    pub global_hooks_dir: Option<PathBuf>,
     /// Namespace of the ConfigMap and of all releases.
     pub namespace: String,
     /// Name of the ConfigMap.
@@ -57,6 +63,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             modules_dir: "modules".to_owned(),
+            global_hooks_dir: None,
             namespace: "default".to_owned(),
             config_map: "addon-operator".to_owned(),
             unnumbered_order: UNNUMBERED_ORDER,
@@ -73,7 +80,8 @@ type JobResult = Result<Option<Done>, Error>;
 #[derive(Default)]
 struct Wanted {
     enabled: bool,
-    values: Option<Arc<Map>>,
+    /// The values that it was last asked to run with.
+    values: Option<Value>,
     /// Why its values cannot be used.
     problem: Option<String>,
     /// What was last asked of the engine.
@@ -89,9 +97,11 @@ struct Operator {
     state: Arc<State>,
     queue: Queue,
     wanted: BTreeMap<String, Wanted>,
-    /// Values of each section as they last were good, by module key.
-    good: BTreeMap<String, Map>,
-    global: Map,
+    values: Values,
+    /// Modules that cannot be used as they are on disk, and why, by key.
+    broken: BTreeMap<String, String>,
+    /// Sections that the ConfigMap has had a good form of, by key.
+    good: BTreeSet<String>,
     problems: Vec<Problem>,
     jobs: JoinSet<(String, Job, JobResult)>,
     /// What each task of `jobs` does, for the one that breaks down.
@@ -129,6 +139,13 @@ pub async fn run(
     for text in &modules.problems {
         tracing::error!("{text}");
     }
+    let (values, mut broken) = Values::new(&modules, options.global_hooks_dir.as_deref());
+    for text in broken.values() {
+        tracing::error!("{text}");
+    }
+    if let Some(text) = broken.remove(GLOBAL) {
+        return Err(ClusterError::Config(text));
+    }
     let shared = Shared {
         engine,
         namespace: options.namespace.clone(),
@@ -151,8 +168,9 @@ pub async fn run(
         state,
         queue: Queue::default(),
         wanted: BTreeMap::new(),
-        good: BTreeMap::new(),
-        global: Map::new(),
+        values,
+        broken,
+        good: BTreeSet::new(),
         problems: Vec::new(),
         jobs: JoinSet::new(),
         running: BTreeMap::new(),
@@ -212,7 +230,8 @@ impl Operator {
         for (key, value) in object.and_then(|o| o["data"].as_object()).into_iter().flatten() {
             data.insert(key.clone(), value.as_str().unwrap_or_default().to_owned());
         }
-        let config = Config::parse(&data, &self.modules.names());
+        let mut config = Config::parse(&data, &self.modules.names());
+        self.take_sections(&mut config);
         for problem in config.problems.iter().filter(|p| !self.problems.contains(p)) {
             tracing::warn!(key = problem.key, "ConfigMap {}: {}", self.options.config_map, problem.text);
             self.state.metrics.add(
@@ -225,23 +244,37 @@ impl Operator {
                 events::warn(self.shared.engine.cluster(), object, problem).await;
             }
         }
-        // A broken `global` leaves the last good one in force.
-        if !config.problems.iter().any(|p| p.key == "global") {
-            self.global.clone_from(&config.global);
-        }
-        let all: Vec<_> = self.modules.modules.iter().map(|m| m.name.clone()).collect();
-        for name in &all {
-            let broken = config.problems.iter().find(|p| p.key == name.key);
-            match (broken, config.sections.get(&name.key)) {
-                (Some(_), _) => {}
-                (None, Some(section)) => drop(self.good.insert(name.key.clone(), section.clone())),
-                (None, None) => drop(self.good.remove(&name.key)),
-            }
-        }
         self.problems.clone_from(&config.problems);
         self.ask(&config);
         self.configured = true;
         self.note_convergence();
+    }
+
+    /// Takes in the sections; one that is broken, or breaks its schema, leaves the last good one in force.
+    fn take_sections(&mut self, config: &mut Config) {
+        let names: Vec<Option<ModuleName>> =
+            std::iter::once(None).chain(self.modules.names().into_iter().map(Some)).collect();
+        for name in names {
+            let key = name.as_ref().map_or(GLOBAL, |n| &n.key).to_owned();
+            if config.problems.iter().any(|p| p.key == key) {
+                continue;
+            }
+            let section = if name.is_none() { Some(&config.global) } else { config.sections.get(&key) };
+            let section = section.map(|s| to_json(&Data::Map(s.clone())));
+            match self.values.set_config(&key, section) {
+                Ok(_) => drop(self.good.insert(key)),
+                // What a module's section says does not matter while the module is off.
+                Err(_) if name.as_ref().is_some_and(|n| !self.is_enabled(n, config)) => {}
+                Err(text) => {
+                    let text = format!("key {key}: {text}");
+                    config.problems.push(Problem { key: key.clone(), module: name.map(|n| n.key), text });
+                }
+            }
+        }
+    }
+
+    fn is_enabled(&self, name: &ModuleName, config: &Config) -> bool {
+        is_enabled(name, &self.modules.values, self.values.flag(name), &config.enabled)
     }
 
     /// Compares what each module should be with what was last asked, and queues the difference.
@@ -255,12 +288,11 @@ impl Operator {
             let enabled = if flag_broken && !first {
                 wanted.enabled
             } else {
-                is_enabled(name, &self.modules.values, &config.enabled)
+                is_enabled(name, &self.modules.values, self.values.flag(name), &config.enabled)
             };
-            let values =
-                Arc::new(module_values(module, &self.modules.values, &self.global, self.good.get(&name.key)));
+            let values = self.values.seen(&name.key);
             let broken = config.problems.iter().find(|p| p.key == name.key);
-            wanted.problem = broken.filter(|_| !self.good.contains_key(&name.key)).map(|p| p.text.clone());
+            wanted.problem = broken.filter(|_| !self.good.contains(&name.key)).map(|p| p.text.clone());
             let changed = wanted.values.as_ref() != Some(&values) || wanted.enabled != enabled;
             if enabled && (changed || first) {
                 self.orphans.remove(&name.name);
@@ -361,22 +393,32 @@ impl Operator {
             self.spawn(name.clone(), job, async move { shared.restore(request).await.map(Some) });
             return;
         }
-        let chart = self.module(&name).map(|m| m.chart.clone());
-        let problem = wanted.and_then(|w| w.problem.clone());
-        let values = wanted.and_then(|w| w.values.clone()).unwrap_or_default();
-        match (chart, problem) {
-            (_, Some(text)) => self.finish_job(&name, job, Err(Error::Config(text))),
-            (Some(Err(text)), None) => self.finish_job(&name, job, Err(Error::Module(text))),
+        match self.ready(&name) {
+            Err(error) => self.finish_job(&name, job, Err(error)),
             // A module of hooks only has nothing to release.
-            (Some(Ok(None)) | None, None) => self.finish_job(&name, job, Ok(None)),
-            (Some(Ok(Some(chart))), None) => {
-                self.spawn(
-                    name.clone(),
-                    job,
-                    async move { shared.run(&name, chart, values).await.map(Some) },
-                );
+            Ok(None) => self.finish_job(&name, job, Ok(None)),
+            Ok(Some((chart, values))) => {
+                let work = {
+                    let name = name.clone();
+                    async move { shared.run(&name, chart, Arc::new(values)).await.map(Some) }
+                };
+                self.spawn(name, job, work);
             }
         }
+    }
+
+    /// What a module is to be rendered from, if it has a chart.
+    fn ready(&self, name: &str) -> Result<Option<(Arc<CompiledChart>, Map)>, Error> {
+        let Some(module) = self.module(name) else { return Ok(None) };
+        if let Some(text) = self.wanted.get(name).and_then(|w| w.problem.clone()) {
+            return Err(Error::Config(text));
+        }
+        if let Some(text) = self.broken.get(&module.name.key) {
+            return Err(Error::Module(text.clone()));
+        }
+        let Some(chart) = module.chart.clone().map_err(Error::Module)? else { return Ok(None) };
+        let values = self.values.for_chart(&module.name.key).map_err(Error::Values)?;
+        Ok(Some((chart, values)))
     }
 
     fn spawn(&mut self, name: String, job: Job, work: impl Future<Output = JobResult> + Send + 'static) {
@@ -418,6 +460,9 @@ impl Operator {
             Ok(None) if job == Job::Uninstall => {
                 self.state.metrics.remove("windlass_release_revision", &[("module", name)]);
                 self.renewals.remove(name);
+                if let Some(module) = self.modules.modules.iter().find(|m| m.name.name == name) {
+                    self.values.forget(&module.name.key);
+                }
                 if let Some(wanted) = self.wanted.get_mut(name) {
                     wanted.request = None;
                     wanted.lookups = None;

@@ -35,6 +35,9 @@ pub(super) enum Error {
     /// Its values cannot be used.
     #[error("ConfigMap: {0}")]
     Config(String),
+    /// They are not what its schema demands.
+    #[error("values: {0}")]
+    Values(String),
     #[error("render: {0}")]
     Render(#[from] render::Error),
     /// What the module's renders make by chance cannot be read or kept.
@@ -78,7 +81,7 @@ impl Error {
     /// What to do about it.
     pub(super) fn disposition(&self) -> Disposition {
         match self {
-            Self::Module(_) | Self::Config(_) | Self::Render(_) => Disposition::Stall,
+            Self::Module(_) | Self::Config(_) | Self::Values(_) | Self::Render(_) => Disposition::Stall,
             Self::Engine(e) => e.disposition(),
             Self::Cluster(_) | Self::Task(_) | Self::Replay(_) => Disposition::Retry,
         }

@@ -47,6 +47,9 @@ struct Module {
     /// With --module: directories of modules, separated by colons
     #[arg(long, env = "MODULES_DIR", default_value = "modules")]
     modules_dir: String,
+    /// With --module: directory of global hooks, with schemas of global values in its openapi/
+    #[arg(long, env = "GLOBAL_HOOKS_DIR")]
+    global_hooks_dir: Option<std::path::PathBuf>,
     /// With --module: name of the ConfigMap with values and enable flags
     #[arg(long, env = "ADDON_OPERATOR_CONFIG_MAP", default_value = "addon-operator")]
     config_map: String,
@@ -77,7 +80,7 @@ fn of_module(globals: &Globals, args: &Args, name: &str) -> Result<(Trace, Path)
             .to_owned()
             .into());
     }
-    let Module { modules_dir, config_map, .. } = &args.module;
+    let Module { modules_dir, global_hooks_dir, config_map, .. } = &args.module;
     let modules = addon::Modules::discover(modules_dir, addon::UNNUMBERED_ORDER, globals.profile());
     let Some(module) = modules.modules.iter().find(|m| m.name.name == name || m.name.key == name) else {
         let known: Vec<&str> = modules.modules.iter().map(|m| m.name.name.as_str()).collect();
@@ -88,7 +91,7 @@ fn of_module(globals: &Globals, args: &Args, name: &str) -> Result<(Trace, Path)
         let config_map = addon::config_map(&s.namespace, config_map);
         s.engine.cluster().get(&config_map).await.map_err(|e| e.to_string())
     })?;
-    let layers = addon::layers(modules_dir, module, config.as_ref())?;
+    let layers = addon::layers(modules_dir, module, global_hooks_dir.as_deref(), config.as_ref())?;
     let trace = Trace::new(chart.chart(), layers, globals.profile()).map_err(|e| e.to_string())?;
     // Within a module its own section is meant.
     let key = module.name.key.as_str();

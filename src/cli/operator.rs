@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
@@ -13,6 +13,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use super::flags::Globals;
 use super::{Failure, cluster};
 use crate::addon;
+use crate::cluster::{Cluster, ClusterError, Election};
 use crate::serve::{self, State};
 
 /// How logs are written.
@@ -29,6 +30,9 @@ pub(super) struct Args {
     /// Directories of modules, separated by colons
     #[arg(long, env = "MODULES_DIR", default_value = "modules")]
     modules_dir: String,
+    /// Directory of global hooks, and of the schemas of global values in its openapi/
+    #[arg(long, env = "GLOBAL_HOOKS_DIR")]
+    global_hooks_dir: Option<PathBuf>,
     /// Name of the ConfigMap with values and enable flags
     #[arg(long, env = "ADDON_OPERATOR_CONFIG_MAP", default_value = "addon-operator")]
     config_map: String,
@@ -54,6 +58,12 @@ pub(super) struct Args {
     /// File to write the address into, once it is listened on
     #[arg(long)]
     address_file: Option<PathBuf>,
+    /// Work only while this process holds the Lease of the operator, so that several can run and one works
+    #[arg(long, env = "ADDON_OPERATOR_HA", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "false", default_missing_value = "true")]
+    leader_election: bool,
+    /// Name of this process among those that stand for election
+    #[arg(long, env = "ADDON_OPERATOR_POD")]
+    pod_name: Option<String>,
     /// Revisions kept of each release
     #[arg(long, env = "HELM_HISTORY_MAX", default_value_t = 10)]
     helm_history_max: usize,
@@ -83,9 +93,10 @@ fn start_logs(args: &Args) -> Result<(), Failure> {
 
 pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
     start_logs(args)?;
-    // The peer's current names of these two.
+    // The peer's current names of these.
     let modules_dir =
         std::env::var("ADDON_OPERATOR_MODULES_DIR").unwrap_or_else(|_| args.modules_dir.clone());
+    let global_hooks_dir = std::env::var_os("ADDON_OPERATOR_GLOBAL_HOOKS_DIR").map(PathBuf::from);
     let namespace = globals.namespace.clone().or_else(|| std::env::var("ADDON_OPERATOR_NAMESPACE").ok());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -95,6 +106,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
         let cluster = cluster(globals).await?;
         let options = addon::Options {
             modules_dir,
+            global_hooks_dir: global_hooks_dir.or_else(|| args.global_hooks_dir.clone()),
             namespace: namespace.unwrap_or_else(|| cluster.default_namespace().to_owned()),
             config_map: args.config_map.clone(),
             unnumbered_order: args.unnumbered_modules_order,
@@ -126,9 +138,60 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
                 _ = interrupt.recv() => {}
             }
         };
-        let result = addon::run(cluster, options, state, stop).await.map_err(|e| e.to_string());
+        let election = args.leader_election.then(|| election(args, &options));
+        let result = work(cluster, options, election, state, stop).await.map_err(|e| e.to_string());
         stopping.send_replace(true);
         drop(tokio::time::timeout(Duration::from_secs(1), server).await);
         result
     })
+}
+
+/// The Lease that the operators of one ConfigMap share.
+fn election(args: &Args, options: &addon::Options) -> Election {
+    let name = match options.config_map.as_str() {
+        "addon-operator" => "windlass-operator".to_owned(),
+        other => format!("windlass-operator-{other}"),
+    };
+    let identity = args.pod_name.clone().unwrap_or_else(|| {
+        let started = jiff::Timestamp::now().as_nanosecond();
+        format!("windlass-{}-{started:x}", std::process::id())
+    });
+    Election { namespace: options.namespace.clone(), name, identity }
+}
+
+/// Runs the operator, if need be while it is the leader only.
+async fn work(
+    cluster: Cluster,
+    options: addon::Options,
+    election: Option<Election>,
+    state: Arc<State>,
+    stop: impl Future<Output = ()>,
+) -> Result<(), ClusterError> {
+    let Some(election) = election else { return addon::run(cluster, options, state, stop).await };
+    let mut stop = std::pin::pin!(stop);
+    let follow = |leader: &str| {
+        tracing::info!(leader, identity = election.identity, "another process leads");
+        *state.leader.lock().unwrap_or_else(PoisonError::into_inner) = Some(leader.to_owned());
+    };
+    let set = |leads: f64| {
+        state.metrics.set("windlass_leader", "Whether this process leads.", &[], leads);
+    };
+    set(0.0);
+    let leadership = tokio::select! {
+        () = &mut stop => return Ok(()),
+        leadership = cluster.lead(&election, follow) => leadership?,
+    };
+    *state.leader.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    set(1.0);
+    tracing::info!(identity = election.identity, "this process leads");
+    let result = tokio::select! {
+        result = addon::run(cluster, options, Arc::clone(&state), stop) => result,
+        () = leadership.lost() => {
+            // As the peer: the process ends and whoever runs it starts it anew.
+            tracing::error!(identity = election.identity, "the Lease is lost: another process leads now");
+            return Ok(());
+        }
+    };
+    leadership.resign().await;
+    result
 }

@@ -6,6 +6,7 @@
 mod client;
 mod discovery;
 mod error;
+mod leader;
 mod manage;
 mod objects;
 mod refs;
@@ -17,6 +18,7 @@ mod watch;
 pub use client::{Cluster, ConnectOptions};
 pub use discovery::{Kinds, Resource};
 pub use error::{ApiStatus, ClusterError, Result, StatusCause};
+pub use leader::{Election, Leadership};
 pub use manage::{fold_managers, is_helm_manager, needs_folding, without_orphans};
 pub use objects::{Applied, ApplyOptions, DeleteOptions, Deleted, Listed, Propagation, Validation};
 pub use refs::{Gvk, Key, ObjectRef};

@@ -6,8 +6,8 @@ pub mod hook_metrics;
 pub mod metrics;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::Router;
 use axum::extract;
@@ -24,6 +24,8 @@ use metrics::Metrics;
 pub struct State {
     /// Whether every enabled module has had one outcome since the start.
     pub converged: AtomicBool,
+    /// The leader that this process waits to take the place of, if there is one.
+    pub leader: Mutex<Option<String>>,
     /// The counters and gauges.
     pub metrics: Metrics,
     /// What hooks count.
@@ -54,12 +56,16 @@ pub async fn serve(
 
 async fn ready(extract::State(state): extract::State<Arc<State>>) -> impl IntoResponse {
     if state.converged.load(Ordering::Acquire) {
-        (StatusCode::OK, "ready\n")
-    } else {
-        (
+        return (StatusCode::OK, "ready\n".to_owned());
+    }
+    let leader = state.leader.lock().unwrap_or_else(PoisonError::into_inner);
+    match &*leader {
+        // Ready to take over, which is all that a follower is asked for; a rollout must not wait for it to lead.
+        Some(leader) => (StatusCode::OK, format!("ready to follow {leader}\n")),
+        None => (
             StatusCode::INTERNAL_SERVER_ERROR,
-            "the first converge is not done: some module has had no outcome yet\n",
-        )
+            "the first converge is not done: some module has had no outcome yet\n".to_owned(),
+        ),
     }
 }
 

@@ -8,5 +8,9 @@ if [ ! -d "$corpus/cases" ]; then
   echo "no chart corpus at ../shared/corpus: skipped"
   exit 0
 fi
-helm3=$(cd "$here/../.." && cargo run --quiet -p windlass-test-cluster --bin control-plane -- tools Helm3 | sed 's/^Helm3=//')
-exec python3 "$here/check.py" "$corpus" "$binary" "$helm3"
+tool() {
+  (cd "$here/../.." && cargo run --quiet -p windlass-test-cluster --bin control-plane -- tools "$1") | sed "s/^$1=//"
+}
+helm4=$(tool Helm4)
+helm3=$(tool Helm3)
+exec python3 "$here/check.py" "$corpus" "$binary" "$helm4" "$helm3"

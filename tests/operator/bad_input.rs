@@ -83,3 +83,44 @@ fn a_bad_key_of_the_configmap_is_told_and_the_rest_applies() {
     });
     operator.stop();
 }
+
+#[test]
+fn values_that_break_a_schema_are_told_and_the_last_good_ones_stay() {
+    let cp = control_plane();
+    let ns = cp.namespace("schema").unwrap();
+    let modules = Modules::new();
+    modules.small("001-alpha").small("002-beta").enable(&["alpha", "beta"]);
+    let config = "type: object\nproperties:\n  size: {type: integer, maximum: 5}\n";
+    modules.write("001-alpha/openapi/config-values.yaml", config);
+    let values = "type: object\nx-required-for-helm: token\nproperties:\n  size: {type: integer}\n  token: {type: string}\n";
+    modules.write("002-beta/openapi/values.yaml", values);
+    let (operator, _) = Operator::converged(cp, ns.name(), modules.path());
+    operator.wait_log(&[
+        "\"module\":\"beta\"",
+        "values: beta: missing property 'token'",
+        "002-beta/openapi/values.yaml",
+    ]);
+    assert!(
+        object(cp, ns.name(), "deployment", "beta").is_none(),
+        "it is not rendered without what it requires"
+    );
+    let size = || object(cp, ns.name(), "configmap", "alpha").unwrap()["data"]["size"].clone();
+    let map = [
+        "create",
+        "configmap",
+        "addon-operator",
+        "-n",
+        ns.name(),
+        "--from-literal=alpha=size: 9",
+        "--from-literal=beta=token: t",
+    ];
+    cp.kubectl(map).unwrap();
+    operator
+        .wait_log(&["key alpha: alpha.size: maximum: got 9, want 5", "001-alpha/openapi/config-values.yaml"]);
+    wait_for("the other module's section is taken", || object(cp, ns.name(), "deployment", "beta").is_some());
+    assert_eq!(size(), "1", "the last good values stay");
+    let patch = ["patch", "configmap", "addon-operator", "-n", ns.name(), "--type=merge", "-p"];
+    cp.kubectl(patch.iter().chain([&r#"{"data":{"alpha":"size: 4"}}"#])).unwrap();
+    wait_for("the mended section is applied", || size() == "4");
+    operator.stop();
+}

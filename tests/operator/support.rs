@@ -76,6 +76,16 @@ pub(crate) struct Operator {
 
 impl Operator {
     pub(crate) fn start(control_plane: &ControlPlane, namespace: &str, modules: &Path) -> Self {
+        Self::start_with(control_plane, namespace, modules, &[])
+    }
+
+    /// As [`Operator::start`], with more arguments.
+    pub(crate) fn start_with(
+        control_plane: &ControlPlane,
+        namespace: &str,
+        modules: &Path,
+        arguments: &[&str],
+    ) -> Self {
         let scratch = tempfile::tempdir().unwrap();
         let log = fs::File::create(scratch.path().join("log")).unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_windlass"))
@@ -83,6 +93,7 @@ impl Operator {
             .args(["--namespace", namespace, "--modules-dir", modules.to_str().unwrap()])
             .arg("--address-file")
             .arg(scratch.path().join("address"))
+            .args(arguments)
             .env("KUBECONFIG", control_plane.kubeconfig())
             .stdin(Stdio::null())
             .stdout(Stdio::null())

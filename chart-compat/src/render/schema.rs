@@ -151,6 +151,44 @@ impl Known {
     }
 }
 
+/// A JSON Schema by itself, from draft 4 to 2020-12; it may only refer to what is in its own text.
+///
+/// ```
+/// use chart_compat::{chart::read_values, data::Data, profile::Profile, render::Schema};
+/// let schema = Schema::read(br#"{"properties": {"replicas": {"type": "integer"}}}"#).unwrap();
+/// let values = read_values(b"replicas: many", Profile::Helm4).unwrap();
+/// let breaches = schema.check(&Data::Map(values)).unwrap_err();
+/// assert_eq!(breaches[0].path.to_string(), "replicas");
+/// assert_eq!(breaches[0].text, "got string, want integer");
+/// ```
+pub struct Schema(Known);
+
+impl Schema {
+    /// Reads and compiles a schema.
+    ///
+    /// # Errors
+    /// Text that is not JSON or no schema, in Helm's words.
+    pub fn read(json: &[u8]) -> Result<Self, String> {
+        let known = Known::read(json)?;
+        known.program()?;
+        Ok(Self(known))
+    }
+
+    /// Checks values.
+    ///
+    /// # Errors
+    /// Each value that breaks the schema.
+    pub fn check(&self, values: &Data) -> Result<(), Vec<Breach>> {
+        let checked = match values {
+            Data::Map(map) => self.0.check(map),
+            other => {
+                self.0.program().map_err(Unmet::from).and_then(|p| check::value(p, &Json::from_data(other)))
+            }
+        };
+        checked.map_err(|unmet| unmet.breaches)
+    }
+}
+
 /// A schema, kept for the next time.
 fn known(schema: &Bytes) -> Result<Arc<Known>, String> {
     type Cache = FxHashMap<Bytes, Result<Arc<Known>, String>>;

@@ -1,0 +1,350 @@
+//! Values of the global section and of each module: every layer that makes them, and what hooks patch.
+//!
+//! Owns what a value is at any moment; refuses to know where ConfigMaps live, how hooks run and what charts do with values.
+//! The layers are addon-operator's (`values_storage.go`): files, defaults of the schema of config values, the ConfigMap's
+//! section, defaults of the schema of values, patches. Nothing that breaks a schema gets in: the section before stays.
+
+mod defaults;
+mod patch;
+mod rules;
+mod schema;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use chart_compat::data::{Data, Map};
+use serde_json::{Map as Object, Value, json};
+
+use patch::Patch;
+pub use patch::Root;
+pub(super) use schema::{Schema, Schemas};
+
+use super::module::Modules;
+use super::name::ModuleName;
+use crate::render::to_json;
+
+/// The key of the section that all modules see.
+pub const GLOBAL: &str = "global";
+
+/// How deep maps are merged.
+const MAX_DEPTH: usize = 32;
+
+/// The layers of one section.
+#[derive(Default)]
+struct Section {
+    /// From the files of roots and module.
+    fixed: Value,
+    /// From the ConfigMap, alone.
+    config: Value,
+    /// From hooks, for as long as the operator runs.
+    patch: Patch,
+    schemas: Schemas,
+    /// What they come to.
+    result: Value,
+}
+
+/// What a patch did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Patched {
+    /// The values of the hook's own section are others now.
+    pub values: bool,
+    /// A flag that enables or disables a module is another now.
+    pub flags: bool,
+}
+
+/// What a hook wants the ConfigMap to be: keys with their new values, `None` for a key that goes.
+pub type ConfigChange = BTreeMap<String, Option<Value>>;
+
+/// All sections.
+pub struct Values {
+    sections: BTreeMap<String, Section>,
+    /// `…Enabled` flags that global hooks have set.
+    flags: Object<String, Value>,
+    flag_patch: Patch,
+}
+
+impl Values {
+    /// Takes the files of modules and of their roots, and the schemas below `openapi` of each module and of `global`, the
+    /// directory of global hooks. Gives what could not be used too, each text with its file, by module key.
+    pub fn new(modules: &Modules, global: Option<&Path>) -> (Self, BTreeMap<String, String>) {
+        let mut problems = BTreeMap::new();
+        let mut sections = BTreeMap::new();
+        let table = |key: &str| match modules.values.get(key) {
+            Some(data @ (Data::Map(_) | Data::List(_))) => to_json(data),
+            _ => json!({}),
+        };
+        let mut add = |key: &str, fixed: Value, directory: Option<&Path>| {
+            let schemas =
+                directory.map_or_else(|| Ok(Schemas::default()), |d| Schemas::read(&d.join("openapi")));
+            let schemas = schemas.unwrap_or_else(|text| {
+                problems.insert(key.to_owned(), text);
+                Schemas::default()
+            });
+            let mut section = Section { fixed, config: json!({}), schemas, ..Section::default() };
+            section.result = section.merged(&section.config, &section.patch, key).unwrap_or_default();
+            sections.insert(key.to_owned(), section);
+        };
+        add(GLOBAL, table(GLOBAL), global);
+        for module in &modules.modules {
+            let key = &module.name.key;
+            let fixed = merge(table(key), to_json(&Data::Map(module.values.clone())), MAX_DEPTH);
+            add(key, fixed, Some(&module.path));
+        }
+        (Self { sections, flags: Object::new(), flag_patch: Patch::default() }, problems)
+    }
+
+    /// Takes a section of the ConfigMap as it is now; gives whether the values are others.
+    ///
+    /// # Errors
+    /// The section breaks its schema; the one before stays.
+    pub fn set_config(&mut self, key: &str, config: Option<Value>) -> Result<bool, String> {
+        let Some(section) = self.sections.get_mut(key) else { return Ok(false) };
+        let config = config.unwrap_or_else(|| json!({}));
+        section.check_config(key, &config)?;
+        let result = section.merged(&config, &section.patch, key)?;
+        section.config = config;
+        Ok(section.take(result))
+    }
+
+    /// The values of a section.
+    pub fn section(&self, key: &str) -> Option<&Value> {
+        self.sections.get(key).map(|s| &s.result)
+    }
+
+    /// All that a module's chart and hooks see: `global` and its own section.
+    pub fn seen(&self, key: &str) -> Value {
+        self.of(key, |s| &s.result)
+    }
+
+    /// Values as hooks and scripts read them: `global`, with the modules that are on, and the module's own section.
+    pub fn for_hook(&self, key: &str, enabled: &[String]) -> Value {
+        let mut values = self.seen(key);
+        if let Some(Value::Object(global)) = values.get_mut(GLOBAL) {
+            global.insert("enabledModules".to_owned(), json!(enabled));
+        }
+        values
+    }
+
+    /// What the ConfigMap alone says, as hooks and scripts read it.
+    pub fn config_for_hook(&self, key: &str) -> Value {
+        self.of(key, |s| &s.config)
+    }
+
+    fn of(&self, key: &str, layer: impl Fn(&Section) -> &Value) -> Value {
+        let keys = [GLOBAL, key];
+        let found =
+            keys.iter().filter_map(|key| Some(((*key).to_owned(), layer(self.sections.get(*key)?).clone())));
+        Value::Object(found.collect())
+    }
+
+    /// Values that a module's chart is rendered with.
+    ///
+    /// # Errors
+    /// They break the schema, or lack what it says that charts cannot do without.
+    pub fn for_chart(&self, key: &str) -> Result<Map, String> {
+        for key in [GLOBAL, key] {
+            if let Some(section) = self.sections.get(key)
+                && let Some(schema) = section.schemas.helm.as_ref().or(section.schemas.config.as_ref())
+            {
+                schema.check(key, &section.result, None)?;
+            }
+        }
+        Ok(schema::as_map(&self.seen(key)))
+    }
+
+    /// Applies what a hook wrote to `VALUES_JSON_PATCH_PATH`; it holds until the operator ends or the module is off.
+    ///
+    /// # Errors
+    /// The patch may not do what it does, leads nowhere, or the values break their schema; nothing is changed then.
+    pub fn patch(&mut self, root: Root<'_>, bytes: &[u8]) -> Result<Patched, String> {
+        let patch = Patch::read(bytes, root)?;
+        let mut patched = Patched::default();
+        if patch.is_empty() {
+            return Ok(patched);
+        }
+        let mut flags = Value::Object(self.flags.clone());
+        let mut flag_patch = Patch::default();
+        let mut own = None;
+        for key in patch.roots() {
+            let part = patch.below(&key);
+            match self.sections.get(&key) {
+                Some(section) => own = Some((section.patched(&key, &part)?, part, key)),
+                None => {
+                    part.apply(&mut flags, false)?;
+                    flag_patch.add(&part);
+                }
+            }
+        }
+        let Value::Object(flags) = flags else { return Ok(patched) };
+        if let Some((key, value)) = flags.iter().find(|(_, value)| flag(value).is_none()) {
+            return Err(not_a_flag(key, value));
+        }
+        if let Some((result, part, key)) = own
+            && let Some(section) = self.sections.get_mut(&key)
+        {
+            section.patch.add(&part);
+            patched.values = section.take(result);
+        }
+        self.flag_patch.add(&flag_patch);
+        patched.flags = self.flags != flags;
+        self.flags = flags;
+        Ok(patched)
+    }
+
+    /// What a hook that wrote to `CONFIG_VALUES_JSON_PATCH_PATH` wants the ConfigMap to be, checked against the schema.
+    /// Nothing is changed yet: the ConfigMap is.
+    ///
+    /// # Errors
+    /// As [`Self::patch`]
+    pub fn config_patch(
+        &self,
+        root: Root<'_>,
+        flags: &BTreeMap<String, bool>,
+        bytes: &[u8],
+    ) -> Result<ConfigChange, String> {
+        let patch = Patch::read(bytes, root)?;
+        let mut change = ConfigChange::new();
+        for key in patch.roots() {
+            let part = patch.below(&key);
+            let section = self.sections.get(&key);
+            let old = match section {
+                Some(section) => Some(section.config.clone()),
+                None => key.strip_suffix("Enabled").and_then(|m| flags.get(m)).map(|on| json!(on)),
+            };
+            let mut document = json!({});
+            if let Some(old) = &old {
+                document[&key] = old.clone();
+            }
+            part.apply(&mut document, true)?;
+            let new = document.get(&key).cloned();
+            if let Some(section) = section {
+                section.check_config(&key, new.as_ref().unwrap_or(&json!({})))?;
+            } else if let Some(value) = &new
+                && flag(value).is_none()
+            {
+                return Err(not_a_flag(&key, value));
+            }
+            if new != old {
+                change.insert(key, new);
+            }
+        }
+        Ok(change)
+    }
+
+    /// What hooks say about whether a module is on.
+    pub fn flag(&self, module: &ModuleName) -> Option<bool> {
+        self.flags.get(&module.enabled_key()).and_then(flag)
+    }
+
+    /// Drops what the hooks of a module have patched: it is off.
+    pub fn forget(&mut self, key: &str) {
+        if let Some(section) = self.sections.get_mut(key) {
+            section.patch = Patch::default();
+            if let Ok(result) = section.merged(&section.config, &section.patch, key) {
+                section.result = result;
+            }
+        }
+    }
+
+    /// The patches that hold in a section, as the debug endpoints show them.
+    pub fn patches(&self, key: &str) -> Value {
+        let mut all = self.sections.get(key).map_or_else(|| json!([]), |s| s.patch.to_json());
+        if key == GLOBAL
+            && let (Value::Array(all), Value::Array(flags)) = (&mut all, self.flag_patch.to_json())
+        {
+            all.extend(flags);
+        }
+        all
+    }
+}
+
+impl Section {
+    /// All layers over each other.
+    fn merged(&self, config: &Value, patch: &Patch, key: &str) -> Result<Value, String> {
+        let mut values = self.fixed.clone();
+        if let Some(schema) = &self.schemas.config {
+            schema.apply_defaults(&mut values);
+        }
+        values = merge(values, config.clone(), MAX_DEPTH);
+        if let Some(schema) = &self.schemas.config {
+            // Maps that the ConfigMap brings have defaults below them too.
+            schema.apply_defaults(&mut values);
+        }
+        if let Some(schema) = &self.schemas.values {
+            schema.apply_defaults(&mut values);
+        }
+        if patch.is_empty() {
+            return Ok(values);
+        }
+        let mut document = json!({});
+        document[key] = values;
+        patch.apply(&mut document, false)?;
+        Ok(document[key].take())
+    }
+
+    fn check_config(&self, key: &str, config: &Value) -> Result<(), String> {
+        let Some(schema) = &self.schemas.config else { return Ok(()) };
+        let with_defaults = |config: &Value| {
+            let mut config = config.clone();
+            schema.apply_defaults(&mut config);
+            config
+        };
+        schema.check(key, &with_defaults(config), Some(&with_defaults(&self.config)))
+    }
+
+    /// What a new patch makes of the section.
+    fn patched(&self, key: &str, part: &Patch) -> Result<Value, String> {
+        let mut document = json!({});
+        document[key] = self.result.clone();
+        part.apply(&mut document, true)?;
+        let mut kept = self.patch.clone();
+        kept.add(part);
+        let result = self.merged(&self.config, &kept, key)?;
+        if let Some(schema) = &self.schemas.values {
+            schema.check(key, &result, Some(&self.result))?;
+        }
+        Ok(result)
+    }
+
+    /// Puts a new result in force; gives whether it is another one.
+    fn take(&mut self, result: Value) -> bool {
+        let changed = self.result != result;
+        self.result = result;
+        changed
+    }
+}
+
+/// `true` and `false`, as hooks write them.
+fn flag(value: &Value) -> Option<bool> {
+    match value {
+        Value::Bool(on) => Some(*on),
+        Value::String(text) => text.trim().parse().ok(),
+        _ => None,
+    }
+}
+
+fn not_a_flag(key: &str, value: &Value) -> String {
+    format!("path \"/{key}\": {value} is neither true nor false")
+}
+
+/// Lays one value over another: maps are merged, anything else is replaced.
+fn merge(under: Value, over: Value, depth: usize) -> Value {
+    match (under, over) {
+        (Value::Object(mut under), Value::Object(over)) if depth > 0 => {
+            for (key, value) in over {
+                let merged = match under.remove(&key) {
+                    Some(below) => merge(below, value, depth - 1),
+                    None => value,
+                };
+                under.insert(key, merged);
+            }
+            Value::Object(under)
+        }
+        // A section that the ConfigMap leaves empty says nothing.
+        (under, Value::Null) if depth == MAX_DEPTH => under,
+        (_, over) => over,
+    }
+}
+
+#[cfg(test)]
+mod tests;

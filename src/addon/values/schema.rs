@@ -1,0 +1,284 @@
+//! OpenAPI schemas of values: `openapi/config-values.yaml` and `openapi/values.yaml` of a module or of the global hooks.
+//!
+//! Owns how the files become the three schemas that values are held against, as addon-operator's `pkg/values/validation`
+//! does: references expanded, `x-extend`, `additionalProperties` false unless said, `x-required-for-helm`, rules in CEL. What
+//! a schema means is the JSON Schema checker's (OpenAPI 3.0 is draft 4 with `nullable`).
+
+use std::path::{Path, PathBuf};
+
+use chart_compat::data::{Data, Map};
+use chart_compat::render::Schema as Checker;
+use chart_compat::yaml;
+use serde_json::{Map as Object, Value, json};
+
+use super::defaults;
+use super::rules::{self, Rule};
+use crate::render::{from_json, to_json};
+
+/// How deep references may lead.
+const MAX_DEPTH: usize = 64;
+/// How many schemas a file may come to once its references are expanded.
+const MAX_NODES: usize = 200_000;
+/// The largest file.
+const MAX_BYTES: u64 = 4 << 20;
+
+/// One schema, ready for use.
+pub(crate) struct Schema {
+    /// Where it was read from, for messages.
+    file: PathBuf,
+    tree: Value,
+    checker: Checker,
+    rules: Vec<Rule>,
+}
+
+/// The schemas of one section of values; without a file everything is allowed.
+#[derive(Default)]
+pub(crate) struct Schemas {
+    /// Of the section in the ConfigMap.
+    pub(crate) config: Option<Schema>,
+    /// Of the merged values.
+    pub(crate) values: Option<Schema>,
+    /// Of the values that a chart is rendered with.
+    pub(crate) helm: Option<Schema>,
+}
+
+impl Schemas {
+    /// Reads the schemas of a directory `openapi`; files that are not there set no limits.
+    ///
+    /// # Errors
+    /// The file and what is wrong with it.
+    pub(crate) fn read(directory: &Path) -> Result<Self, String> {
+        let config = read_file(&directory.join("config-values.yaml"))?.map(|(file, mut tree)| {
+            close(&mut tree);
+            (file, tree)
+        });
+        let values = read_file(&directory.join("values.yaml"))?.map(|(file, mut tree)| {
+            if tree.pointer("/x-extend/schema").is_some_and(Value::is_string)
+                && let Some((_, parent)) = &config
+            {
+                extend(&mut tree, parent);
+            }
+            close(&mut tree);
+            (file, tree)
+        });
+        let helm = values.clone().map(|(file, mut tree)| {
+            require_for_helm(&mut tree);
+            (file, tree)
+        });
+        let ready = |source: Option<(PathBuf, Value)>| source.map(|(f, t)| Schema::new(f, t)).transpose();
+        Ok(Self { config: ready(config)?, values: ready(values)?, helm: ready(helm)? })
+    }
+}
+
+impl Schema {
+    fn new(file: PathBuf, tree: Value) -> Result<Self, String> {
+        let failed = |e: String| format!("{}: {e}", file.display());
+        let mut draft = tree.clone();
+        as_draft_4(&mut draft);
+        if let Value::Object(root) = &mut draft {
+            root.insert("$schema".to_owned(), json!("http://json-schema.org/draft-04/schema#"));
+        }
+        let checker = Checker::read(draft.to_string().as_bytes()).map_err(failed)?;
+        let rules = rules::read(&tree).map_err(failed)?;
+        Ok(Self { file, tree, checker, rules })
+    }
+
+    /// The file that it was read from.
+    pub(crate) fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// Fills in what is missing and has a default.
+    pub(crate) fn apply_defaults(&self, section: &mut Value) {
+        defaults::apply(section, &self.tree);
+    }
+
+    /// Checks a section; `old` is what it was before, if it was.
+    ///
+    /// # Errors
+    /// Every value that breaks the schema, by its path from `key`; secrets are not shown.
+    pub(crate) fn check(&self, key: &str, section: &Value, old: Option<&Value>) -> Result<(), String> {
+        let breaches = self.checker.check(&from_json(section)).err().unwrap_or_default();
+        let mut wrong: Vec<String> =
+            breaches.iter().map(|b| format!("{}: {}", b.path.below(&[key]), b.text)).collect();
+        if wrong.is_empty() {
+            wrong.extend(rules::check(&self.rules, key, section, old));
+        }
+        match wrong.is_empty() {
+            true => Ok(()),
+            false => Err(format!("{} (by {})", wrong.join("; "), self.file.display())),
+        }
+    }
+}
+
+/// A schema file as one tree without references; `None` if there is no such file.
+fn read_file(path: &Path) -> Result<Option<(PathBuf, Value)>, String> {
+    let failed = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
+    match std::fs::metadata(path) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(failed(&e)),
+        Ok(m) if m.len() > MAX_BYTES => return Err(failed(&format!("larger than {MAX_BYTES} bytes"))),
+        Ok(_) => {}
+    }
+    let bytes = std::fs::read(path).map_err(|e| failed(&e))?;
+    let data = yaml::from_slice(&bytes).map_err(|e| {
+        let line = e.line().map_or_else(String::new, |line| format!(":{line}"));
+        format!("{}{line}: {e}", path.display())
+    })?;
+    let root = match to_json(&data) {
+        Value::Null => return Ok(None),
+        root @ Value::Object(_) => root,
+        _ => return Err(failed(&"a schema is a map like {type: object, properties: {…}}")),
+    };
+    let mut budget = MAX_NODES;
+    let tree = expand(&root, &root, &mut Vec::new(), &mut budget).map_err(|e| failed(&e))?;
+    Ok(Some((path.to_owned(), tree)))
+}
+
+/// A copy with each reference replaced by what it leads to. A reference to something that it is part of stays.
+fn expand(node: &Value, root: &Value, open: &mut Vec<String>, budget: &mut usize) -> Result<Value, String> {
+    *budget = budget.checked_sub(1).ok_or("references make it too large")?;
+    match node {
+        Value::Object(map) => {
+            if let Some(reference) = map.get("$ref").and_then(Value::as_str) {
+                if open.iter().any(|r| r == reference) {
+                    return Ok(node.clone());
+                }
+                if open.len() >= MAX_DEPTH {
+                    return Err(format!("$ref {reference:?} is nested too deep"));
+                }
+                let target = reference.strip_prefix('#').and_then(|pointer| root.pointer(pointer));
+                let target = target.ok_or_else(|| {
+                    format!("$ref {reference:?} leads nowhere; it must be a path within this file, like #/definitions/name")
+                })?;
+                open.push(reference.to_owned());
+                let expanded = expand(target, root, open, budget);
+                open.pop();
+                return expanded;
+            }
+            let copied: Result<Object<String, Value>, String> = map
+                .iter()
+                .map(|(k, v)| {
+                    // Data is no schema.
+                    let literal = matches!(k.as_str(), "default" | "enum" | "example" | "x-examples");
+                    Ok((k.clone(), if literal { v.clone() } else { expand(v, root, open, budget)? }))
+                })
+                .collect();
+            copied.map(Value::Object)
+        }
+        Value::Array(list) => {
+            list.iter().map(|v| expand(v, root, open, budget)).collect::<Result<_, _>>().map(Value::Array)
+        }
+        other => Ok(other.clone()),
+    }
+}
+
+/// Takes over from the schema of config values what `values.yaml` does not say itself (`ExtendTransformer`).
+fn extend(tree: &mut Value, parent: &Value) {
+    let (Value::Object(own), Value::Object(parent)) = (tree, parent) else { return };
+    for (key, theirs) in parent {
+        match key.as_str() {
+            "definitions" | "properties" | "patternProperties" => {
+                let ours = own.entry(key.clone()).or_insert_with(|| json!({}));
+                if let (Value::Object(ours), Value::Object(theirs)) = (ours, theirs) {
+                    for (name, schema) in theirs {
+                        ours.entry(name.clone()).or_insert_with(|| schema.clone());
+                    }
+                }
+            }
+            "required" => {
+                let names = theirs.as_array().into_iter().flatten();
+                let more = own.get("required").and_then(Value::as_array).into_iter().flatten();
+                let mut all: Vec<Value> = names.cloned().collect();
+                all.extend(more.filter(|n| !theirs.as_array().is_some_and(|t| t.contains(n))).cloned());
+                own.insert("required".to_owned(), Value::Array(all));
+            }
+            "title" | "description" => {
+                own.entry(key.clone()).or_insert_with(|| theirs.clone());
+            }
+            extension if extension.starts_with("x-") => {
+                own.entry(key.clone()).or_insert_with(|| theirs.clone());
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The schemas of a schema's properties and items, as deep as addon-operator's transformations go.
+fn inner<'t>(map: &'t mut Object<String, Value>) -> impl Iterator<Item = &'t mut Value> {
+    let mut found: Vec<&'t mut Value> = Vec::new();
+    for (key, value) in map {
+        match (key.as_str(), value) {
+            ("properties", Value::Object(properties)) => found.extend(properties.values_mut()),
+            ("items", Value::Array(list)) => found.extend(list),
+            ("items", one) => found.push(one),
+            _ => {}
+        }
+    }
+    found.into_iter()
+}
+
+/// Forbids keys that a schema of maps does not name, unless it says otherwise (`AdditionalPropertiesTransformer`).
+fn close(tree: &mut Value) {
+    let Value::Object(map) = tree else { return };
+    let open = ["allOf", "anyOf", "oneOf", "$ref"].iter().any(|k| map.contains_key(*k))
+        && !map.contains_key("properties");
+    if !open {
+        map.entry("additionalProperties").or_insert(Value::Bool(false));
+    }
+    inner(map).for_each(close);
+}
+
+/// Makes required what charts cannot be rendered without (`RequiredForHelmTransformer`).
+fn require_for_helm(tree: &mut Value) {
+    let Value::Object(map) = tree else { return };
+    let more = match map.get("x-required-for-helm") {
+        Some(Value::String(name)) => vec![Value::String(name.clone())],
+        Some(Value::Array(names)) => names.iter().filter(|n| n.is_string()).cloned().collect(),
+        _ => Vec::new(),
+    };
+    if !more.is_empty() {
+        let required = map.entry("required").or_insert_with(|| json!([]));
+        if let Value::Array(required) = required {
+            for name in more {
+                if !required.contains(&name) {
+                    required.push(name);
+                }
+            }
+        }
+    }
+    inner(map).for_each(require_for_helm);
+}
+
+/// OpenAPI 3.0's own words in those of draft 4.
+fn as_draft_4(tree: &mut Value) {
+    match tree {
+        Value::Object(map) => {
+            if map.remove("nullable") == Some(Value::Bool(true)) {
+                if let Some(Value::String(kind)) = map.get("type") {
+                    let both = json!([kind, "null"]);
+                    map.insert("type".to_owned(), both);
+                }
+                if let Some(Value::Array(values)) = map.get_mut("enum")
+                    && !values.contains(&Value::Null)
+                {
+                    values.push(Value::Null);
+                }
+            }
+            // Draft 4 forbids the empty list, which says nothing.
+            map.retain(|key, value| key != "required" || value.as_array().is_none_or(|l| !l.is_empty()));
+            map.retain(|key, _| !key.starts_with("x-") && key != "example");
+            map.values_mut().for_each(as_draft_4);
+        }
+        Value::Array(list) => list.iter_mut().for_each(as_draft_4),
+        _ => {}
+    }
+}
+
+/// A section as the map that charts see.
+pub(crate) fn as_map(section: &Value) -> Map {
+    match from_json(section) {
+        Data::Map(map) => map,
+        _ => Map::new(),
+    }
+}
