@@ -4,17 +4,26 @@
 //! is told (binding contexts, snapshots), what it may answer (metrics, operations on objects, responses of webhooks), and
 //! how it is run. Knows no modules and no values: patches of values are bytes here, and who owns the hook reads them.
 
+pub mod carry_out;
 pub mod config;
 pub mod context;
 pub mod cron;
 pub mod discover;
+mod hook;
 pub mod jq;
+mod limit;
 pub mod metrics;
+mod monitor;
 pub mod operations;
 pub mod process;
+pub mod queues;
 pub mod responses;
+mod set;
 
 use std::fmt;
+
+pub use hook::{Hook, HookError, Input, Output, Surroundings};
+pub use set::{HookSet, Synchronization};
 
 /// Whose hook it is: that decides which bindings it may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
