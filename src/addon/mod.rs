@@ -5,6 +5,7 @@
 
 mod config;
 mod events;
+mod hooks;
 mod layers;
 mod lookups;
 mod module;

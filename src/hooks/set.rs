@@ -55,13 +55,14 @@ impl HookSet {
         scope: Scope,
     ) -> Result<(Self, Vec<String>), HookError> {
         let found = discover::discover(directory, scope);
-        let load = found.hooks.iter().map(|path| {
-            let below = path.strip_prefix(directory).unwrap_or(path);
-            let name = format!("{prefix}{}", below.display());
-            async move { Hook::load(path, &name, module, scope).await.map(Arc::new) }
-        });
+        let mut loads = Vec::new();
+        for path in found.hooks {
+            let name = format!("{prefix}{}", path.strip_prefix(directory).unwrap_or(&path).display());
+            let module = module.to_owned();
+            loads.push(async move { Hook::load(&path, &name, &module, scope).await.map(Arc::new) });
+        }
         let hooks: Vec<Arc<Hook>> =
-            futures::stream::iter(load).buffered(LOADED_AT_ONCE).try_collect().await?;
+            futures::stream::iter(loads).buffered(LOADED_AT_ONCE).try_collect().await?;
         let set = Self { hooks, watched: Mutex::default(), schedules: Mutex::default() };
         Ok((set, found.problems))
     }

@@ -30,6 +30,8 @@ pub struct State {
     pub metrics: Metrics,
     /// What hooks count.
     pub hook_metrics: HookMetrics,
+    /// What is counted of hooks.
+    pub runs: HookMetrics,
 }
 
 /// Serves `/healthz`, `/readyz`, `/metrics` and `/metrics/hooks` until `stop` resolves; answers with the address it listens on.
@@ -72,7 +74,7 @@ async fn ready(extract::State(state): extract::State<Arc<State>>) -> impl IntoRe
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 async fn metrics_text(extract::State(state): extract::State<Arc<State>>) -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, PROMETHEUS)], state.metrics.text())
+    ([(header::CONTENT_TYPE, PROMETHEUS)], state.metrics.text() + &state.runs.text())
 }
 
 async fn hook_metrics_text(extract::State(state): extract::State<Arc<State>>) -> impl IntoResponse {
