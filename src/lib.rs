@@ -12,6 +12,7 @@
 //! - [`render`]: the border between the pure renderer and the engine
 //! - [`cluster`]: the one door to a Kubernetes API server
 //! - [`release`]: the release engine: observe, decide, plan, apply, record, watch
+//! - [`hooks`]: programs of users that run at moments, on schedules and on changes of objects
 //! - [`addon`]: front end for addon-operator modules
 //! - [`serve`]: probes and metrics
 //! - [`cli`]: the command line
@@ -19,6 +20,7 @@
 pub mod addon;
 pub mod cli;
 pub mod cluster;
+pub mod hooks;
 pub mod release;
 pub mod render;
 pub mod serve;

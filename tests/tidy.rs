@@ -24,14 +24,15 @@ const RENDERER: [(&str, &[&str]); 14] = [
 ];
 
 /// The same for the root package.
-const ROOT: [(&str, &[&str]); 7] = [
+const ROOT: [(&str, &[&str]); 8] = [
     ("cluster", &[]),
     ("source", &[]),
     ("release", &["cluster"]),
     ("render", &["cluster", "release"]),
     ("serve", &[]),
-    ("addon", &["cluster", "release", "render", "serve", "source"]),
-    ("cli", &["addon", "cluster", "release", "render", "serve", "source"]),
+    ("hooks", &["cluster", "render", "serve"]),
+    ("addon", &["cluster", "hooks", "release", "render", "serve", "source"]),
+    ("cli", &["addon", "cluster", "hooks", "release", "render", "serve", "source"]),
 ];
 
 const MAX_LINES: usize = 1000;

@@ -7,6 +7,7 @@ mod cause;
 mod config;
 mod drift;
 mod events;
+mod hooks;
 mod layers;
 mod lookups;
 mod module;

@@ -1,16 +1,17 @@
 //! The operator's loop: ConfigMap, releases that want a look, finished jobs and retries, one event at a time.
 //!
-//! Owns what is wanted of each module and when it is tried again. The turn order is `queue`'s, the work is `run`'s.
+//! Owns what is wanted of each module and when it is tried again. The turn order is `queue`'s, the work is `run`'s and, for
+//! what runs before and after, `hooks`'.
+
+mod converge;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use chart_compat::data::{Data, Map};
+use chart_compat::data::Data;
 use chart_compat::profile::Profile;
-use chart_compat::render::CompiledChart;
 use futures::StreamExt as _;
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -19,6 +20,7 @@ use tokio::task::JoinSet;
 use super::cause::cause;
 use super::config::{Config, Problem};
 use super::drift::{self, Policy};
+use super::hooks::{Change, Hooks, ModuleRef, Ran};
 use super::lookups::Watch;
 use super::module::{Module, Modules, is_enabled};
 use super::name::ModuleName;
@@ -27,9 +29,11 @@ use super::run::{Done, Error, Inputs, Shared, config_map};
 use super::values::{GLOBAL, Values};
 use super::{UNNUMBERED_ORDER, events};
 use crate::cluster::{Cluster, ClusterError, ObjectEvent};
+use crate::hooks::Surroundings;
 use crate::release::{Action, Disposition, Engine, EngineOptions, Outcome, ReleaseRequest};
 use crate::render::{parse_manifest, to_json};
 use crate::serve::State;
+use converge::{Phase, Step};
 
 /// How long running jobs may take to end after a stop was asked for.
 const GRACE: Duration = Duration::from_secs(25);
@@ -61,6 +65,14 @@ pub struct Options {
     pub profile: Profile,
     /// What is done about objects that someone changed or deleted.
     pub drift: Policy,
+    /// Where hooks get their files.
+    pub tmp_dir: PathBuf,
+    /// Files of hooks stay after the run.
+    pub keep_tmp_files: bool,
+    /// After this time a run of a hook is killed, unless the hook says another; `None`: never.
+    pub hook_timeout: Option<Duration>,
+    /// Metrics of hooks without a group begin anew in each run, as with the peer.
+    pub group_metrics: bool,
 }
 
 impl Default for Options {
@@ -75,11 +87,22 @@ impl Default for Options {
             timeout: Duration::from_secs(20 * 60),
             profile: Profile::default(),
             drift: Policy::default(),
+            tmp_dir: std::env::temp_dir().join("addon-operator"),
+            keep_tmp_files: false,
+            hook_timeout: None,
+            group_metrics: false,
         }
     }
 }
 
-type JobResult = Result<Option<Done>, Error>;
+type JobResult = Result<Finished, Error>;
+
+/// What a job that worked has to tell.
+enum Finished {
+    Ran(Ran),
+    Restored(Done),
+    Uninstalled,
+}
 
 /// What is known of one module.
 #[derive(Default)]
@@ -104,12 +127,24 @@ struct Operator {
     state: Arc<State>,
     queue: Queue,
     wanted: BTreeMap<String, Wanted>,
-    values: Values,
+    hooks: Arc<Hooks>,
+    /// What hooks have changed.
+    changes: mpsc::UnboundedReceiver<Change>,
+    /// How far the current converge is.
+    phase: Phase,
+    /// Converges in a row that `afterAll` hooks brought about.
+    repeats: u32,
+    /// Work of global hooks, one at a time.
+    steps: JoinSet<Step>,
+    /// The ConfigMap as it was last read.
+    config: Config,
     /// Modules that cannot be used as they are on disk, and why, by key.
     broken: BTreeMap<String, String>,
     /// Sections that the ConfigMap has had a good form of, by key.
     good: BTreeSet<String>,
     problems: Vec<Problem>,
+    /// Who wrote which key of the ConfigMap.
+    writers: Option<Value>,
     jobs: JoinSet<(String, Job, JobResult)>,
     /// What each task of `jobs` does, for the one that breaks down.
     running: BTreeMap<tokio::task::Id, (String, Job)>,
@@ -169,17 +204,33 @@ pub async fn run(
     let names: Vec<&str> = modules.modules.iter().map(|m| m.name.name.as_str()).collect();
     tracing::info!(modules = ?names, namespace = options.namespace, "operator starts");
     let (outdated_sender, outdated) = mpsc::unbounded_channel();
+    let (changes_sender, changes) = mpsc::unbounded_channel();
+    let around = Surroundings {
+        scratch: options.tmp_dir.clone(),
+        keep_files: options.keep_tmp_files,
+        timeout: options.hook_timeout,
+        group_metrics: options.group_metrics,
+    };
+    let target = config_map(&options.namespace, &options.config_map);
+    let hooks = Hooks::new(cluster.clone(), around, Arc::clone(&state), values, target, changes_sender);
+    hooks.load_global(options.global_hooks_dir.as_deref()).await.map_err(ClusterError::Config)?;
     let operator = Operator {
         options,
         shared,
+        hooks,
+        changes,
+        phase: Phase::Starting,
+        repeats: 0,
+        steps: JoinSet::new(),
+        config: Config::default(),
         modules,
         state,
         queue: Queue::default(),
         wanted: BTreeMap::new(),
-        values,
         broken,
         good: BTreeSet::new(),
         problems: Vec::new(),
+        writers: None,
         jobs: JoinSet::new(),
         running: BTreeMap::new(),
         retries: BTreeMap::new(),
@@ -219,12 +270,15 @@ impl Operator {
                         self.look_again(&id.name, &reason);
                     }
                 }
+                Some(change) = self.changes.recv() => self.take_change(&change),
+                Some(step) = self.steps.join_next() => self.take_step(step),
                 Some(name) = self.outdated.recv() => self.render_again(&name, "what its templates looked up has changed"),
                 Some(done) = self.jobs.join_next() => self.finish(done),
                 () = until(retry_at) => self.retry_due(),
             }
         }
         tracing::info!(running = self.queue.running(), "operator stops");
+        self.steps.abort_all();
         let rest = async { while self.jobs.join_next().await.is_some() {} };
         if tokio::time::timeout(GRACE, rest).await.is_err() {
             tracing::warn!("jobs still run; the next start resumes them");
@@ -238,8 +292,13 @@ impl Operator {
         for (key, value) in object.and_then(|o| o["data"].as_object()).into_iter().flatten() {
             data.insert(key.clone(), value.as_str().unwrap_or_default().to_owned());
         }
+        // What hooks have written themselves is known before it comes back.
+        while let Ok(change) = self.changes.try_recv() {
+            self.take_change(&change);
+        }
         let mut config = Config::parse(&data, &self.modules.names());
-        self.take_sections(&mut config);
+        self.hooks.store().data = data;
+        let global = self.take_sections(&mut config);
         for problem in config.problems.iter().filter(|p| !self.problems.contains(p)) {
             tracing::warn!(key = problem.key, "ConfigMap {}: {}", self.options.config_map, problem.text);
             self.state.metrics.add(
@@ -253,13 +312,26 @@ impl Operator {
             }
         }
         self.problems.clone_from(&config.problems);
-        self.ask(&config, object);
-        self.configured = true;
+        self.writers = object
+            .map(|o| serde_json::json!({"metadata": {"managedFields": o["metadata"]["managedFields"]}}));
+        let flags = config.enabled != self.config.enabled;
+        self.config = config;
+        self.hooks.store().flags.clone_from(&self.config.enabled);
+        if !self.configured {
+            self.configured = true;
+            self.start_hooks();
+        } else if global || flags {
+            self.converge(false);
+        } else {
+            self.ask(false);
+        }
         self.note_convergence();
     }
 
-    /// Takes in the sections; one that is broken, or breaks its schema, leaves the last good one in force.
-    fn take_sections(&mut self, config: &mut Config) {
+    /// Takes in the sections; one that is broken, or breaks its schema, leaves the last good one in force. Gives whether the
+    /// global values are others.
+    fn take_sections(&mut self, config: &mut Config) -> bool {
+        let mut global = false;
         let names: Vec<Option<ModuleName>> =
             std::iter::once(None).chain(self.modules.names().into_iter().map(Some)).collect();
         for name in names {
@@ -269,8 +341,12 @@ impl Operator {
             }
             let section = if name.is_none() { Some(&config.global) } else { config.sections.get(&key) };
             let section = section.map(|s| to_json(&Data::Map(s.clone())));
-            match self.values.set_config(&key, section) {
-                Ok(_) => drop(self.good.insert(key)),
+            let taken = self.hooks.store().values.set_config(&key, section);
+            match taken {
+                Ok(changed) => {
+                    global |= changed && name.is_none();
+                    self.good.insert(key);
+                }
                 // What a module's section says does not matter while the module is off.
                 Err(_) if name.as_ref().is_some_and(|n| !self.is_enabled(n, config)) => {}
                 Err(text) => {
@@ -279,33 +355,42 @@ impl Operator {
                 }
             }
         }
+        global
     }
 
     fn is_enabled(&self, name: &ModuleName, config: &Config) -> bool {
-        is_enabled(name, &self.modules.values, self.values.flag(name), &config.enabled)
+        let hooks = self.hooks.store().values.flag(name);
+        is_enabled(name, &self.modules.values, hooks, &config.enabled)
     }
 
-    /// Compares what each module should be with what was last asked, and queues the difference.
-    fn ask(&mut self, config: &Config, object: Option<&Value>) {
-        let first = !self.configured;
+    /// Compares what each module should be with what was last asked, and queues the difference; with `all` every module
+    /// that is on.
+    fn ask(&mut self, all: bool) {
+        let mut store = self.hooks.store();
+        let config = &self.config;
+        store.enabled.clear();
         for module in &self.modules.modules {
             let name = &module.name;
             // A broken flag keeps the module as it is.
             let flag_broken = config.problems.iter().any(|p| p.key == name.enabled_key());
             let wanted = self.wanted.entry(name.name.clone()).or_default();
+            let first = wanted.values.is_none();
             let enabled = if flag_broken && !first {
                 wanted.enabled
             } else {
-                is_enabled(name, &self.modules.values, self.values.flag(name), &config.enabled)
+                is_enabled(name, &self.modules.values, store.values.flag(name), &config.enabled)
             };
-            let values = self.values.seen(&name.key);
+            if enabled {
+                store.enabled.push(name.name.clone());
+            }
+            let values = store.values.seen(&name.key);
             let broken = config.problems.iter().find(|p| p.key == name.key);
             wanted.problem = broken.filter(|_| !self.good.contains(&name.key)).map(|p| p.text.clone());
             if wanted.values.as_ref() != Some(&values) {
-                wanted.cause = cause(object, name, wanted.values.as_ref(), &values);
+                wanted.cause = cause(self.writers.as_ref(), name, wanted.values.as_ref(), &values);
             }
             let changed = wanted.values.as_ref() != Some(&values) || wanted.enabled != enabled;
-            if enabled && (changed || first) {
+            if enabled && (changed || all) {
                 self.orphans.remove(&name.name);
                 self.retries.remove(&name.name);
                 self.queue.want(&name.name, name.order, Job::Run);
@@ -322,6 +407,7 @@ impl Operator {
                 f64::from(u8::from(enabled)),
             );
         }
+        drop(store);
         // What is left are releases of modules that exist no more.
         for name in std::mem::take(&mut self.orphans) {
             tracing::info!(module = name, "no such module any more: its release is uninstalled");
@@ -340,6 +426,14 @@ impl Operator {
     /// A release of ours was touched from outside.
     fn look_again(&mut self, name: &str, reason: &str) {
         let Some(wanted) = self.wanted.get(name).filter(|w| w.enabled) else { return };
+        if self.hooks.is_quiet(name) {
+            tracing::debug!(
+                module = name,
+                reason,
+                "a hook runs or has just run: the next run of the module decides"
+            );
+            return;
+        }
         tracing::info!(module = name, reason, "putting the release right");
         let job = if wanted.request.is_some() { Job::Restore } else { Job::Run };
         self.queue.want(name, self.order(name), job);
@@ -371,7 +465,7 @@ impl Operator {
     }
 
     fn start_jobs(&mut self) {
-        if !self.configured {
+        if !self.configured || self.phase.holds_modules() {
             return;
         }
         // A module that cannot run has its outcome at once, and the next ones get their turn in the same pass.
@@ -388,50 +482,48 @@ impl Operator {
 
     fn start_job(&mut self, name: String, job: Job) {
         let shared = self.shared.clone();
-        let wanted = self.wanted.get(&name);
+        let hooks = Arc::clone(&self.hooks);
         if job == Job::Uninstall {
+            let module = self.module(&name).map(ModuleRef::of);
             self.spawn(name.clone(), job, async move {
-                let result = shared.uninstall(&name).await;
-                if let Ok(deleted) = &result {
-                    tracing::info!(module = name, deleted, "uninstalled");
-                }
-                result.map(|_| None)
+                let deleted = hooks.uninstall_module(&shared, &name, module.as_ref()).await?;
+                tracing::info!(module = name, deleted, "uninstalled");
+                Ok(Finished::Uninstalled)
             });
             return;
         }
         if job == Job::Restore
-            && let Some(request) = wanted.and_then(|w| w.request.clone())
+            && let Some(request) = self.wanted.get(&name).and_then(|w| w.request.clone())
         {
-            self.spawn(name.clone(), job, async move { shared.restore(request).await.map(Some) });
+            self.spawn(
+                name.clone(),
+                job,
+                async move { shared.restore(request).await.map(Finished::Restored) },
+            );
             return;
         }
         match self.ready(&name) {
             Err(error) => self.finish_job(&name, job, Err(error)),
-            // A module of hooks only has nothing to release.
-            Ok(None) => self.finish_job(&name, job, Ok(None)),
-            Ok(Some((chart, values))) => {
-                let cause = wanted.map(|w| w.cause.clone()).unwrap_or_default();
-                let work = {
-                    let name = name.clone();
-                    async move { shared.run(&name, chart, Arc::new(values), cause).await.map(Some) }
-                };
+            Ok(module) => {
+                let work = async move { hooks.run_module(&shared, &module).await.map(Finished::Ran) };
                 self.spawn(name, job, work);
             }
         }
     }
 
-    /// What a module is to be rendered from, if it has a chart.
-    fn ready(&self, name: &str) -> Result<Option<(Arc<CompiledChart>, Map)>, Error> {
-        let Some(module) = self.module(name) else { return Ok(None) };
+    /// What a module is to be run from.
+    fn ready(&self, name: &str) -> Result<ModuleRef, Error> {
+        let gone = || Error::Module("it is not on disk any more".to_owned());
+        let module = self.module(name).ok_or_else(gone)?;
         if let Some(text) = self.wanted.get(name).and_then(|w| w.problem.clone()) {
             return Err(Error::Config(text));
         }
         if let Some(text) = self.broken.get(&module.name.key) {
             return Err(Error::Module(text.clone()));
         }
-        let Some(chart) = module.chart.clone().map_err(Error::Module)? else { return Ok(None) };
-        let values = self.values.for_chart(&module.name.key).map_err(Error::Values)?;
-        Ok(Some((chart, values)))
+        let chart = module.chart.clone().map_err(Error::Module)?;
+        let cause = self.wanted.get(name).map(|w| w.cause.clone()).unwrap_or_default();
+        Ok(ModuleRef { chart, cause, ..ModuleRef::of(module) })
     }
 
     fn spawn(&mut self, name: String, job: Job, work: impl Future<Output = JobResult> + Send + 'static) {
@@ -464,24 +556,24 @@ impl Operator {
             1.0,
         );
         match result {
-            Ok(Some(done)) => {
-                if let Some(inputs) = done.inputs {
-                    self.note_inputs(name, inputs);
+            Ok(Finished::Ran(ran)) => {
+                if let Some(done) = ran.done {
+                    self.note_done(name, done);
                 }
-                self.note_outcome(name, &done.outcome, done.request);
+                // What hooks of the module changed on the way is in force already.
+                if let Some(wanted) = self.wanted.get_mut(name) {
+                    wanted.values = Some(ran.values);
+                }
             }
-            Ok(None) if job == Job::Uninstall => {
+            Ok(Finished::Restored(done)) => self.note_done(name, done),
+            Ok(Finished::Uninstalled) => {
                 self.state.metrics.remove("windlass_release_revision", &[("module", name)]);
                 self.renewals.remove(name);
-                if let Some(module) = self.modules.modules.iter().find(|m| m.name.name == name) {
-                    self.values.forget(&module.name.key);
-                }
                 if let Some(wanted) = self.wanted.get_mut(name) {
                     wanted.request = None;
                     wanted.lookups = None;
                 }
             }
-            Ok(None) => {}
             Err(error) => {
                 let pause = pause(error.disposition(), failures);
                 tracing::error!(module = name, retry_in_s = pause.as_secs(), "{error}");
@@ -491,6 +583,13 @@ impl Operator {
             }
         }
         self.note_convergence();
+    }
+
+    fn note_done(&mut self, name: &str, done: Done) {
+        if let Some(inputs) = done.inputs {
+            self.note_inputs(name, inputs);
+        }
+        self.note_outcome(name, &done.outcome, done.request);
     }
 
     fn note_outcome(&mut self, name: &str, outcome: &Outcome, request: Arc<ReleaseRequest>) {
@@ -543,15 +642,6 @@ impl Operator {
         // The old watch ends with what it watched for.
         wanted.lookups = (!inputs.lookups.is_empty())
             .then(|| Watch::start(self.shared.engine.cluster(), name, inputs.lookups, &self.outdated_sender));
-    }
-
-    fn note_convergence(&self) {
-        if self.configured && self.queue.all_tried() && !self.state.converged.swap(true, Ordering::AcqRel) {
-            let seconds = self.started.elapsed().as_secs_f64();
-            let help = "Seconds from the start to the first outcome of every module.";
-            self.state.metrics.set("windlass_first_converge_seconds", help, &[], seconds);
-            tracing::info!(seconds, "converged");
-        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! One job of one module: its place in the order hooks → render → apply → hooks, and the answers it needs from outside.
+//! One job of one module's release: render and reconcile, restore, uninstall, and the answers that takes from outside.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,6 +40,9 @@ pub(super) enum Error {
     /// They are not what its schema demands.
     #[error("values: {0}")]
     Values(String),
+    /// A hook failed; the text names it.
+    #[error("{0}")]
+    Hook(String),
     #[error("render: {0}")]
     Render(#[from] render::Error),
     /// What the module's renders make by chance cannot be read or kept.
@@ -85,7 +88,7 @@ impl Error {
         match self {
             Self::Module(_) | Self::Config(_) | Self::Values(_) | Self::Render(_) => Disposition::Stall,
             Self::Engine(e) => e.disposition(),
-            Self::Cluster(_) | Self::Task(_) | Self::Replay(_) => Disposition::Retry,
+            Self::Cluster(_) | Self::Task(_) | Self::Replay(_) | Self::Hook(_) => Disposition::Retry,
         }
     }
 }
@@ -113,9 +116,6 @@ impl Shared {
     }
 
     /// Renders a module with its values and brings its release to that.
-    ///
-    /// Hooks take their places here: `beforeHelm` before the render, since they change values, `afterHelm` after the
-    /// reconcile.
     pub(super) async fn run(
         &self,
         module: &str,
@@ -136,8 +136,6 @@ impl Shared {
     }
 
     /// Uninstalls a module's release; gives how many objects were deleted.
-    ///
-    /// `beforeDeleteHelm` and `afterDeleteHelm` hooks take their places around it.
     pub(super) async fn uninstall(&self, module: &str) -> Result<usize, Error> {
         let request = UninstallRequest {
             ignore_not_found: true,

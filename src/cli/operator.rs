@@ -78,6 +78,18 @@ pub(super) struct Args {
     /// Fields that are no drift: PATH, Kind:PATH or Kind/name:PATH (repeatable)
     #[arg(long, env = "WINDLASS_DRIFT_IGNORE", value_delimiter = ',')]
     drift_ignore: Vec<String>,
+    /// Directory for the files of hooks [default: addon-operator in the system's directory for such files]
+    #[arg(long, env = "ADDON_OPERATOR_TMP_DIR")]
+    tmp_dir: Option<PathBuf>,
+    /// Keep the files of hooks after their runs
+    #[arg(long, env = "DEBUG_KEEP_TMP_FILES", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "false", default_missing_value = "true")]
+    debug_keep_tmp_files: bool,
+    /// Kill a run of a hook after this time, e.g. 10m, unless the hook's settings.timeout says another
+    #[arg(long, env = "WINDLASS_HOOK_TIMEOUT", value_parser = super::flags::duration)]
+    hook_timeout: Option<Duration>,
+    /// Give metrics of hooks that name no group the hook's name for it: they begin anew in each run then
+    #[arg(long, env = "WINDLASS_GROUP_HOOK_METRICS", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "false", default_missing_value = "true")]
+    group_hook_metrics: bool,
     /// Least level of log lines
     #[arg(long, env = "LOG_LEVEL", default_value = "info")]
     log_level: LevelFilter,
@@ -126,6 +138,10 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
             timeout: args.helm_timeout,
             profile: globals.profile(),
             drift: addon::DriftPolicy { mode: args.drift, ignore: args.drift_ignore.clone() },
+            tmp_dir: args.tmp_dir.clone().unwrap_or_else(|| std::env::temp_dir().join("addon-operator")),
+            keep_tmp_files: args.debug_keep_tmp_files,
+            hook_timeout: args.hook_timeout,
+            group_metrics: args.group_hook_metrics,
         };
         let failed = |e: std::io::Error| format!("cannot watch for signals: {e}");
         let mut term = signal(SignalKind::terminate()).map_err(failed)?;

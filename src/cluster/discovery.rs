@@ -28,12 +28,16 @@ pub struct Resource {
     pub namespaced: bool,
     /// It can be listed and watched.
     pub watchable: bool,
+    /// Other names that people use, in lower case: the singular and short ones.
+    pub aliases: Vec<String>,
 }
 
 /// Everything that the cluster serves, at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Kinds {
     resources: BTreeMap<Gvk, Resource>,
+    /// The same kinds in the order in which the server prefers them.
+    preferred: Vec<Gvk>,
     group_versions: BTreeSet<String>,
     /// Groups whose server did not answer: what they serve is not known.
     pub stale: Vec<String>,
@@ -42,6 +46,19 @@ pub struct Kinds {
 impl Kinds {
     pub fn get(&self, gvk: &Gvk) -> Option<&Resource> {
         self.resources.get(gvk)
+    }
+
+    /// The kind that people mean by a kind, plural, singular or short name in any case; of several the one that the server
+    /// prefers. An empty API version means any.
+    pub fn find(&self, api_version: &str, name: &str) -> Option<&Gvk> {
+        let name = name.to_lowercase();
+        self.preferred.iter().find(|gvk| {
+            let resource = &self.resources[*gvk];
+            (api_version.is_empty() || gvk.api_version() == api_version)
+                && (gvk.kind.to_lowercase() == name
+                    || resource.plural == name
+                    || resource.aliases.contains(&name))
+        })
     }
 
     /// `group/version` and `group/version/Kind` of all that is served: Helm's `.Capabilities.APIVersions`.
@@ -98,6 +115,10 @@ struct GroupResource {
     scope: String,
     #[serde(default)]
     verbs: Vec<String>,
+    #[serde(default, rename = "singularResource")]
+    singular: String,
+    #[serde(default, rename = "shortNames")]
+    short_names: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -128,8 +149,14 @@ fn read(kinds: &mut Kinds, answer: Value) -> Option<()> {
                 let Some(kind) = resource.response_kind.filter(|k| !k.kind.is_empty()) else { continue };
                 let watchable = ["list", "watch"].iter().all(|verb| resource.verbs.iter().any(|v| v == verb));
                 let namespaced = resource.scope == "Namespaced";
-                let served = Resource { plural: resource.resource, namespaced, watchable };
-                kinds.resources.entry(gvk(&kind.kind)).or_insert(served);
+                let mut aliases = resource.short_names;
+                aliases.extend(Some(resource.singular).filter(|s| !s.is_empty()));
+                let served = Resource { plural: resource.resource, namespaced, watchable, aliases };
+                let gvk = gvk(&kind.kind);
+                if !kinds.resources.contains_key(&gvk) {
+                    kinds.preferred.push(gvk.clone());
+                    kinds.resources.insert(gvk, served);
+                }
             }
         }
     }
@@ -183,6 +210,17 @@ impl Cluster {
         kinds.get(gvk).cloned().ok_or_else(|| ClusterError::NoKind(Box::new(gvk.clone())))
     }
 
+    /// The kind that people mean by a name; looks once more at the server if there is none.
+    pub async fn find_kind(&self, api_version: &str, name: &str) -> Result<Gvk> {
+        if let Some(found) = self.kinds().await?.find(api_version, name) {
+            return Ok(found.clone());
+        }
+        let since = Instant::now().checked_sub(MISS_PAUSE).unwrap_or_else(Instant::now);
+        let kinds = self.refresh_kinds(since).await?;
+        let missing = || ClusterError::NoKind(Box::new(Gvk::new(api_version, name)));
+        kinds.find(api_version, name).cloned().ok_or_else(missing)
+    }
+
     /// The server's version, as `/version` gives it (`gitVersion`, `major`, `minor`).
     pub async fn version(&self) -> Result<Value> {
         Ok(self.call(Call::get("/version")).await?.value)
@@ -199,7 +237,8 @@ mod tests {
         let list = json!({"kind": "APIGroupDiscoveryList", "items": [
             {"metadata": {"name": "apps"}, "versions": [{"version": "v1", "freshness": "Current", "resources": [
                 {"resource": "deployments", "responseKind": {"group": "apps", "version": "v1", "kind": "Deployment"},
-                 "scope": "Namespaced", "verbs": ["list", "watch", "patch"]}]}]},
+                 "scope": "Namespaced", "verbs": ["list", "watch", "patch"], "singularResource": "deployment",
+                 "shortNames": ["deploy"]}]}]},
             {"metadata": {"name": "metrics.k8s.io"}, "versions": [{"version": "v1beta1", "freshness": "Stale"}]}]});
         let mut kinds = Kinds::default();
         read(&mut kinds, list).unwrap();
@@ -210,6 +249,12 @@ mod tests {
         );
         assert_eq!(kinds.api_versions(), ["apps/v1", "apps/v1/Deployment", "metrics.k8s.io/v1beta1"]);
         assert_eq!(kinds.stale, ["metrics.k8s.io/v1beta1"]);
+        for (api_version, name) in
+            [("", "deploy"), ("apps/v1", "DEPLOYMENT"), ("", "Deployments"), ("", "deployment")]
+        {
+            assert_eq!(kinds.find(api_version, name), Some(&Gvk::new("apps/v1", "Deployment")), "{name}");
+        }
+        assert_eq!((kinds.find("v1", "deploy"), kinds.find("", "dep")), (None, None));
         assert!(read(&mut kinds, json!({"kind": "APIGroupList", "groups": []})).is_none());
     }
 }

@@ -98,7 +98,7 @@ impl Cluster {
         Ok(path)
     }
 
-    async fn object_path(&self, object: &ObjectRef) -> Result<String> {
+    pub(super) async fn object_path(&self, object: &ObjectRef) -> Result<String> {
         self.path(&object.gvk, object.namespace.as_deref(), Some(&object.name)).await
     }
 
@@ -327,7 +327,7 @@ fn found(answer: Result<super::client::Answer>) -> Result<Option<Value>> {
 }
 
 /// Percent-encodes all but the unreserved characters of RFC 3986.
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {

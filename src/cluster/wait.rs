@@ -27,13 +27,6 @@ pub enum Event {
     Listed,
 }
 
-/// Which objects of a kind.
-#[derive(Debug, Clone)]
-enum Pick {
-    Name(String),
-    Labels(String),
-}
-
 impl Cluster {
     pub(super) async fn api<K>(&self, gvk: &Gvk, namespace: Option<&str>) -> Result<Api<K>>
     where
@@ -61,7 +54,7 @@ impl Cluster {
         namespace: Option<&str>,
         name: &str,
     ) -> Result<impl Stream<Item = Result<Event>> + Unpin + use<>> {
-        self.follow_picked(gvk, namespace, Pick::Name(name.to_owned())).await
+        self.follow_selected(gvk, namespace, "", &format!("metadata.name={name}")).await
     }
 
     /// Follows all objects that a label selector picks.
@@ -71,19 +64,20 @@ impl Cluster {
         namespace: Option<&str>,
         labels: &str,
     ) -> Result<impl Stream<Item = Result<Event>> + Unpin + use<>> {
-        self.follow_picked(gvk, namespace, Pick::Labels(labels.to_owned())).await
+        self.follow_selected(gvk, namespace, labels, "").await
     }
 
-    async fn follow_picked(
+    /// Follows all objects that a label and a field selector pick; an empty one picks all.
+    pub async fn follow_selected(
         &self,
         gvk: &Gvk,
         namespace: Option<&str>,
-        pick: Pick,
+        labels: &str,
+        fields: &str,
     ) -> Result<impl Stream<Item = Result<Event>> + Unpin + use<>> {
-        let config = match pick {
-            Pick::Name(name) => watcher::Config::default().fields(&format!("metadata.name={name}")),
-            Pick::Labels(labels) => watcher::Config::default().labels(&labels),
-        };
+        let mut config = watcher::Config::default();
+        config.label_selector = Some(labels).filter(|l| !l.is_empty()).map(str::to_owned);
+        config.field_selector = Some(fields).filter(|f| !f.is_empty()).map(str::to_owned);
         let stream = watcher(self.api::<DynamicObject>(gvk, namespace).await?, config);
         let (api_version, kind) = (gvk.api_version(), gvk.kind.clone());
         let events = stream.filter_map(move |event| {

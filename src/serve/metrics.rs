@@ -26,7 +26,7 @@ pub struct Metrics {
     families: Mutex<BTreeMap<&'static str, Family>>,
 }
 
-fn labels(pairs: &[(&str, &str)]) -> String {
+pub(super) fn labels(pairs: &[(&str, &str)]) -> String {
     if pairs.is_empty() {
         return String::new();
     }

@@ -2,6 +2,7 @@
 //!
 //! Owns the listener and the text formats; asks [`State`] and decides nothing.
 
+pub mod hook_metrics;
 pub mod metrics;
 
 use std::net::SocketAddr;
@@ -15,6 +16,7 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use tokio::net::TcpListener;
 
+use hook_metrics::HookMetrics;
 use metrics::Metrics;
 
 /// What the probes and metrics show.
@@ -26,9 +28,13 @@ pub struct State {
     pub leader: Mutex<Option<String>>,
     /// The counters and gauges.
     pub metrics: Metrics,
+    /// What hooks count.
+    pub hook_metrics: HookMetrics,
+    /// What is counted of hooks.
+    pub runs: HookMetrics,
 }
 
-/// Serves `/healthz`, `/readyz` and `/metrics` until `stop` resolves; answers with the address it listens on.
+/// Serves `/healthz`, `/readyz`, `/metrics` and `/metrics/hooks` until `stop` resolves; answers with the address it listens on.
 ///
 /// # Errors
 /// The address cannot be listened on.
@@ -38,10 +44,11 @@ pub async fn serve(
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<(SocketAddr, tokio::task::JoinHandle<std::io::Result<()>>)> {
     let routes = Router::new()
-        .route("/", get(|| async { "windlass: /healthz /readyz /metrics\n" }))
+        .route("/", get(|| async { "windlass: /healthz /readyz /metrics /metrics/hooks\n" }))
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics_text))
+        .route("/metrics/hooks", get(hook_metrics_text))
         .with_state(state);
     let listener = TcpListener::bind(address).await?;
     let address = listener.local_addr()?;
@@ -64,6 +71,12 @@ async fn ready(extract::State(state): extract::State<Arc<State>>) -> impl IntoRe
     }
 }
 
+const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
+
 async fn metrics_text(extract::State(state): extract::State<Arc<State>>) -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], state.metrics.text())
+    ([(header::CONTENT_TYPE, PROMETHEUS)], state.metrics.text() + &state.runs.text())
+}
+
+async fn hook_metrics_text(extract::State(state): extract::State<Arc<State>>) -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, PROMETHEUS)], state.hook_metrics.text())
 }

@@ -111,6 +111,11 @@ impl Values {
         self.sections.get(key).map(|s| &s.result)
     }
 
+    /// What the ConfigMap says of a section.
+    pub fn config_section(&self, key: &str) -> Value {
+        self.sections.get(key).map_or_else(|| json!({}), |s| s.config.clone())
+    }
+
     /// All that a module's chart and hooks see: `global` and its own section.
     pub fn seen(&self, key: &str) -> Value {
         self.of(key, |s| &s.result)

@@ -1,0 +1,154 @@
+//! One run of a hook with all that its answers bring about, in the peer's order: metrics, objects, config values, values.
+
+use std::collections::BTreeMap;
+
+use super::module::ModuleHooks;
+use super::{Change, Hooks};
+use crate::addon::values::{GLOBAL, Patched, Root};
+use crate::hooks::carry_out::carry_out;
+use crate::hooks::context;
+use crate::hooks::process::Usage;
+use crate::hooks::queues::Run;
+use crate::hooks::{Hook, HookError, HookSet, Input, Scope};
+use crate::serve::hook_metrics::{Action, Operation};
+
+/// Upper bounds of the buckets of run times, in seconds, as the peer has them.
+const SECONDS: [f64; 14] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0];
+
+impl Hooks {
+    /// A run from a queue: what it changes is told to the operator's loop.
+    pub(super) async fn run_queued(&self, run: Run) -> Result<(), String> {
+        let Scope::Module = run.hook.scope else { return self.run_queued_global(run).await };
+        let Some(module) = self.module(&run.hook.module) else { return Ok(()) };
+        let Some(set) = module.set.get() else { return Ok(()) };
+        // The module's own run and its hooks in the main queue take turns; other queues do not.
+        let _turn =
+            if run.queue == crate::hooks::config::MAIN_QUEUE { Some(module.turn.lock().await) } else { None };
+        self.execute(set, Some(&module), &run, true).await.map(|_| ())
+    }
+
+    async fn run_queued_global(&self, run: Run) -> Result<(), String> {
+        let Some(set) = self.global.get() else { return Ok(()) };
+        self.execute(set, None, &run, true).await.map(|_| ())
+    }
+
+    /// Runs a hook; tells the loop what changed, and that it must act on it if `reload`. Gives what changed.
+    ///
+    /// # Errors
+    /// The run failed, or its answers cannot be used; it is to be run again.
+    pub(super) async fn execute(
+        &self,
+        set: &HookSet,
+        module: Option<&ModuleHooks>,
+        run: &Run,
+        reload: bool,
+    ) -> Result<Patched, String> {
+        let hook = &run.hook;
+        let key = module.map_or(GLOBAL, |m| m.key.as_str());
+        let name = module.map_or("", |m| m.name.as_str());
+        let _quiet = self.running(name);
+        let needed = context::needed(&run.contexts, &hook.config);
+        let snapshots = set.snapshots(hook, &needed, &run.contexts);
+        let contexts = context::compact(run.contexts.clone());
+        let input = {
+            let store = self.store();
+            Input {
+                contexts: context::file(&contexts, &hook.config, &snapshots),
+                config_values: store.values.config_for_hook(key),
+                values: store.values.for_hook(key, &store.enabled),
+            }
+        };
+        drop(snapshots);
+        let binding = contexts.first().map_or(run.kind, |c| c.binding.as_str());
+        let output = hook.run(&self.around, &input, binding, &run.queue).await;
+        let result = match output {
+            Err(error) => {
+                let usage = match &error {
+                    HookError::Run { reason, status_patches, .. } => {
+                        if let Err(text) = carry_out(&self.cluster, status_patches).await {
+                            tracing::warn!(module = name, hook = hook.name, "{text}");
+                        }
+                        reason.usage()
+                    }
+                    _ => None,
+                };
+                self.count(hook, binding, run, usage, false);
+                return Err(error.to_string());
+            }
+            Ok(output) => {
+                let usage = output.usage;
+                let done = self.take(name, key, hook, output, reload).await;
+                self.count(hook, binding, run, Some(usage), done.is_ok());
+                done
+            }
+        };
+        result.map_err(|text| format!("hook {}: {text}", hook.name))
+    }
+
+    async fn take(
+        &self,
+        name: &str,
+        key: &str,
+        hook: &Hook,
+        output: crate::hooks::Output,
+        reload: bool,
+    ) -> Result<Patched, String> {
+        let labels = [("hook", hook.name.as_str()), ("module", name)];
+        let labels = if name.is_empty() { &labels[..1] } else { &labels[..] };
+        for text in self.state.hook_metrics.apply(&output.metrics, labels) {
+            tracing::warn!(module = name, hook = hook.name, "{text}");
+        }
+        carry_out(&self.cluster, &output.operations).await?;
+        let root = if name.is_empty() { Root::Global } else { Root::Module(key) };
+        let mut patched = Patched::default();
+        if !output.config_values_patch.trim().is_empty() {
+            patched = self.write_back(name, root, output.config_values_patch.as_bytes(), reload).await?;
+        }
+        if !output.values_patch.trim().is_empty() {
+            let more = self.store().values.patch(root, output.values_patch.as_bytes())?;
+            patched.values |= more.values;
+            patched.flags |= more.flags;
+            if more.values || more.flags {
+                let change =
+                    Change { module: name.to_owned(), flags: more.flags, reload: reload && more.values };
+                self.tell(change);
+            }
+        }
+        Ok(patched)
+    }
+
+    /// Counts a run under the peer's names.
+    fn count(&self, hook: &Hook, binding: &str, run: &Run, usage: Option<Usage>, worked: bool) {
+        let start = match hook.scope {
+            Scope::Global => "addon_operator_global_hook",
+            Scope::Module => "addon_operator_module_hook",
+        };
+        let operation = |name: &str, action| Operation {
+            name: format!("{start}_{name}"),
+            group: None,
+            labels: BTreeMap::new(),
+            action,
+        };
+        let outcome = match (worked, run.allow_failure) {
+            (true, _) => "run_success_total",
+            (false, false) => "run_errors_total",
+            (false, true) => "run_allowed_errors_total",
+        };
+        let mut operations = vec![operation(outcome, Action::Add(1.0))];
+        if let Some(usage) = usage {
+            let seconds = |time: std::time::Duration| Action::Observe(time.as_secs_f64(), SECONDS.to_vec());
+            operations.push(operation("run_seconds", seconds(usage.took)));
+            operations.push(operation("run_user_cpu_seconds", seconds(usage.user)));
+            operations.push(operation("run_sys_cpu_seconds", seconds(usage.system)));
+            operations.push(operation("run_max_rss_bytes", Action::Set(usage.max_rss_bytes as f64)));
+        }
+        let labels = [
+            ("hook", hook.name.as_str()),
+            ("binding", binding),
+            ("queue", run.queue.as_str()),
+            ("module", hook.module.as_str()),
+        ];
+        let labels = if hook.module.is_empty() { &labels[..3] } else { &labels[..] };
+        self.state.runs.apply(&operations, labels);
+    }
+}

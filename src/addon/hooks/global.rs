@@ -1,0 +1,96 @@
+//! Global hooks: the start of the operator, and what runs before and after all modules.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{Hooks, global_directory};
+use crate::hooks::config::MAIN_QUEUE;
+use crate::hooks::queues::{Run, pause};
+use crate::hooks::{HookError, HookSet, Moment, Scope};
+
+impl Hooks {
+    /// Finds the global hooks and asks them for their configuration.
+    ///
+    /// # Errors
+    /// A hook has none that can be used, or the directory is not there.
+    pub(in crate::addon) async fn load_global(&self, directory: Option<&Path>) -> Result<(), String> {
+        let Some(directory) = directory else { return Ok(()) };
+        if !directory.is_dir() {
+            return Err(format!("{}: no such directory of global hooks", directory.display()));
+        }
+        let directory = global_directory(directory);
+        let (set, problems) =
+            HookSet::load(&directory, "", "", Scope::Global).await.map_err(|e: HookError| e.to_string())?;
+        for text in problems {
+            tracing::warn!("{text}");
+        }
+        if !set.hooks().is_empty() {
+            tracing::info!(hooks = set.hooks().len(), "global hooks are loaded");
+        }
+        // It is loaded once.
+        self.global.set(set).unwrap_or_default();
+        Ok(())
+    }
+
+    /// Whether there are global hooks at all.
+    pub(in crate::addon) fn has_global(&self) -> bool {
+        self.global.get().is_some_and(|set| !set.hooks().is_empty())
+    }
+
+    /// Whether there are hooks of a moment.
+    pub(in crate::addon) fn has_global_at(&self, moment: Moment) -> bool {
+        self.global.get().is_some_and(|set| !set.at(moment).is_empty())
+    }
+
+    /// Brings the global hooks up: those of the start, schedules, watches, and what exists. It goes on until all of that has
+    /// worked: modules rely on it.
+    pub(in crate::addon) async fn start_global(self: Arc<Self>) {
+        let Some(set) = self.global.get() else { return };
+        self.run_global(Moment::OnStartup).await;
+        set.schedule(&self.queues);
+        set.watch(&self.cluster, &self.queues);
+        let mut failures = 0;
+        let synchronizations = loop {
+            match set.synchronize().await {
+                Ok(runs) => break runs,
+                Err(text) => {
+                    failures += 1;
+                    tracing::error!("{text}");
+                    tokio::time::sleep(pause(failures)).await;
+                }
+            }
+        };
+        let mut waits = Vec::new();
+        for synchronization in synchronizations {
+            let waited_for = synchronization.waited_for || synchronization.run.queue == MAIN_QUEUE;
+            let done = self.queues.push(synchronization.run);
+            if waited_for {
+                waits.push(done);
+            }
+        }
+        // A queue of the global hooks is dropped at the end only.
+        drop(futures::future::join_all(waits).await);
+    }
+
+    /// Runs the global hooks of a moment, each until it works; gives whether values of all modules are others than before.
+    pub(in crate::addon) async fn run_global(&self, moment: Moment) -> bool {
+        let Some(set) = self.global.get() else { return false };
+        let before = self.store().values.section(super::super::values::GLOBAL).cloned();
+        for hook in set.at(moment) {
+            let run = Run::at(&hook, moment);
+            let mut failures = 0;
+            while let Err(error) = self.execute(set, None, &run, false).await {
+                failures += 1;
+                let pause = pause(failures);
+                tracing::error!(
+                    hook = hook.name,
+                    binding = moment.name(),
+                    retry_in_s = pause.as_secs_f32(),
+                    "{error}"
+                );
+                tokio::time::sleep(pause).await;
+            }
+        }
+        self.store().values.section(super::super::values::GLOBAL) != before.as_ref()
+    }
+}

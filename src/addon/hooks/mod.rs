@@ -1,0 +1,156 @@
+//! Hooks in the life of modules: which run when, what they are told of values, and what becomes of their answers.
+//!
+//! Owns the hook sets, their queues, and the values while hooks may change them. The operator's loop says when modules run,
+//! and hears of changes by [`Change`].
+
+mod execute;
+mod global;
+mod module;
+mod write_back;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use futures::FutureExt as _;
+use tokio::sync::OnceCell;
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::values::Values;
+use crate::cluster::{Cluster, ObjectRef};
+use crate::hooks::queues::Queues;
+use crate::hooks::{HookSet, Surroundings};
+use crate::serve::State;
+
+pub(super) use module::{ModuleRef, Ran};
+
+/// How long after a run of a hook deletions of its module's objects may be its own doing.
+const ECHO: Duration = Duration::from_secs(2);
+
+/// Values and what hooks are told beside them.
+pub(super) struct Store {
+    pub(super) values: Values,
+    /// Modules that are on, in their order.
+    pub(super) enabled: Vec<String>,
+    /// Flags of the ConfigMap, by module key.
+    pub(super) flags: BTreeMap<String, bool>,
+    /// The ConfigMap's data, as it was last seen or written.
+    pub(super) data: BTreeMap<String, String>,
+}
+
+/// Something that a hook changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Change {
+    /// The module's name; empty for global values.
+    pub(super) module: String,
+    /// Flags of modules are others.
+    pub(super) flags: bool,
+    /// Values are others, and nobody else sees to it that they get into effect.
+    pub(super) reload: bool,
+}
+
+/// All hooks of an operator.
+pub(super) struct Hooks {
+    cluster: Cluster,
+    around: Surroundings,
+    state: Arc<State>,
+    store: Mutex<Store>,
+    config_map: ObjectRef,
+    global: OnceCell<HookSet>,
+    modules: Mutex<BTreeMap<String, Arc<module::ModuleHooks>>>,
+    queues: Arc<Queues>,
+    changes: UnboundedSender<Change>,
+    /// One write of the ConfigMap at a time.
+    writing: tokio::sync::Mutex<()>,
+    /// Until when deletions are taken for a hook's own, by module; the global hooks under the empty name.
+    quiet: Mutex<BTreeMap<String, Quiet>>,
+}
+
+#[derive(Default)]
+struct Quiet {
+    running: usize,
+    until: Option<Instant>,
+}
+
+impl Hooks {
+    pub(super) fn new(
+        cluster: Cluster,
+        around: Surroundings,
+        state: Arc<State>,
+        values: Values,
+        config_map: ObjectRef,
+        changes: UnboundedSender<Change>,
+    ) -> Arc<Self> {
+        Arc::new_cyclic(|hooks: &Weak<Self>| {
+            let hooks = Weak::clone(hooks);
+            let runner = move |run| {
+                let hooks = hooks.upgrade();
+                async move {
+                    // The operator is gone: nothing is to be run any more.
+                    let Some(hooks) = hooks else { return Ok(()) };
+                    hooks.run_queued(run).await
+                }
+                .boxed()
+            };
+            let store = Store { values, enabled: Vec::new(), flags: BTreeMap::new(), data: BTreeMap::new() };
+            Self {
+                cluster,
+                around,
+                state,
+                store: Mutex::new(store),
+                config_map,
+                global: OnceCell::new(),
+                modules: Mutex::default(),
+                queues: Arc::new(Queues::new(Arc::new(runner))),
+                changes,
+                writing: tokio::sync::Mutex::default(),
+                quiet: Mutex::default(),
+            }
+        })
+    }
+
+    pub(super) fn store(&self) -> MutexGuard<'_, Store> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn module(&self, name: &str) -> Option<Arc<module::ModuleHooks>> {
+        self.modules.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    /// Whether deletions of a module's objects may be a hook's doing now: the next run of the module decides on them.
+    pub(super) fn is_quiet(&self, module: &str) -> bool {
+        let quiet = self.quiet.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let is =
+            |name: &str| quiet.get(name).is_some_and(|q| q.running > 0 || q.until.is_some_and(|at| at > now));
+        is("") || is(module)
+    }
+
+    /// Notes that a hook runs, until what is given goes.
+    fn running(&self, module: &str) -> impl Drop + '_ {
+        struct Running<'h>(&'h Hooks, String);
+        impl Drop for Running<'_> {
+            fn drop(&mut self) {
+                let mut quiet = self.0.quiet.lock().unwrap_or_else(PoisonError::into_inner);
+                let entry = quiet.entry(std::mem::take(&mut self.1)).or_default();
+                entry.running = entry.running.saturating_sub(1);
+                entry.until = Some(Instant::now() + ECHO);
+            }
+        }
+        let mut quiet = self.quiet.lock().unwrap_or_else(PoisonError::into_inner);
+        quiet.entry(module.to_owned()).or_default().running += 1;
+        Running(self, module.to_owned())
+    }
+
+    fn tell(&self, change: Change) {
+        // Nobody listens when the operator stops.
+        drop(self.changes.send(change));
+    }
+}
+
+/// Where the hooks of a directory of global hooks are: in its `hooks`, if it has one.
+fn global_directory(directory: &std::path::Path) -> PathBuf {
+    let below = directory.join("hooks");
+    if below.is_dir() { below } else { directory.to_owned() }
+}

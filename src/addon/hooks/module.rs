@@ -1,0 +1,264 @@
+//! Hooks of a module around its release.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use chart_compat::render::CompiledChart;
+use serde_json::Value;
+use tokio::sync::{Mutex, MutexGuard, OnceCell, oneshot};
+
+use super::Hooks;
+use crate::addon::module::Module;
+use crate::addon::run::{Done, Error, Shared};
+use crate::hooks::config::MAIN_QUEUE;
+use crate::hooks::queues::Run;
+use crate::hooks::{HookSet, Moment, Scope};
+
+/// How often a module is rendered anew because its own `afterHelm` hooks changed its values.
+const MAX_RERUNS: u32 = 5;
+
+/// How long a module's run waits for hooks in other queues before it counts as failed.
+const ELSEWHERE: Duration = Duration::from_secs(30);
+
+/// The hooks of a module and how far they are.
+pub(super) struct ModuleHooks {
+    pub(super) name: String,
+    pub(super) key: String,
+    pub(super) set: OnceCell<HookSet>,
+    /// Held by the module's own run, and by runs of hooks in its main queue.
+    pub(super) turn: Mutex<Progress>,
+}
+
+/// What has been done since the module was switched on: a run that failed goes on where it failed.
+#[derive(Default)]
+pub(super) struct Progress {
+    /// Hooks of the start that have run.
+    started: BTreeSet<String>,
+    /// Runs that tell hooks of the main queue what exists: what is left of them.
+    synchronizations: Option<Vec<Run>>,
+    /// The same in other queues, where they are waited for.
+    elsewhere: Vec<oneshot::Receiver<()>>,
+}
+
+/// A module as its run needs it.
+#[derive(Clone)]
+pub(in crate::addon) struct ModuleRef {
+    pub(in crate::addon) name: String,
+    pub(in crate::addon) key: String,
+    pub(in crate::addon) path: PathBuf,
+    /// `None` for a module of hooks only.
+    pub(in crate::addon) chart: Option<Arc<CompiledChart>>,
+    /// Why it is run.
+    pub(in crate::addon) cause: String,
+}
+
+impl ModuleRef {
+    /// A module without its chart.
+    pub(in crate::addon) fn of(module: &Module) -> Self {
+        let (name, key) = (module.name.name.clone(), module.name.key.clone());
+        Self { name, key, path: module.path.clone(), chart: None, cause: String::new() }
+    }
+}
+
+/// What a module's run did.
+pub(in crate::addon) struct Ran {
+    /// The release's outcome, if the module has a chart.
+    pub(in crate::addon) done: Option<Done>,
+    /// The values that it was done with.
+    pub(in crate::addon) values: Value,
+}
+
+impl Hooks {
+    /// The hooks of a module, asked for their configuration if they were not yet.
+    async fn of(&self, module: &ModuleRef) -> Result<Arc<ModuleHooks>, Error> {
+        let hooks = {
+            let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+            let new = || {
+                Arc::new(ModuleHooks {
+                    name: module.name.clone(),
+                    key: module.key.clone(),
+                    set: OnceCell::new(),
+                    turn: Mutex::default(),
+                })
+            };
+            Arc::clone(modules.entry(module.name.clone()).or_insert_with(new))
+        };
+        let load = || async {
+            let directory = module.path.file_name().unwrap_or_default().to_string_lossy();
+            let prefix = format!("{directory}/hooks/");
+            let directory = module.path.join("hooks");
+            let (set, problems) = HookSet::load(&directory, &module.name, &prefix, Scope::Module).await?;
+            for text in problems {
+                tracing::warn!(module = module.name, "{text}");
+            }
+            Ok::<_, crate::hooks::HookError>(set)
+        };
+        hooks.set.get_or_try_init(load).await.map_err(|e| Error::Hook(e.to_string()))?;
+        Ok(hooks)
+    }
+
+    /// Runs a module: hooks of the start and what exists, if that is still to be done; `beforeHelm`, the release, `afterHelm`.
+    pub(in crate::addon) async fn run_module(
+        &self,
+        shared: &Shared,
+        module: &ModuleRef,
+    ) -> Result<Ran, Error> {
+        let hooks = self.of(module).await?;
+        let Some(set) = hooks.set.get() else { return Err(Error::Hook("its hooks are gone".to_owned())) };
+        let mut progress = hooks.turn.lock().await;
+        self.bring_up(&hooks, set, &mut progress).await?;
+        let mut reruns = 0;
+        loop {
+            self.at(&hooks, set, Moment::BeforeHelm).await?;
+            let values = self.store().values.seen(&module.key);
+            let done = match &module.chart {
+                None => None,
+                Some(chart) => {
+                    let values = self.store().values.for_chart(&module.key).map_err(Error::Values)?;
+                    let cause = if reruns == 0 {
+                        module.cause.clone()
+                    } else {
+                        "an afterHelm hook changed its values".to_owned()
+                    };
+                    Some(shared.run(&module.name, Arc::clone(chart), Arc::new(values), cause).await?)
+                }
+            };
+            let changed = self.at(&hooks, set, Moment::AfterHelm).await?;
+            if !changed {
+                return Ok(Ran { done, values });
+            }
+            reruns += 1;
+            if reruns > MAX_RERUNS {
+                tracing::warn!(
+                    module = module.name,
+                    "afterHelm hooks change values in every run; that stays until something else changes"
+                );
+                let values = self.store().values.seen(&module.key);
+                return Ok(Ran { done, values });
+            }
+        }
+    }
+
+    async fn bring_up(
+        &self,
+        hooks: &ModuleHooks,
+        set: &HookSet,
+        progress: &mut MutexGuard<'_, Progress>,
+    ) -> Result<(), Error> {
+        for hook in set.at(Moment::OnStartup) {
+            if !progress.started.contains(&hook.name) {
+                self.execute(set, Some(hooks), &Run::at(&hook, Moment::OnStartup), false)
+                    .await
+                    .map_err(Error::Hook)?;
+                progress.started.insert(hook.name.clone());
+            }
+        }
+        if progress.synchronizations.is_none() {
+            set.watch(&self.cluster, &self.queues);
+            let runs = set.synchronize().await.map_err(Error::Hook)?;
+            let (main, others): (Vec<_>, Vec<_>) = runs.into_iter().partition(|s| s.run.queue == MAIN_QUEUE);
+            for other in others {
+                let done = self.queues.push(other.run);
+                if other.waited_for {
+                    progress.elsewhere.push(done);
+                }
+            }
+            progress.synchronizations = Some(join_runs(main.into_iter().map(|s| s.run)));
+        }
+        self.go_on(hooks, set, progress).await?;
+        while let Some(done) = progress.elsewhere.last_mut() {
+            // It goes on in its queue; modules that come after this one must not wait for a hook that keeps failing.
+            if tokio::time::timeout(ELSEWHERE, done).await.is_err() {
+                let text = "hooks in other queues have not worked on what exists yet";
+                return Err(Error::Hook(text.to_owned()));
+            }
+            progress.elsewhere.pop();
+        }
+        set.schedule(&self.queues);
+        Ok(())
+    }
+
+    /// Runs what is left of the first runs in the main queue.
+    async fn go_on(
+        &self,
+        hooks: &ModuleHooks,
+        set: &HookSet,
+        progress: &mut MutexGuard<'_, Progress>,
+    ) -> Result<(), Error> {
+        while let Some(run) = progress.synchronizations.as_ref().and_then(|left| left.first().cloned()) {
+            match self.execute(set, Some(hooks), &run, false).await {
+                Err(text) if run.allow_failure => {
+                    tracing::warn!(module = hooks.name, hook = run.hook.name, "failed, which it may: {text}");
+                }
+                other => drop(other.map_err(Error::Hook)?),
+            }
+            if let Some(left) = &mut progress.synchronizations {
+                left.remove(0);
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs the hooks of a moment; gives whether the module's values are others than before.
+    async fn at(&self, hooks: &ModuleHooks, set: &HookSet, moment: Moment) -> Result<bool, Error> {
+        let of_moment = set.at(moment);
+        if of_moment.is_empty() {
+            return Ok(false);
+        }
+        let before = self.store().values.seen(&hooks.key);
+        for hook in of_moment {
+            let run = Run::at(&hook, moment);
+            self.execute(set, Some(hooks), &run, false).await.map_err(Error::Hook)?;
+        }
+        Ok(self.store().values.seen(&hooks.key) != before)
+    }
+
+    /// Uninstalls a module with the hooks around it; `module` is `None` if it is not on disk any more. Gives how many objects
+    /// were deleted.
+    pub(in crate::addon) async fn uninstall_module(
+        &self,
+        shared: &Shared,
+        name: &str,
+        module: Option<&ModuleRef>,
+    ) -> Result<usize, Error> {
+        self.queues.drop_owner(name);
+        let Some(module) = module else { return shared.uninstall(name).await };
+        let hooks = self.of(module).await?;
+        let Some(set) = hooks.set.get() else { return Err(Error::Hook("its hooks are gone".to_owned())) };
+        let mut progress = hooks.turn.lock().await;
+        set.stop_schedules();
+        let (before, after) = (set.at(Moment::BeforeDeleteHelm), set.at(Moment::AfterDeleteHelm));
+        if !before.is_empty() || !after.is_empty() {
+            // They are told what exists, also where the module was not on in this process.
+            set.watch(&self.cluster, &self.queues);
+            set.synchronize().await.map_err(Error::Hook)?;
+        }
+        if !before.is_empty() && shared.owned_releases().await?.iter().any(|r| r == name) {
+            self.at(&hooks, set, Moment::BeforeDeleteHelm).await?;
+        }
+        let deleted = shared.uninstall(name).await?;
+        self.at(&hooks, set, Moment::AfterDeleteHelm).await?;
+        set.stop();
+        // Events that came meanwhile mean nothing any more.
+        self.queues.drop_owner(name);
+        self.store().values.forget(&module.key);
+        *progress = Progress::default();
+        Ok(deleted)
+    }
+}
+
+/// Runs of one hook that follow each other as one.
+fn join_runs(runs: impl Iterator<Item = Run>) -> Vec<Run> {
+    let mut joined: Vec<Run> = Vec::new();
+    for run in runs {
+        match joined.last_mut() {
+            Some(last) if Arc::ptr_eq(&last.hook, &run.hook) && last.allow_failure == run.allow_failure => {
+                last.contexts.extend(run.contexts);
+            }
+            _ => joined.push(run),
+        }
+    }
+    joined
+}

@@ -1,0 +1,160 @@
+//! A converge: global hooks before, all modules, global hooks after. And what hooks change in between.
+//!
+//! Owns when the global hooks run and when a change of values makes modules run again.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::Operator;
+use crate::addon::hooks::Change;
+use crate::addon::queue::Job;
+use crate::hooks::Moment;
+
+/// How often in a row `afterAll` hooks may bring about another converge by what they change.
+const MAX_REPEATS: u32 = 5;
+
+/// How far a converge is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Global hooks come up.
+    Starting,
+    /// `beforeAll` hooks run; `all` modules are asked for then.
+    Before { all: bool, again: bool },
+    /// Modules run.
+    Modules,
+    /// `afterAll` hooks run; `again`: something has changed meanwhile.
+    After { again: bool },
+    /// All is done.
+    Idle,
+}
+
+impl Phase {
+    /// Whether modules wait for the global hooks.
+    pub(super) fn holds_modules(self) -> bool {
+        matches!(self, Self::Starting | Self::Before { .. })
+    }
+}
+
+/// Work of global hooks that is done.
+pub(super) enum Step {
+    Started,
+    Before,
+    /// Whether the values that all modules see are others than before.
+    After(bool),
+}
+
+impl Operator {
+    /// The ConfigMap is known: the global hooks may start, and modules after them.
+    pub(super) fn start_hooks(&mut self) {
+        if !self.hooks.has_global() {
+            return self.converge(false);
+        }
+        let hooks = Arc::clone(&self.hooks);
+        self.steps.spawn(async move {
+            hooks.start_global().await;
+            Step::Started
+        });
+    }
+
+    /// Asks for what changed; with `all` for every module. Global hooks come first, if there are any for that.
+    pub(super) fn converge(&mut self, all: bool) {
+        match &mut self.phase {
+            Phase::Before { again, .. } | Phase::After { again } => *again = true,
+            Phase::Starting if self.steps.is_empty() => self.begin(all),
+            // The first converge comes when the hooks are up.
+            Phase::Starting => {}
+            Phase::Modules | Phase::Idle => self.begin(all),
+        }
+    }
+
+    fn begin(&mut self, all: bool) {
+        if !self.hooks.has_global_at(Moment::BeforeAll) {
+            self.phase = Phase::Modules;
+            return self.ask(all);
+        }
+        self.phase = Phase::Before { all, again: false };
+        let hooks = Arc::clone(&self.hooks);
+        self.steps.spawn(async move {
+            hooks.run_global(Moment::BeforeAll).await;
+            Step::Before
+        });
+    }
+
+    pub(super) fn take_step(&mut self, step: Result<Step, tokio::task::JoinError>) {
+        match (step, self.phase) {
+            (Ok(Step::Started), _) => self.begin(false),
+            (Ok(Step::Before), Phase::Before { again: true, all }) => self.begin(all),
+            (Ok(Step::Before), Phase::Before { all, .. }) => {
+                self.phase = Phase::Modules;
+                self.ask(all);
+            }
+            (Ok(Step::After(changed)), Phase::After { again }) => {
+                self.repeats = if changed { self.repeats + 1 } else { 0 };
+                if changed && self.repeats > MAX_REPEATS {
+                    tracing::warn!(
+                        "afterAll hooks change values in every converge; that stays until something else changes"
+                    );
+                }
+                self.phase = Phase::Idle;
+                if again || changed && self.repeats <= MAX_REPEATS {
+                    self.begin(false);
+                }
+            }
+            (Ok(_), _) => {}
+            (Err(error), _) => {
+                tracing::error!("global hooks ended unexpectedly: {error}");
+                self.phase = Phase::Idle;
+                self.begin(true);
+            }
+        }
+        self.note_convergence();
+    }
+
+    /// A hook has changed something.
+    pub(super) fn take_change(&mut self, change: &Change) {
+        if change.flags {
+            let flags = self.hooks.store().flags.clone();
+            self.config.enabled = flags;
+        }
+        if change.module.is_empty() {
+            if change.reload || change.flags {
+                self.converge(false);
+            }
+            return;
+        }
+        let Some(module) = self.module(&change.module) else { return };
+        let (name, order) = (module.name.name.clone(), module.name.order);
+        let values = self.hooks.store().values.seen(&module.name.key);
+        let Some(wanted) = self.wanted.get_mut(&name) else { return };
+        wanted.values = Some(values);
+        "a hook changed its values".clone_into(&mut wanted.cause);
+        if change.reload && wanted.enabled {
+            tracing::info!(module = name, "a hook has changed its values: it runs again");
+            self.queue.want(&name, order, Job::Run);
+        }
+        if change.flags {
+            self.converge(false);
+        }
+    }
+
+    /// Goes on to what comes after the modules, once each has had an outcome.
+    pub(super) fn note_convergence(&mut self) {
+        if !self.configured || self.phase.holds_modules() || !self.queue.all_tried() {
+            return;
+        }
+        if self.phase == Phase::Modules {
+            self.phase = Phase::Idle;
+            if self.hooks.has_global_at(Moment::AfterAll) {
+                self.phase = Phase::After { again: false };
+                let hooks = Arc::clone(&self.hooks);
+                self.steps.spawn(async move { Step::After(hooks.run_global(Moment::AfterAll).await) });
+            }
+        }
+        if self.phase == Phase::Idle && !self.state.converged.swap(true, Ordering::AcqRel) {
+            let seconds = self.started.elapsed().as_secs_f64();
+            let help = "Seconds from the start to the first outcome of every module.";
+            self.state.metrics.set("windlass_first_converge_seconds", help, &[], seconds);
+            tracing::info!(seconds, "converged");
+        }
+    }
+}

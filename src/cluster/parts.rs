@@ -1,0 +1,79 @@
+//! Writing to objects and to parts of them (`status`, `scale`), for those who say themselves what a write is to be.
+
+use super::{
+    client::{Call, Cluster, JSON},
+    error::Result,
+    objects::escape,
+    refs::ObjectRef,
+};
+use http::Method;
+use serde_json::Value;
+
+/// The form of a patch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PatchKind {
+    /// RFC 7386.
+    Merge,
+    /// RFC 6902.
+    Json,
+}
+
+impl Cluster {
+    async fn part_path(&self, object: &ObjectRef, part: &str, manager: &str) -> Result<String> {
+        let mut path = self.object_path(object).await?;
+        if !part.is_empty() {
+            path.push('/');
+            path.push_str(&escape(part));
+        }
+        Ok(format!("{path}?fieldManager={}", escape(manager)))
+    }
+
+    /// Patches an object, or a part of it if `part` is not empty; answers with it.
+    pub async fn patch_part(
+        &self,
+        object: &ObjectRef,
+        part: &str,
+        kind: PatchKind,
+        patch: &Value,
+        manager: &str,
+    ) -> Result<Value> {
+        let path = self.part_path(object, part, manager).await?;
+        let content_type = match kind {
+            PatchKind::Merge => "application/merge-patch+json",
+            PatchKind::Json => "application/json-patch+json",
+        };
+        let body = patch.to_string().into_bytes();
+        Ok(self
+            .call(Call { method: Method::PATCH, path: &path, accept: JSON, content_type, body })
+            .await?
+            .value)
+    }
+
+    /// Replaces a part of an object; with a resource version in it, only if nobody changed the object since.
+    pub async fn replace_part(
+        &self,
+        object: &ObjectRef,
+        part: &str,
+        body: &Value,
+        manager: &str,
+    ) -> Result<Value> {
+        let path = self.part_path(object, part, manager).await?;
+        let body = body.to_string().into_bytes();
+        let call = Call { method: Method::PUT, path: &path, accept: JSON, content_type: JSON, body };
+        Ok(self.call(call).await?.value)
+    }
+
+    /// Creates a part of an object, such as an eviction or a binding.
+    pub async fn create_part(
+        &self,
+        object: &ObjectRef,
+        part: &str,
+        body: &Value,
+        manager: &str,
+    ) -> Result<Value> {
+        let path = self.part_path(object, part, manager).await?;
+        let body = body.to_string().into_bytes();
+        let call = Call { method: Method::POST, path: &path, accept: JSON, content_type: JSON, body };
+        Ok(self.call(call).await?.value)
+    }
+}

@@ -1,0 +1,226 @@
+//! A hook: a program with its configuration, and one run of it.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::config::{ConfigError, HookConfig};
+use super::limit::Limit;
+use super::operations::{self, Operation, OperationsError};
+use super::process::{self, ProcessError, Program, Scratch, Stdout, Stream, Usage};
+use super::{Scope, metrics};
+use crate::serve::hook_metrics;
+
+/// A hook that does not say its configuration within this time will not say it.
+const CONFIG_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What all runs have in common.
+#[derive(Clone, Debug)]
+pub struct Surroundings {
+    /// Where files of runs are made.
+    pub scratch: PathBuf,
+    /// Files stay after the run, for debugging.
+    pub keep_files: bool,
+    /// After this time a run is killed, where the hook says nothing else; `None`: never.
+    pub timeout: Option<Duration>,
+    /// Metrics without a group get the hook's name for it, as the peer does since its version 1.11.
+    pub group_metrics: bool,
+}
+
+/// A hook, ready to run.
+#[derive(Debug)]
+pub struct Hook {
+    /// Path below the directory of hooks; for modules with the module's directory in front.
+    pub name: String,
+    /// Name of its module; empty for a global hook.
+    pub module: String,
+    pub scope: Scope,
+    pub config: HookConfig,
+    program: Program,
+    limit: Mutex<Option<Limit>>,
+}
+
+/// What a run is told besides its contexts.
+#[derive(Clone, Debug, Default)]
+pub struct Input {
+    /// The list of binding contexts.
+    pub contexts: Value,
+    pub config_values: Value,
+    pub values: Value,
+}
+
+/// What a run answered. Patches and responses are as they were written: who owns the hook reads them.
+#[derive(Clone, Debug, Default)]
+pub struct Output {
+    pub usage: Usage,
+    pub metrics: Vec<hook_metrics::Operation>,
+    pub operations: Vec<Operation>,
+    pub config_values_patch: String,
+    pub values_patch: String,
+    pub admission: String,
+    pub conversion: String,
+}
+
+/// A hook that cannot be used, or a run that failed.
+#[derive(Debug, thiserror::Error)]
+pub enum HookError {
+    #[error("hook {hook}: --config: {reason}")]
+    Config { hook: String, reason: ConfigError },
+    #[error("hook {hook}: --config: {reason}")]
+    AskConfig { hook: String, reason: ProcessError },
+    #[error("hook {hook}: {reason}")]
+    Run { hook: String, reason: ProcessError, status_patches: Vec<Operation> },
+    #[error("hook {hook}: {reason}")]
+    Metrics { hook: String, reason: metrics::MetricsError },
+    #[error("hook {hook}: {reason}")]
+    Operations { hook: String, reason: OperationsError },
+}
+
+impl Hook {
+    /// Asks a hook for its configuration.
+    ///
+    /// # Errors
+    /// It cannot be run, or says nothing that can be used.
+    pub async fn load(path: &Path, name: &str, module: &str, scope: Scope) -> Result<Self, HookError> {
+        let mut program = Self::program(path);
+        program.arguments.push("--config".into());
+        program.timeout = Some(CONFIG_TIMEOUT);
+        let log = |stream: Stream, line: &str| {
+            tracing::debug!(module, hook = name, output = stream.name(), "{line}");
+        };
+        let ended = process::run(&program, Stdout::Answer, log)
+            .await
+            .map_err(|reason| HookError::AskConfig { hook: name.to_owned(), reason })?;
+        let config = HookConfig::parse(&ended.stdout, scope)
+            .map_err(|reason| HookError::Config { hook: name.to_owned(), reason })?;
+        let limit = config.settings.min_interval.map(|interval| Limit::new(interval, config.settings.burst));
+        program.arguments.pop();
+        program.timeout = config.settings.timeout;
+        Ok(Self {
+            name: name.to_owned(),
+            module: module.to_owned(),
+            scope,
+            config,
+            program,
+            limit: Mutex::new(limit),
+        })
+    }
+
+    /// The program of a hook file: Python ones run in the environment beside them, if there is one.
+    fn program(path: &Path) -> Program {
+        let python = path.ancestors().find(|a| a.ends_with("hooks")).map(|h| h.join("venv/bin/python3"));
+        match python.filter(|python| path.extension().is_some_and(|e| e == "py") && python.is_file()) {
+            Some(python) => {
+                Program { path: python, arguments: vec![path.as_os_str().to_owned()], ..Program::default() }
+            }
+            None => Program { path: path.to_owned(), ..Program::default() },
+        }
+    }
+
+    /// Waits until the hook may run again, and takes the run out of its allowance.
+    pub async fn turn(&self) {
+        let wait = {
+            let mut limit = self.limit.lock().unwrap_or_else(PoisonError::into_inner);
+            limit.as_mut().map(|l| l.take(Instant::now()))
+        };
+        if let Some(wait) = wait.filter(|w| !w.is_zero()) {
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    /// Runs the hook once; `binding` and `queue` are for its log lines.
+    ///
+    /// # Errors
+    /// It failed, or wrote files that cannot be read: what it answered counts for nothing then.
+    pub async fn run(
+        &self,
+        around: &Surroundings,
+        input: &Input,
+        binding: &str,
+        queue: &str,
+    ) -> Result<Output, HookError> {
+        let failed = |reason| HookError::Run { hook: self.name.clone(), reason, status_patches: Vec::new() };
+        let scratch = Scratch::new(&around.scratch, around.keep_files).map_err(failed)?;
+        let mut program = self.program.clone();
+        program.timeout = program.timeout.or(around.timeout);
+        let files = [
+            ("BINDING_CONTEXT_PATH", "binding-context.json", Some(&input.contexts)),
+            ("CONFIG_VALUES_PATH", "config-values.json", Some(&input.config_values)),
+            ("VALUES_PATH", "values.json", Some(&input.values)),
+            ("CONFIG_VALUES_JSON_PATCH_PATH", "config-values-patch.json", None),
+            ("VALUES_JSON_PATCH_PATH", "values-patch.json", None),
+            ("METRICS_PATH", "metrics.json", None),
+            ("KUBERNETES_PATCH_PATH", "kubernetes-patch", None),
+            ("ADMISSION_RESPONSE_PATH", "admission-response.json", None),
+            ("VALIDATING_RESPONSE_PATH", "admission-response.json", None),
+            ("CONVERSION_RESPONSE_PATH", "conversion-response.json", None),
+        ];
+        for (variable, name, content) in files {
+            let content = content.map(Value::to_string).unwrap_or_default();
+            let path = scratch.write(name, content.as_bytes()).map_err(failed)?;
+            program.environment.push((variable.to_owned(), OsString::from(path)));
+        }
+        let line = |stream: Stream, line: &str| self.log(stream, line, binding, queue);
+        let operations = |text: &str| {
+            operations::parse(text)
+                .map_err(|reason| HookError::Operations { hook: self.name.clone(), reason })
+        };
+        let ended = match process::run(&program, Stdout::Lines, line).await {
+            Ok(ended) => ended,
+            Err(reason) => {
+                // Of a failed run only changes of a status that ask for it are done.
+                let written = scratch.read("kubernetes-patch").unwrap_or_default();
+                let mut status_patches = operations(&written).unwrap_or_default();
+                status_patches.retain(|o| {
+                    matches!(o, Operation::Patch { target, ignore_hook_error: true, .. } if target.subresource == "status")
+                });
+                return Err(HookError::Run { hook: self.name.clone(), reason, status_patches });
+            }
+        };
+        let read = |name: &str| scratch.read(name).map_err(failed);
+        let group = around.group_metrics.then_some(self.name.as_str());
+        let metrics = metrics::parse(&read("metrics.json")?, group)
+            .map_err(|reason| HookError::Metrics { hook: self.name.clone(), reason })?;
+        Ok(Output {
+            usage: ended.usage,
+            metrics,
+            operations: operations(&read("kubernetes-patch")?)?,
+            config_values_patch: read("config-values-patch.json")?,
+            values_patch: read("values-patch.json")?,
+            admission: read("admission-response.json")?,
+            conversion: read("conversion-response.json")?,
+        })
+    }
+
+    /// A line of a hook's output. Lines of JSON keep their level and message.
+    fn log(&self, stream: Stream, line: &str, binding: &str, queue: &str) {
+        let (module, hook, output) = (self.module.as_str(), self.name.as_str(), stream.name());
+        let parsed: Option<Value> = line.starts_with('{').then(|| serde_json::from_str(line).ok()).flatten();
+        if let Some(Value::Object(mut fields)) = parsed
+            && let Some(Value::String(message)) = fields.remove("msg").or_else(|| fields.remove("message"))
+        {
+            let level = fields.remove("level");
+            let hook_fields = Value::Object(fields).to_string();
+            match level.as_ref().and_then(Value::as_str).unwrap_or("info") {
+                "error" | "fatal" | "panic" => {
+                    tracing::error!(module, hook, binding, queue, output, hook_fields, "{message}");
+                }
+                "warn" | "warning" => {
+                    tracing::warn!(module, hook, binding, queue, output, hook_fields, "{message}");
+                }
+                "debug" | "trace" => {
+                    tracing::debug!(module, hook, binding, queue, output, hook_fields, "{message}");
+                }
+                _ => tracing::info!(module, hook, binding, queue, output, hook_fields, "{message}"),
+            }
+            return;
+        }
+        tracing::info!(module, hook, binding, queue, output, "{line}");
+    }
+}
+
+#[cfg(test)]
+mod tests;

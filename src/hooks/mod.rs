@@ -1,0 +1,84 @@
+//! Hooks: programs of users that run at moments of the operator's life, on schedules and on changes of objects.
+//!
+//! Owns what addon-operator and shell-operator promise to a hook: how it is found and asked for its configuration, what it
+//! is told (binding contexts, snapshots), what it may answer (metrics, operations on objects, responses of webhooks), and
+//! how it is run. Knows no modules and no values: patches of values are bytes here, and who owns the hook reads them.
+
+pub mod carry_out;
+pub mod config;
+pub mod context;
+pub mod cron;
+pub mod discover;
+mod hook;
+pub mod jq;
+mod limit;
+pub mod metrics;
+mod monitor;
+pub mod operations;
+pub mod process;
+pub mod queues;
+pub mod responses;
+mod set;
+
+use std::fmt;
+
+pub use hook::{Hook, HookError, Input, Output, Surroundings};
+pub use set::{HookSet, Synchronization};
+
+/// Whose hook it is: that decides which bindings it may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// A hook of `GLOBAL_HOOKS_DIR`.
+    Global,
+    /// A hook of a module.
+    Module,
+}
+
+/// A moment of the operator's or of a module's life that hooks can be bound to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Moment {
+    OnStartup,
+    BeforeAll,
+    AfterAll,
+    BeforeHelm,
+    AfterHelm,
+    BeforeDeleteHelm,
+    AfterDeleteHelm,
+}
+
+impl Moment {
+    /// The moments that hooks of a scope may be bound to.
+    #[must_use]
+    pub fn of(scope: Scope) -> &'static [Self] {
+        match scope {
+            Scope::Global => &[Self::OnStartup, Self::BeforeAll, Self::AfterAll],
+            Scope::Module => &[
+                Self::OnStartup,
+                Self::BeforeHelm,
+                Self::AfterHelm,
+                Self::BeforeDeleteHelm,
+                Self::AfterDeleteHelm,
+            ],
+        }
+    }
+
+    /// Its key in configurations and its name in binding contexts.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::OnStartup => "onStartup",
+            Self::BeforeAll => "beforeAll",
+            Self::AfterAll => "afterAll",
+            Self::BeforeHelm => "beforeHelm",
+            Self::AfterHelm => "afterHelm",
+            Self::BeforeDeleteHelm => "beforeDeleteHelm",
+            Self::AfterDeleteHelm => "afterDeleteHelm",
+        }
+    }
+}
+
+impl fmt::Display for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

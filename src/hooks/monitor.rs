@@ -1,0 +1,102 @@
+//! The objects of one kubernetes binding, watched: snapshots, and events for what changes.
+//!
+//! Owns what is known of the objects and which changes are worth a run; who runs what is not its matter. Events that come
+//! before the hook has seen the objects as they were are held back.
+
+mod state;
+mod watch;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+use super::config::{Kubernetes, WatchEvent};
+use super::context::Item;
+use crate::cluster::Cluster;
+use state::State;
+
+/// Gets the events of a binding; called from the watches' tasks, and must be quick.
+pub(super) type Sink = Box<dyn Fn(WatchEvent, Arc<Item>) + Send + Sync>;
+
+/// The watches of a binding; they end when this goes.
+pub(super) struct Monitor {
+    shared: Arc<Shared>,
+    _tasks: JoinSet<()>,
+}
+
+struct Shared {
+    /// For messages: the hook and the binding.
+    name: String,
+    binding: Kubernetes,
+    state: Mutex<State>,
+    listed: Notify,
+    sink: Sink,
+}
+
+impl Shared {
+    fn state<R>(&self, f: impl FnOnce(&mut State) -> R) -> R {
+        f(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn send(&self, events: impl IntoIterator<Item = (WatchEvent, Arc<Item>)>) {
+        for (event, item) in events {
+            (self.sink)(event, item);
+        }
+    }
+}
+
+impl Monitor {
+    pub(super) fn start(cluster: &Cluster, name: String, binding: &Kubernetes, sink: Sink) -> Self {
+        let shared = Arc::new(Shared {
+            name,
+            binding: binding.clone(),
+            state: Mutex::new(State::new(binding)),
+            listed: Notify::new(),
+            sink,
+        });
+        let mut tasks = JoinSet::new();
+        tasks.spawn(watch::all(cluster.clone(), Arc::clone(&shared)));
+        Self { shared, _tasks: tasks }
+    }
+
+    /// Waits until all objects that exist are known.
+    ///
+    /// # Errors
+    /// That takes longer than `limit`: why, as far as it is known.
+    pub(super) async fn listed(&self, limit: Duration) -> Result<(), String> {
+        let listed = async {
+            loop {
+                let notified = self.shared.listed.notified();
+                tokio::pin!(notified);
+                notified.as_mut().enable();
+                if self.shared.state(|s| s.is_listed()) {
+                    return;
+                }
+                notified.await;
+            }
+        };
+        tokio::time::timeout(limit, listed).await.map_err(|_| {
+            let problem = self.shared.state(|s| s.problem.clone());
+            let problem = problem.unwrap_or_else(|| "the API server does not answer".to_owned());
+            format!("{}: the objects are not listed after {}s: {problem}", self.shared.name, limit.as_secs())
+        })
+    }
+
+    /// The objects, by namespace and name.
+    pub(super) fn snapshot(&self) -> Vec<Arc<Item>> {
+        self.shared.state(|s| s.snapshot())
+    }
+
+    /// The hook is about to see the objects as they are: events held back tell nothing more, later ones pass.
+    pub(super) fn synchronize(&self) {
+        self.shared.state(State::synchronize);
+    }
+
+    /// The hook is not told what exists: events held back pass, and later ones too.
+    pub(super) fn open(&self) {
+        let held = self.shared.state(State::open);
+        self.shared.send(held);
+    }
+}

@@ -1,0 +1,402 @@
+//! Runs programs of users: hooks, `enabled` scripts.
+//!
+//! Owns the process: its group, its end in time, what it prints, what it used. Knows no hook: environment and directory are
+//! the caller's, and lines of output go to whom the caller says.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::AsyncReadExt as _;
+use tokio::net::unix::pipe::Receiver;
+use wait4::Wait4 as _;
+
+/// A longer line of output is cut, as the peer cuts it.
+const MAX_LINE: usize = 10_000;
+/// Output beyond this is counted and dropped.
+const MAX_OUTPUT: usize = 4 * 1024 * 1024;
+/// What is kept of stderr to tell why a program failed.
+const TAIL: usize = 2_000;
+/// Most that a program may print where its output is the answer.
+const MAX_ANSWER: usize = 1024 * 1024;
+/// Most that is read of a file that a program wrote.
+const MAX_FILE: u64 = 64 * 1024 * 1024;
+/// How long the output of a program that has ended is waited for: something that it left behind may hold it open.
+const AFTERMATH: Duration = Duration::from_millis(500);
+/// A script that someone writes just now cannot be started; it is tried again this often.
+const BUSY_TRIES: u32 = 10;
+
+/// A program and its surroundings.
+#[derive(Clone, Debug, Default)]
+pub struct Program {
+    pub path: PathBuf,
+    pub arguments: Vec<OsString>,
+    /// Variables besides those of our own process.
+    pub environment: Vec<(String, OsString)>,
+    /// Where it starts; `None`: where we are.
+    pub directory: Option<PathBuf>,
+    /// After this time its whole process group is killed; `None`: it may run for ever.
+    pub timeout: Option<Duration>,
+}
+
+/// Where a line of output came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    Stdout,
+    Stderr,
+}
+
+impl Stream {
+    /// Its name in logs.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Stdout => "stdout",
+            Self::Stderr => "stderr",
+        }
+    }
+}
+
+/// What a program used of the machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Usage {
+    pub took: Duration,
+    pub user: Duration,
+    pub system: Duration,
+    pub max_rss_bytes: u64,
+}
+
+/// A program that has ended well.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    pub usage: Usage,
+    /// What it printed on stdout, where that was asked for.
+    pub stdout: Vec<u8>,
+}
+
+/// A program that did not end well.
+#[derive(Debug, thiserror::Error)]
+pub enum ProcessError {
+    #[error("cannot start {}: {reason}", path.display())]
+    Start { path: PathBuf, reason: io::Error },
+    #[error("{status}{}", after(stderr))]
+    Failed { status: String, stderr: String, usage: Usage },
+    #[error("killed after {}s, its timeout{}", timeout.as_secs_f64(), after(stderr))]
+    Timeout { timeout: Duration, stderr: String },
+    #[error("it printed more than {MAX_ANSWER} bytes")]
+    Flood,
+    #[error("{what}: {reason}")]
+    Io { what: String, reason: io::Error },
+}
+
+fn after(stderr: &str) -> String {
+    if stderr.is_empty() { String::new() } else { format!(": {stderr}") }
+}
+
+impl ProcessError {
+    /// What the program used, if it ran to its end.
+    #[must_use]
+    pub fn usage(&self) -> Option<Usage> {
+        match self {
+            Self::Failed { usage, .. } => Some(*usage),
+            _ => None,
+        }
+    }
+}
+
+/// Whether stdout is an answer or lines for the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stdout {
+    Lines,
+    Answer,
+}
+
+/// Kills a process group when it goes: a run that is given up must not go on behind our back.
+struct Group(Pid);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // It may be gone by itself.
+        kill_process_group(self.0, Signal::KILL).ok();
+    }
+}
+
+/// Runs a program to its end; `line` gets what it prints, as it comes.
+///
+/// # Errors
+/// It cannot be started, ends with another status than 0, or runs out of its time.
+pub async fn run(
+    program: &Program,
+    stdout: Stdout,
+    mut line: impl FnMut(Stream, &str),
+) -> Result<Ended, ProcessError> {
+    let started = Instant::now();
+    let mut child = start(program).await?;
+    let io = |what: &str| {
+        let what = what.to_owned();
+        move |reason| ProcessError::Io { what, reason }
+    };
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let group = pid.map(Group);
+    let pipe = |fd: Option<OwnedFd>| fd.map(Receiver::from_owned_fd).transpose().map_err(io("its output"));
+    let out = pipe(child.stdout.take().map(OwnedFd::from))?;
+    let err = pipe(child.stderr.take().map(OwnedFd::from))?;
+    let wait = tokio::task::spawn_blocking(move || child.wait4());
+    let mut lines = Lines::new(stdout);
+    let outcome = {
+        let reading = read(out, err, &mut lines, &mut line);
+        let waiting = async {
+            let waited = wait.await.unwrap_or_else(|e| Err(io::Error::other(e.to_string())));
+            waited.map_err(io("its end"))
+        };
+        let timeout = program.timeout.unwrap_or(Duration::MAX);
+        tokio::pin!(reading, waiting);
+        let mut read_all = false;
+        let ended = tokio::time::timeout(timeout, async {
+            loop {
+                tokio::select! {
+                    ended = &mut waiting => break ended,
+                    () = &mut reading, if !read_all => read_all = true,
+                }
+            }
+        })
+        .await;
+        if ended.is_ok() && !read_all {
+            drop(tokio::time::timeout(AFTERMATH, reading).await);
+        }
+        ended
+    };
+    // Whatever it left behind in its group ends here, and is reaped by init.
+    drop(group);
+    lines.flush(&mut line);
+    let stderr = lines.tail();
+    let ended = match outcome {
+        Ok(ended) => ended?,
+        Err(_) => {
+            return Err(ProcessError::Timeout { timeout: program.timeout.unwrap_or_default(), stderr });
+        }
+    };
+    let usage = Usage {
+        took: started.elapsed(),
+        user: ended.rusage.utime,
+        system: ended.rusage.stime,
+        max_rss_bytes: ended.rusage.maxrss,
+    };
+    if !ended.status.success() {
+        return Err(ProcessError::Failed { status: told(ended.status), stderr, usage });
+    }
+    if lines.answer.len() > MAX_ANSWER {
+        return Err(ProcessError::Flood);
+    }
+    Ok(Ended { usage, stdout: lines.answer })
+}
+
+async fn start(program: &Program) -> Result<std::process::Child, ProcessError> {
+    let mut tries = 0;
+    loop {
+        let mut command = Command::new(&program.path);
+        command.args(&program.arguments).envs(program.environment.iter().map(|(k, v)| (k, v)));
+        if let Some(directory) = &program.directory {
+            command.current_dir(directory);
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        match command.spawn() {
+            Ok(child) => return Ok(child),
+            Err(e) if e.kind() == io::ErrorKind::ExecutableFileBusy && tries < BUSY_TRIES => {
+                tries += 1;
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            Err(reason) => return Err(ProcessError::Start { path: program.path.clone(), reason }),
+        }
+    }
+}
+
+fn told(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit status {code}"),
+        (None, Some(signal)) => format!("ended by signal {signal}"),
+        (None, None) => status.to_string(),
+    }
+}
+
+/// What was printed so far, cut into lines and kept within bounds.
+struct Lines {
+    stdout: Stdout,
+    answer: Vec<u8>,
+    open: [Vec<u8>; 2],
+    tail: String,
+    seen: usize,
+    dropped: usize,
+}
+
+impl Lines {
+    fn new(stdout: Stdout) -> Self {
+        Self {
+            stdout,
+            answer: Vec::new(),
+            open: [Vec::new(), Vec::new()],
+            tail: String::new(),
+            seen: 0,
+            dropped: 0,
+        }
+    }
+
+    fn take(&mut self, stream: Stream, bytes: &[u8], line: &mut impl FnMut(Stream, &str)) {
+        if stream == Stream::Stdout && self.stdout == Stdout::Answer {
+            let room = (MAX_ANSWER + 1).saturating_sub(self.answer.len());
+            self.answer.extend_from_slice(&bytes[..bytes.len().min(room)]);
+            return;
+        }
+        for part in bytes.split_inclusive(|b| *b == b'\n') {
+            let open = &mut self.open[stream as usize];
+            // One more than a line may have tells that it is cut.
+            let room = (MAX_LINE + 1).saturating_sub(open.len());
+            open.extend_from_slice(&part[..part.len().min(room)]);
+            if part.ends_with(b"\n") {
+                self.end_line(stream, line);
+            }
+        }
+    }
+
+    fn end_line(&mut self, stream: Stream, line: &mut impl FnMut(Stream, &str)) {
+        let bytes = std::mem::take(&mut self.open[stream as usize]);
+        let text = String::from_utf8_lossy(&bytes);
+        let text = text.trim_end_matches(['\n', '\r']);
+        if text.trim().is_empty() {
+            return;
+        }
+        if stream == Stream::Stderr {
+            self.keep(text);
+        }
+        self.seen += text.len();
+        if self.seen > MAX_OUTPUT {
+            self.dropped += text.len();
+            return;
+        }
+        match text.char_indices().nth(MAX_LINE) {
+            Some((end, _)) => line(stream, &format!("{}... (cut)", &text[..end])),
+            None if bytes.len() > MAX_LINE => line(stream, &format!("{text}... (cut)")),
+            None => line(stream, text),
+        }
+    }
+
+    fn keep(&mut self, text: &str) {
+        if !self.tail.is_empty() {
+            self.tail.push('\n');
+        }
+        self.tail.push_str(text);
+        if self.tail.len() > TAIL {
+            let mut from = self.tail.len() - TAIL;
+            while !self.tail.is_char_boundary(from) {
+                from += 1;
+            }
+            self.tail.drain(..from);
+        }
+    }
+
+    fn flush(&mut self, line: &mut impl FnMut(Stream, &str)) {
+        for stream in [Stream::Stdout, Stream::Stderr] {
+            if !self.open[stream as usize].is_empty() {
+                self.end_line(stream, line);
+            }
+        }
+        if self.dropped > 0 {
+            line(Stream::Stderr, &format!("{} further bytes of output are left out", self.dropped));
+        }
+    }
+
+    /// The last that was said on stderr.
+    fn tail(&self) -> String {
+        self.tail.trim().to_owned()
+    }
+}
+
+/// Reads both pipes until both are closed.
+async fn read(
+    mut out: Option<Receiver>,
+    mut err: Option<Receiver>,
+    lines: &mut Lines,
+    line: &mut impl FnMut(Stream, &str),
+) {
+    let (mut from_out, mut from_err) = (vec![0; 16 * 1024], vec![0; 16 * 1024]);
+    while out.is_some() || err.is_some() {
+        tokio::select! {
+            count = next(&mut out, &mut from_out) => lines.take(Stream::Stdout, &from_out[..count], line),
+            count = next(&mut err, &mut from_err) => lines.take(Stream::Stderr, &from_err[..count], line),
+        }
+    }
+}
+
+/// The next bytes of a pipe; closes it at its end, and never comes back on one that is closed.
+async fn next(pipe: &mut Option<Receiver>, buffer: &mut [u8]) -> usize {
+    let Some(open) = pipe else { return std::future::pending().await };
+    let count = open.read(buffer).await.unwrap_or_default();
+    if count == 0 {
+        *pipe = None;
+    }
+    count
+}
+
+/// A directory for one run, for its owner only; it goes with this value unless it is kept for debugging.
+#[derive(Debug)]
+pub struct Scratch {
+    directory: tempfile::TempDir,
+}
+
+impl Scratch {
+    /// Makes one below `base`, which is made too if it is not there.
+    ///
+    /// # Errors
+    /// The directory cannot be made.
+    pub fn new(base: &Path, keep: bool) -> Result<Self, ProcessError> {
+        let failed = |reason| ProcessError::Io { what: format!("a directory in {}", base.display()), reason };
+        std::fs::create_dir_all(base).map_err(failed)?;
+        let private = std::fs::Permissions::from_mode(0o700);
+        let mut builder = tempfile::Builder::new();
+        let mut directory = builder.prefix("run-").permissions(private).tempdir_in(base).map_err(failed)?;
+        directory.disable_cleanup(keep);
+        Ok(Self { directory })
+    }
+
+    /// Writes a file of this name; gives its path.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write(&self, name: &str, content: &[u8]) -> Result<PathBuf, ProcessError> {
+        let path = self.directory.path().join(name);
+        let failed = |reason| ProcessError::Io { what: path.display().to_string(), reason };
+        std::fs::write(&path, content).map_err(failed)?;
+        Ok(path)
+    }
+
+    /// Reads a file that the program may have written; empty if it is gone.
+    ///
+    /// # Errors
+    /// It cannot be read or is too large.
+    pub fn read(&self, name: &str) -> Result<String, ProcessError> {
+        use std::io::Read as _;
+        let path = self.directory.path().join(name);
+        let failed = |reason| ProcessError::Io { what: name.to_owned(), reason };
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
+            Err(e) => return Err(failed(e)),
+        };
+        let mut text = String::new();
+        file.take(MAX_FILE + 1).read_to_string(&mut text).map_err(failed)?;
+        if text.len() as u64 > MAX_FILE {
+            return Err(failed(io::Error::other(format!("it has more than {MAX_FILE} bytes"))));
+        }
+        Ok(text)
+    }
+}
+
+#[cfg(test)]
+mod tests;

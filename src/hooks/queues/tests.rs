@@ -1,0 +1,131 @@
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::{Semaphore, mpsc};
+
+use super::*;
+use crate::hooks::Scope;
+use crate::hooks::context::{Include, What};
+
+async fn hook(dir: &tempfile::TempDir, name: &str, module: &str) -> Arc<Hook> {
+    let path = dir.path().join(name);
+    fs::write(&path, "#!/bin/sh\necho 'onStartup: 1'\n").unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    Arc::new(Hook::load(&path, name, module, Scope::Global).await.unwrap())
+}
+
+fn run(hook: &Arc<Hook>, binding: &str, kind: &'static str, queue: &str) -> Run {
+    let context =
+        Context { binding: binding.into(), group: None, include: Include::Nothing, what: What::Schedule };
+    Run { hook: Arc::clone(hook), contexts: vec![context], kind, queue: queue.into(), allow_failure: false }
+}
+
+fn shown(run: &Run) -> String {
+    let names: Vec<&str> = run.contexts.iter().map(|c| c.binding.as_str()).collect();
+    format!("{} {} {}", run.hook.name, run.kind, names.join(","))
+}
+
+/// A runner that tells what it runs, and lets a run go on for each permit.
+fn gated() -> (Runner, mpsc::UnboundedReceiver<String>, Arc<Semaphore>) {
+    let (sender, told) = mpsc::unbounded_channel();
+    let gate = Arc::new(Semaphore::new(0));
+    let permits = Arc::clone(&gate);
+    let runner: Runner = Arc::new(move |run| {
+        let (sender, permits) = (sender.clone(), Arc::clone(&permits));
+        Box::pin(async move {
+            sender.send(shown(&run)).unwrap();
+            permits.acquire().await.unwrap().forget();
+            Ok(())
+        })
+    });
+    (runner, told, gate)
+}
+
+#[tokio::test]
+async fn runs_of_one_queue_follow_each_other_and_are_combined() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, b) = (hook(&dir, "a", "").await, hook(&dir, "b", "").await);
+    let (runner, mut told, gate) = gated();
+    let queues = Queues::new(runner);
+    let first = queues.push(run(&a, "1", "schedule", "main"));
+    assert_eq!(told.recv().await.unwrap(), "a schedule 1");
+    for (hook, binding, kind) in [
+        (&a, "2", "schedule"),
+        (&a, "3", "schedule"),
+        (&a, "4", "kubernetes"),
+        (&b, "5", "schedule"),
+        (&b, "6", "schedule"),
+    ] {
+        drop(queues.push(run(hook, binding, kind, "main")));
+    }
+    assert_eq!(queues.lengths().into_values().collect::<Vec<_>>(), [3]);
+    let other = queues.push(run(&a, "x", "schedule", "other"));
+    assert_eq!(told.recv().await.unwrap(), "a schedule x", "another queue does not wait");
+    gate.add_permits(10);
+    for want in ["a schedule 2,3", "a kubernetes 4", "b schedule 5,6"] {
+        assert_eq!(told.recv().await.unwrap(), want);
+    }
+    first.await.unwrap();
+    other.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_failure_is_repeated_at_the_head_with_what_came_meanwhile() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, b) = (hook(&dir, "a", "").await, hook(&dir, "b", "").await);
+    let (sender, mut told) = mpsc::unbounded_channel();
+    let failures = Arc::new(AtomicUsize::new(2));
+    let runner: Runner = Arc::new(move |run| {
+        let (sender, failures) = (sender.clone(), Arc::clone(&failures));
+        Box::pin(async move {
+            sender.send(shown(&run)).unwrap();
+            let failed = failures.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
+            if failed.is_ok() { Err("no".to_owned()) } else { Ok(()) }
+        })
+    });
+    // The runs that come meanwhile must be there before the pause is over.
+    let queues = Queues { pause: |_| Duration::from_millis(300), ..Queues::new(runner) };
+    drop(queues.push(run(&a, "1", "schedule", "main")));
+    assert_eq!(told.recv().await.unwrap(), "a schedule 1");
+    drop(queues.push(run(&a, "2", "schedule", "main")));
+    let last = queues.push(run(&b, "3", "schedule", "main"));
+    assert_eq!(told.recv().await.unwrap(), "a schedule 1,2");
+    assert_eq!(told.recv().await.unwrap(), "a schedule 1,2");
+    assert_eq!(told.recv().await.unwrap(), "b schedule 3");
+    last.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_failure_that_is_allowed_is_done() {
+    let dir = tempfile::tempdir().unwrap();
+    let a = hook(&dir, "a", "").await;
+    let runner: Runner = Arc::new(|_| Box::pin(async { Err("no".to_owned()) }));
+    let queues = Queues { pause: |_| panic!("it is tried again"), ..Queues::new(runner) };
+    let allowed = Run { allow_failure: true, ..run(&a, "1", "schedule", "main") };
+    queues.push(allowed).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_queues_of_an_owner_go_with_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, b) = (hook(&dir, "a", "one").await, hook(&dir, "b", "two").await);
+    let (runner, mut told, gate) = gated();
+    let queues = Queues::new(runner);
+    let (first, second) =
+        (queues.push(run(&a, "1", "schedule", "main")), queues.push(run(&b, "2", "schedule", "main")));
+    told.recv().await.unwrap();
+    told.recv().await.unwrap();
+    queues.drop_owner("one");
+    assert!(first.await.is_err(), "it will never be done");
+    gate.add_permits(1);
+    second.await.unwrap();
+}
+
+#[test]
+fn pauses_double_to_a_bound_with_some_jitter() {
+    for (failures, least) in [(1, 1.0), (2, 2.0), (5, 16.0), (6, 32.0), (100, 32.0)] {
+        let pause = pause(failures).as_secs_f64();
+        assert!((least..=least * 1.25).contains(&pause), "{failures}: {pause}");
+    }
+}
