@@ -143,6 +143,13 @@ struct Operator {
     /// Sections that the ConfigMap has had a good form of, by key.
     good: BTreeSet<String>,
     problems: Vec<Problem>,
+    /// What `enabled` scripts said last, by module name.
+    scripted: BTreeMap<String, bool>,
+    /// Modules whose script has said nothing yet.
+    undecided: BTreeSet<String>,
+    script_failures: u32,
+    /// When scripts that failed are to be asked again.
+    scripts_at: Option<Instant>,
     /// Who wrote which key of the ConfigMap.
     writers: Option<Value>,
     jobs: JoinSet<(String, Job, JobResult)>,
@@ -230,6 +237,10 @@ pub async fn run(
         broken,
         good: BTreeSet::new(),
         problems: Vec::new(),
+        scripted: BTreeMap::new(),
+        undecided: BTreeSet::new(),
+        script_failures: 0,
+        scripts_at: None,
         writers: None,
         jobs: JoinSet::new(),
         running: BTreeMap::new(),
@@ -253,7 +264,13 @@ impl Operator {
         let mut current: Option<Value> = None;
         loop {
             self.start_jobs();
-            let retry_at = self.retries.values().map(|r| r.0).chain(self.renewals.values().copied()).min();
+            let retry_at = self
+                .retries
+                .values()
+                .map(|r| r.0)
+                .chain(self.renewals.values().copied())
+                .chain(self.scripts_at)
+                .min();
             tokio::select! {
                 () = &mut stop => break,
                 event = config.next() => match event {
@@ -371,6 +388,9 @@ impl Operator {
         store.enabled.clear();
         for module in &self.modules.modules {
             let name = &module.name;
+            if self.undecided.contains(&name.name) {
+                continue;
+            }
             // A broken flag keeps the module as it is.
             let flag_broken = config.problems.iter().any(|p| p.key == name.enabled_key());
             let wanted = self.wanted.entry(name.name.clone()).or_default();
@@ -379,6 +399,7 @@ impl Operator {
                 wanted.enabled
             } else {
                 is_enabled(name, &self.modules.values, store.values.flag(name), &config.enabled)
+                    && self.scripted.get(&name.name).copied().unwrap_or(true)
             };
             if enabled {
                 store.enabled.push(name.name.clone());
@@ -408,8 +429,12 @@ impl Operator {
             );
         }
         drop(store);
-        // What is left are releases of modules that exist no more.
-        for name in std::mem::take(&mut self.orphans) {
+        // What is left are releases of modules that exist no more, or that nothing is known of yet.
+        let (undecided, gone) =
+            std::mem::take(&mut self.orphans).into_iter().partition(|n| self.undecided.contains(n));
+        self.orphans = undecided;
+        let gone: BTreeSet<String> = gone;
+        for name in gone {
             tracing::info!(module = name, "no such module any more: its release is uninstalled");
             self.queue.want(&name, u32::MAX, Job::Uninstall);
         }
@@ -450,6 +475,10 @@ impl Operator {
 
     fn retry_due(&mut self) {
         let now = Instant::now();
+        if self.scripts_at.is_some_and(|at| at <= now) {
+            self.scripts_at = None;
+            self.converge(false);
+        }
         let renewals: Vec<String> =
             self.renewals.iter().filter(|(_, at)| **at <= now).map(|(name, _)| name.clone()).collect();
         for name in renewals {

@@ -8,6 +8,7 @@ mod charts;
 mod crash;
 mod deploy;
 mod drift;
+mod enabled;
 mod explain;
 mod leader;
 mod modules;

@@ -3,6 +3,7 @@
 //! Owns the hook sets, their queues, and the values while hooks may change them. The operator's loop says when modules run,
 //! and hears of changes by [`Change`].
 
+mod enabled;
 mod execute;
 mod global;
 mod module;
@@ -23,6 +24,7 @@ use crate::hooks::queues::Queues;
 use crate::hooks::{HookSet, Surroundings};
 use crate::serve::State;
 
+pub(super) use enabled::{Candidate, Verdicts, has_script};
 pub(super) use module::{ModuleRef, Ran};
 
 /// How long after a run of a hook deletions of its module's objects may be its own doing.

@@ -2,13 +2,18 @@
 //!
 //! Owns when the global hooks run and when a change of values makes modules run again.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use super::Operator;
-use crate::addon::hooks::Change;
+use crate::addon::hooks::{Candidate, Change, Verdicts, has_script};
+use crate::addon::module::is_enabled;
+use crate::addon::name::ModuleName;
 use crate::addon::queue::Job;
 use crate::hooks::Moment;
+use crate::hooks::queues::pause;
 
 /// How often in a row `afterAll` hooks may bring about another converge by what they change.
 const MAX_REPEATS: u32 = 5;
@@ -18,7 +23,7 @@ const MAX_REPEATS: u32 = 5;
 pub(super) enum Phase {
     /// Global hooks come up.
     Starting,
-    /// `beforeAll` hooks run; `all` modules are asked for then.
+    /// `beforeAll` hooks run, and `enabled` scripts; `all` modules are asked for then.
     Before { all: bool, again: bool },
     /// Modules run.
     Modules,
@@ -38,7 +43,8 @@ impl Phase {
 /// Work of global hooks that is done.
 pub(super) enum Step {
     Started,
-    Before,
+    /// What the scripts said.
+    Before(Verdicts),
     /// Whether the values that all modules see are others than before.
     After(bool),
 }
@@ -68,23 +74,53 @@ impl Operator {
     }
 
     fn begin(&mut self, all: bool) {
-        if !self.hooks.has_global_at(Moment::BeforeAll) {
+        self.scripts_at = None;
+        let scripts = self.modules.modules.iter().any(|m| has_script(&m.path));
+        if !scripts && !self.hooks.has_global_at(Moment::BeforeAll) {
+            self.scripted.clear();
+            self.undecided.clear();
             self.phase = Phase::Modules;
             return self.ask(all);
         }
         self.phase = Phase::Before { all, again: false };
         let hooks = Arc::clone(&self.hooks);
+        let (fixed, config) = (self.modules.values.clone(), self.config.enabled.clone());
+        let modules: Vec<_> = self.modules.modules.iter().map(|m| (m.name.clone(), m.path.clone())).collect();
+        let before = self.scripted.clone();
         self.steps.spawn(async move {
             hooks.run_global(Moment::BeforeAll).await;
-            Step::Before
+            if !scripts {
+                return Step::Before(Verdicts::default());
+            }
+            let candidate = |(name, path): (ModuleName, PathBuf)| {
+                let flag = hooks.store().values.flag(&name);
+                Candidate {
+                    flagged: is_enabled(&name, &fixed, flag, &config),
+                    before: before.get(&name.name).copied(),
+                    name: name.name,
+                    key: name.key,
+                    path,
+                }
+            };
+            let candidates: Vec<Candidate> = modules.into_iter().map(candidate).collect();
+            Step::Before(hooks.ask_scripts(&candidates).await)
         });
+    }
+
+    /// Takes what the scripts said; one that failed is asked again, ever more seldom.
+    fn take_verdicts(&mut self, verdicts: Verdicts) {
+        self.scripted = verdicts.on;
+        self.undecided = verdicts.undecided;
+        self.script_failures = if verdicts.failed { self.script_failures + 1 } else { 0 };
+        self.scripts_at = verdicts.failed.then(|| Instant::now() + pause(self.script_failures));
     }
 
     pub(super) fn take_step(&mut self, step: Result<Step, tokio::task::JoinError>) {
         match (step, self.phase) {
             (Ok(Step::Started), _) => self.begin(false),
-            (Ok(Step::Before), Phase::Before { again: true, all }) => self.begin(all),
-            (Ok(Step::Before), Phase::Before { all, .. }) => {
+            (Ok(Step::Before(_)), Phase::Before { again: true, all }) => self.begin(all),
+            (Ok(Step::Before(verdicts)), Phase::Before { all, .. }) => {
+                self.take_verdicts(verdicts);
                 self.phase = Phase::Modules;
                 self.ask(all);
             }
