@@ -7,6 +7,7 @@ mod bad_input;
 mod charts;
 mod crash;
 mod explain;
+mod hooks;
 mod leader;
 mod modules;
 mod replay;
