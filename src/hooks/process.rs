@@ -22,6 +22,8 @@ use wait4::Wait4 as _;
 const MAX_LINE: usize = 10_000;
 /// Output beyond this is counted and dropped.
 const MAX_OUTPUT: usize = 4 * 1024 * 1024;
+/// What a line counts besides its text: a log of short ones is mostly what stands around them.
+const PER_LINE: usize = 200;
 /// What is kept of stderr to tell why a program failed.
 const TAIL: usize = 2_000;
 /// Most that a program may print where its output is the answer.
@@ -275,7 +277,7 @@ impl Lines {
         if stream == Stream::Stderr {
             self.keep(text);
         }
-        self.seen += text.len();
+        self.seen += text.len() + PER_LINE;
         if self.seen > MAX_OUTPUT {
             self.dropped += text.len();
             return;

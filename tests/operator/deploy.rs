@@ -50,7 +50,8 @@ fn it_runs_under_the_rights_that_it_asked_for() {
     let kubeconfig = modules.path().join("kubeconfig.txt");
     std::fs::write(&kubeconfig, config.to_string()).unwrap();
     let mark = cp.audit_mark().unwrap();
-    let operator = Operator::spawn(kubeconfig.to_str().unwrap(), ns.name(), modules.path(), &[]);
+    let operator =
+        Operator::spawn(kubeconfig.to_str().unwrap(), ns.name(), modules.path(), &[], "/nonexistent");
     operator.wait_converged();
     for name in ["alpha", "beta"] {
         wait_for("the module is released", || object(cp, ns.name(), "deployment", name).is_some());

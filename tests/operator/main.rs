@@ -10,6 +10,7 @@ mod deploy;
 mod drift;
 mod enabled;
 mod explain;
+mod hooks;
 mod leader;
 mod modules;
 mod replay;

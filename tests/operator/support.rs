@@ -3,6 +3,7 @@
 use serde_json::Value;
 use std::{
     fs,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
@@ -57,6 +58,19 @@ impl Modules {
         self
     }
 
+    /// A hook in bash: `config` is what it says on `--config`, `body` what it does. `note WORDS` tells of a run, and
+    /// `context PATTERN` whether its contexts hold something.
+    pub(crate) fn hook(&self, path: &str, config: &str, body: &str) -> &Self {
+        let text = format!(
+            "#!/bin/bash\nset -euo pipefail\nif [[ \"${{1:-}}\" == --config ]]; then cat <<'END'\n{config}\nEND\nexit; fi\n\
+             note() {{ echo \"$(basename \"$0\") $*\" >> \"$(dirname \"$TMPDIR\")/notes\"; }}\n\
+             context() {{ grep -qF -- \"$1\" \"$BINDING_CONTEXT_PATH\"; }}\n{body}\n"
+        );
+        self.write(path, &text);
+        fs::set_permissions(self.root.path().join(path), fs::Permissions::from_mode(0o755)).unwrap();
+        self
+    }
+
     /// Turns modules on, by their keys.
     pub(crate) fn enable(&self, keys: &[&str]) -> &Self {
         let text: String = keys.iter().map(|k| format!("{k}Enabled: true\n")).collect();
@@ -86,11 +100,18 @@ impl Operator {
         modules: &Path,
         arguments: &[&str],
     ) -> Self {
-        Self::spawn(&control_plane.kubeconfig().to_string_lossy(), namespace, modules, arguments)
+        let search = std::env::var("PATH").unwrap_or_default();
+        Self::spawn(&control_plane.kubeconfig().to_string_lossy(), namespace, modules, arguments, &search)
     }
 
-    /// Starts it with a kubeconfig of one's own, and with nothing on PATH.
-    pub(crate) fn spawn(kubeconfig: &str, namespace: &str, modules: &Path, arguments: &[&str]) -> Self {
+    /// Starts it with a kubeconfig and a PATH of one's own.
+    pub(crate) fn spawn(
+        kubeconfig: &str,
+        namespace: &str,
+        modules: &Path,
+        arguments: &[&str],
+        search: &str,
+    ) -> Self {
         let scratch = tempfile::tempdir().unwrap();
         let log = fs::File::create(scratch.path().join("log")).unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_windlass"))
@@ -100,7 +121,8 @@ impl Operator {
             .arg(scratch.path().join("address"))
             .args(arguments)
             .env("KUBECONFIG", kubeconfig)
-            .env("PATH", scratch.path())
+            .env("PATH", search)
+            .env("TMPDIR", scratch.path().join("tmp"))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)
@@ -124,7 +146,7 @@ impl Operator {
     pub(crate) fn wait_converged(&self) {
         let ready = || Ok(self.get("/readyz").filter(|(status, _)| *status == 200).map(|_| ()));
         if let Err(e) = wait_until("the operator converges", LIMIT, ready) {
-            panic!("{e}\n{}", self.log());
+            panic!("{e}\n{}", self.log_end());
         }
     }
 
@@ -144,6 +166,13 @@ impl Operator {
         fs::read_to_string(self.scratch.path().join("log")).unwrap_or_default()
     }
 
+    /// The end of the log, for messages.
+    pub(crate) fn log_end(&self) -> String {
+        let log = self.log();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(40)..].join("\n")
+    }
+
     /// Waits until a line of the log has all of these parts.
     pub(crate) fn wait_log(&self, parts: &[&str]) {
         let found = || {
@@ -151,8 +180,24 @@ impl Operator {
             Ok(log.lines().any(|line| parts.iter().all(|p| line.contains(p))).then_some(()))
         };
         if let Err(e) = wait_until(&format!("a log line with {parts:?}"), LIMIT, found) {
-            panic!("{e}\n{}", self.log());
+            panic!("{e}\n{}", self.log_end());
         }
+    }
+
+    /// What hooks have noted, a line each.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.scratch.path().join("notes")).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// Waits until a note is there.
+    pub(crate) fn wait_note(&self, note: &str) -> Duration {
+        let started = Instant::now();
+        let found = || Ok(self.notes().iter().any(|n| n == note).then_some(()));
+        if let Err(e) = wait_until(&format!("the note {note:?}"), LIMIT, found) {
+            panic!("{e}\n{:?}\n{}", self.notes(), self.log_end());
+        }
+        started.elapsed()
     }
 
     pub(crate) fn kill(&mut self) {

@@ -153,7 +153,8 @@ impl Operator {
             self.config.enabled = flags;
         }
         if change.module.is_empty() {
-            if change.reload || change.flags {
+            // What changes before the modules run is looked at when they are asked for.
+            if !self.phase.holds_modules() && (change.reload || change.flags) {
                 self.converge(false);
             }
             return;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::hooks::config::{Kubernetes, Namespaces, WatchEvent};
+use crate::hooks::config::{Kubernetes, WatchEvent};
 use crate::hooks::context::Item;
 use crate::hooks::jq::{Filter, JqError};
 
@@ -30,7 +30,7 @@ pub(super) struct State {
     items: BTreeMap<Key, Stored>,
     /// The watches, and whether each has listed all that exists.
     parts: BTreeMap<Part, bool>,
-    /// All watches are known: with namespaces by labels, these must have been listed.
+    /// All watches have begun: with namespaces by labels, these have been listed.
     parts_known: bool,
     /// Events wait here until the hook has seen what exists.
     held: Option<Vec<Event>>,
@@ -46,7 +46,7 @@ impl State {
             events: binding.events.clone(),
             items: BTreeMap::new(),
             parts: BTreeMap::new(),
-            parts_known: !matches!(binding.namespaces, Namespaces::Labelled(_)),
+            parts_known: false,
             held: Some(Vec::new()),
             problem: None,
         }
@@ -202,7 +202,8 @@ mod tests {
     #[test]
     fn what_exists_is_no_event_and_held_ones_are_dropped_when_it_is_seen() {
         let mut s = state("");
-        assert!(!s.is_listed() || s.parts.is_empty());
+        assert!(!s.is_listed(), "nothing is known yet");
+        s.all_parts_are_known();
         assert_eq!(list(&mut s, &[pod("b", 1, "x"), pod("a", 1, "x")]), [""; 0]);
         assert!(s.is_listed());
         assert_eq!(present(&mut s, pod("c", 2, "x")), [""; 0], "held back");

@@ -30,6 +30,8 @@ pub(super) async fn all(cluster: Cluster, shared: Arc<Shared>) {
     for namespace in namespaces {
         start(&cluster, &shared, &namespace, &mut tasks);
     }
+    shared.state(State::all_parts_are_known);
+    shared.listed.notify_waiters();
     while tasks.join_next().await.is_some() {}
 }
 
