@@ -12,6 +12,7 @@ mod lookups;
 mod module;
 mod name;
 mod operator;
+mod progress;
 mod queue;
 mod run;
 
