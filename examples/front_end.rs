@@ -5,6 +5,8 @@
 //! All that it owns is where the chart and the values come from. Rendering is `chart-compat`'s; revisions, locks, drift and
 //! Helm's records are the engine's. Ctrl-C ends it, and leaves the release as it is.
 
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "it talks to whoever tries it")]
+
 use std::{error::Error, path::PathBuf, sync::Arc, time::Duration};
 
 use chart_compat::data::{Data, Map};

@@ -97,7 +97,8 @@ fn every_way_to_mention_is_seen() {
     });
     let mut found = Vec::new();
     mentioned(&body, &mut |kind, namespace, name| {
-        found.push(format!("{kind}/{}{name}", namespace.map_or(String::new(), |n| format!("{n}/"))))
+        let namespace = namespace.map_or(String::new(), |n| format!("{n}/"));
+        found.push(format!("{kind}/{namespace}{name}"));
     });
     found.sort();
     assert_eq!(

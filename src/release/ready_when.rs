@@ -50,10 +50,10 @@ fn holds(term: &str, object: &Value) -> Result<bool, &'static str> {
     let (path, rest) = path.strip_prefix('{').and_then(|p| p.split_once('}')).ok_or("no {path}")?;
     let found = at(object, path)?;
     match rest.strip_prefix('=') {
-        Some(wanted) => Ok(found.is_some_and(|value| match value {
-            Value::String(text) => text == wanted,
-            other => other.to_string() == wanted,
-        })),
+        Some(wanted) => {
+            let text = found.map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+            Ok(text.as_deref() == Some(wanted))
+        }
         None if rest.is_empty() => Ok(found.is_some_and(|value| !value.is_null())),
         None => Err("after {path} comes =VALUE or nothing"),
     }
