@@ -13,6 +13,7 @@ mod lookups;
 mod module;
 mod name;
 mod operator;
+mod progress;
 mod queue;
 mod rbac;
 mod run;

@@ -27,7 +27,7 @@ use super::name::ModuleName;
 use super::queue::{Job, Queue};
 use super::run::{Done, Error, Inputs, Shared, config_map};
 use super::values::{GLOBAL, Values};
-use super::{UNNUMBERED_ORDER, events};
+use super::{UNNUMBERED_ORDER, events, progress};
 use crate::cluster::{Cluster, ClusterError, ObjectEvent};
 use crate::hooks::Surroundings;
 use crate::release::{Action, Disposition, Engine, EngineOptions, Outcome, ReleaseRequest};
@@ -182,7 +182,8 @@ pub async fn run(
     let (unnumbered, profile) = (options.unnumbered_order, options.profile);
     let found = tokio::task::spawn_blocking(move || Modules::discover(&roots, unnumbered, profile));
     let holder = format!("windlass-operator-{:x}", jiff::Timestamp::now().as_nanosecond());
-    let engine = Engine::new(cluster.clone(), parse_manifest, EngineOptions::watching(&holder));
+    let engine = Engine::new(cluster.clone(), parse_manifest, EngineOptions::watching(&holder))
+        .with_progress(progress::listener(), true);
     let modules =
         found.await.map_err(|e| ClusterError::Config(format!("reading the modules failed: {e}")))?;
     for text in &modules.problems {

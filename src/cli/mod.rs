@@ -20,6 +20,7 @@ mod output;
 mod output_dir;
 mod plan;
 mod post_render;
+mod progress;
 mod rbac;
 mod release_flags;
 mod resources;
@@ -265,7 +266,9 @@ fn with_engine<T>(
         let holder = format!("windlass-{}-{:x}", std::process::id(), jiff::Timestamp::now().as_nanosecond());
         let options = EngineOptions { storage, ..EngineOptions::once(&holder) };
         let (cancel, flag) = watch::channel(false);
-        let engine = Engine::new(cluster, parse_manifest, options).with_cancel(flag);
+        let engine = Engine::new(cluster, parse_manifest, options)
+            .with_cancel(flag)
+            .with_progress(progress::listener(globals), failure::explains(globals));
         work(Connected { engine, namespace, cancel }).await
     })
 }

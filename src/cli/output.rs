@@ -40,15 +40,29 @@ pub(super) fn structured(value: &impl Serialize, format: Format) -> Result<Strin
 pub(super) fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns)
-        .map(|c| rows.iter().filter_map(|r| r.get(c)).map(|s| s.chars().count()).max().unwrap_or(0))
+        .map(|c| rows.iter().filter_map(|r| r.get(c)).map(|s| line_width(s)).max().unwrap_or(0))
         .collect();
     let mut out = String::new();
     for row in rows {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{:<width$}", fit(cell, *width)));
         out.push_str(&cells.collect::<Vec<_>>().join("\t"));
         out.push('\n');
     }
     out
+}
+
+/// The longest line of a cell.
+fn line_width(cell: &str) -> usize {
+    cell.split('\n').map(|line| line.chars().count()).max().unwrap_or(0)
+}
+
+/// A cell of several lines is cut where its longest line would end, as Helm's tables (uitable's `Resize`) do.
+fn fit(cell: &str, width: usize) -> std::borrow::Cow<'_, str> {
+    if cell.chars().count() <= width {
+        return cell.into();
+    }
+    let kept: String = cell.chars().take(width.saturating_sub(3).max(1)).collect();
+    format!("{kept}...").into()
 }
 
 /// A record's time as Go's `time.Time.String` prints it, in the local zone.

@@ -58,6 +58,9 @@ pub(super) struct Carry {
     /// Time to wait for any individual Kubernetes operation
     #[arg(long, default_value = "5m", value_parser = duration)]
     timeout: Duration,
+    /// Time for all that is done to the cluster, waits and hooks included
+    #[arg(long, value_parser = duration)]
+    deadline: Option<Duration>,
     /// Overwrite fields that other managers own
     #[arg(long)]
     force_conflicts: bool,
@@ -113,6 +116,7 @@ impl Carry {
             wait,
             wait_rules: if legacy { WaitRules::Legacy } else { WaitRules::Status },
             timeout: self.timeout,
+            deadline: self.deadline,
             force_conflicts: self.force_conflicts,
             leave_to_owner: self.leave_to_owner.clone(),
             immutable: if self.force_replace || self.force { Immutable::Recreate } else { Immutable::Fail },

@@ -6,6 +6,7 @@
 mod client;
 mod discovery;
 mod error;
+mod inspect;
 mod leader;
 mod manage;
 mod objects;

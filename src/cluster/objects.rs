@@ -73,11 +73,11 @@ pub enum Deleted {
     Another,
 }
 
-/// A page of a list, with whether there is more.
+/// A page of a list, with what to ask for the next one with.
 #[derive(Debug, Clone)]
 pub struct Listed {
     pub items: Vec<Value>,
-    pub more: bool,
+    pub next: Option<String>,
 }
 
 impl Cluster {
@@ -151,11 +151,16 @@ impl Cluster {
         self.list_all(gvk, namespace, labels, METADATA_LIST).await
     }
 
-    /// The first page only, of at most 500: a bounded look.
-    pub async fn list_metadata_page(&self, gvk: &Gvk, namespace: Option<&str>) -> Result<Listed> {
+    /// One page only, of at most 500, the first or the one that follows another: a bounded look.
+    pub async fn list_metadata_page(
+        &self,
+        gvk: &Gvk,
+        namespace: Option<&str>,
+        after: Option<&str>,
+    ) -> Result<Listed> {
         let path = self.path(gvk, namespace, None).await?;
-        let (items, next) = self.list_page(&path, "", METADATA_LIST, None).await?;
-        Ok(Listed { items, more: next.is_some() })
+        let (items, next) = self.list_page(&path, "", METADATA_LIST, after).await?;
+        Ok(Listed { items, next })
     }
 
     async fn list_all(
@@ -285,17 +290,6 @@ impl Cluster {
             Err(e) if conditional && e.is_conflict() => Ok(Deleted::Another),
             Err(e) => Err(e),
         }
-    }
-
-    /// The beginning of what a container wrote, at most so many bytes.
-    pub async fn pod_log(&self, namespace: &str, pod: &str, container: &str, limit: usize) -> Result<String> {
-        let path = format!(
-            "/api/v1/namespaces/{}/pods/{}/log?container={}&limitBytes={limit}",
-            escape(namespace),
-            escape(pod),
-            escape(container)
-        );
-        Ok(self.call_text(&Call { accept: "*/*", ..Call::get(&path) }).await?.0)
     }
 
     /// Folds Helm's update entries of the object's managed fields into ours; `false` if there was nothing to fold.

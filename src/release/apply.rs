@@ -21,7 +21,7 @@ use std::{
 
 const AT_ONCE: usize = 16;
 /// How often a write that someone else's write got in the way of is tried.
-const TRIES: u32 = 4;
+pub(super) const TRIES: u32 = 4;
 
 /// Writes objects on behalf of one operation.
 pub(crate) struct Applier<'a> {
@@ -54,7 +54,9 @@ impl Applier<'_> {
                 let written = self.write(target, step).await.map_err(|source| {
                     let (object, path) = (target.object.to_string(), target.path.clone());
                     let conflicts = conflicts::of(&source, self.manager);
-                    if conflicts.is_empty() {
+                    if is_immutable(&source) && step.before.is_some() {
+                        EngineError::Immutable { object, path, source }
+                    } else if conflicts.is_empty() {
                         EngineError::Object { action: "applying", object, path, source }
                     } else {
                         EngineError::Conflict { object, path, conflicts, source: Box::new(source) }
@@ -254,7 +256,7 @@ impl Applier<'_> {
 
 /// A refusal that passes by itself: a quota that was updated at the same time, a namespace whose service account is
 /// being made.
-fn is_settling(error: &ClusterError) -> bool {
+pub(super) fn is_settling(error: &ClusterError) -> bool {
     let account = error.code() == Some(403) && error.to_string().contains("error looking up service account");
     error.is_conflict() || account
 }
@@ -281,8 +283,26 @@ pub(crate) async fn await_gone(
     };
     match tokio::time::timeout(timeout, wait).await {
         Ok(done) => done,
-        Err(_) => Err(ClusterError::WaitTimeout { what: format!("{object} to be gone") }),
+        Err(_) => {
+            let live = cluster.get_metadata(object).await.unwrap_or_default();
+            let finalizers: Vec<&str> = live
+                .iter()
+                .flat_map(|live| live["metadata"]["finalizers"].as_array().into_iter().flatten())
+                .filter_map(Value::as_str)
+                .collect();
+            let held = match finalizers.len() {
+                0 => String::new(),
+                _ => format!(": it waits for the finalizers {}", finalizers.join(", ")),
+            };
+            Err(ClusterError::WaitTimeout { what: format!("{object} to be gone{held}") })
+        }
     }
+}
+
+/// Whether a refusal is about a field that may not change: there is no code for it, only words.
+fn is_immutable(error: &ClusterError) -> bool {
+    let text = error.to_string();
+    error.is_invalid() && (text.contains("immutable") || text.contains("Forbidden: updates to"))
 }
 
 pub(crate) fn several(mut errors: Vec<EngineError>) -> Result<()> {

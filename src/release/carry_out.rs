@@ -1,12 +1,13 @@
 //! Making a revision: from what was decided to what is recorded.
 
 use super::{
-    apply::Applier,
+    apply::{Applier, TRIES},
     crds,
     decide::{Action, Decision},
     drift::Expected,
     engine::Engine,
     error::{EngineError, Result},
+    graph,
     hooks::HookRunner,
     keep::hex,
     lease::Lease,
@@ -14,9 +15,9 @@ use super::{
     operation::Operation,
     order::Phase,
     outcome::Outcome,
-    plan::{self, BaseObject, Deletion, Plan, SeenObjects},
+    plan::{self, BaseObject, Deletion, Plan, SeenObjects, Step},
     record::{Info, Memory, OWNER_LABEL, Record, RecordError, RecordedHook, Status, Stored, now, to_prune},
-    request::{CrdPolicy, HookEvent, Options, ReleaseId, RenderedRelease},
+    request::{CrdPolicy, HookEvent, Options, ReleaseId, RenderedRelease, Wait},
     state::Known,
     targets::{Digest, Scopes, Target, resolve},
     waiting,
@@ -27,6 +28,7 @@ use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
+    time::Duration,
 };
 
 /// What a revision is made of, wherever it comes from: a request, or a record that is rolled back to.
@@ -96,6 +98,7 @@ impl CarryOut<'_> {
             result = self.apply_all(&mut current, targets, plan, &mut expected, &mut outcome) => result,
             () = engine.cancelled() => Err(EngineError::Cancelled),
             () = lost(lease) => Err(EngineError::LockLost),
+            seconds = passed(self.work.options.deadline) => Err(EngineError::Deadline { seconds }),
         };
         if let Err(error) = result {
             self.fail(&mut current, &error, &outcome).await;
@@ -116,6 +119,7 @@ impl CarryOut<'_> {
         let documents = || work.rendered.manifests.iter().map(|m| (m.source.as_str(), &m.object));
         let scopes = Scopes::new(&kinds, &work.rendered.crds, documents().map(|(_, object)| object));
         let targets = resolve(documents(), work.id, &scopes)?;
+        let order = graph::order(&targets)?;
         let base = self.base(decision, past, &scopes, outcome)?;
         let all = || targets.iter().map(|t| &t.object).chain(base.iter().flatten().map(|o| &o.object));
         engine.watch_kinds(all()).await?;
@@ -126,7 +130,7 @@ impl CarryOut<'_> {
         if !work.options.take_ownership {
             plan::check_ownership(&targets, &base, &seen, work.id, work.operation.continued())?;
         }
-        let plan = plan::plan(&targets, &base, &seen, work.id);
+        let plan = plan::plan(&targets, order, &base, &seen, work.id);
         outcome.unchanged = plan.unchanged.len();
         outcome.kept.extend(plan.kept.iter().cloned());
         Ok((targets, plan))
@@ -180,7 +184,7 @@ impl CarryOut<'_> {
     }
 
     fn foretell(&self, mut outcome: Outcome, plan: &Plan, targets: &[Target]) -> Outcome {
-        for step in plan.phases.values().flatten() {
+        for step in plan.waves.values().flatten() {
             let object = targets[step.target].object.clone();
             if step.before.is_some() { outcome.changed.push(object) } else { outcome.created.push(object) }
         }
@@ -330,7 +334,8 @@ impl CarryOut<'_> {
                 expected.insert(target.key.clone(), as_left);
             }
         }
-        for (phase, steps) in &plan.phases {
+        for (wave, steps) in &plan.waves {
+            self.await_needed(targets, plan, steps).await?;
             let (written, result) = applier.phase(targets, steps).await;
             for one in written {
                 let target = &targets[one.target];
@@ -351,7 +356,7 @@ impl CarryOut<'_> {
                 outcome.warnings.extend(one.warnings);
             }
             result?;
-            if *phase == Phase::Kinds {
+            if wave.phase == Phase::Kinds {
                 let crds = || steps.iter().map(|step| &targets[step.target]);
                 for target in crds() {
                     waiting::one_ready(&engine.cluster, &target.object, work.options.timeout).await?;
@@ -363,10 +368,21 @@ impl CarryOut<'_> {
         let (pruned, result) = applier.prune(&plan.prune, Propagation::Background).await;
         outcome.pruned.extend(pruned);
         result?;
-        let objects = targets.iter().map(|t| &t.object);
         let progress = engine.teller(work.id);
-        waiting::all_ready(&engine.cluster, objects, work.options, progress).await?;
+        waiting::all_ready(&engine.cluster, targets.iter(), work.options, progress).await?;
         self.hooks(work.operation.post(), current).await
+    }
+
+    /// Waits for what the annotations of these objects ask to be ready before them.
+    async fn await_needed(&self, targets: &[Target], plan: &Plan, steps: &[Step]) -> Result<()> {
+        let needed: BTreeSet<usize> =
+            steps.iter().flat_map(|step| plan.awaits[step.target].iter().copied()).collect();
+        if needed.is_empty() {
+            return Ok(());
+        }
+        let options = Options { wait: Wait::ReadyAndJobs, ..self.work.options.clone() };
+        let needed = needed.into_iter().map(|needed| &targets[needed]);
+        waiting::all_ready(&self.engine.cluster, needed, &options, self.engine.teller(self.work.id)).await
     }
 
     fn hook_runner(&self) -> HookRunner<'_> {
@@ -441,16 +457,7 @@ impl CarryOut<'_> {
         store.update(&mut current).await?;
         let old: BTreeSet<u64> = decision.supersede.iter().copied().collect();
         let superseding = others.into_iter().filter(|r| old.contains(&r.record.version));
-        let superseding: Vec<_> = superseding
-            .map(|mut stored| async move {
-                let reused = stored.record.info.status != Status::Deployed;
-                stored.record.info.status = Status::Superseded;
-                if reused {
-                    stored.record.info.description = "superseded by new release".to_owned();
-                }
-                engine.store().update(&mut stored).await
-            })
-            .collect();
+        let superseding: Vec<_> = superseding.map(|stored| self.supersede(stored)).collect();
         let superseding = stream::iter(superseding).buffer_unordered(4);
         for result in superseding.collect::<Vec<Result<(), RecordError>>>().await {
             // The next reconcile puts it right.
@@ -472,6 +479,44 @@ impl CarryOut<'_> {
         );
         outcome.record = Some(Arc::new(current.record));
         Ok(outcome)
+    }
+}
+
+impl CarryOut<'_> {
+    /// An old revision is tried more than once: two that are called deployed confuse those who read them.
+    async fn supersede(&self, mut stored: Stored) -> Result<(), RecordError> {
+        let store = self.engine.store();
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let reused = stored.record.info.status != Status::Deployed;
+            stored.record.info.status = Status::Superseded;
+            if reused {
+                stored.record.info.description = "superseded by new release".to_owned();
+            }
+            let Err(error) = store.update(&mut stored).await else { return Ok(()) };
+            if tries >= TRIES {
+                return Err(error);
+            }
+            match store.get(self.work.id, stored.record.version).await {
+                Ok(Some(found)) if found.record.info.status == Status::Superseded => return Ok(()),
+                Ok(Some(found)) => stored = found,
+                Ok(None) => return Ok(()),
+                // Perhaps the next write gets through.
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+/// Ends when a deadline has passed; tells how long it was, in seconds.
+async fn passed(deadline: Option<Duration>) -> u64 {
+    match deadline {
+        Some(deadline) => {
+            tokio::time::sleep(deadline).await;
+            deadline.as_secs()
+        }
+        None => std::future::pending().await,
     }
 }
 

@@ -1,6 +1,7 @@
 //! The CRDs of a chart's `crds/`: before everything else, awaited, never deleted, never marked as the release's.
 
 use super::{
+    crd_safety,
     error::{EngineError, Result},
     request::{CrdFile, CrdPolicy},
     targets::{self, Digest, kinds_of_crd},
@@ -84,6 +85,9 @@ async fn install_one(
             }
         }
         CrdPolicy::Apply => {
+            if let Some(live) = cluster.get(&reference).await.map_err(wrap)? {
+                check_losses(cluster, &live, object, &reference).await?;
+            }
             let options = ApplyOptions {
                 manager,
                 force: true,
@@ -95,6 +99,30 @@ async fn install_one(
             Ok(Some(reference))
         }
     }
+}
+
+/// Refuses a change that objects of the kind would suffer from; where there are none, nothing can be lost.
+async fn check_losses(cluster: &Cluster, live: &Value, new: &Value, crd: &ObjectRef) -> Result<()> {
+    let losses = crd_safety::losses(live, new);
+    if losses.is_empty() || crd_safety::allows(live) || crd_safety::allows(new) {
+        return Ok(());
+    }
+    let kinds = cluster.kinds().await?;
+    for (gvk, _) in kinds_of_crd(live) {
+        if kinds.get(&gvk).is_none() {
+            continue;
+        }
+        let page = cluster.list_metadata_page(&gvk, None, None).await?;
+        return match page.items.len() {
+            0 => Ok(()),
+            count => Err(EngineError::CrdLoss {
+                crd: crd.name.clone(),
+                objects: format!("{count}{}", if page.next.is_some() { " or more" } else { "" }),
+                losses: losses.join("; "),
+            }),
+        };
+    }
+    Ok(())
 }
 
 /// Waits until discovery shows the kinds of CRDs: it follows their being established after a moment.

@@ -66,6 +66,7 @@ pub struct Engine {
     pub(super) watches: Option<Watches>,
     records: Option<Watches>,
     progress: Option<ProgressListener>,
+    diagnoses: bool,
     pub(super) cancel: Option<watch::Receiver<bool>>,
 }
 
@@ -91,14 +92,17 @@ impl Engine {
             watches,
             records,
             progress: None,
+            diagnoses: false,
             cancel: None,
         }
     }
 
-    /// The same engine, telling its steps to a listener.
+    /// The same engine, telling its steps to a listener; `diagnoses`: also why something does not get ready, which costs
+    /// requests.
     #[must_use]
-    pub fn with_progress(mut self, listener: ProgressListener) -> Self {
+    pub fn with_progress(mut self, listener: ProgressListener, diagnoses: bool) -> Self {
         self.progress = Some(listener);
+        self.diagnoses = diagnoses;
         self
     }
 
@@ -129,7 +133,7 @@ impl Engine {
     }
 
     pub(super) fn teller<'a>(&'a self, id: &'a ReleaseId) -> Teller<'a> {
-        Teller { id, listener: self.progress.as_ref() }
+        Teller { id, listener: self.progress.as_ref(), diagnoses: self.diagnoses }
     }
 
     pub(super) fn applier<'a>(&'a self, id: &'a ReleaseId, options: &'a Options) -> Applier<'a> {

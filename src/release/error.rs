@@ -1,7 +1,7 @@
 //! How the engine fails, in Helm's words where scripts see them, and what a caller does about it.
 
 use super::{conflicts::Conflict, record::RecordError, request::HookEvent};
-use crate::cluster::ClusterError;
+use crate::cluster::{ClusterError, ObjectRef};
 
 pub type Result<T, E = EngineError> = std::result::Result<T, E>;
 
@@ -67,6 +67,9 @@ pub enum EngineError {
     /// A write of an object failed.
     #[error("{action} {object} ({path}): {source}")]
     Object { action: &'static str, object: String, path: String, source: ClusterError },
+    /// A field that cannot be changed in place.
+    #[error("applying {object} ({path}): {source}\n  (--force-replace deletes it and makes it again)")]
+    Immutable { object: String, path: String, source: ClusterError },
     /// Fields of an object belong to others.
     #[error("applying {object} ({path}): {source}{}", owners(conflicts))]
     Conflict { object: String, path: String, conflicts: Vec<Conflict>, source: Box<ClusterError> },
@@ -81,15 +84,22 @@ pub enum EngineError {
     Several(Vec<EngineError>),
     #[error("{}: {source}", hooks_failed(*event))]
     Hooks { event: HookEvent, source: Box<EngineError> },
-    #[error("hook {kind} {name} ({path}) failed: {reason}")]
-    HookFailed { kind: String, name: String, path: String, reason: String },
-    /// An object will not become ready by itself.
-    #[error("{object} failed: {reason}")]
-    NotReady { object: String, reason: String },
+    /// Objects that were waited for are not ready: in time, or ever.
+    #[error("{}", not_ready(objects, *timed_out))]
+    NotReady { objects: Vec<Unready>, timed_out: bool },
+    /// The whole operation took too long.
+    #[error("the operation was not done within its deadline of {seconds}s")]
+    Deadline { seconds: u64 },
     #[error("timed out after {seconds}s waiting for {what}")]
     Timeout { what: String, seconds: u64 },
     #[error("failed to install CRD {file}: {source}")]
     Crd { file: String, source: Box<EngineError> },
+    /// A newer CRD would take something from the objects of its kind.
+    #[error(
+        "{crd} would lose what its {objects} objects have: {losses}; move them first, or allow it with the CRD's annotation {}: \"true\"",
+        super::crd_safety::ALLOW
+    )]
+    CrdLoss { crd: String, objects: String, losses: String },
     /// The operation failed and was undone, as was asked for.
     #[error("release {name} failed, and has been {undone} due to rollback-on-failure being set: {source}")]
     Undone { name: String, undone: &'static str, source: Box<EngineError> },
@@ -102,6 +112,30 @@ pub enum EngineError {
     Record(#[from] RecordError),
     #[error(transparent)]
     Cluster(#[from] ClusterError),
+}
+
+/// An object that is not ready.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unready {
+    pub object: ObjectRef,
+    /// It will not become ready by itself.
+    pub failed: bool,
+    pub message: String,
+}
+
+/// As Helm 4 puts it, a line for each object.
+fn not_ready(objects: &[Unready], timed_out: bool) -> String {
+    let line = |one: &Unready| {
+        let status = if one.failed { "Failed" } else { "InProgress" };
+        let Unready { object, message, .. } = one;
+        let namespace = object.namespace.as_deref().unwrap_or_default();
+        format!(
+            "resource {}/{namespace}/{} not ready. status: {status}, message: {message}",
+            object.gvk.kind, object.name
+        )
+    };
+    let end = timed_out.then(|| "context deadline exceeded".to_owned());
+    objects.iter().map(line).chain(end).collect::<Vec<_>>().join("\n")
 }
 
 /// As Helm puts it: installs have their own way.
@@ -138,12 +172,14 @@ impl EngineError {
             | Self::Ownership { .. }
             | Self::Manifest { .. } => Disposition::Stall,
             // A kind that is missing may come with another release; a failed Job may succeed when it is run anew.
-            Self::NoKind { .. } | Self::HookFailed { .. } | Self::NotReady { .. } | Self::Timeout { .. } => {
+            Self::NoKind { .. } | Self::NotReady { .. } | Self::Timeout { .. } | Self::Deadline { .. } => {
                 Disposition::Retry
             }
-            Self::Moved(_) | Self::Blocked(_) => Disposition::Stall,
+            Self::Moved(_) | Self::Blocked(_) | Self::CrdLoss { .. } => Disposition::Stall,
             Self::Conflict { source, .. } => of_cluster(source),
-            Self::Object { source, .. } | Self::Cluster(source) => of_cluster(source),
+            Self::Object { source, .. } | Self::Immutable { source, .. } | Self::Cluster(source) => {
+                of_cluster(source)
+            }
             Self::Several(all) => {
                 let stalls = all.iter().all(|e| e.disposition() == Disposition::Stall);
                 if stalls { Disposition::Stall } else { Disposition::Retry }

@@ -4,7 +4,7 @@
 //! hook runs, before it does.
 
 use super::{
-    apply::await_gone,
+    apply::{TRIES, await_gone, is_settling},
     error::{EngineError, Result},
     progress::{Progress, Teller},
     record::{HookRun, RecordedHook, Store, Stored, now},
@@ -192,15 +192,11 @@ impl HookRunner<'_> {
         if !runs {
             return Ok(());
         }
-        waiting::one_ready(self.cluster, &reference, self.timeout).await.map_err(|error| match error {
-            EngineError::NotReady { reason, .. } => EngineError::HookFailed {
-                kind: reference.gvk.kind.clone(),
-                name: reference.name.clone(),
-                path: hook.path.clone(),
-                reason,
-            },
-            other => other,
-        })
+        let result = waiting::one_ready(self.cluster, &reference, self.timeout).await;
+        if result.is_err() {
+            waiting::tell_why(self.cluster, &reference, self.progress).await;
+        }
+        result
     }
 
     /// Tells what the containers of a Job or Pod wrote.
@@ -262,7 +258,14 @@ impl HookRunner<'_> {
             dry_run: false,
             whole: false,
         };
-        self.cluster.apply(&reference, &body, options).await.map_err(|e| failed(&reference, e))?;
+        let mut tries = 0;
+        while let Err(error) = self.cluster.apply(&reference, &body, options).await {
+            tries += 1;
+            if tries >= TRIES || !is_settling(&error) {
+                return Err(failed(&reference, error));
+            }
+            tokio::time::sleep(Duration::from_millis(50 << tries)).await;
+        }
         Ok((reference, body))
     }
 

@@ -9,9 +9,9 @@ use super::{
     engine::{Engine, remembered},
     error::{EngineError, Result},
     evidence::{self, Drift},
+    graph,
     lease::Lease,
     observe::{self, Past},
-    order,
     outcome::Outcome,
     plan::Step,
     record::{Status, Stored},
@@ -252,14 +252,14 @@ impl Engine {
         expected: &mut BTreeMap<Key, Expected>,
         outcome: &mut Outcome,
     ) -> Result<()> {
-        let mut phases: BTreeMap<order::Phase, Vec<Step>> = BTreeMap::new();
+        let order = graph::order(targets)?;
+        let mut waves: BTreeMap<graph::Wave, Vec<Step>> = BTreeMap::new();
         for step in steps {
-            let gvk = &targets[step.target].object.gvk;
-            phases.entry(order::phase(&gvk.group, &gvk.kind)).or_default().push(step);
+            waves.entry(order.waves[step.target]).or_default().push(step);
         }
         let applier = self.applier(work.id, work.options);
         let mut errors = Vec::new();
-        for steps in phases.values() {
+        for steps in waves.values() {
             let (written, result) = applier.phase(targets, steps).await;
             for one in written {
                 let target = &targets[one.target];

@@ -1,6 +1,6 @@
 //! The release engine: brings a release in a cluster to what a request says, and remembers it as Helm does.
 //!
-//! observe → decide → plan → apply → record → watch; one file each. `decide`, `plan`, `order`, `ownership`, `ready`,
+//! observe → decide → plan → apply → record → watch; one file each. `decide`, `plan`, `order`, `graph`, `ownership`, `ready`,
 //! `drift`, `lock`, `targets`, `conflicts`, `fields` and the record's encoding are pure. `preview` shows a plan before it is
 //! carried out, `evidence` tells what drifted and by whom, `lease` keeps a release to one operation at a time, `why` tells what brought its revisions about. Knows
 //! nothing of charts, values, templates, YAML or custom resources: a request carries rendered objects, an outcome says
@@ -9,14 +9,17 @@
 mod apply;
 mod carry_out;
 mod conflicts;
+mod crd_safety;
 mod crds;
 mod decide;
+mod diagnose;
 mod drift;
 mod duplicates;
 mod engine;
 mod error;
 mod evidence;
 mod fields;
+mod graph;
 mod hooks;
 mod keep;
 mod lease;
@@ -32,6 +35,7 @@ mod process;
 mod progress;
 mod read;
 mod ready;
+mod ready_when;
 pub mod record;
 mod request;
 mod resources;
@@ -46,7 +50,7 @@ mod why;
 pub use conflicts::Conflict;
 pub use decide::Action;
 pub use engine::{Engine, EngineOptions};
-pub use error::{Disposition, EngineError, Result};
+pub use error::{Disposition, EngineError, Result, Unready};
 pub use evidence::{Drift, DriftedField};
 pub use fields::FieldChange;
 pub use outcome::{Outcome, Uninstalled};

@@ -7,12 +7,14 @@ use super::{
     record::{Revision, Status, Store, Stored},
     request::ReleaseId,
 };
-use crate::cluster::{Cluster, ClusterError, Gvk, Key, Lookup, ObjectRef, Seen, Watches};
+use crate::cluster::{Cluster, ClusterError, Gvk, Key, Listed, Lookup, ObjectRef, Seen, Watches};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use std::collections::BTreeMap;
 
 /// Up to this many objects of a kind are asked for one by one; more are found in a list.
 const SINGLY: usize = 2;
+/// A further page of a list is asked for if about so many objects of a page's worth are still looked for.
+const SPARED: usize = 10;
 const AT_ONCE: usize = 16;
 
 /// The past of a release.
@@ -81,15 +83,17 @@ async fn look(
     }
     let mut found = Vec::with_capacity(group.len());
     let mut left = group;
-    if left.len() > SINGLY {
-        let page = match cluster.list_metadata_page(&gvk, namespace.as_deref()).await {
+    // A page is worth its request as long as it spares some; a namespace may be full of what is not ours.
+    let mut pages = 1 + left.len() / SPARED;
+    let mut next: Option<String> = None;
+    while left.len() > SINGLY && pages > 0 {
+        pages -= 1;
+        let page = match cluster.list_metadata_page(&gvk, namespace.as_deref(), next.as_deref()).await {
             Ok(page) => page,
-            // No right to list, or a server that is not there for lists: ask singly.
-            Err(e) if e.is_forbidden() || e.code() == Some(405) => {
-                crate::cluster::Listed { items: Vec::new(), more: true }
-            }
+            // No right to list, a server that is not there for lists, or a list that grew too old: ask singly.
+            Err(e) if e.is_forbidden() || matches!(e.code(), Some(405 | 410)) => break,
             // The kind went since it was looked up.
-            Err(e) if e.is_not_found() => crate::cluster::Listed { items: Vec::new(), more: false },
+            Err(e) if e.is_not_found() => Listed { items: Vec::new(), next: None },
             Err(e) => return Err(e.into()),
         };
         let by_name: BTreeMap<&str, _> =
@@ -98,11 +102,12 @@ async fn look(
         for object in left {
             match by_name.get(object.name.as_str()) {
                 Some(item) => found.push((object.key(), Some(Seen::of(item, manager)))),
-                None if page.more => missing.push(object),
+                None if page.next.is_some() => missing.push(object),
                 None => found.push((object.key(), None)),
             }
         }
         left = missing;
+        next = page.next;
     }
     let single: Vec<_> = left
         .into_iter()

@@ -2,8 +2,8 @@
 
 use super::{
     error::EngineError,
-    order::{self, Phase},
-    ownership,
+    graph::{Order, Wave},
+    order, ownership,
     request::ReleaseId,
     targets::{Digest, Target},
 };
@@ -42,7 +42,10 @@ pub(crate) struct Deletion {
 /// Steps in order.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Plan {
-    pub(crate) phases: BTreeMap<Phase, Vec<Step>>,
+    /// Waves one after the other.
+    pub(crate) waves: BTreeMap<Wave, Vec<Step>>,
+    /// The targets that must be ready before each target.
+    pub(crate) awaits: Vec<BTreeSet<usize>>,
     /// Targets that are as they should be.
     pub(crate) unchanged: Vec<Step>,
     /// Groups one after the other.
@@ -80,9 +83,15 @@ pub(crate) fn check_ownership(
     Ok(())
 }
 
-/// Plans. `base`: the objects of the last deployed revision and of each unfinished one after it.
-pub(crate) fn plan(targets: &[Target], base: &[Vec<BaseObject>], seen: &SeenObjects, id: &ReleaseId) -> Plan {
-    let mut plan = Plan::default();
+/// Plans. `order`: that of the targets. `base`: the objects of the last deployed revision and of each unfinished one after it.
+pub(crate) fn plan(
+    targets: &[Target],
+    order: Order,
+    base: &[Vec<BaseObject>],
+    seen: &SeenObjects,
+    id: &ReleaseId,
+) -> Plan {
+    let mut plan = Plan { awaits: order.awaits, ..Plan::default() };
     // Only where nothing unfinished stands between can the past tell what the cluster has.
     let deployed: BTreeMap<Key, &BaseObject> = match base {
         [only] => only.iter().map(|o| (o.object.key(), o)).collect(),
@@ -105,8 +114,7 @@ pub(crate) fn plan(targets: &[Target], base: &[Vec<BaseObject>], seen: &SeenObje
         if unchanged {
             plan.unchanged.push(step);
         } else {
-            let phase = order::phase(&target.object.gvk.group, &target.object.gvk.kind);
-            plan.phases.entry(phase).or_default().push(step);
+            plan.waves.entry(order.waves[index]).or_default().push(step);
         }
     }
     let kept: BTreeSet<&Key> = targets.iter().map(|t| &t.key).collect();

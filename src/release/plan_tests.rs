@@ -44,9 +44,9 @@ fn id() -> ReleaseId {
 
 /// The plan in one line: phases with `+` for a new and `~` for an existing object, `=` unchanged, `-` groups, `!` kept.
 fn line(targets: &[Target], base: &[Vec<BaseObject>], seen: &SeenObjects) -> String {
-    let plan = plan(targets, base, seen, &id());
+    let plan = plan(targets, crate::release::graph::order(targets).unwrap(), base, seen, &id());
     let mut words = Vec::new();
-    for (phase, steps) in &plan.phases {
+    for (Wave { phase, .. }, steps) in &plan.waves {
         let step = |s: &Step| {
             format!("{}{}", if s.before.is_some() { '~' } else { '+' }, targets[s.target].object.name)
         };

@@ -182,7 +182,7 @@ impl Engine {
         let operation = CarryOut { engine: self, work };
         let (targets, plan) = operation.prepare(decision, past, &mut outcome).await?;
         let mut changes = self.preview_ground(work, decision).await?;
-        let steps = plan.phases.values().flatten();
+        let steps = plan.waves.values().flatten();
         let looks: Vec<_> = steps.map(|step| self.preview_one(&targets[step.target], step, work)).collect();
         let looked: Vec<Change> = stream::iter(looks).buffered(AT_ONCE).try_collect().await?;
         changes.extend(looked);

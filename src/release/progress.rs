@@ -32,6 +32,11 @@ pub enum Progress<'a> {
         reason: &'a str,
     },
     Ready(&'a ObjectRef),
+    /// What there is to see of an object that does not get ready: states, warnings, logs.
+    Diagnosis {
+        object: &'a ObjectRef,
+        lines: &'a [String],
+    },
 }
 
 /// Takes steps as they happen; must be quick.
@@ -42,6 +47,8 @@ pub type ProgressListener = Arc<dyn Fn(&ReleaseId, &Progress<'_>) + Send + Sync>
 pub(crate) struct Teller<'a> {
     pub(crate) id: &'a ReleaseId,
     pub(crate) listener: Option<&'a ProgressListener>,
+    /// Someone wants to know why things do not get ready, which costs requests.
+    pub(crate) diagnoses: bool,
 }
 
 impl Teller<'_> {

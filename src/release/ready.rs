@@ -1,7 +1,8 @@
 //! Whether an object does what it is there for, by its status. Pure.
 //!
-//! The rules are kstatus's and Helm's `ready.go`; where they differ (a paused Deployment counts as ready) Helm's hold.
+//! The rules, and the words for what is missing, are kstatus's and Helm's `ready.go`; where they differ (a paused Deployment counts as ready) Helm's hold.
 
+use super::ready_when;
 use serde_json::Value;
 
 /// How far an object is.
@@ -46,7 +47,15 @@ pub(crate) fn judge(object: &Value) -> Readiness {
     let kind = object["kind"].as_str().unwrap_or_default();
     let observed = object["status"]["observedGeneration"].as_i64();
     if observed.is_some_and(|o| o < metadata["generation"].as_i64().unwrap_or_default()) {
-        return waiting("the latest change is not observed yet");
+        let generation = metadata["generation"].as_i64().unwrap_or_default();
+        let kind = object["kind"].as_str().unwrap_or_default();
+        return waiting(format!(
+            "{kind} generation is {generation}, but latest observed generation is {}",
+            observed.unwrap_or_default()
+        ));
+    }
+    if let Some(own) = ready_when::judge(object) {
+        return own;
     }
     match (group, kind) {
         ("apps", "Deployment") => deployment(object),
@@ -57,7 +66,7 @@ pub(crate) fn judge(object: &Value) -> Readiness {
         ("batch", "Job") => job(object),
         ("", "PersistentVolumeClaim") => match object["status"]["phase"].as_str() {
             Some("Bound") => Ready,
-            phase => waiting(format!("the claim is {}", phase.unwrap_or("not bound"))),
+            phase => waiting(format!("PVC is not Bound. phase: {}", phase.unwrap_or("unknown"))),
         },
         ("", "Service") => service(object),
         ("", "Namespace") => Ready,
@@ -87,23 +96,30 @@ fn deployment(object: &Value) -> Readiness {
         return Ready;
     }
     if unobserved(object) {
-        return waiting("not observed yet");
+        return waiting("Deployment status.observedGeneration not found");
     }
     if let Some(progressing) = condition(object, "Progressing")
         && progressing["reason"] == "ProgressDeadlineExceeded"
     {
-        return Failed(message(progressing));
+        return Failed("Progress deadline exceeded".to_owned());
     }
     let (status, wanted) = (&object["status"], wanted(object));
     let updated = number(&status["updatedReplicas"]);
     if updated < wanted {
-        return waiting(format!("{updated} of {wanted} replicas updated"));
+        let all = number(&status["replicas"]);
+        let text = if all < wanted {
+            format!("Replicas: {all}/{wanted}")
+        } else {
+            format!("Updated: {updated}/{wanted}")
+        };
+        return waiting(text);
     }
-    if number(&status["replicas"]) > updated {
-        return waiting("old replicas are being stopped");
+    let old = number(&status["replicas"]) - updated;
+    if old > 0 {
+        return waiting(format!("Pending termination: {old}"));
     }
     let available = number(&status["availableReplicas"]);
-    if available < updated { waiting(format!("{available} of {wanted} replicas available")) } else { Ready }
+    if available < updated { waiting(format!("Available: {available}/{updated}")) } else { Ready }
 }
 
 fn stateful_set(object: &Value) -> Readiness {
@@ -111,20 +127,26 @@ fn stateful_set(object: &Value) -> Readiness {
         return Ready;
     }
     if unobserved(object) {
-        return waiting("not observed yet");
+        return waiting("StatefulSet status.observedGeneration not found");
     }
     let (status, wanted) = (&object["status"], wanted(object));
     let ready = number(&status["readyReplicas"]);
     if ready < wanted {
-        return waiting(format!("{ready} of {wanted} replicas ready"));
+        let all = number(&status["replicas"]);
+        let text = if all < wanted {
+            format!("Replicas: {all}/{wanted}")
+        } else {
+            format!("Ready: {ready}/{wanted}")
+        };
+        return waiting(text);
     }
     let partition = number(&object["spec"]["updateStrategy"]["rollingUpdate"]["partition"]);
     let updated = number(&status["updatedReplicas"]);
     if updated < wanted - partition {
-        return waiting(format!("{updated} of {} replicas updated", wanted - partition));
+        return waiting(format!("updated: {updated}/{}", wanted - partition));
     }
     if partition == 0 && status["currentRevision"] != status["updateRevision"] {
-        return waiting("the update is under way");
+        return waiting("Waiting for updated revision to match current");
     }
     Ready
 }
@@ -134,16 +156,16 @@ fn daemon_set(object: &Value) -> Readiness {
         return Ready;
     }
     if unobserved(object) {
-        return waiting("not observed yet");
+        return waiting("DaemonSet status.observedGeneration not found");
     }
     let status = &object["status"];
     let wanted = number(&status["desiredNumberScheduled"]);
     let (updated, available) =
         (number(&status["updatedNumberScheduled"]), number(&status["numberAvailable"]));
     if updated < wanted {
-        waiting(format!("{updated} of {wanted} Pods updated"))
+        waiting(format!("Updated: {updated}/{wanted}"))
     } else if available < wanted {
-        waiting(format!("{available} of {wanted} Pods available"))
+        waiting(format!("Available: {available}/{wanted}"))
     } else {
         Ready
     }
@@ -151,11 +173,7 @@ fn daemon_set(object: &Value) -> Readiness {
 
 fn replicas(object: &Value) -> Readiness {
     let (ready, wanted) = (number(&object["status"]["readyReplicas"]), wanted(object));
-    if unobserved(object) || ready < wanted {
-        waiting(format!("{ready} of {wanted} replicas ready"))
-    } else {
-        Ready
-    }
+    if unobserved(object) || ready < wanted { waiting(format!("Ready: {ready}/{wanted}")) } else { Ready }
 }
 
 fn pod(object: &Value) -> Readiness {
@@ -163,19 +181,25 @@ fn pod(object: &Value) -> Readiness {
         Some("Succeeded") => Ready,
         Some("Failed") => Failed(message(&object["status"])),
         _ if is_true(object, "Ready") => Ready,
-        phase => waiting(format!("the Pod is {}", phase.unwrap_or("not started"))),
+        Some("Running") => waiting("Pod is running but is not Ready"),
+        Some("Pending") if condition(object, "PodScheduled").is_some_and(|c| c["status"] == "False") => {
+            waiting("Pod could not be scheduled")
+        }
+        Some(phase) => waiting(format!("Pod is in the {phase} phase")),
+        None => waiting("Pod phase not available"),
     }
 }
 
 fn job(object: &Value) -> Readiness {
-    if let Some(failed) = condition(object, "Failed").filter(|c| c["status"] == "True") {
-        return Failed(message(failed));
+    if is_true(object, "Failed") {
+        let spec = &object["spec"];
+        let wanted = spec["completions"].as_i64().or(spec["parallelism"].as_i64()).unwrap_or(1);
+        return Failed(format!("Job Failed. failed: {}/{wanted}", number(&object["status"]["failed"])));
     }
     if is_true(object, "Complete") {
         return Ready;
     }
-    let wanted = object["spec"]["completions"].as_i64().unwrap_or(1);
-    waiting(format!("{} of {wanted} Pods succeeded", number(&object["status"]["succeeded"])))
+    waiting(if object["status"]["startTime"].is_null() { "Job not started" } else { "Job in progress" })
 }
 
 fn service(object: &Value) -> Readiness {
@@ -184,14 +208,14 @@ fn service(object: &Value) -> Readiness {
         return Ready;
     }
     let given = object["status"]["loadBalancer"]["ingress"].as_array().is_some_and(|i| !i.is_empty());
-    if given { Ready } else { waiting("the load balancer has no address yet") }
+    if given { Ready } else { waiting("ClusterIP not set. Service type: LoadBalancer") }
 }
 
 fn crd(object: &Value) -> Readiness {
     if let Some(refused) = condition(object, "NamesAccepted").filter(|c| c["status"] == "False") {
         return Failed(message(refused));
     }
-    if is_true(object, "Established") { Ready } else { waiting("not established") }
+    if is_true(object, "Established") { Ready } else { waiting("Install in progress") }
 }
 
 /// Custom resources, as kstatus reads them.

@@ -246,6 +246,8 @@ pub struct Options {
     pub wait_rules: WaitRules,
     /// Bound of each single wait: a hook, the readiness of all objects.
     pub timeout: Duration,
+    /// Bound of all that is done to the cluster, waits and hooks included.
+    pub deadline: Option<Duration>,
     /// Objects of others become ours.
     pub take_ownership: bool,
     /// Fields of other managers are overwritten, except those owned through the `scale` subresource.
@@ -281,6 +283,7 @@ impl Default for Options {
             wait: Wait::default(),
             wait_rules: WaitRules::default(),
             timeout: Duration::from_secs(300),
+            deadline: None,
             take_ownership: false,
             force_conflicts: false,
             leave_to_owner: Vec::new(),

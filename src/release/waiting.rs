@@ -1,10 +1,13 @@
 //! Waiting until objects are ready, by watching them.
 
 use super::{
-    error::{EngineError, Result},
+    diagnose,
+    error::{EngineError, Result, Unready},
     progress::{Progress, Teller},
     ready::{Readiness, judge},
+    ready_when,
     request::{Options, Wait, WaitRules},
+    targets::Target,
 };
 use crate::cluster::{Cluster, Gvk, ObjectEvent, ObjectRef};
 use futures::{StreamExt as _, stream};
@@ -14,10 +17,17 @@ use std::{
     time::Duration,
 };
 
+/// What kstatus says of an object that is not there.
+const NOT_SEEN: &str = "Resource not found";
+/// How often what stands still is looked into while someone watches.
+const LOOK_INTO: Duration = Duration::from_secs(10);
+/// Objects that are looked into at a time.
+const MOST: usize = 3;
+
 /// Waits until all objects are ready. Fails at once when one cannot get ready by itself.
 pub(crate) async fn all_ready(
     cluster: &Cluster,
-    objects: impl Iterator<Item = &ObjectRef>,
+    targets: impl Iterator<Item = &Target>,
     options: &Options,
     progress: Teller<'_>,
 ) -> Result<()> {
@@ -27,11 +37,13 @@ pub(crate) async fn all_ready(
     }
     let kinds = cluster.kinds().await?;
     let mut groups: BTreeMap<(Gvk, Option<String>), BTreeSet<String>> = BTreeMap::new();
-    for object in objects {
+    for target in targets {
+        let object = &target.object;
         let watchable = kinds.get(&object.gvk).is_some_and(|r| r.watchable);
         let skipped = object.gvk.kind == "Job" && wait == Wait::Ready;
-        let judged =
+        let by_kind =
             has_readiness(&object.gvk) && (wait_rules == WaitRules::Status || is_built_in(&object.gvk));
+        let judged = by_kind || ready_when::states(&target.body);
         if watchable && !skipped && judged {
             groups
                 .entry((object.gvk.clone(), object.namespace.clone()))
@@ -46,14 +58,24 @@ pub(crate) async fn all_ready(
             cluster.follow_labelled(&gvk, namespace.as_deref(), "app.kubernetes.io/managed-by=Helm").await?;
         for name in names {
             let object = ObjectRef::new(gvk.clone(), namespace.as_deref(), &name);
-            waiting.insert(object, "not seen yet".to_owned());
+            waiting.insert(object, NOT_SEEN.to_owned());
         }
         streams.push(events.map(move |event| (gvk.clone(), event)));
     }
     let mut events = stream::select_all(streams);
+    let mut looks = tokio::time::interval_at(tokio::time::Instant::now() + LOOK_INTO, LOOK_INTO);
     let done = async {
         while !waiting.is_empty() {
-            let Some((gvk, event)) = events.next().await else { return Ok(()) };
+            let event = tokio::select! {
+                event = events.next() => event,
+                _ = looks.tick(), if progress.diagnoses => {
+                    for object in waiting.keys().take(MOST) {
+                        tell_why(cluster, object, progress).await;
+                    }
+                    continue;
+                }
+            };
+            let Some((gvk, event)) = event else { return Ok(()) };
             let ObjectEvent::Present(object) = event? else { continue };
             let metadata = &object["metadata"];
             let name = metadata["name"].as_str().unwrap_or_default();
@@ -70,20 +92,36 @@ pub(crate) async fn all_ready(
                     }
                     *state = reason;
                 }
-                Readiness::Failed(reason) => {
-                    return Err(EngineError::NotReady { object: reference.to_string(), reason });
+                Readiness::Failed(message) => {
+                    let one = Unready { object: reference, failed: true, message };
+                    return Err(EngineError::NotReady { objects: vec![one], timed_out: false });
                 }
             }
         }
         Ok(())
     };
-    match tokio::time::timeout(timeout, done).await {
+    let result = match tokio::time::timeout(timeout, done).await {
         Ok(done) => done,
         Err(_) => {
-            let left: Vec<String> =
-                waiting.iter().map(|(object, reason)| format!("{object}: {reason}")).collect();
-            Err(EngineError::Timeout { what: left.join("; "), seconds: timeout.as_secs() })
+            let unready = |(object, message)| Unready { object, failed: false, message };
+            // Helm 3 says no more than that.
+            let told = std::mem::take(&mut waiting).into_iter().filter(|_| wait_rules == WaitRules::Status);
+            Err(EngineError::NotReady { objects: told.map(unready).collect(), timed_out: true })
         }
+    };
+    if let Err(EngineError::NotReady { objects, .. }) = &result {
+        for one in objects.iter().take(MOST) {
+            tell_why(cluster, &one.object, progress).await;
+        }
+    }
+    result
+}
+
+/// Tells those who watch what there is to see of an object that does not get ready.
+pub(crate) async fn tell_why(cluster: &Cluster, object: &ObjectRef, progress: Teller<'_>) {
+    if progress.diagnoses {
+        let lines = diagnose::why(cluster, object).await;
+        progress.tell(&Progress::Diagnosis { object, lines: &lines });
     }
 }
 
@@ -114,7 +152,11 @@ fn has_readiness(gvk: &Gvk) -> bool {
 
 /// Waits until one object is ready, or fails.
 pub(crate) async fn one_ready(cluster: &Cluster, object: &ObjectRef, timeout: Duration) -> Result<()> {
-    let mut state = "not seen yet".to_owned();
+    let mut state = NOT_SEEN.to_owned();
+    let unready = |failed, timed_out, message: &str| {
+        let one = Unready { object: object.clone(), failed, message: message.to_owned() };
+        Err(EngineError::NotReady { objects: vec![one], timed_out })
+    };
     let done = async {
         let mut events = cluster.follow(&object.gvk, object.namespace.as_deref(), &object.name).await?;
         while let Some(event) = events.next().await {
@@ -122,13 +164,10 @@ pub(crate) async fn one_ready(cluster: &Cluster, object: &ObjectRef, timeout: Du
                 ObjectEvent::Present(live) => match judge_run(&live) {
                     Readiness::Ready => return Ok(()),
                     Readiness::Waiting(reason) => state = reason,
-                    Readiness::Failed(reason) => {
-                        return Err(EngineError::NotReady { object: object.to_string(), reason });
-                    }
+                    Readiness::Failed(reason) => return unready(true, false, &reason),
                 },
                 ObjectEvent::Gone(_) => {
-                    let reason = "it was deleted while it was waited for".to_owned();
-                    return Err(EngineError::NotReady { object: object.to_string(), reason });
+                    return unready(true, false, "it was deleted while it was waited for");
                 }
                 ObjectEvent::Listing | ObjectEvent::Listed => {}
             }
@@ -137,10 +176,7 @@ pub(crate) async fn one_ready(cluster: &Cluster, object: &ObjectRef, timeout: Du
     };
     match tokio::time::timeout(timeout, done).await {
         Ok(done) => done,
-        Err(_) => {
-            let what = format!("{object}: {state}");
-            Err(EngineError::Timeout { what, seconds: timeout.as_secs() })
-        }
+        Err(_) => unready(false, true, &state),
     }
 }
 

@@ -18,7 +18,7 @@ const EXACT: f64 = 9_007_199_254_740_992.0;
 /// JSON-shaped data as JSON; whole floats become integers, as Go's encoder prints them.
 #[must_use]
 #[allow(clippy::cast_possible_truncation)]
-pub(crate) fn to_json(data: &Data) -> Value {
+pub fn to_json(data: &Data) -> Value {
     match data {
         Data::Null => Value::Null,
         Data::Bool(b) => Value::Bool(*b),

@@ -6,8 +6,8 @@ mod convert;
 pub mod replay;
 mod world;
 
-pub use convert::{chart_record, crds, parse_manifest, release};
+pub use convert::{chart_record, crds, parse_manifest, release, to_json};
 pub(crate) use world::ask;
 pub use world::{ClusterLookup, Lookup, SystemWorld};
 
-pub(crate) use convert::{from_json, to_json};
+pub(crate) use convert::from_json;

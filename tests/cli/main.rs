@@ -5,8 +5,10 @@
 
 mod compare;
 mod matrix;
+mod matrix_corpus;
 
 mod plan;
+mod race;
 mod signals;
 mod verbs;
 

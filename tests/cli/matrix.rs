@@ -9,8 +9,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Whose turn it is: Helm 3, Helm 4, ours.
-const TOOLS: [char; 3] = ['3', '4', 'w'];
-const STEPS: usize = 5;
+pub(super) const TOOLS: [char; 3] = ['3', '4', 'w'];
+pub(super) const STEPS: usize = 5;
 /// Objects of each state.
 const OBJECTS: usize = 8;
 /// Those that a test run takes: each tool takes each turn at least once, and each hands over to each.
@@ -97,13 +97,13 @@ fn charts(dir: &Path) {
 
 /// What a sequence left after each step, and what the three tools say of its history before the last.
 #[derive(Debug, Clone, PartialEq)]
-struct Trace {
-    objects: Vec<BTreeMap<String, Value>>,
-    history: Vec<String>,
+pub(super) struct Trace {
+    pub(super) objects: Vec<BTreeMap<String, Value>>,
+    pub(super) history: Vec<String>,
 }
 
 /// An object without what the server sets, with the namespace by another name.
-fn wished(object: &Value, ns: &str) -> Value {
+pub(super) fn wished(object: &Value, ns: &str) -> Value {
     let text = object.to_string().replace(ns, "NS");
     let mut object: Value = serde_json::from_str(&text).unwrap();
     let remove = |value: &mut Value, names: &[&str]| {
@@ -134,7 +134,7 @@ fn live(ns: &str) -> BTreeMap<String, Value> {
     items.map(|o| (name(o), wished(o, ns))).filter(|(name, _)| own(name)).collect()
 }
 
-fn tool(tool: char, args: &[&str]) -> String {
+pub(super) fn tool(tool: char, args: &[&str]) -> String {
     let cp = control_plane();
     match tool {
         '3' => cp.helm3(args).unwrap(),
@@ -148,7 +148,7 @@ fn tool(tool: char, args: &[&str]) -> String {
 }
 
 /// Revisions as a tool tells them, without their times.
-fn history(of: char, ns: &str) -> String {
+pub(super) fn history(of: char, ns: &str) -> String {
     let rows: Vec<Value> =
         serde_json::from_str(&tool(of, &["history", "m", "-n", ns, "-o", "json"])).unwrap();
     let row = |r: &Value| format!("{} {} {}", r["revision"], r["status"], r["description"]);
@@ -183,7 +183,7 @@ fn trace(sequence: &str, charts: &Path) -> Trace {
 }
 
 /// How a trace differs from its reference.
-fn differences(sequence: &str, mine: &Trace, reference: &Trace) -> Vec<String> {
+pub(super) fn differences(sequence: &str, mine: &Trace, reference: &Trace) -> Vec<String> {
     let mut found = Vec::new();
     for (step, (mine, theirs)) in mine.objects.iter().zip(&reference.objects).enumerate() {
         for name in mine.keys().chain(theirs.keys().filter(|name| !mine.contains_key(*name))) {

@@ -77,3 +77,46 @@ async fn crds_of_the_chart_come_first_and_stay() {
     assert!(get(ns, "crd", &name).is_some(), "never deleted");
     control_plane().kubectl(["delete", "crd", &name]).unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_newer_crd_takes_nothing_from_objects() {
+    let namespace = control_plane().namespace("loss").unwrap();
+    let ns = namespace.name();
+    let group = format!("{ns}.example.com");
+    let engine = engine().await;
+    let with = |fields: Value, allow: bool, thing: Option<Value>| {
+        let mut crd = crd(&group, "Namespaced");
+        crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"] =
+            json!({"type": "object", "properties": {"spec": {"type": "object", "properties": fields}}});
+        if allow {
+            crd["metadata"]["annotations"] = json!({"windlass.dev/allow-data-loss": "true"});
+        }
+        let objects: Vec<Value> = thing.into_iter().chain([config_map("c", "1")]).collect();
+        let mut wanted = request(ns, "web", &objects, vec![]);
+        Arc::make_mut(&mut wanted.rendered).crds =
+            vec![CrdFile { name: "crds/things.yaml".into(), text: crd.to_string(), objects: vec![crd] }];
+        wanted.options.crds = CrdPolicy::Apply;
+        wanted
+    };
+    let number = json!({"type": "integer"});
+    let one = Some(thing(&group, "one"));
+    engine.reconcile(&with(json!({"a": number, "b": number}), false, one.clone())).await.unwrap();
+    // No object would lose a field that is merely new.
+    engine
+        .reconcile(&with(json!({"a": number, "b": number, "c": number}), false, one.clone()))
+        .await
+        .unwrap();
+    let error = engine.reconcile(&with(json!({"b": number}), false, one.clone())).await.unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.contains(&format!("things.{group} would lose what its 1 objects have: v1: spec.a is gone")),
+        "{text}"
+    );
+    assert_eq!(error.disposition(), windlass::release::Disposition::Stall);
+    let live = || get(ns, &format!("things.{group}"), "one").unwrap()["spec"].clone();
+    assert_eq!(live(), json!({"a": 1}));
+    engine.reconcile(&with(json!({"b": number}), true, one)).await.unwrap();
+    assert_eq!(live(), json!({}), "what was allowed was done");
+    // Without objects nothing can be lost.
+    engine.reconcile(&with(json!({"a": number}), false, None)).await.unwrap();
+}

@@ -133,9 +133,13 @@ async fn waiting_tells_what_is_not_ready() {
     let bad = waiting(request(ns, "bad", &[stuck], vec![]), 1);
     let error = engine.reconcile(&bad).await.unwrap_err();
     let text = error.to_string();
-    assert!(
-        text.starts_with("timed out after 1s waiting for Deployment ") && text.contains("replicas available"),
-        "{text}"
+    assert_eq!(
+        text,
+        format!(
+            "resource Deployment/{ns}/stuck not ready. status: InProgress, message: Available: 0/2\n\
+             context deadline exceeded"
+        ),
+        "as Helm 4 says it"
     );
     assert_eq!(error.disposition(), Disposition::Retry);
     assert_eq!(history(ns, "bad"), ["1:failed"]);

@@ -11,6 +11,7 @@
 )]
 #![allow(clippy::print_stdout, reason = "measurements are printed")]
 
+mod bad_input;
 mod crash;
 mod crds;
 mod drift;
@@ -20,7 +21,9 @@ mod hooks;
 mod large;
 mod lifecycle;
 mod locks;
+mod order;
 mod ownership;
 mod plan;
 mod support;
+mod waits;
 mod watch;

@@ -15,6 +15,8 @@ use std::{collections::BTreeMap, sync::Arc};
 /// Manager of our writes of records.
 const MANAGER: &str = "windlass";
 const AT_ONCE: usize = 16;
+/// How often a write that something else's write got in the way of is tried.
+const TRIES: u32 = 3;
 
 /// Where records are kept: Helm's drivers.
 #[derive(Debug, Clone, Default)]
@@ -297,26 +299,30 @@ impl<'a> Store<'a> {
         let object = self.storage.reference(&id, record.version);
         let place = |m: &Memory| (m.parts_digest.clone(), m.parts_of.clone());
         let moved = place(&memory) != place(&record.memory);
-        match self.cluster.replace(&object, &head, MANAGER).await {
-            Ok(written) => {
-                if moved {
-                    self.write_parts(&written, &parts).await?;
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            match self.cluster.replace(&object, &head, MANAGER).await {
+                Ok(written) => {
+                    if moved {
+                        self.write_parts(&written, &parts).await?;
+                    }
+                    stored.resource_version = version_of(&written);
+                    stored.record.memory = memory;
+                    return Ok(());
                 }
-                stored.resource_version = version_of(&written);
-                stored.record.memory = memory;
-                Ok(())
-            }
-            Err(e) if e.is_conflict() => {
-                // A write of ours whose answer was lost looks like someone else's.
-                match self.get(&id, record.version).await? {
+                Err(e) if e.is_conflict() => match self.get(&id, record.version).await? {
+                    // A write of ours whose answer was lost looks like someone else's.
                     Some(found) if same(&found.record, record) => {
                         stored.resource_version = found.resource_version;
-                        Ok(())
+                        return Ok(());
                     }
-                    Some(_) | None => Err(RecordError::Changed(object.name)),
-                }
+                    // Not this record was written meanwhile, but a quota, say.
+                    Some(found) if found.resource_version == stored.resource_version && tries < TRIES => {}
+                    Some(_) | None => return Err(RecordError::Changed(object.name)),
+                },
+                Err(e) => return Err(e.into()),
             }
-            Err(e) => Err(e.into()),
         }
     }
 

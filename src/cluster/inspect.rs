@@ -1,0 +1,64 @@
+//! What people look at when something does not get ready: logs of containers, and warnings about objects.
+
+use super::{
+    client::{Call, Cluster},
+    error::Result,
+    objects::escape,
+    refs::ObjectRef,
+};
+use serde_json::Value;
+
+impl Cluster {
+    /// The beginning of what a container wrote, at most so many bytes.
+    pub async fn pod_log(&self, namespace: &str, pod: &str, container: &str, limit: usize) -> Result<String> {
+        self.log(namespace, pod, container, &format!("limitBytes={limit}")).await
+    }
+
+    /// The last lines of what a container wrote, of its life before this one where it has had one.
+    pub async fn pod_log_tail(
+        &self,
+        namespace: &str,
+        pod: &str,
+        container: &str,
+        lines: usize,
+        previous: bool,
+    ) -> Result<String> {
+        let query = format!("tailLines={lines}&limitBytes=16384&previous={previous}");
+        self.log(namespace, pod, container, &query).await
+    }
+
+    async fn log(&self, namespace: &str, pod: &str, container: &str, query: &str) -> Result<String> {
+        let path = format!(
+            "/api/v1/namespaces/{}/pods/{}/log?container={}&{query}",
+            escape(namespace),
+            escape(pod),
+            escape(container)
+        );
+        Ok(self.call_text(&Call { accept: "*/*", ..Call::get(&path) }).await?.0)
+    }
+
+    /// The newest warnings about an object, as `reason: message`, at most so many.
+    pub async fn warnings_about(&self, object: &ObjectRef, most: usize) -> Result<Vec<String>> {
+        let namespace = object.namespace.as_deref().unwrap_or("default");
+        let selector = format!(
+            "involvedObject.name={},involvedObject.kind={},type=Warning",
+            object.name, object.gvk.kind
+        );
+        let path = format!(
+            "/api/v1/namespaces/{}/events?limit=50&fieldSelector={}",
+            escape(namespace),
+            escape(&selector)
+        );
+        let list = self.call(Call::get(&path)).await?.value;
+        let text = |value: &Value| value.as_str().unwrap_or_default().trim().to_owned();
+        let mut told: Vec<(String, String)> = list["items"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|e| (text(&e["lastTimestamp"]), format!("{}: {}", text(&e["reason"]), text(&e["message"]))))
+            .collect();
+        told.sort();
+        told.dedup_by(|a, b| a.1 == b.1);
+        Ok(told.into_iter().rev().take(most).map(|(_, line)| line).collect())
+    }
+}
