@@ -6,6 +6,7 @@ use chart_compat::chart::Chart;
 use chart_compat::profile::Profile;
 use chart_compat::render::CompiledChart;
 
+use super::dependency;
 use super::failure::Explained;
 use super::fetch::{self, ChartPath};
 use super::flags::Globals;
@@ -29,6 +30,7 @@ pub(super) fn find(reference: &str, globals: &Globals, path: &ChartPath) -> Resu
     let options = path.options();
     let chart = block_on(fetcher.fetch(reference, &options, &mut |w| tell(&w)))?;
     let chart = chart.map_err(source::Error::from)?;
+    chart.notes.iter().for_each(|note| tell(note));
     Ok(source::load_package(&chart.bytes, Path::new(&chart.file_name), profile)?)
 }
 
@@ -41,7 +43,12 @@ pub(super) fn open(
     update: bool,
 ) -> Result<Loaded, Explained> {
     let profile = globals.profile();
-    let loaded = find(reference, globals, path)?;
+    let mut loaded = find(reference, globals, path)?;
+    let directory = path.repo.is_none().then(|| Path::new(reference)).filter(|p| p.is_dir());
+    if let Some(directory) = directory.filter(|_| update && !missing(&loaded.chart).is_empty()) {
+        dependency::update(globals, directory, &path.login.options())?;
+        loaded = source::load(directory, globals.profile())?;
+    }
     for line in &loaded.warnings {
         tell(line);
     }
@@ -56,14 +63,6 @@ pub(super) fn open(
         });
     }
     let missing = missing(chart);
-    if !missing.is_empty() && update {
-        return Err(format!(
-            "--dependency-update: windlass cannot fetch charts yet; run 'helm dependency update' for what is missing in \
-             charts/: {}",
-            missing.join(", ")
-        )
-        .into());
-    }
     if !missing.is_empty() {
         let (an, build) = match profile {
             Profile::Helm4 => ("an", "'helm dependency build'"),

@@ -56,6 +56,18 @@ pub(super) struct Login {
     pub(super) plain_http: bool,
 }
 
+impl Login {
+    pub(super) fn options(&self) -> Options {
+        Options {
+            username: self.username.clone(),
+            password: Secret(self.password.clone()),
+            tls: self.tls.tls(),
+            plain_http: self.plain_http,
+            ..Options::default()
+        }
+    }
+}
+
 /// Which chart is meant, and how it is fetched (`ChartPathOptions`).
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(super) struct ChartPath {
@@ -72,6 +84,9 @@ pub(super) struct ChartPath {
     /// Pass credentials to all domains
     #[arg(long)]
     pass_credentials: bool,
+    /// Public key (PEM) of which a chart in a registry must have a cosign signature
+    #[arg(long)]
+    cosign_key: Option<PathBuf>,
     #[command(flatten)]
     pub(super) login: Login,
 }
@@ -85,12 +100,9 @@ impl ChartPath {
         Options {
             version: version.to_owned(),
             repository: self.repo.clone().filter(|r| !r.is_empty()),
-            username: self.login.username.clone(),
-            password: Secret(self.login.password.clone()),
             pass_credentials: self.pass_credentials,
-            tls: self.login.tls.tls(),
-            plain_http: self.login.plain_http,
-            ..Options::default()
+            cosign_key: self.cosign_key.clone(),
+            ..self.login.options()
         }
     }
 }

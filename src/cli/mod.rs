@@ -6,6 +6,7 @@ mod build;
 mod chart;
 mod compare;
 mod completion;
+mod dependency;
 mod explain;
 mod failure;
 mod fetch;
@@ -23,6 +24,7 @@ mod package;
 mod plan;
 mod post_render;
 mod pull;
+mod registry;
 mod release_flags;
 mod repo;
 mod resources;
@@ -109,6 +111,14 @@ enum Command {
     /// Show information of a chart
     #[command(subcommand, visible_alias = "inspect")]
     Show(Box<show::Command>),
+    /// Manage a chart's dependencies
+    #[command(subcommand, visible_aliases = ["dep", "dependencies"])]
+    Dependency(dependency::Command),
+    /// Login to or logout from a registry
+    #[command(subcommand)]
+    Registry(registry::Command),
+    /// Push a chart to remote
+    Push(Box<registry::Push>),
     /// Package a chart directory into a chart archive
     Package(Box<package::Args>),
     /// Compare with a helm of yours what both render
@@ -157,6 +167,9 @@ pub fn main() -> ExitCode {
         Command::Search(command) => search::run(globals, command).map_err(Explained::from),
         Command::Pull(args) => pull::run(globals, args).map_err(Explained::from),
         Command::Show(command) => show::run(globals, command),
+        Command::Dependency(command) => dependency::run(globals, command).map_err(Explained::from),
+        Command::Registry(command) => registry::run(globals, command).map_err(Explained::from),
+        Command::Push(args) => registry::push(globals, args).map_err(Explained::from),
         Command::Package(args) => package::run(globals, args),
         Command::Compare(args) => compare::run(globals, args).map_err(Explained::from),
         Command::Operator(args) => operator::run(globals, args).map_err(Explained::from),

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use chart_compat::go::semver;
 
+use super::dependency;
 use super::failure::Explained;
 use super::fetch::Login;
 use super::flags::Globals;
@@ -47,6 +48,9 @@ fn pack(globals: &Globals, args: &Args, directory: &Path) -> Result<PathBuf, Exp
     }
     if !directory.is_dir() {
         return Err(format!("{} is no directory", directory.display()).into());
+    }
+    if args.dependency_update {
+        dependency::bring(globals, directory, &args.login.options(), &mut |_| {})?;
     }
     let mut loaded = source::load(directory, globals.profile())?;
     loaded.warnings.iter().for_each(|w| tell(w));

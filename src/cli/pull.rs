@@ -6,7 +6,7 @@ use chart_compat::chart;
 
 use super::fetch::{self, ChartPath};
 use super::flags::Globals;
-use super::{Failure, block_on, tell};
+use super::{Failure, block_on, print, tell};
 use crate::source::fetch::{ChartBytes, Wanted};
 use crate::source::package;
 
@@ -42,6 +42,9 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
         let target = if args.untar { Some(untar_target(args, reference)?) } else { None };
         let chart = block_on(fetcher.fetch(reference, &options, &mut |w| tell(&w)))?;
         let chart = chart.map_err(|e| e.to_string())?;
+        for note in &chart.notes {
+            print(format!("{note}\n").as_bytes())?;
+        }
         match target {
             Some(directory) => {
                 let files = chart::read_archive(&chart.bytes).map_err(|e| e.to_string())?;

@@ -15,6 +15,8 @@ use super::http::{Credentials, Http, HttpError, Request, Tls};
 use super::index::entry::{ChartVersion, Choice, choose};
 use super::index::{self, IndexError};
 use super::location::{BadLocation, Location};
+use super::oci::OciError;
+use super::oci::cosign::CosignError;
 use super::reference::{BadReference, ChartReference};
 use super::repositories::{self, Entry, Repositories, RepositoriesError, Secret};
 use super::repository;
@@ -111,6 +113,12 @@ pub enum FetchError {
         /// Why.
         source: io::Error,
     },
+    /// A registry did not hand it out.
+    #[error(transparent)]
+    Oci(#[from] OciError),
+    /// Its cosign signature does not hold.
+    #[error(transparent)]
+    Cosign(#[from] CosignError),
     /// Charts are not fetched from such a place.
     #[error("{0}")]
     Unsupported(String),
@@ -135,6 +143,8 @@ pub struct Options {
     pub plain_http: bool,
     /// Whether the provenance file is wanted, too.
     pub provenance: Wanted,
+    /// A public key: a chart of a registry must have a cosign signature of it.
+    pub cosign_key: Option<PathBuf>,
 }
 
 /// Whether something is fetched besides the chart.
@@ -164,6 +174,8 @@ pub struct ChartBytes {
     pub origin: String,
     /// The provenance file, if it was wanted and is there.
     pub provenance: Option<Bytes>,
+    /// What Helm prints of the way that it came.
+    pub notes: Vec<String>,
 }
 
 /// Fetches charts, by the state that Helm and we share.
@@ -206,6 +218,11 @@ impl Fetcher {
         options: &Options,
         warn: &mut dyn FnMut(String),
     ) -> Result<ChartBytes, FetchError> {
+        let registry = options.repository.is_none() && reference.starts_with("oci://");
+        if options.cosign_key.is_some() && !registry {
+            let text = format!("{reference}: cosign signatures are of charts in registries (oci://) alone");
+            return Err(FetchError::Unsupported(text));
+        }
         let place = match &options.repository {
             Some(url) => self.in_repository_at(url, reference, options, warn).await?,
             None => match ChartReference::parse(reference)? {
@@ -216,11 +233,30 @@ impl Fetcher {
                     self.in_repository(&repository, &chart, options, warn)?
                 }
                 ChartReference::Url(url) => self.at(url, options)?,
-                ChartReference::Oci(_) | ChartReference::Git(_) | ChartReference::Bucket(_) => {
+                ChartReference::Oci(text) => return self.fetch_oci(&text, options, warn).await,
+                ChartReference::Git(_) | ChartReference::Bucket(_) => {
                     return Err(FetchError::Unsupported(format!("{reference}: not supported yet")));
                 }
             },
         };
+        self.download(place, options, warn).await
+    }
+
+    /// Fetches one version of a chart of a repository.
+    ///
+    /// # Errors
+    /// As [`Self::fetch`].
+    pub async fn fetch_version(
+        &self,
+        repository: &Entry,
+        version: &ChartVersion,
+        options: &Options,
+        warn: &mut dyn FnMut(String),
+    ) -> Result<ChartBytes, FetchError> {
+        let mut place = place(&repository.url, version, &format!("chart {:?}", version.metadata.name))?;
+        place.tls = merged(repository.tls(), &options.tls);
+        place.credentials = repository.credentials();
+        place.everywhere = repository.pass_credentials_all;
         self.download(place, options, warn).await
     }
 
@@ -339,6 +375,7 @@ impl Fetcher {
             version: place.version,
             origin: place.url.to_string(),
             provenance,
+            notes: Vec::new(),
         })
     }
 

@@ -4,19 +4,25 @@
 //!
 //! - [`reference`]: what a user writes, told apart; [`fetch`]: from that to bytes; [`load`]: from bytes to a chart
 //! - [`repositories`], [`repository`], [`index`]: repositories with a name, one of them, and what it has
+//! - [`oci`], `fetch_oci`: registries
+//! - [`dependencies`]: the charts that a chart is made of
 //! - [`home`], [`cache`], `files`: Helm's own state on disk, ours too
 //! - [`http`], [`location`]: requests within bounds, and where they go
 //! - [`lock`], [`package`]: `Chart.lock`, and charts packed and unpacked
 
 pub mod cache;
+mod clock;
+pub mod dependencies;
 mod directory;
 pub mod fetch;
+mod fetch_oci;
 mod files;
 pub mod home;
 pub mod http;
 pub mod index;
 pub mod location;
 pub mod lock;
+pub mod oci;
 pub mod package;
 pub mod reference;
 pub mod repositories;

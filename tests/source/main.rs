@@ -4,7 +4,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod bad_servers;
+mod dependencies;
 mod packages;
+mod registries;
 mod repositories;
 mod server;
 mod support;

@@ -11,6 +11,7 @@ use chart_compat::{json, yaml};
 use sha2::{Digest as _, Sha256};
 
 use super::super::cache::hex;
+use super::super::clock::now;
 use super::super::files;
 use super::entry::ChartVersion;
 use super::{IndexError, visit};
@@ -19,11 +20,6 @@ use super::{IndexError, visit};
 #[derive(Clone, Debug, Default)]
 pub struct NewIndex {
     entries: BTreeMap<String, Vec<ChartVersion>>,
-}
-
-/// Now, as Go writes it.
-fn now() -> String {
-    jiff::Zoned::now().strftime("%Y-%m-%dT%H:%M:%S.%N%:z").to_string()
 }
 
 /// A URL below another one (`urlutil.URLJoin`).
