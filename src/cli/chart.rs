@@ -10,7 +10,7 @@ use super::dependency;
 use super::failure::Explained;
 use super::fetch::{self, ChartPath};
 use super::flags::Globals;
-use super::{block_on, tell};
+use super::{block_on, tell, verify};
 use crate::source::{self, Loaded};
 
 /// As [`open`], ready to render.
@@ -24,12 +24,18 @@ pub(super) fn find(reference: &str, globals: &Globals, path: &ChartPath) -> Resu
     if path.repo.is_none()
         && let Some(found) = source::locate(reference)?
     {
+        if path.verify.verify {
+            verify::on_disk(&source::absolute(&found), &path.verify.keyring)?;
+        }
         return Ok(source::load(&found, profile)?);
     }
     let fetcher = fetch::fetcher(globals);
     let options = path.options();
     let chart = block_on(fetcher.fetch(reference, &options, &mut |w| tell(&w)))?;
     let chart = chart.map_err(source::Error::from)?;
+    if path.verify.verify {
+        verify::fetched(&chart, &path.verify.keyring)?;
+    }
     chart.notes.iter().for_each(|note| tell(note));
     Ok(source::load_package(&chart.bytes, Path::new(&chart.file_name), profile)?)
 }

@@ -6,10 +6,11 @@ use super::fetch::{self, Login};
 use super::flags::Globals;
 use super::output::table;
 use super::search::cut;
+use super::verify::Verify;
 use super::{Failure, block_on, print, tell};
 use crate::source;
 use crate::source::dependencies::{Manager, list};
-use crate::source::fetch::Options;
+use crate::source::fetch::{Options, Wanted};
 
 /// What is done with dependencies.
 #[derive(clap::Subcommand)]
@@ -45,6 +46,8 @@ pub(super) struct Args {
     #[arg(long)]
     skip_refresh: bool,
     #[command(flatten)]
+    verify: Verify,
+    #[command(flatten)]
     login: Login,
 }
 
@@ -69,7 +72,14 @@ fn aloud(text: &str) {
 }
 
 fn run_verb(globals: &Globals, args: &Args, verb: Verb) -> Result<(), Failure> {
-    work(globals, &args.chart, args.skip_refresh, &args.login.options(), verb, &mut |text| aloud(&text))
+    let mut options = args.login.options();
+    let keyring = args.verify.verify.then(|| args.verify.keyring.path());
+    if keyring.is_some() {
+        // A lock file is trusted to name what was verified when it was made.
+        options.provenance = if matches!(verb, Verb::Update) { Wanted::Yes } else { Wanted::IfThere };
+    }
+    let job = Job { chart: &args.chart, skip_refresh: args.skip_refresh, options: &options, keyring, verb };
+    work(globals, job, &mut |text| aloud(&text))
 }
 
 /// Updates the dependencies of a chart directory, for verbs that go on with the chart.
@@ -84,21 +94,25 @@ pub(super) fn bring(
     options: &Options,
     say: &mut dyn FnMut(String),
 ) -> Result<(), Failure> {
-    work(globals, chart, false, options, Verb::Update, say)
+    work(globals, Job { chart, skip_refresh: false, options, keyring: None, verb: Verb::Update }, say)
 }
 
-fn work(
-    globals: &Globals,
-    chart: &Path,
+/// What is to be done.
+struct Job<'j> {
+    chart: &'j Path,
     skip_refresh: bool,
-    options: &Options,
+    options: &'j Options,
+    keyring: Option<PathBuf>,
     verb: Verb,
-    say: &mut dyn FnMut(String),
-) -> Result<(), Failure> {
+}
+
+fn work(globals: &Globals, job: Job<'_>, say: &mut dyn FnMut(String)) -> Result<(), Failure> {
     let fetcher = fetch::fetcher(globals);
     let mut warn = |line: String| tell(&line);
-    let path = clean(chart);
-    let mut manager = Manager { fetcher: &fetcher, path: &path, skip_refresh, options, say, warn: &mut warn };
+    let path = clean(job.chart);
+    let Job { skip_refresh, options, keyring, verb, .. } = job;
+    let mut manager =
+        Manager { fetcher: &fetcher, path: &path, skip_refresh, options, keyring, say, warn: &mut warn };
     let result = block_on(async {
         match verb {
             Verb::Update => manager.update().await,

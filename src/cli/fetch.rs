@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use std::{io::Write as _, sync::Mutex};
 
 use super::flags::Globals;
-use crate::source::fetch::{Fetcher, Options};
+use super::verify::Verify;
+use crate::source::fetch::{Fetcher, Options, Wanted};
 use crate::source::http::{Http, Progress, TIMEOUT, Tls};
 use crate::source::repositories::Secret;
 
@@ -84,6 +85,8 @@ pub(super) struct ChartPath {
     /// Pass credentials to all domains
     #[arg(long)]
     pass_credentials: bool,
+    #[command(flatten)]
+    pub(super) verify: Verify,
     /// Public key (PEM) of which a chart in a registry must have a cosign signature
     #[arg(long)]
     cosign_key: Option<PathBuf>,
@@ -101,6 +104,7 @@ impl ChartPath {
             version: version.to_owned(),
             repository: self.repo.clone().filter(|r| !r.is_empty()),
             pass_credentials: self.pass_credentials,
+            provenance: if self.verify.verify { Wanted::Yes } else { Wanted::No },
             cosign_key: self.cosign_key.clone(),
             ..self.login.options()
         }

@@ -38,6 +38,7 @@ mod template;
 mod test;
 mod uninstall;
 mod values;
+mod verify;
 mod why;
 
 use std::io::Write;
@@ -119,6 +120,8 @@ enum Command {
     Registry(registry::Command),
     /// Push a chart to remote
     Push(Box<registry::Push>),
+    /// Verify that a chart at the given path has been signed and is valid
+    Verify(verify::Args),
     /// Package a chart directory into a chart archive
     Package(Box<package::Args>),
     /// Compare with a helm of yours what both render
@@ -170,6 +173,7 @@ pub fn main() -> ExitCode {
         Command::Dependency(command) => dependency::run(globals, command).map_err(Explained::from),
         Command::Registry(command) => registry::run(globals, command).map_err(Explained::from),
         Command::Push(args) => registry::push(globals, args).map_err(Explained::from),
+        Command::Verify(args) => verify::run(args).map_err(Explained::from),
         Command::Package(args) => package::run(globals, args),
         Command::Compare(args) => compare::run(globals, args).map_err(Explained::from),
         Command::Operator(args) => operator::run(globals, args).map_err(Explained::from),

@@ -6,7 +6,7 @@ use chart_compat::chart;
 
 use super::fetch::{self, ChartPath};
 use super::flags::Globals;
-use super::{Failure, block_on, print, tell};
+use super::{Failure, block_on, print, tell, verify};
 use crate::source::fetch::{ChartBytes, Wanted};
 use crate::source::package;
 
@@ -35,14 +35,18 @@ pub(super) struct Args {
 pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
     let fetcher = fetch::fetcher(globals);
     let mut options = args.path.options();
-    if args.prov {
+    if args.prov && !args.path.verify.verify {
         options.provenance = Wanted::IfThere;
     }
     for reference in &args.charts {
         let target = if args.untar { Some(untar_target(args, reference)?) } else { None };
         let chart = block_on(fetcher.fetch(reference, &options, &mut |w| tell(&w)))?;
         let chart = chart.map_err(|e| e.to_string())?;
-        for note in &chart.notes {
+        let mut lines = chart.notes.clone();
+        if args.path.verify.verify {
+            lines.extend(verify::fetched(&chart, &args.path.verify.keyring)?.lines());
+        }
+        for note in &lines {
             print(format!("{note}\n").as_bytes())?;
         }
         match target {

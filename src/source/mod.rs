@@ -8,6 +8,7 @@
 //! - [`dependencies`]: the charts that a chart is made of
 //! - [`home`], [`cache`], `files`: Helm's own state on disk, ours too
 //! - [`http`], [`location`]: requests within bounds, and where they go
+//! - [`provenance`]: packages signed, and signatures checked
 //! - [`lock`], [`package`]: `Chart.lock`, and charts packed and unpacked
 
 pub mod cache;
@@ -24,6 +25,7 @@ pub mod location;
 pub mod lock;
 pub mod oci;
 pub mod package;
+pub mod provenance;
 pub mod reference;
 pub mod repositories;
 pub mod repository;

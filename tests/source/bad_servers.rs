@@ -29,7 +29,7 @@ fn an_index_that_cannot_be_had_leaves_the_one_that_is_there() {
         (Answer::Body(b"entries: {}\n".to_vec()), "no API version specified"),
         (Answer::Body(Vec::new()), "empty index.yaml file"),
         (Answer::Redirect("index.yaml".to_owned()), "stopped after 10 redirects"),
-        (Answer::Redirect("file:///etc/passwd".to_owned()), "invalid chart URL format"),
+        (Answer::Redirect("file:///etc/passwd".to_owned()), "unsupported protocol scheme \"file\""),
         (Answer::Redirect("ftp://h/x".to_owned()), "unsupported protocol scheme \"ftp\""),
     ];
     for (answer, want) in cases {

@@ -6,6 +6,7 @@
 mod bad_servers;
 mod dependencies;
 mod packages;
+mod provenance;
 mod registries;
 mod repositories;
 mod server;

@@ -20,6 +20,7 @@ use super::index::IndexError;
 use super::location::same_repository;
 use super::lock::{self, Lock};
 use super::package::{self, PackageError, Times};
+use super::provenance::{self, ProvenanceError};
 use super::repositories::{Entry, Repositories, RepositoriesError};
 use super::{Error as LoadError, clock, files, load, load_package, repository};
 
@@ -104,6 +105,9 @@ pub enum DependencyError {
     /// A chart cannot be packed.
     #[error(transparent)]
     Package(#[from] PackageError),
+    /// A signature does not hold.
+    #[error(transparent)]
+    Provenance(#[from] ProvenanceError),
     /// A file cannot be read or written.
     #[error("{path}: {source}")]
     Io {
@@ -124,6 +128,8 @@ pub struct Manager<'m> {
     pub skip_refresh: bool,
     /// User, password and TLS flags for registries.
     pub options: &'m Options,
+    /// The keyring that fetched charts are verified by, if they are; the options then ask for provenance files.
+    pub keyring: Option<PathBuf>,
     /// Takes what Helm prints, each text with its line ends.
     pub say: &'m mut dyn FnMut(String),
     /// Takes lines for standard error.
@@ -323,6 +329,9 @@ impl Manager<'_> {
             lines.into_iter().for_each(&mut *self.warn);
             chart.notes.iter().for_each(|note| (self.say)(format!("{note}\n")));
             let path = scratch.join(&chart.file_name);
+            if let (Some(keyring), Some(signed)) = (&self.keyring, &chart.provenance) {
+                provenance::verify(&chart.bytes, signed, &chart.file_name, keyring)?;
+            }
             // What is no chart must not come into charts/.
             load_package(&chart.bytes, &path, Profile::Helm4)?;
             package::write(&path, &chart.bytes).map_err(io_error(&path))?;

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use chart_compat::chart::Metadata;
 use chart_compat::data::{Data, Map};
+use chart_compat::go::fmt::float32;
 use chart_compat::go::semver;
 use chart_compat::profile::Profile;
 
@@ -89,20 +90,28 @@ fn wrong(key: &str) -> String {
     format!("error unmarshaling JSON: while decoding JSON: {key} of an entry has the wrong type")
 }
 
+/// A scalar put into a text, as sigs' reader does it: a digest of nothing but digits is a number in YAML.
+fn scalar(d: &Data) -> Option<String> {
+    Some(match d {
+        Data::String(s) => s.clone(),
+        Data::Bool(b) => b.to_string(),
+        Data::Int(i) => i.to_string(),
+        Data::Float(f) => float32(*f),
+        Data::Null | Data::List(_) | Data::Map(_) => return None,
+    })
+}
+
 fn text(map: &Map, key: &str) -> Result<String, String> {
     match map.get(key) {
         None | Some(Data::Null) => Ok(String::new()),
-        Some(Data::String(s)) => Ok(s.clone()),
-        Some(_) => Err(wrong(key)),
+        Some(d) => scalar(d).ok_or_else(|| wrong(key)),
     }
 }
 
 fn strings(map: &Map, key: &str) -> Result<Vec<String>, String> {
     match map.get(key) {
         None | Some(Data::Null) => Ok(Vec::new()),
-        Some(Data::List(list)) => {
-            list.iter().map(|d| d.as_str().map(str::to_owned).ok_or_else(|| wrong(key))).collect()
-        }
+        Some(Data::List(list)) => list.iter().map(|d| scalar(d).ok_or_else(|| wrong(key))).collect(),
         Some(_) => Err(wrong(key)),
     }
 }
