@@ -7,9 +7,12 @@ use bytes::Bytes;
 use chart_compat::chart::MAX_CHART_BYTES;
 use chart_compat::go::slog;
 use http::header;
+use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
+use super::bucket::{self, Asker};
 use super::cache::{Cache, Kind, hex, parse_digest};
+use super::git::GitError;
 use super::home::Home;
 use super::http::{Credentials, Http, HttpError, Request, Tls};
 use super::index::entry::{ChartVersion, Choice, choose};
@@ -119,6 +122,9 @@ pub enum FetchError {
     /// Its cosign signature does not hold.
     #[error(transparent)]
     Cosign(#[from] CosignError),
+    /// Git did not hand it out.
+    #[error(transparent)]
+    Git(#[from] GitError),
     /// Charts are not fetched from such a place.
     #[error("{0}")]
     Unsupported(String),
@@ -198,6 +204,8 @@ struct Place {
     credentials: Option<Credentials>,
     everywhere: bool,
     tls: Tls,
+    /// Who asks, where each request is signed.
+    asker: Option<Asker>,
 }
 
 impl Fetcher {
@@ -234,8 +242,10 @@ impl Fetcher {
                 }
                 ChartReference::Url(url) => self.at(url, options)?,
                 ChartReference::Oci(text) => return self.fetch_oci(&text, options, warn).await,
-                ChartReference::Git(_) | ChartReference::Bucket(_) => {
-                    return Err(FetchError::Unsupported(format!("{reference}: not supported yet")));
+                ChartReference::Git(location) => return Ok(self.fetch_git(&location, options, warn).await?),
+                ChartReference::Bucket(bucket) => {
+                    let (url, asker) = bucket::place(&bucket)?;
+                    Place { asker: Some(asker), ..self.at(url, options)? }
                 }
             },
         };
@@ -342,6 +352,7 @@ impl Fetcher {
             credentials: own.credentials().or_else(|| options.credentials()),
             everywhere: own.pass_credentials_all || options.pass_credentials,
             tls: merged(own.tls(), &options.tls),
+            asker: None,
             url,
         })
     }
@@ -413,6 +424,10 @@ impl Fetcher {
             request.credentials = place.credentials.clone();
         }
         request.everywhere = place.everywhere;
+        if let Some(asker) = &place.asker {
+            request.credentials = asker.credentials(&request.url, Timestamp::now());
+            request.everywhere = false;
+        }
         request.headers.push((header::ACCEPT, "application/gzip,application/octet-stream".to_owned()));
         self.http.fetch(request).await
     }
@@ -497,5 +512,6 @@ fn place(repository: &str, version: &ChartVersion, shown: &str) -> Result<Place,
         credentials: None,
         everywhere: false,
         tls: Tls::default(),
+        asker: None,
     })
 }

@@ -58,7 +58,8 @@ impl Location {
             }
             None => (None, authority),
         };
-        if host.is_empty() || host.contains(['\\', '"', '<', '>', '^', '`', '{', '|', '}']) {
+        let on_disk = scheme.ends_with("file");
+        if host.is_empty() && !on_disk || host.contains(['\\', '"', '<', '>', '^', '`', '{', '|', '}']) {
             return Err(bad());
         }
         Ok(Self {

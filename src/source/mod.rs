@@ -5,12 +5,14 @@
 //! - [`reference`]: what a user writes, told apart; [`fetch`]: from that to bytes; [`load`]: from bytes to a chart
 //! - [`repositories`], [`repository`], [`index`]: repositories with a name, one of them, and what it has
 //! - [`oci`], `fetch_oci`: registries
+//! - [`git`], `bucket`: charts in Git repositories and in buckets
 //! - [`dependencies`]: the charts that a chart is made of
 //! - [`home`], [`cache`], `files`: Helm's own state on disk, ours too
 //! - [`http`], [`location`]: requests within bounds, and where they go
 //! - [`provenance`]: packages signed, and signatures checked
 //! - [`lock`], [`package`]: `Chart.lock`, and charts packed and unpacked
 
+mod bucket;
 pub mod cache;
 mod clock;
 pub mod dependencies;
@@ -18,6 +20,7 @@ mod directory;
 pub mod fetch;
 mod fetch_oci;
 mod files;
+pub mod git;
 pub mod home;
 pub mod http;
 pub mod index;

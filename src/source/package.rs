@@ -47,6 +47,12 @@ fn seconds(time: SystemTime) -> u64 {
 }
 
 impl Times {
+    /// No time at all: the same chart is the same package whoever packs it when.
+    #[must_use]
+    pub fn none() -> Self {
+        Self { root: None, fixed: Some(0), fallback: 0 }
+    }
+
     /// As the files of a chart directory say; `SOURCE_DATE_EPOCH`, where it is set, says so for all of them.
     ///
     /// # Errors

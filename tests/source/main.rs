@@ -4,7 +4,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod bad_servers;
+mod buckets;
 mod dependencies;
+mod git;
 mod packages;
 mod provenance;
 mod registries;

@@ -56,20 +56,27 @@ pub enum Credentials {
     Basic(String, String),
     /// A token.
     Bearer(String),
+    /// Headers of another kind.
+    Signed(Vec<(HeaderName, String)>),
 }
 
 impl Credentials {
-    fn header(&self) -> Option<HeaderValue> {
-        let text = match self {
+    /// The headers that say so.
+    fn headers(&self) -> Vec<(HeaderName, HeaderValue)> {
+        let texts = match self {
             Self::Basic(user, password) => {
-                let pair = format!("{user}:{password}");
-                format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(pair))
+                let pair = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}"));
+                vec![(header::AUTHORIZATION, format!("Basic {pair}"))]
             }
-            Self::Bearer(token) => format!("Bearer {token}"),
+            Self::Bearer(token) => vec![(header::AUTHORIZATION, format!("Bearer {token}"))],
+            Self::Signed(headers) => headers.clone(),
         };
-        let mut value = HeaderValue::try_from(text).ok()?;
-        value.set_sensitive(true);
-        Some(value)
+        let sensitive = |(name, text): (HeaderName, String)| {
+            let mut value = HeaderValue::try_from(text).ok()?;
+            value.set_sensitive(true);
+            Some((name, value))
+        };
+        texts.into_iter().filter_map(sensitive).collect()
     }
 }
 
@@ -123,6 +130,12 @@ impl Http {
         Self { clients: Mutex::default(), timeout, offline, progress: None }
     }
 
+    /// Whether every request is refused.
+    #[must_use]
+    pub fn is_offline(&self) -> bool {
+        self.offline
+    }
+
     /// The same, telling of what arrives.
     #[must_use]
     pub fn with_progress(mut self, progress: Progress) -> Self {
@@ -160,8 +173,8 @@ impl Http {
             let own = url.user().map(|(name, password)| Credentials::Basic(name.into(), password.into()));
             let given =
                 request.credentials.as_ref().filter(|_| request.everywhere || url.same_server(&first));
-            if let Some(value) = own.as_ref().or(given).and_then(Credentials::header) {
-                builder = builder.header(header::AUTHORIZATION, value);
+            for (name, value) in own.as_ref().or(given).map(Credentials::headers).unwrap_or_default() {
+                builder = builder.header(name, value);
             }
             let message = builder
                 .body(http_body_util::Full::new(body.clone()))
