@@ -31,6 +31,7 @@ corpus: prerequisites
 bench: prerequisites
 	cargo build --release --bin windlass
 	cargo run -p windlass-test-cluster --bin control-plane -- run -- python3 tests/bench/run.py
+	cargo run -p windlass-test-cluster --bin control-plane -- run -- python3 tests/bench/source.py
 	[ ! -f ../shared/corpus/BENCH.md ] || cargo run --release -p windlass-peers -- charts ../shared/corpus target/release/windlass
 
 # How gtmpl, gotmpl and serde_yaml answer what Go answers, and how fast, beside Go and ours.
