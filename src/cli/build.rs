@@ -9,6 +9,7 @@ use chart_compat::render::{self, Capabilities, CompiledChart, Release};
 use chart_compat::template::Limits;
 
 use super::failure::{self, Explained};
+use super::fetch::ChartPath;
 use super::flags::{Globals, Render};
 use super::release_flags::{Carry, exclusive};
 use super::values::{self, User};
@@ -49,16 +50,13 @@ pub(super) struct Common {
     /// Labels that would be added to release metadata. Should be divided by comma
     #[arg(short = 'l', long, value_delimiter = ',')]
     labels: Vec<String>,
-    /// Refused where a dependency is missing: charts cannot be fetched yet
+    /// Update dependencies if they are missing before installing the chart
     #[arg(long)]
     dependency_update: bool,
-    #[arg(long, hide = true)]
-    devel: bool,
+    #[command(flatten)]
+    pub(super) path: ChartPath,
     #[arg(long, hide = true)]
     disable_openapi_validation: bool,
-    /// The version of the chart, which a chart on disk has already
-    #[arg(long = "version", hide = true)]
-    chart_version: Option<String>,
 }
 
 impl Common {
@@ -124,7 +122,7 @@ pub(super) struct Built {
 impl Material {
     pub(super) fn load(globals: &Globals, job: &Job<'_>) -> Result<Self, Explained> {
         let user = values::merge(&job.common.render.values, globals.profile())?;
-        let loaded = chart::open(job.reference, globals.profile(), job.common.dependency_update)?;
+        let loaded = chart::open(job.reference, globals, &job.common.path, job.common.dependency_update)?;
         Ok(Self { user, loaded })
     }
 

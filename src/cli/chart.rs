@@ -1,22 +1,60 @@
 //! From a chart reference on the command line to a chart that can be installed.
 
+use std::path::Path;
+
+use chart_compat::chart::Chart;
 use chart_compat::profile::Profile;
 use chart_compat::render::CompiledChart;
 
+use super::dependency;
 use super::failure::Explained;
-use super::tell;
+use super::fetch::{self, ChartPath};
+use super::flags::Globals;
+use super::{block_on, tell, verify};
 use crate::source::{self, Loaded};
 
 /// As [`open`], ready to render.
-pub(super) fn load(reference: &str, profile: Profile) -> Result<CompiledChart, Explained> {
-    Ok(open(reference, profile, false)?.compile(profile))
+pub(super) fn load(reference: &str, globals: &Globals, path: &ChartPath) -> Result<CompiledChart, Explained> {
+    Ok(open(reference, globals, path, false)?.compile(globals.profile()))
 }
 
-/// Finds and loads a chart, with Helm's checks before an install: no library, no missing dependency. `update` asks for
-/// what is missing to be fetched.
-pub(super) fn open(reference: &str, profile: Profile, update: bool) -> Result<Loaded, Explained> {
-    let path = source::locate(reference)?;
-    let loaded = source::load(&path, profile)?;
+/// Finds and loads a chart, wherever it is.
+pub(super) fn find(reference: &str, globals: &Globals, path: &ChartPath) -> Result<Loaded, Explained> {
+    let profile = globals.profile();
+    if path.repo.is_none()
+        && let Some(found) = source::locate(reference)?
+    {
+        if path.verify.verify {
+            verify::on_disk(&source::absolute(&found), &path.verify.keyring)?;
+        }
+        return Ok(source::load(&found, profile)?);
+    }
+    let fetcher = fetch::fetcher(globals);
+    let options = path.options();
+    let chart = block_on(fetcher.fetch(reference, &options, &mut |w| tell(&w)))?;
+    let chart = chart.map_err(source::Error::from)?;
+    if path.verify.verify {
+        verify::fetched(&chart, &path.verify.keyring)?;
+    }
+    chart.notes.iter().for_each(|note| tell(note));
+    Ok(source::load_package(&chart.bytes, Path::new(&chart.file_name), profile)?)
+}
+
+/// As [`find`], with Helm's checks before an install: no library, no missing dependency. `update` asks for what is missing
+/// to be fetched.
+pub(super) fn open(
+    reference: &str,
+    globals: &Globals,
+    path: &ChartPath,
+    update: bool,
+) -> Result<Loaded, Explained> {
+    let profile = globals.profile();
+    let mut loaded = find(reference, globals, path)?;
+    let directory = path.repo.is_none().then(|| Path::new(reference)).filter(|p| p.is_dir());
+    if let Some(directory) = directory.filter(|_| update && !missing(&loaded.chart).is_empty()) {
+        dependency::update(globals, directory, &path.login.options())?;
+        loaded = source::load(directory, globals.profile())?;
+    }
     for line in &loaded.warnings {
         tell(line);
     }
@@ -30,22 +68,7 @@ pub(super) fn open(reference: &str, profile: Profile, update: bool) -> Result<Lo
             Profile::Helm3 => "WARNING: This chart is deprecated",
         });
     }
-    let missing: Vec<&str> = chart
-        .metadata
-        .dependencies
-        .iter()
-        .flatten()
-        .map(|d| d.name.as_str())
-        .filter(|name| !chart.dependencies.iter().any(|c| c.name() == *name))
-        .collect();
-    if !missing.is_empty() && update {
-        return Err(format!(
-            "--dependency-update: windlass cannot fetch charts yet; run 'helm dependency update' for what is missing in \
-             charts/: {}",
-            missing.join(", ")
-        )
-        .into());
-    }
+    let missing = missing(chart);
     if !missing.is_empty() {
         let (an, build) = match profile {
             Profile::Helm4 => ("an", "'helm dependency build'"),
@@ -59,4 +82,10 @@ pub(super) fn open(reference: &str, profile: Profile, update: bool) -> Result<Lo
         .into());
     }
     Ok(loaded)
+}
+
+/// The dependencies that are declared and not there.
+pub(super) fn missing(chart: &Chart) -> Vec<&str> {
+    let declared = chart.metadata.dependencies.iter().flatten().map(|d| d.name.as_str());
+    declared.filter(|name| !chart.dependencies.iter().any(|c| c.name() == *name)).collect()
 }

@@ -7,6 +7,7 @@ use chart_compat::path::Path;
 use serde_json::{Value, json};
 
 use super::failure::Explained;
+use super::fetch::ChartPath;
 use super::flags::{Globals, Values};
 use super::output::{Format, structured, table};
 use super::{chart, print, values, with_engine};
@@ -31,6 +32,8 @@ pub(super) struct Args {
     names: Vec<String>,
     #[command(flatten)]
     values: Values,
+    #[command(flatten)]
+    path: ChartPath,
     #[command(flatten)]
     module: Module,
     /// Prints the output in the specified format
@@ -63,7 +66,7 @@ fn of_chart(globals: &Globals, args: &Args) -> Result<(Trace, Path), Explained> 
         _ => return Err("expected at most two arguments: [PATH] CHART".to_owned().into()),
     };
     let user = values::merge(&args.values, globals.profile())?;
-    let chart = chart::load(reference, globals.profile())?;
+    let chart = chart::load(reference, globals, &args.path)?;
     let trace = Trace::new(chart.chart(), user.layers(), globals.profile()).map_err(|e| e.to_string())?;
     Ok((trace, path))
 }

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use chart_compat::profile::Profile;
 
+use crate::source::home::Home;
+
 /// Flags of every command.
 #[derive(clap::Args, Clone, Debug)]
 pub(super) struct Globals {
@@ -49,6 +51,21 @@ pub(super) struct Globals {
     /// Name of the kubeconfig context to use
     #[arg(long, global = true, env = "HELM_KUBECONTEXT")]
     pub(super) kube_context: Option<String>,
+    /// Path to the file containing repository names and URLs
+    #[arg(long, global = true, env = "HELM_REPOSITORY_CONFIG")]
+    repository_config: Option<PathBuf>,
+    /// Path to the directory containing cached repository indexes
+    #[arg(long, global = true, env = "HELM_REPOSITORY_CACHE")]
+    repository_cache: Option<PathBuf>,
+    /// Path to the directory containing cached content (e.g. charts)
+    #[arg(long, global = true, env = "HELM_CONTENT_CACHE")]
+    content_cache: Option<PathBuf>,
+    /// Path to the registry config file
+    #[arg(long, global = true, env = "HELM_REGISTRY_CONFIG")]
+    registry_config: Option<PathBuf>,
+    /// Fetch nothing: charts come from disk and the cache
+    #[arg(long, global = true, env = "WINDLASS_OFFLINE", value_parser = clap::builder::FalseyValueParser::new(), num_args = 0)]
+    pub(super) offline: bool,
     /// Enable verbose output
     #[arg(long, global = true, env = "HELM_DEBUG", value_parser = clap::builder::FalseyValueParser::new(), num_args = 0)]
     pub(super) debug: bool,
@@ -79,6 +96,22 @@ impl Globals {
                 std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
             }
         }
+    }
+
+    /// Where Helm's state is.
+    pub(super) fn home(&self) -> Home {
+        let mut home = Home::from_env();
+        for (place, flag) in [
+            (&mut home.repositories, &self.repository_config),
+            (&mut home.indexes, &self.repository_cache),
+            (&mut home.content, &self.content_cache),
+            (&mut home.registry, &self.registry_config),
+        ] {
+            if let Some(path) = flag {
+                place.clone_from(path);
+            }
+        }
+        home
     }
 
     /// The Helm to be equal to.

@@ -15,11 +15,7 @@ pub(super) struct Legacy {
     #[arg(long, hide = true)]
     create_namespace: bool,
     #[arg(long, hide = true)]
-    dependency_update: bool,
-    #[arg(long, hide = true)]
     description: Option<String>,
-    #[arg(long, hide = true)]
-    devel: bool,
     #[arg(long, hide = true)]
     disable_openapi_validation: bool,
     #[arg(long, hide = true)]
@@ -42,9 +38,6 @@ pub(super) struct Legacy {
     take_ownership: bool,
     #[arg(long, hide = true, value_parser = super::flags::duration)]
     timeout: Option<std::time::Duration>,
-    /// The version of the chart, which a chart on disk has already
-    #[arg(long = "version", hide = true)]
-    chart_version: Option<String>,
     #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "watcher")]
     wait: Option<String>,
     #[arg(long, hide = true)]

@@ -6,8 +6,10 @@ mod build;
 mod chart;
 mod compare;
 mod completion;
+mod dependency;
 mod explain;
 mod failure;
+mod fetch;
 mod flags;
 mod get;
 mod history;
@@ -18,20 +20,27 @@ mod list;
 mod operator;
 mod output;
 mod output_dir;
+mod package;
 mod plan;
 mod post_render;
 mod progress;
+mod pull;
 mod rbac;
+mod registry;
 mod release_flags;
+mod repo;
 mod resources;
 mod rollback;
+mod search;
 mod selector;
+mod show;
 mod status;
 mod storage;
 mod template;
 mod test;
 mod uninstall;
 mod values;
+mod verify;
 mod why;
 
 use std::io::Write;
@@ -65,7 +74,7 @@ enum Command {
     Lint(lint::Args),
     /// Look into values
     #[command(subcommand)]
-    Values(explain::Command),
+    Values(Box<explain::Command>),
     /// Upgrade a release
     Upgrade(Box<install::UpgradeArgs>),
     /// Show what an upgrade (or install) would do to each object, and why
@@ -93,6 +102,30 @@ enum Command {
     /// Download what is known of a release
     #[command(subcommand)]
     Get(get::Command),
+    /// Add, list, remove, update, and index chart repositories
+    #[command(subcommand)]
+    Repo(repo::Command),
+    /// Search for a keyword in charts
+    #[command(subcommand)]
+    Search(search::Command),
+    /// Download a chart from a repository and (optionally) unpack it in local directory
+    #[command(visible_alias = "fetch")]
+    Pull(Box<pull::Args>),
+    /// Show information of a chart
+    #[command(subcommand, visible_alias = "inspect")]
+    Show(Box<show::Command>),
+    /// Manage a chart's dependencies
+    #[command(subcommand, visible_aliases = ["dep", "dependencies"])]
+    Dependency(dependency::Command),
+    /// Login to or logout from a registry
+    #[command(subcommand)]
+    Registry(registry::Command),
+    /// Push a chart to remote
+    Push(Box<registry::Push>),
+    /// Verify that a chart at the given path has been signed and is valid
+    Verify(verify::Args),
+    /// Package a chart directory into a chart archive
+    Package(Box<package::Args>),
     /// Compare with a helm of yours what both render
     Compare(Box<compare::Args>),
     /// Print a script that completes commands and flags in a shell
@@ -137,6 +170,15 @@ pub fn main() -> ExitCode {
         Command::Why(args) => why::run(globals, args).map_err(Explained::from),
         Command::History(args) => history::run(globals, args).map_err(Explained::from),
         Command::Get(command) => get::run(globals, command).map_err(Explained::from),
+        Command::Repo(command) => repo::run(globals, command).map_err(Explained::from),
+        Command::Search(command) => search::run(globals, command).map_err(Explained::from),
+        Command::Pull(args) => pull::run(globals, args).map_err(Explained::from),
+        Command::Show(command) => show::run(globals, command),
+        Command::Dependency(command) => dependency::run(globals, command).map_err(Explained::from),
+        Command::Registry(command) => registry::run(globals, command).map_err(Explained::from),
+        Command::Push(args) => registry::push(globals, args).map_err(Explained::from),
+        Command::Verify(args) => verify::run(args).map_err(Explained::from),
+        Command::Package(args) => package::run(globals, args),
         Command::Compare(args) => compare::run(globals, args).map_err(Explained::from),
         Command::Rbac(args) => rbac::run(globals, args).map_err(Explained::from),
         Command::Operator(args) => operator::run(globals, args).map_err(Explained::from),
@@ -247,6 +289,12 @@ async fn ended() {
         () = terminated => {}
         () = interrupted => {}
     }
+}
+
+/// Runs work that waits for others, without a cluster.
+fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    Ok(runtime.map_err(|e| format!("cannot start: {e}"))?.block_on(work))
 }
 
 /// Runs a command that needs the cluster.

@@ -15,6 +15,7 @@ use chart_compat::render::{
 use chart_compat::template::Limits;
 
 use super::failure::{self, Explained};
+use super::fetch::ChartPath;
 use super::flags::{Globals, Render};
 use super::legacy::Legacy;
 use super::post_render::PostRender;
@@ -74,6 +75,11 @@ pub(super) struct Args {
     validate: bool,
     #[command(flatten)]
     post_render: PostRender,
+    #[command(flatten)]
+    path: ChartPath,
+    /// Update dependencies if they are missing before rendering the chart
+    #[arg(long)]
+    dependency_update: bool,
     #[command(flatten)]
     legacy: Legacy,
 }
@@ -169,7 +175,8 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
         return Err(text.to_owned().into());
     }
     let user = values::merge(&args.render.values, globals.profile())?;
-    let compiled = chart::load(reference, globals.profile())?;
+    let compiled =
+        chart::open(reference, globals, &args.path, args.dependency_update)?.compile(globals.profile());
     if let Some(text) = release_name_error(name) {
         return Err(match globals.profile() {
             Profile::Helm3 => text.into(),

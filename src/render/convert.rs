@@ -2,11 +2,11 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use chart_compat::chart::{Chart, Crd, File, Metadata};
+use chart_compat::chart::{Chart, Crd, File};
 use chart_compat::data::Data;
 use chart_compat::render::{self, Rendered, manifest_text};
 use chart_compat::yaml;
-use serde_json::{Map, Number, Value, json};
+use serde_json::{Number, Value, json};
 
 use crate::release::{
     ChartRecord, CrdFile, Hook, HookDeletePolicy, HookEvent, HookOutputLogPolicy, Manifest, RenderedRelease,
@@ -129,71 +129,6 @@ pub fn release(rendered: &Rendered) -> Result<RenderedRelease, render::Error> {
     })
 }
 
-/// `Chart.yaml` as Helm's JSON has it: empty fields left out.
-fn metadata(m: &Metadata) -> Value {
-    let mut out = Map::new();
-    let mut put = |key: &str, value: Value| {
-        let empty = match &value {
-            Value::String(s) => s.is_empty(),
-            Value::Array(l) => l.is_empty(),
-            Value::Object(o) => o.is_empty(),
-            Value::Bool(b) => !b,
-            Value::Null => true,
-            Value::Number(_) => false,
-        };
-        if !empty {
-            out.insert(key.to_owned(), value);
-        }
-    };
-    put("name", json!(m.name));
-    put("home", json!(m.home));
-    put("sources", json!(m.sources));
-    put("version", json!(m.version));
-    put("description", json!(m.description));
-    put("keywords", json!(m.keywords));
-    let person = |p: &chart_compat::chart::Maintainer| {
-        let fields = [("name", &p.name), ("email", &p.email), ("url", &p.url)];
-        let set = fields.into_iter().filter(|(_, v)| !v.is_empty());
-        Value::Object(set.map(|(k, v)| (k.to_owned(), json!(v))).collect())
-    };
-    put("maintainers", m.maintainers.iter().map(person).collect());
-    put("icon", json!(m.icon));
-    put("apiVersion", json!(m.api_version));
-    put("condition", json!(m.condition));
-    put("tags", json!(m.tags));
-    put("appVersion", json!(m.app_version));
-    put("deprecated", json!(m.deprecated));
-    put(
-        "annotations",
-        Value::Object(m.annotations.iter().flatten().map(|(k, v)| (k.clone(), json!(v))).collect()),
-    );
-    put("kubeVersion", json!(m.kube_version));
-    put("dependencies", m.dependencies.iter().flatten().map(dependency).collect());
-    put("type", json!(m.kind));
-    Value::Object(out)
-}
-
-fn dependency(d: &chart_compat::chart::Dependency) -> Value {
-    let mut out = json!({ "name": d.name, "repository": d.repository });
-    if let Some(o) = out.as_object_mut() {
-        for (key, text) in [("version", &d.version), ("condition", &d.condition), ("alias", &d.alias)] {
-            if !text.is_empty() {
-                o.insert(key.to_owned(), json!(text));
-            }
-        }
-        if !d.tags.is_empty() {
-            o.insert("tags".to_owned(), json!(d.tags));
-        }
-        if d.enabled {
-            o.insert("enabled".to_owned(), json!(true));
-        }
-        if !d.import_values.is_empty() {
-            o.insert("import-values".to_owned(), d.import_values.iter().map(to_json).collect());
-        }
-    }
-    out
-}
-
 fn files(files: &[File]) -> Value {
     files.iter().map(|f| json!({ "name": f.name, "data": STANDARD.encode(&f.data) })).collect()
 }
@@ -203,7 +138,7 @@ fn files(files: &[File]) -> Value {
 pub fn chart_record(chart: &Chart) -> ChartRecord {
     let schema = chart.schema.as_ref().map(|s| STANDARD.encode(s));
     ChartRecord(json!({
-        "metadata": metadata(&chart.metadata),
+        "metadata": to_json(&chart.metadata.data()),
         "lock": chart.lock.as_ref().map(to_json),
         "templates": files(&chart.templates),
         "values": to_json(&Data::Map((*chart.values).clone())),

@@ -1,8 +1,37 @@
-//! Where charts come from: a directory or a packaged chart on disk.
+//! Where charts come from: directories and packages on disk, repositories, URLs.
 //!
-//! Owns reading and its bounds; knows nothing of what a chart's files mean.
+//! Owns finding, fetching, keeping and packing, and their bounds; knows nothing of what a chart's files mean.
+//!
+//! - [`reference`]: what a user writes, told apart; [`fetch`]: from that to bytes; [`load`]: from bytes to a chart
+//! - [`repositories`], [`repository`], [`index`]: repositories with a name, one of them, and what it has
+//! - [`oci`], `fetch_oci`: registries
+//! - [`git`], `bucket`: charts in Git repositories and in buckets
+//! - [`dependencies`]: the charts that a chart is made of
+//! - [`home`], [`cache`], `files`: Helm's own state on disk, ours too
+//! - [`http`], [`location`]: requests within bounds, and where they go
+//! - [`provenance`]: packages signed, and signatures checked
+//! - [`lock`], [`package`]: `Chart.lock`, and charts packed and unpacked
 
+mod bucket;
+pub mod cache;
+mod clock;
+pub mod dependencies;
 mod directory;
+pub mod fetch;
+mod fetch_oci;
+mod files;
+pub mod git;
+pub mod home;
+pub mod http;
+pub mod index;
+pub mod location;
+pub mod lock;
+pub mod oci;
+pub mod package;
+pub mod provenance;
+pub mod reference;
+pub mod repositories;
+pub mod repository;
 
 use std::path::{Component, Path, PathBuf};
 
@@ -16,12 +45,9 @@ pub enum Error {
     /// Nothing is there, and the name looks like a path.
     #[error("path {0:?} not found")]
     NotFound(String),
-    /// The reference names a repository or registry.
-    #[error(
-        "{0:?} is neither a directory nor a packaged chart on disk; charts from repositories and registries \
-         cannot be fetched yet: give a path"
-    )]
-    NotLocal(String),
+    /// It could not be fetched.
+    #[error(transparent)]
+    Fetch(#[from] fetch::FetchError),
     /// A file or directory cannot be read.
     #[error("{path}: {source}")]
     Read {
@@ -64,19 +90,19 @@ impl Loaded {
     }
 }
 
-/// Finds what a chart reference on the command line means (`LocateChart`): today a path on disk.
+/// Finds a chart on disk (`LocateChart`); `None` if the reference has to be fetched.
 ///
 /// # Errors
-/// Nothing is there.
-pub fn locate(reference: &str) -> Result<PathBuf, Error> {
-    let path = Path::new(reference);
+/// The reference is a path, and nothing is there.
+pub fn locate(reference: &str) -> Result<Option<PathBuf>, Error> {
+    let path = Path::new(reference.strip_prefix("file://").unwrap_or(reference));
     if path.exists() {
-        return Ok(path.to_owned());
+        return Ok(Some(path.to_owned()));
     }
     if path.is_absolute() || reference.starts_with('.') {
         return Err(Error::NotFound(reference.to_owned()));
     }
-    Err(Error::NotLocal(reference.to_owned()))
+    Ok(None)
 }
 
 /// Loads a chart from a directory or a packaged chart.
@@ -84,35 +110,51 @@ pub fn locate(reference: &str) -> Result<PathBuf, Error> {
 /// # Errors
 /// It cannot be read, is too large, or is not a chart.
 pub fn load(path: &Path, profile: Profile) -> Result<Loaded, Error> {
-    let read = |source| Error::Read { path: path.to_owned(), source };
+    if !path.is_dir() {
+        return load_package(&package_bytes(path)?, path, profile);
+    }
     let mut warnings = Vec::new();
     // Templates are parsed while the rest of the chart is read.
     let mut ahead = Ahead::new(profile);
-    let packaged = !path.is_dir();
-    let files = if !packaged {
-        let files = directory::files(path, &mut |w| warnings.push(w))?;
-        files.iter().for_each(|file| ahead.push(file));
-        files
-    } else {
-        let size = std::fs::metadata(path).map_err(read)?.len();
-        if size > MAX_CHART_BYTES {
-            let reason = format!("the archive has {size} bytes, more than the maximum {MAX_CHART_BYTES}");
-            return Err(Error::Directory { path: path.to_owned(), reason });
+    let files = directory::files(path, &mut |w| warnings.push(w))?;
+    files.iter().for_each(|file| ahead.push(file));
+    let chart = chart::load_files(files, profile, &mut |w| warnings.push(w))?;
+    Ok(Loaded { chart, ahead, warnings })
+}
+
+/// The bytes of a package on disk.
+///
+/// # Errors
+/// It cannot be read or is too large.
+pub fn package_bytes(path: &Path) -> Result<Vec<u8>, Error> {
+    let read = |source| Error::Read { path: path.to_owned(), source };
+    let size = std::fs::metadata(path).map_err(read)?.len();
+    if size > MAX_CHART_BYTES {
+        let reason = format!("the archive has {size} bytes, more than the maximum {MAX_CHART_BYTES}");
+        return Err(Error::Directory { path: path.to_owned(), reason });
+    }
+    std::fs::read(path).map_err(read)
+}
+
+/// Loads a packaged chart, which errors name by `path`.
+///
+/// # Errors
+/// It is no package, too large when inflated, or not a chart.
+pub fn load_package(bytes: &[u8], path: &Path, profile: Profile) -> Result<Loaded, Error> {
+    let mut warnings = Vec::new();
+    let mut ahead = Ahead::new(profile);
+    if !bytes.starts_with(&[0x1f, 0x8b, 0x08]) {
+        return Err(Error::NotAnArchive(not_gzip(path, bytes)));
+    }
+    let files = match (chart::read_archive_with(bytes, &mut |file| ahead.push(file)), profile) {
+        (Ok(files), _) => files,
+        // Helm 4 keeps the reason to itself.
+        (Err(_), Profile::Helm4) => {
+            return Err(Error::NotAnArchive("unable to load chart archive".into()));
         }
-        let bytes = std::fs::read(path).map_err(read)?;
-        if !bytes.starts_with(&[0x1f, 0x8b, 0x08]) {
-            return Err(Error::NotAnArchive(not_gzip(path, &bytes)));
-        }
-        match (chart::read_archive_with(&bytes, &mut |file| ahead.push(file)), profile) {
-            (Ok(files), _) => files,
-            // Helm 4 keeps the reason to itself.
-            (Err(_), Profile::Helm4) => {
-                return Err(Error::NotAnArchive("unable to load chart archive".into()));
-            }
-            (Err(e), Profile::Helm3) => return Err(e.into()),
-        }
+        (Err(e), Profile::Helm3) => return Err(e.into()),
     };
-    if packaged && profile == Profile::Helm4 && !files.iter().any(|f| f.name == "Chart.yaml") {
+    if profile == Profile::Helm4 && !files.iter().any(|f| f.name == "Chart.yaml") {
         let text = "unable to detect chart version, no Chart.yaml found";
         return Err(Error::NotAnArchive(text.to_owned()));
     }

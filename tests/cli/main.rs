@@ -205,7 +205,7 @@ fn bad_charts_are_told() {
     std::fs::write(&bad, "not gzip").unwrap();
     let cases = [
         ("./nowhere", "path \"./nowhere\" not found"),
-        ("repo/chart", "charts from repositories and registries cannot be fetched yet"),
+        ("no-such-repo/chart", "repo no-such-repo not found"),
         (bad.to_str().unwrap(), "does not appear to be a gzipped archive"),
         (dir.path().to_str().unwrap(), "Chart.yaml file is missing"),
     ];

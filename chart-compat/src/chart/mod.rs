@@ -14,6 +14,7 @@ mod load;
 mod metadata;
 mod path_match;
 mod values;
+mod written;
 
 pub use archive::{MAX_CHART_BYTES, MAX_ENTRIES, read_archive, read_archive_with};
 pub(crate) use coalesce::coalesce_tables;

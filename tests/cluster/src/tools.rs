@@ -24,6 +24,8 @@ pub enum Tool {
     Helm3,
     /// Our own program that answers with Helm's code; no part of a cluster.
     Answers,
+    /// A registry of OCI artifacts; no part of a cluster.
+    Registry,
 }
 
 /// How a tool is built. `{version}`, `{major}` and `{minor}` in a stamp are those of the module that `go.mod` pins.
@@ -68,7 +70,7 @@ const KWOK_STAGES: &[&str] = &[
 
 impl Tool {
     /// All tools, in an order in which a first build shows results early.
-    pub const ALL: [Tool; 9] = [
+    pub const ALL: [Tool; 10] = [
         Tool::Etcd,
         Tool::KubeApiserver,
         Tool::KubeControllerManager,
@@ -78,6 +80,7 @@ impl Tool {
         Tool::Helm4,
         Tool::Helm3,
         Tool::Answers,
+        Tool::Registry,
     ];
 
     /// Where the binary is. Builds it first if no earlier run did; other processes wait for that build.
@@ -163,6 +166,15 @@ impl Tool {
                 ],
                 files: &[],
                 patience: "a minute",
+            },
+            Tool::Registry => &Recipe {
+                name: "registry",
+                group: "registry",
+                module: "github.com/distribution/distribution/v3",
+                package: "github.com/distribution/distribution/v3/cmd/registry",
+                stamps: &[],
+                files: &[],
+                patience: "2 minutes",
             },
             // Its version is that of the Helm in it.
             Tool::Answers => &Recipe {

@@ -1,0 +1,149 @@
+//! Flags that say where a chart is and who may have it, and the fetcher that they are handed to.
+
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use std::{io::Write as _, sync::Mutex};
+
+use super::flags::Globals;
+use super::verify::Verify;
+use crate::source::fetch::{Fetcher, Options, Wanted};
+use crate::source::http::{Http, Progress, TIMEOUT, Tls};
+use crate::source::repositories::Secret;
+
+/// TLS flags.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub(super) struct TlsFlags {
+    /// Verify certificates of HTTPS-enabled servers using this CA bundle
+    #[arg(long)]
+    ca_file: Option<PathBuf>,
+    /// Identify HTTPS client using this SSL certificate file
+    #[arg(long)]
+    cert_file: Option<PathBuf>,
+    /// Identify HTTPS client using this SSL key file
+    #[arg(long)]
+    key_file: Option<PathBuf>,
+    /// Skip tls certificate checks for the chart download
+    #[arg(long)]
+    insecure_skip_tls_verify: bool,
+}
+
+impl TlsFlags {
+    pub(super) fn tls(&self) -> Tls {
+        let given = |p: &Option<PathBuf>| p.clone().filter(|p| !p.as_os_str().is_empty());
+        Tls {
+            ca_file: given(&self.ca_file),
+            cert_file: given(&self.cert_file),
+            key_file: given(&self.key_file),
+            insecure: self.insecure_skip_tls_verify,
+        }
+    }
+}
+
+/// Who we are for a server.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub(super) struct Login {
+    /// Chart repository username where to locate the requested chart
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub(super) username: String,
+    /// Chart repository password where to locate the requested chart
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub(super) password: String,
+    #[command(flatten)]
+    pub(super) tls: TlsFlags,
+    /// Use insecure HTTP connections for the chart download
+    #[arg(long)]
+    pub(super) plain_http: bool,
+}
+
+impl Login {
+    pub(super) fn options(&self) -> Options {
+        Options {
+            username: self.username.clone(),
+            password: Secret(self.password.clone()),
+            tls: self.tls.tls(),
+            plain_http: self.plain_http,
+            ..Options::default()
+        }
+    }
+}
+
+/// Which chart is meant, and how it is fetched (`ChartPathOptions`).
+#[derive(clap::Args, Clone, Debug, Default)]
+pub(super) struct ChartPath {
+    /// Specify a version constraint for the chart version to use: a specific tag (e.g. 1.1.1) or a valid range (e.g.
+    /// ^2.0.0). If this is not specified, the latest version is used
+    #[arg(long = "version", default_value = "", hide_default_value = true)]
+    pub(super) version: String,
+    /// Use development versions, too. Equivalent to version '>0.0.0-0'. If --version is set, this is ignored
+    #[arg(long)]
+    pub(super) devel: bool,
+    /// Chart repository url where to locate the requested chart
+    #[arg(long)]
+    pub(super) repo: Option<String>,
+    /// Pass credentials to all domains
+    #[arg(long)]
+    pass_credentials: bool,
+    #[command(flatten)]
+    pub(super) verify: Verify,
+    /// Public key (PEM) of which a chart in a registry must have a cosign signature
+    #[arg(long)]
+    cosign_key: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) login: Login,
+}
+
+impl ChartPath {
+    pub(super) fn options(&self) -> Options {
+        let version = match self.version.trim() {
+            "" if self.devel => ">0.0.0-0",
+            version => version,
+        };
+        Options {
+            version: version.to_owned(),
+            repository: self.repo.clone().filter(|r| !r.is_empty()),
+            pass_credentials: self.pass_credentials,
+            provenance: if self.verify.verify { Wanted::Yes } else { Wanted::No },
+            cosign_key: self.cosign_key.clone(),
+            ..self.login.options()
+        }
+    }
+}
+
+/// The fetcher for the flags.
+pub(super) fn fetcher(globals: &Globals) -> Fetcher {
+    Fetcher::new(globals.home(), http(globals, TIMEOUT))
+}
+
+/// A client whose requests take so long at most. On a terminal it tells of what arrives.
+pub(super) fn http(globals: &Globals, timeout: Duration) -> Http {
+    let http = Http::new(timeout, globals.offline);
+    if std::io::stderr().is_terminal() { http.with_progress(progress()) } else { http }
+}
+
+/// A line on the terminal for what takes longer than a second.
+fn progress() -> Progress {
+    const PATIENCE: Duration = Duration::from_secs(1);
+    let state = Mutex::new((Instant::now(), String::new()));
+    Arc::new(move |url, seen, all| {
+        let Ok(mut state) = state.lock() else { return };
+        let url = url.to_string();
+        if state.1 != url {
+            *state = (Instant::now(), url);
+            return;
+        }
+        let done = all == Some(seen);
+        if state.0.elapsed() < PATIENCE {
+            return;
+        }
+        let mib = |n: u64| format!("{}.{} MiB", n >> 20, ((n & 0xf_ffff) * 10) >> 20);
+        let text = match all {
+            _ if done => String::new(),
+            Some(all) => format!("{} of {}  {}", mib(seen), mib(all), state.1),
+            None => format!("{}  {}", mib(seen), state.1),
+        };
+        // The line is taken back in the end; a terminal that is gone needs none.
+        drop(write!(std::io::stderr().lock(), "\r\x1b[K{text}"));
+    })
+}

@@ -1,0 +1,181 @@
+//! `windlass registry` and `windlass push`: logins to registries, and packages into them.
+
+use std::path::{Path, PathBuf};
+
+use chart_compat::go::slog;
+
+use super::fetch::{self, TlsFlags};
+use super::flags::Globals;
+use super::repo::password_from_stdin;
+use super::{Failure, block_on, print, tell};
+use crate::source;
+use crate::source::fetch::{Fetcher, Options};
+use crate::source::http::Tls;
+use crate::source::oci::credentials::{Credentials, CredentialsError};
+use crate::source::repositories::Secret;
+
+/// What is done with registries.
+#[derive(clap::Subcommand)]
+pub(super) enum Command {
+    /// Login to a registry
+    Login(Box<Login>),
+    /// Logout from a registry
+    Logout(Logout),
+}
+
+/// Flags of `registry login`.
+#[derive(clap::Args)]
+pub(super) struct Login {
+    /// The registry
+    host: String,
+    /// Registry username
+    #[arg(short, long, default_value = "", hide_default_value = true)]
+    username: String,
+    /// Registry password or identity token
+    #[arg(short, long, default_value = "", hide_default_value = true)]
+    password: String,
+    /// Read password or identity token from stdin
+    #[arg(long)]
+    password_stdin: bool,
+    /// Allow connections to TLS registry without certs
+    #[arg(long)]
+    insecure: bool,
+    /// Use insecure HTTP connections
+    #[arg(long)]
+    plain_http: bool,
+    /// Verify certificates of HTTPS-enabled servers using this CA bundle
+    #[arg(long)]
+    ca_file: Option<PathBuf>,
+    /// Identify registry client using this SSL certificate file
+    #[arg(long)]
+    cert_file: Option<PathBuf>,
+    /// Identify registry client using this SSL key file
+    #[arg(long)]
+    key_file: Option<PathBuf>,
+}
+
+/// Flags of `registry logout`.
+#[derive(clap::Args)]
+pub(super) struct Logout {
+    /// The registry
+    host: String,
+}
+
+/// Flags of `push`.
+#[derive(clap::Args)]
+pub(super) struct Push {
+    /// The package
+    chart: PathBuf,
+    /// Where to: oci://HOST/PATH
+    remote: String,
+    /// Chart repository username where to locate the requested chart
+    #[arg(long, default_value = "", hide_default_value = true)]
+    username: String,
+    /// Chart repository password where to locate the requested chart
+    #[arg(long, default_value = "", hide_default_value = true)]
+    password: String,
+    #[command(flatten)]
+    tls: TlsFlags,
+    /// Use insecure HTTP connections for the chart upload
+    #[arg(long)]
+    plain_http: bool,
+}
+
+pub(super) fn run(globals: &Globals, command: &Command) -> Result<(), Failure> {
+    match command {
+        Command::Login(args) => login(globals, args),
+        Command::Logout(args) => logout(globals, args),
+    }
+}
+
+fn login(globals: &Globals, args: &Login) -> Result<(), Failure> {
+    let password = match (args.password_stdin, args.password.is_empty()) {
+        (true, _) => password_from_stdin()?,
+        (false, true) => return Err("a password is needed: give --password-stdin or --password".to_owned()),
+        (false, false) => {
+            let text = "using --password via the CLI is insecure. Use --password-stdin";
+            tell(&slog::line("WARN", text, &[]));
+            args.password.clone()
+        }
+    };
+    let mut host = args.host.as_str();
+    if let Some((short, _)) = host.split_once('/') {
+        let text = "registry login currently only supports registry hostname, not a repository path";
+        tell(&slog::line("WARN", text, &[("host", host), ("suggested", short)]));
+        host = short;
+    }
+    let fetcher = fetch::fetcher(globals);
+    let (ca_file, cert_file) = (args.ca_file.clone(), args.cert_file.clone());
+    let tls = Tls { ca_file, cert_file, key_file: args.key_file.clone(), insecure: args.insecure };
+    let options = Options {
+        username: args.username.clone(),
+        password: Secret(password.clone()),
+        tls,
+        plain_http: args.plain_http,
+        ..Options::default()
+    };
+    let credentials = Credentials::new(&fetcher.home.registry);
+    block_on(async {
+        let registry = fetcher.registry(&options);
+        registry.ping(host).await.map_err(|e| format!("authenticating to {host:?}: {e}"))?;
+        credentials.put(host, &args.username, &password).await.map_err(|e| e.to_string())
+    })??;
+    print(b"Login Succeeded\n")
+}
+
+fn logout(globals: &Globals, args: &Logout) -> Result<(), Failure> {
+    let credentials = Credentials::new(&globals.home().registry);
+    let result = block_on(credentials.remove(&args.host))?;
+    // Helm says the same whether there was a login or not.
+    match result {
+        Ok(()) | Err(CredentialsError::NotLoggedIn) => {}
+        Err(e) => return Err(e.to_string()),
+    }
+    print(format!("Removing login credentials for {}\n", args.host).as_bytes())
+}
+
+pub(super) fn push(globals: &Globals, args: &Push) -> Result<(), Failure> {
+    match args.remote.split_once("://") {
+        Some(("oci", _)) => {}
+        Some((scheme, _)) => return Err(format!("scheme {scheme:?} not supported")),
+        None => return Err("scheme prefix missing from remote (e.g. \"oci://\")".to_owned()),
+    }
+    let shown = args.chart.display();
+    let meta = match std::fs::metadata(&args.chart) {
+        Ok(meta) if meta.is_dir() => {
+            return Err("cannot push directory, must provide chart archive (.tgz)".to_owned());
+        }
+        Ok(meta) => meta,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Err(format!("{shown}: no such file")),
+        Err(e) => return Err(format!("{shown}: {e}")),
+    };
+    let bytes = source::package_bytes(&args.chart).map_err(|e| e.to_string())?;
+    source::load_package(&bytes, &args.chart, globals.profile()).map_err(|e| e.to_string())?;
+    let provenance = provenance(&args.chart)?;
+    let created = meta.modified().ok().and_then(|t| jiff::Timestamp::try_from(t).ok()).unwrap_or_default();
+    let created = created.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%dT%H:%M:%S%:z").to_string();
+    let created = created.strip_suffix("+00:00").map_or(created.clone(), |c| format!("{c}Z"));
+    let fetcher: Fetcher = fetch::fetcher(globals);
+    let options = Options {
+        username: args.username.clone(),
+        password: Secret(args.password.clone()),
+        tls: args.tls.tls(),
+        plain_http: args.plain_http,
+        ..Options::default()
+    };
+    let registry = fetcher.registry(&options);
+    let pushed = block_on(registry.push(&args.remote, bytes.into(), provenance, &created))?;
+    let notes = pushed.map_err(|e| e.to_string())?.notes;
+    print(format!("{}\n", notes.join("\n")).as_bytes())
+}
+
+/// The provenance file beside a package.
+fn provenance(chart: &Path) -> Result<Option<bytes::Bytes>, Failure> {
+    let mut path = chart.as_os_str().to_owned();
+    path.push(".prov");
+    match std::fs::read(&path) {
+        Ok(bytes) => Ok(Some(bytes.into())),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(format!("{}: {e}", Path::new(&path).display())),
+    }
+}

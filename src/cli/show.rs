@@ -1,0 +1,79 @@
+//! `windlass show`: what a chart says of itself.
+
+use chart_compat::chart::{Chart, File};
+use chart_compat::yaml;
+
+use super::failure::Explained;
+use super::fetch::ChartPath;
+use super::flags::Globals;
+use super::{chart, print, tell};
+
+/// What is shown of a chart.
+#[derive(clap::Subcommand)]
+pub(super) enum Command {
+    /// Show all information of the chart
+    All(Args),
+    /// Show the chart's definition
+    Chart(Args),
+    /// Show the chart's values
+    Values(Args),
+    /// Show the chart's README
+    Readme(Args),
+    /// Show the chart's CRDs
+    Crds(Args),
+}
+
+/// Flags of all of them.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// The chart
+    chart: String,
+    #[command(flatten)]
+    path: ChartPath,
+}
+
+const READMES: [&str; 3] = ["readme.md", "readme.txt", "readme"];
+
+pub(super) fn run(globals: &Globals, command: &Command) -> Result<(), Explained> {
+    let (Command::All(args)
+    | Command::Chart(args)
+    | Command::Values(args)
+    | Command::Readme(args)
+    | Command::Crds(args)) = command;
+    let loaded = chart::find(&args.chart, globals, &args.path)?;
+    loaded.warnings.iter().for_each(|w| tell(w));
+    Ok(print(&text(&loaded.chart, command)?)?)
+}
+
+/// As `Show.Run` puts it together.
+fn text(chart: &Chart, command: &Command) -> Result<Vec<u8>, String> {
+    let all = matches!(command, Command::All(_));
+    let mut out = Vec::new();
+    let mut block = |head: &str, data: &[u8]| {
+        out.extend_from_slice(head.as_bytes());
+        out.extend_from_slice(data);
+        out.push(b'\n');
+    };
+    let dashes = if all { "---\n" } else { "" };
+    if all || matches!(command, Command::Chart(_)) {
+        let text = yaml::to_string(&chart.metadata.data()).map_err(|e| e.to_string())?;
+        block("", text.as_bytes());
+    }
+    if let Some(values) = chart.values_text.as_ref().filter(|_| all || matches!(command, Command::Values(_)))
+    {
+        block(dashes, values);
+    }
+    if let Some(readme) = readme(&chart.files).filter(|_| all || matches!(command, Command::Readme(_))) {
+        block(dashes, &readme.data);
+    }
+    if all || matches!(command, Command::Crds(_)) {
+        for crd in chart.crds() {
+            block(if crd.data.starts_with(b"---") { "" } else { "---\n" }, &crd.data);
+        }
+    }
+    Ok(out)
+}
+
+fn readme(files: &[File]) -> Option<&File> {
+    files.iter().find(|f| READMES.iter().any(|name| f.name.eq_ignore_ascii_case(name)))
+}

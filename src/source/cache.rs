@@ -1,0 +1,180 @@
+//! Charts by the SHA-256 of their bytes, in the directory and under the names that Helm 4 uses.
+//!
+//! Owns the bound on its size and that nothing wrong comes out of it. Any number of processes may use it at once.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use sha2::{Digest as _, Sha256};
+
+use super::files;
+
+/// How large the cache may grow, in bytes, unless `WINDLASS_CONTENT_CACHE_LIMIT` says otherwise.
+const DEFAULT_LIMIT: u64 = 2 << 30;
+
+/// What is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A packaged chart, by its own digest.
+    Chart,
+    /// A provenance file, by the digest of its chart.
+    Provenance,
+}
+
+impl Kind {
+    fn extension(self) -> &'static str {
+        match self {
+            Self::Chart => "chart",
+            Self::Provenance => "prov",
+        }
+    }
+}
+
+/// The cache.
+#[derive(Clone, Debug)]
+pub struct Cache {
+    root: PathBuf,
+    limit: u64,
+}
+
+/// Lower-case hex.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// A SHA-256 in hex, `sha256:` before it or not.
+///
+/// # Errors
+/// In Go's words, if it is none.
+pub fn parse_digest(text: &str) -> Result<[u8; 32], String> {
+    let digits = text.split_once(':').map_or(text, |d| d.1);
+    if !digits.is_ascii() || !digits.len().is_multiple_of(2) {
+        return Err("unable to decode digest: encoding/hex: odd length hex string".to_owned());
+    }
+    let bytes: Result<Vec<u8>, _> =
+        (0..digits.len()).step_by(2).map(|n| u8::from_str_radix(&digits[n..n + 2], 16)).collect();
+    let bytes = bytes.map_err(|_| "unable to decode digest: encoding/hex: invalid byte".to_owned())?;
+    let length = bytes.len();
+    bytes.try_into().map_err(|_| format!("invalid digest length: {length}"))
+}
+
+impl Cache {
+    /// The cache in a directory, which need not be there yet.
+    #[must_use]
+    pub fn new(root: &Path) -> Self {
+        let set = std::env::var("WINDLASS_CONTENT_CACHE_LIMIT").ok().and_then(|v| v.parse().ok());
+        Self { root: root.to_owned(), limit: set.unwrap_or(DEFAULT_LIMIT) }
+    }
+
+    fn path(&self, digest: &[u8; 32], kind: Kind) -> PathBuf {
+        self.root.join(format!("{:02x}", digest[0])).join(format!("{}.{}", hex(digest), kind.extension()))
+    }
+
+    /// What is kept under a digest. A chart whose bytes are not of that digest is as good as none, and goes.
+    #[must_use]
+    pub fn get(&self, digest: &[u8; 32], kind: Kind, limit: u64) -> Option<Vec<u8>> {
+        let path = self.path(digest, kind);
+        let bytes = files::read(&path, limit).ok()??;
+        if bytes.is_empty() {
+            return None;
+        }
+        if kind == Kind::Chart && Sha256::digest(&bytes)[..] != digest[..] {
+            // Someone else may have taken it away already.
+            drop(fs::remove_file(&path));
+            return None;
+        }
+        // So that what is used stays longest; a cache that cannot be written still serves.
+        drop(fs::File::open(&path).and_then(|f| f.set_modified(SystemTime::now())));
+        Some(bytes)
+    }
+
+    /// Keeps something.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn put(&self, digest: &[u8; 32], kind: Kind, bytes: &[u8]) -> io::Result<()> {
+        let path = self.path(digest, kind);
+        files::write(&path, bytes, 0o644)?;
+        self.trim(&path)
+    }
+
+    /// Takes away what has not been used for longest until the rest is within the bound.
+    fn trim(&self, keep: &Path) -> io::Result<()> {
+        let mut all = Vec::new();
+        for directory in fs::read_dir(&self.root)? {
+            // Another process may trim, too: what is gone is gone.
+            let Ok(entries) = directory.and_then(|d| fs::read_dir(d.path())) else { continue };
+            for entry in entries.flatten() {
+                let Ok(meta) = entry.metadata() else { continue };
+                let ours = entry.path().extension().is_some_and(|e| e == "chart" || e == "prov");
+                if ours && meta.is_file() {
+                    all.push((meta.modified().unwrap_or(SystemTime::UNIX_EPOCH), meta.len(), entry.path()));
+                }
+            }
+        }
+        let mut total: u64 = all.iter().map(|f| f.1).sum();
+        if total <= self.limit {
+            return Ok(());
+        }
+        all.sort();
+        for (_, size, path) in all {
+            if total <= self.limit {
+                break;
+            }
+            if path != keep {
+                drop(fs::remove_file(&path));
+                total -= size;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn digest(bytes: &[u8]) -> [u8; 32] {
+        Sha256::digest(bytes).into()
+    }
+
+    #[test]
+    fn what_was_put_is_found_and_what_is_wrong_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache { root: dir.path().to_owned(), limit: 1000 };
+        let key = digest(b"chart");
+        assert_eq!(cache.get(&key, Kind::Chart, 100), None);
+        cache.put(&key, Kind::Chart, b"chart").unwrap();
+        assert_eq!(cache.get(&key, Kind::Chart, 100).as_deref(), Some(&b"chart"[..]));
+        fs::write(cache.path(&key, Kind::Chart), b"forged").unwrap();
+        assert_eq!(cache.get(&key, Kind::Chart, 100), None);
+        assert!(!cache.path(&key, Kind::Chart).exists());
+    }
+
+    #[test]
+    fn the_oldest_go_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache { root: dir.path().to_owned(), limit: 250 };
+        let bodies: Vec<Vec<u8>> = (0..4).map(|n| vec![n; 100]).collect();
+        for (n, body) in bodies.iter().enumerate() {
+            cache.put(&digest(body), Kind::Chart, body).unwrap();
+            let old = SystemTime::now() - std::time::Duration::from_secs(1000 - n as u64);
+            if let Ok(file) = fs::File::open(cache.path(&digest(body), Kind::Chart)) {
+                file.set_modified(old).unwrap();
+            }
+        }
+        let kept: Vec<bool> =
+            bodies.iter().map(|b| cache.get(&digest(b), Kind::Chart, 1000).is_some()).collect();
+        assert_eq!(kept, [false, false, true, true]);
+    }
+
+    #[test]
+    fn digests_are_read_as_go_reads_them() {
+        assert!(parse_digest(&format!("sha256:{}", "ab".repeat(32))).is_ok());
+        assert_eq!(parse_digest("abcd"), Err("invalid digest length: 2".to_owned()));
+        assert!(parse_digest("xyz").is_err() && parse_digest("zz").is_err() && parse_digest("é").is_err());
+    }
+}

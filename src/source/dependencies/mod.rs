@@ -1,0 +1,435 @@
+//! The charts that a chart is made of: resolved to versions, locked, fetched into `charts/` (`downloader.Manager`).
+//!
+//! [`list`]: what is there of what is declared; `resolve`: which version each is. Owns `charts/` and the lock file of a chart
+//! directory: both change as a whole or not at all.
+
+pub mod list;
+mod resolve;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use chart_compat::chart::{Chart, Dependency, MAX_CHART_BYTES};
+use chart_compat::go::semver;
+use chart_compat::profile::Profile;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+
+use self::resolve::{Names, Resolved};
+use super::fetch::{ChartBytes, FetchError, Fetcher, Options};
+use super::index::IndexError;
+use super::location::same_repository;
+use super::lock::{self, Lock};
+use super::package::{self, PackageError, Times};
+use super::provenance::{self, ProvenanceError};
+use super::repositories::{Entry, Repositories, RepositoriesError};
+use super::{Error as LoadError, clock, files, load, load_package, repository};
+
+/// How many indexes or charts are fetched at once.
+const AT_ONCE: usize = 8;
+
+/// Why the dependencies of a chart could not be brought; `Display` is Helm's text where it has one.
+#[derive(Debug, thiserror::Error)]
+pub enum DependencyError {
+    /// There is no chart.
+    #[error("could not find {0}: stat {0}: no such file or directory")]
+    NoChart(PathBuf),
+    /// The chart is a package.
+    #[error("only unpacked charts can be updated")]
+    Packed,
+    /// The chart, or one on disk that it depends on, does not load.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// `repositories.yaml` cannot be used.
+    #[error(transparent)]
+    Repositories(#[from] RepositoriesError),
+    /// A chart cannot be fetched.
+    #[error("could not download {url}: {source}")]
+    Fetch {
+        /// Where it should be.
+        url: String,
+        /// Why.
+        source: Box<FetchError>,
+    },
+    /// Repositories that nobody has given a name.
+    #[error("{0}")]
+    NoRepository(String),
+    /// The repositories of a lock file that nobody has given a name.
+    #[error("no repository definition for {0}. Please add the missing repos via 'helm repo add'")]
+    Unknown(String),
+    /// A range is none.
+    #[error("dependency {name:?} has an invalid version/constraint format: {reason}")]
+    Range {
+        /// The dependency.
+        name: String,
+        /// Why.
+        reason: String,
+    },
+    /// A directory is not there.
+    #[error("directory {0} not found")]
+    NoDirectory(PathBuf),
+    /// The index of a repository was never fetched.
+    #[error("no cached repository for {name} found. (try 'helm repo update'): {source}")]
+    NotCached {
+        /// Its name in the cache.
+        name: String,
+        /// Why.
+        source: IndexError,
+    },
+    /// A repository does not have a chart.
+    #[error("{chart} chart not found in repo {repository}")]
+    NotThere {
+        /// The chart.
+        chart: String,
+        /// The repository.
+        repository: String,
+    },
+    /// No version is in the range.
+    #[error(
+        "can't get a valid version for {count} subchart(s): {all}. Make sure a matching chart version exists in the repo, or change the version constraint in Chart.yaml"
+    )]
+    NoVersion {
+        /// How many there are.
+        count: usize,
+        /// The dependencies.
+        all: String,
+    },
+    /// A dependency cannot be found where the lock file says.
+    #[error("could not find : {0}")]
+    NotFound(String),
+    /// A chart on disk is not in the range.
+    #[error("{0}")]
+    Wrong(String),
+    /// The lock file speaks of other dependencies.
+    #[error("{0}")]
+    OutOfSync(&'static str),
+    /// A chart cannot be packed.
+    #[error(transparent)]
+    Package(#[from] PackageError),
+    /// A signature does not hold.
+    #[error(transparent)]
+    Provenance(#[from] ProvenanceError),
+    /// A file cannot be read or written.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// Brings the dependencies of one chart directory.
+pub struct Manager<'m> {
+    /// Fetches what is not on disk.
+    pub fetcher: &'m Fetcher,
+    /// The chart directory.
+    pub path: &'m Path,
+    /// Whether indexes are used as they are.
+    pub skip_refresh: bool,
+    /// User, password and TLS flags for registries.
+    pub options: &'m Options,
+    /// The keyring that fetched charts are verified by, if they are; the options then ask for provenance files.
+    pub keyring: Option<PathBuf>,
+    /// Takes what Helm prints, each text with its line ends.
+    pub say: &'m mut dyn FnMut(String),
+    /// Takes lines for standard error.
+    pub warn: &'m mut dyn FnMut(String),
+}
+
+fn io_error(path: &Path) -> impl FnOnce(io::Error) -> DependencyError + use<> {
+    let path = path.to_owned();
+    |source| DependencyError::Io { path, source }
+}
+
+impl Manager<'_> {
+    fn chart(&mut self) -> Result<Chart, DependencyError> {
+        if !self.path.exists() {
+            return Err(DependencyError::NoChart(self.path.to_owned()));
+        }
+        if !self.path.is_dir() {
+            return Err(DependencyError::Packed);
+        }
+        let loaded = load(self.path, Profile::Helm4)?;
+        loaded.warnings.into_iter().for_each(&mut *self.warn);
+        Ok(loaded.chart)
+    }
+
+    /// Resolves what `Chart.yaml` declares, fetches it, and writes the lock file if it changes (`Manager.Update`).
+    ///
+    /// # Errors
+    /// Something is not to be had; `charts/` and lock file stay as they were.
+    pub async fn update(&mut self) -> Result<(), DependencyError> {
+        let chart = self.chart()?;
+        let Some(mut declared) = chart.metadata.dependencies.clone() else { return Ok(()) };
+        let known = Repositories::load(&self.fetcher.home.repositories)?.unwrap_or_default().entries;
+        let mut names = resolve::names(&mut declared, &known, self.path)?;
+        let unmanaged = names.add_unmanaged(&declared);
+        if !self.skip_refresh && !unmanaged.is_empty() {
+            (self.say)("Getting updates for unmanaged Helm repositories...\n".to_owned());
+            self.refresh(unmanaged).await;
+        }
+        if !self.skip_refresh {
+            self.refresh_known(&known).await;
+        }
+        let mut resolved = self.resolve(&declared, &names).await?;
+        self.bring(&mut resolved, &known).await?;
+        let locked: Vec<Dependency> = resolved.into_iter().map(|r| r.dependency).collect();
+        let digest = lock::digest(&declared, &locked);
+        let old = chart.lock.as_ref().and_then(|l| Lock::read(l).ok());
+        if old.is_some_and(|old| old.digest == digest) {
+            return Ok(());
+        }
+        let lock = Lock { generated: clock::now(), digest, dependencies: locked };
+        self.write_lock(&lock, chart.metadata.api_version == "v1")
+    }
+
+    /// Fetches what the lock file says (`Manager.Build`).
+    ///
+    /// # Errors
+    /// The lock file is not of this `Chart.yaml`, or something is not to be had; `charts/` stays as it was.
+    pub async fn build(&mut self) -> Result<(), DependencyError> {
+        let chart = self.chart()?;
+        let Some(lock) = chart.lock.as_ref() else { return self.update().await };
+        let lock = Lock::read(lock).map_err(DependencyError::Wrong)?;
+        let mut declared = chart.metadata.dependencies.clone().unwrap_or_default();
+        let v1 = chart.metadata.api_version == "v1";
+        // Helm 2 took the digest before aliases of repositories were resolved.
+        let v2_digest = lock::digest_v2(&declared);
+        let known = Repositories::load(&self.fetcher.home.repositories)?.unwrap_or_default().entries;
+        resolve::names(&mut declared, &known, self.path)?;
+        if lock::digest(&declared, &lock.dependencies) != lock.digest && !(v1 && v2_digest == lock.digest) {
+            return Err(DependencyError::OutOfSync(if v1 {
+                "the lock file (requirements.lock) is out of sync with the dependencies file (requirements.yaml). Please update \
+                 the dependencies"
+            } else {
+                "the lock file (Chart.lock) is out of sync with the dependencies file (Chart.yaml). Please update the dependencies \
+                 with 'helm dependency update'"
+            }));
+        }
+        let remote = |d: &&Dependency| {
+            let r = &d.repository;
+            !(r.is_empty() || r.starts_with("file://") || r.starts_with("oci://"))
+        };
+        let unknown = |d: &&Dependency| !known.iter().any(|e| same_repository(&e.url, &d.repository));
+        let missing: Vec<&str> =
+            lock.dependencies.iter().filter(remote).filter(unknown).map(|d| d.repository.as_str()).collect();
+        if !missing.is_empty() {
+            return Err(DependencyError::Unknown(missing.join(", ")));
+        }
+        if !self.skip_refresh {
+            self.refresh_known(&known).await;
+        }
+        let mut resolved = self.locked(&lock.dependencies, &known)?;
+        self.bring(&mut resolved, &known).await
+    }
+
+    async fn refresh_known(&mut self, known: &[Entry]) {
+        if known.is_empty() {
+            return;
+        }
+        (self.say)("Hang tight while we grab the latest from your chart repositories...\n".to_owned());
+        let mut wanted: Vec<Entry> = Vec::new();
+        for entry in known {
+            if !wanted.iter().any(|w| w.url.trim_end_matches('/') == entry.url.trim_end_matches('/')) {
+                wanted.push(entry.clone());
+            }
+        }
+        self.refresh(wanted).await;
+        (self.say)("Update Complete. ⎈Happy Helming!⎈\n".to_owned());
+    }
+
+    /// Brings indexes up to date; one that cannot be had is told, and the one in the cache serves.
+    async fn refresh(&mut self, entries: Vec<Entry>) {
+        let fetcher = self.fetcher;
+        let work = stream::iter(entries).map(async |entry| {
+            let result = repository::update(&fetcher.http, &fetcher.home.indexes, &entry).await;
+            (entry, result.err())
+        });
+        let mut done = Box::pin(work.buffer_unordered(AT_ONCE));
+        while let Some((entry, failed)) = done.next().await {
+            let unmanaged = entry.name.starts_with("helm-manager-");
+            let shown = if unmanaged { &entry.url } else { &entry.name };
+            (self.say)(match failed {
+                None => format!("...Successfully got an update from the {shown:?} chart repository\n"),
+                Some(e) if unmanaged => {
+                    format!("...Unable to get an update from the {shown:?} chart repository:\n\t{e}\n")
+                }
+                Some(e) => {
+                    let url = &entry.url;
+                    format!(
+                        "...Unable to get an update from the {shown:?} chart repository ({url}):\n\t{e}\n"
+                    )
+                }
+            });
+        }
+    }
+
+    /// Fetches all that was resolved, then changes `charts/` (`Manager.downloadAll`).
+    async fn bring(&mut self, resolved: &mut [Resolved], known: &[Entry]) -> Result<(), DependencyError> {
+        let directory = self.path.join("charts");
+        if directory.exists() && !directory.is_dir() {
+            return Err(DependencyError::Wrong(format!("{:?} is not a directory", directory.display())));
+        }
+        std::fs::create_dir_all(&directory).map_err(io_error(&directory))?;
+        let scratch = tempfile::Builder::new().prefix("tmpcharts-").tempdir_in(self.path);
+        let scratch = scratch.map_err(io_error(self.path))?;
+        (self.say)(format!("Saving {} charts\n", resolved.len()));
+        let result = self.gather(resolved, known, scratch.path(), &directory).await;
+        if let Err(e) = &result {
+            (self.say)(format!("Save error occurred:  {e}\n"));
+        }
+        result?;
+        let local: Vec<&str> = resolved
+            .iter()
+            .filter(|r| r.dependency.repository.is_empty())
+            .map(|r| r.dependency.name.as_str())
+            .collect();
+        self.replace(scratch.path(), &directory, &local)
+    }
+
+    async fn gather(
+        &mut self,
+        resolved: &mut [Resolved],
+        known: &[Entry],
+        scratch: &Path,
+        directory: &Path,
+    ) -> Result<(), DependencyError> {
+        let mut wanted: Vec<(String, usize)> = Vec::new();
+        for (n, one) in resolved.iter_mut().enumerate() {
+            let d = &one.dependency;
+            if d.repository.is_empty() {
+                let name = &d.name;
+                (self.say)(format!(
+                    "Dependency {name} did not declare a repository. Assuming it exists in the charts directory\n"
+                ));
+                self.check_local(&directory.join(name), d)?;
+            } else if d.repository.starts_with("file://") {
+                one.dependency.version = self.pack_local(d, scratch)?;
+            } else {
+                let url = one.url(known)?;
+                let verb = if wanted.iter().any(|w| w.0 == url) {
+                    "Already downloaded"
+                } else {
+                    wanted.push((url, n));
+                    "Downloading"
+                };
+                (self.say)(format!("{verb} {} from repo {}\n", d.name, d.repository));
+            }
+        }
+        let (fetcher, options) = (self.fetcher, self.options);
+        let resolved = &*resolved;
+        // Lines of several downloads at once come when each is done.
+        let work = stream::iter(wanted).map(async |(url, n)| {
+            let mut lines = Vec::new();
+            let chart = resolved[n].fetch(fetcher, options, known, &mut |w| lines.push(w)).await;
+            chart.map(|c| (c, lines)).map_err(|e| DependencyError::Fetch { url, source: Box::new(e) })
+        });
+        let all: Vec<(ChartBytes, Vec<String>)> = work.buffered(AT_ONCE).try_collect().await?;
+        for (chart, lines) in all {
+            lines.into_iter().for_each(&mut *self.warn);
+            chart.notes.iter().for_each(|note| (self.say)(format!("{note}\n")));
+            let path = scratch.join(&chart.file_name);
+            if let (Some(keyring), Some(signed)) = (&self.keyring, &chart.provenance) {
+                provenance::verify(&chart.bytes, signed, &chart.file_name, keyring)?;
+            }
+            // What is no chart must not come into charts/.
+            load_package(&chart.bytes, &path, Profile::Helm4)?;
+            package::write(&path, &chart.bytes).map_err(io_error(&path))?;
+        }
+        Ok(())
+    }
+
+    /// A dependency that lies unpacked in `charts/`.
+    fn check_local(&mut self, path: &Path, d: &Dependency) -> Result<(), DependencyError> {
+        let chart = load(path, Profile::Helm4)
+            .map_err(|e| DependencyError::Wrong(format!("unable to load chart '{}': {e}", path.display())))?
+            .chart;
+        let version = &chart.metadata.version;
+        let name = &d.name;
+        let range = semver::Range::parse(&d.version).map_err(|e| {
+            DependencyError::Wrong(format!("dependency {name} has an invalid version/constraint format: {e}"))
+        })?;
+        if semver::parse(version).is_ok_and(|v| range.check(&v)) {
+            return Ok(());
+        }
+        Err(DependencyError::Wrong(format!(
+            "dependency {name} at version {version} does not satisfy the constraint {}",
+            d.version
+        )))
+    }
+
+    /// Packs a dependency of `file://`. Returns its version.
+    fn pack_local(&mut self, d: &Dependency, scratch: &Path) -> Result<String, DependencyError> {
+        let path = resolve::local_path(&d.repository, self.path)?;
+        let chart = load(&path, Profile::Helm4)?.chart;
+        if !semver::is_compatible(&d.version, &chart.metadata.version) {
+            let text = format!("can't get a valid version for dependency {}", d.name);
+            return Err(DependencyError::Wrong(text));
+        }
+        let times = Times::of_directory(&path).map_err(DependencyError::Wrong)?;
+        package::save(&chart, &times, scratch)?;
+        Ok(chart.metadata.version)
+    }
+
+    /// Moves what was gathered into `charts/` and takes away packages that are no longer wanted (`Manager.safeMoveDeps`).
+    fn replace(&mut self, scratch: &Path, directory: &Path, local: &[&str]) -> Result<(), DependencyError> {
+        let names = |path: &Path| -> Result<Vec<PathBuf>, DependencyError> {
+            let entries = std::fs::read_dir(path).map_err(io_error(path))?;
+            let mut all = Vec::new();
+            for entry in entries {
+                let path = entry.map_err(io_error(path))?.path();
+                if path.is_file() {
+                    all.push(path);
+                }
+            }
+            all.sort();
+            Ok(all)
+        };
+        let new = names(scratch)?;
+        for path in &new {
+            let target = directory.join(path.file_name().unwrap_or_default());
+            std::fs::rename(path, &target).map_err(io_error(&target))?;
+        }
+        (self.say)("Deleting outdated charts\n".to_owned());
+        for path in names(directory)? {
+            if new.iter().any(|n| n.file_name() == path.file_name()) {
+                continue;
+            }
+            let bytes = files::read(&path, MAX_CHART_BYTES).map_err(io_error(&path))?.unwrap_or_default();
+            match load_package(&bytes, &path, Profile::Helm4) {
+                Ok(loaded) if !local.contains(&loaded.chart.name()) => {
+                    std::fs::remove_file(&path).map_err(io_error(&path))?;
+                }
+                Ok(_) => {}
+                Err(e) => {
+                    let shown = path.display();
+                    (self.say)(format!("Could not verify {shown} for deletion: {e} (Skipping)\n"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn write_lock(&self, lock: &Lock, v1: bool) -> Result<(), DependencyError> {
+        let name = if v1 { "requirements.lock" } else { "Chart.lock" };
+        let path = self.path.join(name);
+        if let Ok(target) = std::fs::read_link(&path) {
+            let text = format!("the {name} file is a symlink to {:?}", target.display());
+            return Err(DependencyError::Wrong(text));
+        }
+        let text = lock.text().map_err(|e| DependencyError::Wrong(e.to_string()))?;
+        files::write(&path, text.as_bytes(), 0o644).map_err(io_error(&path))
+    }
+
+    async fn resolve(
+        &mut self,
+        declared: &[Dependency],
+        names: &Names,
+    ) -> Result<Vec<Resolved>, DependencyError> {
+        resolve::resolve(self.fetcher, self.options, self.path, declared, names, self.warn).await
+    }
+
+    fn locked(&mut self, locked: &[Dependency], known: &[Entry]) -> Result<Vec<Resolved>, DependencyError> {
+        resolve::locked(self.fetcher, locked, known, self.warn)
+    }
+}

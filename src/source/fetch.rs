@@ -1,0 +1,517 @@
+//! From a reference to a chart's bytes: which version, where it is, and that it is what was promised.
+
+use std::io;
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use chart_compat::chart::MAX_CHART_BYTES;
+use chart_compat::go::slog;
+use http::header;
+use jiff::Timestamp;
+use sha2::{Digest as _, Sha256};
+
+use super::bucket::{self, Asker};
+use super::cache::{Cache, Kind, hex, parse_digest};
+use super::git::GitError;
+use super::home::Home;
+use super::http::{Credentials, Http, HttpError, Request, Tls};
+use super::index::entry::{ChartVersion, Choice, choose};
+use super::index::{self, IndexError};
+use super::location::{BadLocation, Location};
+use super::oci::OciError;
+use super::oci::cosign::CosignError;
+use super::reference::{BadReference, ChartReference};
+use super::repositories::{self, Entry, Repositories, RepositoriesError, Secret};
+use super::repository;
+
+/// How large a provenance file may be.
+const MAX_PROVENANCE: u64 = 16 << 20;
+
+/// Why a chart could not be fetched; `Display` is Helm's text where it has one.
+#[derive(Debug, thiserror::Error)]
+pub enum FetchError {
+    /// The reference names nothing.
+    #[error(transparent)]
+    Reference(#[from] BadReference),
+    /// A URL is none.
+    #[error(transparent)]
+    Location(#[from] BadLocation),
+    /// A server did not hand it out.
+    #[error(transparent)]
+    Http(#[from] HttpError),
+    /// An index is none.
+    #[error(transparent)]
+    Index(#[from] IndexError),
+    /// `repositories.yaml` cannot be used.
+    #[error(transparent)]
+    Repositories(#[from] RepositoriesError),
+    /// The repository has a URL that indexes are not fetched from.
+    #[error("could not find protocol handler for: {0}")]
+    Protocol(String),
+    /// No repository has this name.
+    #[error("repo {0} not found")]
+    NoRepository(String),
+    /// The repository has no URL.
+    #[error("no URL found for repository {0}")]
+    NoUrl(String),
+    /// The repository's index was never fetched.
+    #[error("no cached repo found. (try 'helm repo update'): {0}")]
+    NotCached(String),
+    /// The index in the cache does not have the chart.
+    #[error(
+        "chart {chart:?} matching {version} not found in {repository} index. (try 'helm repo update'): {reason}"
+    )]
+    NoChart {
+        /// The chart.
+        chart: String,
+        /// The version that was wished for.
+        version: String,
+        /// The repository's name.
+        repository: String,
+        /// Whether there is no such chart or no such version.
+        reason: String,
+    },
+    /// The repository of `--repo` does not have the chart.
+    #[error("{chart} not found in {repository} repository")]
+    NotThere {
+        /// The chart, and the version that was wished for.
+        chart: String,
+        /// The repository's URL.
+        repository: String,
+    },
+    /// The repository of `--repo` is none.
+    #[error("looks like {url:?} is not a valid chart repository or cannot be reached: {source}")]
+    NoIndex {
+        /// Its URL.
+        url: String,
+        /// Why.
+        source: Box<FetchError>,
+    },
+    /// The index does not say where the chart is.
+    #[error("{0} has no downloadable URLs")]
+    NoUrls(String),
+    /// The index's digest is none.
+    #[error("{0}")]
+    BadDigest(String),
+    /// What came is not what the index promises.
+    #[error(
+        "{url}: the digest is sha256:{got}, but sha256:{want} is expected; someone replaced the package, or the transfer went wrong"
+    )]
+    Digest {
+        /// Where it came from.
+        url: String,
+        /// The digest of what came.
+        got: String,
+        /// The digest that was promised.
+        want: String,
+    },
+    /// There is no provenance file.
+    #[error("failed to fetch provenance {0:?}")]
+    NoProvenance(String),
+    /// A file cannot be written.
+    #[error("{path}: {source}")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A registry did not hand it out.
+    #[error(transparent)]
+    Oci(#[from] OciError),
+    /// Its cosign signature does not hold.
+    #[error(transparent)]
+    Cosign(#[from] CosignError),
+    /// Git did not hand it out.
+    #[error(transparent)]
+    Git(#[from] GitError),
+    /// Charts are not fetched from such a place.
+    #[error("{0}")]
+    Unsupported(String),
+}
+
+/// What `--version`, `--repo`, `--username` and their like say.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The version or range; empty for the newest.
+    pub version: String,
+    /// URL of the repository in which the reference is a chart's name.
+    pub repository: Option<String>,
+    /// User.
+    pub username: String,
+    /// Password.
+    pub password: Secret,
+    /// Whether other servers get user and password, too.
+    pub pass_credentials: bool,
+    /// TLS flags.
+    pub tls: Tls,
+    /// Whether registries are spoken to without TLS.
+    pub plain_http: bool,
+    /// Whether the provenance file is wanted, too.
+    pub provenance: Wanted,
+    /// A public key: a chart of a registry must have a cosign signature of it.
+    pub cosign_key: Option<PathBuf>,
+}
+
+/// Whether something is fetched besides the chart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wanted {
+    /// No.
+    #[default]
+    No,
+    /// If it is there.
+    IfThere,
+    /// It has to be there.
+    Yes,
+}
+
+/// A packaged chart.
+#[derive(Clone, Debug)]
+pub struct ChartBytes {
+    /// The package.
+    pub bytes: Bytes,
+    /// SHA-256 of the package in hex.
+    pub digest: String,
+    /// The name of the package's file.
+    pub file_name: String,
+    /// The version that was chosen; empty if the reference names a package without one.
+    pub version: String,
+    /// Where it came from.
+    pub origin: String,
+    /// The provenance file, if it was wanted and is there.
+    pub provenance: Option<Bytes>,
+    /// What Helm prints of the way that it came.
+    pub notes: Vec<String>,
+}
+
+/// Fetches charts, by the state that Helm and we share.
+pub struct Fetcher {
+    /// Where that state is.
+    pub home: Home,
+    /// The client.
+    pub http: Http,
+    /// Charts that were fetched before.
+    pub cache: Cache,
+}
+
+/// Where a package is, and who may have it.
+struct Place {
+    url: Location,
+    digest: String,
+    version: String,
+    /// The repository that it belongs to: its server alone gets the credentials.
+    base: Location,
+    credentials: Option<Credentials>,
+    everywhere: bool,
+    tls: Tls,
+    /// Who asks, where each request is signed.
+    asker: Option<Asker>,
+}
+
+impl Fetcher {
+    /// A fetcher.
+    #[must_use]
+    pub fn new(home: Home, http: Http) -> Self {
+        let cache = Cache::new(&home.content);
+        Self { home, http, cache }
+    }
+
+    /// Fetches the chart that a reference names. `warn` takes lines for the user.
+    ///
+    /// # Errors
+    /// It is not there, cannot be had, or is not what was promised.
+    pub async fn fetch(
+        &self,
+        reference: &str,
+        options: &Options,
+        warn: &mut dyn FnMut(String),
+    ) -> Result<ChartBytes, FetchError> {
+        let registry = options.repository.is_none() && reference.starts_with("oci://");
+        if options.cosign_key.is_some() && !registry {
+            let text = format!("{reference}: cosign signatures are of charts in registries (oci://) alone");
+            return Err(FetchError::Unsupported(text));
+        }
+        let place = match &options.repository {
+            Some(url) => self.in_repository_at(url, reference, options, warn).await?,
+            None => match ChartReference::parse(reference)? {
+                ChartReference::Path(path) => {
+                    return Err(FetchError::Unsupported(format!("path {:?} not found", path.display())));
+                }
+                ChartReference::Repository { repository, chart } => {
+                    self.in_repository(&repository, &chart, options, warn)?
+                }
+                ChartReference::Url(url) => self.at(url, options)?,
+                ChartReference::Oci(text) => return self.fetch_oci(&text, options, warn).await,
+                ChartReference::Git(location) => return Ok(self.fetch_git(&location, options, warn).await?),
+                ChartReference::Bucket(bucket) => {
+                    let (url, asker) = bucket::place(&bucket)?;
+                    Place { asker: Some(asker), ..self.at(url, options)? }
+                }
+            },
+        };
+        self.download(place, options, warn).await
+    }
+
+    /// Fetches one version of a chart of a repository.
+    ///
+    /// # Errors
+    /// As [`Self::fetch`].
+    pub async fn fetch_version(
+        &self,
+        repository: &Entry,
+        version: &ChartVersion,
+        options: &Options,
+        warn: &mut dyn FnMut(String),
+    ) -> Result<ChartBytes, FetchError> {
+        let mut place = place(&repository.url, version, &format!("chart {:?}", version.metadata.name))?;
+        place.tls = merged(repository.tls(), &options.tls);
+        place.credentials = repository.credentials();
+        place.everywhere = repository.pass_credentials_all;
+        self.download(place, options, warn).await
+    }
+
+    /// A chart of a repository with a name.
+    fn in_repository(
+        &self,
+        name: &str,
+        chart: &str,
+        options: &Options,
+        warn: &mut dyn FnMut(String),
+    ) -> Result<Place, FetchError> {
+        let all = Repositories::load(&self.home.repositories)?.unwrap_or_default();
+        let entry = all.get(name).ok_or_else(|| FetchError::NoRepository(name.to_owned()))?;
+        if entry.url.is_empty() {
+            return Err(FetchError::NoUrl(name.to_owned()));
+        }
+        let path = repository::index_path(&self.home.indexes, name);
+        let mut versions = match index::find(&path, &[chart], warn) {
+            Ok(found) => found,
+            Err(IndexError::Io(e)) if e.kind() == io::ErrorKind::NotFound => {
+                let text = format!("open {}: no such file or directory", path.display());
+                return Err(FetchError::NotCached(text));
+            }
+            Err(e) => {
+                let text = format!("error loading {}: {e}", path.display());
+                return Err(FetchError::NotCached(text));
+            }
+        };
+        let missing = |reason: String| FetchError::NoChart {
+            chart: chart.to_owned(),
+            version: options.version.clone(),
+            repository: name.to_owned(),
+            reason,
+        };
+        let versions = versions.remove(chart).ok_or_else(|| missing("no chart name found".to_owned()))?;
+        let chosen = pick(&versions, chart, &options.version, warn).map_err(missing)?;
+        let mut place = place(&entry.url, chosen, &format!("chart {:?}", format!("{name}/{chart}")))?;
+        place.tls = merged(entry.tls(), &options.tls);
+        place.credentials = entry.credentials().or_else(|| options.credentials());
+        place.everywhere = entry.pass_credentials_all || options.pass_credentials;
+        Ok(place)
+    }
+
+    /// A chart of the repository of `--repo` (`repo.FindChartInRepoURL`).
+    async fn in_repository_at(
+        &self,
+        url: &str,
+        chart: &str,
+        options: &Options,
+        warn: &mut dyn FnMut(String),
+    ) -> Result<Place, FetchError> {
+        let entry = Entry { name: repository::name_of(url), url: url.to_owned(), ..options.entry() };
+        let path = repository::update(&self.http, &self.home.indexes, &entry).await;
+        let path = path.map_err(|e| FetchError::NoIndex { url: url.to_owned(), source: Box::new(e) })?;
+        let versions = index::find(&path, &[chart], warn)?.remove(chart).unwrap_or_default();
+        let shown = match options.version.as_str() {
+            "" => format!("chart {chart:?}"),
+            version => format!("chart {chart:?} version {version:?}"),
+        };
+        let missing = |_| FetchError::NotThere { chart: shown.clone(), repository: url.to_owned() };
+        let chosen = pick(&versions, chart, &options.version, warn).map_err(missing)?;
+        let mut place = place(url, chosen, &shown)?;
+        place.tls = options.tls.clone();
+        place.credentials = options.credentials();
+        place.everywhere = options.pass_credentials;
+        Ok(place)
+    }
+
+    /// A package at a URL. The repository that it lies below, if the user has named one, says who we are.
+    fn at(&self, url: Location, options: &Options) -> Result<Place, FetchError> {
+        let all = Repositories::load(&self.home.repositories)?.unwrap_or_default();
+        let owner = all.entries.iter().find(|e| {
+            Location::parse(&e.url).is_ok_and(|base| {
+                let below = format!("{}/", base.path.trim_end_matches('/'));
+                base.same_server(&url) && url.path.starts_with(&below)
+            })
+        });
+        let own = owner.cloned().unwrap_or_default();
+        Ok(Place {
+            base: url.clone(),
+            digest: String::new(),
+            version: String::new(),
+            credentials: own.credentials().or_else(|| options.credentials()),
+            everywhere: own.pass_credentials_all || options.pass_credentials,
+            tls: merged(own.tls(), &options.tls),
+            asker: None,
+            url,
+        })
+    }
+
+    async fn download(
+        &self,
+        place: Place,
+        options: &Options,
+        warn: &mut dyn FnMut(String),
+    ) -> Result<ChartBytes, FetchError> {
+        let promised = match place.digest.as_str() {
+            "" => None,
+            text => Some(parse_digest(text).map_err(FetchError::BadDigest)?),
+        };
+        let cached = promised.and_then(|d| self.cache.get(&d, Kind::Chart, MAX_CHART_BYTES));
+        let bytes = match cached {
+            Some(bytes) => Bytes::from(bytes),
+            None => self.get(&place, place.url.clone(), MAX_CHART_BYTES).await?,
+        };
+        let digest: [u8; 32] = Sha256::digest(&bytes).into();
+        if let Some(want) = promised.filter(|want| *want != digest) {
+            let url = place.url.to_string();
+            return Err(FetchError::Digest { url, got: hex(&digest), want: hex(&want) });
+        }
+        self.keep(&digest, Kind::Chart, &bytes, warn);
+        let provenance = self.provenance(&place, &digest, options.provenance, warn).await?;
+        Ok(ChartBytes {
+            bytes,
+            digest: hex(&digest),
+            file_name: place.url.file_name().to_owned(),
+            version: place.version,
+            origin: place.url.to_string(),
+            provenance,
+            notes: Vec::new(),
+        })
+    }
+
+    async fn provenance(
+        &self,
+        place: &Place,
+        digest: &[u8; 32],
+        wanted: Wanted,
+        warn: &mut dyn FnMut(String),
+    ) -> Result<Option<Bytes>, FetchError> {
+        if wanted == Wanted::No {
+            return Ok(None);
+        }
+        if let Some(bytes) = self.cache.get(digest, Kind::Provenance, MAX_PROVENANCE) {
+            return Ok(Some(bytes.into()));
+        }
+        let url = place.url.with_path(format!("{}.prov", place.url.path));
+        let shown = url.to_string();
+        match self.get(place, url, MAX_PROVENANCE).await {
+            Ok(bytes) => {
+                self.keep(digest, Kind::Provenance, &bytes, warn);
+                Ok(Some(bytes))
+            }
+            Err(_) if wanted == Wanted::Yes => Err(FetchError::NoProvenance(shown)),
+            Err(e) => {
+                warn(format!("WARNING: Verification not found for {}: {e}", place.url));
+                Ok(None)
+            }
+        }
+    }
+
+    async fn get(&self, place: &Place, url: Location, limit: u64) -> Result<Bytes, HttpError> {
+        let mut request = Request::get(url, &place.tls, limit);
+        if place.everywhere || request.url.same_server(&place.base) {
+            request.credentials = place.credentials.clone();
+        }
+        request.everywhere = place.everywhere;
+        if let Some(asker) = &place.asker {
+            request.credentials = asker.credentials(&request.url, Timestamp::now());
+            request.everywhere = false;
+        }
+        request.headers.push((header::ACCEPT, "application/gzip,application/octet-stream".to_owned()));
+        self.http.fetch(request).await
+    }
+
+    /// A cache that cannot be written is told and costs only time.
+    pub(super) fn keep(&self, digest: &[u8; 32], kind: Kind, bytes: &[u8], warn: &mut dyn FnMut(String)) {
+        if self.cache.get(digest, kind, MAX_CHART_BYTES).is_some() {
+            return;
+        }
+        if let Err(e) = self.cache.put(digest, kind, bytes) {
+            warn(slog::line("WARN", "cannot keep a chart in the cache", &[("error", &e.to_string())]));
+        }
+    }
+}
+
+impl Options {
+    pub(super) fn credentials(&self) -> Option<Credentials> {
+        repositories::credentials(&self.username, &self.password.0)
+    }
+
+    /// As a repository would be written down.
+    fn entry(&self) -> Entry {
+        let path = |p: &Option<PathBuf>| p.as_ref().map(|p| p.display().to_string()).unwrap_or_default();
+        Entry {
+            username: self.username.clone(),
+            password: self.password.clone(),
+            cert_file: path(&self.tls.cert_file),
+            key_file: path(&self.tls.key_file),
+            ca_file: path(&self.tls.ca_file),
+            insecure_skip_tls_verify: self.tls.insecure,
+            pass_credentials_all: self.pass_credentials,
+            ..Entry::default()
+        }
+    }
+}
+
+/// TLS flags of a repository, with those of the command line where it has none.
+fn merged(own: Tls, flags: &Tls) -> Tls {
+    Tls {
+        ca_file: own.ca_file.or_else(|| flags.ca_file.clone()),
+        cert_file: own.cert_file.or_else(|| flags.cert_file.clone()),
+        key_file: own.key_file.or_else(|| flags.key_file.clone()),
+        insecure: own.insecure || flags.insecure,
+    }
+}
+
+/// The version of a chart that a user means (`IndexFile.Get`).
+///
+/// # Errors
+/// There is none, in Helm's words.
+pub(super) fn pick<'v>(
+    versions: &'v [ChartVersion],
+    chart: &str,
+    wish: &str,
+    warn: &mut dyn FnMut(String),
+) -> Result<&'v ChartVersion, String> {
+    if versions.is_empty() {
+        return Err("no chart version found".to_owned());
+    }
+    let names = versions.iter().map(|v| v.metadata.version.as_str());
+    let found = match choose(names, wish)? {
+        Choice::Found(version) => version,
+        Choice::Near(version) => {
+            let text = "unable to find exact version requested; falling back to closest available version";
+            warn(slog::line("WARN", text, &[("chart", chart), ("requested", wish), ("selected", version)]));
+            version
+        }
+        Choice::None => return Err(format!("no chart version found for {chart}-{wish}")),
+    };
+    versions.iter().find(|v| v.metadata.version == found).ok_or_else(|| "no chart version found".to_owned())
+}
+
+/// Where a version is.
+fn place(repository: &str, version: &ChartVersion, shown: &str) -> Result<Place, FetchError> {
+    let url = version.urls.first().ok_or_else(|| FetchError::NoUrls(shown.to_owned()))?;
+    let base = Location::parse(repository)?;
+    Ok(Place {
+        url: base.within(url)?,
+        digest: version.digest.clone(),
+        version: version.metadata.version.clone(),
+        base,
+        credentials: None,
+        everywhere: false,
+        tls: Tls::default(),
+        asker: None,
+    })
+}

@@ -1,0 +1,435 @@
+//! Charts in Git repositories, by the `git` program: `git+https://HOST/REPOSITORY//PATH?ref=REF`, `git+ssh://…`.
+//!
+//! The program, not a library: it brings the user's own ssh keys, known hosts, credential helpers and proxies, and costs nothing
+//! in the tree, where gix would bring 245 crates. It gets no terminal, no hooks, no links, and one protocol.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+use std::process::{Output, Stdio};
+use std::time::Duration;
+
+use base64::Engine as _;
+use chart_compat::chart::MAX_CHART_BYTES;
+use chart_compat::go::semver;
+use chart_compat::profile::Profile;
+use sha2::{Digest as _, Sha256};
+use tokio::process::Command;
+
+use super::cache::{Kind, hex, parse_digest};
+use super::fetch::{ChartBytes, Fetcher, Options};
+use super::location::Location;
+use super::package::{self, Times};
+use super::{Error as LoadError, files, load};
+
+/// How long one call may take.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// How large a clone may grow, in bytes.
+const MAX_CLONE: u64 = 2 << 30;
+/// How often that is looked at.
+const LOOK: Duration = Duration::from_millis(500);
+/// How much of an answer is read.
+const MAX_REFS: usize = 64 << 20;
+
+/// Why a chart was not had from Git.
+#[derive(Debug, thiserror::Error)]
+pub enum GitError {
+    /// The program is missing or does not run.
+    #[error("git: {0}; charts in Git repositories need the git program")]
+    Program(io::Error),
+    /// It failed.
+    #[error("git {verb} {url}: {reason}")]
+    Failed {
+        /// What it was to do.
+        verb: String,
+        /// Where.
+        url: String,
+        /// What it said, without credentials.
+        reason: String,
+    },
+    /// The reference cannot be meant.
+    #[error("{0}")]
+    Reference(String),
+    /// It took too long, or the repository is too large.
+    #[error("git {verb} {url}: {reason}")]
+    Bound {
+        /// What it was to do.
+        verb: String,
+        /// Where.
+        url: String,
+        /// Which bound.
+        reason: String,
+    },
+    /// There is no such path in it.
+    #[error("{url} has no directory {path:?} at {commit}")]
+    NoPath {
+        /// Where.
+        url: String,
+        /// The path.
+        path: String,
+        /// The commit.
+        commit: String,
+    },
+    /// What is there is no chart.
+    #[error(transparent)]
+    Load(Box<LoadError>),
+    /// A file cannot be written.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// The chart cannot be packed.
+    #[error(transparent)]
+    Package(#[from] package::PackageError),
+    /// Nothing may be fetched.
+    #[error("{0} is not in the cache, and offline mode forbids fetching it")]
+    Offline(String),
+}
+
+/// What of a repository is wanted.
+#[derive(Debug, PartialEq, Eq)]
+struct Wanted {
+    /// For git.
+    url: String,
+    scheme: String,
+    path: String,
+    point: Point,
+    submodules: bool,
+}
+
+/// Which commit is wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Point {
+    Head,
+    /// A branch, a tag or a commit, whichever there is.
+    Any(String),
+    Branch(String),
+    Tag(String),
+    Commit(String),
+    /// The highest tag in a range.
+    Semver(String),
+}
+
+impl Wanted {
+    fn parse(location: &Location) -> Result<Self, GitError> {
+        let wrong = |text: String| GitError::Reference(text);
+        let scheme = location.scheme.trim_start_matches("git+").to_owned();
+        let (repository, path) = location.path.split_once("//").unwrap_or((&location.path, ""));
+        if Path::new(path).components().any(|c| !matches!(c, Component::Normal(_) | Component::CurDir)) {
+            return Err(wrong(format!("{location}: the path {path:?} leads out of the repository")));
+        }
+        let user =
+            location.user().filter(|_| scheme == "ssh").map(|u| format!("{}@", u.0)).unwrap_or_default();
+        let url = format!("{scheme}://{user}{}{repository}", location.host);
+        let mut out = Self { url, scheme, path: path.to_owned(), point: Point::Head, submodules: false };
+        for pair in location.query.iter().flat_map(|q| q.split('&')).filter(|p| !p.is_empty()) {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let value = percent_encoding::percent_decode_str(value).decode_utf8_lossy().into_owned();
+            out.point = match key {
+                "ref" => Point::Any(checked(value)?),
+                "branch" => Point::Branch(checked(value)?),
+                "tag" => Point::Tag(checked(value)?),
+                "commit" if is_commit(&value) => Point::Commit(value),
+                "semver" => Point::Semver(value),
+                "submodules" => {
+                    out.submodules = matches!(value.as_str(), "1" | "true");
+                    continue;
+                }
+                _ => {
+                    let known = "ref, branch, tag, commit (40 hex digits), semver, submodules";
+                    return Err(wrong(format!("{location}: {pair:?} is none of {known}")));
+                }
+            };
+        }
+        Ok(out)
+    }
+}
+
+fn is_commit(text: &str) -> bool {
+    text.len() == 40 && text.bytes().all(|c| c.is_ascii_hexdigit())
+}
+
+/// A name of a branch or tag that git cannot take for anything else.
+fn checked(name: String) -> Result<String, GitError> {
+    let ok = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '/' | '-' | '+');
+    if name.is_empty() || name.starts_with(['-', '/', '.']) || name.contains("..") || !name.chars().all(ok) {
+        return Err(GitError::Reference(format!("{name:?} is no name of a branch, tag or commit")));
+    }
+    Ok(name)
+}
+
+/// The commit that is wanted, and the name by which to ask for it, out of what `ls-remote` lists.
+fn resolve(refs: &str, point: &Point, url: &str) -> Result<(String, String), GitError> {
+    let all: Vec<(&str, &str)> =
+        refs.lines().filter_map(|l| l.split_once('\t')).filter(|r| is_commit(r.0)).collect();
+    // An annotated tag points at its commit under a second name.
+    let find = |name: &str| {
+        let peeled = format!("{name}^{{}}");
+        let commit = all.iter().find(|r| r.1 == peeled).or_else(|| all.iter().find(|r| r.1 == name));
+        commit.map(|r| (r.0.to_owned(), name.to_owned()))
+    };
+    let missing = |what: String| GitError::Reference(format!("{url} has no {what}"));
+    match point {
+        Point::Head => find("HEAD").ok_or_else(|| missing("commit".to_owned())),
+        Point::Branch(name) => {
+            find(&format!("refs/heads/{name}")).ok_or_else(|| missing(format!("branch {name}")))
+        }
+        Point::Tag(name) => find(&format!("refs/tags/{name}")).ok_or_else(|| missing(format!("tag {name}"))),
+        Point::Commit(commit) => Ok((commit.clone(), commit.clone())),
+        Point::Any(name) => find(&format!("refs/heads/{name}"))
+            .or_else(|| find(&format!("refs/tags/{name}")))
+            .or_else(|| find(name))
+            .or_else(|| is_commit(name).then(|| (name.clone(), name.clone())))
+            .ok_or_else(|| missing(format!("branch, tag or commit {name}"))),
+        Point::Semver(wish) => {
+            let range = semver::Range::parse(wish).map_err(GitError::Reference)?;
+            let tags =
+                all.iter().filter_map(|r| r.1.strip_prefix("refs/tags/")).filter(|t| !t.ends_with("^{}"));
+            let versions =
+                tags.filter_map(|t| Some((semver::parse(t).ok()?, t))).filter(|v| range.check(&v.0));
+            let best = versions.max_by(|a, b| semver::compare(&a.0, &b.0)).map(|v| v.1);
+            best.and_then(|t| find(&format!("refs/tags/{t}")))
+                .ok_or_else(|| missing(format!("tag in {wish}")))
+        }
+    }
+}
+
+/// Runs git for one repository.
+struct Git<'g> {
+    wanted: &'g Wanted,
+    options: &'g Options,
+    login: Option<(String, String)>,
+}
+
+impl Git<'_> {
+    fn command(&self, directory: &Path) -> Command {
+        let mut settings: Vec<(String, OsString)> = vec![
+            ("core.hooksPath".into(), "/dev/null".into()),
+            ("core.symlinks".into(), "false".into()),
+            ("core.fsmonitor".into(), "false".into()),
+            ("protocol.allow".into(), "never".into()),
+            (format!("protocol.{}.allow", self.wanted.scheme), "always".into()),
+            ("http.followRedirects".into(), "initial".into()),
+            ("gc.auto".into(), "0".into()),
+        ];
+        let tls = &self.options.tls;
+        for (key, file) in [
+            ("http.sslCAInfo", &tls.ca_file),
+            ("http.sslCert", &tls.cert_file),
+            ("http.sslKey", &tls.key_file),
+        ] {
+            settings.extend(file.as_ref().map(|f| (key.to_owned(), f.as_os_str().to_owned())));
+        }
+        if tls.insecure {
+            settings.push(("http.sslVerify".into(), "false".into()));
+        }
+        if let Some((user, password)) = &self.login {
+            // For this server alone, and where other users cannot read it.
+            let server = self.wanted.url.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
+            let pair = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}"));
+            settings
+                .push((format!("http.{server}/.extraHeader"), format!("Authorization: Basic {pair}").into()));
+        }
+        let mut command = Command::new("git");
+        command.current_dir(directory).env("GIT_TERMINAL_PROMPT", "0").env("GIT_ASKPASS", "true");
+        command.env("LC_ALL", "C").env("GIT_CONFIG_COUNT", settings.len().to_string());
+        for (n, (key, value)) in settings.into_iter().enumerate() {
+            command.env(format!("GIT_CONFIG_KEY_{n}"), key).env(format!("GIT_CONFIG_VALUE_{n}"), value);
+        }
+        for own in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY"] {
+            command.env_remove(own);
+        }
+        if std::env::var_os("GIT_SSH_COMMAND").is_none() && std::env::var_os("GIT_SSH").is_none() {
+            command.env("GIT_SSH_COMMAND", "ssh -oBatchMode=yes");
+        }
+        command
+    }
+
+    /// Runs a call to its end, unless it takes too long or what it fetches grows too large.
+    async fn run(&self, directory: &Path, args: &[&str]) -> Result<Vec<u8>, GitError> {
+        let verb = args.first().copied().unwrap_or_default().to_owned();
+        let url = self.wanted.url.clone();
+        let bound = |reason: String| GitError::Bound { verb: verb.clone(), url: url.clone(), reason };
+        let child = self
+            .command(directory)
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(GitError::Program)?;
+        let work = child.wait_with_output();
+        tokio::pin!(work);
+        let end = tokio::time::Instant::now() + PATIENCE;
+        let output: Output = loop {
+            tokio::select! {
+                output = &mut work => break output.map_err(GitError::Program)?,
+                () = tokio::time::sleep(LOOK) => {}
+            }
+            if tokio::time::Instant::now() > end {
+                return Err(bound(format!("no end within {} seconds", PATIENCE.as_secs())));
+            }
+            if size(directory) > MAX_CLONE {
+                return Err(bound(format!("the repository is larger than {MAX_CLONE} bytes")));
+            }
+        };
+        if output.status.success() && output.stdout.len() <= MAX_REFS {
+            return Ok(output.stdout);
+        }
+        let text = String::from_utf8_lossy(&output.stderr);
+        let lines: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
+        let reason: String = lines.join("; ").chars().filter(|c| !c.is_control()).take(500).collect();
+        Err(GitError::Failed {
+            verb,
+            url,
+            reason: if reason.is_empty() { output.status.to_string() } else { reason },
+        })
+    }
+}
+
+fn size(directory: &Path) -> u64 {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let of = |e: std::fs::DirEntry| match e.metadata() {
+        Ok(meta) if meta.is_dir() => size(&e.path()),
+        Ok(meta) => meta.len(),
+        Err(_) => 0,
+    };
+    entries.map(of).sum()
+}
+
+impl Fetcher {
+    /// Fetches the chart in a directory of a Git repository, packed.
+    pub(super) async fn fetch_git(
+        &self,
+        location: &Location,
+        options: &Options,
+        warn: &mut dyn FnMut(String),
+    ) -> Result<ChartBytes, GitError> {
+        if self.http.is_offline() {
+            return Err(GitError::Offline(location.to_string()));
+        }
+        let wanted = Wanted::parse(location)?;
+        let flags = Some((options.username.clone(), options.password.0.clone())).filter(|f| !f.0.is_empty());
+        let own = location.user().map(|u| (u.0.to_owned(), u.1.to_owned()));
+        let login = own.or(flags).filter(|_| wanted.scheme.starts_with("http"));
+        let git = Git { wanted: &wanted, options, login };
+        let scratch = tempfile::Builder::new().prefix("windlass-git-").tempdir()?;
+        let refs = git.run(scratch.path(), &["ls-remote", "--", &wanted.url]).await?;
+        let (commit, name) = resolve(&String::from_utf8_lossy(&refs), &wanted.point, &wanted.url)?;
+        let origin = format!("git+{}//{}@{commit}", wanted.url, wanted.path);
+        let note = self.home.content.join("windlass-git").join(hex(&Sha256::digest(origin.as_bytes())));
+        if let Some(known) = self.known(&note, &origin) {
+            return Ok(known);
+        }
+        let root = checkout(&git, scratch.path(), &commit, &name).await?;
+        let directory = root.join(&wanted.path);
+        // Links are files here, so that no name leads out of the checkout.
+        if !directory.is_dir() {
+            return Err(GitError::NoPath { url: wanted.url.clone(), path: wanted.path.clone(), commit });
+        }
+        let loaded = load(&directory, Profile::Helm4).map_err(|e| GitError::Load(Box::new(e)))?;
+        loaded.warnings.into_iter().for_each(&mut *warn);
+        let bytes = package::pack(&loaded.chart, &Times::none())?;
+        let digest: [u8; 32] = Sha256::digest(&bytes).into();
+        self.keep(&digest, Kind::Chart, &bytes, warn);
+        // What cannot be noted is fetched again.
+        drop(files::write(&note, hex(&digest).as_bytes(), 0o644));
+        Ok(ChartBytes {
+            digest: hex(&digest),
+            file_name: package::file_name(&loaded.chart),
+            version: loaded.chart.metadata.version,
+            origin,
+            provenance: None,
+            notes: Vec::new(),
+            bytes: bytes.into(),
+        })
+    }
+
+    /// The package of a commit that was fetched before.
+    fn known(&self, note: &Path, origin: &str) -> Option<ChartBytes> {
+        let text = String::from_utf8(files::read(note, 64).ok()??).ok()?;
+        let digest = parse_digest(&text).ok()?;
+        let bytes = self.cache.get(&digest, Kind::Chart, MAX_CHART_BYTES)?;
+        let chart = super::load_package(&bytes, note, Profile::Helm4).ok()?.chart;
+        Some(ChartBytes {
+            digest: text,
+            file_name: package::file_name(&chart),
+            version: chart.metadata.version,
+            origin: origin.to_owned(),
+            provenance: None,
+            notes: Vec::new(),
+            bytes: bytes.into(),
+        })
+    }
+}
+
+/// Checks a commit out, with as little of the history as the server lets us have.
+async fn checkout(git: &Git<'_>, scratch: &Path, commit: &str, name: &str) -> Result<PathBuf, GitError> {
+    let root = scratch.join("checkout");
+    let url = git.wanted.url.as_str();
+    git.run(scratch, &["init", "--quiet", "checkout"]).await?;
+    let shallow = ["fetch", "--quiet", "--no-tags", "--depth=1", "--", url, commit];
+    if git.run(&root, &shallow).await.is_err() {
+        // Servers need not hand out single commits, nor cut the history; a commit is in some branch or tag then.
+        let all =
+            ["fetch", "--quiet", "--", url, "+refs/heads/*:refs/remotes/all/*", "+refs/tags/*:refs/tags/*"];
+        let one = ["fetch", "--quiet", "--no-tags", "--", url, name];
+        git.run(&root, if is_commit(name) { &all } else { &one }).await?;
+    }
+    git.run(&root, &["checkout", "--quiet", "--detach", commit]).await?;
+    if git.wanted.submodules {
+        git.run(&root, &["submodule", "--quiet", "update", "--init", "--recursive", "--depth=1"]).await?;
+    }
+    Ok(root)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(text: &str) -> Result<Wanted, String> {
+        Wanted::parse(&Location::parse(text).unwrap()).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn references_name_a_repository_a_path_and_a_commit() {
+        let w = wanted("git+https://me:secret@h/team/repo.git//charts/web?ref=v1.0&submodules=1").unwrap();
+        assert_eq!((w.url.as_str(), w.path.as_str()), ("https://h/team/repo.git", "charts/web"));
+        assert_eq!((w.point, w.submodules), (Point::Any("v1.0".into()), true));
+        let w = wanted("git+ssh://git@h/repo.git").unwrap();
+        assert_eq!((w.url.as_str(), w.path.as_str(), w.point), ("ssh://git@h/repo.git", "", Point::Head));
+        for bad in
+            ["//../x", "//a/../../x", "?ref=--upload-pack=x", "?ref=a..b", "?commit=abc", "?depth=1", "?tag="]
+        {
+            assert!(wanted(&format!("git+https://h/r.git{bad}")).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn refs_are_resolved() {
+        let id = |c: &str| c.repeat(40);
+        let refs = format!(
+            "{0}\tHEAD\n{0}\trefs/heads/main\n{1}\trefs/heads/v1\n{2}\trefs/tags/v1.0.0\n{3}\trefs/tags/v1.0.0^{{}}\n{4}\trefs/tags/v1.10.0\n",
+            id("a"),
+            id("b"),
+            id("c"),
+            id("d"),
+            id("e")
+        );
+        let table = [
+            (Point::Head, Some("a")),
+            (Point::Branch("v1".into()), Some("b")),
+            (Point::Tag("v1.0.0".into()), Some("d")),
+            (Point::Any("v1.0.0".into()), Some("d")),
+            (Point::Any("main".into()), Some("a")),
+            (Point::Any(id("f")), Some("f")),
+            (Point::Semver("^1".into()), Some("e")),
+            (Point::Semver("~1.0".into()), Some("d")),
+            (Point::Semver("2.x".into()), None),
+            (Point::Tag("main".into()), None),
+        ];
+        for (point, want) in table {
+            let found = resolve(&refs, &point, "url").ok().map(|r| r.0);
+            assert_eq!(found, want.map(id), "{point:?}");
+        }
+    }
+}

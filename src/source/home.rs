@@ -1,0 +1,48 @@
+//! Where Helm keeps its state: the same files and directories, by the same variables.
+
+use std::env;
+use std::path::PathBuf;
+
+/// The files and directories that Helm and we share.
+#[derive(Clone, Debug)]
+pub struct Home {
+    /// `repositories.yaml`.
+    pub repositories: PathBuf,
+    /// Directory of repository indexes.
+    pub indexes: PathBuf,
+    /// Directory of charts by digest.
+    pub content: PathBuf,
+    /// Credentials of registries, in Docker's format.
+    pub registry: PathBuf,
+}
+
+/// A directory by Helm's variable, by XDG's, or below the user's home (`helmpath.lazypath`).
+fn base(helm: &str, xdg: &str, below_home: &str) -> PathBuf {
+    let set = |name: &str| env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    if let Some(path) = set(helm) {
+        return path;
+    }
+    set(xdg).unwrap_or_else(|| user_home().join(below_home)).join("helm")
+}
+
+/// The user's home, or the root where there is none, as client-go has it.
+pub(super) fn user_home() -> PathBuf {
+    env::var_os("HOME").map(PathBuf::from).unwrap_or_default()
+}
+
+impl Home {
+    /// As Helm's environment says.
+    #[must_use]
+    pub fn from_env() -> Self {
+        let cache = || base("HELM_CACHE_HOME", "XDG_CACHE_HOME", ".cache");
+        let config = || base("HELM_CONFIG_HOME", "XDG_CONFIG_HOME", ".config");
+        let path =
+            |name: &str, default: &dyn Fn() -> PathBuf| env::var_os(name).map_or_else(default, PathBuf::from);
+        Self {
+            repositories: path("HELM_REPOSITORY_CONFIG", &|| config().join("repositories.yaml")),
+            indexes: path("HELM_REPOSITORY_CACHE", &|| cache().join("repository")),
+            content: path("HELM_CONTENT_CACHE", &|| cache().join("content")),
+            registry: path("HELM_REGISTRY_CONFIG", &|| config().join("registry/config.json")),
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Why a request failed, in Helm's (Go's) words where it has some.
+
+use std::time::Duration;
+
+use http::Method;
+use hyper_util::client::legacy;
+
+use super::super::location::Location;
+use super::tls::TlsError;
+
+/// Why nothing came, or not what was asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum HttpError {
+    /// The server answered with a status that says no.
+    #[error("failed to fetch {url} : {status}")]
+    Status {
+        /// What was asked for.
+        url: String,
+        /// The status and its words.
+        status: String,
+    },
+    /// There was no answer, or no end to it.
+    #[error("{method} \"{url}\": {reason}")]
+    Failed {
+        /// The method as Go writes it in errors: `Get`.
+        method: String,
+        /// Where to.
+        url: String,
+        /// Why.
+        reason: String,
+    },
+    /// No request may be made.
+    #[error("{url} is not in the cache, and offline mode forbids fetching it")]
+    Offline {
+        /// What was to be fetched.
+        url: String,
+    },
+}
+
+/// What went wrong, before it is words.
+pub(super) enum Reason {
+    Offline,
+    Redirects(usize),
+    Scheme(String),
+    Timeout(Duration),
+    Slow,
+    TooLarge(u64),
+    Tls(TlsError),
+    Transport(legacy::Error),
+    Body(hyper::Error),
+    Other(String),
+}
+
+impl HttpError {
+    pub(super) fn new(method: &Method, url: &Location, reason: Reason) -> Self {
+        let url = url.to_string();
+        let reason = match reason {
+            Reason::Offline => return Self::Offline { url },
+            Reason::Redirects(n) => format!("stopped after {n} redirects"),
+            Reason::Scheme(scheme) => format!("unsupported protocol scheme {scheme:?}"),
+            Reason::Timeout(after) => {
+                format!("context deadline exceeded (no answer within {} seconds)", after.as_secs_f32())
+            }
+            Reason::Slow => "context deadline exceeded while reading body".to_owned(),
+            Reason::TooLarge(limit) => format!("the answer is larger than {limit} bytes"),
+            Reason::Tls(e) => e.to_string(),
+            Reason::Transport(e) => transport(&e),
+            Reason::Body(e) if e.is_incomplete_message() || chain(&e).contains("end of file") => {
+                "unexpected EOF".to_owned()
+            }
+            Reason::Body(e) => chain(&e),
+            Reason::Other(text) => text,
+        };
+        let method = method.as_str();
+        let method = format!("{}{}", &method[..1], method[1..].to_ascii_lowercase());
+        Self::Failed { method, url, reason }
+    }
+
+    /// Whether the server said that there is no such thing.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::Status { status, .. } if status.starts_with("404"))
+    }
+}
+
+fn transport(e: &legacy::Error) -> String {
+    let text = chain(e);
+    // The words by which scripts and people know them.
+    if text.contains("UnknownIssuer") {
+        return "tls: failed to verify certificate: x509: certificate signed by unknown authority".to_owned();
+    }
+    if text.contains("certificate expired") || text.contains("Expired") {
+        return format!(
+            "tls: failed to verify certificate: x509: certificate has expired or is not yet valid: {text}"
+        );
+    }
+    if text.contains("certificate not valid for name") || text.contains("NotValidForName") {
+        return format!("tls: failed to verify certificate: x509: {text}");
+    }
+    if text.contains("InvalidContentType") {
+        return "http: server gave HTTP response to HTTPS client".to_owned();
+    }
+    text.strip_prefix("client error (Connect): ").unwrap_or(&text).to_owned()
+}
+
+/// An error with its sources, each once.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(next) = source {
+        let more = next.to_string();
+        if !text.contains(&more) {
+            text.push_str(": ");
+            text.push_str(&more);
+        }
+        source = next.source();
+    }
+    text
+}

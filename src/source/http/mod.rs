@@ -1,0 +1,300 @@
+//! Requests to servers of charts, within bounds: time, size, redirects, and who gets to see credentials.
+//!
+//! Owns the one HTTP client of this folder. Knows nothing of what is fetched.
+
+mod client;
+mod error;
+mod tls;
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use base64::Engine as _;
+use bytes::Bytes;
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::{Method, StatusCode};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use sha2::{Digest as _, Sha256};
+use tokio::time::{Instant, timeout_at};
+
+use self::client::Client;
+pub use self::error::HttpError;
+use self::error::Reason;
+pub use self::tls::{Tls, TlsError};
+use super::location::Location;
+
+/// What a request may take in all; Helm's bound.
+pub const TIMEOUT: Duration = Duration::from_secs(120);
+
+/// How many redirects are followed; Go's bound.
+const MAX_REDIRECTS: usize = 10;
+
+/// How large an answer may be that is only read to tell what went wrong.
+const MAX_COMPLAINT: u64 = 64 * 1024;
+
+/// What is told while something arrives: the URL, the bytes so far, and how many there will be if the server said so.
+pub type Progress = Arc<dyn Fn(&Location, u64, Option<u64>) + Send + Sync>;
+
+/// TLS flags, unless it goes without, and the proxy's URL.
+type Way = (Option<Tls>, Option<String>);
+
+/// A client of any number of servers; connections and TLS configurations are kept.
+pub struct Http {
+    clients: Mutex<HashMap<Way, Client>>,
+    timeout: Duration,
+    offline: bool,
+    progress: Option<Progress>,
+}
+
+/// Who we say that we are.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Credentials {
+    /// User and password.
+    Basic(String, String),
+    /// A token.
+    Bearer(String),
+    /// Headers of another kind.
+    Signed(Vec<(HeaderName, String)>),
+}
+
+impl Credentials {
+    /// The headers that say so.
+    fn headers(&self) -> Vec<(HeaderName, HeaderValue)> {
+        let texts = match self {
+            Self::Basic(user, password) => {
+                let pair = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}"));
+                vec![(header::AUTHORIZATION, format!("Basic {pair}"))]
+            }
+            Self::Bearer(token) => vec![(header::AUTHORIZATION, format!("Bearer {token}"))],
+            Self::Signed(headers) => headers.clone(),
+        };
+        let sensitive = |(name, text): (HeaderName, String)| {
+            let mut value = HeaderValue::try_from(text).ok()?;
+            value.set_sensitive(true);
+            Some((name, value))
+        };
+        texts.into_iter().filter_map(sensitive).collect()
+    }
+}
+
+/// One request.
+pub struct Request<'a> {
+    /// The method.
+    pub method: Method,
+    /// Where to.
+    pub url: Location,
+    /// Headers besides those that every request has.
+    pub headers: Vec<(HeaderName, String)>,
+    /// Sent to the server of `url`; to another one, where a redirect leads, only if `everywhere`.
+    pub credentials: Option<Credentials>,
+    /// Whether credentials go wherever redirects lead.
+    pub everywhere: bool,
+    /// TLS flags.
+    pub tls: &'a Tls,
+    /// The body.
+    pub body: Bytes,
+    /// How many bytes the answer may have.
+    pub limit: u64,
+}
+
+impl<'a> Request<'a> {
+    /// A `GET` without credentials.
+    #[must_use]
+    pub fn get(url: Location, tls: &'a Tls, limit: u64) -> Self {
+        let (method, body) = (Method::GET, Bytes::new());
+        Self { method, url, headers: Vec::new(), credentials: None, everywhere: false, tls, body, limit }
+    }
+}
+
+/// The head of an answer, and its body on the way.
+pub struct Response {
+    /// The status.
+    pub status: StatusCode,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// Where it came from in the end.
+    pub url: Location,
+    body: Incoming,
+    limit: u64,
+    deadline: Instant,
+    progress: Option<Progress>,
+}
+
+impl Http {
+    /// A client. `offline`: every request is refused.
+    #[must_use]
+    pub fn new(timeout: Duration, offline: bool) -> Self {
+        Self { clients: Mutex::default(), timeout, offline, progress: None }
+    }
+
+    /// Whether every request is refused.
+    #[must_use]
+    pub fn is_offline(&self) -> bool {
+        self.offline
+    }
+
+    /// The same, telling of what arrives.
+    #[must_use]
+    pub fn with_progress(mut self, progress: Progress) -> Self {
+        self.progress = Some(progress);
+        self
+    }
+
+    /// Sends a request and follows redirects. Any final status is an answer.
+    ///
+    /// # Errors
+    /// The server cannot be reached in time, does not speak HTTP, or redirects too often or to something else.
+    pub async fn send(&self, request: Request<'_>) -> Result<Response, HttpError> {
+        let deadline = Instant::now() + self.timeout;
+        let first = request.url.clone();
+        let failed = |url: &Location, reason| HttpError::new(&request.method, url, reason);
+        if self.offline {
+            return Err(failed(&first, Reason::Offline));
+        }
+        let (mut url, mut method, mut body) = (first.clone(), request.method.clone(), request.body.clone());
+        for _ in 0..=MAX_REDIRECTS {
+            if !matches!(url.scheme.as_str(), "http" | "https") {
+                return Err(failed(&url, Reason::Scheme(url.scheme.clone())));
+            }
+            let mut builder = http::Request::builder().method(&method).uri(format!(
+                "{}://{}{}",
+                url.scheme,
+                url.host,
+                url.target()
+            ));
+            builder = builder.header(header::USER_AGENT, concat!("windlass/", env!("CARGO_PKG_VERSION")));
+            for (name, value) in &request.headers {
+                builder = builder.header(name, value);
+            }
+            // What stands in a URL goes to its own server only.
+            let own = url.user().map(|(name, password)| Credentials::Basic(name.into(), password.into()));
+            let given =
+                request.credentials.as_ref().filter(|_| request.everywhere || url.same_server(&first));
+            for (name, value) in own.as_ref().or(given).map(Credentials::headers).unwrap_or_default() {
+                builder = builder.header(name, value);
+            }
+            let message = builder
+                .body(http_body_util::Full::new(body.clone()))
+                .map_err(|e| failed(&url, Reason::Other(e.to_string())))?;
+            let client = self.client(&url, request.tls).map_err(|e| failed(&url, Reason::Tls(e)))?;
+            let answer = timeout_at(deadline, client.request(message)).await;
+            let answer = answer.map_err(|_| failed(&url, Reason::Timeout(self.timeout)))?;
+            let answer = answer.map_err(|e| failed(&url, Reason::Transport(e)))?;
+            let status = answer.status();
+            let next = answer.headers().get(header::LOCATION).and_then(|l| l.to_str().ok());
+            if let (301 | 302 | 303 | 307 | 308, Some(next)) = (status.as_u16(), next) {
+                url = url.join(next).map_err(|e| failed(&url, Reason::Other(e.to_string())))?;
+                if matches!(status.as_u16(), 301..=303) && method != Method::HEAD {
+                    (method, body) = (Method::GET, Bytes::new());
+                }
+                continue;
+            }
+            let (head, body) = answer.into_parts();
+            let (limit, progress) = (request.limit, self.progress.clone());
+            return Ok(Response { status, headers: head.headers, url, body, limit, deadline, progress });
+        }
+        Err(failed(&first, Reason::Redirects(MAX_REDIRECTS)))
+    }
+
+    /// Fetches something whole.
+    ///
+    /// # Errors
+    /// As [`Self::send`]; any status but 200; a body that is cut off, too large or too slow.
+    pub async fn fetch(&self, request: Request<'_>) -> Result<Bytes, HttpError> {
+        let asked = request.url.clone();
+        self.send(request).await?.ok(&asked)?.bytes().await
+    }
+
+    fn client(&self, url: &Location, tls: &Tls) -> Result<Client, TlsError> {
+        // Plain HTTP needs no TLS configuration, and reading the system's certificates takes time.
+        let tls = Some(tls).filter(|_| url.scheme == "https");
+        let proxy = client::proxy(url);
+        let key = (tls.cloned(), proxy.as_ref().map(|p| p.uri().to_string()));
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = clients.get(&key) {
+            return Ok(client.clone());
+        }
+        let client = Client::new(tls, proxy)?;
+        clients.insert(key, client.clone());
+        Ok(client)
+    }
+}
+
+impl Response {
+    /// The same if its status is 200.
+    ///
+    /// # Errors
+    /// In Helm's words: `failed to fetch URL : 404 Not Found`.
+    pub fn ok(self, asked: &Location) -> Result<Self, HttpError> {
+        if self.status == StatusCode::OK {
+            return Ok(self);
+        }
+        Err(HttpError::Status { url: asked.to_string(), status: status_text(self.status) })
+    }
+
+    /// A header, if it is text.
+    #[must_use]
+    pub fn header(&self, name: HeaderName) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// The whole body.
+    ///
+    /// # Errors
+    /// It is cut off, larger than the limit of the request, or does not end in time.
+    pub async fn bytes(self) -> Result<Bytes, HttpError> {
+        let mut out = Vec::new();
+        self.copy_to(&mut out).await?;
+        Ok(out.into())
+    }
+
+    /// The beginning of the body of a refusal, for its text alone.
+    pub async fn complaint(mut self) -> Vec<u8> {
+        self.limit = MAX_COMPLAINT;
+        let mut out = Vec::new();
+        // What came until it failed will do.
+        drop(self.copy_to(&mut out).await);
+        out
+    }
+
+    /// Writes the body somewhere. Returns its SHA-256.
+    ///
+    /// # Errors
+    /// As [`Self::bytes`], or it cannot be written.
+    pub async fn copy_to(mut self, out: &mut impl Write) -> Result<[u8; 32], HttpError> {
+        let failed = |url: &Location, reason| HttpError::new(&Method::GET, url, reason);
+        let announced = self.header(header::CONTENT_LENGTH).and_then(|n| n.parse::<u64>().ok());
+        if announced.is_some_and(|n| n > self.limit) {
+            return Err(failed(&self.url, Reason::TooLarge(self.limit)));
+        }
+        let (mut digest, mut seen) = (Sha256::new(), 0u64);
+        loop {
+            let frame = timeout_at(self.deadline, self.body.frame()).await;
+            let frame = frame.map_err(|_| failed(&self.url, Reason::Slow))?;
+            let Some(frame) = frame else { break };
+            let frame = frame.map_err(|e| failed(&self.url, Reason::Body(e)))?;
+            let Ok(data) = frame.into_data() else { continue };
+            seen += data.len() as u64;
+            if seen > self.limit {
+                return Err(failed(&self.url, Reason::TooLarge(self.limit)));
+            }
+            digest.update(&data);
+            out.write_all(&data).map_err(|e| failed(&self.url, Reason::Other(e.to_string())))?;
+            if let Some(progress) = &self.progress {
+                progress(&self.url, seen, announced);
+            }
+        }
+        Ok(digest.finalize().into())
+    }
+}
+
+/// A status as Go writes it: `404 Not Found`.
+pub(super) fn status_text(status: StatusCode) -> String {
+    match status.canonical_reason() {
+        Some(reason) => format!("{} {reason}", status.as_u16()),
+        None => status.as_u16().to_string(),
+    }
+}

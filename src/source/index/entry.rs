@@ -1,0 +1,199 @@
+//! One version of a chart in an index (`repo.ChartVersion`).
+
+use std::cmp::Ordering;
+
+use chart_compat::chart::Metadata;
+use chart_compat::data::{Data, Map};
+use chart_compat::go::fmt::float32;
+use chart_compat::go::semver;
+use chart_compat::profile::Profile;
+
+/// A version of a chart, and where it is.
+#[derive(Clone, Debug, Default)]
+pub struct ChartVersion {
+    /// Its `Chart.yaml`.
+    pub metadata: Metadata,
+    /// Where to fetch it, relative to the repository or absolute; the first counts.
+    pub urls: Vec<String>,
+    /// When it was added, RFC 3339.
+    pub created: String,
+    /// Whether it has been taken away.
+    pub removed: bool,
+    /// SHA-256 of the package in hex, `sha256:` before it or not; empty if unknown.
+    pub digest: String,
+}
+
+/// What is made of an item of an index.
+pub(super) enum Item {
+    Version(Box<ChartVersion>),
+    /// It breaks a rule, and is left out as Helm does: why.
+    Skipped(String),
+}
+
+impl ChartVersion {
+    /// Reads an item.
+    ///
+    /// # Errors
+    /// A field of the wrong type, in Go's words: then the whole index is wrong.
+    pub(super) fn read(item: &Data) -> Result<Item, String> {
+        let Data::Map(map) = item else {
+            return match item {
+                Data::Null => Ok(Item::Skipped("empty entry".to_owned())),
+                _ => Err("error unmarshaling JSON: an entry of a chart is no object".to_owned()),
+            };
+        };
+        let mut out = Self::default();
+        out.metadata.read(map, Profile::Helm4)?;
+        out.urls = strings(map, "urls")?;
+        out.created = text(map, "created")?;
+        out.digest = text(map, "digest")?;
+        out.removed = map.get("removed").and_then(Data::as_bool).unwrap_or_default();
+        if out.metadata.api_version.is_empty() {
+            out.metadata.api_version = "v1".to_owned();
+        }
+        match out.metadata.validate().map_err(|e| e.to_string()) {
+            // Some repositories lose the aliases of dependencies.
+            Err(e) if !e.starts_with("validation: more than one dependency with name or alias") => {
+                Ok(Item::Skipped(e))
+            }
+            _ => Ok(Item::Version(Box::new(out))),
+        }
+    }
+
+    /// The order of an index: highest version first, what is none last (`ChartVersions.Less`, reversed).
+    pub(super) fn order(&self, other: &Self) -> Ordering {
+        match (semver::parse(&self.metadata.version), semver::parse(&other.metadata.version)) {
+            (Ok(a), Ok(b)) => semver::compare(&b, &a),
+            (Ok(_), Err(_)) => Ordering::Less,
+            (Err(_), Ok(_)) => Ordering::Greater,
+            (Err(_), Err(_)) => Ordering::Equal,
+        }
+    }
+
+    /// The item as Helm writes it.
+    #[must_use]
+    pub fn data(&self) -> Data {
+        let Data::Map(mut map) = self.metadata.data() else { return Data::Null };
+        map.insert("urls".to_owned(), Data::List(self.urls.iter().map(|u| u.as_str().into()).collect()));
+        map.insert("created".to_owned(), self.created.as_str().into());
+        if self.removed {
+            map.insert("removed".to_owned(), true.into());
+        }
+        if !self.digest.is_empty() {
+            map.insert("digest".to_owned(), self.digest.as_str().into());
+        }
+        Data::Map(map)
+    }
+}
+
+fn wrong(key: &str) -> String {
+    format!("error unmarshaling JSON: while decoding JSON: {key} of an entry has the wrong type")
+}
+
+/// A scalar put into a text, as sigs' reader does it: a digest of nothing but digits is a number in YAML.
+fn scalar(d: &Data) -> Option<String> {
+    Some(match d {
+        Data::String(s) => s.clone(),
+        Data::Bool(b) => b.to_string(),
+        Data::Int(i) => i.to_string(),
+        Data::Float(f) => float32(*f),
+        Data::Null | Data::List(_) | Data::Map(_) => return None,
+    })
+}
+
+fn text(map: &Map, key: &str) -> Result<String, String> {
+    match map.get(key) {
+        None | Some(Data::Null) => Ok(String::new()),
+        Some(d) => scalar(d).ok_or_else(|| wrong(key)),
+    }
+}
+
+fn strings(map: &Map, key: &str) -> Result<Vec<String>, String> {
+    match map.get(key) {
+        None | Some(Data::Null) => Ok(Vec::new()),
+        Some(Data::List(list)) => list.iter().map(|d| scalar(d).ok_or_else(|| wrong(key))).collect(),
+        Some(_) => Err(wrong(key)),
+    }
+}
+
+/// Which of the versions a user means (`IndexFile.Get`).
+#[derive(Debug, PartialEq, Eq)]
+pub enum Choice<'v> {
+    /// This one.
+    Found(&'v str),
+    /// This one, though the user named another: Helm warns of it.
+    Near(&'v str),
+    /// None.
+    None,
+}
+
+/// Chooses a version: the exact text first, else the first in the range. `versions`: highest first; without a wish, the
+/// newest stable one.
+///
+/// # Errors
+/// The wish is no range, in the words of Masterminds' library.
+pub fn choose<'v>(versions: impl Iterator<Item = &'v str> + Clone, wish: &str) -> Result<Choice<'v>, String> {
+    let range = semver::Range::parse(if wish.is_empty() { "*" } else { wish })?;
+    if !wish.is_empty()
+        && let Some(exact) = versions.clone().find(|v| *v == wish)
+    {
+        return Ok(Choice::Found(exact));
+    }
+    let fits = |v: &&str| semver::parse(v).is_ok_and(|v| range.check(&v));
+    Ok(match versions.into_iter().find(fits) {
+        Some(v) if wish.is_empty() || is_range(wish) => Choice::Found(v),
+        Some(v) => Choice::Near(v),
+        None => Choice::None,
+    })
+}
+
+/// Whether a wish is a range rather than one version (`isVersionRange`).
+#[must_use]
+pub fn is_range(wish: &str) -> bool {
+    if wish.contains(['^', '~', '<', '>', '=', '!', '*']) || wish.contains("||") || wish.contains(" - ") {
+        return true;
+    }
+    wish.split(['-', '+']).next().unwrap_or_default().contains(['x', 'X'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_chosen_as_helm_chooses() {
+        let versions = ["2.0.0-rc.1", "1.10.0", "1.9.3+build", "1.9.3", "v1.2", "junk"];
+        // wish, what Helm takes
+        let table = [
+            ("", Choice::Found("1.10.0")),
+            ("1.9.3", Choice::Found("1.9.3")),
+            ("1.9.3+other", Choice::Near("1.9.3+build")),
+            ("^1.9", Choice::Found("1.10.0")),
+            ("~1.9", Choice::Found("1.9.3+build")),
+            (">0.0.0-0", Choice::Found("2.0.0-rc.1")),
+            ("1.2", Choice::Near("v1.2")),
+            ("1.2.x", Choice::Found("v1.2")),
+            ("3.x", Choice::None),
+            ("junk", Choice::None),
+        ];
+        for (wish, want) in table {
+            match choose(versions.iter().copied(), wish) {
+                Ok(found) => assert_eq!(found, want, "{wish}"),
+                Err(e) => assert_eq!((wish, e.as_str()), ("junk", "improper constraint: \"junk\"")),
+            }
+        }
+    }
+
+    #[test]
+    fn the_highest_version_comes_first() {
+        let of = |v: &str| {
+            let mut out = ChartVersion::default();
+            out.metadata.version = v.to_owned();
+            out
+        };
+        let mut all: Vec<_> = ["1.2.0", "x", "1.10.0", "1.10.0-rc", "v2"].into_iter().map(of).collect();
+        all.sort_by(ChartVersion::order);
+        let names: Vec<&str> = all.iter().map(|c| c.metadata.version.as_str()).collect();
+        assert_eq!(names, ["v2", "1.10.0", "1.10.0-rc", "1.2.0", "x"]);
+    }
+}

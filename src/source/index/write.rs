@@ -1,0 +1,129 @@
+//! Indexes of our own: made from a directory of packages, merged, written as Helm writes them.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use chart_compat::chart::{self, MAX_CHART_BYTES};
+use chart_compat::data::{Data, Map};
+use chart_compat::profile::Profile;
+use chart_compat::{json, yaml};
+use sha2::{Digest as _, Sha256};
+
+use super::super::cache::hex;
+use super::super::clock::now;
+use super::super::files;
+use super::entry::ChartVersion;
+use super::{IndexError, visit};
+
+/// An index in memory.
+#[derive(Clone, Debug, Default)]
+pub struct NewIndex {
+    entries: BTreeMap<String, Vec<ChartVersion>>,
+}
+
+/// A URL below another one (`urlutil.URLJoin`).
+fn below(base: &str, name: &str) -> String {
+    match (base.trim_end_matches('/'), name) {
+        ("", name) => name.to_owned(),
+        (base, "") => base.to_owned(),
+        (base, name) => format!("{base}/{name}"),
+    }
+}
+
+impl NewIndex {
+    /// Looks at the packages in a directory and in the directories in it (`repo.IndexDirectory`); what is no chart is passed
+    /// over. `url`: where they will be.
+    ///
+    /// # Errors
+    /// The directory or a package cannot be read.
+    pub fn of_directory(directory: &Path, url: &str) -> io::Result<Self> {
+        let mut out = Self::default();
+        let mut inner = Vec::new();
+        for path in sorted(directory)? {
+            if path.is_dir() {
+                inner.push(path);
+            } else {
+                out.add(&path, url)?;
+            }
+        }
+        for path in inner {
+            let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+            for package in sorted(&path)?.into_iter().filter(|p| p.is_file()) {
+                out.add(&package, &below(url, &name))?;
+            }
+        }
+        Ok(out)
+    }
+
+    fn add(&mut self, path: &Path, url: &str) -> io::Result<()> {
+        let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+        if !name.ends_with(".tgz") {
+            return Ok(());
+        }
+        let Some(bytes) = files::read(path, MAX_CHART_BYTES)? else { return Ok(()) };
+        let Ok(files) = chart::read_archive(&bytes) else { return Ok(()) };
+        let Ok(chart) = chart::load_files(files, Profile::Helm4, &mut drop) else { return Ok(()) };
+        let version = ChartVersion {
+            metadata: chart.metadata,
+            urls: vec![below(url, &name)],
+            created: now(),
+            removed: false,
+            digest: hex(&Sha256::digest(&bytes)),
+        };
+        self.entries.entry(version.metadata.name.clone()).or_default().push(version);
+        Ok(())
+    }
+
+    /// Adds what another index has and this one has not (`IndexFile.Merge`).
+    ///
+    /// # Errors
+    /// The other one is no index.
+    pub fn merge(&mut self, path: &Path, warn: &mut dyn FnMut(String)) -> Result<(), IndexError> {
+        let own = &mut self.entries;
+        let mut each = |_: &str, versions: Vec<ChartVersion>| {
+            for version in versions {
+                let all = own.entry(version.metadata.name.clone()).or_default();
+                if !all.iter().any(|v| v.metadata.version == version.metadata.version) {
+                    all.push(version);
+                }
+            }
+        };
+        visit(path, &mut |_| true, &mut each, warn)
+    }
+
+    /// Writes `index.yaml`, or JSON under that name.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write(mut self, path: &Path, as_json: bool) -> io::Result<()> {
+        for versions in self.entries.values_mut() {
+            versions.sort_by(ChartVersion::order);
+        }
+        let entries = self.entries.iter();
+        let entries: Map = entries
+            .map(|(k, v)| (k.clone(), Data::List(v.iter().map(ChartVersion::data).collect())))
+            .collect();
+        let index: Map = [
+            ("apiVersion".to_owned(), Data::from("v1")),
+            ("entries".to_owned(), entries.into()),
+            ("generated".to_owned(), now().into()),
+        ]
+        .into();
+        let text = if as_json {
+            json::to_string_pretty(&index.into()).map_err(|e| io::Error::other(e.to_string()))
+        } else {
+            yaml::to_string(&index.into()).map_err(|e| io::Error::other(e.to_string()))
+        };
+        files::write(path, text?.as_bytes(), 0o644)
+    }
+}
+
+fn sorted(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(directory)? {
+        paths.push(entry?.path());
+    }
+    paths.sort();
+    Ok(paths)
+}

@@ -1,0 +1,313 @@
+//! URLs of repositories and charts: taken apart, joined, compared.
+//!
+//! Owns what of a URL decides where a request goes, and keeps a password in it out of all that is shown. Fetches nothing.
+
+use std::fmt;
+
+use percent_encoding::percent_decode_str;
+
+/// The longest URL that is taken.
+const MAX_LENGTH: usize = 8192;
+
+/// A URL with a host.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Location {
+    /// The scheme, in lower case.
+    pub scheme: String,
+    /// Host and port, in lower case.
+    pub host: String,
+    /// The path as written; empty or from its slash on.
+    pub path: String,
+    /// The query as written, without its question mark.
+    pub query: Option<String>,
+    user: Option<(String, String)>,
+}
+
+/// What is wrong with a URL.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("invalid chart URL format: {0}")]
+pub struct BadLocation(pub String);
+
+impl Location {
+    /// Takes an absolute URL apart.
+    ///
+    /// # Errors
+    /// It has no scheme or no host, is too long, or holds a character that no URL may.
+    pub fn parse(text: &str) -> Result<Self, BadLocation> {
+        let bad = || BadLocation(without_user(text));
+        if text.len() > MAX_LENGTH || text.chars().any(|c| c.is_control() || c == ' ') {
+            return Err(bad());
+        }
+        let (scheme, rest) = text.split_once("://").ok_or_else(bad)?;
+        let scheme_ok = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+        if !scheme.starts_with(|c: char| c.is_ascii_alphabetic()) || !scheme.chars().all(scheme_ok) {
+            return Err(bad());
+        }
+        let rest = rest.split_once('#').map_or(rest, |r| r.0);
+        let end = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (authority, after) = rest.split_at(end);
+        let (path, query) = match after.split_once('?') {
+            Some((path, query)) => (path, Some(query.to_owned())),
+            None => (after, None),
+        };
+        let (user, host) = match authority.rsplit_once('@') {
+            Some((user, host)) => {
+                let decoded = |s: &str| percent_decode_str(s).decode_utf8_lossy().into_owned();
+                let (name, password) = user.split_once(':').unwrap_or((user, ""));
+                (Some((decoded(name), decoded(password))), host)
+            }
+            None => (None, authority),
+        };
+        let on_disk = scheme.ends_with("file");
+        if host.is_empty() && !on_disk || host.contains(['\\', '"', '<', '>', '^', '`', '{', '|', '}']) {
+            return Err(bad());
+        }
+        Ok(Self {
+            scheme: scheme.to_ascii_lowercase(),
+            host: host.to_ascii_lowercase(),
+            path: path.to_owned(),
+            query,
+            user,
+        })
+    }
+
+    /// Whether a text is meant as a URL.
+    #[must_use]
+    pub fn is_absolute(text: &str) -> bool {
+        text.split_once("://").is_some_and(|(scheme, _)| {
+            scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+                && scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
+        })
+    }
+
+    /// User and password that stand in the URL.
+    #[must_use]
+    pub fn user(&self) -> Option<(&str, &str)> {
+        self.user.as_ref().map(|(name, password)| (name.as_str(), password.as_str()))
+    }
+
+    /// The host without its port.
+    #[must_use]
+    pub fn hostname(&self) -> &str {
+        match self.host.rsplit_once(':') {
+            Some((name, port)) if port.bytes().all(|c| c.is_ascii_digit()) => name,
+            _ => &self.host,
+        }
+    }
+
+    /// Whether both go to the same server by the same protocol: only then may one's credentials go to the other.
+    #[must_use]
+    pub fn same_server(&self, other: &Self) -> bool {
+        let port = |l: &Self| {
+            let given = l.host[l.hostname().len()..].trim_start_matches(':').to_owned();
+            match (given.as_str(), l.scheme.as_str()) {
+                ("", "https") => "443".to_owned(),
+                ("", "http") => "80".to_owned(),
+                _ => given,
+            }
+        };
+        self.scheme == other.scheme && self.hostname() == other.hostname() && port(self) == port(other)
+    }
+
+    /// Where a reference leads that a page here holds (RFC 3986, section 5.2).
+    ///
+    /// # Errors
+    /// The reference is no URL.
+    pub fn join(&self, reference: &str) -> Result<Self, BadLocation> {
+        if Self::is_absolute(reference) {
+            return Self::parse(reference);
+        }
+        if let Some(rest) = reference.strip_prefix("//") {
+            return Self::parse(&format!("{}://{rest}", self.scheme));
+        }
+        if reference.len() > MAX_LENGTH || reference.chars().any(char::is_control) {
+            return Err(BadLocation(reference.to_owned()));
+        }
+        let reference = reference.split_once('#').map_or(reference, |r| r.0);
+        let (path, query) = match reference.split_once('?') {
+            Some((path, query)) => (path, Some(query.to_owned())),
+            None => (reference, None),
+        };
+        let joined = if path.is_empty() {
+            self.path.clone()
+        } else if path.starts_with('/') {
+            path.to_owned()
+        } else {
+            let base = self.path.rfind('/').map_or("/", |n| &self.path[..=n]);
+            format!("{base}{path}")
+        };
+        let query = if path.is_empty() && query.is_none() { self.query.clone() } else { query };
+        Ok(Self { path: without_dots(&joined), query, ..self.clone() })
+    }
+
+    /// A file of a repository that lives here: below the last segment of the path, with the repository's own query
+    /// (`repo.ResolveReferenceURL`).
+    ///
+    /// # Errors
+    /// The reference is no URL.
+    pub fn within(&self, reference: &str) -> Result<Self, BadLocation> {
+        if Self::is_absolute(reference) {
+            return Self::parse(reference);
+        }
+        let base = Self { path: format!("{}/", self.path.trim_end_matches('/')), ..self.clone() };
+        Ok(Self { query: self.query.clone(), ..base.join(reference)? })
+    }
+
+    /// The same with another path.
+    #[must_use]
+    pub fn with_path(&self, path: String) -> Self {
+        Self { path, ..self.clone() }
+    }
+
+    /// The same with another query.
+    #[must_use]
+    pub fn with_query(&self, query: String) -> Self {
+        Self { query: Some(query), ..self.clone() }
+    }
+
+    /// The last segment of the path.
+    #[must_use]
+    pub fn file_name(&self) -> &str {
+        self.path.trim_end_matches('/').rsplit('/').next().unwrap_or_default()
+    }
+
+    /// Path and query, as a request line has them.
+    #[must_use]
+    pub fn target(&self) -> String {
+        let mut out = String::with_capacity(self.path.len() + 1);
+        out.push_str(if self.path.is_empty() { "/" } else { &self.path });
+        if let Some(query) = &self.query {
+            out.push('?');
+            out.push_str(query);
+        }
+        // What a request line cannot hold is escaped as Go does it.
+        let mut escaped = String::with_capacity(out.len());
+        for c in out.chars() {
+            if c.is_ascii_graphic() && !matches!(c, '"' | '<' | '>' | '\\' | '^' | '`' | '{' | '|' | '}') {
+                escaped.push(c);
+            } else {
+                let mut buffer = [0; 4];
+                c.encode_utf8(&mut buffer).bytes().for_each(|b| escaped.push_str(&format!("%{b:02X}")));
+            }
+        }
+        escaped
+    }
+}
+
+/// The URL; a password in it is left out.
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}{}", self.scheme, self.host, self.path)?;
+        match &self.query {
+            Some(query) => write!(f, "?{query}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// Whether two URLs name the same repository: a slash at the end does not count (`urlutil.Equal`).
+#[must_use]
+pub fn same_repository(a: &str, b: &str) -> bool {
+    match (Location::parse(a), Location::parse(b)) {
+        (Ok(mut a), Ok(mut b)) => {
+            for l in [&mut a, &mut b] {
+                l.path = without_dots(&format!("/{}", l.path.trim_matches('/')));
+            }
+            a == b
+        }
+        _ => a.trim_end_matches('/') == b.trim_end_matches('/'),
+    }
+}
+
+/// A text with what stands between `://` and `@` left out: it may be a password.
+#[must_use]
+pub fn without_user(text: &str) -> String {
+    let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    match rest[..end].rfind('@') {
+        Some(at) => format!("{scheme}://{}", &rest[at + 1..]),
+        None => text.to_owned(),
+    }
+}
+
+/// A path without `.` and `..` (RFC 3986, section 5.2.4).
+fn without_dots(path: &str) -> String {
+    let mut out: Vec<&str> = Vec::new();
+    let segments: Vec<&str> = path.split('/').skip(1).collect();
+    for (n, segment) in segments.iter().enumerate() {
+        let last = n + 1 == segments.len();
+        match *segment {
+            "." => {
+                if last {
+                    out.push("");
+                }
+            }
+            ".." => {
+                out.pop();
+                if last {
+                    out.push("");
+                }
+            }
+            other => out.push(other),
+        }
+    }
+    format!("/{}", out.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn references_are_joined_as_go_joins_them() {
+        // base, reference, what Go's ResolveReferenceURL says
+        let table = [
+            ("http://h/charts", "a-1.tgz", "http://h/charts/a-1.tgz"),
+            ("http://h/charts/", "a-1.tgz", "http://h/charts/a-1.tgz"),
+            ("http://h/charts/", "/a-1.tgz", "http://h/a-1.tgz"),
+            ("http://h/charts", "../a-1.tgz", "http://h/a-1.tgz"),
+            ("http://h/charts", "../../../a-1.tgz", "http://h/a-1.tgz"),
+            ("http://h", "x/./a-1.tgz", "http://h/x/a-1.tgz"),
+            ("http://h/charts?token=1", "a-1.tgz", "http://h/charts/a-1.tgz?token=1"),
+            ("http://h/charts", "https://elsewhere/a.tgz?x=1", "https://elsewhere/a.tgz?x=1"),
+            ("http://h:8080/c", "index.yaml", "http://h:8080/c/index.yaml"),
+        ];
+        for (base, reference, want) in table {
+            let joined = Location::parse(base).unwrap().within(reference).unwrap();
+            assert_eq!(joined.to_string(), want, "{base} {reference}");
+        }
+    }
+
+    #[test]
+    fn a_password_is_never_shown() {
+        let l = Location::parse("https://me:s%40cret@host/x").unwrap();
+        assert_eq!(l.user(), Some(("me", "s@cret")));
+        assert_eq!(format!("{l} {l:?}"), "https://host/x https://host/x");
+        let e = Location::parse("https://me:secret@ho st/x").unwrap_err();
+        assert!(!e.to_string().contains("secret"), "{e}");
+    }
+
+    #[test]
+    fn servers_are_told_apart_by_protocol_name_and_port() {
+        let same = |a: &str, b: &str| Location::parse(a).unwrap().same_server(&Location::parse(b).unwrap());
+        assert!(same("https://h/x", "https://h:443/y"));
+        assert!(!same("https://h/x", "http://h/x"));
+        assert!(!same("https://h/x", "https://h:8443/x"));
+        assert!(!same("https://h/x", "https://g.h/x"));
+        assert!(same_repository("https://h/x/", "https://h/x"));
+        assert!(!same_repository("https://h/x", "https://h/y"));
+    }
+
+    #[test]
+    fn what_is_no_url_is_refused() {
+        for bad in ["", "x", "://h", "http://", "http:///x", "http://h\n/", "ht tp://h", "http://a{b}/"] {
+            assert!(Location::parse(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! What a chart is as an artifact: its manifest, which layers it has, and what it says of itself.
+
+use bytes::Bytes;
+use chart_compat::chart::{self, Metadata};
+use chart_compat::json;
+use chart_compat::profile::Profile;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+use super::reference::OciReference;
+use super::{OciError, Registry, sha256};
+
+/// Media types of Helm's (`registry` constants).
+const CONFIG: &str = "application/vnd.cncf.helm.config.v1+json";
+const CHART: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
+const PROVENANCE: &str = "application/vnd.cncf.helm.chart.provenance.v1.prov";
+const OLD_CHART: &str = "application/tar+gzip";
+const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+
+/// What Helm says where a version with a plus was made a tag.
+const UNDERSCORE: &str = "
+OCI artifact references (e.g. tags) do not support the plus sign (+). To support
+storing semantic versions, Helm adopts the convention of changing plus (+) to
+an underscore (_) in chart version tags when pushing to a registry and back to
+a plus (+) when pulling from a registry.";
+
+/// A part of an artifact.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Descriptor {
+    #[serde(default)]
+    pub(super) media_type: String,
+    pub(super) digest: String,
+    pub(super) size: u64,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) annotations: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Manifest {
+    schema_version: u32,
+    #[serde(default)]
+    config: Option<Descriptor>,
+    #[serde(default)]
+    pub(super) layers: Vec<Descriptor>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    annotations: BTreeMap<String, String>,
+}
+
+/// A chart out of a registry.
+#[derive(Clone, Debug)]
+pub struct Pulled {
+    /// The package.
+    pub chart: Bytes,
+    /// Its provenance file, if it was wanted and is there.
+    pub provenance: Option<Bytes>,
+    /// The digest of the artifact's manifest: what a tag points at today.
+    pub digest: String,
+    /// What Helm says of it.
+    pub notes: Vec<String>,
+}
+
+/// A chart in a registry.
+#[derive(Clone, Debug)]
+pub struct Pushed {
+    /// The digest of the artifact's manifest.
+    pub digest: String,
+    /// What Helm says of it.
+    pub notes: Vec<String>,
+}
+
+fn told(verb: &str, reference: &OciReference, digest: &str) -> Vec<String> {
+    let shown = reference.to_string();
+    let mut notes = vec![format!("{verb}: {shown}"), format!("Digest: {digest}")];
+    if shown.contains('_') {
+        notes.push(format!("{shown} contains an underscore."));
+        notes.push(UNDERSCORE.to_owned());
+    }
+    notes
+}
+
+impl Manifest {
+    pub(super) fn read(bytes: &[u8]) -> Result<Self, OciError> {
+        serde_json::from_slice(bytes).map_err(|e| OciError::Answer(format!("manifest: {e}")))
+    }
+
+    fn layer(&self, media: &str) -> Option<&Descriptor> {
+        self.layers.iter().find(|l| l.media_type == media)
+    }
+}
+
+impl Registry<'_> {
+    /// Pulls a chart (`Client.Pull`). `known` may have the package of a digest already.
+    ///
+    /// # Errors
+    /// It is not there, is no chart, or is not what its digests say.
+    pub async fn pull(
+        &self,
+        reference: &OciReference,
+        provenance: bool,
+        known: &mut dyn FnMut(&str) -> Option<Bytes>,
+    ) -> Result<Pulled, OciError> {
+        let (bytes, digest, _) = self.manifest(reference).await?;
+        let manifest = Manifest::read(&bytes)?;
+        let parts = manifest.layers.len() + usize::from(manifest.config.is_some());
+        if parts < 2 {
+            return Err(OciError::NoChart(format!(
+                "manifest does not contain minimum number of descriptors (2), descriptors found: {parts}"
+            )));
+        }
+        if manifest.config.as_ref().is_none_or(|c| c.media_type != CONFIG) {
+            return Err(OciError::NoChart(format!("could not load config with mediatype {CONFIG}")));
+        }
+        let mut notes = Vec::new();
+        let layer = match (manifest.layer(CHART), manifest.layer(OLD_CHART)) {
+            (Some(layer), _) => layer,
+            (None, Some(layer)) => {
+                notes.push(format!("Warning: chart media type {OLD_CHART} is deprecated"));
+                layer
+            }
+            (None, None) => {
+                let text = format!("manifest does not contain a layer with mediatype {CHART}");
+                return Err(OciError::NoChart(text));
+            }
+        };
+        let chart = match known(&layer.digest) {
+            Some(chart) => chart,
+            None => self.blob(reference, &layer.digest, layer.size).await?,
+        };
+        let provenance = match manifest.layer(PROVENANCE).filter(|_| provenance) {
+            Some(layer) => Some(self.blob(reference, &layer.digest, layer.size).await?),
+            None => None,
+        };
+        notes.extend(told("Pulled", reference, &digest));
+        Ok(Pulled { chart, provenance, digest, notes })
+    }
+
+    /// The digest that a reference points at.
+    ///
+    /// # Errors
+    /// There is no such artifact.
+    pub async fn resolve(&self, reference: &OciReference) -> Result<String, OciError> {
+        Ok(self.manifest(reference).await?.1)
+    }
+
+    /// Pushes a package below a path, under its own name and version (`Client.Push`). `created`: RFC 3339.
+    ///
+    /// # Errors
+    /// It is no chart, or the registry does not take it.
+    pub async fn push(
+        &self,
+        remote: &str,
+        chart: Bytes,
+        provenance: Option<Bytes>,
+        created: &str,
+    ) -> Result<Pushed, OciError> {
+        let wrong = |e: chart::Error| OciError::NoChart(e.to_string());
+        let files = chart::read_archive(&chart).map_err(wrong)?;
+        let metadata = chart::load_files(files, Profile::Helm4, &mut drop).map_err(wrong)?.metadata;
+        let path = remote.strip_prefix("oci://").unwrap_or(remote).trim_end_matches('/');
+        let reference = OciReference::parse(&format!("{path}/{}:{}", metadata.name, metadata.version))?;
+        let config = config_text(&metadata).map_err(OciError::NoChart)?;
+        let mut layers = vec![(CHART, chart)];
+        layers.extend(provenance.map(|p| (PROVENANCE, p)));
+        let mut parts = Vec::new();
+        for (media, bytes) in layers {
+            let digest = sha256(&bytes);
+            self.upload(&reference, bytes.clone(), &digest).await?;
+            parts.push(descriptor(media, digest, bytes.len()));
+        }
+        // In the order of their digests, as Helm has them.
+        parts.sort_by(|a, b| a.digest.cmp(&b.digest));
+        let config = Bytes::from(config);
+        let digest = sha256(&config);
+        self.upload(&reference, config.clone(), &digest).await?;
+        let manifest = Manifest {
+            schema_version: 2,
+            config: Some(descriptor(CONFIG, digest, config.len())),
+            layers: parts,
+            annotations: annotations(&metadata, created),
+        };
+        let text = serde_json::to_vec(&manifest).map_err(|e| OciError::Answer(e.to_string()))?;
+        let digest = sha256(&text);
+        self.put_manifest(&reference, text.into(), MANIFEST).await?;
+        Ok(Pushed { notes: told("Pushed", &reference, &digest), digest })
+    }
+}
+
+fn descriptor(media: &str, digest: String, size: usize) -> Descriptor {
+    let (media_type, size) = (media.to_owned(), size as u64);
+    Descriptor { media_type, digest, size, annotations: BTreeMap::new() }
+}
+
+/// `Chart.yaml` as JSON, in the order of Go's fields, so that the same chart is the same artifact whoever pushes it.
+fn config_text(metadata: &Metadata) -> Result<String, String> {
+    const ORDER: [&str; 17] = [
+        "name",
+        "home",
+        "sources",
+        "version",
+        "description",
+        "keywords",
+        "maintainers",
+        "icon",
+        "apiVersion",
+        "condition",
+        "tags",
+        "appVersion",
+        "deprecated",
+        "annotations",
+        "kubeVersion",
+        "dependencies",
+        "type",
+    ];
+    let data = metadata.data();
+    let mut parts = Vec::new();
+    for key in ORDER {
+        let Some(value) = data.get(key) else { continue };
+        let text = match key {
+            "maintainers" => ordered(value, &["name", "email", "url"])?,
+            "dependencies" => ordered(
+                value,
+                &["name", "version", "repository", "condition", "tags", "enabled", "import-values", "alias"],
+            )?,
+            _ => json::to_string(value).map_err(|e| e.0.to_owned())?,
+        };
+        parts.push(format!("\"{key}\":{text}"));
+    }
+    Ok(format!("{{{}}}", parts.join(",")))
+}
+
+/// A list of objects whose fields come in an order.
+fn ordered(list: &chart_compat::data::Data, order: &[&str]) -> Result<String, String> {
+    let mut items = Vec::new();
+    for item in list.as_list().unwrap_or_default() {
+        let mut fields = Vec::new();
+        for key in order {
+            if let Some(value) = item.get(key) {
+                let text = json::to_string(value).map_err(|e| e.0.to_owned())?;
+                fields.push(format!("\"{key}\":{text}"));
+            }
+        }
+        items.push(format!("{{{}}}", fields.join(",")));
+    }
+    Ok(format!("[{}]", items.join(",")))
+}
+
+/// What the manifest says of the chart (`generateOCIAnnotations`).
+fn annotations(metadata: &Metadata, created: &str) -> BTreeMap<String, String> {
+    let mut out = BTreeMap::new();
+    let people: Vec<String> = metadata
+        .maintainers
+        .iter()
+        .map(|m| if m.email.is_empty() { m.name.clone() } else { format!("{} ({})", m.name, m.email) })
+        .collect();
+    let people = people.join(", ");
+    let source = metadata.sources.first().map(String::as_str).unwrap_or_default();
+    for (key, text) in [
+        ("description", metadata.description.as_str()),
+        ("title", &metadata.name),
+        ("version", &metadata.version),
+        ("url", &metadata.home),
+        ("created", created),
+        ("source", source),
+        ("authors", &people),
+    ] {
+        if !text.trim().is_empty() {
+            out.insert(format!("org.opencontainers.image.{key}"), text.to_owned());
+        }
+    }
+    for (key, value) in metadata.annotations.iter().flatten() {
+        // Name and version are the chart's own to say.
+        if !matches!(key.as_str(), "org.opencontainers.image.version" | "org.opencontainers.image.title") {
+            out.insert(key.clone(), value.clone());
+        }
+    }
+    out
+}

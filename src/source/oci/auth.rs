@@ -1,0 +1,165 @@
+//! How a registry wants to be told who we are: by name and password, or by a token that another server hands out.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use bytes::Bytes;
+use http::{Method, header};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
+
+use super::super::http::{Credentials as Header, Http, HttpError, Request, Tls};
+use super::super::location::Location;
+use super::OciError;
+use super::credentials::Login;
+
+/// How large the answer of a token server may be.
+const MAX_TOKEN: u64 = 1 << 20;
+
+/// What a registry answered to a request that it did not accept (`WWW-Authenticate`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Challenge {
+    Basic,
+    Bearer { realm: String, service: String, scope: String },
+}
+
+impl Challenge {
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let (scheme, rest) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
+        if scheme.eq_ignore_ascii_case("basic") {
+            return Some(Self::Basic);
+        }
+        if !scheme.eq_ignore_ascii_case("bearer") {
+            return None;
+        }
+        let parameters = parameters(rest);
+        let of = |name: &str| parameters.get(name).cloned().unwrap_or_default();
+        Some(Self::Bearer { realm: of("realm"), service: of("service"), scope: of("scope") })
+    }
+}
+
+/// `name="value", …`.
+fn parameters(mut rest: &str) -> HashMap<String, String> {
+    let mut out = HashMap::new();
+    while let Some((name, after)) = rest.split_once('=') {
+        let name = name.trim_matches([' ', ',']).to_ascii_lowercase();
+        let (value, next) = match after.strip_prefix('"') {
+            Some(quoted) => quoted.split_once('"').unwrap_or((quoted, "")),
+            None => after.split_once(',').unwrap_or((after, "")),
+        };
+        out.insert(name, value.to_owned());
+        rest = next;
+    }
+    out
+}
+
+/// The tokens of one run, by server and scope.
+#[derive(Default)]
+pub(super) struct Tokens(Mutex<HashMap<(String, String), Header>>);
+
+impl Tokens {
+    pub(super) fn get(&self, host: &str, scope: &str) -> Option<Header> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.get(&(host.to_owned(), scope.to_owned())).cloned()
+    }
+
+    pub(super) fn keep(&self, host: &str, scope: &str, header: &Header) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.insert((host.to_owned(), scope.to_owned()), header.clone());
+    }
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    #[serde(default)]
+    token: String,
+    #[serde(default)]
+    access_token: String,
+}
+
+/// What to answer to a challenge of a server.
+pub(super) async fn answer(
+    http: &Http,
+    tls: &Tls,
+    server: &Location,
+    challenge: &Challenge,
+    scope: &str,
+    login: Option<&Login>,
+) -> Result<Option<Header>, OciError> {
+    let (realm, service, asked) = match challenge {
+        Challenge::Basic => {
+            return Ok(match login {
+                Some(Login::Basic(user, password)) => Some(Header::Basic(user.clone(), password.clone())),
+                _ => None,
+            });
+        }
+        Challenge::Bearer { realm, service, scope } => (realm, service, scope),
+    };
+    let realm = Location::parse(realm)
+        .map_err(|_| OciError::Answer("the realm of its challenge is no URL".into()))?;
+    if server.scheme == "https" && realm.scheme != "https" {
+        return Err(OciError::Answer(format!("it wants credentials to go to {realm} in plain text")));
+    }
+    // What we want to do, and what the registry names besides.
+    let scope = if scope.is_empty() { asked } else { scope };
+    let escape = |s: &str| utf8_percent_encode(s, NON_ALPHANUMERIC).to_string();
+    let bytes = match login {
+        Some(Login::Identity(token)) => {
+            let body = format!(
+                "grant_type=refresh_token&refresh_token={}&service={}&scope={}&client_id=windlass",
+                escape(token),
+                escape(service),
+                escape(scope)
+            );
+            let mut request = Request::get(realm, tls, MAX_TOKEN);
+            request.method = Method::POST;
+            request.body = Bytes::from(body);
+            request.headers.push((header::CONTENT_TYPE, "application/x-www-form-urlencoded".to_owned()));
+            http.fetch(request).await
+        }
+        _ => {
+            let mut query: Vec<String> = realm.query.clone().into_iter().filter(|q| !q.is_empty()).collect();
+            if !service.is_empty() {
+                query.push(format!("service={}", escape(service)));
+            }
+            for one in scope.split(' ').filter(|s| !s.is_empty()) {
+                query.push(format!("scope={}", escape(one)));
+            }
+            let mut request = Request::get(realm.with_query(query.join("&")), tls, MAX_TOKEN);
+            if let Some(Login::Basic(user, password)) = login {
+                request.credentials = Some(Header::Basic(user.clone(), password.clone()));
+            }
+            http.fetch(request).await
+        }
+    };
+    let bytes = bytes.map_err(|e| match e {
+        HttpError::Status { status, .. } => OciError::Denied { registry: server.host.clone(), status },
+        other => OciError::Http(other),
+    })?;
+    let answer: Answer = serde_json::from_slice(&bytes)
+        .map_err(|_| OciError::Answer("its token server sent no token".into()))?;
+    let token = if answer.token.is_empty() { answer.access_token } else { answer.token };
+    if token.is_empty() {
+        return Err(OciError::Answer("its token server sent an empty token".into()));
+    }
+    Ok(Some(Header::Bearer(token)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn challenges_are_read() {
+        let text =
+            r#"Bearer realm="https://auth.h/token?x=1",service="reg, one", scope="repository:a/b:pull,push""#;
+        let want = Challenge::Bearer {
+            realm: "https://auth.h/token?x=1".into(),
+            service: "reg, one".into(),
+            scope: "repository:a/b:pull,push".into(),
+        };
+        assert_eq!(Challenge::parse(text), Some(want));
+        assert_eq!(Challenge::parse("Basic realm=\"x\""), Some(Challenge::Basic));
+        assert_eq!(Challenge::parse("Negotiate"), None);
+    }
+}

@@ -1,0 +1,300 @@
+//! Credentials of registries in Docker's files: Helm's own first, then Docker's, through helper programs where they say so.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
+
+use super::super::files;
+use super::super::home::user_home;
+
+/// How large a configuration may be.
+const MAX_FILE: u64 = 16 << 20;
+/// How long a helper program may take.
+const HELPER_PATIENCE: Duration = Duration::from_secs(30);
+/// The name under which Docker keeps its own registry.
+const DOCKER: &str = "https://index.docker.io/v1/";
+
+/// Who we are for a registry.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Login {
+    /// User and password.
+    Basic(String, String),
+    /// A token that is exchanged for others.
+    Identity(String),
+}
+
+/// Why credentials cannot be read or kept. Never holds one.
+#[derive(Debug, thiserror::Error)]
+pub enum CredentialsError {
+    /// A file cannot be read or written.
+    #[error("{path}: {source}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file is not of Docker's form.
+    #[error("{path}: invalid config format: {reason}")]
+    Form {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// A helper program failed.
+    #[error("docker-credential-{helper}: {reason}")]
+    Helper {
+        /// Its name.
+        helper: String,
+        /// Why.
+        reason: String,
+    },
+    /// Nobody is logged in.
+    #[error("not logged in")]
+    NotLoggedIn,
+}
+
+/// The files.
+#[derive(Clone, Debug)]
+pub struct Credentials {
+    own: PathBuf,
+    docker: PathBuf,
+}
+
+impl Credentials {
+    /// Helm's file, and Docker's after it.
+    #[must_use]
+    pub fn new(own: &Path) -> Self {
+        let set = std::env::var_os("DOCKER_CONFIG").filter(|v| !v.is_empty()).map(PathBuf::from);
+        let docker = set.unwrap_or_else(|| user_home().join(".docker")).join("config.json");
+        Self { own: own.to_owned(), docker }
+    }
+
+    /// Who we are for a registry, if anyone.
+    ///
+    /// # Errors
+    /// A file or a helper program is broken.
+    pub async fn get(&self, registry: &str) -> Result<Option<Login>, CredentialsError> {
+        for path in [&self.own, &self.docker] {
+            let config = Config::load(path)?;
+            let found = match config.helper(registry) {
+                Some(helper) => from_helper(&helper, registry).await?,
+                None => config.plain(registry),
+            };
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Keeps who we are in Helm's file, or where its helper program keeps it.
+    ///
+    /// # Errors
+    /// It cannot be kept.
+    pub async fn put(&self, registry: &str, user: &str, password: &str) -> Result<(), CredentialsError> {
+        let (_lock, mut config) = Config::lock(&self.own)?;
+        if let Some(helper) = config.helper(registry) {
+            let input = json!({ "ServerURL": key(registry), "Username": user, "Secret": password });
+            return ask(&helper, "store", &input.to_string()).await.map(drop);
+        }
+        // A token without a user is what Docker calls an identity token.
+        let entry = if user.is_empty() {
+            json!({ "auth": STANDARD.encode(":"), "identitytoken": password })
+        } else {
+            json!({ "auth": STANDARD.encode(format!("{user}:{password}")) })
+        };
+        config.auths()?.insert(key(registry).to_owned(), entry);
+        config.save()
+    }
+
+    /// Forgets who we are.
+    ///
+    /// # Errors
+    /// Nobody was known, or it cannot be forgotten.
+    pub async fn remove(&self, registry: &str) -> Result<(), CredentialsError> {
+        let (_lock, mut config) = Config::lock(&self.own)?;
+        if let Some(helper) = config.helper(registry) {
+            return ask(&helper, "erase", key(registry)).await.map(drop);
+        }
+        if config.auths()?.remove(key(registry)).is_none() {
+            return Err(CredentialsError::NotLoggedIn);
+        }
+        config.save()
+    }
+}
+
+fn key(registry: &str) -> &str {
+    if matches!(registry, "docker.io" | "registry-1.docker.io" | "index.docker.io") {
+        DOCKER
+    } else {
+        registry
+    }
+}
+
+/// One file.
+struct Config {
+    path: PathBuf,
+    top: Map<String, Value>,
+}
+
+impl Config {
+    fn load(path: &Path) -> Result<Self, CredentialsError> {
+        let failed = |source| CredentialsError::File { path: path.to_owned(), source };
+        let wrong = |reason: String| CredentialsError::Form { path: path.to_owned(), reason };
+        let top = match files::read(path, MAX_FILE).map_err(failed)? {
+            None => Map::new(),
+            // Not the error of the reader: it might quote a secret.
+            Some(bytes) => match serde_json::from_slice(&bytes) {
+                Ok(Value::Object(top)) => top,
+                Ok(_) => return Err(wrong("it is no object".to_owned())),
+                Err(e) => return Err(wrong(format!("line {}, column {}", e.line(), e.column()))),
+            },
+        };
+        Ok(Self { path: path.to_owned(), top })
+    }
+
+    /// The file, held against other processes of ours.
+    fn lock(path: &Path) -> Result<(std::fs::File, Self), CredentialsError> {
+        let lock = files::lock_path(path);
+        let held = files::lock(&lock).map_err(|source| CredentialsError::File { path: lock, source })?;
+        Ok((held, Self::load(path)?))
+    }
+
+    fn save(&self) -> Result<(), CredentialsError> {
+        let failed = |source| CredentialsError::File { path: self.path.clone(), source };
+        let text = serde_json::to_vec_pretty(&self.top).map_err(|e| failed(e.into()))?;
+        files::write(&self.path, &text, 0o600).map_err(failed)
+    }
+
+    fn auths(&mut self) -> Result<&mut Map<String, Value>, CredentialsError> {
+        let wrong =
+            || CredentialsError::Form { path: self.path.clone(), reason: "auths is no object".to_owned() };
+        self.top.entry("auths").or_insert_with(|| json!({})).as_object_mut().ok_or_else(wrong)
+    }
+
+    fn helper(&self, registry: &str) -> Option<String> {
+        let helpers = self.top.get("credHelpers").and_then(Value::as_object);
+        let own = helpers.and_then(|h| h.get(key(registry)).or_else(|| h.get(registry)));
+        let name = own.or_else(|| self.top.get("credsStore"))?.as_str()?;
+        // The name becomes part of a program's name.
+        let ok = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        (!name.is_empty() && name.chars().all(ok)).then(|| name.to_owned())
+    }
+
+    fn plain(&self, registry: &str) -> Option<Login> {
+        let auths = self.top.get("auths")?.as_object()?;
+        let host = |key: &str| {
+            let bare = key.trim_start_matches("https://").trim_start_matches("http://");
+            bare.split('/').next().unwrap_or_default().to_owned()
+        };
+        let entry = auths
+            .get(key(registry))
+            .or_else(|| auths.iter().find(|(k, _)| host(k) == registry).map(|(_, v)| v))?;
+        let text = |name: &str| entry.get(name).and_then(Value::as_str).filter(|s| !s.is_empty());
+        if let Some(token) = text("identitytoken") {
+            return Some(Login::Identity(token.to_owned()));
+        }
+        if let (Some(user), Some(password)) = (text("username"), text("password")) {
+            return Some(Login::Basic(user.to_owned(), password.to_owned()));
+        }
+        let decoded = String::from_utf8(STANDARD.decode(text("auth")?).ok()?).ok()?;
+        let (user, password) = decoded.split_once(':')?;
+        Some(Login::Basic(user.to_owned(), password.trim_end_matches('\0').to_owned()))
+    }
+}
+
+async fn from_helper(helper: &str, registry: &str) -> Result<Option<Login>, CredentialsError> {
+    let Some(answer) = ask(helper, "get", key(registry)).await? else { return Ok(None) };
+    let answer: BTreeMap<String, Value> = serde_json::from_slice(&answer).map_err(|_| {
+        CredentialsError::Helper { helper: helper.to_owned(), reason: "its answer is no JSON".to_owned() }
+    })?;
+    let text = |name: &str| answer.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (user, secret) = (text("Username"), text("Secret"));
+    Ok(Some(if user == "<token>" { Login::Identity(secret) } else { Login::Basic(user, secret) }))
+}
+
+/// Runs a helper program. `None` if it knows nobody.
+async fn ask(helper: &str, verb: &str, input: &str) -> Result<Option<Vec<u8>>, CredentialsError> {
+    let failed = |reason: String| CredentialsError::Helper { helper: helper.to_owned(), reason };
+    let mut child = tokio::process::Command::new(format!("docker-credential-{helper}"))
+        .arg(verb)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(|e| failed(e.to_string()))?;
+    let mut stdin = child.stdin.take();
+    let work = async {
+        if let Some(stdin) = &mut stdin {
+            use tokio::io::AsyncWriteExt as _;
+            // A helper that reads nothing says why by its status.
+            drop(stdin.write_all(input.as_bytes()).await);
+        }
+        drop(stdin);
+        child.wait_with_output().await
+    };
+    let output = tokio::time::timeout(HELPER_PATIENCE, work).await;
+    let output =
+        output.map_err(|_| failed("it does not answer".to_owned()))?.map_err(|e| failed(e.to_string()))?;
+    if output.status.success() {
+        return Ok(Some(output.stdout));
+    }
+    let text = String::from_utf8_lossy(&output.stdout).to_lowercase();
+    if verb == "get" && (text.contains("not found") || text.contains("no credentials")) {
+        return Ok(None);
+    }
+    Err(failed(format!("{verb} failed ({})", output.status)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files() -> (tempfile::TempDir, Credentials) {
+        let dir = tempfile::tempdir().unwrap();
+        let own = dir.path().join("registry/config.json");
+        let docker = dir.path().join("docker.json");
+        (dir, Credentials { own, docker })
+    }
+
+    fn basic(user: &str, password: &str) -> Option<Login> {
+        Some(Login::Basic(user.into(), password.into()))
+    }
+
+    #[tokio::test]
+    async fn what_was_kept_is_found_and_forgotten() {
+        let (_dir, all) = files();
+        assert!(all.get("h:5000").await.unwrap().is_none());
+        all.put("h:5000", "me", "s:cret").await.unwrap();
+        all.put("docker.io", "", "token").await.unwrap();
+        assert!(all.get("h:5000").await.unwrap() == basic("me", "s:cret"));
+        assert!(all.get("docker.io").await.unwrap() == Some(Login::Identity("token".into())));
+        let text = std::fs::read_to_string(&all.own).unwrap();
+        assert!(text.contains("https://index.docker.io/v1/"), "{text}");
+        all.remove("h:5000").await.unwrap();
+        assert!(all.get("h:5000").await.unwrap().is_none());
+        assert!(matches!(all.remove("h:5000").await, Err(CredentialsError::NotLoggedIn)));
+    }
+
+    #[tokio::test]
+    async fn docker_is_asked_after_helm_and_errors_hold_no_secret() {
+        let (_dir, all) = files();
+        std::fs::write(&all.docker, r#"{"auths": {"https://h/v2/": {"auth": "bWU6cHc="}}, "other": 1}"#)
+            .unwrap();
+        assert!(all.get("h").await.unwrap() == basic("me", "pw"));
+        all.put("h", "own", "x").await.unwrap();
+        assert!(all.get("h").await.unwrap() == basic("own", "x"));
+        std::fs::write(&all.docker, r#"{"auths": {"g": {"auth": "c2VjcmV0"#).unwrap();
+        let e = all.get("g").await.err().unwrap().to_string();
+        assert!(e.contains("invalid config format: line 1") && !e.contains("c2Vj"), "{e}");
+    }
+}

@@ -1,0 +1,209 @@
+//! Charts packed as Helm packs them (`chartutil.Save`), and unpacked (`chartutil.Expand`).
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use chart_compat::chart::{self, Chart, File};
+use chart_compat::data::Data;
+use chart_compat::{json, yaml};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use super::files;
+use super::lock::Lock;
+
+/// Why a chart could not be packed or unpacked.
+#[derive(Debug, thiserror::Error)]
+pub enum PackageError {
+    /// The chart breaks a rule.
+    #[error("chart validation: {0}")]
+    Invalid(#[from] chart::Error),
+    /// The schema is no JSON.
+    #[error("invalid JSON in values.schema.json")]
+    Schema,
+    /// A file of the chart has no written form.
+    #[error("{0}")]
+    Form(String),
+    /// A file cannot be written.
+    #[error("{path}: {source}")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// When the files of a chart were changed, in seconds since 1970.
+pub struct Times {
+    root: Option<PathBuf>,
+    fixed: Option<u64>,
+    fallback: u64,
+}
+
+fn seconds(time: SystemTime) -> u64 {
+    time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_secs())
+}
+
+impl Times {
+    /// No time at all: the same chart is the same package whoever packs it when.
+    #[must_use]
+    pub fn none() -> Self {
+        Self { root: None, fixed: Some(0), fallback: 0 }
+    }
+
+    /// As the files of a chart directory say; `SOURCE_DATE_EPOCH`, where it is set, says so for all of them.
+    ///
+    /// # Errors
+    /// The variable is no number, in Helm's words.
+    pub fn of_directory(root: &Path) -> Result<Self, String> {
+        let fixed = match std::env::var("SOURCE_DATE_EPOCH") {
+            Ok(text) if !text.is_empty() => Some(
+                text.parse()
+                    .map_err(|_| format!("invalid SOURCE_DATE_EPOCH {text:?}: give seconds since 1970"))?,
+            ),
+            _ => None,
+        };
+        // What lies in an archive below charts/ has no time of its own here; a fixed one keeps packages repeatable.
+        let chart = std::fs::metadata(root.join("Chart.yaml")).and_then(|m| m.modified());
+        let fallback = seconds(chart.unwrap_or_else(|_| SystemTime::now()));
+        Ok(Self { root: Some(root.to_owned()), fixed, fallback })
+    }
+
+    fn of(&self, path: &str) -> u64 {
+        if let Some(fixed) = self.fixed {
+            return fixed;
+        }
+        let found =
+            self.root.as_ref().and_then(|root| std::fs::metadata(root.join(path)).ok()?.modified().ok());
+        found.map_or(self.fallback, seconds)
+    }
+}
+
+/// The file name of a package.
+#[must_use]
+pub fn file_name(chart: &Chart) -> String {
+    format!("{}-{}.tgz", chart.metadata.name, chart.metadata.version)
+}
+
+/// Packs a chart.
+///
+/// # Errors
+/// The chart breaks a rule or cannot be written.
+pub fn pack(chart: &Chart, times: &Times) -> Result<Vec<u8>, PackageError> {
+    let mut checked = chart.metadata.clone();
+    checked.validate()?;
+    let gzip = GzEncoder::new(Vec::new(), Compression::default());
+    let mut out = tar::Builder::new(gzip);
+    add_chart(&mut out, chart, "", "", times)?;
+    let broken = |source| PackageError::Write { path: file_name(chart).into(), source };
+    out.into_inner().and_then(GzEncoder::finish).map_err(broken)
+}
+
+/// `prefix`: where in the archive; `place`: where in the chart's directory.
+fn add_chart<W: Write>(
+    out: &mut tar::Builder<W>,
+    chart: &Chart,
+    prefix: &str,
+    place: &str,
+    times: &Times,
+) -> Result<(), PackageError> {
+    let form = |e: yaml::WriteError| PackageError::Form(e.to_string());
+    let base = format!("{prefix}{}", chart.name());
+    let mut add = |name: &str, data: &[u8]| {
+        let path = format!("{base}/{name}");
+        let mut header = tar::Header::new_ustar();
+        header.set_size(data.len() as u64);
+        header.set_mode(0o644);
+        header.set_mtime(times.of(&format!("{place}{name}")));
+        header.set_entry_type(tar::EntryType::Regular);
+        let written = out.append_data(&mut header, &path, data);
+        written.map_err(|source| PackageError::Write { path: path.into(), source })
+    };
+    let (v1, v2) = (chart.metadata.api_version == "v1", chart.metadata.api_version == "v2");
+    let mut metadata = chart.metadata.clone();
+    if v1 {
+        // They stand in requirements.yaml.
+        metadata.dependencies = None;
+    }
+    add("Chart.yaml", yaml::to_string(&metadata.data()).map_err(form)?.as_bytes())?;
+    if let Some(lock) = chart.lock.as_ref().filter(|lock| v2 && **lock != Data::Null) {
+        let lock = Lock::read(lock).map_err(PackageError::Form)?;
+        add("Chart.lock", lock.text().map_err(form)?.as_bytes())?;
+    }
+    if let Some(values) = &chart.values_text {
+        add("values.yaml", values)?;
+    }
+    if let Some(schema) = &chart.schema {
+        json::from_slice(schema).map_err(|_| PackageError::Schema)?;
+        add("values.schema.json", schema)?;
+    }
+    for file in chart.templates.iter().chain(&chart.files) {
+        add(&file.name, &file.data)?;
+    }
+    for sub in &chart.dependencies {
+        let place = format!("{place}charts/{}/", sub.name());
+        add_chart(out, sub, &format!("{base}/charts/"), &place, times)?;
+    }
+    Ok(())
+}
+
+/// Packs a chart into a directory. Returns where it is.
+///
+/// # Errors
+/// As [`pack`].
+pub fn save(chart: &Chart, times: &Times, directory: &Path) -> Result<PathBuf, PackageError> {
+    let bytes = pack(chart, times)?;
+    let path = directory.join(file_name(chart));
+    files::write(&path, &bytes, 0o644)
+        .map_err(|source| PackageError::Write { path: path.clone(), source })?;
+    Ok(path)
+}
+
+/// Writes a package or its provenance file, whole or not at all.
+///
+/// # Errors
+/// It cannot be written.
+pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    files::write(path, bytes, 0o644)
+}
+
+/// Unpacks the files of a chart below a directory, in one of the chart's name, which must not be there. They appear all at
+/// once or not at all.
+///
+/// # Errors
+/// The chart has no name, or a file cannot be written.
+pub fn expand(files: &[File], directory: &Path) -> Result<PathBuf, PackageError> {
+    let form = |text: &str| PackageError::Form(text.to_owned());
+    let chart = files.iter().find(|f| f.name == "Chart.yaml");
+    let data = chart.map(|f| yaml::from_slice(&f.data)).transpose();
+    let data = data.map_err(|e| PackageError::Form(format!("cannot load Chart.yaml: {e}")))?;
+    let name = data.as_ref().and_then(|d| d.get("name")).and_then(Data::as_str).unwrap_or_default();
+    if name.is_empty() {
+        return Err(form("chart name not specified"));
+    }
+    if matches!(name, "." | "..") {
+        return Err(PackageError::Form(format!("chart name {name:?} is not allowed")));
+    }
+    if name.contains(['/', '\\']) {
+        return Err(PackageError::Form(format!("chart name {name:?} must not contain path separators")));
+    }
+    let target = directory.join(name);
+    let write = |path: &Path, source| PackageError::Write { path: path.to_owned(), source };
+    std::fs::create_dir_all(directory).map_err(|e| write(directory, e))?;
+    let scratch = tempfile::Builder::new().prefix(".windlass-").tempdir_in(directory);
+    let scratch = scratch.map_err(|e| write(directory, e))?;
+    let root = scratch.path().join(name);
+    std::fs::create_dir(&root).map_err(|e| write(&root, e))?;
+    for file in files {
+        // The reader of archives has refused what leads out of the chart; no link is ever written.
+        let path = root.join(&file.name);
+        let parent = path.parent().unwrap_or(&root);
+        std::fs::create_dir_all(parent)
+            .and_then(|()| std::fs::write(&path, &file.data))
+            .map_err(|e| write(&path, e))?;
+    }
+    std::fs::rename(&root, &target).map_err(|e| write(&target, e))?;
+    Ok(target)
+}

@@ -1,0 +1,244 @@
+//! `repositories.yaml`: the repositories that the user has given names, in Helm's file and form.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use chart_compat::data::{Data, Map};
+use chart_compat::yaml;
+
+use super::files;
+use super::http::{Credentials, Tls};
+
+/// How large the file may be.
+const MAX_FILE: u64 = 16 << 20;
+
+/// A repository (`repo.Entry`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name here.
+    pub name: String,
+    /// Where its `index.yaml` is.
+    pub url: String,
+    /// User.
+    pub username: String,
+    /// Password; never shown.
+    pub password: Secret,
+    /// File of the certificate that we show.
+    pub cert_file: String,
+    /// File of its key.
+    pub key_file: String,
+    /// File of trusted certificates.
+    pub ca_file: String,
+    /// Whether any certificate will do.
+    pub insecure_skip_tls_verify: bool,
+    /// Whether other servers get user and password, too.
+    pub pass_credentials_all: bool,
+}
+
+/// A text that is not for show.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Secret(pub String);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0.is_empty() { "\"\"" } else { "\"…\"" })
+    }
+}
+
+impl Entry {
+    /// User and password, if both are there.
+    #[must_use]
+    pub fn credentials(&self) -> Option<Credentials> {
+        credentials(&self.username, &self.password.0)
+    }
+
+    /// Its TLS flags.
+    #[must_use]
+    pub fn tls(&self) -> Tls {
+        let path = |s: &str| Some(PathBuf::from(s)).filter(|_| !s.is_empty());
+        Tls {
+            ca_file: path(&self.ca_file),
+            cert_file: path(&self.cert_file),
+            key_file: path(&self.key_file),
+            insecure: self.insecure_skip_tls_verify,
+        }
+    }
+
+    fn read(data: &Data) -> Option<Self> {
+        let map = data.as_map()?;
+        let text = |key: &str| map.get(key).and_then(Data::as_str).unwrap_or_default().to_owned();
+        let flag = |key: &str| map.get(key).and_then(Data::as_bool).unwrap_or_default();
+        Some(Self {
+            name: text("name"),
+            url: text("url"),
+            username: text("username"),
+            password: Secret(text("password")),
+            cert_file: text("certFile"),
+            key_file: text("keyFile"),
+            ca_file: text("caFile"),
+            insecure_skip_tls_verify: flag("insecure_skip_tls_verify"),
+            pass_credentials_all: flag("pass_credentials_all"),
+        })
+    }
+
+    fn data(&self) -> Data {
+        let mut out = Map::new();
+        for (key, text) in [
+            ("name", &self.name),
+            ("url", &self.url),
+            ("username", &self.username),
+            ("password", &self.password.0),
+            ("certFile", &self.cert_file),
+            ("keyFile", &self.key_file),
+            ("caFile", &self.ca_file),
+        ] {
+            out.insert(key.to_owned(), text.as_str().into());
+        }
+        out.insert("insecure_skip_tls_verify".to_owned(), self.insecure_skip_tls_verify.into());
+        out.insert("pass_credentials_all".to_owned(), self.pass_credentials_all.into());
+        out.into()
+    }
+}
+
+/// User and password as Helm takes them: both or none.
+pub(super) fn credentials(username: &str, password: &str) -> Option<Credentials> {
+    let given = !username.is_empty() && !password.is_empty();
+    given.then(|| Credentials::Basic(username.to_owned(), password.to_owned()))
+}
+
+/// Why the file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RepositoriesError {
+    /// It cannot be read or written.
+    #[error("couldn't load repositories file ({path}): {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It is not YAML, or of another form.
+    #[error("couldn't load repositories file ({path}): {reason}")]
+    Wrong {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// The file's content.
+#[derive(Clone, Debug, Default)]
+pub struct Repositories {
+    api_version: String,
+    generated: String,
+    /// The repositories in the order in which they were added.
+    pub entries: Vec<Entry>,
+}
+
+impl Repositories {
+    /// Reads the file; `None` if it is not there.
+    ///
+    /// # Errors
+    /// It cannot be read, or is not of Helm's form.
+    pub fn load(path: &Path) -> Result<Option<Self>, RepositoriesError> {
+        let io = |source| RepositoriesError::Io { path: path.to_owned(), source };
+        let wrong = |reason: String| RepositoriesError::Wrong { path: path.to_owned(), reason };
+        let Some(bytes) = files::read(path, MAX_FILE).map_err(io)? else { return Ok(None) };
+        let data =
+            yaml::from_slice(&bytes).map_err(|e| wrong(format!("error converting YAML to JSON: {e}")))?;
+        let mut out = Self::default();
+        let map = match &data {
+            Data::Null => return Ok(Some(out)),
+            Data::Map(map) => map,
+            _ => return Err(wrong("it is no map".to_owned())),
+        };
+        let text = |key: &str| map.get(key).and_then(Data::as_str).unwrap_or_default().to_owned();
+        out.api_version = text("apiVersion");
+        out.generated = text("generated");
+        match map.get("repositories") {
+            None | Some(Data::Null) => {}
+            Some(Data::List(list)) => {
+                let entries: Option<Vec<Entry>> =
+                    list.iter().filter(|d| **d != Data::Null).map(Entry::read).collect();
+                out.entries = entries.ok_or_else(|| wrong("an entry is no map".to_owned()))?;
+            }
+            Some(_) => return Err(wrong("repositories is no list".to_owned())),
+        }
+        Ok(Some(out))
+    }
+
+    /// The repository of a name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Entry> {
+        self.entries.iter().find(|e| e.name == name)
+    }
+
+    /// Adds a repository, or takes the place of the one of its name.
+    pub fn update(&mut self, entry: Entry) {
+        match self.entries.iter_mut().find(|e| e.name == entry.name) {
+            Some(old) => *old = entry,
+            None => self.entries.push(entry),
+        }
+    }
+
+    /// Takes a repository away. Whether it was there.
+    pub fn remove(&mut self, name: &str) -> bool {
+        let before = self.entries.len();
+        self.entries.retain(|e| e.name != name);
+        self.entries.len() != before
+    }
+
+    /// Writes the file, readable by its owner alone.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn save(&self, path: &Path) -> Result<(), RepositoriesError> {
+        // Go's zero time, which Helm writes where none is set.
+        let generated =
+            Some(self.generated.as_str()).filter(|g| !g.is_empty()).unwrap_or("0001-01-01T00:00:00Z");
+        let entries = [
+            ("apiVersion", Data::from(self.api_version.as_str())),
+            ("generated", generated.into()),
+            ("repositories", Data::List(self.entries.iter().map(Entry::data).collect())),
+        ];
+        let map: Map = entries.into_iter().map(|(k, v)| (k.to_owned(), v)).collect();
+        let wrong = |reason: String| RepositoriesError::Wrong { path: path.to_owned(), reason };
+        let text = yaml::to_string(&map.into()).map_err(|e| wrong(e.to_string()))?;
+        files::write(path, text.as_bytes(), 0o600)
+            .map_err(|source| RepositoriesError::Io { path: path.to_owned(), source })
+    }
+
+    /// Holds the file against other processes, Helm's included, until the lock is dropped.
+    ///
+    /// # Errors
+    /// It stays locked for 30 seconds, or its directory cannot be written.
+    pub fn lock(path: &Path) -> Result<File, RepositoriesError> {
+        let lock = files::lock_path(path);
+        files::lock(&lock).map_err(|source| RepositoriesError::Io { path: lock.clone(), source })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_is_written_as_helm_writes_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("helm/repositories.yaml");
+        let mut all = Repositories::default();
+        all.update(Entry { name: "a".into(), url: "https://h/a".into(), ..Entry::default() });
+        all.update(Entry { name: "a".into(), url: "https://h/b".into(), ..Entry::default() });
+        all.save(&path).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let want = "apiVersion: \"\"\ngenerated: \"0001-01-01T00:00:00Z\"\nrepositories:\n- caFile: \"\"\n  certFile: \"\"\n  \
+                    insecure_skip_tls_verify: false\n  keyFile: \"\"\n  name: a\n  pass_credentials_all: false\n  password: \"\"\n  \
+                    url: https://h/b\n  username: \"\"\n";
+        assert_eq!(text, want);
+        let read = Repositories::load(&path).unwrap().unwrap();
+        assert_eq!(read.entries, all.entries);
+        assert!(!format!("{:?}", Secret("x".into())).contains('x'));
+    }
+}

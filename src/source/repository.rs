@@ -1,0 +1,148 @@
+//! One HTTP repository: its index brought up to date, and a chart found in it.
+//!
+//! Owns the files of an index in the cache: Helm's `NAME-index.yaml` and `NAME-charts.txt`, and our `NAME-index.etag`.
+
+use std::io::{self, BufRead as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use http::header;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use super::cache::hex;
+use super::fetch::FetchError;
+use super::files;
+use super::http::{Http, Request};
+use super::index;
+use super::location::Location;
+use super::repositories::Entry;
+
+/// How large an index may be.
+const MAX_INDEX: u64 = 1 << 30;
+
+/// What the server said of an index that we have, so that it need not be sent again.
+#[derive(Default, Serialize, Deserialize)]
+struct Seen {
+    url: String,
+    etag: Option<String>,
+    modified: Option<String>,
+    /// SHA-256 of the file that this is about: Helm may have written another one since.
+    digest: String,
+}
+
+/// The index file of a repository's name.
+#[must_use]
+pub fn index_path(directory: &Path, name: &str) -> PathBuf {
+    directory.join(if name.is_empty() { "index.yaml".to_owned() } else { format!("{name}-index.yaml") })
+}
+
+fn charts_path(directory: &Path, name: &str) -> PathBuf {
+    directory.join(if name.is_empty() { "charts.txt".to_owned() } else { format!("{name}-charts.txt") })
+}
+
+fn seen_path(directory: &Path, name: &str) -> PathBuf {
+    directory.join(format!("{name}-index.etag"))
+}
+
+/// Takes away all that is kept of a repository.
+///
+/// # Errors
+/// A file is there and cannot be removed.
+pub fn forget(directory: &Path, name: &str) -> io::Result<()> {
+    for path in [index_path(directory, name), charts_path(directory, name), seen_path(directory, name)] {
+        match std::fs::remove_file(&path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Fetches the index of a repository unless the one in the cache is still the server's. Returns where it is.
+///
+/// # Errors
+/// The server does not hand it out, or what it hands out is no index; the index in the cache stays as it was.
+pub async fn update(http: &Http, directory: &Path, entry: &Entry) -> Result<PathBuf, FetchError> {
+    let base = Location::parse(&entry.url)?;
+    if !matches!(base.scheme.as_str(), "http" | "https") {
+        return Err(FetchError::Protocol(base.scheme));
+    }
+    let url = base.within("index.yaml")?;
+    let path = index_path(directory, &entry.name);
+    let (asked, tls) = (url.to_string(), entry.tls());
+    let known = known(directory, &entry.name, &asked);
+    let mut request = Request::get(url.clone(), &tls, MAX_INDEX);
+    request.credentials = entry.credentials();
+    request.everywhere = entry.pass_credentials_all;
+    if let Some(seen) = &known {
+        let conditions = [(header::IF_NONE_MATCH, &seen.etag), (header::IF_MODIFIED_SINCE, &seen.modified)];
+        request.headers.extend(conditions.into_iter().filter_map(|(k, v)| Some((k, v.clone()?))));
+    }
+    let response = http.send(request).await?;
+    if known.is_some() && response.status == http::StatusCode::NOT_MODIFIED {
+        return Ok(path);
+    }
+    let response = response.ok(&url)?;
+    let text = |name| response.header(name).map(str::to_owned);
+    let (etag, modified) = (text(header::ETAG), text(header::LAST_MODIFIED));
+    let io = |source| FetchError::Write { path: path.clone(), source };
+    let mut file = files::beside(&path).map_err(io)?;
+    let mut out = io::BufWriter::new(&mut file);
+    let digest = response.copy_to(&mut out).await?;
+    out.flush().map_err(io)?;
+    drop(out);
+    let names = index::check(file.path())?;
+    // The charts first: who sees the new index finds them.
+    let mut charts = names.join("\n");
+    charts.push_str(if names.is_empty() { "" } else { "\n" });
+    files::write(&charts_path(directory, &entry.name), charts.as_bytes(), 0o644).map_err(io)?;
+    files::persist(file, &path, 0o644).map_err(io)?;
+    remember(directory, &entry.name, &Seen { url: asked, etag, modified, digest: hex(&digest) })
+        .map_err(io)?;
+    Ok(path)
+}
+
+/// What is known of the index in the cache, if it is the one that was seen.
+fn known(directory: &Path, name: &str, url: &str) -> Option<Seen> {
+    let bytes = files::read(&seen_path(directory, name), 64 << 10).ok()??;
+    let seen: Seen = serde_json::from_slice(&bytes).ok()?;
+    if seen.url != url || digest_of(&index_path(directory, name)).ok()? != seen.digest {
+        return None;
+    }
+    Some(seen)
+}
+
+fn remember(directory: &Path, name: &str, seen: &Seen) -> io::Result<()> {
+    let path = seen_path(directory, name);
+    if seen.etag.is_none() && seen.modified.is_none() {
+        return match std::fs::remove_file(&path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+            _ => Ok(()),
+        };
+    }
+    files::write(&path, &serde_json::to_vec(seen)?, 0o644)
+}
+
+/// SHA-256 of a file in hex.
+///
+/// # Errors
+/// It cannot be read.
+pub(super) fn digest_of(path: &Path) -> io::Result<String> {
+    let mut digest = Sha256::new();
+    let mut reader = io::BufReader::with_capacity(256 << 10, std::fs::File::open(path)?);
+    loop {
+        let chunk = reader.fill_buf()?;
+        if chunk.is_empty() {
+            return Ok(hex(&digest.finalize()));
+        }
+        digest.update(chunk);
+        let length = chunk.len();
+        reader.consume(length);
+    }
+}
+
+/// The name under which the index of a repository without a name is kept.
+#[must_use]
+pub fn name_of(url: &str) -> String {
+    format!("helm-manager-{}", hex(&Sha256::digest(url.as_bytes())))
+}

@@ -1,0 +1,15 @@
+//! Charts from repositories, registries and elsewhere, from real servers on loopback, beside real Helm.
+
+// Helpers outside `#[test]` functions fail like the tests that they serve.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod bad_servers;
+mod buckets;
+mod dependencies;
+mod git;
+mod packages;
+mod provenance;
+mod registries;
+mod repositories;
+mod server;
+mod support;
