@@ -14,6 +14,7 @@ mod flags;
 mod get;
 mod history;
 mod install;
+mod jq;
 mod legacy;
 mod lint;
 mod list;
@@ -134,6 +135,8 @@ enum Command {
     Rbac(rbac::Args),
     /// Keep the modules of a directory released
     Operator(Box<operator::Args>),
+    /// Filter JSON as jq does, for hooks
+    Jq(jq::Raw),
 }
 
 /// A failed command: what is printed after `Error: `.
@@ -142,6 +145,9 @@ type Failure = String;
 /// Runs the command line of this process.
 #[must_use]
 pub fn main() -> ExitCode {
+    if let Some(status) = jq::asked() {
+        return status;
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(e) => {
@@ -182,6 +188,7 @@ pub fn main() -> ExitCode {
         Command::Compare(args) => compare::run(globals, args).map_err(Explained::from),
         Command::Rbac(args) => rbac::run(globals, args).map_err(Explained::from),
         Command::Operator(args) => operator::run(globals, args).map_err(Explained::from),
+        Command::Jq(_) => Err(Explained::from("jq must be the first argument".to_owned())),
     };
     match result {
         Ok(()) => status,

@@ -75,10 +75,10 @@ impl Cluster {
         labels: &str,
         fields: &str,
     ) -> Result<impl Stream<Item = Result<Event>> + Unpin + use<>> {
-        let picked = |selector: &str| (!selector.is_empty()).then(|| selector.to_owned());
+        let selector = |text: &str| Some(text).filter(|t| !t.is_empty()).map(str::to_owned);
         let config = watcher::Config {
-            label_selector: picked(labels),
-            field_selector: picked(fields),
+            label_selector: selector(labels),
+            field_selector: selector(fields),
             ..watcher::Config::default()
         };
         let stream = watcher(self.api::<DynamicObject>(gvk, namespace).await?, config);

@@ -69,9 +69,9 @@ async fn labelled(cluster: Cluster, shared: Arc<Shared>, labels: &str) {
                     if let Some(seen) = &mut seen {
                         seen.insert(name.clone());
                     }
-                    running.entry(name).or_insert_with_key(|name| {
+                    running.entry(name.clone()).or_insert_with(|| {
                         let mut tasks = JoinSet::new();
-                        start(&cluster, &shared, name, &mut tasks);
+                        start(&cluster, &shared, &name, &mut tasks);
                         tasks
                     });
                 }
