@@ -182,11 +182,7 @@ impl Hook {
                     matches!(o, Operation::Patch { target, ignore_hook_error: true, .. } if target.subresource == "status")
                 });
                 let reason = Box::new(reason);
-                return Err(HookError::Run {
-                    hook: self.name.clone(),
-                    reason: Box::new(reason),
-                    status_patches,
-                });
+                return Err(HookError::Run { hook: self.name.clone(), reason, status_patches });
             }
         };
         let read = |name: &str| scratch.read(name).map_err(failed);
