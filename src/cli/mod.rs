@@ -12,6 +12,7 @@ mod flags;
 mod get;
 mod history;
 mod install;
+mod jq;
 mod legacy;
 mod lint;
 mod list;
@@ -97,6 +98,8 @@ enum Command {
     Completion(completion::Args),
     /// Keep the modules of a directory released
     Operator(Box<operator::Args>),
+    /// Filter JSON as jq does, for hooks
+    Jq(jq::Raw),
 }
 
 /// A failed command: what is printed after `Error: `.
@@ -105,6 +108,9 @@ type Failure = String;
 /// Runs the command line of this process.
 #[must_use]
 pub fn main() -> ExitCode {
+    if let Some(status) = jq::asked() {
+        return status;
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(e) => {
@@ -135,6 +141,7 @@ pub fn main() -> ExitCode {
         Command::Get(command) => get::run(globals, command).map_err(Explained::from),
         Command::Compare(args) => compare::run(globals, args).map_err(Explained::from),
         Command::Operator(args) => operator::run(globals, args).map_err(Explained::from),
+        Command::Jq(_) => Err(Explained::from("jq must be the first argument".to_owned())),
     };
     match result {
         Ok(()) => status,

@@ -75,9 +75,12 @@ impl Cluster {
         labels: &str,
         fields: &str,
     ) -> Result<impl Stream<Item = Result<Event>> + Unpin + use<>> {
-        let mut config = watcher::Config::default();
-        config.label_selector = Some(labels).filter(|l| !l.is_empty()).map(str::to_owned);
-        config.field_selector = Some(fields).filter(|f| !f.is_empty()).map(str::to_owned);
+        let selector = |text: &str| Some(text).filter(|t| !t.is_empty()).map(str::to_owned);
+        let config = watcher::Config {
+            label_selector: selector(labels),
+            field_selector: selector(fields),
+            ..watcher::Config::default()
+        };
         let stream = watcher(self.api::<DynamicObject>(gvk, namespace).await?, config);
         let (api_version, kind) = (gvk.api_version(), gvk.kind.clone());
         let events = stream.filter_map(move |event| {

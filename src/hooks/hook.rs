@@ -70,9 +70,9 @@ pub enum HookError {
     #[error("hook {hook}: --config: {reason}")]
     Config { hook: String, reason: ConfigError },
     #[error("hook {hook}: --config: {reason}")]
-    AskConfig { hook: String, reason: ProcessError },
+    AskConfig { hook: String, reason: Box<ProcessError> },
     #[error("hook {hook}: {reason}")]
-    Run { hook: String, reason: ProcessError, status_patches: Vec<Operation> },
+    Run { hook: String, reason: Box<ProcessError>, status_patches: Vec<Operation> },
     #[error("hook {hook}: {reason}")]
     Metrics { hook: String, reason: metrics::MetricsError },
     #[error("hook {hook}: {reason}")]
@@ -93,7 +93,7 @@ impl Hook {
         };
         let ended = process::run(&program, Stdout::Answer, log)
             .await
-            .map_err(|reason| HookError::AskConfig { hook: name.to_owned(), reason })?;
+            .map_err(|reason| HookError::AskConfig { hook: name.to_owned(), reason: Box::new(reason) })?;
         let config = HookConfig::parse(&ended.stdout, scope)
             .map_err(|reason| HookError::Config { hook: name.to_owned(), reason })?;
         let limit = config.settings.min_interval.map(|interval| Limit::new(interval, config.settings.burst));
@@ -142,7 +142,11 @@ impl Hook {
         binding: &str,
         queue: &str,
     ) -> Result<Output, HookError> {
-        let failed = |reason| HookError::Run { hook: self.name.clone(), reason, status_patches: Vec::new() };
+        let failed = |reason| HookError::Run {
+            hook: self.name.clone(),
+            reason: Box::new(reason),
+            status_patches: Vec::new(),
+        };
         let scratch = Scratch::new(&around.scratch, around.keep_files).map_err(failed)?;
         let mut program = self.program.clone();
         program.timeout = program.timeout.or(around.timeout);
@@ -177,6 +181,7 @@ impl Hook {
                 status_patches.retain(|o| {
                     matches!(o, Operation::Patch { target, ignore_hook_error: true, .. } if target.subresource == "status")
                 });
+                let reason = Box::new(reason);
                 return Err(HookError::Run { hook: self.name.clone(), reason, status_patches });
             }
         };

@@ -35,6 +35,7 @@ const OUTSIDE: [&str; 3] = ["env", "debug_empty", "stderr_empty"];
 #[derive(Clone)]
 pub struct Filter {
     text: Arc<str>,
+    variables: Arc<[Val]>,
     compiled: Arc<jaq_core::Filter<JustLut<Val>>>,
 }
 
@@ -61,6 +62,14 @@ impl Filter {
     /// # Errors
     /// It is not of the language, or uses a function or variable that is not there.
     pub fn new(text: &str) -> Result<Self, JqError> {
+        Self::with_variables(text, &serde_json::Map::new())
+    }
+
+    /// Compiles a filter that sees variables; `ENV` is what it sees of an environment.
+    ///
+    /// # Errors
+    /// As for [`Filter::new`].
+    pub fn with_variables(text: &str, variables: &serde_json::Map<String, Value>) -> Result<Self, JqError> {
         let own = |text| {
             load::parse(text, |p| p.defs())
                 .ok_or_else(|| JqError::Syntax("the built-in definitions cannot be read".to_owned()))
@@ -82,14 +91,21 @@ impl Filter {
         let modules = Loader::new(defs)
             .load(&arena, File { code, path: () })
             .map_err(|errors| JqError::Syntax(told(errors.iter().map(|(_, e)| syntax(e)))))?;
-        let compiled =
-            Compiler::default().with_funs(functions).with_global_vars(["$ENV"]).compile(modules).map_err(
-                |errors| {
-                    let all = errors.iter().flat_map(|(_, e)| e);
-                    JqError::Syntax(told(all.map(|(name, what)| format!("no {} {name}", what.as_str()))))
-                },
-            )?;
-        Ok(Self { text: text.into(), compiled: Arc::new(compiled) })
+        let mut names = vec!["$ENV".to_owned()];
+        let mut values = vec![variables.get("ENV").map_or_else(|| Val::obj(Map::default()), value_in)];
+        for (name, value) in variables.iter().filter(|(name, _)| *name != "ENV") {
+            names.push(format!("${name}"));
+            values.push(value_in(value));
+        }
+        let compiled = Compiler::default()
+            .with_funs(functions)
+            .with_global_vars(names.iter().map(String::as_str))
+            .compile(modules)
+            .map_err(|errors| {
+                let all = errors.iter().flat_map(|(_, e)| e);
+                JqError::Syntax(told(all.map(|(name, what)| format!("no {} {name}", what.as_str()))))
+            })?;
+        Ok(Self { text: text.into(), variables: values.into(), compiled: Arc::new(compiled) })
     }
 
     /// The filter as it was written.
@@ -103,7 +119,7 @@ impl Filter {
     /// # Errors
     /// The filter raised an error, made something that is no JSON, or never ends.
     pub fn run(&self, input: &Value) -> Result<Vec<Value>, JqError> {
-        let vars = Vars::new([Val::obj(Map::default())]);
+        let vars = Vars::new(self.variables.iter().cloned());
         let context = Ctx::<JustLut<Val>>::new(&self.compiled.lut, vars);
         let mut results = Vec::new();
         for result in self.compiled.id.run((context, value_in(input))) {

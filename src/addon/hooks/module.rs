@@ -185,7 +185,8 @@ impl Hooks {
                 Err(text) if run.allow_failure => {
                     tracing::warn!(module = hooks.name, hook = run.hook.name, "failed, which it may: {text}");
                 }
-                other => drop(other.map_err(Error::Hook)?),
+                Err(text) => return Err(Error::Hook(text)),
+                Ok(_) => {}
             }
             if let Some(left) = &mut progress.synchronizations {
                 left.remove(0);

@@ -15,7 +15,8 @@ pub(super) fn definition(def: Def<&str>) -> Def<&str> {
     Def { name: def.name, args: def.args, body: term(def.body) }
 }
 
-fn boxed<'s>(inner: Box<Term<&'s str>>) -> Box<Term<&'s str>> {
+#[allow(clippy::boxed_local, reason = "its callers have a box and want one")]
+fn boxed(inner: Box<Term<&str>>) -> Box<Term<&str>> {
     Box::new(term(*inner))
 }
 
@@ -57,6 +58,7 @@ pub(super) fn term(of: Term<&str>) -> Term<&str> {
             Term::IfThenElse(cases.collect(), otherwise.map(boxed))
         }
         Term::Def(defs, inner) => Term::Def(defs.into_iter().map(definition).collect(), boxed(inner)),
+        Term::Call("env", arguments) if arguments.is_empty() => Term::Var("$ENV"),
         Term::Call(name, arguments) => Term::Call(name, arguments.into_iter().map(term).collect()),
         Term::Path(inner, Path(parts)) => path(term(*inner), parts),
     }

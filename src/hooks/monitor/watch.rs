@@ -69,11 +69,11 @@ async fn labelled(cluster: Cluster, shared: Arc<Shared>, labels: &str) {
                     if let Some(seen) = &mut seen {
                         seen.insert(name.clone());
                     }
-                    if !running.contains_key(&name) {
+                    running.entry(name.clone()).or_insert_with(|| {
                         let mut tasks = JoinSet::new();
                         start(&cluster, &shared, &name, &mut tasks);
-                        running.insert(name, tasks);
-                    }
+                        tasks
+                    });
                 }
                 Ok(ObjectEvent::Gone(object)) => stop.push(name(&object)),
                 Ok(ObjectEvent::Listed) => {

@@ -1,0 +1,175 @@
+//! `windlass jq`: the filters of hooks for hooks, so that an image needs no program for that.
+//!
+//! The flags are jq's, as far as hooks use them.
+
+use std::ffi::OsString;
+use std::io::{Read as _, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use serde_json::{Deserializer, Value, json};
+
+use super::Failure;
+use crate::hooks::jq::Filter;
+
+/// The most that is read.
+const MAX_INPUT: u64 = 1024 * 1024 * 1024;
+
+/// Exit status for a filter that cannot be compiled, as jq's.
+const SYNTAX: u8 = 3;
+/// Exit status for an input that fails.
+const FAILED: u8 = 5;
+
+/// What the command line says, before it is read: jq has other short flags than the rest of ours.
+#[derive(clap::Args)]
+#[command(disable_help_flag = true)]
+pub(super) struct Raw {
+    /// Flags of jq, a filter, and files
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    _arguments: Vec<OsString>,
+}
+
+/// Runs if `jq` is what is asked for.
+pub(super) fn asked() -> Option<ExitCode> {
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    if arguments.first().is_none_or(|first| first != "jq") {
+        return None;
+    }
+    let args = match Args::try_parse_from(arguments) {
+        Ok(args) => args,
+        Err(e) => {
+            // Nobody may read it.
+            e.print().unwrap_or_default();
+            return Some(if e.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS });
+        }
+    };
+    Some(run(&args).unwrap_or_else(|text| {
+        super::tell(&format!("windlass jq: {text}"));
+        ExitCode::from(2)
+    }))
+}
+
+/// Filters JSON as jq does, for hooks
+#[derive(clap::Parser)]
+#[command(name = "jq")]
+struct Args {
+    /// Print text as it is, without quotes
+    #[arg(short = 'r', long)]
+    raw_output: bool,
+    /// Print text as it is, and no line end after it
+    #[arg(short = 'j', long)]
+    join_output: bool,
+    /// Print each result in one line
+    #[arg(short = 'c', long)]
+    compact_output: bool,
+    /// Read nothing; the input is null
+    #[arg(short = 'n', long)]
+    null_input: bool,
+    /// Read all inputs into one list
+    #[arg(short = 's', long)]
+    slurp: bool,
+    /// Read lines of text
+    #[arg(short = 'R', long)]
+    raw_input: bool,
+    /// End with status 1 if the last result is false or null, with 4 if there is none
+    #[arg(short = 'e', long)]
+    exit_status: bool,
+    /// Keys in order, which they are anyway
+    #[arg(short = 'S', long)]
+    sort_keys: bool,
+    /// A variable with text
+    #[arg(long, num_args = 2, value_names = ["NAME", "VALUE"], action = clap::ArgAction::Append, allow_hyphen_values = true)]
+    arg: Vec<String>,
+    /// A variable with JSON
+    #[arg(long, num_args = 2, value_names = ["NAME", "JSON"], action = clap::ArgAction::Append, allow_hyphen_values = true)]
+    argjson: Vec<String>,
+    /// The filter
+    #[arg(default_value = ".", allow_hyphen_values = true)]
+    filter: String,
+    /// Files to read instead of the standard input
+    files: Vec<PathBuf>,
+}
+
+fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let environment =
+        std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?.into())));
+    let mut variables =
+        serde_json::Map::from_iter([("ENV".to_owned(), Value::Object(environment.collect()))]);
+    for pair in args.arg.chunks_exact(2) {
+        variables.insert(pair[0].clone(), pair[1].clone().into());
+    }
+    for pair in args.argjson.chunks_exact(2) {
+        let value = serde_json::from_str(&pair[1]).map_err(|e| format!("--argjson {}: {e}", pair[0]))?;
+        variables.insert(pair[0].clone(), value);
+    }
+    let complain = |text: &str| super::tell(&format!("windlass jq: {text}"));
+    let filter = match Filter::with_variables(&args.filter, &variables) {
+        Ok(filter) => filter,
+        Err(e) => {
+            complain(&format!("{e}"));
+            return Ok(ExitCode::from(SYNTAX));
+        }
+    };
+    let mut out = std::io::stdout().lock();
+    let mut last = None;
+    let mut failed = false;
+    for input in inputs(args)? {
+        match filter.run(&input) {
+            Ok(results) => {
+                for result in results {
+                    // Whoever read it may have gone.
+                    if out.write_all(shown(args, &result).as_bytes()).is_err() {
+                        return Ok(ExitCode::FAILURE);
+                    }
+                    last = Some(result);
+                }
+            }
+            Err(e) => {
+                complain(&e.to_string());
+                failed = true;
+            }
+        }
+    }
+    Ok(match last {
+        _ if failed => ExitCode::from(FAILED),
+        None if args.exit_status => ExitCode::from(4),
+        Some(Value::Null | Value::Bool(false)) if args.exit_status => ExitCode::from(1),
+        _ => ExitCode::SUCCESS,
+    })
+}
+
+fn inputs(args: &Args) -> Result<Vec<Value>, Failure> {
+    if args.null_input {
+        return Ok(vec![Value::Null]);
+    }
+    let mut text = String::new();
+    if args.files.is_empty() {
+        let input = std::io::stdin().lock();
+        input.take(MAX_INPUT).read_to_string(&mut text).map_err(|e| format!("standard input: {e}"))?;
+    }
+    for path in &args.files {
+        let failed = |e: std::io::Error| format!("{}: {e}", path.display());
+        let file = std::fs::File::open(path).map_err(failed)?;
+        file.take(MAX_INPUT).read_to_string(&mut text).map_err(failed)?;
+    }
+    if args.raw_input {
+        return Ok(if args.slurp { vec![text.into()] } else { text.lines().map(Value::from).collect() });
+    }
+    let values: Result<Vec<Value>, _> = Deserializer::from_str(&text).into_iter().collect();
+    let values = values.map_err(|e| e.to_string())?;
+    Ok(if args.slurp { vec![json!(values)] } else { values })
+}
+
+fn shown(args: &Args, result: &Value) -> String {
+    let raw = args.raw_output || args.join_output;
+    let mut text = match result {
+        Value::String(text) if raw => text.clone(),
+        other if args.compact_output => other.to_string(),
+        other => serde_json::to_string_pretty(other).unwrap_or_default(),
+    };
+    if !args.join_output {
+        text.push('\n');
+    }
+    text
+}
