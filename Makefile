@@ -1,6 +1,6 @@
 # Each target is one line to the real thing. `make run` and `make test` are all that a newcomer needs.
 
-.PHONY: run test matrix lint package corpus bench differential fuzz fixtures peers tools prerequisites
+.PHONY: run test matrix crash lint package corpus bench differential fuzz fixtures peers tools prerequisites
 
 # A control plane (or your cluster: WINDLASS_TEST_KUBECONFIG=FILE), the operator on modules/, and a list of things to try.
 run: prerequisites
@@ -13,6 +13,12 @@ test: prerequisites
 # Helm 3, Helm 4 and ours in all 243 orders on one release, and how many came out differently than with Helm 4 alone.
 matrix: prerequisites
 	cargo test --test cli -- --ignored --exact matrix::all_243_sequences_are_as_with_helm_4 --nocapture
+
+# Kills windlass N times at random requests, lets requests fail as often, and asks again each time: prints what was left.
+N ?= 200
+SEED ?= 1
+crash: prerequisites
+	N=$(N) SEED=$(SEED) cargo test --test faults -- --ignored --nocapture --test-threads 1 again
 
 lint:
 	cargo fmt --all --check
@@ -39,7 +45,6 @@ peers: prerequisites
 
 # Asks Helm's own code and ours COUNT generated questions of each family, and prints where they differ: make differential SEED=7
 COUNT ?= 100000
-SEED ?= 1
 FAMILIES ?=
 differential: prerequisites
 	cargo run --profile corpus -p windlass-differential -- $(COUNT) $(SEED) $(FAMILIES)

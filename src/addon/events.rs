@@ -1,4 +1,4 @@
-//! Warnings on the operator's ConfigMap that users see with `kubectl describe`.
+//! Warnings that users see with `kubectl describe`: on the operator's ConfigMap, and on objects of releases.
 
 use serde_json::{Value, json};
 
@@ -7,32 +7,52 @@ use crate::cluster::{Cluster, Gvk, ObjectRef};
 
 /// Longest note of an Event that an API server takes.
 const MAX_NOTE: usize = 1024;
+/// Longest name that an Event takes from its object: a suffix follows.
+const MAX_NAME: usize = 220;
 
 /// Puts a Warning Event on the ConfigMap for a key that is wrong. A failure is logged: nothing depends on it.
 pub(super) async fn warn(cluster: &Cluster, config_map: &Value, problem: &Problem) {
     let meta = &config_map["metadata"];
-    let namespace = meta["namespace"].as_str().unwrap_or_default();
+    let object = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "namespace": meta["namespace"],
+        "name": meta["name"], "uid": meta["uid"], "resourceVersion": meta["resourceVersion"],
+    });
+    post(cluster, &object, "InvalidConfigKey", "Read", &problem.text).await;
+}
+
+/// Puts a Warning Event on an object of a release.
+pub(super) async fn about(cluster: &Cluster, object: &ObjectRef, reason: &str, note: &str) {
+    let mut involved = json!({
+        "apiVersion": object.gvk.api_version(), "kind": object.gvk.kind, "name": object.name,
+    });
+    if let Some(namespace) = &object.namespace {
+        involved["namespace"] = namespace.as_str().into();
+    }
+    post(cluster, &involved, reason, "Watch", note).await;
+}
+
+async fn post(cluster: &Cluster, involved: &Value, reason: &str, action: &str, note: &str) {
+    // Events of objects without a namespace are kept in this one.
+    let namespace = involved["namespace"].as_str().unwrap_or("default");
     let now = jiff::Timestamp::now();
-    let name = format!("{}.{:x}", meta["name"].as_str().unwrap_or_default(), now.as_nanosecond());
-    let note: String = problem.text.chars().take(MAX_NOTE).collect();
+    let about: String = involved["name"].as_str().unwrap_or_default().chars().take(MAX_NAME).collect();
+    let name = format!("{about}.{:x}", now.as_nanosecond());
+    let note: String = note.chars().take(MAX_NOTE).collect();
     let at = now.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string();
     let seconds = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let body = json!({
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {"name": name, "namespace": namespace},
-        "involvedObject": {
-            "apiVersion": "v1", "kind": "ConfigMap", "namespace": namespace,
-            "name": meta["name"], "uid": meta["uid"], "resourceVersion": meta["resourceVersion"],
-        },
+        "involvedObject": involved,
         "type": "Warning",
-        "reason": "InvalidConfigKey",
+        "reason": reason,
         "message": note,
         "firstTimestamp": seconds,
         "lastTimestamp": seconds,
         "eventTime": at,
         "count": 1,
-        "action": "Read",
+        "action": action,
         "reportingComponent": "windlass.dev/operator",
         "reportingInstance": "windlass",
         "source": {"component": "windlass"},

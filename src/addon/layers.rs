@@ -116,14 +116,20 @@ fn shown(config: &Value, key: &str) -> String {
     let metadata = &config["metadata"];
     let text = |key: &str| metadata[key].as_str().unwrap_or_default();
     let name = format!("ConfigMap {}/{} key {key}", text("namespace"), text("name"));
-    let owner = metadata["managedFields"].as_array().into_iter().flatten().rev().find(|entry| {
-        let data = &entry["fieldsV1"]["f:data"];
-        data.get(format!("f:{key}")).is_some()
-    });
-    match owner.and_then(|entry| entry["manager"].as_str()) {
+    match writer(config, key) {
         Some(manager) => format!("{name} by {manager}"),
         None => name,
     }
+}
+
+/// Who wrote a key of the ConfigMap last.
+pub(super) fn writer<'a>(config: &'a Value, key: &str) -> Option<&'a str> {
+    let entries = config["metadata"]["managedFields"].as_array()?;
+    let owner = entries.iter().rev().find(|entry| {
+        let data = &entry["fieldsV1"]["f:data"];
+        data.get(format!("f:{key}")).is_some()
+    });
+    owner?["manager"].as_str()
 }
 
 #[cfg(test)]

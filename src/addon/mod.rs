@@ -3,7 +3,9 @@
 //! A thin front end: it turns a module and its values into a release request and an outcome into logs and metrics. It
 //! never looks into a manifest and never writes an object of a release.
 
+mod cause;
 mod config;
+mod drift;
 mod events;
 mod hooks;
 mod layers;
@@ -12,12 +14,15 @@ mod module;
 mod name;
 mod operator;
 mod queue;
+mod rbac;
 mod run;
 pub mod values;
 
 pub use config::{Config, Problem};
+pub use drift::Policy as DriftPolicy;
 pub use layers::layers;
 pub use module::{Module, Modules, is_enabled};
 pub use name::{ModuleName, UNNUMBERED_ORDER};
 pub use operator::{Options, run};
+pub use rbac::{Needs, needs};
 pub(crate) use run::{capabilities, config_map};

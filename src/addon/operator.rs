@@ -17,7 +17,9 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use super::cause::cause;
 use super::config::{Config, Problem};
+use super::drift::{self, Policy};
 use super::hooks::{Change, Hooks, ModuleRef, Ran};
 use super::lookups::Watch;
 use super::module::{Module, Modules, is_enabled};
@@ -69,6 +71,8 @@ pub struct Options {
     pub hook_timeout: Option<Duration>,
     /// Metrics of hooks without a group begin anew in each run, as with the peer.
     pub group_metrics: bool,
+    /// What is done about objects that someone changed or deleted.
+    pub drift: Policy,
 }
 
 impl Default for Options {
@@ -86,6 +90,7 @@ impl Default for Options {
             keep_tmp_files: false,
             hook_timeout: None,
             group_metrics: false,
+            drift: Policy::default(),
         }
     }
 }
@@ -105,6 +110,8 @@ struct Wanted {
     enabled: bool,
     /// The values that it was last asked to run with.
     values: Option<Value>,
+    /// Why it is to be released anew.
+    cause: String,
     /// Why its values cannot be used.
     problem: Option<String>,
     /// What was last asked of the engine.
@@ -131,6 +138,8 @@ struct Operator {
     steps: JoinSet<Step>,
     /// The ConfigMap as it was last read.
     config: Config,
+    /// The same as the server has it, for who wrote what.
+    config_object: Option<Value>,
     /// Modules that cannot be used as they are on disk, and why, by key.
     broken: BTreeMap<String, String>,
     /// Sections that the ConfigMap has had a good form of, by key.
@@ -185,6 +194,7 @@ pub async fn run(
         owner: options.config_map.clone(),
         history_max: options.history_max,
         timeout: options.timeout,
+        drift: options.drift.clone(),
     };
     let orphans = match shared.owned_releases().await {
         Ok(names) => names.into_iter().collect(),
@@ -213,6 +223,7 @@ pub async fn run(
         repeats: 0,
         steps: JoinSet::new(),
         config: Config::default(),
+        config_object: None,
         modules,
         state,
         queue: Queue::default(),
@@ -303,6 +314,7 @@ impl Operator {
         self.problems.clone_from(&config.problems);
         let flags = config.enabled != self.config.enabled;
         self.config = config;
+        self.config_object = object.cloned();
         self.hooks.store().flags.clone_from(&self.config.enabled);
         if !self.configured {
             self.configured = true;
@@ -373,6 +385,9 @@ impl Operator {
             let values = store.values.seen(&name.key);
             let broken = config.problems.iter().find(|p| p.key == name.key);
             wanted.problem = broken.filter(|_| !self.good.contains(&name.key)).map(|p| p.text.clone());
+            if wanted.values.as_ref() != Some(&values) {
+                wanted.cause = cause(self.config_object.as_ref(), name, wanted.values.as_ref(), &values);
+            }
             let changed = wanted.values.as_ref() != Some(&values) || wanted.enabled != enabled;
             if enabled && (changed || all) {
                 self.orphans.remove(&name.name);
@@ -425,7 +440,8 @@ impl Operator {
 
     /// A module's render is out of date though its chart and values are not.
     fn render_again(&mut self, name: &str, reason: &str) {
-        if self.wanted.get(name).is_some_and(|w| w.enabled) {
+        if let Some(wanted) = self.wanted.get_mut(name).filter(|w| w.enabled) {
+            reason.clone_into(&mut wanted.cause);
             tracing::info!(module = name, reason, "rendering again");
             self.queue.want(name, self.order(name), Job::Run);
         }
@@ -488,7 +504,8 @@ impl Operator {
         match self.ready(&name) {
             Err(error) => self.finish_job(&name, job, Err(error)),
             Ok(module) => {
-                let work = async move { hooks.run_module(&shared, &module).await.map(Finished::Ran) };
+                let cause = self.wanted.get(&name).map(|w| w.cause.clone()).unwrap_or_default();
+                let work = async move { hooks.run_module(&shared, &module, cause).await.map(Finished::Ran) };
                 self.spawn(name, job, work);
             }
         }
@@ -578,6 +595,7 @@ impl Operator {
         for text in &outcome.warnings {
             tracing::warn!(module = name, "{text}");
         }
+        drift::tell(self.shared.engine.cluster(), &self.state.metrics, name, outcome);
         match outcome.action {
             Action::Unchanged => tracing::debug!(module = name, reason = outcome.reason, "unchanged"),
             action => tracing::info!(

@@ -8,6 +8,7 @@ use chart_compat::data::{Data, Map};
 use chart_compat::render::{self, Capabilities, CompiledChart, KubeVersion, Release};
 use chart_compat::template::Limits;
 
+use super::drift::Policy;
 use crate::cluster::{Cluster, Gvk, ObjectRef, Validation};
 use crate::release::{
     CrdPolicy, Disposition, Duplicates, Engine, EngineError, Mode, Options, Outcome, ReleaseId,
@@ -24,6 +25,7 @@ pub(super) struct Shared {
     pub(super) owner: String,
     pub(super) history_max: usize,
     pub(super) timeout: Duration,
+    pub(super) drift: Policy,
 }
 
 /// Why a job of a module failed.
@@ -92,8 +94,10 @@ impl Error {
 }
 
 impl Shared {
-    fn options(&self) -> Options {
+    fn options(&self, drift: Policy) -> Options {
         Options {
+            drift: drift.mode,
+            drift_ignore: drift.ignore,
             mode: Mode::UpgradeInstall,
             skip_unchanged: true,
             crds: CrdPolicy::Apply,
@@ -117,8 +121,9 @@ impl Shared {
         module: &str,
         chart: Arc<CompiledChart>,
         values: Arc<Map>,
+        cause: String,
     ) -> Result<Done, Error> {
-        let (request, inputs) = self.request(module, chart, values).await?;
+        let (request, inputs) = self.request(module, chart, values, cause).await?;
         let request = Arc::new(request);
         let outcome = self.engine.reconcile(&request).await?;
         Ok(Done { outcome, request, inputs: Some(inputs) })
@@ -148,7 +153,10 @@ impl Shared {
         module: &str,
         chart: Arc<CompiledChart>,
         values: Arc<Map>,
+        cause: String,
     ) -> Result<(ReleaseRequest, Inputs), Error> {
+        let annotations = chart.chart().metadata.annotations.clone();
+        let drift = self.drift.of_chart(annotations.as_deref()).map_err(Error::Module)?;
         let cluster = self.engine.cluster();
         let crds = rendering::crds(&chart.chart().crds())?;
         let kinds = cluster.kinds().await?;
@@ -196,7 +204,8 @@ impl Shared {
             chart: Arc::new(chart),
             config: rendering::to_json(&Data::Map((*values).clone())),
             owner: Some(self.owner.clone()),
-            options: self.options(),
+            cause,
+            options: self.options(drift),
             ..ReleaseRequest::default()
         };
         Ok((request, inputs))

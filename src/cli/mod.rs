@@ -21,6 +21,7 @@ mod output;
 mod output_dir;
 mod plan;
 mod post_render;
+mod rbac;
 mod release_flags;
 mod resources;
 mod rollback;
@@ -96,6 +97,8 @@ enum Command {
     Compare(Box<compare::Args>),
     /// Print a script that completes commands and flags in a shell
     Completion(completion::Args),
+    /// Print the rights that an operator needs for the modules of a directory
+    Rbac(rbac::Args),
     /// Keep the modules of a directory released
     Operator(Box<operator::Args>),
     /// Filter JSON as jq does, for hooks
@@ -140,6 +143,7 @@ pub fn main() -> ExitCode {
         Command::History(args) => history::run(globals, args).map_err(Explained::from),
         Command::Get(command) => get::run(globals, command).map_err(Explained::from),
         Command::Compare(args) => compare::run(globals, args).map_err(Explained::from),
+        Command::Rbac(args) => rbac::run(globals, args).map_err(Explained::from),
         Command::Operator(args) => operator::run(globals, args).map_err(Explained::from),
         Command::Jq(_) => Err(Explained::from("jq must be the first argument".to_owned())),
     };

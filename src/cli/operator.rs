@@ -14,6 +14,7 @@ use super::flags::Globals;
 use super::{Failure, cluster};
 use crate::addon;
 use crate::cluster::{Cluster, ClusterError, Election};
+use crate::release::DriftMode;
 use crate::serve::{self, State};
 
 /// How logs are written.
@@ -82,6 +83,13 @@ pub(super) struct Args {
     /// Give metrics of hooks that name no group the hook's name for it: they begin anew in each run then
     #[arg(long, env = "WINDLASS_GROUP_HOOK_METRICS", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "false", default_missing_value = "true")]
     group_hook_metrics: bool,
+    /// What is done about changed or deleted objects: correct, report or off; a chart's annotation windlass.dev/drift, and
+    /// that of an object, come first
+    #[arg(long, env = "WINDLASS_DRIFT", default_value = "correct")]
+    drift: DriftMode,
+    /// Fields that are no drift: PATH, Kind:PATH or Kind/name:PATH (repeatable)
+    #[arg(long, env = "WINDLASS_DRIFT_IGNORE", value_delimiter = ',')]
+    drift_ignore: Vec<String>,
     /// Least level of log lines
     #[arg(long, env = "LOG_LEVEL", default_value = "info")]
     log_level: LevelFilter,
@@ -92,7 +100,11 @@ pub(super) struct Args {
 
 fn start_logs(args: &Args) -> Result<(), Failure> {
     // Libraries below us speak of frames and sockets; only their warnings are for operators.
-    let filter = Targets::new().with_default(LevelFilter::WARN).with_target("windlass", args.log_level);
+    let filter = Targets::new()
+        .with_default(LevelFilter::WARN)
+        // What goes wrong with a watch is told by us, once.
+        .with_target("kube_runtime", LevelFilter::ERROR)
+        .with_target("windlass", args.log_level);
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let registry = tracing_subscriber::registry().with(filter);
     let result = match args.log_type {
@@ -129,6 +141,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
             keep_tmp_files: args.debug_keep_tmp_files,
             hook_timeout: args.hook_timeout,
             group_metrics: args.group_hook_metrics,
+            drift: addon::DriftPolicy { mode: args.drift, ignore: args.drift_ignore.clone() },
         };
         let failed = |e: std::io::Error| format!("cannot watch for signals: {e}");
         let mut term = signal(SignalKind::terminate()).map_err(failed)?;

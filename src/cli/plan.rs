@@ -248,6 +248,7 @@ mod tests {
             path: String::new(),
             reason: "why".into(),
             fields,
+            writer: None,
             conflicts: vec![],
         };
         let field = |path: &str, before: Option<Value>, after: Option<Value>| FieldChange {

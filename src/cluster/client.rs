@@ -22,7 +22,10 @@ use kube::{
 use serde_json::Value;
 use std::{
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -59,6 +62,8 @@ struct Inner {
     requests: Client,
     watches: Mutex<WatchClients>,
     discovery: Discovery,
+    /// The server has answered once.
+    reached: AtomicBool,
 }
 
 #[derive(Default)]
@@ -101,6 +106,7 @@ impl Cluster {
                 requests,
                 watches: Mutex::default(),
                 discovery: Discovery::default(),
+                reached: AtomicBool::new(false),
             }),
         })
     }
@@ -178,9 +184,12 @@ impl Cluster {
         let (parts, bytes) = match tokio::time::timeout(REQUEST_TIMEOUT, exchange).await {
             Ok(Ok(exchanged)) => exchanged,
             Ok(Err(error)) => {
+                let reached = self.inner.reached.load(Ordering::Relaxed);
+                let failure =
+                    if reached && is_connect(&error) { Failure::NotSent } else { Failure::NoAnswer };
                 let request = format!("{} {}", call.method, call.path);
                 let error = ClusterError::Unreachable { request, reason: chain(&error) };
-                return Err((Some(Failure::NoAnswer), error));
+                return Err((Some(failure), error));
             }
             Err(_) => {
                 let request = format!("{} {}", call.method, call.path);
@@ -188,6 +197,7 @@ impl Cluster {
                 return Err((Some(Failure::NoAnswer), error));
             }
         };
+        self.inner.reached.store(true, Ordering::Relaxed);
         if parts.status.is_success() {
             let text = String::from_utf8(bytes.into()).map_err(|e| unexpected(e.to_string()))?;
             return Ok((text, warnings(&parts.headers)));
@@ -306,6 +316,12 @@ fn warnings(headers: &HeaderMap) -> Vec<String> {
         Some(quoted.trim_matches('"').replace("\\\"", "\"").replace("\\\\", "\\"))
     };
     headers.get_all(header::WARNING).iter().filter_map(text).collect()
+}
+
+/// Whether no connection came about.
+fn is_connect(error: &kube::Error) -> bool {
+    let kube::Error::Service(error) = error else { return false };
+    error.downcast_ref::<hyper_util::client::legacy::Error>().is_some_and(|e| e.is_connect())
 }
 
 /// An error with its sources: a connection failure says why only in its last link.

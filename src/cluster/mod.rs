@@ -24,6 +24,6 @@ pub use manage::{fold_managers, is_helm_manager, needs_folding, without_orphans}
 pub use objects::{Applied, ApplyOptions, DeleteOptions, Deleted, Listed, Propagation, Validation};
 pub use parts::PatchKind;
 pub use refs::{Gvk, Key, ObjectRef};
-pub use seen::Seen;
+pub use seen::{Seen, drift_of};
 pub use wait::Event as ObjectEvent;
 pub use watch::{Change, Lookup, WatchScope, Watches};

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 /// Attempts in all, the first one included.
 pub(crate) const ATTEMPTS: u32 = 5;
+/// The same while a server that was there is not: it is being started again, which takes seconds.
+const PATIENT: u32 = 8;
 const LONGEST: Duration = Duration::from_secs(10);
 
 /// How an attempt failed.
@@ -16,11 +18,13 @@ pub(crate) enum Failure {
     Status(u16, Option<u64>),
     /// No answer: the request may or may not have been carried out.
     NoAnswer,
+    /// No connection to a server that has answered before: the request was not carried out.
+    NotSent,
 }
 
 /// The pause before the next attempt, or `None` to give up. `attempt` counts from 1.
 pub(crate) fn pause(method: &http::Method, failure: Failure, attempt: u32) -> Option<Duration> {
-    if attempt >= ATTEMPTS {
+    if attempt >= if matches!(failure, Failure::NotSent) { PATIENT } else { ATTEMPTS } {
         return None;
     }
     let repeatable = *method != http::Method::POST;
@@ -33,6 +37,7 @@ pub(crate) fn pause(method: &http::Method, failure: Failure, attempt: u32) -> Op
         }
         // A failing webhook or etcd: the server says when it is worth asking again, else it is an answer.
         Failure::Status(500, Some(after)) if repeatable => Some(Duration::from_secs(after).min(LONGEST)),
+        Failure::NotSent => Some(backoff.min(Duration::from_secs(3))),
         Failure::NoAnswer if repeatable => Some(backoff),
         Failure::Status(..) | Failure::NoAnswer => None,
     }
@@ -50,6 +55,9 @@ mod tests {
             (Method::POST, Failure::Status(429, Some(1)), 1, Some(ms(1000))),
             (Method::POST, Failure::Status(503, Some(1)), 1, None),
             (Method::POST, Failure::NoAnswer, 1, None),
+            (Method::POST, Failure::NotSent, 1, Some(ms(200))),
+            (Method::POST, Failure::NotSent, ATTEMPTS, Some(ms(3000))),
+            (Method::POST, Failure::NotSent, PATIENT, None),
             (Method::GET, Failure::NoAnswer, 1, Some(ms(200))),
             (Method::PATCH, Failure::Status(503, None), 2, Some(ms(400))),
             (Method::PATCH, Failure::Status(504, Some(3600)), 1, Some(ms(10_000))),

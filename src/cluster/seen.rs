@@ -18,6 +18,8 @@ pub struct Seen {
     pub release_namespace: Option<String>,
     /// Annotation `helm.sh/resource-policy`.
     pub resource_policy: Option<String>,
+    /// Annotation `windlass.dev/drift`, or Flux's for the same: what is done about changes of this object.
+    pub drift: Option<String>,
     /// Hash of our field manager's apply entry, its time included, `None` if there is none. It changes when someone
     /// takes a field from us or applies under our name, and not when others write fields of their own.
     pub applied: Option<u64>,
@@ -45,6 +47,7 @@ impl Seen {
             release_name: annotation("meta.helm.sh/release-name"),
             release_namespace: annotation("meta.helm.sh/release-namespace"),
             resource_policy: annotation("helm.sh/resource-policy"),
+            drift: drift_of(meta),
             applied: ours.map(entry_hash),
             helm_updates: entries.iter().any(|e| manage::is_helm_update(e, manager)),
             owned: meta["ownerReferences"].as_array().is_some_and(|refs| !refs.is_empty()),
@@ -57,6 +60,13 @@ impl Seen {
     pub fn version_number(&self) -> Option<u64> {
         self.resource_version.parse().ok()
     }
+}
+
+/// What an object's metadata says of its own drift.
+pub fn drift_of(metadata: &Value) -> Option<String> {
+    let annotations = &metadata["annotations"];
+    let flux = (annotations["helm.toolkit.fluxcd.io/driftDetection"] == "disabled").then(|| "off".to_owned());
+    annotations["windlass.dev/drift"].as_str().map(str::to_owned).or(flux)
 }
 
 /// A hash of an entry that does not depend on the order of its keys (JSON maps here are sorted).

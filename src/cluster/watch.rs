@@ -1,6 +1,7 @@
 //! A cache of the metadata of every object that Helm or we own, one watch for each kind in use.
 //!
-//! Keeps of an object what [`Seen`] holds and nothing else. Tells a listener what changed; judges nothing.
+//! Keeps of an object what [`Seen`] holds and nothing else. Tells a listener what changed; judges nothing. A kind is watched
+//! everywhere by one watch; where the rights do not reach so far, by one for each namespace in use.
 
 use super::{
     client::Cluster,
@@ -18,6 +19,8 @@ use std::{
 use tokio::{sync::Notify, task::JoinHandle};
 
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// How long to wait with a watch that the rights do not allow.
+const REFUSED_PAUSE: Duration = Duration::from_secs(60);
 const LISTED_WITHIN: Duration = Duration::from_secs(30);
 
 /// What is watched of each kind.
@@ -25,8 +28,6 @@ const LISTED_WITHIN: Duration = Duration::from_secs(30);
 pub struct WatchScope {
     /// Label selector.
     pub labels: String,
-    /// Only these namespaces, where the rights reach no further.
-    pub namespaces: Option<Vec<String>>,
     /// The field manager whose entries tell what we applied.
     pub manager: String,
 }
@@ -111,23 +112,26 @@ impl Watches {
         Self { inner: Arc::new(Inner { cluster, scope, shared: Arc::new(shared), tasks: Mutex::default() }) }
     }
 
-    /// Starts watching kinds that are not watched yet and waits until they are listed once (or refused). A server
-    /// that does not answer is not waited for long: what is not listed counts as not watched.
-    pub async fn watch(&self, kinds: impl IntoIterator<Item = (Gvk, bool)>) {
-        let mut wanted = Vec::new();
-        for (gvk, namespaced) in kinds {
-            match &self.inner.scope.namespaces {
-                Some(namespaces) if namespaced => {
-                    wanted.extend(namespaces.iter().map(|n| (gvk.clone(), Some(n.clone()))));
-                }
-                _ => wanted.push((gvk, None)),
-            }
+    /// Starts watching kinds, each with a namespace in use, that are not watched yet and waits until they are listed once (or
+    /// refused). A server that does not answer is not waited for long: what is not listed counts as not watched.
+    pub async fn watch(&self, kinds: impl IntoIterator<Item = (Gvk, Option<String>)>) {
+        let mut wanted: Vec<WatchKey> = kinds.into_iter().collect();
+        let everywhere: Vec<WatchKey> = wanted.iter().map(|(gvk, _)| (gvk.clone(), None)).collect();
+        self.start_all(&everywhere).await;
+        {
+            let tables = self.inner.shared.tables.read().unwrap_or_else(PoisonError::into_inner);
+            let refused = |gvk: &Gvk| tables.get(&(gvk.clone(), None)).is_some_and(|t| t.refused);
+            wanted.retain(|(gvk, namespace)| namespace.is_some() && refused(gvk));
         }
-        for key in &wanted {
+        self.start_all(&wanted).await;
+    }
+
+    async fn start_all(&self, wanted: &[WatchKey]) {
+        for key in wanted {
             self.start(key);
         }
         // Whether it came in time shows in the tables.
-        drop(tokio::time::timeout(LISTED_WITHIN, self.listed(&wanted)).await);
+        drop(tokio::time::timeout(LISTED_WITHIN, self.listed(wanted)).await);
     }
 
     async fn listed(&self, wanted: &[WatchKey]) {
@@ -164,9 +168,10 @@ impl Watches {
     /// What the cache knows of an object that was last written at resource version `version`, at `written`.
     pub fn look(&self, object: &ObjectRef, written: Option<(Option<u64>, Instant)>) -> Lookup {
         let tables = self.inner.shared.tables.read().unwrap_or_else(PoisonError::into_inner);
-        let by_namespace = (object.gvk.clone(), object.namespace.clone());
-        let table = tables.get(&(object.gvk.clone(), None)).or_else(|| tables.get(&by_namespace));
-        let Some(table) = table.filter(|t| !t.refused && t.listed_at.is_some()) else {
+        let listed = |namespace: Option<String>| {
+            tables.get(&(object.gvk.clone(), namespace)).filter(|t| !t.refused && t.listed_at.is_some())
+        };
+        let Some(table) = listed(None).or_else(|| listed(object.namespace.clone())) else {
             return Lookup::Unwatched;
         };
         table.look(&(object.namespace.clone(), object.name.clone()), written)
@@ -287,12 +292,18 @@ async fn run(cluster: Cluster, scope: WatchScope, shared: Arc<Shared>, key: Watc
                                 strategy = watcher::InitialListStrategy::ListWatch;
                                 break;
                             }
+                            let mut wait = pause;
                             if let Some(status) = status {
-                                tracing::warn!(kind = %key.0.kind, namespace = key.1, reason = status.message, "cannot watch");
-                                shared.table(&key, |t| t.refused = true);
+                                let first = shared.table(&key, |t| !std::mem::replace(&mut t.refused, true));
+                                if first && key.1.is_none() {
+                                    tracing::info!(kind = %key.0.kind, reason = status.message, "cannot watch everywhere: namespaces are watched");
+                                } else if first {
+                                    tracing::warn!(kind = %key.0.kind, namespace = key.1, reason = status.message, "cannot watch");
+                                }
                                 shared.listed.notify_waiters();
+                                wait = REFUSED_PAUSE;
                             }
-                            tokio::time::sleep(pause).await;
+                            tokio::time::sleep(wait).await;
                             pause = (pause * 2).min(LONGEST_PAUSE);
                         }
                     }

@@ -312,8 +312,10 @@ pub(crate) fn settle(
     forced: bool,
 ) -> Option<Settled> {
     let conflicts = conflicts::of(error, manager);
-    let (left, taken): (Vec<_>, Vec<_>) =
-        conflicts.iter().partition(|c| conflicts::is_left(&options.leave_to_owner, object, &c.field));
+    let (left, taken): (Vec<_>, Vec<_>) = conflicts.iter().partition(|c| {
+        conflicts::is_left(&options.leave_to_owner, object, &c.field)
+            || options.force_conflicts && conflicts::is_injected(body, object, &c.field)
+    });
     let mut settled = body.clone();
     for conflict in &left {
         conflicts::remove(&mut settled, &conflict.field);

@@ -30,6 +30,7 @@ use std::{
 };
 
 /// What a revision is made of, wherever it comes from: a request, or a record that is rolled back to.
+#[derive(Clone, Copy)]
 pub(super) struct Work<'a> {
     pub(super) id: &'a ReleaseId,
     pub(super) rendered: &'a RenderedRelease,
@@ -72,7 +73,7 @@ impl CarryOut<'_> {
             self.create_namespace().await?;
         }
         if lease.is_none() {
-            *lease = engine.lock(work.id, work.options.break_lock).await?;
+            *lease = engine.lock(work.id, work.options.break_lock, past.records.last()).await?;
         }
         self.make(&decision, past, &targets, &plan, lease.as_ref(), outcome).await
     }
@@ -465,6 +466,7 @@ impl CarryOut<'_> {
                 state: work.state,
                 crds: crds::kept_digest(work.options.crds, &work.rendered.crds),
                 checksum: work.rendered.checksum.clone(),
+                drift: work.options.drift,
                 expected,
             },
         );
@@ -486,10 +488,10 @@ impl Engine {
     pub(super) async fn watch_kinds(&self, objects: impl Iterator<Item = &ObjectRef>) -> Result<()> {
         let Some(watches) = &self.watches else { return Ok(()) };
         let kinds = self.cluster.kinds().await?;
-        let wanted: BTreeSet<(Gvk, bool)> = objects
+        let wanted: BTreeSet<(Gvk, Option<String>)> = objects
             .filter_map(|object| {
                 let served = kinds.get(&object.gvk)?;
-                served.watchable.then(|| (object.gvk.clone(), served.namespaced))
+                served.watchable.then(|| (object.gvk.clone(), object.namespace.clone()))
             })
             .collect();
         watches.watch(wanted).await;

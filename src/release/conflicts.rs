@@ -35,35 +35,51 @@ pub(crate) fn is_left(rules: &[String], object: &ObjectRef, field: &str) -> bool
     })
 }
 
-/// Takes a field out of an object, by the path that the server gives it. Names are not escaped in such paths: where
-/// several keys may be meant, the longest is.
-pub(crate) fn remove(object: &mut Value, path: &str) {
+/// Annotations that ask someone to put the bundle of a certificate authority into an object.
+const INJECTORS: [&str; 4] = [
+    "cert-manager.io/inject-ca-from",
+    "cert-manager.io/inject-ca-from-secret",
+    "cert-manager.io/inject-apiserver-ca",
+    "service.beta.openshift.io/inject-cabundle",
+];
+
+/// Whether a field is a certificate bundle that someone else is meant to fill in: the object asks for it, or the chart
+/// has nothing there. Taking it back would be a fight that breaks the webhook each time.
+pub(crate) fn is_injected(body: &Value, object: &ObjectRef, field: &str) -> bool {
+    let kind = matches!(
+        (object.gvk.group.as_str(), object.gvk.kind.as_str()),
+        ("admissionregistration.k8s.io", "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration")
+            | ("apiextensions.k8s.io", "CustomResourceDefinition")
+            | ("apiregistration.k8s.io", "APIService")
+    );
+    if !kind || !field.ends_with("caBundle") {
+        return false;
+    }
+    let annotations = &body["metadata"]["annotations"];
+    // A line break in base64 is what charts write to satisfy the schema.
+    let empty = |value: Value| value.as_str().is_none_or(|text| matches!(text, "" | "Cg=="));
+    INJECTORS.iter().any(|name| !annotations[*name].is_null())
+        || remove(&mut body.clone(), field).is_none_or(empty)
+}
+
+/// Takes a field out of an object, by the path that the server gives it; answers with it. Names are not escaped in such
+/// paths: where several keys may be meant, the longest is.
+pub(crate) fn remove(object: &mut Value, path: &str) -> Option<Value> {
     let path = path.trim_start_matches('.');
     if let Some(selector) = path.strip_prefix('[') {
-        let Some(end) = end_of(selector) else { return };
+        let end = end_of(selector)?;
         let (selector, rest) = (&selector[..end], selector[end + 1..].trim_start_matches('.'));
-        let Some(list) = object.as_array_mut() else { return };
-        let Some(place) = list.iter().position(|item| selects(selector, item)) else { return };
-        if rest.is_empty() {
-            list.remove(place);
-        } else {
-            remove(&mut list[place], rest);
-        }
-        return;
+        let list = object.as_array_mut()?;
+        let place = list.iter().position(|item| selects(selector, item))?;
+        return if rest.is_empty() { Some(list.remove(place)) } else { remove(&mut list[place], rest) };
     }
-    let Some(map) = object.as_object_mut() else { return };
+    let map = object.as_object_mut()?;
     let continues = |key: &String| {
         path.strip_prefix(key.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
     };
-    let Some(key) = map.keys().filter(|key| continues(key)).max_by_key(|key| key.len()).cloned() else {
-        return;
-    };
+    let key = map.keys().filter(|key| continues(key)).max_by_key(|key| key.len()).cloned()?;
     let rest = &path[key.len()..];
-    if rest.is_empty() {
-        map.remove(&key);
-    } else if let Some(child) = map.get_mut(&key) {
-        remove(child, rest);
-    }
+    if rest.is_empty() { map.remove(&key) } else { remove(map.get_mut(&key)?, rest) }
 }
 
 /// The bracket that ends a selector: quoted ones do not.
@@ -113,6 +129,32 @@ mod tests {
     }
 
     #[test]
+    fn bundles_that_others_fill_in_are_theirs() {
+        let field = "webhooks[name=\"w\"].clientConfig.caBundle";
+        let hook = |bundle: Value, annotations: Value| json!({"metadata": {"annotations": annotations}, "webhooks": [{"name": "w", "clientConfig": {"caBundle": bundle}}]});
+        let of = |group: &str, kind: &str| ObjectRef::new(Gvk::new(&format!("{group}/v1"), kind), None, "w");
+        let webhook = of("admissionregistration.k8s.io", "ValidatingWebhookConfiguration");
+        let asks = json!({"cert-manager.io/inject-ca-from": "ns/ca"});
+        let cases = [
+            ("nothing of the chart's", hook(Value::Null, json!({})), &webhook, field, true),
+            ("a placeholder", hook(json!("Cg=="), json!({})), &webhook, field, true),
+            ("the chart's own", hook(json!("QUJD"), json!({})), &webhook, field, false),
+            ("asked for", hook(json!("QUJD"), asks), &webhook, field, true),
+            (
+                "another field",
+                hook(Value::Null, json!({})),
+                &webhook,
+                "webhooks[name=\"w\"].clientConfig.url",
+                false,
+            ),
+            ("another kind", hook(Value::Null, json!({})), &of("example.com", "Thing"), field, false),
+        ];
+        for (what, body, object, field, expected) in cases {
+            assert_eq!(is_injected(&body, object, field), expected, "{what}");
+        }
+    }
+
+    #[test]
     fn fields_are_found_by_the_servers_paths() {
         let body = json!({"metadata": {"annotations": {"a.b/c": "1", "a": "2"}},
             "spec": {"replicas": 1, "ports": [{"port": 80, "protocol": "TCP", "x": 1}],
@@ -127,7 +169,7 @@ mod tests {
         for (path, pointer) in cases {
             let mut changed = body.clone();
             assert!(changed.pointer(pointer).is_some(), "{pointer}");
-            remove(&mut changed, path);
+            assert!(remove(&mut changed, path).is_some(), "{path}");
             assert!(changed.pointer(pointer).is_none(), "{path}: {changed}");
         }
         let mut changed = body;

@@ -79,7 +79,10 @@ pub(crate) fn decide(name: &str, options: &Options, past: &[Past]) -> Result<Dec
         past.iter().rposition(|p| p.status == Status::Uninstalled).map_or(past, |at| &past[at + 1..]);
     let resumable = newest.same
         && match newest.status {
-            status if status.is_pending() => newest.hold == Hold::Ours || options.mode != Mode::Install,
+            // An install is resumed where it is one; what was deployed once keeps its name.
+            status if status.is_pending() => {
+                newest.hold == Hold::Ours || options.mode != Mode::Install || never_installed(past)
+            }
             // A failed revision is tried again under its number only where requests are repeated until they hold.
             Status::Failed => options.skip_unchanged,
             _ => false,
@@ -122,6 +125,7 @@ pub(crate) fn decide(name: &str, options: &Options, past: &[Past]) -> Result<Dec
             Ok(Decision::new(Action::Upgrade, &reason, next, after_uninstall))
         }
     }?;
+    decision.installing |= decision.action == Action::Resume && newest.status == Status::PendingInstall;
     if decision.action == Action::Install && matches!(newest.status, Status::Uninstalled | Status::Failed) {
         decision.supersede.push(newest.revision);
     }

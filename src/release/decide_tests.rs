@@ -56,7 +56,8 @@ fn helms_verbs() {
         ("held, install", Mode::Install, &[(1, PendingInstall, true, THEIRS)], Err(in_use)),
         ("abandoned", Mode::Upgrade, &[(1, PendingInstall, false, GONE)], Ok((Action::Upgrade, 2))),
         ("abandoned, the same", Mode::Upgrade, &[(1, PendingInstall, true, GONE)], Ok((Action::Resume, 1))),
-        ("abandoned, install", Mode::Install, &[(1, PendingInstall, true, GONE)], Ok((Action::Install, 2))),
+        ("abandoned, install", Mode::Install, &[(1, PendingInstall, true, GONE)], Ok((Action::Resume, 1))),
+        ("another, install", Mode::Install, &[(1, PendingInstall, false, GONE)], Ok((Action::Install, 2))),
         ("abandoned upgrade, install", Mode::Install, &[(2, PendingUpgrade, true, GONE)], Err(in_use)),
         ("being uninstalled", Mode::Upgrade, &[(2, Uninstalling, true, THEIRS)], Err(busy)),
     ];
@@ -81,6 +82,11 @@ fn one_revision_for_one_state() {
         ("as deployed", &[(1, Deployed, true, GONE)], (Action::Unchanged, 1, false)),
         ("changed", &[(1, Deployed, false, GONE)], (Action::Upgrade, 2, false)),
         ("crashed installing", &[(1, PendingInstall, true, OURS)], (Action::Resume, 1, true)),
+        (
+            "crashed installing again",
+            &[(1, Failed, false, GONE), (2, PendingInstall, true, OURS)],
+            (Action::Resume, 2, true),
+        ),
         ("crashed, then changed", &[(1, PendingInstall, false, OURS)], (Action::Upgrade, 2, false)),
         (
             "crashed upgrading",

@@ -3,7 +3,10 @@
 //! Suspicion is cheap and may be wrong: applying a suspect again does nothing if nothing is wrong with it. What must
 //! not happen is to fight over what is not ours, so what is not drift is said here too.
 
-use super::{ownership, request::ReleaseId};
+use super::{
+    ownership,
+    request::{DriftMode, ReleaseId},
+};
 use crate::cluster::{Lookup, ObjectRef, Seen};
 use serde_json::Value;
 use std::time::Instant;
@@ -26,6 +29,17 @@ pub(crate) struct Expected {
     pub(crate) finished: bool,
     /// It was last seen belonging to another object.
     pub(crate) owned: bool,
+    /// It differs, and is left so.
+    pub(crate) tolerated: Option<Tolerated>,
+}
+
+/// Why an object may be other than the revision has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tolerated {
+    /// Its annotation asks for it.
+    Paused,
+    /// It was told, and the release's mode is to tell only.
+    Told,
 }
 
 /// What to make of an object.
@@ -57,6 +71,7 @@ impl Expected {
             fleeting,
             finished: false,
             owned: false,
+            tolerated: None,
         }
     }
 
@@ -77,6 +92,27 @@ impl Expected {
     }
 }
 
+impl Expected {
+    /// Takes an object as it is for what it should be, until it changes again.
+    pub(crate) fn tolerate(&mut self, seen: Option<&Seen>, why: Option<Tolerated>) {
+        self.tolerated = why;
+        if let Some(seen) = seen {
+            self.applied = seen.applied;
+            self.helm_writes = seen.helm_updates;
+            self.note(seen);
+        }
+    }
+}
+
+/// What is done about an object's drift: its own annotation speaks before the release's mode. One that cannot be read is
+/// taken for "off": whoever wrote it wanted something to stop.
+pub(crate) fn mode_of(release: DriftMode, annotation: Option<&str>) -> DriftMode {
+    match annotation {
+        Some(text) if release != DriftMode::Off => text.parse().unwrap_or(DriftMode::Off),
+        _ => release,
+    }
+}
+
 pub(crate) fn judge(expected: &Expected, lookup: &Lookup, id: &ReleaseId) -> Verdict {
     match lookup {
         Lookup::Unwatched => Verdict::Unknown,
@@ -84,6 +120,7 @@ pub(crate) fn judge(expected: &Expected, lookup: &Lookup, id: &ReleaseId) -> Ver
         Lookup::Absent if expected.fleeting => Verdict::GoneRightly("a Job with ttlSecondsAfterFinished"),
         Lookup::Absent if expected.finished => Verdict::GoneRightly("a Job that was over"),
         Lookup::Absent if expected.owned => Verdict::GoneRightly("it belonged to another object"),
+        Lookup::Absent if expected.tolerated.is_some() => Verdict::GoneRightly("its absence was told"),
         Lookup::Absent => Verdict::Missing,
         Lookup::Present(seen) => judge_present(expected, seen, id),
     }
@@ -93,6 +130,12 @@ fn judge_present(expected: &Expected, seen: &Seen, id: &ReleaseId) -> Verdict {
     if seen.deleting {
         // Applying to an object that is going away keeps nothing; its end will be told.
         return Verdict::Later;
+    }
+    if expected.tolerated == Some(Tolerated::Paused) {
+        return match seen.drift {
+            Some(_) => Verdict::Fine,
+            None => Verdict::Suspect("its annotation went"),
+        };
     }
     if ownership::check(seen, id).is_err() {
         return Verdict::Suspect("the release's marks were changed");
@@ -122,6 +165,20 @@ mod tests {
     use serde_json::json;
 
     #[test]
+    fn annotations_speak_first() {
+        let cases = [
+            (DriftMode::Correct, None, DriftMode::Correct),
+            (DriftMode::Correct, Some("off"), DriftMode::Off),
+            (DriftMode::Off, Some("correct"), DriftMode::Off),
+            (DriftMode::Correct, Some("report"), DriftMode::Report),
+            (DriftMode::Correct, Some("please stop"), DriftMode::Off),
+        ];
+        for (release, annotation, expected) in cases {
+            assert_eq!(mode_of(release, annotation), expected, "{release:?} {annotation:?}");
+        }
+    }
+
+    #[test]
     fn judges() {
         let id = ReleaseId::new("ns", "rel");
         let job = ObjectRef::new(Gvk::new("batch/v1", "Job"), Some("ns"), "j");
@@ -141,6 +198,10 @@ mod tests {
         over.note(&Seen { finished: true, ..seen.clone() });
         let mut owned = expected.clone();
         owned.note(&Seen { owned: true, ..seen.clone() });
+        let mut paused = expected.clone();
+        paused.tolerate(None, Some(Tolerated::Paused));
+        let mut told = expected.clone();
+        told.tolerate(None, Some(Tolerated::Told));
         let mut stubborn = expected.clone();
         stubborn.helm_writes = true;
         let present = |change: &dyn Fn(&mut Seen)| {
@@ -184,6 +245,20 @@ mod tests {
             ("ttl", &fleeting, Lookup::Absent, Verdict::GoneRightly("a Job with ttlSecondsAfterFinished")),
             ("over", &over, Lookup::Absent, Verdict::GoneRightly("a Job that was over")),
             ("garbage", &owned, Lookup::Absent, Verdict::GoneRightly("it belonged to another object")),
+            (
+                "paused",
+                &paused,
+                present(&|s| (s.applied, s.drift) = (None, Some("off".into()))),
+                Verdict::Fine,
+            ),
+            ("pause over", &paused, present(&|_| ()), Verdict::Suspect("its annotation went")),
+            ("told to be gone", &told, Lookup::Absent, Verdict::GoneRightly("its absence was told")),
+            (
+                "told, then changed again",
+                &told,
+                present(&|s| s.applied = Some(9)),
+                Verdict::Suspect("fields of ours were taken over"),
+            ),
             ("watch behind", &expected, Lookup::Behind, Verdict::Later),
             ("no watch", &expected, Lookup::Unwatched, Verdict::Unknown),
         ];

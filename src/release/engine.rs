@@ -4,7 +4,7 @@ use super::{
     apply::Applier,
     carry_out::{CarryOut, Work},
     decide::{self, Action, Decision},
-    drift::{self, Expected, Verdict},
+    drift::{self, Expected, Tolerated, Verdict},
     error::{EngineError, Result},
     hooks::HookRunner,
     lease::Lease,
@@ -16,8 +16,8 @@ use super::{
     progress::{ProgressListener, Teller},
     record::{Record, RecordedHook, SYSTEM_LABELS, Status, Storage, Store, Stored, split_manifest},
     request::{
-        CrdFile, CrdPolicy, Hook, Manifest, ManifestParser, OnFailure, Options, ReleaseId, ReleaseRequest,
-        RenderedRelease,
+        CrdFile, CrdPolicy, DriftMode, Hook, Manifest, ManifestParser, OnFailure, Options, ReleaseId,
+        ReleaseRequest, RenderedRelease,
     },
     state::{State, Touched},
     targets::{self, Digest},
@@ -33,17 +33,10 @@ pub struct EngineOptions {
     pub field_manager: String,
     /// Names this process in pending records; must differ between processes.
     pub holder: String,
-    /// Watch owned objects and records: for those that stay. `None`: ask the server each time.
-    pub watch: Option<WatchOptions>,
+    /// Watch owned objects and records: for those that stay. Otherwise the server is asked each time.
+    pub watch: bool,
     /// Where records are kept.
     pub storage: Storage,
-}
-
-/// What is watched.
-#[derive(Debug, Clone, Default)]
-pub struct WatchOptions {
-    /// Only these namespaces, where the rights reach no further.
-    pub namespaces: Option<Vec<String>>,
 }
 
 impl EngineOptions {
@@ -52,14 +45,14 @@ impl EngineOptions {
         Self {
             field_manager: "helm".to_owned(),
             holder: holder.to_owned(),
-            watch: None,
+            watch: false,
             storage: Storage::default(),
         }
     }
 
     /// Options of an operator.
     pub fn watching(holder: &str) -> Self {
-        Self { watch: Some(WatchOptions::default()), ..Self::once(holder) }
+        Self { watch: true, ..Self::once(holder) }
     }
 }
 
@@ -81,12 +74,10 @@ impl Engine {
     pub fn new(cluster: Cluster, parse: ManifestParser, options: EngineOptions) -> Self {
         let state = Arc::new(State::default());
         let cache = |labels: &str, listener: fn(&State, &Change)| {
-            let watch = options.watch.as_ref()?;
-            let scope = WatchScope {
-                labels: labels.to_owned(),
-                namespaces: watch.namespaces.clone(),
-                manager: options.field_manager.clone(),
-            };
+            if !options.watch {
+                return None;
+            }
+            let scope = WatchScope { labels: labels.to_owned(), manager: options.field_manager.clone() };
             let state = Arc::clone(&state);
             Some(Watches::new(cluster.clone(), scope, move |change| listener(&state, change)))
         };
@@ -210,7 +201,7 @@ impl Engine {
         validate(request)?;
         let _busy = self.state.busy(&request.id).await;
         if let Some(records) = &self.records {
-            records.watch([(self.options.storage.gvk(), true)]).await;
+            records.watch([(self.options.storage.gvk(), Some(request.id.namespace.clone()))]).await;
             if let Some(outcome) = self.unchanged_by_memory(request) {
                 return Ok(outcome);
             }
@@ -235,7 +226,7 @@ impl Engine {
             self.still_holds(planned, &work, &decision, &past).await?;
         }
         if decision.action == Action::Unchanged {
-            return self.keep(&work, decision, past).await;
+            return self.keep(&work, decision, past, lease).await;
         }
         CarryOut { engine: self, work: &work }.run(decision, past, lease).await
     }
@@ -252,7 +243,7 @@ impl Engine {
         if !unfinished || options.dry_run {
             return Ok((past, None));
         }
-        let lease = self.lock(id, options.break_lock).await?;
+        let lease = self.lock(id, options.break_lock, past.records.last()).await?;
         let past = observe::records(self.store(), id).await?;
         Ok((past, lease))
     }
@@ -291,7 +282,12 @@ impl Engine {
             abandon: Vec::new(),
             supersede: Vec::new(),
         };
-        self.keep(&work, decision, past).await
+        let mut lease = None;
+        let result = self.keep(&work, decision, past, &mut lease).await;
+        if let Some(lease) = lease {
+            lease.release().await;
+        }
+        result
     }
 
     /// Creates (or, by policy, updates) the CRDs of a chart ahead of rendering it, which may look for their kinds.
@@ -318,7 +314,8 @@ impl Engine {
                 return Some("its record was written by someone else".to_owned());
             }
             let mut worst = None;
-            for (key, glimpse) in &touched.objects {
+            let looked_at = touched.objects.iter().filter(|_| known.drift != DriftMode::Off);
+            for (key, glimpse) in looked_at {
                 let Some(expected) = known.expected.get_mut(key) else { continue };
                 expected.finished |= glimpse.finished && expected.object.gvk.kind == "Job";
                 expected.owned |= glimpse.owned;
@@ -359,16 +356,22 @@ impl Engine {
                 _ => false,
             };
             let last = matches!(records.look(&record(known.revision + 1), None), Lookup::Absent);
-            if *checksum != known.checksum || crds != known.crds || !current || !last {
+            let told = |e: &Expected| e.tolerated == Some(Tolerated::Told);
+            let as_asked = *checksum == known.checksum
+                && crds == known.crds
+                && request.options.drift == known.drift
+                && !known.expected.values().any(told);
+            if !as_asked || !current || !last {
                 return None;
             }
-            let fine = known.expected.values().all(|expected| {
-                let lookup = watches.look(&expected.object, expected.written);
-                matches!(
-                    drift::judge(expected, &lookup, &request.id),
-                    Verdict::Fine | Verdict::GoneRightly(_) | Verdict::Later
-                )
-            });
+            let fine = known.drift == DriftMode::Off
+                || known.expected.values().all(|expected| {
+                    let lookup = watches.look(&expected.object, expected.written);
+                    matches!(
+                        drift::judge(expected, &lookup, &request.id),
+                        Verdict::Fine | Verdict::GoneRightly(_) | Verdict::Later
+                    )
+                });
             fine.then(|| {
                 let reason =
                     format!("revision {} has the same objects and hooks, and nothing moved", known.revision);

@@ -5,23 +5,35 @@ use super::{
     carry_out::Work,
     crds,
     decide::{Action, Decision},
-    drift::{self, Expected, Verdict},
+    drift::{self, Expected, Tolerated, Verdict},
     engine::{Engine, remembered},
-    error::Result,
+    error::{EngineError, Result},
+    evidence::{self, Drift},
+    lease::Lease,
     observe::{self, Past},
     order,
     outcome::Outcome,
     plan::Step,
     record::{Status, Stored},
-    request::CrdPolicy,
+    request::{CrdPolicy, DriftMode},
     state::Known,
     targets::{Scopes, Target, resolve},
 };
-use crate::cluster::{Key, Lookup};
+use crate::cluster::{Key, Lookup, ObjectRef, drift_of};
+use futures::{StreamExt as _, stream};
 use std::{collections::BTreeMap, sync::Arc};
 
+/// Suspects that are looked into at the same time.
+const AT_ONCE: usize = 16;
+
 impl Engine {
-    pub(super) async fn keep(&self, work: &Work<'_>, decision: Decision, past: Past) -> Result<Outcome> {
+    pub(super) async fn keep(
+        &self,
+        work: &Work<'_>,
+        decision: Decision,
+        past: Past,
+        lease: &mut Option<Lease>,
+    ) -> Result<Outcome> {
         let mut outcome = Outcome::new(Action::Unchanged, decision.reason, decision.revision);
         let mut records = past.records;
         let Some(place) = records.iter().position(|r| r.record.version == decision.revision) else {
@@ -42,13 +54,24 @@ impl Engine {
         let scopes = Scopes::new(&kinds, &work.rendered.crds, documents().map(|(_, o)| o));
         let targets = resolve(documents(), work.id, &scopes)?;
         self.watch_kinds(targets.iter().map(|t| &t.object)).await?;
+        let tolerant = evidence::tolerant(work.options);
+        let work = &Work { options: &tolerant, ..*work };
         let (mut expected, steps) = self.suspects(work, &targets, &newest).await?;
+        let steps = self.look_into(work, &targets, steps, &mut expected, &mut outcome).await;
         outcome.unchanged = targets.len() - steps.len();
         if work.options.dry_run {
             outcome.changed = steps.iter().map(|s| targets[s.target].object.clone()).collect();
             return Ok(outcome);
         }
+        if !steps.is_empty() && lease.is_none() {
+            *lease = self.lock(work.id, work.options.break_lock, Some(&newest)).await?;
+            self.check_newest(work, &newest).await?;
+        }
         let result = self.put_right(work, &targets, steps, &mut expected, &mut outcome).await;
+        for drift in &mut outcome.drift {
+            let done = |object: &ObjectRef| *object == drift.object;
+            drift.corrected = outcome.created.iter().chain(&outcome.changed).any(done);
+        }
         if !(outcome.created.is_empty() && outcome.changed.is_empty()) {
             outcome.action = Action::Restore;
             outcome.reason = format!(
@@ -57,7 +80,13 @@ impl Engine {
                 decision.revision
             );
         }
-        let applied = expected.iter().filter_map(|(key, e)| Some((key.to_string(), e.applied?)));
+        // What is merely tolerated is not what was applied: the next process is to see the difference.
+        let old = &newest.record.memory.applied;
+        let applied = expected.iter().filter_map(|(key, e)| {
+            let key = key.to_string();
+            let hash = if e.tolerated.is_some() { old.get(&key).copied() } else { e.applied };
+            Some((key, hash?))
+        });
         let left = &newest.record.memory.left;
         let applied: BTreeMap<String, u64> = applied.filter(|(key, _)| !left.contains(key)).collect();
         // So that the next process, which has only the record, knows these objects when it sees them.
@@ -75,10 +104,20 @@ impl Engine {
                 state: work.state,
                 crds: crds::kept_digest(work.options.crds, &work.rendered.crds),
                 checksum: work.rendered.checksum.clone(),
+                drift: work.options.drift,
                 expected,
             },
         );
         result.map(|()| outcome)
+    }
+
+    /// An error if someone wrote the record, or a later one, since it was read.
+    async fn check_newest(&self, work: &Work<'_>, newest: &Stored) -> Result<()> {
+        let history = self.store().history(work.id).await?;
+        let same = history.last().is_some_and(|last| {
+            last.revision == newest.record.version && last.resource_version == newest.resource_version
+        });
+        if same { Ok(()) } else { Err(EngineError::InProgress) }
     }
 
     /// CRDs under a policy that keeps them: written when the chart's differ from those that the record remembers.
@@ -96,6 +135,53 @@ impl Engine {
         Ok(due)
     }
 
+    /// Tells suspects from the changed, and what is to be put right from what is left as it is.
+    async fn look_into(
+        &self,
+        work: &Work<'_>,
+        targets: &[Target],
+        steps: Vec<Step>,
+        expected: &mut BTreeMap<Key, Expected>,
+        outcome: &mut Outcome,
+    ) -> Vec<Step> {
+        let looks: Vec<_> = steps
+            .into_iter()
+            .map(|step| async move {
+                let target = &targets[step.target];
+                let own = match &step.before {
+                    Some(seen) => seen.drift.clone(),
+                    None => drift_of(&target.body["metadata"]),
+                };
+                let mode = drift::mode_of(work.options.drift, own.as_deref());
+                let found = match mode {
+                    DriftMode::Off => None,
+                    DriftMode::Correct | DriftMode::Report => self.evidence(work, target, &step).await,
+                };
+                (step, mode, found)
+            })
+            .collect();
+        let looked: Vec<_> = stream::iter(looks).buffered(AT_ONCE).collect().await;
+        let mut wrong = Vec::new();
+        for (step, mode, found) in looked {
+            let known = expected.get_mut(&targets[step.target].key);
+            let told = known.as_ref().is_some_and(|e| e.tolerated == Some(Tolerated::Told));
+            let why = match mode {
+                DriftMode::Correct => {
+                    wrong.push(step);
+                    outcome.drift.extend(found.map(|drift| Drift { known: told, ..drift }));
+                    continue;
+                }
+                DriftMode::Report => found.as_ref().map(|_| Tolerated::Told),
+                DriftMode::Off => Some(Tolerated::Paused),
+            };
+            if let Some(known) = known {
+                known.tolerate(step.before.as_ref(), why);
+            }
+            outcome.drift.extend(found.map(|drift| Drift { known: told, ..drift }));
+        }
+        wrong
+    }
+
     /// Which objects are not, or may not be, as they should be.
     async fn suspects(
         &self,
@@ -111,6 +197,9 @@ impl Engine {
             if let Some(slot) = all.get_mut(&key) {
                 *slot = expected;
             }
+        }
+        if work.options.drift == DriftMode::Off {
+            return Ok((all, Vec::new()));
         }
         let seen = observe::objects(
             &self.cluster,
@@ -131,7 +220,11 @@ impl Engine {
                 Some(None) => Lookup::Absent,
                 None => Lookup::Behind,
             };
-            let verdict = drift::judge(expected, &lookup, work.id);
+            let verdict = match drift::judge(expected, &lookup, work.id) {
+                // What was told is looked at again each time: perhaps it is right by now, or to be put right.
+                _ if expected.tolerated == Some(Tolerated::Told) => Verdict::Suspect("it was told before"),
+                verdict => verdict,
+            };
             let before = seen.get(&target.key).cloned().flatten();
             // Without a watch no later event will tell: an object that is going away is awaited and made again now.
             let going = verdict == Verdict::Later && self.watches.is_none();

@@ -8,6 +8,7 @@ use super::{
     error::{EngineError, Result},
     lock::{self, Claim, LeaseView},
     process::{self, Token},
+    record::Stored,
     request::ReleaseId,
 };
 use crate::cluster::{Cluster, ClusterError, DeleteOptions, Gvk, ObjectRef, Propagation};
@@ -51,7 +52,7 @@ fn micro(now: Timestamp) -> String {
     now.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
 }
 
-fn body(object: &ObjectRef, token: &str, old: Option<&Value>) -> Value {
+fn body(object: &ObjectRef, token: &str, owner: &Value, old: Option<&Value>) -> Value {
     let now = micro(Timestamp::now());
     let transitions = old.map_or(0, |o| o["spec"]["leaseTransitions"].as_i64().unwrap_or(0) + 1);
     let mut lease = json!({
@@ -60,6 +61,9 @@ fn body(object: &ObjectRef, token: &str, old: Option<&Value>) -> Value {
         "spec": {"holderIdentity": token, "leaseDurationSeconds": lock::LEASE.as_secs(), "acquireTime": now,
             "renewTime": now, "leaseTransitions": transitions},
     });
+    if !owner.is_null() {
+        lease["metadata"]["ownerReferences"] = json!([owner]);
+    }
     if let Some(old) = old {
         lease["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
     }
@@ -68,13 +72,24 @@ fn body(object: &ObjectRef, token: &str, old: Option<&Value>) -> Value {
 
 impl Engine {
     /// Locks a release. `None`: Leases are out of our reach, and the pending record has to do. A lock that may be dead is
-    /// watched until that is known; one whose holder lives is an error that names it.
-    pub(super) async fn lock(&self, id: &ReleaseId, take: bool) -> Result<Option<Lease>> {
+    /// watched until that is known; one whose holder lives is an error that names it. It belongs to the newest record, so
+    /// that what a dead process leaves of it goes with the release.
+    pub(super) async fn lock(
+        &self,
+        id: &ReleaseId,
+        take: bool,
+        newest: Option<&Stored>,
+    ) -> Result<Option<Lease>> {
         let object = reference(id);
+        let owner = newest.map_or(Value::Null, |newest| {
+            let record = self.options.storage.reference(id, newest.record.version);
+            json!({"apiVersion": record.gvk.api_version(), "kind": record.gvk.kind, "name": record.name,
+                "uid": newest.uid})
+        });
         let token = Token::new(&self.options.holder);
         let mut observed: Option<(String, Instant)> = None;
         loop {
-            let fresh = body(&object, token.as_str(), None);
+            let fresh = body(&object, token.as_str(), &owner, None);
             let written = match self.cluster.create(&object, &fresh, MANAGER).await {
                 Ok(created) => Some(created),
                 Err(e) if e.is_already_exists() => None,
@@ -115,7 +130,7 @@ impl Engine {
                 }
                 Claim::Doubtful if !take => tokio::time::sleep(LOOK).await,
                 Claim::Free | Claim::Held | Claim::Doubtful => {
-                    let taken = body(&object, token.as_str(), Some(&found));
+                    let taken = body(&object, token.as_str(), &owner, Some(&found));
                     match self.cluster.replace(&object, &taken, MANAGER).await {
                         Ok(written) => return Ok(Some(self.hold(object, token, &written))),
                         // Someone was faster: look again.

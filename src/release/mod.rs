@@ -2,7 +2,7 @@
 //!
 //! observe → decide → plan → apply → record → watch; one file each. `decide`, `plan`, `order`, `ownership`, `ready`,
 //! `drift`, `lock`, `targets`, `conflicts`, `fields` and the record's encoding are pure. `preview` shows a plan before it is
-//! carried out, `lease` keeps a release to one operation at a time, `why` tells what brought its revisions about. Knows
+//! carried out, `evidence` tells what drifted and by whom, `lease` keeps a release to one operation at a time, `why` tells what brought its revisions about. Knows
 //! nothing of charts, values, templates, YAML or custom resources: a request carries rendered objects, an outcome says
 //! what was done.
 
@@ -15,6 +15,7 @@ mod drift;
 mod duplicates;
 mod engine;
 mod error;
+mod evidence;
 mod fields;
 mod hooks;
 mod keep;
@@ -44,8 +45,9 @@ mod why;
 
 pub use conflicts::Conflict;
 pub use decide::Action;
-pub use engine::{Engine, EngineOptions, WatchOptions};
+pub use engine::{Engine, EngineOptions};
 pub use error::{Disposition, EngineError, Result};
+pub use evidence::{Drift, DriftedField};
 pub use fields::FieldChange;
 pub use outcome::{Outcome, Uninstalled};
 pub use preview::{Change, PlannedHook, Preview, Verb};
@@ -53,4 +55,4 @@ pub use progress::{Progress, ProgressListener};
 pub use request::*;
 pub use resources::Resources;
 pub use test::{PodLog, TestRequest, Tested};
-pub use why::{ObjectWhy, Why};
+pub use why::{ObjectWhy, Why, value_changes};

@@ -1,6 +1,6 @@
 //! What the engine answers: what was done, and why. Plain data.
 
-use super::{decide::Action, record::Record};
+use super::{decide::Action, evidence::Drift, record::Record};
 use crate::cluster::ObjectRef;
 use std::sync::Arc;
 
@@ -25,6 +25,8 @@ pub struct Outcome {
     pub kept: Vec<(ObjectRef, String)>,
     /// What the server, or we, warn of.
     pub warnings: Vec<String>,
+    /// Objects that were found changed or deleted.
+    pub drift: Vec<Drift>,
 }
 
 impl Outcome {
@@ -40,6 +42,7 @@ impl Outcome {
             pruned: Vec::new(),
             kept: Vec::new(),
             warnings: Vec::new(),
+            drift: Vec::new(),
         }
     }
 

@@ -65,6 +65,9 @@ pub struct Change {
     /// Fields that would change; what Secrets hold is not shown.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub fields: Vec<FieldChange>,
+    /// Field manager of the last write that was not ours.
+    #[serde(skip)]
+    pub(crate) writer: Option<String>,
     /// Fields that others own, whatever the policy makes of them.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub conflicts: Vec<Conflict>,
@@ -127,7 +130,7 @@ impl Preview {
 }
 
 impl Change {
-    fn new(verb: Verb, object: &ObjectRef, path: &str, reason: &str) -> Self {
+    pub(super) fn new(verb: Verb, object: &ObjectRef, path: &str, reason: &str) -> Self {
         Self {
             verb,
             api_version: object.gvk.api_version(),
@@ -137,6 +140,7 @@ impl Change {
             path: path.to_owned(),
             reason: reason.to_owned(),
             fields: Vec::new(),
+            writer: None,
             conflicts: Vec::new(),
         }
     }
@@ -248,7 +252,7 @@ impl Engine {
         Ok(changes)
     }
 
-    async fn preview_one(&self, target: &Target, step: &Step, work: &Work<'_>) -> Result<Change> {
+    pub(super) async fn preview_one(&self, target: &Target, step: &Step, work: &Work<'_>) -> Result<Change> {
         let wrap = |source| EngineError::Object {
             action: "planning",
             object: target.object.to_string(),
@@ -281,6 +285,7 @@ impl Engine {
         }
         let managed = &live["metadata"]["managedFields"];
         let manager = &self.options.field_manager;
+        looked.writer = last_writer(managed, manager);
         let (mut body, mut force) = (target.body.clone(), false);
         let mut tries = 0;
         let mut wanted = loop {
@@ -342,6 +347,13 @@ impl Engine {
             ApplyOptions { manager, force, validation: Validation::Warn, dry_run: true, whole: true };
         Ok(self.cluster.apply(&target.object, body, options).await?.object)
     }
+}
+
+/// Who wrote an object last, us and writers of its status aside.
+fn last_writer(managed_fields: &Value, manager: &str) -> Option<String> {
+    let entries = managed_fields.as_array().map_or(&[][..], Vec::as_slice);
+    let others = entries.iter().filter(|e| e["manager"] != manager && e["subresource"] != "status");
+    others.max_by_key(|e| e["time"].as_str())?["manager"].as_str().map(str::to_owned)
 }
 
 /// A kind or a namespace that is not there yet: nothing can be said of defaults.

@@ -194,6 +194,32 @@ pub enum Duplicates {
     KeepLast,
 }
 
+/// What becomes of objects that are not as the deployed revision has them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DriftMode {
+    /// They are put right.
+    #[default]
+    Correct,
+    /// They are told, and left as they are until the next revision.
+    Report,
+    /// They are not looked at.
+    Off,
+}
+
+impl std::str::FromStr for DriftMode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "correct" => Ok(Self::Correct),
+            "report" => Ok(Self::Report),
+            "off" => Ok(Self::Off),
+            _ => Err(format!("{text:?} is no mode of drift: correct, report or off")),
+        }
+    }
+}
+
 /// What becomes of a release when its install or upgrade fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum OnFailure {
@@ -226,6 +252,10 @@ pub struct Options {
     pub force_conflicts: bool,
     /// Conflicting fields that are left to who owns them: paths such as `spec.replicas`, or `Kind/name:path`.
     pub leave_to_owner: Vec<String>,
+    /// What is done about drift; an object's annotation `windlass.dev/drift` speaks for that object.
+    pub drift: DriftMode,
+    /// Fields that are no drift: rules as those of `leave_to_owner`, for looking at what is deployed only.
+    pub drift_ignore: Vec<String>,
     pub immutable: Immutable,
     pub duplicates: Duplicates,
     pub on_failure: OnFailure,
@@ -254,6 +284,8 @@ impl Default for Options {
             take_ownership: false,
             force_conflicts: false,
             leave_to_owner: Vec::new(),
+            drift: DriftMode::default(),
+            drift_ignore: Vec::new(),
             immutable: Immutable::default(),
             duplicates: Duplicates::default(),
             on_failure: OnFailure::default(),

@@ -34,9 +34,12 @@ impl Engine {
     ) -> Result<Outcome> {
         let id = &request.id;
         let newest = past.history.last().ok_or(EngineError::NotFound)?;
-        let to = match request.revision {
-            0 => newest.revision - 1,
-            revision => revision,
+        let unfinished = past.records.last().filter(|r| r.record.info.status == Status::PendingRollback);
+        let to = match (request.revision, unfinished.map(|r| r.record.info.rollback_revision)) {
+            // Asked again for what died under way: the one before that, not the one that it rolled back.
+            (0, Some(to)) if to > 0 => to,
+            (0, _) => newest.revision - 1,
+            (revision, _) => revision,
         };
         let store = self.store();
         let old = store.get(id, to).await?.ok_or(EngineError::NoRevision(to))?.record;

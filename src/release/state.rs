@@ -2,7 +2,11 @@
 //!
 //! Everything here can be lost: it is rebuilt from records and watches.
 
-use super::{drift::Expected, request::ReleaseId, targets::Digest};
+use super::{
+    drift::Expected,
+    request::{DriftMode, ReleaseId},
+    targets::Digest,
+};
 use crate::cluster::{Change, Key, ObjectRef};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,6 +26,8 @@ pub(crate) struct Known {
     pub(crate) crds: Digest,
     /// The request's own checksum: a key for `state`.
     pub(crate) checksum: String,
+    /// What is done about drift.
+    pub(crate) drift: DriftMode,
     pub(crate) expected: BTreeMap<Key, Expected>,
 }
 
@@ -217,6 +223,7 @@ mod tests {
             state: [0; 32],
             crds: [0; 32],
             checksum: String::new(),
+            drift: DriftMode::Correct,
             expected: BTreeMap::new(),
         }
     }

@@ -63,7 +63,7 @@ impl Engine {
         let _busy = self.state.busy(id).await;
         let past = observe::records(self.store(), id).await?;
         let stored = past.records.into_iter().next_back().ok_or(EngineError::NotFound)?;
-        let lease = self.lock(id, false).await?;
+        let lease = self.lock(id, false, Some(&stored)).await?;
         let tested = tokio::select! {
             tested = self.test_locked(request, stored) => tested,
             () = self.cancelled() => Err(EngineError::Cancelled),

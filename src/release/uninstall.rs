@@ -31,7 +31,7 @@ impl Engine {
         };
         let (past, mut lease) = self.past(id, &options).await?;
         if lease.is_none() && !request.dry_run && !past.records.is_empty() {
-            lease = self.lock(id, request.break_lock).await?;
+            lease = self.lock(id, request.break_lock, past.records.last()).await?;
         }
         let done = tokio::select! {
             done = self.uninstall_locked(request, &options, past, lease.is_some()) => done,

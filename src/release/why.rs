@@ -103,18 +103,22 @@ fn tell(record: &Record, rendered: &RenderedRelease, before: Option<&(Record, Re
     };
     let Some((old, old_rendered)) = before else { return why };
     why.chart = Some((chart(old), chart(record))).filter(|(a, b)| a != b);
-    let map =
-        |value: &Value| if value.is_null() { Value::Object(serde_json::Map::new()) } else { value.clone() };
-    why.values = fields::changes(&map(&old.config), &map(&record.config));
-    for change in &mut why.values {
-        hide(change);
-    }
+    why.values = value_changes(&old.config, &record.config);
     why.objects = objects(old_rendered, rendered);
     why
 }
 
+/// How values differ; what looks like a secret is not shown.
+pub fn value_changes(before: &Value, after: &Value) -> Vec<FieldChange> {
+    let map =
+        |value: &Value| if value.is_null() { Value::Object(serde_json::Map::new()) } else { value.clone() };
+    let mut changes = fields::changes(&map(before), &map(after));
+    changes.iter_mut().for_each(hide);
+    changes
+}
+
 /// Values whose name, or the name of something in them, says that they are secret.
-fn hide(change: &mut FieldChange) {
+pub(super) fn hide(change: &mut FieldChange) {
     let secret = |text: &str| {
         let text = text.to_lowercase().replace(['_', '-'], "");
         SECRET_WORDS.iter().any(|word| text.contains(word))

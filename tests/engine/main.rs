@@ -13,6 +13,7 @@
 
 mod crash;
 mod crds;
+mod drift;
 mod figures;
 mod helm;
 mod hooks;

@@ -4,7 +4,7 @@ use crate::support::*;
 use std::time::Duration;
 use windlass::release::{Action, Engine, ReleaseId};
 
-async fn attention(engine: &Engine) -> (ReleaseId, String) {
+pub(crate) async fn attention(engine: &Engine) -> (ReleaseId, String) {
     tokio::time::timeout(Duration::from_secs(20), engine.attention()).await.expect("attention")
 }
 
@@ -89,6 +89,6 @@ async fn churn_is_not_drift() {
     let done = engine.reconcile(&wanted).await.unwrap();
     assert_eq!((done.action, done.created.len(), done.changed.len()), (Action::Restore, 1, 0), "{done:?}");
     let requests = requests_since(mark, ns);
-    assert_eq!(writes(&requests).len(), 2, "the object, and its new mark in the record: {requests:?}");
+    assert_eq!(writes(&requests).len(), 4, "the lock, the object, its new mark in the record: {requests:?}");
     assert!(get(ns, "job", "once").is_none(), "a Job that is over is not run again");
 }

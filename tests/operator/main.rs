@@ -6,6 +6,8 @@
 mod bad_input;
 mod charts;
 mod crash;
+mod deploy;
+mod drift;
 mod explain;
 mod hooks;
 mod leader;

@@ -100,6 +100,18 @@ impl Operator {
         modules: &Path,
         arguments: &[&str],
     ) -> Self {
+        let search = std::env::var("PATH").unwrap_or_default();
+        Self::spawn(&control_plane.kubeconfig().to_string_lossy(), namespace, modules, arguments, &search)
+    }
+
+    /// Starts it with a kubeconfig and a PATH of one's own.
+    pub(crate) fn spawn(
+        kubeconfig: &str,
+        namespace: &str,
+        modules: &Path,
+        arguments: &[&str],
+        search: &str,
+    ) -> Self {
         let scratch = tempfile::tempdir().unwrap();
         let log = fs::File::create(scratch.path().join("log")).unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_windlass"))
@@ -108,7 +120,8 @@ impl Operator {
             .arg("--address-file")
             .arg(scratch.path().join("address"))
             .args(arguments)
-            .env("KUBECONFIG", control_plane.kubeconfig())
+            .env("KUBECONFIG", kubeconfig)
+            .env("PATH", search)
             .env("TMPDIR", scratch.path().join("tmp"))
             .stdin(Stdio::null())
             .stdout(Stdio::null())

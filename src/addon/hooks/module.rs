@@ -102,6 +102,7 @@ impl Hooks {
         &self,
         shared: &Shared,
         module: &ModuleRef,
+        cause: String,
     ) -> Result<Ran, Error> {
         let hooks = self.of(module).await?;
         let Some(set) = hooks.set.get() else { return Err(Error::Hook("its hooks are gone".to_owned())) };
@@ -115,7 +116,7 @@ impl Hooks {
                 None => None,
                 Some(chart) => {
                     let values = self.store().values.for_chart(&module.key).map_err(Error::Values)?;
-                    Some(shared.run(&module.name, Arc::clone(chart), Arc::new(values)).await?)
+                    Some(shared.run(&module.name, Arc::clone(chart), Arc::new(values), cause.clone()).await?)
                 }
             };
             let changed = self.at(&hooks, set, Moment::AfterHelm).await?;

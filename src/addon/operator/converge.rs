@@ -128,6 +128,7 @@ impl Operator {
         let values = self.hooks.store().values.seen(&module.name.key);
         let Some(wanted) = self.wanted.get_mut(&name) else { return };
         wanted.values = Some(values);
+        "a hook changed the module's values".clone_into(&mut wanted.cause);
         if change.reload && wanted.enabled {
             tracing::info!(module = name, "a hook has changed its values: it runs again");
             self.queue.want(&name, order, Job::Run);

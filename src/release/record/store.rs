@@ -50,6 +50,8 @@ impl Storage {
 pub struct Stored {
     pub record: Record,
     pub resource_version: String,
+    /// Incarnation of the object.
+    pub uid: String,
 }
 
 /// The records of one cluster.
@@ -61,6 +63,10 @@ pub struct Store<'a> {
 
 fn version_of(object: &Value) -> String {
     object["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned()
+}
+
+fn uid_of(object: &Value) -> String {
+    object["metadata"]["uid"].as_str().unwrap_or_default().to_owned()
 }
 
 /// A revision by its object's metadata.
@@ -82,6 +88,7 @@ impl<'a> Store<'a> {
         Ok(Stored {
             record: encode::decode(object, self.storage.form())?,
             resource_version: version_of(object),
+            uid: uid_of(object),
         })
     }
 
@@ -164,7 +171,11 @@ impl<'a> Store<'a> {
                         _ => true,
                     })
             };
-            let stored = |r: &Record| Stored { record: r.clone(), resource_version: String::new() };
+            let stored = |r: &Record| Stored {
+                record: r.clone(),
+                resource_version: String::new(),
+                uid: String::new(),
+            };
             records.extend(all.iter().filter(wanted).map(stored));
         } else {
             let selector =
@@ -259,7 +270,7 @@ impl<'a> Store<'a> {
             Ok(created) => {
                 self.write_parts(&created, &parts).await?;
                 record.memory = memory;
-                Ok(Stored { record, resource_version: version_of(&created) })
+                Ok(Stored { record, resource_version: version_of(&created), uid: uid_of(&created) })
             }
             Err(e) if e.is_already_exists() => Err(RecordError::Exists(object.name)),
             // The request may have been carried out though no answer came: what lies there tells.

@@ -8,6 +8,8 @@ use std::sync::OnceLock;
 use std::time::Duration;
 use std::{env, fs, io};
 
+use rustix::process::{Signal, kill_process};
+
 use crate::audit::AuditLog;
 use crate::processes::Processes;
 use crate::progress::say;
@@ -115,6 +117,31 @@ impl ControlPlane {
     /// The log of a component, by the name of its program.
     pub fn log(&self, component: Tool) -> PathBuf {
         self.processes.log(component.name())
+    }
+
+    /// Kills a component outright and starts it again; it is not awaited.
+    pub fn restart(&mut self, component: Tool) -> Result<()> {
+        self.processes.restart(component.name())
+    }
+
+    /// Makes a component stand still for a while; answers at once.
+    pub fn pause(&self, component: Tool, time: Duration) -> Result<()> {
+        let pid = self.processes.pid(component.name())?;
+        kill_process(pid, Signal::STOP).map_err(|errno| Error::Io {
+            what: format!("stop {}", component.name()),
+            source: errno.into(),
+        })?;
+        std::thread::spawn(move || {
+            std::thread::sleep(time);
+            // It may have ended meanwhile.
+            let _ = kill_process(pid, Signal::CONT).ok();
+        });
+        Ok(())
+    }
+
+    /// Waits until the API server answers.
+    pub fn wait_ready(&self) -> Result<()> {
+        wait_until("the API server is ready", PATIENCE, || self.succeeds(&["get", "--raw", "/readyz"]))
     }
 
     /// A directory for PATH that holds `helm` (version 4), `helm3` and `kubectl`.

@@ -25,6 +25,9 @@ pub enum Error {
     #[error("{component} {what}; the end of its log {}:\n{tail}", log.display())]
     Component { component: &'static str, what: String, log: PathBuf, tail: String },
 
+    #[error("no {name} of ours runs in this cluster")]
+    NoComponent { name: String },
+
     #[error("`{command}` failed ({status})\n{stderr}")]
     Command { command: String, status: ExitStatus, stderr: String },
 

@@ -45,6 +45,8 @@ pub(crate) struct Processes {
 struct Component {
     name: &'static str,
     child: Child,
+    program: PathBuf,
+    arguments: Vec<String>,
 }
 
 impl Processes {
@@ -81,10 +83,44 @@ impl Processes {
 
     /// Starts a component. It sees nothing of our environment but the way to its programs.
     pub(crate) fn spawn(&mut self, name: &'static str, program: &Path, arguments: &[String]) -> Result<()> {
+        let child = self.start(name, program, arguments)?;
+        self.components.push(Component {
+            name,
+            child,
+            program: program.to_owned(),
+            arguments: arguments.to_vec(),
+        });
+        Ok(())
+    }
+
+    /// Kills a component outright and starts it again as it was started.
+    pub(crate) fn restart(&mut self, name: &str) -> Result<()> {
+        let Some(place) = self.components.iter().position(|component| component.name == name) else {
+            return Err(Error::NoComponent { name: name.to_owned() });
+        };
+        let component = &mut self.components[place];
+        drop(component.child.kill());
+        drop(component.child.wait());
+        let Component { name, program, arguments, .. } = &self.components[place];
+        let child = self.start(name, program, arguments)?;
+        self.components[place].child = child;
+        Ok(())
+    }
+
+    /// The process of a component.
+    pub(crate) fn pid(&self, name: &str) -> Result<Pid> {
+        let found = self.components.iter().find(|component| component.name == name);
+        found
+            .map(|component| Pid::from_child(&component.child))
+            .ok_or_else(|| Error::NoComponent { name: name.to_owned() })
+    }
+
+    fn start(&self, name: &str, program: &Path, arguments: &[String]) -> Result<Child> {
         let log_path = self.log(name);
-        let log = File::create(&log_path).map_err(Error::io("create", &log_path))?;
+        let log = File::options().create(true).append(true).open(&log_path);
+        let log = log.map_err(Error::io("create", &log_path))?;
         let errors = log.try_clone().map_err(Error::io("open", &log_path))?;
-        let child = Command::new(program)
+        Command::new(program)
             .args(arguments)
             .env_clear()
             .env("PATH", env::var_os("PATH").unwrap_or_default())
@@ -95,14 +131,12 @@ impl Processes {
             .stdout(log)
             .stderr(errors)
             .spawn()
-            .map_err(Error::io("run", program))?;
-        self.components.push(Component { name, child });
-        Ok(())
+            .map_err(Error::io("run", program))
     }
 
     /// An error if a component has ended: none is meant to.
     pub(crate) fn check(&mut self) -> Result<()> {
-        for Component { name, child } in &mut self.components {
+        for Component { name, child, .. } in &mut self.components {
             if let Ok(Some(status)) = child.try_wait() {
                 let log = self.directory.join("logs").join(format!("{name}.log"));
                 return Err(Error::component(name, format!("ended by itself ({status})"), &log));

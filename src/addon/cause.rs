@@ -1,0 +1,90 @@
+//! Why a module is released anew, in one line for its record: what changed in its values, and who wrote it. Pure.
+
+use serde_json::Value;
+
+use super::layers::writer;
+use super::name::ModuleName;
+use crate::release::{FieldChange, value_changes};
+
+/// Changes told in one line.
+const MOST: usize = 3;
+/// Longest value that is told in full, in characters.
+const LONGEST: usize = 40;
+
+/// The cause of a release whose values were `before` (`None`: the operator knows of none) and are `after`. `config` is the
+/// ConfigMap as it is now.
+pub(super) fn cause(
+    config: Option<&Value>,
+    module: &ModuleName,
+    before: Option<&Value>,
+    after: &Value,
+) -> String {
+    let Some(before) = before else { return "the operator started".to_owned() };
+    let changes = value_changes(before, after);
+    let Some(first) = changes.first() else { return "the module was switched on".to_owned() };
+    let mut text = "ConfigMap key ".to_owned();
+    text.push_str(&changes.iter().take(MOST).map(told).collect::<Vec<_>>().join(", "));
+    if changes.len() > MOST {
+        text.push_str(&format!(" and {} more", changes.len() - MOST));
+    }
+    let key = if first.path.starts_with(&module.key) { module.key.as_str() } else { "global" };
+    if let Some(manager) = config.and_then(|config| writer(config, key)) {
+        text.push_str(&format!(", by field manager {manager}"));
+    }
+    text
+}
+
+fn told(change: &FieldChange) -> String {
+    let side = |value: &Option<Value>| {
+        let Some(value) = value else { return "nothing".to_owned() };
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        match text.char_indices().nth(LONGEST) {
+            Some((end, _)) => format!("{}…", &text[..end]),
+            None => text,
+        }
+    };
+    format!("{} {} → {}", change.path, side(&change.before), side(&change.after))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::parse_manifest;
+    use serde_json::json;
+
+    fn map(text: &str) -> Value {
+        parse_manifest(text).unwrap()
+    }
+
+    #[test]
+    fn says_what_changed_and_by_whom() {
+        let module = ModuleName::parse("010-foo-module", 1).unwrap();
+        let config = json!({"metadata": {"managedFields": [
+            {"manager": "helm", "fieldsV1": {"f:data": {"f:global": {}}}},
+            {"manager": "kubectl-edit", "fieldsV1": {"f:data": {"f:fooModule": {}}}}]}});
+        let before = map("global: {zone: a}\nfooModule: {replicas: 2, dbPassword: abc}\n");
+        let cases = [
+            (
+                "global: {zone: a}\nfooModule: {replicas: 3, dbPassword: abc}\n",
+                "ConfigMap key fooModule.replicas 2 → 3, by field manager kubectl-edit",
+            ),
+            (
+                "global: {zone: b}\nfooModule: {replicas: 2, dbPassword: abc}\n",
+                "ConfigMap key global.zone a → b, by field manager helm",
+            ),
+            (
+                "global: {zone: a}\nfooModule: {replicas: 2, dbPassword: xyz}\n",
+                "ConfigMap key fooModule.dbPassword (hidden) → (hidden), by field manager kubectl-edit",
+            ),
+            (
+                "global: {zone: a}\nfooModule: {dbPassword: abc}\n",
+                "ConfigMap key fooModule.replicas 2 → nothing, by field manager kubectl-edit",
+            ),
+            ("global: {zone: a}\nfooModule: {replicas: 2, dbPassword: abc}\n", "the module was switched on"),
+        ];
+        for (after, expected) in cases {
+            assert_eq!(cause(Some(&config), &module, Some(&before), &map(after)), expected);
+        }
+        assert_eq!(cause(None, &module, None, &before), "the operator started");
+    }
+}

@@ -1,0 +1,399 @@
+//! The rights that an operator needs for its modules: as few as do.
+//!
+//! What modules create is read from what they render with the values of their files, and from the kinds that their templates
+//! name: a template may be waiting for a value. What hooks do to a cluster is theirs to know; their modules are named.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use chart_compat::go::regexp;
+use chart_compat::render::{Capabilities, Options, Release};
+use chart_compat::template::Limits;
+use serde_json::{Value, json};
+
+use super::module::{Module, Modules};
+use super::values::Values;
+use crate::cluster::Gvk;
+use crate::render::{SystemWorld, parse_manifest};
+
+/// What is done to the objects of a release.
+const OWN: [&str; 7] = ["get", "list", "watch", "create", "update", "patch", "delete"];
+/// What is done to objects that templates look up.
+const LOOK: [&str; 3] = ["get", "list", "watch"];
+
+/// Kinds of Kubernetes itself that belong to no namespace.
+const CLUSTER_WIDE: [&str; 24] = [
+    "APIService",
+    "CSIDriver",
+    "CSINode",
+    "CertificateSigningRequest",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "ClusterTrustBundle",
+    "CustomResourceDefinition",
+    "DeviceClass",
+    "FlowSchema",
+    "IngressClass",
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionPolicyBinding",
+    "MutatingWebhookConfiguration",
+    "Namespace",
+    "Node",
+    "PersistentVolume",
+    "PriorityClass",
+    "PriorityLevelConfiguration",
+    "RuntimeClass",
+    "StorageClass",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+    "ValidatingWebhookConfiguration",
+];
+
+/// Rights by where they hold: API group and resource with verbs.
+type Rights = BTreeMap<(String, String), BTreeSet<&'static str>>;
+
+/// What an operator of these modules must be allowed to do.
+#[derive(Default)]
+pub struct Needs {
+    /// In the operator's namespace.
+    namespaced: Rights,
+    /// Everywhere.
+    everywhere: Rights,
+    /// What could not be found out, each text with its module.
+    pub unknown: Vec<String>,
+}
+
+/// A resource as a CRD names it.
+struct Defined {
+    plural: String,
+    everywhere: bool,
+}
+
+impl Needs {
+    /// Looks through modules as they would run in a namespace.
+    #[must_use]
+    pub fn of(modules: &Modules, values: &Values, namespace: &str) -> Self {
+        let mut needs = Self::default();
+        for (group, resource) in [("", "secrets"), ("", "configmaps"), ("coordination.k8s.io", "leases")] {
+            add(&mut needs.namespaced, group, resource, &OWN);
+        }
+        for group in ["", "events.k8s.io"] {
+            add(&mut needs.namespaced, group, "events", &["create", "patch"]);
+        }
+        let mut kinds = Vec::new();
+        for module in &modules.modules {
+            needs.module(module, values, namespace, &mut kinds);
+        }
+        let defined = defined(&kinds);
+        for (gvk, object) in &kinds {
+            needs.kind(gvk, object.as_ref(), &defined, namespace);
+        }
+        needs
+    }
+
+    /// The kinds of a module, with the objects where they are known.
+    fn module(
+        &mut self,
+        module: &Module,
+        values: &Values,
+        namespace: &str,
+        kinds: &mut Vec<(Gvk, Option<Value>)>,
+    ) {
+        let name = &module.name.name;
+        let mut tell = |text: String| self.unknown.push(format!("module {name}: {text}"));
+        if module.path.join("hooks").is_dir() {
+            tell("what its hooks read and write in the cluster is not known; add rules for that".to_owned());
+        }
+        let chart = match &module.chart {
+            Ok(Some(chart)) => chart,
+            Ok(None) => return,
+            Err(text) => return tell(text.clone()),
+        };
+        let mut charts = vec![chart.chart()];
+        while let Some(chart) = charts.pop() {
+            charts.extend(&chart.dependencies);
+            for template in &chart.templates {
+                let text = String::from_utf8_lossy(&template.data);
+                kinds.extend(written(&text).into_iter().map(|gvk| (gvk, None)));
+                for (gvk, own) in looked_up(&text) {
+                    let defined = BTreeMap::new();
+                    let (group, resource, everywhere) = resource(&gvk, &defined);
+                    let rights = if own && !everywhere { &mut self.namespaced } else { &mut self.everywhere };
+                    add(rights, &group, &resource, &LOOK);
+                }
+            }
+        }
+        let options = Options {
+            release: Release {
+                name: name.clone(),
+                namespace: namespace.to_owned(),
+                revision: 1,
+                is_upgrade: true,
+            },
+            capabilities: Capabilities::default(),
+            skip_schema_validation: true,
+            subchart_notes: false,
+            limits: Limits::default(),
+        };
+        let rendered = values.for_chart(&module.name.key).and_then(|values| {
+            let world = SystemWorld::default();
+            chart.render(&values, &options, &world, &mut |_| {}).map_err(|e| e.to_string())
+        });
+        let rendered = match rendered {
+            Ok(rendered) => rendered,
+            Err(text) => return tell(format!("it cannot be rendered with the values of its files: {text}")),
+        };
+        let manifests = rendered.manifests.iter().chain(rendered.hooks.iter().map(|h| &h.manifest));
+        let texts = manifests.map(|m| m.text.clone());
+        let crds = chart.chart().crds();
+        let crds = crds.iter().flat_map(|c| {
+            let text = String::from_utf8_lossy(&c.data).into_owned();
+            chart_compat::render::split_documents(&text).iter().map(|t| (*t).to_owned()).collect::<Vec<_>>()
+        });
+        for text in texts.chain(crds) {
+            let Ok(object) = parse_manifest(&text) else { continue };
+            let (api_version, kind) = (object["apiVersion"].as_str(), object["kind"].as_str());
+            if let (Some(api_version), Some(kind)) = (api_version, kind) {
+                kinds.push((Gvk::new(api_version, kind), Some(object)));
+            }
+        }
+    }
+
+    fn kind(
+        &mut self,
+        gvk: &Gvk,
+        object: Option<&Value>,
+        defined: &BTreeMap<(String, String), Defined>,
+        namespace: &str,
+    ) {
+        let (group, resource, everywhere) = resource(gvk, defined);
+        let elsewhere =
+            object.and_then(|o| o["metadata"]["namespace"].as_str()).is_some_and(|n| n != namespace);
+        let rights = if everywhere || elsewhere { &mut self.everywhere } else { &mut self.namespaced };
+        add(rights, &group, &resource, &OWN);
+        // Whoever hands out rights must have them, or be allowed to hand them out without.
+        match (group.as_str(), resource.as_str()) {
+            ("rbac.authorization.k8s.io", "roles" | "clusterroles") => {
+                add(rights, &group, &resource, &["escalate", "bind"]);
+            }
+            ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => {
+                add(&mut self.everywhere, &group, "clusterroles", &["bind"]);
+                add(&mut self.namespaced, &group, "roles", &["bind"]);
+            }
+            _ => {}
+        }
+    }
+
+    /// Roles and bindings for the ServiceAccount `name` of a namespace.
+    #[must_use]
+    pub fn manifests(&self, name: &str, namespace: &str) -> Vec<Value> {
+        let api = "rbac.authorization.k8s.io/v1";
+        let subject = json!([{"kind": "ServiceAccount", "name": name, "namespace": namespace}]);
+        let mut out = Vec::new();
+        for (prefix, rules, within) in
+            [("Cluster", rules(&self.everywhere), false), ("", rules(&self.namespaced), true)]
+        {
+            if rules.is_empty() {
+                continue;
+            }
+            let metadata = if within {
+                json!({"name": name, "namespace": namespace})
+            } else {
+                json!({"name": format!("{namespace}-{name}")})
+            };
+            let role = metadata["name"].clone();
+            out.push(json!({"apiVersion": api, "kind": format!("{prefix}Role"), "metadata": metadata, "rules": rules}));
+            out.push(json!({
+                "apiVersion": api, "kind": format!("{prefix}RoleBinding"), "metadata": metadata,
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": format!("{prefix}Role"), "name": role},
+                "subjects": subject,
+            }));
+        }
+        out
+    }
+
+    /// The same as values of Windlass's own chart.
+    #[must_use]
+    pub fn values(&self) -> Value {
+        json!({"rbac": {"rules": rules(&self.namespaced), "clusterRules": rules(&self.everywhere)}})
+    }
+}
+
+fn add(rights: &mut Rights, group: &str, resource: &str, verbs: &[&'static str]) {
+    rights.entry((group.to_owned(), resource.to_owned())).or_default().extend(verbs);
+}
+
+/// Rules of a role: resources of one group with the same verbs share one.
+fn rules(rights: &Rights) -> Vec<Value> {
+    let mut by_verbs: BTreeMap<(&str, &BTreeSet<&str>), Vec<&str>> = BTreeMap::new();
+    for ((group, resource), verbs) in rights {
+        by_verbs.entry((group, verbs)).or_default().push(resource);
+    }
+    by_verbs
+        .into_iter()
+        .map(|((group, verbs), resources)| json!({"apiGroups": [group], "resources": resources, "verbs": verbs}))
+        .collect()
+}
+
+/// Group, resource, and whether it belongs to no namespace.
+fn resource(gvk: &Gvk, defined: &BTreeMap<(String, String), Defined>) -> (String, String, bool) {
+    if let Some(found) = defined.get(&(gvk.group.clone(), gvk.kind.clone())) {
+        return (gvk.group.clone(), found.plural.clone(), found.everywhere);
+    }
+    let built_in = !gvk.group.contains('.') || gvk.group.ends_with(".k8s.io");
+    (gvk.group.clone(), plural(&gvk.kind), built_in && CLUSTER_WIDE.contains(&gvk.kind.as_str()))
+}
+
+/// The resource of a kind by Kubernetes' own rule (`meta.UnsafeGuessKindToResource`), which holds for all kinds of its own.
+fn plural(kind: &str) -> String {
+    let lower = kind.to_lowercase();
+    match lower.strip_suffix('y') {
+        _ if lower == "endpoints" => lower,
+        Some(stem) if !stem.ends_with(['a', 'e', 'i', 'o', 'u']) => format!("{stem}ies"),
+        _ if lower.ends_with(['s', 'x']) || lower.ends_with("ch") => format!("{lower}es"),
+        _ => format!("{lower}s"),
+    }
+}
+
+/// What the CRDs among objects define.
+fn defined(kinds: &[(Gvk, Option<Value>)]) -> BTreeMap<(String, String), Defined> {
+    let crds = kinds
+        .iter()
+        .filter(|(gvk, _)| gvk.kind == "CustomResourceDefinition")
+        .filter_map(|(_, o)| o.as_ref());
+    crds.map(|crd| {
+        let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
+        let names = &crd["spec"]["names"];
+        let defined =
+            Defined { plural: text(&names["plural"]), everywhere: crd["spec"]["scope"] == "Cluster" };
+        ((text(&crd["spec"]["group"]), text(&names["kind"])), defined)
+    })
+    .collect()
+}
+
+/// The kinds that a template writes out.
+fn written(text: &str) -> Vec<Gvk> {
+    let mut found = Vec::new();
+    let mut api_version = None;
+    for line in text.lines() {
+        let value = |key: &str| {
+            let value = line.strip_prefix(key)?.trim().trim_matches(['"', '\'']);
+            (!value.is_empty() && !value.contains("{{")).then(|| value.to_owned())
+        };
+        if line.starts_with("---") {
+            api_version = None;
+        } else if let Some(found) = value("apiVersion:") {
+            api_version = Some(found);
+        } else if let (Some(kind), Some(api_version)) = (value("kind:"), &api_version) {
+            found.push(Gvk::new(api_version, &kind));
+        }
+    }
+    found
+}
+
+/// The kinds that a template looks up, and whether in the release's namespace alone.
+fn looked_up(text: &str) -> Vec<(Gvk, bool)> {
+    let Ok(pattern) = regexp::compile(br#"lookup\s+"[^"\s]+"\s+"[^"\s]+"\s+\S+"#) else { return Vec::new() };
+    let spans = pattern.find_all(text.as_bytes(), -1);
+    let calls = spans.iter().filter_map(|span| text.get(span.start..span.end));
+    calls
+        .filter_map(|call| {
+            let mut words = call.split_whitespace().skip(1).map(|w| w.trim_matches('"'));
+            let gvk = Gvk::new(words.next()?, words.next()?);
+            let namespace = words.next()?;
+            Some((gvk, matches!(namespace, ".Release.Namespace" | "$.Release.Namespace")))
+        })
+        .collect()
+}
+
+/// Modules and their values as they are on disk.
+#[must_use]
+pub fn needs(roots: &str, global: Option<&Path>, namespace: &str, unnumbered: u32) -> (Needs, Vec<String>) {
+    let modules = Modules::discover(roots, unnumbered, chart_compat::profile::Profile::default());
+    let (values, broken) = Values::new(&modules, global);
+    let problems = modules.problems.iter().cloned().chain(broken.into_values()).collect();
+    (Needs::of(&modules, &values, namespace), problems)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn resources_are_named_as_kubernetes_names_them() {
+        let table = [
+            ("NetworkPolicy", "networkpolicies"),
+            ("Ingress", "ingresses"),
+            ("Endpoints", "endpoints"),
+            ("EndpointSlice", "endpointslices"),
+            ("Gateway", "gateways"),
+            ("StorageClass", "storageclasses"),
+            ("Pod", "pods"),
+        ];
+        for (kind, want) in table {
+            assert_eq!(plural(kind), want);
+        }
+    }
+
+    #[test]
+    fn rights_follow_from_what_modules_render_write_out_and_look_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write(
+            "001-web/templates/a.yaml",
+            "apiVersion: v1\nkind: {{ \"Service\" }}\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: b, namespace: other}\n",
+        );
+        write(
+            "001-web/templates/b.yaml",
+            "{{ if .Values.web.more }}\napiVersion: apps/v1\nkind: Deployment\n{{ end }}\n{{ $x := lookup \"v1\" \"Node\" \"\" \"\" }}{{ $y := lookup \"v1\" \"Pod\" .Release.Namespace \"\" }}",
+        );
+        write(
+            "001-web/templates/c.yaml",
+            "apiVersion: t.test/v1\nkind: Policy\nmetadata: {name: p}\n---\napiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: r}\n",
+        );
+        write("001-web/Chart.yaml", "apiVersion: v2\nname: web\nversion: 0.1.0\n");
+        write(
+            "001-web/crds/p.yaml",
+            "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: policys.t.test}\nspec: {group: t.test, scope: Cluster, names: {kind: Policy, plural: policys}}\n",
+        );
+        write("002-hooked/hooks/a.sh", "");
+        let (needs, problems) = needs(&dir.path().to_string_lossy(), None, "ns", 1);
+        assert_eq!(problems, [""; 0]);
+        assert_eq!(needs.unknown.len(), 1, "{:?}", needs.unknown);
+        assert!(needs.unknown[0].starts_with("module hooked: what its hooks"), "{:?}", needs.unknown);
+        let all = |rights: &Rights| -> Vec<String> {
+            rights.iter().map(|((g, r), v)| format!("{g}/{r} {}", v.len())).collect()
+        };
+        assert_eq!(
+            all(&needs.namespaced),
+            [
+                "/configmaps 7",
+                "/events 2",
+                "/pods 3",
+                "/secrets 7",
+                "/services 7",
+                "apps/deployments 7",
+                "coordination.k8s.io/leases 7",
+                "events.k8s.io/events 2",
+                "rbac.authorization.k8s.io/roles 9",
+            ]
+        );
+        assert_eq!(
+            all(&needs.everywhere),
+            [
+                "/nodes 3",
+                "/secrets 7",
+                "apiextensions.k8s.io/customresourcedefinitions 7",
+                "t.test/policys 7"
+            ]
+        );
+        let kinds: Vec<Value> = needs.manifests("windlass", "ns").iter().map(|m| m["kind"].clone()).collect();
+        assert_eq!(kinds, ["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"]);
+    }
+}

@@ -1,0 +1,46 @@
+//! `windlass rbac`: the rights that an operator needs for a directory of modules, as roles or as values of our own chart.
+
+use std::path::PathBuf;
+
+use super::flags::Globals;
+use super::output::{Format, structured};
+use super::{Failure, print, tell};
+use crate::addon;
+
+/// Flags of `rbac`.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// Directories of modules, separated by colons
+    #[arg(env = "MODULES_DIR")]
+    modules_dir: String,
+    /// Directory of global hooks
+    #[arg(long, env = "GLOBAL_HOOKS_DIR")]
+    global_hooks_dir: Option<PathBuf>,
+    /// Name of the ServiceAccount that the operator runs as, and of the roles
+    #[arg(long, default_value = "windlass")]
+    service_account: String,
+    /// Print values for the chart that installs Windlass instead of roles and bindings
+    #[arg(long)]
+    values: bool,
+}
+
+pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
+    let namespace = globals.namespace.as_deref().unwrap_or("default");
+    let global = args.global_hooks_dir.as_deref();
+    let (needs, problems) = addon::needs(&args.modules_dir, global, namespace, addon::UNNUMBERED_ORDER);
+    if !problems.is_empty() {
+        return Err(problems.join("\n"));
+    }
+    for text in &needs.unknown {
+        tell(&format!("WARNING: {text}"));
+    }
+    let text = if args.values {
+        structured(&needs.values(), Format::Yaml)?
+    } else {
+        let manifests = needs.manifests(&args.service_account, namespace);
+        let texts: Result<Vec<String>, Failure> =
+            manifests.iter().map(|m| structured(m, Format::Yaml)).collect();
+        texts?.join("---\n")
+    };
+    print(text.as_bytes())
+}

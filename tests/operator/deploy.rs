@@ -1,0 +1,75 @@
+//! Windlass installed by itself from its own chart, and run under the rights that it asked for.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::support::{Modules, Operator, control_plane, object, wait_for};
+
+fn windlass(kubeconfig: &Path, arguments: &[&str]) -> String {
+    let done = Command::new(env!("CARGO_BIN_EXE_windlass"))
+        .args(arguments)
+        .env("KUBECONFIG", kubeconfig)
+        .output()
+        .expect("windlass");
+    assert!(done.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8(done.stdout).unwrap()
+}
+
+#[test]
+fn it_runs_under_the_rights_that_it_asked_for() {
+    let cp = control_plane();
+    let ns = cp.namespace("deploy").unwrap();
+    let modules = Modules::new();
+    modules.small("001-alpha").small("002-beta").enable(&["alpha", "beta"]);
+    modules.write(
+        "002-beta/templates/rights.yaml",
+        "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: beta}\nrules: [{apiGroups: [''], resources: [pods], verbs: [get]}]\n",
+    );
+    modules.write(
+        "002-beta/templates/wide.yaml",
+        &format!(
+            "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {{name: {}-beta}}\nvalue: 10\n",
+            ns.name()
+        ),
+    );
+    let directory = modules.path().to_str().unwrap();
+    let rights = modules.path().join("rights.txt");
+    let values = windlass(cp.kubeconfig(), &["rbac", directory, "--values", "-n", ns.name()]);
+    std::fs::write(&rights, values).unwrap();
+    let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/chart");
+    let chart = chart.to_str().unwrap();
+    let install = ["install", "windlass", chart, "-n", ns.name(), "-f", rights.to_str().unwrap(), "--wait"];
+    let told = windlass(cp.kubeconfig(), &install);
+    assert!(told.contains("runs in namespace"), "{told}");
+    assert!(object(cp, ns.name(), "deployment", "windlass").is_some());
+    // The operator itself, with the token of its ServiceAccount and nothing on PATH.
+    let token = cp.kubectl(["create", "token", "windlass", "-n", ns.name()]).unwrap();
+    let admin = cp.kubectl(["config", "view", "--raw", "--minify", "--flatten", "-o", "json"]).unwrap();
+    let mut config: serde_json::Value = serde_json::from_str(&admin).unwrap();
+    config["users"][0]["user"] = serde_json::json!({"token": token.trim()});
+    let kubeconfig = modules.path().join("kubeconfig.txt");
+    std::fs::write(&kubeconfig, config.to_string()).unwrap();
+    let mark = cp.audit_mark().unwrap();
+    let operator = Operator::spawn(kubeconfig.to_str().unwrap(), ns.name(), modules.path(), &[], "");
+    operator.wait_converged();
+    for name in ["alpha", "beta"] {
+        wait_for("the module is released", || object(cp, ns.name(), "deployment", name).is_some());
+    }
+    cp.kubectl(["delete", "service", "alpha", "-n", ns.name()]).unwrap();
+    wait_for("a deleted object is back", || object(cp, ns.name(), "service", "alpha").is_some());
+    let config =
+        ["create", "configmap", "addon-operator", "-n", ns.name(), "--from-literal=betaEnabled=false"];
+    cp.kubectl(config).unwrap();
+    wait_for("the module goes", || object(cp, ns.name(), "role", "beta").is_none());
+    let log = operator.log();
+    let troubles: Vec<&str> = log
+        .lines()
+        .filter(|l| l.contains("\"level\":\"WARN\"") || l.contains("\"level\":\"ERROR\""))
+        .filter(|l| !l.contains("drift: Service"))
+        .collect();
+    assert!(troubles.is_empty(), "{troubles:#?}");
+    operator.stop();
+    let account = format!("system:serviceaccount:{}:windlass", ns.name());
+    let events = cp.audit_since(mark).unwrap();
+    assert!(events.iter().any(|e| e.user == account), "it ran as its ServiceAccount");
+}
