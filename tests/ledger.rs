@@ -346,13 +346,9 @@ fn wrong_flags_are_refused_in_other_words() {
 }
 
 #[test]
-fn nothing_is_fetched() {
+fn values_files_are_local() {
     let url = "http://127.0.0.1:1/values.yaml";
     pinned_with(&[], &["-f", url], "connection refused", "no such file or directory");
-    let chart = Chart::new(&[]);
-    let args = ["--repo", "http://127.0.0.1:1"];
-    assert!(chart.helm4(&args).contains("is not a valid chart repository"));
-    assert!(chart.ours(&args).contains("unexpected argument '--repo'"));
 }
 
 #[test]

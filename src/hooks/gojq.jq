@@ -1,4 +1,4 @@
-# What jaq does not know, or does otherwise than gojq. Functions in front of which stands a line are ours only.
+# What jaq does not know, or does otherwise than gojq.
 
 # Reading, setting and deleting by path: `_get`, `_set` and `_delete` are native.
 def getpath($path): _get($path);

@@ -103,7 +103,7 @@ mod tests {
     fn what_was_read_is_written() {
         let text = "annotations:\n  a: b\napiVersion: v2\nappVersion: \"1.10\"\ndependencies:\n- alias: x\n  condition: x.on\n  \
                     import-values:\n  - child: a\n    parent: b\n  - data\n  name: sub\n  repository: https://h/c\n  tags:\n  - t\n  \
-                    version: ^1\n- name: local\n  repository: \"\"\ndeprecated: true\nkeywords:\n- k\nmaintainers:\n- name: me\nname: n\n\
+                    version: ^1\n- name: local\n  repository: \"\"\ndeprecated: true\nkeywords:\n- k\nmaintainers:\n- name: me\nname: web\n\
                     sources:\n- s\ntype: library\nversion: 1.0.0\n";
         let Ok(Data::Map(map)) = yaml::from_slice(text.as_bytes()) else { panic!("a map") };
         let mut metadata = Metadata::default();

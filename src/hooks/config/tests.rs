@@ -1,3 +1,5 @@
+//! What hooks may say on --config, and how it is refused.
+
 use std::time::Duration;
 
 use super::*;

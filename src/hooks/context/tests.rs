@@ -1,3 +1,5 @@
+//! Binding contexts, to the letter.
+
 use std::sync::Arc;
 
 use serde_json::json;

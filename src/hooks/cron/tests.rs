@@ -1,3 +1,5 @@
+//! Crontabs beside the answers of robfig/cron.
+
 use jiff::Timestamp;
 use serde::Deserialize;
 

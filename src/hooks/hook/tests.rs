@@ -1,3 +1,5 @@
+//! Hooks as programs: what they are given, and what becomes of their answers.
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 

@@ -1,3 +1,5 @@
+//! Filters beside the answers of gojq.
+
 use serde::Deserialize;
 use serde_json::Value;
 

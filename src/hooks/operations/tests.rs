@@ -1,3 +1,5 @@
+//! Every operation on objects, and how wrong ones are refused.
+
 use super::*;
 
 fn shown(operation: &Operation) -> String {

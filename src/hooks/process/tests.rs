@@ -1,3 +1,5 @@
+//! Programs that end, hang, flood, fork and are given up.
+
 use std::time::{Duration, Instant};
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Order, combining and repetition of runs.
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
