@@ -49,8 +49,8 @@ const CLUSTER_WIDE: [&str; 24] = [
     "ValidatingWebhookConfiguration",
 ];
 
-/// Rights by where they hold: API group and resource with verbs.
-type Rights = BTreeMap<(String, String), BTreeSet<&'static str>>;
+/// Rights by where they hold: API group, resource and, where they are for one object alone, its name; with verbs.
+type Rights = BTreeMap<(String, String, Option<String>), BTreeSet<&'static str>>;
 
 /// What an operator of these modules must be allowed to do.
 #[derive(Default)]
@@ -171,15 +171,22 @@ impl Needs {
             object.and_then(|o| o["metadata"]["namespace"].as_str()).is_some_and(|n| n != namespace);
         let rights = if everywhere || elsewhere { &mut self.everywhere } else { &mut self.namespaced };
         add(rights, &group, &resource, &OWN);
-        // Whoever hands out rights must have them, or be allowed to hand them out without.
+        // Whoever hands out rights must have them, or be allowed to hand them out without: by name, where names are known.
+        let name = object.and_then(|o| o["metadata"]["name"].as_str());
+        let role = object
+            .map(|o| (o["roleRef"]["kind"].as_str().unwrap_or_default(), o["roleRef"]["name"].as_str()));
         match (group.as_str(), resource.as_str()) {
-            ("rbac.authorization.k8s.io", "roles" | "clusterroles") => {
-                add(rights, &group, &resource, &["escalate", "bind"]);
+            ("rbac.authorization.k8s.io", "roles" | "clusterroles") if name.is_some() => {
+                add_named(rights, &group, &resource, name, &["escalate"]);
             }
-            ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => {
-                add(&mut self.everywhere, &group, "clusterroles", &["bind"]);
-                add(&mut self.namespaced, &group, "roles", &["bind"]);
-            }
+            ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => match role {
+                Some(("ClusterRole", role)) => {
+                    add_named(&mut self.everywhere, &group, "clusterroles", role, &["bind"])
+                }
+                Some((_, role)) => add_named(rights, &group, "roles", role, &["bind"]),
+                // Written out in a template that does not render with these values: its name is not known.
+                None => {}
+            },
             _ => {}
         }
     }
@@ -220,18 +227,29 @@ impl Needs {
 }
 
 fn add(rights: &mut Rights, group: &str, resource: &str, verbs: &[&'static str]) {
-    rights.entry((group.to_owned(), resource.to_owned())).or_default().extend(verbs);
+    add_named(rights, group, resource, None, verbs);
+}
+
+fn add_named(rights: &mut Rights, group: &str, resource: &str, name: Option<&str>, verbs: &[&'static str]) {
+    let key = (group.to_owned(), resource.to_owned(), name.map(str::to_owned));
+    rights.entry(key).or_default().extend(verbs);
 }
 
 /// Rules of a role: resources of one group with the same verbs share one.
 fn rules(rights: &Rights) -> Vec<Value> {
-    let mut by_verbs: BTreeMap<(&str, &BTreeSet<&str>), Vec<&str>> = BTreeMap::new();
-    for ((group, resource), verbs) in rights {
-        by_verbs.entry((group, verbs)).or_default().push(resource);
+    let mut alike: BTreeMap<(&str, &BTreeSet<&str>, Option<&str>), Vec<&str>> = BTreeMap::new();
+    for ((group, resource, name), verbs) in rights {
+        alike.entry((group, verbs, name.as_deref())).or_default().push(resource);
     }
-    by_verbs
+    alike
         .into_iter()
-        .map(|((group, verbs), resources)| json!({"apiGroups": [group], "resources": resources, "verbs": verbs}))
+        .map(|((group, verbs, name), resources)| {
+            let mut rule = json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
+            if let Some(name) = name {
+                rule["resourceNames"] = json!([name]);
+            }
+            rule
+        })
         .collect()
 }
 
@@ -355,7 +373,7 @@ mod tests {
         );
         write(
             "001-web/templates/c.yaml",
-            "apiVersion: t.test/v1\nkind: Policy\nmetadata: {name: p}\n---\napiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: r}\n",
+            "apiVersion: t.test/v1\nkind: Policy\nmetadata: {name: p}\n---\napiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: r}\n---\napiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {name: b}\nroleRef: {kind: ClusterRole, name: view}\n",
         );
         write("001-web/Chart.yaml", "apiVersion: v2\nname: web\nversion: 0.1.0\n");
         write(
@@ -368,7 +386,10 @@ mod tests {
         assert_eq!(needs.unknown.len(), 1, "{:?}", needs.unknown);
         assert!(needs.unknown[0].starts_with("module hooked: what its hooks"), "{:?}", needs.unknown);
         let all = |rights: &Rights| -> Vec<String> {
-            rights.iter().map(|((g, r), v)| format!("{g}/{r} {}", v.len())).collect()
+            let shown = |((g, r, name), v): (&(String, String, Option<String>), &BTreeSet<&str>)| {
+                format!("{g}/{r} {}{}", name.as_ref().map_or_else(String::new, |n| format!("{n} ")), v.len())
+            };
+            rights.iter().map(shown).collect()
         };
         assert_eq!(
             all(&needs.namespaced),
@@ -381,7 +402,9 @@ mod tests {
                 "apps/deployments 7",
                 "coordination.k8s.io/leases 7",
                 "events.k8s.io/events 2",
-                "rbac.authorization.k8s.io/roles 9",
+                "rbac.authorization.k8s.io/rolebindings 7",
+                "rbac.authorization.k8s.io/roles 7",
+                "rbac.authorization.k8s.io/roles r 1",
             ]
         );
         assert_eq!(
@@ -390,6 +413,7 @@ mod tests {
                 "/nodes 3",
                 "/secrets 7",
                 "apiextensions.k8s.io/customresourcedefinitions 7",
+                "rbac.authorization.k8s.io/clusterroles view 1",
                 "t.test/policys 7"
             ]
         );

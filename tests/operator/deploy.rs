@@ -23,7 +23,7 @@ fn it_runs_under_the_rights_that_it_asked_for() {
     modules.small("001-alpha").small("002-beta").enable(&["alpha", "beta"]);
     modules.write(
         "002-beta/templates/rights.yaml",
-        "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: beta}\nrules: [{apiGroups: [''], resources: [pods], verbs: [get]}]\n",
+        "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: beta}\nrules: [{apiGroups: [''], resources: [pods], verbs: [get]}]\n---\napiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {name: beta}\nroleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: beta}\nsubjects: [{kind: ServiceAccount, name: default}]\n",
     );
     modules.write(
         "002-beta/templates/wide.yaml",
