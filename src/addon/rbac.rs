@@ -181,7 +181,7 @@ impl Needs {
             }
             ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => match role {
                 Some(("ClusterRole", role)) => {
-                    add_named(&mut self.everywhere, &group, "clusterroles", role, &["bind"])
+                    add_named(&mut self.everywhere, &group, "clusterroles", role, &["bind"]);
                 }
                 Some((_, role)) => add_named(rights, &group, "roles", role, &["bind"]),
                 // Written out in a template that does not render with these values: its name is not known.
@@ -237,7 +237,8 @@ fn add_named(rights: &mut Rights, group: &str, resource: &str, name: Option<&str
 
 /// Rules of a role: resources of one group with the same verbs share one.
 fn rules(rights: &Rights) -> Vec<Value> {
-    let mut alike: BTreeMap<(&str, &BTreeSet<&str>, Option<&str>), Vec<&str>> = BTreeMap::new();
+    type Alike<'r> = (&'r str, &'r BTreeSet<&'static str>, Option<&'r str>);
+    let mut alike: BTreeMap<Alike<'_>, Vec<&str>> = BTreeMap::new();
     for ((group, resource, name), verbs) in rights {
         alike.entry((group, verbs, name.as_deref())).or_default().push(resource);
     }
