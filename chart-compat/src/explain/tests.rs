@@ -8,39 +8,7 @@ use crate::profile::Profile;
 use crate::render::{Capabilities, CompiledChart, Options, Release};
 use crate::template::Limits;
 use crate::values::strvals;
-use crate::world::{KeyKind, Timestamp, World};
-
-struct Nothing;
-
-impl World for Nothing {
-    fn now(&self) -> Timestamp {
-        Timestamp { seconds: 0, nanos: 0 }
-    }
-
-    fn local_zone(&self) -> String {
-        "UTC".to_owned()
-    }
-
-    fn random(&self, out: &mut [u8]) {
-        out.fill(0);
-    }
-
-    fn make_key(&self, _: KeyKind) -> Result<Vec<u8>, String> {
-        Err("no keys here".to_owned())
-    }
-
-    fn sign(&self, _: &[u8], _: &[u8]) -> Result<Vec<u8>, String> {
-        Err("no keys here".to_owned())
-    }
-
-    fn lookup(&self, _: &str, _: &str, _: &str, _: &str) -> Result<Data, String> {
-        Ok(Data::Null)
-    }
-
-    fn resolve(&self, _: &str) -> String {
-        String::new()
-    }
-}
+use crate::world::Still;
 
 const METADATA: &str = "apiVersion: v2\nname: demo\nversion: 1.0.0\n";
 const VALUES: &str =
@@ -83,7 +51,8 @@ fn report(files: &[(&str, &str)], file: &str, set: &str) -> String {
         limits: Limits::default(),
     };
     let compiled = CompiledChart::new(chart, Profile::Helm4);
-    let error = compiled.render(layers.values(), &options, &Nothing, &mut |_| {}).unwrap_err();
+    let error =
+        compiled.render(layers.values(), &options, &Still { in_order: false }, &mut |_| {}).unwrap_err();
     let trace = Trace::new(compiled.chart(), layers, Profile::Helm4).ok();
     render_report(&error, trace.as_ref()).unwrap().to_string()
 }

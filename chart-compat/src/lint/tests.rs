@@ -4,39 +4,7 @@ use super::{Entry, Options, Subject, findings};
 use crate::chart::{Chart, File, load_files};
 use crate::data::{Data, Map};
 use crate::profile::Profile;
-use crate::world::{KeyKind, Timestamp, World};
-
-struct Nothing;
-
-impl World for Nothing {
-    fn now(&self) -> Timestamp {
-        Timestamp { seconds: 0, nanos: 0 }
-    }
-
-    fn local_zone(&self) -> String {
-        "UTC".to_owned()
-    }
-
-    fn random(&self, out: &mut [u8]) {
-        out.fill(0);
-    }
-
-    fn make_key(&self, _: KeyKind) -> Result<Vec<u8>, String> {
-        Err("no keys here".to_owned())
-    }
-
-    fn sign(&self, _: &[u8], _: &[u8]) -> Result<Vec<u8>, String> {
-        Err("no keys here".to_owned())
-    }
-
-    fn lookup(&self, _: &str, _: &str, _: &str, _: &str) -> Result<Data, String> {
-        Ok(Data::Null)
-    }
-
-    fn resolve(&self, _: &str) -> String {
-        String::new()
-    }
-}
+use crate::world::Still;
 
 fn chart(files: &[(&str, &str)]) -> Chart {
     let metadata = ("Chart.yaml", "apiVersion: v2\nname: demo\nversion: 1.0.0\n");
@@ -67,7 +35,7 @@ fn told(files: &[(&str, &str)]) -> Vec<String> {
         kube_version: None,
         skip_schema_validation: false,
         profile: Profile::Helm4,
-        world: &Nothing,
+        world: &Still { in_order: false },
     };
     let line = |line: Option<u32>| line.map_or("-".to_owned(), |l| l.to_string());
     findings(&subject, &options)

@@ -3,54 +3,33 @@
 use std::fmt::Write as _;
 
 use crate::chart::{File, load_files};
-use crate::data::{Data, Map};
+use crate::data::Map;
 use crate::profile::Profile;
-use crate::render::{Capabilities, CompiledChart, Options, Release, ShowOnly, template_output};
+use crate::render::{
+    Capabilities, CompiledChart, Error, Options, Release, Rendered, ShowOnly, template_output,
+};
 use crate::template::Limits;
-use crate::world::{KeyKind, Timestamp, World};
+use crate::world::Still;
 
-/// A world where nothing happens, in order or not.
-struct Still {
-    in_order: bool,
+fn file(name: &str, text: &str) -> File {
+    File::new(name.to_owned(), text.as_bytes().to_vec())
 }
 
-impl World for Still {
-    fn now(&self) -> Timestamp {
-        Timestamp { seconds: 0, nanos: 0 }
-    }
-
-    fn local_zone(&self) -> String {
-        "UTC".to_owned()
-    }
-
-    fn random(&self, out: &mut [u8]) {
-        out.fill(0);
-    }
-
-    fn make_key(&self, _: KeyKind) -> Result<Vec<u8>, String> {
-        Err("no keys here".to_owned())
-    }
-
-    fn sign(&self, _: &[u8], _: &[u8]) -> Result<Vec<u8>, String> {
-        Err("no keys here".to_owned())
-    }
-
-    fn lookup(&self, _: &str, _: &str, _: &str, _: &str) -> Result<Data, String> {
-        Ok(Data::Null)
-    }
-
-    fn resolve(&self, _: &str) -> String {
-        String::new()
-    }
-
-    fn in_order(&self) -> bool {
-        self.in_order
-    }
+/// Renders a chart, its templates in order on one thread or as they come on two.
+fn rendered(files: Vec<File>, in_order: bool) -> Result<Rendered, Error> {
+    let chart = load_files(files, Profile::Helm4, &mut |_| {}).unwrap();
+    let options = Options {
+        release: Release { name: "r".into(), namespace: "d".into(), revision: 1, is_upgrade: false },
+        capabilities: Capabilities::default(),
+        skip_schema_validation: false,
+        subchart_notes: true,
+        limits: Limits::default(),
+    };
+    CompiledChart::new(chart, Profile::Helm4).render(&Map::new(), &options, &Still { in_order }, &mut |_| {})
 }
 
 /// What 200 templates print that show a counter in the values; `special` are the texts of some of them.
 fn render(special: &[(usize, &str)], in_order: bool) -> Result<String, String> {
-    let file = |name: &str, text: &str| File::new(name.to_owned(), text.as_bytes().to_vec());
     let mut files = vec![
         file("Chart.yaml", "apiVersion: v2\nname: demo\nversion: 1.0.0\n"),
         file("values.yaml", "num: 0\nlist: {a: 1}\n"),
@@ -67,17 +46,7 @@ fn render(special: &[(usize, &str)], in_order: bool) -> Result<String, String> {
         .unwrap();
         files.push(file(&format!("templates/t{i:03}.yaml"), &text));
     }
-    let chart = load_files(files, Profile::Helm4, &mut |_| {}).unwrap();
-    let compiled = CompiledChart::new(chart, Profile::Helm4);
-    let options = Options {
-        release: Release { name: "r".into(), namespace: "d".into(), revision: 1, is_upgrade: false },
-        capabilities: Capabilities::default(),
-        skip_schema_validation: false,
-        subchart_notes: false,
-        limits: Limits::default(),
-    };
-    let rendered = compiled.render(&Map::new(), &options, &Still { in_order }, &mut |_| {});
-    let rendered = rendered.map_err(|e| e.to_string())?;
+    let rendered = rendered(files, in_order).map_err(|e| e.to_string())?;
     let all = ShowOnly { patterns: &[] };
     let text = String::from_utf8(template_output(&rendered, false, |_| true, &all, Profile::Helm4).unwrap())
         .unwrap();
@@ -115,7 +84,6 @@ fn what_a_template_changes_shows_in_later_ones_alone() {
 
 /// What a chart of one template prints, given helpers and that template.
 fn one(helpers: &str, template: &str) -> String {
-    let file = |name: &str, text: &str| File::new(name.to_owned(), text.as_bytes().to_vec());
     let files = vec![
         file("Chart.yaml", "apiVersion: v2\nname: demo\nversion: 1.0.0\n"),
         file("values.yaml", "num: 0\nlist: {a: 1}\ndeep: {er: {x: 1}}\n"),
@@ -123,16 +91,7 @@ fn one(helpers: &str, template: &str) -> String {
         file("templates/NOTES.txt", template),
         file("templates/NOTES.txt/more/NOTES.txt", template),
     ];
-    let chart = load_files(files, Profile::Helm4, &mut |_| {}).unwrap();
-    let compiled = CompiledChart::new(chart, Profile::Helm4);
-    let options = Options {
-        release: Release { name: "r".into(), namespace: "d".into(), revision: 1, is_upgrade: false },
-        capabilities: Capabilities::default(),
-        skip_schema_validation: false,
-        subchart_notes: true,
-        limits: Limits::default(),
-    };
-    compiled.render(&Map::new(), &options, &Still { in_order: true }, &mut |_| {}).unwrap().notes
+    rendered(files, true).unwrap().notes
 }
 
 #[test]
