@@ -71,6 +71,10 @@ pub struct Options {
     pub keep_tmp_files: bool,
     /// After this time a run of a hook is killed, unless the hook says another; `None`: never.
     pub hook_timeout: Option<Duration>,
+    /// Labels that every object of a release gets.
+    pub extra_labels: BTreeMap<String, String>,
+    /// Beginnings of names of files in `crds/` that are no CRDs.
+    pub crd_filters: Vec<String>,
     /// Metrics of hooks without a group begin anew in each run, as with the peer.
     pub group_metrics: bool,
 }
@@ -90,6 +94,8 @@ impl Default for Options {
             tmp_dir: std::env::temp_dir().join("addon-operator"),
             keep_tmp_files: false,
             hook_timeout: None,
+            extra_labels: BTreeMap::from([("heritage".to_owned(), "addon-operator".to_owned())]),
+            crd_filters: vec!["doc-".to_owned(), "_".to_owned()],
             group_metrics: false,
         }
     }
@@ -203,12 +209,27 @@ pub async fn run(
         history_max: options.history_max,
         timeout: options.timeout,
         drift: options.drift.clone(),
+        labels: options.extra_labels.clone(),
+        crd_filters: options.crd_filters.clone(),
     };
-    let orphans = match shared.owned_releases().await {
-        Ok(names) => names.into_iter().collect(),
+    let releases = futures::future::try_join(shared.owned_releases(), shared.inherited_releases()).await;
+    let (mut orphans, inherited) = match releases {
+        Ok(names) => names,
         Err(Error::Cluster(e)) => return Err(e),
         Err(e) => return Err(ClusterError::Config(e.to_string())),
     };
+    for name in inherited.difference(&orphans.clone()) {
+        if modules.modules.iter().any(|m| m.name.name == *name) {
+            orphans.insert(name.clone());
+        } else {
+            tracing::warn!(
+                release = name,
+                "addon-operator made this release and there is no such module: it is left alone; if nobody wants it any \
+                 more, remove it with windlass uninstall {name} -n {}",
+                options.namespace
+            );
+        }
+    }
     let names: Vec<&str> = modules.modules.iter().map(|m| m.name.name.as_str()).collect();
     tracing::info!(modules = ?names, namespace = options.namespace, "operator starts");
     let (outdated_sender, outdated) = mpsc::unbounded_channel();

@@ -1,6 +1,6 @@
 //! One job of one module's release: render and reconcile, restore, uninstall, and the answers that takes from outside.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,10 +11,16 @@ use chart_compat::template::Limits;
 use super::drift::Policy;
 use crate::cluster::{Cluster, Gvk, ObjectRef, Validation};
 use crate::release::{
-    CrdPolicy, Disposition, Duplicates, Engine, EngineError, Mode, Options, Outcome, ReleaseId,
+    CrdFile, CrdPolicy, Disposition, Duplicates, Engine, EngineError, Mode, Options, Outcome, ReleaseId,
     ReleaseRequest, UninstallRequest,
 };
 use crate::render::{self as rendering, replay, replay::Question, replay::store};
+
+/// Label of a record: the checksum of its manifests, by which addon-operator knows whether there is something to do. It does
+/// nothing with a release that has none.
+const CHECKSUM_LABEL: &str = "moduleChecksum";
+/// Label of a record: whether the release's objects are left as they are.
+const MAINTENANCE_LABEL: &str = "maintenance.deckhouse.io/no-resource-reconciliation";
 
 /// What all modules of an operator share.
 #[derive(Clone)]
@@ -26,6 +32,10 @@ pub(super) struct Shared {
     pub(super) history_max: usize,
     pub(super) timeout: Duration,
     pub(super) drift: Policy,
+    /// Put on every object of a release.
+    pub(super) labels: BTreeMap<String, String>,
+    /// Files of `crds/` whose names start so are no CRDs.
+    pub(super) crd_filters: Vec<String>,
 }
 
 /// Why a job of a module failed.
@@ -158,7 +168,8 @@ impl Shared {
         let annotations = chart.chart().metadata.annotations.clone();
         let drift = self.drift.of_chart(annotations.as_deref()).map_err(Error::Module)?;
         let cluster = self.engine.cluster();
-        let crds = rendering::crds(&chart.chart().crds())?;
+        let mut crds = rendering::crds(&chart.chart().crds())?;
+        self.keep_crds(&mut crds)?;
         let kinds = cluster.kinds().await?;
         if crds.iter().flat_map(|f| &f.objects).flat_map(defines).any(|gvk| kinds.get(&gvk).is_none()) {
             // A first run: templates may look for the kinds of the module's own CRDs.
@@ -179,7 +190,7 @@ impl Shared {
         };
         let lookup = rendering::ClusterLookup::new(self.engine.cluster().clone());
         let user = Arc::clone(&values);
-        let name = module.to_owned();
+        let (name, labels) = (module.to_owned(), self.labels.clone());
         let (memories, namespace) = (cluster.clone(), self.namespace.clone());
         let runtime = tokio::runtime::Handle::current();
         let work = move || -> Result<_, Error> {
@@ -187,10 +198,17 @@ impl Shared {
             let mut warn = |text: String| tracing::warn!(module = name, "{text}");
             let load = || runtime.block_on(store::load(&memories, &namespace, &name));
             let done = replay::render(&chart, &user, &options, &world, &load, &mut warn)?;
-            Ok((rendering::release(&done.rendered)?, rendering::chart_record(chart.chart()), done))
+            let mut rendered = rendering::release(&done.rendered)?;
+            rendering::add_labels(&mut rendered, &labels).map_err(Error::Module)?;
+            Ok((rendered, rendering::chart_record(chart.chart()), done))
         };
         let done = tokio::task::spawn_blocking(work).await;
-        let (rendered, chart, done) = done.map_err(|e| Error::Task(e.to_string()))??;
+        let (mut rendered, chart, done) = done.map_err(|e| Error::Task(e.to_string()))??;
+        rendered.crds = crds;
+        let labels = BTreeMap::from([
+            (CHECKSUM_LABEL.to_owned(), rendering::module_checksum(&rendered)),
+            (MAINTENANCE_LABEL.to_owned(), "false".to_owned()),
+        ]);
         if let Some(memory) = &done.memory {
             // Before the objects: what they hold must be known to the next render, whatever happens to this one.
             store::save(cluster, &self.namespace, module, memory).await.map_err(Error::Replay)?;
@@ -204,6 +222,7 @@ impl Shared {
             chart: Arc::new(chart),
             config: rendering::to_json(&Data::Map((*values).clone())),
             owner: Some(self.owner.clone()),
+            labels,
             cause,
             options: self.options(drift),
             ..ReleaseRequest::default()
@@ -211,19 +230,38 @@ impl Shared {
         Ok((request, inputs))
     }
 
+    /// Leaves out files that are no CRDs by their names, and labels the others.
+    fn keep_crds(&self, crds: &mut Vec<CrdFile>) -> Result<(), Error> {
+        crds.retain(|file| {
+            let name = file.name.rsplit('/').next().unwrap_or_default();
+            !self.crd_filters.iter().any(|prefix| name.starts_with(prefix.as_str()))
+        });
+        rendering::label_crds(crds, &self.labels).map_err(Error::Module)
+    }
+
     /// Names of the releases in the namespace that carry this operator's mark.
-    pub(super) async fn owned_releases(&self) -> Result<Vec<String>, Error> {
-        let labels = format!("owner=helm,{}={}", crate::release::record::OWNER_LABEL, self.owner);
-        let gvk = Gvk::new("v1", "Secret");
+    pub(super) async fn owned_releases(&self) -> Result<BTreeSet<String>, Error> {
+        self.releases(&format!("{}={}", crate::release::record::OWNER_LABEL, self.owner)).await
+    }
+
+    /// Names of the releases in the namespace that an addon-operator made, and nobody took over yet.
+    pub(super) async fn inherited_releases(&self) -> Result<BTreeSet<String>, Error> {
+        self.releases(&format!("{CHECKSUM_LABEL},!{}", crate::release::record::OWNER_LABEL)).await
+    }
+
+    /// Whether a module's release exists, whoever made it.
+    pub(super) async fn exists(&self, module: &str) -> Result<bool, Error> {
+        Ok(!self.releases(&format!("name={module}")).await?.is_empty())
+    }
+
+    async fn releases(&self, labels: &str) -> Result<BTreeSet<String>, Error> {
+        let (gvk, labels) = (Gvk::new("v1", "Secret"), format!("owner=helm,{labels}"));
         let secrets = self.engine.cluster().list_metadata(&gvk, Some(&self.namespace), &labels).await?;
-        let mut names: Vec<String> = secrets
+        let names = secrets
             .iter()
             .filter(|s| s["metadata"]["labels"]["status"] != "uninstalled")
-            .filter_map(|s| s["metadata"]["labels"]["name"].as_str().map(str::to_owned))
-            .collect();
-        names.sort();
-        names.dedup();
-        Ok(names)
+            .filter_map(|s| s["metadata"]["labels"]["name"].as_str().map(str::to_owned));
+        Ok(names.collect())
     }
 }
 
