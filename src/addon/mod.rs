@@ -17,6 +17,7 @@ mod place;
 mod progress;
 mod queue;
 mod rbac;
+mod references;
 mod run;
 pub mod values;
 

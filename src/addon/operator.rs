@@ -3,6 +3,7 @@
 //! Owns what is wanted of each module and when it is tried again. The turn order is `queue`'s, the work is `run`'s and, for
 //! what runs before and after, `hooks`'.
 
+mod config;
 mod converge;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chart_compat::data::Data;
+use chart_compat::data::{Data, Map};
 use chart_compat::profile::Profile;
 use futures::StreamExt as _;
 use serde_json::Value;
@@ -116,6 +117,8 @@ struct Wanted {
     enabled: bool,
     /// The values that it was last asked to run with.
     values: Option<Value>,
+    /// What of them came from where they refer to.
+    referred: Value,
     /// Why it is to be released anew.
     cause: String,
     /// Why its values cannot be used.
@@ -158,6 +161,10 @@ struct Operator {
     scripts_at: Option<Instant>,
     /// Who wrote which key of the ConfigMap.
     writers: Option<Value>,
+    /// The ConfigMap as it was last seen.
+    object: Option<Value>,
+    /// The watch of what the ConfigMap refers to.
+    references: Option<Watch>,
     jobs: JoinSet<(String, Job, JobResult)>,
     /// What each task of `jobs` does, for the one that breaks down.
     running: BTreeMap<tokio::task::Id, (String, Job)>,
@@ -271,6 +278,8 @@ pub async fn run(
         script_failures: 0,
         scripts_at: None,
         writers: None,
+        object: None,
+        references: None,
         jobs: JoinSet::new(),
         running: BTreeMap::new(),
         retries: BTreeMap::new(),
@@ -318,7 +327,12 @@ impl Operator {
                 }
                 Some(change) = self.changes.recv() => self.take_change(&change),
                 Some(step) = self.steps.join_next() => self.take_step(step),
-                Some(name) = self.outdated.recv() => self.render_again(&name, "what its templates looked up has changed"),
+                Some(name) = self.outdated.recv() => if name == config::REFERENCES {
+                    let object = self.object.take();
+                    self.configure(object.as_ref()).await;
+                } else {
+                    self.render_again(&name, "what its templates looked up has changed");
+                },
                 Some(done) = self.jobs.join_next() => self.finish(done),
                 () = until(retry_at) => self.retry_due(),
             }
@@ -343,8 +357,10 @@ impl Operator {
             self.take_change(&change);
         }
         let mut config = Config::parse(&data, &self.modules.names());
+        self.object = object.cloned();
+        let referred = self.follow_references(&mut config).await;
         self.hooks.store().data = data;
-        let global = self.take_sections(&mut config);
+        let global = self.take_sections(&mut config, &referred);
         for problem in config.problems.iter().filter(|p| !self.problems.contains(p)) {
             tracing::warn!(key = problem.key, "ConfigMap {}: {}", self.options.config_map, problem.text);
             self.state.metrics.add(
@@ -376,18 +392,22 @@ impl Operator {
 
     /// Takes in the sections; one that is broken, or breaks its schema, leaves the last good one in force. Gives whether the
     /// global values are others.
-    fn take_sections(&mut self, config: &mut Config) -> bool {
+    fn take_sections(&mut self, config: &mut Config, referred: &BTreeMap<String, Map>) -> bool {
         let mut global = false;
         let names: Vec<Option<ModuleName>> =
             std::iter::once(None).chain(self.modules.names().into_iter().map(Some)).collect();
         for name in names {
             let key = name.as_ref().map_or(GLOBAL, |n| &n.key).to_owned();
-            if config.problems.iter().any(|p| p.key == key) {
+            if config.problems.iter().any(|p| p.concerns(&key)) {
                 continue;
             }
-            let section = if name.is_none() { Some(&config.global) } else { config.sections.get(&key) };
-            let section = section.map(|s| to_json(&Data::Map(s.clone())));
-            let taken = self.hooks.store().values.set_config(&key, section);
+            let section = match &name {
+                None => Some(to_json(&Data::Map(config.global.clone()))),
+                Some(_) => config.sections.get(&key).map(to_json),
+            };
+            let from =
+                referred.get(&key).map_or_else(|| serde_json::json!({}), |m| to_json(&Data::Map(m.clone())));
+            let taken = self.hooks.store().values.set_referring(&key, section, from);
             match taken {
                 Ok(changed) => {
                     global |= changed && name.is_none();
@@ -434,10 +454,12 @@ impl Operator {
                 store.enabled.push(name.name.clone());
             }
             let values = store.values.seen(&name.key);
-            let broken = config.problems.iter().find(|p| p.key == name.key);
+            let referred = store.values.referred(&name.key);
+            let broken = config.problems.iter().find(|p| p.concerns(&name.key));
             wanted.problem = broken.filter(|_| !self.good.contains(&name.key)).map(|p| p.text.clone());
             if wanted.values.as_ref() != Some(&values) {
-                wanted.cause = cause(self.writers.as_ref(), name, wanted.values.as_ref(), &values);
+                let secrets = [&wanted.referred, &referred];
+                wanted.cause = cause(self.writers.as_ref(), name, wanted.values.as_ref(), &values, secrets);
             }
             let changed = wanted.values.as_ref() != Some(&values) || wanted.enabled != enabled;
             let namespace = module.place.namespace.as_deref().unwrap_or(&self.options.namespace);
@@ -452,6 +474,7 @@ impl Operator {
             }
             wanted.enabled = enabled;
             wanted.values = Some(values);
+            wanted.referred = referred;
             self.state.metrics.set(
                 "windlass_module_enabled",
                 "Whether a module is on.",

@@ -14,6 +14,7 @@ mod hooks;
 mod leader;
 mod modules;
 mod place;
+mod references;
 mod replay;
 mod support;
 mod takeover;
