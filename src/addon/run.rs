@@ -11,10 +11,10 @@ use chart_compat::template::Limits;
 use super::drift::Policy;
 use crate::cluster::{Cluster, Gvk, ObjectRef, Validation};
 use crate::release::{
-    CrdPolicy, Disposition, Duplicates, Engine, EngineError, Mode, Options, Outcome, ReleaseId,
-    ReleaseRequest, UninstallRequest,
+    ChartRecord, CrdPolicy, Disposition, Duplicates, Engine, EngineError, Mode, Options, Outcome, ReleaseId,
+    ReleaseRequest, RenderedRelease, UninstallRequest,
 };
-use crate::render::{self as rendering, replay, replay::Question, replay::store};
+use crate::render::{self as rendering, replay, replay::Question, replay::Replayed, replay::store};
 
 /// What all modules of an operator share.
 #[derive(Clone)]
@@ -155,8 +155,7 @@ impl Shared {
         values: Arc<Map>,
         cause: String,
     ) -> Result<(ReleaseRequest, Inputs), Error> {
-        let annotations = chart.chart().metadata.annotations.clone();
-        let drift = self.drift.of_chart(annotations.as_deref()).map_err(Error::Module)?;
+        let drift = self.drift_of(&chart)?;
         let cluster = self.engine.cluster();
         let crds = rendering::crds(&chart.chart().crds())?;
         let kinds = cluster.kinds().await?;
@@ -164,6 +163,26 @@ impl Shared {
             // A first run: templates may look for the kinds of the module's own CRDs.
             self.engine.install_crds(&crds, CrdPolicy::CreateMissing).await?;
         }
+        let (rendered, chart, done) = self.rendered(module, chart, &values).await?;
+        if let Some(memory) = &done.memory {
+            // Before the objects: what they hold must be known to the next render, whatever happens to this one.
+            store::save(cluster, &self.namespace, module, memory).await.map_err(Error::Replay)?;
+        }
+        let description = replay::description(&done.renewed);
+        let inputs = Inputs { renew_at: done.renew_at, lookups: done.lookups };
+        let asked = self.asked(module, rendered, chart, &values, drift);
+        let request = ReleaseRequest { description, cause, ..asked };
+        Ok((request, inputs))
+    }
+
+    /// Renders a module; what it makes by chance is not kept yet.
+    async fn rendered(
+        &self,
+        module: &str,
+        chart: Arc<CompiledChart>,
+        values: &Arc<Map>,
+    ) -> Result<(RenderedRelease, ChartRecord, Replayed), Error> {
+        let cluster = self.engine.cluster();
         let options = render::Options {
             release: Release {
                 name: module.to_owned(),
@@ -178,7 +197,7 @@ impl Shared {
             limits: Limits::default(),
         };
         let lookup = rendering::ClusterLookup::new(self.engine.cluster().clone());
-        let user = Arc::clone(&values);
+        let user = Arc::clone(values);
         let name = module.to_owned();
         let (memories, namespace) = (cluster.clone(), self.namespace.clone());
         let runtime = tokio::runtime::Handle::current();
@@ -190,25 +209,42 @@ impl Shared {
             Ok((rendering::release(&done.rendered)?, rendering::chart_record(chart.chart()), done))
         };
         let done = tokio::task::spawn_blocking(work).await;
-        let (rendered, chart, done) = done.map_err(|e| Error::Task(e.to_string()))??;
-        if let Some(memory) = &done.memory {
-            // Before the objects: what they hold must be known to the next render, whatever happens to this one.
-            store::save(cluster, &self.namespace, module, memory).await.map_err(Error::Replay)?;
-        }
-        let description = replay::description(&done.renewed);
-        let inputs = Inputs { renew_at: done.renew_at, lookups: done.lookups };
-        let request = ReleaseRequest {
-            description,
+        done.map_err(|e| Error::Task(e.to_string()))?
+    }
+
+    /// What a run of the module would ask of the engine; writes nothing.
+    pub(super) async fn preview(
+        &self,
+        module: &str,
+        chart: Arc<CompiledChart>,
+        values: Arc<Map>,
+    ) -> Result<ReleaseRequest, Error> {
+        let drift = self.drift_of(&chart)?;
+        let (rendered, chart, _) = self.rendered(module, chart, &values).await?;
+        Ok(self.asked(module, rendered, chart, &values, drift))
+    }
+
+    fn drift_of(&self, chart: &CompiledChart) -> Result<Policy, Error> {
+        self.drift.of_chart(chart.chart().metadata.annotations.as_deref()).map_err(Error::Module)
+    }
+
+    fn asked(
+        &self,
+        module: &str,
+        rendered: RenderedRelease,
+        chart: ChartRecord,
+        values: &Map,
+        drift: Policy,
+    ) -> ReleaseRequest {
+        ReleaseRequest {
             id: self.id(module),
             rendered: Arc::new(rendered),
             chart: Arc::new(chart),
-            config: rendering::to_json(&Data::Map((*values).clone())),
+            config: rendering::to_json(&Data::Map(values.clone())),
             owner: Some(self.owner.clone()),
-            cause,
             options: self.options(drift),
             ..ReleaseRequest::default()
-        };
-        Ok((request, inputs))
+        }
     }
 
     /// Names of the releases in the namespace that carry this operator's mark.
