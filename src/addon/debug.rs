@@ -15,6 +15,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 
 use super::hooks::{Hooks, ModuleRef};
+use super::place::Place;
 use super::run::Shared;
 use super::values::GLOBAL;
 use crate::render::from_json;
@@ -56,6 +57,8 @@ pub(super) struct ModuleView {
     pub(super) module: ModuleRef,
     pub(super) order: u32,
     pub(super) enabled: bool,
+    /// Where its release lives.
+    pub(super) place: Place,
     /// Why its chart cannot be rendered.
     pub(super) problem: Option<String>,
     /// Its objects as `namespace/Kind/name`; `None` while nothing of it is watched.
@@ -223,8 +226,8 @@ impl Desk {
                 false => store.values.for_chart(&view.module.key).map_err(failed)?,
             }
         };
-        let request = self
-            .shared
+        let shared = self.shared.at(&view.place).map_err(|e| failed(e.to_string()))?;
+        let request = shared
             .preview(&view.module.name, chart, Arc::new(values))
             .await
             .map_err(|e| failed(e.to_string()))?;
@@ -235,7 +238,7 @@ impl Desk {
             }
             return Ok(Content::Text(text));
         }
-        let preview = self.shared.engine.plan(&request).await.map_err(|e| failed(e.to_string()))?;
+        let preview = shared.engine.plan(&request).await.map_err(|e| failed(e.to_string()))?;
         match preview.changes_anything() {
             true => Ok(Content::Text(preview.text(false, false))),
             false => Ok(Content::Text("No diff found".to_owned())),

@@ -10,6 +10,7 @@ use chart_compat::profile::Profile;
 use chart_compat::render::CompiledChart;
 
 use super::name::ModuleName;
+use super::place::Place;
 use crate::source;
 
 /// Version of the chart that a module without `Chart.yaml` gets, as the peer gives it.
@@ -28,6 +29,8 @@ pub struct Module {
     pub values: Map,
     /// Its chart, or why it has none; `None` for a module without chart and templates.
     pub chart: Result<Option<Arc<CompiledChart>>, String>,
+    /// Where its release lives.
+    pub place: Place,
 }
 
 /// All that the roots hold.
@@ -113,8 +116,18 @@ impl Modules {
             }
             Err(text) => (Map::new(), Err(text)),
         };
-        self.modules.push(Module { name, path, values, chart });
+        let (chart, place) = match chart.and_then(|chart| Ok((place_of(&path, chart.as_deref())?, chart))) {
+            Ok((place, chart)) => (Ok(chart), place),
+            Err(text) => (Err(text), Place::default()),
+        };
+        self.modules.push(Module { name, path, values, chart, place });
     }
+}
+
+/// Where a module's release lives, as its chart says.
+fn place_of(path: &Path, chart: Option<&CompiledChart>) -> Result<Place, String> {
+    let annotations = chart.and_then(|c| c.chart().metadata.annotations.as_deref());
+    Place::of_chart(annotations).map_err(|e| format!("{}: {e}", path.display()))
 }
 
 /// A values file; absent means empty.

@@ -31,7 +31,7 @@ use super::values::{GLOBAL, Values};
 use super::{UNNUMBERED_ORDER, debug, events, progress};
 use crate::cluster::{Cluster, ClusterError, ObjectEvent};
 use crate::hooks::Surroundings;
-use crate::release::{Action, Disposition, Engine, EngineOptions, Outcome, ReleaseRequest};
+use crate::release::{Action, Disposition, Engine, EngineOptions, Outcome, ReleaseId, ReleaseRequest};
 use crate::render::{parse_manifest, to_json};
 use crate::serve::State;
 use crate::serve::runtime::LOG_CONFIG_MAP;
@@ -73,6 +73,10 @@ pub struct Options {
     pub keep_tmp_files: bool,
     /// After this time a run of a hook is killed, unless the hook says another; `None`: never.
     pub hook_timeout: Option<Duration>,
+    /// Labels that every object of a release gets.
+    pub extra_labels: BTreeMap<String, String>,
+    /// Beginnings of names of files in `crds/` that are no CRDs.
+    pub crd_filters: Vec<String>,
     /// Metrics of hooks without a group begin anew in each run, as with the peer.
     pub group_metrics: bool,
 }
@@ -92,6 +96,8 @@ impl Default for Options {
             tmp_dir: std::env::temp_dir().join("addon-operator"),
             keep_tmp_files: false,
             hook_timeout: None,
+            extra_labels: BTreeMap::from([("heritage".to_owned(), "addon-operator".to_owned())]),
+            crd_filters: vec!["doc-".to_owned(), "_".to_owned()],
             group_metrics: false,
         }
     }
@@ -166,9 +172,9 @@ struct Operator {
     outdated: mpsc::UnboundedReceiver<String>,
     outdated_sender: mpsc::UnboundedSender<String>,
     /// Releases of ours without an enabled module, found at the start.
-    orphans: BTreeSet<String>,
     /// Who wants to see the state.
     looks: mpsc::UnboundedReceiver<debug::Look>,
+    orphans: BTreeSet<ReleaseId>,
     configured: bool,
     started: Instant,
 }
@@ -206,15 +212,37 @@ pub async fn run(
         engine,
         namespace: options.namespace.clone(),
         owner: options.config_map.clone(),
+        actors: Arc::default(),
         history_max: options.history_max,
         timeout: options.timeout,
         drift: options.drift.clone(),
+        labels: options.extra_labels.clone(),
+        crd_filters: options.crd_filters.clone(),
     };
-    let orphans = match shared.owned_releases().await {
-        Ok(names) => names.into_iter().collect(),
+    let releases = futures::future::try_join3(
+        shared.owned_releases(),
+        shared.inherited_releases(),
+        shared.owned_elsewhere(),
+    );
+    let (mut orphans, inherited, elsewhere) = match releases.await {
+        Ok(names) => names,
         Err(Error::Cluster(e)) => return Err(e),
         Err(e) => return Err(ClusterError::Config(e.to_string())),
     };
+    orphans.extend(elsewhere);
+    for id in inherited.difference(&orphans.clone()) {
+        let name = &id.name;
+        if modules.modules.iter().any(|m| m.name.name == *name) {
+            orphans.insert(id.clone());
+        } else {
+            tracing::warn!(
+                release = name,
+                "addon-operator made this release and there is no such module: it is left alone; if nobody wants it any \
+                 more, remove it with windlass uninstall {name} -n {}",
+                options.namespace
+            );
+        }
+    }
     let names: Vec<&str> = modules.modules.iter().map(|m| m.name.name.as_str()).collect();
     tracing::info!(modules = ?names, namespace = options.namespace, "operator starts");
     let (outdated_sender, outdated) = mpsc::unbounded_channel();
@@ -301,7 +329,7 @@ impl Operator {
                     None => return Err(ClusterError::Config("the watch of the ConfigMap ended".to_owned())),
                 },
                 (id, reason) = engine.attention() => {
-                    if id.namespace == self.options.namespace {
+                    if id == self.release_of(&id.name) {
                         self.look_again(&id.name, &reason);
                     }
                 }
@@ -435,11 +463,13 @@ impl Operator {
                 wanted.cause = cause(self.writers.as_ref(), name, wanted.values.as_ref(), &values);
             }
             let changed = wanted.values.as_ref() != Some(&values) || wanted.enabled != enabled;
+            let namespace = module.place.namespace.as_deref().unwrap_or(&self.options.namespace);
+            let id = ReleaseId::new(namespace, &name.name);
             if enabled && (changed || all) {
-                self.orphans.remove(&name.name);
+                self.orphans.remove(&id);
                 self.retries.remove(&name.name);
                 self.queue.want(&name.name, name.order, Job::Run);
-            } else if !enabled && (wanted.enabled || self.orphans.remove(&name.name)) {
+            } else if !enabled && (wanted.enabled || self.orphans.remove(&id)) {
                 self.retries.remove(&name.name);
                 self.queue.want(&name.name, name.order, Job::Uninstall);
             }
@@ -455,17 +485,33 @@ impl Operator {
         drop(store);
         // What is left are releases of modules that exist no more, or that nothing is known of yet.
         let (undecided, gone) =
-            std::mem::take(&mut self.orphans).into_iter().partition(|n| self.undecided.contains(n));
+            std::mem::take(&mut self.orphans).into_iter().partition(|id| self.undecided.contains(&id.name));
         self.orphans = undecided;
-        let gone: BTreeSet<String> = gone;
-        for name in gone {
-            tracing::info!(module = name, "no such module any more: its release is uninstalled");
+        let gone: BTreeSet<ReleaseId> = gone;
+        for id in gone {
+            let ReleaseId { namespace, name } = &id;
+            tracing::info!(
+                module = name,
+                namespace,
+                "no such module here any more: its release is uninstalled"
+            );
+            let plain = *namespace == self.options.namespace && self.module(name).is_none();
+            let name = if plain { name.clone() } else { id.to_string() };
             self.queue.want(&name, u32::MAX, Job::Uninstall);
         }
     }
 
     fn module(&self, name: &str) -> Option<&Module> {
         self.modules.modules.iter().find(|m| m.name.name == name)
+    }
+
+    /// The release of a module, or that of `NAMESPACE/NAME` that is no module's any more.
+    fn release_of(&self, name: &str) -> ReleaseId {
+        if let Some((namespace, name)) = name.split_once('/') {
+            return ReleaseId::new(namespace, name);
+        }
+        let own = self.module(name).and_then(|m| m.place.namespace.as_deref());
+        ReleaseId::new(own.unwrap_or(&self.options.namespace), name)
     }
 
     fn order(&self, name: &str) -> u32 {
@@ -534,12 +580,22 @@ impl Operator {
     }
 
     fn start_job(&mut self, name: String, job: Job) {
-        let shared = self.shared.clone();
+        let release = self.release_of(&name);
+        let mut place = self.module(&name).map(|m| m.place.clone()).unwrap_or_default();
+        place.namespace = Some(release.namespace);
+        let shared = match self.shared.at(&place) {
+            Ok(shared) => shared,
+            Err(error) => return self.finish_job(&name, job, Err(error)),
+        };
         let hooks = Arc::clone(&self.hooks);
         if job == Job::Uninstall {
             let module = self.module(&name).map(ModuleRef::of);
             self.spawn(name.clone(), job, async move {
-                let deleted = hooks.uninstall_module(&shared, &name, module.as_ref()).await?;
+                let deleted = if name == release.name {
+                    hooks.uninstall_module(&shared, &name, module.as_ref()).await?
+                } else {
+                    shared.uninstall(&release.name).await?
+                };
                 tracing::info!(module = name, deleted, "uninstalled");
                 Ok(Finished::Uninstalled)
             });

@@ -1,5 +1,6 @@
 //! `windlass operator`: keeps the modules of a directory released, until it is told to stop.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
@@ -100,6 +101,12 @@ pub(super) struct Args {
     /// Address that answers like the socket, without asking who it is: values and Secrets are shown
     #[arg(long, env = "DEBUG_HTTP_SERVER_ADDR")]
     debug_http_addr: Option<String>,
+    /// Labels that every object of a module gets: KEY=VALUE, separated by commas
+    #[arg(long, env = "ADDON_OPERATOR_CRD_EXTRA_LABELS", default_value = "heritage=addon-operator")]
+    crd_extra_labels: String,
+    /// Files of crds/ whose names begin so are no CRDs
+    #[arg(long, env = "ADDON_OPERATOR_CRD_FILTER_PREFIXES", default_value = "doc-,_")]
+    crd_filters: String,
     /// Least level of log lines
     #[arg(long, env = "LOG_LEVEL", default_value = "info")]
     log_level: LevelFilter,
@@ -214,6 +221,8 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
             keep_tmp_files: args.debug_keep_tmp_files,
             hook_timeout: args.hook_timeout,
             group_metrics: args.group_hook_metrics,
+            extra_labels: labels(&args.crd_extra_labels)?,
+            crd_filters: list(&args.crd_filters),
         };
         let failed = |e: std::io::Error| format!("cannot watch for signals: {e}");
         let mut term = signal(SignalKind::terminate()).map_err(failed)?;
@@ -246,6 +255,20 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
         drop(tokio::time::timeout(Duration::from_secs(1), futures::future::join_all(servers)).await);
         result
     })
+}
+
+/// The parts of a list that is separated by commas.
+fn list(text: &str) -> Vec<String> {
+    text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
+}
+
+/// Labels from their text.
+fn labels(text: &str) -> Result<BTreeMap<String, String>, Failure> {
+    let label = |part: String| match part.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err(format!("--crd-extra-labels: {part:?} is no label; write KEY=VALUE, separated by commas")),
+    };
+    list(text).into_iter().map(label).collect()
 }
 
 /// The Lease that the operators of one ConfigMap share.

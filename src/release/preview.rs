@@ -183,7 +183,8 @@ impl Engine {
         let (targets, plan) = operation.prepare(decision, past, &mut outcome).await?;
         let mut changes = self.preview_ground(work, decision).await?;
         let steps = plan.waves.values().flatten();
-        let looks: Vec<_> = steps.map(|step| self.preview_one(&targets[step.target], step, work)).collect();
+        let looks: Vec<_> =
+            steps.map(|step| self.preview_one(&targets[step.target], step, work, true)).collect();
         let looked: Vec<Change> = stream::iter(looks).buffered(AT_ONCE).try_collect().await?;
         changes.extend(looked);
         for step in &plan.unchanged {
@@ -252,7 +253,13 @@ impl Engine {
         Ok(changes)
     }
 
-    pub(super) async fn preview_one(&self, target: &Target, step: &Step, work: &Work<'_>) -> Result<Change> {
+    pub(super) async fn preview_one(
+        &self,
+        target: &Target,
+        step: &Step,
+        work: &Work<'_>,
+        orphans: bool,
+    ) -> Result<Change> {
         let wrap = |source| EngineError::Object {
             action: "planning",
             object: target.object.to_string(),
@@ -318,7 +325,7 @@ impl Engine {
             }
             return blocked(looked, error, wrap);
         };
-        if needs_folding(managed, manager) {
+        if orphans && needs_folding(managed, manager) {
             // What goes may come back as a default: the server is to say.
             let mut bare = wanted.clone();
             without_orphans(&mut bare, managed, &target.body, manager);

@@ -14,5 +14,7 @@ mod explain;
 mod hooks;
 mod leader;
 mod modules;
+mod place;
 mod replay;
 mod support;
+mod takeover;

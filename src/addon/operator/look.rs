@@ -60,6 +60,7 @@ impl Operator {
                 module: ModuleRef { chart, ..ModuleRef::of(module) },
                 order: module.name.order,
                 enabled: wanted.is_some_and(|w| w.enabled),
+                place: module.place.clone(),
                 problem,
                 objects: wanted.and_then(|w| w.request.as_deref()).map(objects),
             }
