@@ -5,6 +5,7 @@
 
 mod cause;
 mod config;
+mod debug;
 mod drift;
 mod events;
 mod hooks;

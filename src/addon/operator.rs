@@ -5,6 +5,7 @@
 
 mod config;
 mod converge;
+mod look;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -28,12 +29,13 @@ use super::name::ModuleName;
 use super::queue::{Job, Queue};
 use super::run::{Done, Error, Inputs, Shared, config_map};
 use super::values::{GLOBAL, Values};
-use super::{UNNUMBERED_ORDER, events, progress};
+use super::{UNNUMBERED_ORDER, debug, events, progress};
 use crate::cluster::{Cluster, ClusterError, ObjectEvent};
 use crate::hooks::Surroundings;
 use crate::release::{Action, Disposition, Engine, EngineOptions, Outcome, ReleaseId, ReleaseRequest};
 use crate::render::{parse_manifest, to_json};
 use crate::serve::State;
+use crate::serve::runtime::LOG_CONFIG_MAP;
 use converge::{Phase, Step};
 
 /// How long running jobs may take to end after a stop was asked for.
@@ -123,6 +125,8 @@ struct Wanted {
     cause: String,
     /// Why its values cannot be used.
     problem: Option<String>,
+    /// Why its last job failed.
+    error: Option<String>,
     /// What was last asked of the engine.
     request: Option<Arc<ReleaseRequest>>,
     /// The watch of what its templates looked up.
@@ -175,6 +179,8 @@ struct Operator {
     outdated: mpsc::UnboundedReceiver<String>,
     outdated_sender: mpsc::UnboundedSender<String>,
     /// Releases of ours without an enabled module, found at the start.
+    /// Who wants to see the state.
+    looks: mpsc::UnboundedReceiver<debug::Look>,
     orphans: BTreeSet<ReleaseId>,
     configured: bool,
     started: Instant,
@@ -257,6 +263,15 @@ pub async fn run(
     let target = config_map(&options.namespace, &options.config_map);
     let hooks = Hooks::new(cluster.clone(), around, Arc::clone(&state), values, target, changes_sender);
     hooks.load_global(options.global_hooks_dir.as_deref()).await.map_err(ClusterError::Config)?;
+    let looks = debug::open(Arc::clone(&hooks), shared.clone(), Arc::clone(&state));
+    state.runtime.register(
+        LOG_CONFIG_MAP,
+        "Set to true to log each event of the operator's ConfigMap: its keys, not their values",
+        "false",
+        Box::new(|value| {
+            value.parse::<bool>().map(|_| ()).map_err(|_| format!("{value:?} is neither true nor false"))
+        }),
+    );
     let operator = Operator {
         options,
         shared,
@@ -287,6 +302,7 @@ pub async fn run(
         outdated,
         outdated_sender,
         orphans,
+        looks,
         configured: false,
         started,
     };
@@ -302,6 +318,7 @@ impl Operator {
         let mut current: Option<Value> = None;
         loop {
             self.start_jobs();
+            self.state.progress.set(self.pending());
             let retry_at = self
                 .retries
                 .values()
@@ -334,6 +351,8 @@ impl Operator {
                     self.render_again(&name, "what its templates looked up has changed");
                 },
                 Some(done) = self.jobs.join_next() => self.finish(done),
+                // Whoever asked may have gone.
+                Some(look) = self.looks.recv() => drop(look.send(self.view())),
                 () = until(retry_at) => self.retry_due(),
             }
         }
@@ -355,6 +374,10 @@ impl Operator {
         // What hooks have written themselves is known before it comes back.
         while let Ok(change) = self.changes.try_recv() {
             self.take_change(&change);
+        }
+        if self.state.runtime.value(LOG_CONFIG_MAP) == "true" {
+            let version = object.and_then(|o| o["metadata"]["resourceVersion"].as_str());
+            tracing::info!(version, keys = ?data.keys().collect::<Vec<_>>(), "event of the ConfigMap");
         }
         let mut config = Config::parse(&data, &self.modules.names());
         self.object = object.cloned();
@@ -658,6 +681,9 @@ impl Operator {
     fn finish_job(&mut self, name: &str, job: Job, result: JobResult) {
         let failures = self.queue.done(name, result.is_ok());
         let outcome = if result.is_ok() { "ok" } else { "error" };
+        if let Some(wanted) = self.wanted.get_mut(name).filter(|_| result.is_ok()) {
+            wanted.error = None;
+        }
         self.state.metrics.add(
             "windlass_module_runs_total",
             "Jobs of modules that ended.",
@@ -684,6 +710,9 @@ impl Operator {
                 }
             }
             Err(error) => {
+                if let Some(wanted) = self.wanted.get_mut(name) {
+                    wanted.error = Some(error.to_string());
+                }
                 let pause = pause(error.disposition(), failures);
                 tracing::error!(module = name, retry_in_s = pause.as_secs(), "{error}");
                 if !self.queue.is_busy(name) {

@@ -13,10 +13,10 @@ use super::drift::Policy;
 use super::place::Place;
 use crate::cluster::{Cluster, Gvk, ObjectRef, Validation};
 use crate::release::{
-    CrdFile, CrdPolicy, Disposition, Duplicates, Engine, EngineError, Mode, Options, Outcome, ReleaseId,
-    ReleaseRequest, UninstallRequest,
+    ChartRecord, CrdFile, CrdPolicy, Disposition, Duplicates, Engine, EngineError, Mode, Options, Outcome,
+    ReleaseId, ReleaseRequest, RenderedRelease, UninstallRequest,
 };
-use crate::render::{self as rendering, replay, replay::Question, replay::store};
+use crate::render::{self as rendering, replay, replay::Question, replay::Replayed, replay::store};
 
 /// Label of a record: the checksum of its manifests, by which addon-operator knows whether there is something to do. It does
 /// nothing with a release that has none.
@@ -207,16 +207,37 @@ impl Shared {
         values: Arc<Map>,
         cause: String,
     ) -> Result<(ReleaseRequest, Inputs), Error> {
-        let annotations = chart.chart().metadata.annotations.clone();
-        let drift = self.drift.of_chart(annotations.as_deref()).map_err(Error::Module)?;
+        let drift = self.drift_of(&chart)?;
         let cluster = self.engine.cluster();
-        let mut crds = rendering::crds(&chart.chart().crds())?;
-        self.keep_crds(&mut crds)?;
+        let crds = self.crds_of(&chart)?;
         let kinds = cluster.kinds().await?;
         if crds.iter().flat_map(|f| &f.objects).flat_map(defines).any(|gvk| kinds.get(&gvk).is_none()) {
             // A first run: templates may look for the kinds of the module's own CRDs.
             self.engine.install_crds(&crds, CrdPolicy::CreateMissing).await?;
         }
+        let (rendered, chart, done) = self.rendered(module, chart, &values, crds).await?;
+        if let Some(memory) = &done.memory {
+            // Before the objects: what they hold must be known to the next render, whatever happens to this one.
+            store::save(self.engine.keeper(), &self.namespace, module, memory)
+                .await
+                .map_err(Error::Replay)?;
+        }
+        let description = replay::description(&done.renewed);
+        let inputs = Inputs { renew_at: done.renew_at, lookups: done.lookups };
+        let asked = self.asked(module, rendered, chart, &values, drift);
+        let request = ReleaseRequest { description, cause, ..asked };
+        Ok((request, inputs))
+    }
+
+    /// Renders a module; what it makes by chance is not kept yet.
+    async fn rendered(
+        &self,
+        module: &str,
+        chart: Arc<CompiledChart>,
+        values: &Arc<Map>,
+        crds: Vec<CrdFile>,
+    ) -> Result<(RenderedRelease, ChartRecord, Replayed), Error> {
+        let cluster = self.engine.cluster();
         let options = render::Options {
             release: Release {
                 name: module.to_owned(),
@@ -231,7 +252,7 @@ impl Shared {
             limits: Limits::default(),
         };
         let lookup = rendering::ClusterLookup::new(self.engine.cluster().clone());
-        let user = Arc::clone(&values);
+        let user = Arc::clone(values);
         let (name, labels) = (module.to_owned(), self.labels.clone());
         let (memories, namespace) = (self.engine.keeper().clone(), self.namespace.clone());
         let runtime = tokio::runtime::Handle::current();
@@ -247,40 +268,59 @@ impl Shared {
         let done = tokio::task::spawn_blocking(work).await;
         let (mut rendered, chart, done) = done.map_err(|e| Error::Task(e.to_string()))??;
         rendered.crds = crds;
-        let labels = BTreeMap::from([
-            (CHECKSUM_LABEL.to_owned(), rendering::module_checksum(&rendered)),
-            (MAINTENANCE_LABEL.to_owned(), "false".to_owned()),
-        ]);
-        if let Some(memory) = &done.memory {
-            // Before the objects: what they hold must be known to the next render, whatever happens to this one.
-            store::save(self.engine.keeper(), &self.namespace, module, memory)
-                .await
-                .map_err(Error::Replay)?;
-        }
-        let description = replay::description(&done.renewed);
-        let inputs = Inputs { renew_at: done.renew_at, lookups: done.lookups };
-        let request = ReleaseRequest {
-            description,
+        Ok((rendered, chart, done))
+    }
+
+    /// What a run of the module would ask of the engine; writes nothing.
+    pub(super) async fn preview(
+        &self,
+        module: &str,
+        chart: Arc<CompiledChart>,
+        values: Arc<Map>,
+    ) -> Result<ReleaseRequest, Error> {
+        let drift = self.drift_of(&chart)?;
+        let crds = self.crds_of(&chart)?;
+        let (rendered, chart, _) = self.rendered(module, chart, &values, crds).await?;
+        Ok(self.asked(module, rendered, chart, &values, drift))
+    }
+
+    fn drift_of(&self, chart: &CompiledChart) -> Result<Policy, Error> {
+        self.drift.of_chart(chart.chart().metadata.annotations.as_deref()).map_err(Error::Module)
+    }
+
+    fn asked(
+        &self,
+        module: &str,
+        rendered: RenderedRelease,
+        chart: ChartRecord,
+        values: &Map,
+        drift: Policy,
+    ) -> ReleaseRequest {
+        let checksum = rendering::module_checksum(&rendered);
+        ReleaseRequest {
             id: self.id(module),
             rendered: Arc::new(rendered),
             chart: Arc::new(chart),
-            config: rendering::to_json(&Data::Map((*values).clone())),
+            config: rendering::to_json(&Data::Map(values.clone())),
             owner: Some(self.owner.clone()),
-            labels,
-            cause,
+            labels: BTreeMap::from([
+                (CHECKSUM_LABEL.to_owned(), checksum),
+                (MAINTENANCE_LABEL.to_owned(), "false".to_owned()),
+            ]),
             options: self.options(drift),
             ..ReleaseRequest::default()
-        };
-        Ok((request, inputs))
+        }
     }
 
-    /// Leaves out files that are no CRDs by their names, and labels the others.
-    fn keep_crds(&self, crds: &mut Vec<CrdFile>) -> Result<(), Error> {
+    /// The CRDs of a chart: without files that are none by their names, and labelled.
+    fn crds_of(&self, chart: &CompiledChart) -> Result<Vec<CrdFile>, Error> {
+        let mut crds = rendering::crds(&chart.chart().crds())?;
         crds.retain(|file| {
             let name = file.name.rsplit('/').next().unwrap_or_default();
             !self.crd_filters.iter().any(|prefix| name.starts_with(prefix.as_str()))
         });
-        rendering::label_crds(crds, &self.labels).map_err(Error::Module)
+        rendering::label_crds(&mut crds, &self.labels).map_err(Error::Module)?;
+        Ok(crds)
     }
 
     /// Names of the releases in the namespace that carry this operator's mark.

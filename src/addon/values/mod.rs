@@ -184,7 +184,12 @@ impl Values {
                 schema.check(key, &section.result, None)?;
             }
         }
-        Ok(schema::as_map(&self.seen(key)))
+        Ok(self.unchecked(key))
+    }
+
+    /// The same, whatever the schema says.
+    pub fn unchecked(&self, key: &str) -> Map {
+        schema::as_map(&self.seen(key))
     }
 
     /// Applies what a hook wrote to `VALUES_JSON_PATCH_PATH`; it holds until the operator ends or the module is off.
