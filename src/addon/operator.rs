@@ -215,17 +215,7 @@ pub async fn run(
     if let Some(text) = broken.remove(GLOBAL) {
         return Err(ClusterError::Config(text));
     }
-    let shared = Shared {
-        engine,
-        namespace: options.namespace.clone(),
-        owner: options.config_map.clone(),
-        actors: Arc::default(),
-        history_max: options.history_max,
-        timeout: options.timeout,
-        drift: options.drift.clone(),
-        labels: options.extra_labels.clone(),
-        crd_filters: options.crd_filters.clone(),
-    };
+    let shared = Shared::new(engine, &options);
     let releases = futures::future::try_join3(
         shared.owned_releases(),
         shared.inherited_releases(),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -15,6 +16,8 @@ use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use super::flags::Globals;
+use super::observe;
+use super::output::Format;
 use super::{Failure, cluster};
 use crate::addon;
 use crate::cluster::{Cluster, ClusterError, Election};
@@ -107,6 +110,12 @@ pub(super) struct Args {
     /// Files of crds/ whose names begin so are no CRDs
     #[arg(long, env = "ADDON_OPERATOR_CRD_FILTER_PREFIXES", default_value = "doc-,_")]
     crd_filters: String,
+    /// Write nothing, tell what would change in the cluster, and end: exit status 2 if anything would
+    #[arg(long)]
+    observe: bool,
+    /// Form of what --observe tells
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
     /// Least level of log lines
     #[arg(long, env = "LOG_LEVEL", default_value = "info")]
     log_level: LevelFilter,
@@ -193,7 +202,7 @@ async fn serve_debug(
     servers
 }
 
-pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
+pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     let state = Arc::new(State::default());
     start_logs(args, &state.runtime)?;
     // The peer's current names of these.
@@ -224,6 +233,9 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
             extra_labels: labels(&args.crd_extra_labels)?,
             crd_filters: list(&args.crd_filters),
         };
+        if args.observe {
+            return observe::run(cluster, &options, args.output, globals.paints()).await;
+        }
         let failed = |e: std::io::Error| format!("cannot watch for signals: {e}");
         let mut term = signal(SignalKind::terminate()).map_err(failed)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
@@ -253,7 +265,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
         let result = work(cluster, options, election, state, stop).await.map_err(|e| e.to_string());
         stopping.send_replace(true);
         drop(tokio::time::timeout(Duration::from_secs(1), futures::future::join_all(servers)).await);
-        result
+        result.map(|()| ExitCode::SUCCESS)
     })
 }
 
