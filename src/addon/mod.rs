@@ -7,6 +7,7 @@ mod cause;
 mod config;
 mod debug;
 mod drift;
+mod enabling;
 mod events;
 mod hooks;
 mod layers;
@@ -25,8 +26,9 @@ pub mod values;
 
 pub use config::{Config, Problem};
 pub use drift::Policy as DriftPolicy;
+pub use enabling::{Enabling, Flags};
 pub use layers::layers;
-pub use module::{Module, Modules, is_enabled};
+pub use module::{Module, Modules};
 pub use name::{ModuleName, UNNUMBERED_ORDER};
 pub use observe::{Finding, Observation, observe};
 pub use operator::{Options, run};

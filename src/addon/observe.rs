@@ -10,7 +10,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::config::{Config, Problem};
-use super::module::{Module, Modules, is_enabled};
+use super::enabling::{Enabling, Flags};
+use super::module::{Module, Modules};
 use super::operator::Options;
 use super::references;
 use super::run::{Error, Shared, config_map};
@@ -92,7 +93,8 @@ pub async fn observe(
     let (ours, inherited) =
         (shared.owned_releases().await.map_err(failed)?, shared.inherited_releases().await.map_err(failed)?);
     for module in &modules.modules {
-        observations.push(one(&shared, module, &values, &modules, &config, &broken, hooked).await);
+        observations
+            .push(one(&shared, module, &values, &modules, &config, &broken, &options.enabling, hooked).await);
     }
     let known = |id: &&ReleaseId| modules.modules.iter().any(|m| m.name.name == id.name);
     for id in ours.iter().filter(|id| !known(id)) {
@@ -147,10 +149,11 @@ async fn one(
     modules: &Modules,
     config: &Config,
     broken: &BTreeMap<String, String>,
+    enabling: &Enabling,
     hooked: bool,
 ) -> Observation {
     let mut notes = Vec::new();
-    let finding = look(shared, module, values, modules, config, broken, hooked, &mut notes).await;
+    let finding = look(shared, module, values, modules, config, broken, enabling, hooked, &mut notes).await;
     let finding = finding.unwrap_or_else(|e| Finding::Failed(e.to_string()));
     Observation { module: module.name.name.clone(), finding, notes }
 }
@@ -163,6 +166,7 @@ async fn look(
     modules: &Modules,
     config: &Config,
     broken: &BTreeMap<String, String>,
+    enabling: &Enabling,
     hooked: bool,
     notes: &mut Vec<String>,
 ) -> Result<Finding, Error> {
@@ -170,12 +174,13 @@ async fn look(
     let own = shared.at(&module.place)?;
     let newest = own.engine.newest(&ReleaseId::new(&own.namespace, &name.name)).await?;
     let newest = newest.filter(|r| r.info.status != Status::Uninstalled);
-    let mut on = is_enabled(name, &modules.values, None, &config.enabled);
+    let flags = Flags { roots: &modules.values, own: module.flag, hooks: None, config: &config.enabled };
+    let mut on = enabling.is_on(name, &flags);
     if hooked && !on && newest.is_some() && !config.enabled.contains_key(&name.key) {
         notes.push("it is taken for switched on by a global hook, as its release exists".to_owned());
         on = true;
     }
-    if on && module.path.join("enabled").is_file() {
+    if on && enabling.asks_scripts() && module.path.join("enabled").is_file() {
         notes.push("its enabled script was not run: it is on if its release exists".to_owned());
         on = newest.is_some();
     }

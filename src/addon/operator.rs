@@ -22,9 +22,10 @@ use tokio::task::JoinSet;
 use super::cause::cause;
 use super::config::{Config, Problem};
 use super::drift::{self, Policy};
+use super::enabling::{Enabling, Flags};
 use super::hooks::{Change, Hooks, ModuleRef, Ran};
 use super::lookups::Watch;
-use super::module::{Module, Modules, is_enabled};
+use super::module::{Module, Modules};
 use super::name::ModuleName;
 use super::queue::{Job, Queue};
 use super::run::{Done, Error, Inputs, Shared, config_map};
@@ -74,6 +75,8 @@ pub struct Options {
     pub keep_tmp_files: bool,
     /// After this time a run of a hook is killed, unless the hook says another; `None`: never.
     pub hook_timeout: Option<Duration>,
+    /// Which flags say whether a module is on.
+    pub enabling: Enabling,
     /// Labels that every object of a release gets.
     pub extra_labels: BTreeMap<String, String>,
     /// Beginnings of names of files in `crds/` that are no CRDs.
@@ -97,6 +100,7 @@ impl Default for Options {
             tmp_dir: std::env::temp_dir().join("addon-operator"),
             keep_tmp_files: false,
             hook_timeout: None,
+            enabling: Enabling::default(),
             extra_labels: BTreeMap::from([("heritage".to_owned(), "addon-operator".to_owned())]),
             crd_filters: vec!["doc-".to_owned(), "_".to_owned()],
             group_metrics: false,
@@ -439,7 +443,9 @@ impl Operator {
 
     fn is_enabled(&self, name: &ModuleName, config: &Config) -> bool {
         let hooks = self.hooks.store().values.flag(name);
-        is_enabled(name, &self.modules.values, hooks, &config.enabled)
+        let own = self.module(&name.name).and_then(|m| m.flag);
+        let flags = Flags { roots: &self.modules.values, own, hooks, config: &config.enabled };
+        self.options.enabling.is_on(name, &flags)
     }
 
     /// Compares what each module should be with what was last asked, and queues the difference; with `all` every module
@@ -460,7 +466,13 @@ impl Operator {
             let enabled = if flag_broken && !first {
                 wanted.enabled
             } else {
-                is_enabled(name, &self.modules.values, store.values.flag(name), &config.enabled)
+                let flags = Flags {
+                    roots: &self.modules.values,
+                    own: module.flag,
+                    hooks: store.values.flag(name),
+                    config: &config.enabled,
+                };
+                self.options.enabling.is_on(name, &flags)
                     && self.scripted.get(&name.name).copied().unwrap_or(true)
             };
             if enabled {

@@ -104,6 +104,15 @@ pub(super) struct Args {
     /// Address that answers like the socket, without asking who it is: values and Secrets are shown
     #[arg(long, env = "DEBUG_HTTP_SERVER_ADDR")]
     debug_http_addr: Option<String>,
+    /// Flags that count, lowest first, of Static, ModuleValues (as up to version 1.3 of addon-operator), DynamicallyEnabled,
+    /// KubeConfig and ScriptEnabled [default: Static,DynamicallyEnabled,KubeConfig,ScriptEnabled]
+    #[arg(
+        long,
+        env = "ADDON_OPERATOR_APPLIED_MODULE_EXTENDERS",
+        default_value = "",
+        hide_default_value = true
+    )]
+    applied_module_extenders: addon::Enabling,
     /// Labels that every object of a module gets: KEY=VALUE, separated by commas
     #[arg(long, env = "ADDON_OPERATOR_CRD_EXTRA_LABELS", default_value = "heritage=addon-operator")]
     crd_extra_labels: String,
@@ -230,6 +239,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
             keep_tmp_files: args.debug_keep_tmp_files,
             hook_timeout: args.hook_timeout,
             group_metrics: args.group_hook_metrics,
+            enabling: args.applied_module_extenders.clone(),
             extra_labels: labels(&args.crd_extra_labels)?,
             crd_filters: list(&args.crd_filters),
         };
