@@ -63,6 +63,14 @@ impl Modules {
         self.modules.iter().map(|m| m.name.clone()).collect()
     }
 
+    /// The first `values.yaml` that a root or a module does not have.
+    #[must_use]
+    pub fn without_values(&self, roots: &str) -> Option<PathBuf> {
+        let roots = roots.split(':').filter(|r| !r.is_empty()).map(PathBuf::from);
+        let directories = roots.chain(self.modules.iter().map(|m| m.path.clone()));
+        directories.map(|d| d.join("values.yaml")).find(|file| !file.is_file())
+    }
+
     fn root(&mut self, root: &Path, unnumbered: u32, profile: Profile) {
         let entries = match std::fs::read_dir(root) {
             Ok(entries) => entries,

@@ -33,6 +33,7 @@ use super::values::{GLOBAL, Values};
 use super::{UNNUMBERED_ORDER, debug, events, progress};
 use crate::cluster::{Cluster, ClusterError, ObjectEvent};
 use crate::hooks::Surroundings;
+use crate::release::record::Storage;
 use crate::release::{Action, Disposition, Engine, EngineOptions, Outcome, ReleaseId, ReleaseRequest};
 use crate::render::{parse_manifest, to_json};
 use crate::serve::State;
@@ -75,6 +76,14 @@ pub struct Options {
     pub keep_tmp_files: bool,
     /// After this time a run of a hook is killed, unless the hook says another; `None`: never.
     pub hook_timeout: Option<Duration>,
+    /// Lines of JSON that hooks print are written as they are.
+    pub proxy_json: bool,
+    /// A root or module without `values.yaml` is not taken.
+    pub strict: bool,
+    /// A release that is never uninstalled.
+    pub ignored_release: Option<String>,
+    /// Where releases are recorded.
+    pub storage: Storage,
     /// Which flags say whether a module is on.
     pub enabling: Enabling,
     /// Labels that every object of a release gets.
@@ -100,6 +109,10 @@ impl Default for Options {
             tmp_dir: std::env::temp_dir().join("addon-operator"),
             keep_tmp_files: false,
             hook_timeout: None,
+            proxy_json: false,
+            strict: false,
+            ignored_release: None,
+            storage: Storage::default(),
             enabling: Enabling::default(),
             extra_labels: BTreeMap::from([("heritage".to_owned(), "addon-operator".to_owned())]),
             crd_filters: vec!["doc-".to_owned(), "_".to_owned()],
@@ -205,12 +218,23 @@ pub async fn run(
     let (unnumbered, profile) = (options.unnumbered_order, options.profile);
     let found = tokio::task::spawn_blocking(move || Modules::discover(&roots, unnumbered, profile));
     let holder = format!("windlass-operator-{:x}", jiff::Timestamp::now().as_nanosecond());
-    let engine = Engine::new(cluster.clone(), parse_manifest, EngineOptions::watching(&holder))
+    let engine_options =
+        EngineOptions { storage: options.storage.clone(), ..EngineOptions::watching(&holder) };
+    let engine = Engine::new(cluster.clone(), parse_manifest, engine_options)
         .with_progress(progress::listener(), true);
     let modules =
         found.await.map_err(|e| ClusterError::Config(format!("reading the modules failed: {e}")))?;
     for text in &modules.problems {
         tracing::error!("{text}");
+    }
+    if options.strict
+        && let Some(path) = modules.without_values(&options.modules_dir)
+    {
+        let text = format!(
+            "{} is missing, and values are checked strictly: write one, if need be an empty one",
+            path.display()
+        );
+        return Err(ClusterError::Config(text));
     }
     let (values, mut broken) = Values::new(&modules, options.global_hooks_dir.as_deref());
     for text in broken.values() {
@@ -231,6 +255,7 @@ pub async fn run(
         Err(e) => return Err(ClusterError::Config(e.to_string())),
     };
     orphans.extend(elsewhere);
+    orphans.retain(|id| options.ignored_release.as_ref() != Some(&id.name));
     for id in inherited.difference(&orphans.clone()) {
         let name = &id.name;
         if modules.modules.iter().any(|m| m.name.name == *name) {
@@ -253,6 +278,7 @@ pub async fn run(
         keep_files: options.keep_tmp_files,
         timeout: options.hook_timeout,
         group_metrics: options.group_metrics,
+        proxy_json: options.proxy_json,
     };
     let target = config_map(&options.namespace, &options.config_map);
     let hooks = Hooks::new(cluster.clone(), around, Arc::clone(&state), values, target, changes_sender);

@@ -346,7 +346,7 @@ impl Shared {
     /// This operator's releases in other namespaces.
     pub(super) async fn owned_elsewhere(&self) -> Result<BTreeSet<ReleaseId>, Error> {
         let labels = format!("owner=helm,{}={}", crate::release::record::OWNER_LABEL, self.owner_elsewhere());
-        match self.engine.keeper().list_metadata(&Gvk::new("v1", "Secret"), None, &labels).await {
+        match self.engine.keeper().list_metadata(&self.engine.storage().gvk(), None, &labels).await {
             Ok(secrets) => Ok(ids(&secrets)),
             // Modules without a namespace of their own need no rights elsewhere.
             Err(e) if e.is_forbidden() => {
@@ -368,7 +368,7 @@ impl Shared {
     }
 
     async fn releases(&self, labels: &str) -> Result<BTreeSet<ReleaseId>, Error> {
-        let (gvk, labels) = (Gvk::new("v1", "Secret"), format!("owner=helm,{labels}"));
+        let (gvk, labels) = (self.engine.storage().gvk(), format!("owner=helm,{labels}"));
         Ok(ids(&self.engine.keeper().list_metadata(&gvk, Some(&self.namespace), &labels).await?))
     }
 }

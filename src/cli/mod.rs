@@ -24,6 +24,7 @@ mod operator;
 mod output;
 mod output_dir;
 mod package;
+mod peer;
 mod plan;
 mod post_render;
 mod progress;
@@ -136,6 +137,7 @@ enum Command {
     /// Print the rights that an operator needs for the modules of a directory
     Rbac(rbac::Args),
     /// Keep the modules of a directory released
+    #[command(visible_alias = "start")]
     Operator(Box<operator::Args>),
     /// Ask a running operator for its queues
     Queue(debug::QueueArgs),
