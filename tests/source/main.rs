@@ -5,9 +5,13 @@
 
 mod bad_servers;
 mod buckets;
+mod client;
 mod dependencies;
+mod flags;
 mod git;
 mod packages;
+mod post_renderers;
+mod prompts;
 mod provenance;
 mod registries;
 mod repositories;
