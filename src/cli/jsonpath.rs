@@ -44,11 +44,11 @@ impl Run<'_> {
         let mut at = from;
         while at < to {
             match range(&self.nodes[at]) {
-                None => out.push(walk(&[data.clone()], &self.nodes[at], 0)?),
+                None => out.push(walk(std::slice::from_ref(data), &self.nodes[at], 0)?),
                 Some(false) => return Err(Failed),
                 Some(true) => {
                     let end = self.end_of(at + 1, to);
-                    for item in walk(&[data.clone()], &self.nodes[at], 0)? {
+                    for item in walk(std::slice::from_ref(data), &self.nodes[at], 0)? {
                         out.extend(self.all(at + 1, end, &item)?);
                     }
                     at = end;

@@ -8,6 +8,7 @@ mod matrix;
 mod matrix_corpus;
 
 mod plan;
+mod progress;
 mod race;
 mod signals;
 mod verbs;
