@@ -223,7 +223,8 @@ fn fields_of(record: &Record) -> Data {
         ("Files", chart("files")),
         ("Values", from_json(&record.chart["values"])),
     ];
-    let labels = record.labels.iter().map(|(k, v)| (k.clone(), text(v)));
+    // Those that the storage adds are there too.
+    let labels = record.labels.iter().chain(&record.system).map(|(k, v)| (k.clone(), text(v)));
     named([
         ("Name", text(&record.name)),
         ("Namespace", text(&record.namespace)),

@@ -39,7 +39,8 @@ pub(super) fn listener(globals: &Globals) -> ProgressListener {
     })
 }
 
-/// Columns of the terminal.
+/// Columns of the terminal; some know of none.
 fn width() -> usize {
-    tcgetwinsize(std::io::stderr()).map_or(80, |size| usize::from(size.ws_col)).max(20)
+    let columns = tcgetwinsize(std::io::stderr()).map(|size| usize::from(size.ws_col));
+    columns.ok().filter(|c| *c > 0).unwrap_or(80)
 }

@@ -11,6 +11,7 @@ mod plan;
 mod progress;
 mod race;
 mod signals;
+mod templates;
 mod verbs;
 
 use serde_json::Value;

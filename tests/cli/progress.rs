@@ -43,7 +43,7 @@ fn waits_are_one_block_on_a_terminal_and_lines_elsewhere() {
     drop(File::from(own).read_to_end(&mut shown));
     assert!(!child.wait().unwrap().success());
     let shown = String::from_utf8_lossy(&shown).into_owned();
-    assert!(shown.contains("waiting for 1 of 1:"), "{shown}");
+    assert!(shown.contains("waiting for 1 of 2:"), "{shown}");
     assert!(shown.contains(&format!("  Deployment {}/seen: Available: 0/1", namespace.name())), "{shown}");
     assert!(shown.contains("A\u{1b}[J") && shown.contains("Unschedulable"), "drawn anew: {shown:?}");
     let out = install("unseen", &["--explain-errors=always"]).output().unwrap();

@@ -13,5 +13,6 @@ mod explain;
 mod hooks;
 mod leader;
 mod modules;
+mod race;
 mod replay;
 mod support;
