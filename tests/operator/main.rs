@@ -16,6 +16,7 @@ mod leader;
 mod modules;
 mod place;
 mod references;
+mod race;
 mod replay;
 mod support;
 mod takeover;
