@@ -18,7 +18,9 @@ mod place;
 mod progress;
 mod queue;
 mod rbac;
+mod reload;
 mod run;
+mod status;
 pub mod values;
 
 pub use config::{Config, Problem};

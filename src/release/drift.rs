@@ -248,12 +248,7 @@ mod tests {
                 Verdict::Suspect("fields of ours were taken over"),
             ),
             ("made anew", &expected, present(&|s| s.uid = "v".into()), Verdict::Suspect("it was made anew")),
-            (
-                "after Helm",
-                &expected,
-                present(&|s| s.helm_updates = true),
-                Verdict::Suspect("Helm wrote it"),
-            ),
+            ("after Helm", &expected, present(&|s| s.helm_updates = true), Verdict::Suspect("Helm wrote it")),
             ("folding does not last", &stubborn, present(&|s| s.helm_updates = true), Verdict::Fine),
             ("inherited", &inherited, present(&|s| (s.applied, s.others) = (None, Some(1))), Verdict::Fine),
             (
