@@ -106,6 +106,15 @@ pub(super) struct Args {
     /// Give metrics of hooks that name no group the hook's name for it: they begin anew in each run then
     #[arg(long, env = "WINDLASS_GROUP_HOOK_METRICS", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "false", default_missing_value = "true")]
     group_hook_metrics: bool,
+    /// What the names of metrics begin with
+    #[arg(long, env = "ADDON_OPERATOR_PROMETHEUS_METRICS_PREFIX", default_value = serve::measures::PREFIX)]
+    prometheus_metrics_prefix: String,
+    /// Tell what modules are like as objects: kubectl get modules.windlass.dev
+    #[arg(long, env = "WINDLASS_MODULE_STATUS", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "true", default_missing_value = "true", require_equals = true)]
+    module_status: bool,
+    /// How often the files of modules are looked at for changes; 0: only at the start
+    #[arg(long, env = "WINDLASS_MODULES_SCAN_INTERVAL", default_value = "2s", value_parser = super::flags::duration)]
+    modules_scan_interval: Duration,
     /// Unix socket to ask the operator by, as `windlass queue`, `module`, … do; empty: none
     #[arg(long, env = "DEBUG_UNIX_SOCKET", default_value = serve::debug::SOCKET)]
     debug_unix_socket: PathBuf,
@@ -234,7 +243,7 @@ async fn serve_debug(
 }
 
 pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
-    let state = Arc::new(State::default());
+    let state = Arc::new(State::new(&args.prometheus_metrics_prefix));
     start_logs(args, &state.runtime)?;
     for line in args.without_effect.told(|name| std::env::var_os(name).is_some_and(|v| !v.is_empty()))? {
         tracing::warn!("{line}");
@@ -277,6 +286,8 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
             group_metrics: args.group_hook_metrics,
             proxy_json: args.log_proxy_hook_json,
             enabling: args.applied_module_extenders.clone(),
+            module_status: args.module_status,
+            scan_interval: Some(args.modules_scan_interval).filter(|every| !every.is_zero()),
             extra_labels: labels(&args.crd_extra_labels)?,
             crd_filters: list(&args.crd_filters),
         };
