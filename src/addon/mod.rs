@@ -6,6 +6,7 @@
 mod cause;
 mod config;
 mod debug;
+mod doctor;
 mod drift;
 mod enabling;
 mod events;
@@ -27,6 +28,7 @@ mod status;
 pub mod values;
 
 pub use config::{Config, Problem};
+pub use doctor::{Diagnosis, Weight, doctor};
 pub use drift::Policy as DriftPolicy;
 pub use enabling::{Enabling, Flags};
 pub use layers::layers;

@@ -9,6 +9,7 @@ mod compare;
 mod completion;
 mod debug;
 mod dependency;
+mod doctor;
 mod env;
 mod explain;
 mod failure;
@@ -147,6 +148,9 @@ enum Command {
     Completion(completion::Args),
     /// Print the rights that an operator needs for the modules of a directory
     Rbac(rbac::Args),
+    /// Tell what would work otherwise here
+    #[command(subcommand)]
+    Doctor(doctor::Command),
     /// Keep the modules of a directory released
     #[command(visible_alias = "start")]
     Operator(Box<operator::Args>),
@@ -216,6 +220,7 @@ pub fn main() -> ExitCode {
         Command::Env(args) => env::run(globals, args).map_err(Explained::from),
         Command::Compare(args) => compare::run(globals, args).map_err(Explained::from),
         Command::Rbac(args) => rbac::run(globals, args).map_err(Explained::from),
+        Command::Doctor(command) => doctor::run(globals, command).map_err(Explained::from),
         Command::Operator(args) => {
             operator::run(globals, args).map(|code| status = code).map_err(Explained::from)
         }

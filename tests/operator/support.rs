@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tempfile::TempDir;
-use windlass_test_cluster::{ControlPlane, Error, shared, wait_until};
+use windlass_test_cluster::{AuditEvent, ControlPlane, Error, shared, wait_until};
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
@@ -229,6 +229,11 @@ pub(crate) fn object(control_plane: &ControlPlane, namespace: &str, kind: &str, 
     let args = ["get", kind, name, "-n", namespace, "-o", "json", "--ignore-not-found"];
     let text = control_plane.kubectl(args).expect("kubectl");
     (!text.trim().is_empty()).then(|| serde_json::from_str(&text).unwrap())
+}
+
+/// Whether a write is about the operator itself: a Lease, or what it says of its modules.
+pub(crate) fn is_bookkeeping(event: &&AuditEvent) -> bool {
+    event.resource == "leases" || event.group == "windlass.dev"
 }
 
 /// Waits until a probe of an object holds.

@@ -154,7 +154,7 @@ impl Hooks {
 }
 
 /// Where the hooks of a directory of global hooks are: in its `hooks`, if it has one.
-fn global_directory(directory: &std::path::Path) -> PathBuf {
+pub(super) fn global_directory(directory: &std::path::Path) -> PathBuf {
     let below = directory.join("hooks");
     if below.is_dir() { below } else { directory.to_owned() }
 }

@@ -1,0 +1,67 @@
+//! `windlass doctor modules`: what in a tree of addon-operator modules works otherwise here.
+
+use std::path::PathBuf;
+
+use super::flags::Globals;
+use super::output::{Format, structured};
+use super::{Failure, print};
+use crate::addon::{self, Diagnosis, Weight};
+
+/// Subcommands of `doctor`.
+#[derive(clap::Subcommand)]
+pub(super) enum Command {
+    /// Look through modules of addon-operator; their hooks are run with --config
+    Modules(Modules),
+}
+
+/// Flags of `doctor modules`.
+#[derive(clap::Args)]
+pub(super) struct Modules {
+    /// Directories of modules, separated by colons
+    #[arg(env = "MODULES_DIR")]
+    modules_dir: String,
+    /// Directory of global hooks
+    #[arg(long, env = "GLOBAL_HOOKS_DIR")]
+    global_hooks_dir: Option<PathBuf>,
+    /// Prints the output in the specified format
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+}
+
+pub(super) fn run(_: &Globals, command: &Command) -> Result<(), Failure> {
+    let Command::Modules(args) = command;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| format!("cannot start: {e}"))?;
+    let look = addon::doctor(&args.modules_dir, args.global_hooks_dir.as_deref(), addon::UNNUMBERED_ORDER);
+    let found = runtime.block_on(look);
+    let text = match args.output {
+        Format::Table => text(&found),
+        format => structured(&found, format)?,
+    };
+    print(text.as_bytes())?;
+    match found.iter().filter(|d| d.weight == Weight::Breaks).count() {
+        0 => Ok(()),
+        count => Err(format!("{count} thing(s) do not work here")),
+    }
+}
+
+fn text(found: &[Diagnosis]) -> String {
+    let mut out = String::new();
+    for Diagnosis { weight, module, path, text } in found {
+        let weight = match weight {
+            Weight::Breaks => "breaks",
+            Weight::Differs => "differs",
+            Weight::Needs => "needs",
+        };
+        let module = if module.is_empty() { String::new() } else { format!(" module {module}:") };
+        let path = if path.as_os_str().is_empty() { String::new() } else { format!(" {}:", path.display()) };
+        out.push_str(&format!("{weight}:{module}{path} {text}\n"));
+    }
+    out.push_str(&match found.len() {
+        0 => "nothing works otherwise here\n".to_owned(),
+        count => format!("{count} thing(s) to know\n"),
+    });
+    out
+}
