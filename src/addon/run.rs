@@ -115,6 +115,22 @@ impl Error {
 }
 
 impl Shared {
+    /// What modules share under these options.
+    pub(super) fn new(engine: Engine, options: &super::Options) -> Self {
+        Self {
+            engine,
+            namespace: options.namespace.clone(),
+            owner: options.config_map.clone(),
+            actors: Arc::default(),
+            history_max: options.history_max,
+            timeout: options.timeout,
+            drift: options.drift.clone(),
+            labels: options.extra_labels.clone(),
+            crd_filters: options.crd_filters.clone(),
+            held: false,
+        }
+    }
+
     fn options(&self, drift: Policy) -> Options {
         Options {
             drift: if self.held { DriftMode::Off } else { drift.mode },

@@ -19,6 +19,7 @@ mod jq;
 mod legacy;
 mod lint;
 mod list;
+mod observe;
 mod operator;
 mod output;
 mod output_dir;
@@ -200,7 +201,9 @@ pub fn main() -> ExitCode {
         Command::Package(args) => package::run(globals, args),
         Command::Compare(args) => compare::run(globals, args).map_err(Explained::from),
         Command::Rbac(args) => rbac::run(globals, args).map_err(Explained::from),
-        Command::Operator(args) => operator::run(globals, args).map_err(Explained::from),
+        Command::Operator(args) => {
+            operator::run(globals, args).map(|code| status = code).map_err(Explained::from)
+        }
         Command::Queue(args) => debug::queue(args).map_err(Explained::from),
         Command::Config(args) => debug::config(args).map_err(Explained::from),
         Command::Global(args) => debug::global(args).map_err(Explained::from),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -15,6 +16,8 @@ use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use super::flags::Globals;
+use super::observe;
+use super::output::Format;
 use super::{Failure, cluster};
 use crate::addon;
 use crate::cluster::{Cluster, ClusterError, Election};
@@ -110,12 +113,27 @@ pub(super) struct Args {
     /// Address that answers like the socket, without asking who it is: values and Secrets are shown
     #[arg(long, env = "DEBUG_HTTP_SERVER_ADDR")]
     debug_http_addr: Option<String>,
+    /// Flags that count, lowest first, of Static, ModuleValues (as up to version 1.3 of addon-operator), DynamicallyEnabled,
+    /// KubeConfig and ScriptEnabled [default: Static,DynamicallyEnabled,KubeConfig,ScriptEnabled]
+    #[arg(
+        long,
+        env = "ADDON_OPERATOR_APPLIED_MODULE_EXTENDERS",
+        default_value = "",
+        hide_default_value = true
+    )]
+    applied_module_extenders: addon::Enabling,
     /// Labels that every object of a module gets: KEY=VALUE, separated by commas
     #[arg(long, env = "ADDON_OPERATOR_CRD_EXTRA_LABELS", default_value = "heritage=addon-operator")]
     crd_extra_labels: String,
     /// Files of crds/ whose names begin so are no CRDs
     #[arg(long, env = "ADDON_OPERATOR_CRD_FILTER_PREFIXES", default_value = "doc-,_")]
     crd_filters: String,
+    /// Write nothing, tell what would change in the cluster, and end: exit status 2 if anything would
+    #[arg(long)]
+    observe: bool,
+    /// Form of what --observe tells
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
     /// Least level of log lines
     #[arg(long, env = "LOG_LEVEL", default_value = "info")]
     log_level: LevelFilter,
@@ -202,7 +220,7 @@ async fn serve_debug(
     servers
 }
 
-pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
+pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     let state = Arc::new(State::new(&args.prometheus_metrics_prefix));
     start_logs(args, &state.runtime)?;
     // The peer's current names of these.
@@ -232,9 +250,13 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
             group_metrics: args.group_hook_metrics,
             module_status: args.module_status,
             scan_interval: Some(args.modules_scan_interval).filter(|every| !every.is_zero()),
+            enabling: args.applied_module_extenders.clone(),
             extra_labels: labels(&args.crd_extra_labels)?,
             crd_filters: list(&args.crd_filters),
         };
+        if args.observe {
+            return observe::run(cluster, &options, args.output, globals.paints()).await;
+        }
         let failed = |e: std::io::Error| format!("cannot watch for signals: {e}");
         let mut term = signal(SignalKind::terminate()).map_err(failed)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
@@ -264,7 +286,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
         let result = work(cluster, options, election, state, stop).await.map_err(|e| e.to_string());
         stopping.send_replace(true);
         drop(tokio::time::timeout(Duration::from_secs(1), futures::future::join_all(servers)).await);
-        result
+        result.map(|()| ExitCode::SUCCESS)
     })
 }
 

@@ -108,6 +108,11 @@ impl Preview {
         self.changes.iter().any(|c| !matches!(c.verb, Verb::Skip | Verb::Unchanged))
     }
 
+    /// Whether nothing at all would be done: no revision, no object.
+    pub fn keeps(&self) -> bool {
+        self.action == Action::Unchanged && !self.changes_anything()
+    }
+
     /// The first difference of two plans of the same request, in words.
     fn difference(&self, other: &Self) -> String {
         if (self.action, self.revision) != (other.action, other.revision) {
@@ -183,8 +188,10 @@ impl Engine {
         let (targets, plan) = operation.prepare(decision, past, &mut outcome).await?;
         let mut changes = self.preview_ground(work, decision).await?;
         let steps = plan.waves.values().flatten();
+        // What Helm left of fields that no chart has goes with a revision only.
+        let revision = decision.action != Action::Unchanged;
         let looks: Vec<_> =
-            steps.map(|step| self.preview_one(&targets[step.target], step, work, true)).collect();
+            steps.map(|step| self.preview_one(&targets[step.target], step, work, revision)).collect();
         let looked: Vec<Change> = stream::iter(looks).buffered(AT_ONCE).try_collect().await?;
         changes.extend(looked);
         for step in &plan.unchanged {

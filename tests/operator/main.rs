@@ -17,6 +17,7 @@ mod maintenance;
 mod metrics;
 mod modules;
 mod place;
+mod references;
 mod reload;
 mod replay;
 mod status;

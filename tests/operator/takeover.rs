@@ -32,6 +32,25 @@ fn versions(cp: &ControlPlane, namespace: &str) -> BTreeMap<String, String> {
     seen
 }
 
+/// Exit status and text of `operator --observe`, which must write nothing.
+fn observed(cp: &ControlPlane, namespace: &str, modules: &Path) -> (i32, String) {
+    let mark = cp.audit_mark().unwrap();
+    let done = std::process::Command::new(env!("CARGO_BIN_EXE_windlass"))
+        .args(["operator", "--observe", "-n", namespace, "--modules-dir", modules.to_str().unwrap()])
+        .env("KUBECONFIG", cp.kubeconfig())
+        .output()
+        .unwrap();
+    let errors = String::from_utf8(done.stderr).unwrap();
+    assert!(errors.is_empty(), "{errors}");
+    let events = cp.audit_since(mark).unwrap();
+    let writes: Vec<_> = events
+        .iter()
+        .filter(|e| e.user_agent.starts_with("windlass/") && e.namespace == namespace && e.is_write())
+        .collect();
+    assert!(writes.is_empty(), "{writes:?}");
+    (done.status.code().unwrap(), String::from_utf8(done.stdout).unwrap())
+}
+
 /// Runs an operator on the modules until all had an outcome, twice; nothing may be written but Leases.
 fn leaves_all(cp: &ControlPlane, namespace: &str, modules: &Path) {
     let before = versions(cp, namespace);
@@ -85,6 +104,9 @@ fn what_addon_operator_left_stays_as_it_is() {
             .unwrap();
     }
     cp.kubectl(["create", "configmap", "addon-operator", "-n", namespace]).unwrap();
+    let (status, told) = observed(cp, namespace, &records.join("modules"));
+    assert_eq!(told, "mod01: unchanged\nmod02: unchanged\nmod03: unchanged\n0 of 3 modules would change\n");
+    assert_eq!(status, 0);
     leaves_all(cp, namespace, &records.join("modules"));
     assert_eq!(history(cp, namespace, "mod01"), [(1, "superseded".into()), (2, "deployed".into())]);
     assert_eq!(history(cp, namespace, "mod03"), [(1, "deployed".into())]);
@@ -132,6 +154,30 @@ fn what_helm_3_made_as_the_peer_does_stays_as_it_is() {
     .unwrap();
     leaves_all(cp, ns.name(), modules.path());
     assert_eq!(history(cp, ns.name(), "alpha"), [(1, "deployed".into())]);
+}
+
+#[test]
+fn what_would_change_is_told_and_not_done() {
+    let cp = control_plane();
+    let ns = cp.namespace("observe").unwrap();
+    let modules = Modules::new();
+    modules.small("001-alpha").small("002-beta").small("003-gamma").enable(&["alpha", "beta"]);
+    Operator::converged(cp, ns.name(), modules.path()).0.stop();
+    assert_eq!(observed(cp, ns.name(), modules.path()).0, 0);
+    modules.write("001-alpha/values.yaml", "alpha: {size: 7}\n").enable(&["alpha", "gamma"]);
+    let (status, told) = observed(cp, ns.name(), modules.path());
+    let parts = [
+        "alpha: would change:\n",
+        "data.size: \"1\" → \"7\"",
+        "beta: would be uninstalled\n",
+        "gamma: would change:\n",
+        "+ Deployment ",
+        "3 of 3 modules would change\n",
+    ];
+    for part in parts {
+        assert!(told.contains(part), "{part:?} in {told}");
+    }
+    assert_eq!(status, 2);
 }
 
 #[test]
