@@ -148,10 +148,10 @@ impl Modules {
             ));
             return;
         }
-        let mut flag = None;
         if let Some(module) = known(&path) {
             return self.modules.push(module);
         }
+        let mut flag = None;
         let (values, chart) = match values_file(&path.join("values.yaml")) {
             Ok(mut values) => {
                 flag = values.get(&name.enabled_key()).and_then(Data::as_bool);

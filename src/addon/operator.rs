@@ -1,6 +1,6 @@
 //! The operator's loop: ConfigMap, releases that want a look, finished jobs and retries, one event at a time.
 //!
-//! Owns what is wanted of each module and when it is tried again. The turn order is `queue`'s, the work is `run`'s and, for
+//! Owns what is wanted of each module. The turn order is `queue`'s, the work is `run`'s and, for
 //! what runs before and after, `hooks`'.
 
 mod config;
@@ -8,6 +8,7 @@ mod converge;
 mod files;
 mod look;
 mod measure;
+mod outcome;
 mod tell;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +16,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chart_compat::data::{Data, Map};
 use chart_compat::profile::Profile;
 use futures::StreamExt as _;
 use serde_json::Value;
@@ -24,37 +24,30 @@ use tokio::task::JoinSet;
 
 use super::cause::cause;
 use super::config::{Config, Problem};
-use super::drift::{self, Policy};
+use super::drift::Policy;
 use super::enabling::{Enabling, Flags};
 use super::hooks::{Change, Hooks, Maintenance, ModuleRef, Ran};
 use super::lookups::Watch;
 use super::module::{Module, Modules};
-use super::name::ModuleName;
 use super::queue::{Job, Queue};
 use super::reload::{Found, Scan, Source};
-use super::run::{Done, Error, Inputs, Shared, config_map};
+use super::run::{Done, Error, Shared, config_map};
 use super::status::Teller;
 use super::values::{GLOBAL, Values};
-use super::{UNNUMBERED_ORDER, debug, events, progress, reload, status};
+use super::{UNNUMBERED_ORDER, debug, progress, reload, status};
 use crate::cluster::{Cluster, ClusterError, ObjectEvent};
 use crate::hooks::Surroundings;
 use crate::release::record::Storage;
-use crate::release::{Action, Disposition, Engine, EngineOptions, Outcome, ReleaseId, ReleaseRequest};
-use crate::render::{parse_manifest, to_json};
+use crate::release::{Engine, EngineOptions, ReleaseId, ReleaseRequest};
+use crate::render::parse_manifest;
 use crate::serve::State;
 use crate::serve::runtime::LOG_CONFIG_MAP;
 use converge::{Phase, Step};
 
 /// How long running jobs may take to end after a stop was asked for.
 const GRACE: Duration = Duration::from_secs(25);
-/// The longest pause between two tries of a module that keeps failing.
-const MAX_PAUSE: Duration = Duration::from_secs(32);
-/// Clocks are looked at anew at least this often.
-const LONGEST_SLEEP: Duration = Duration::from_secs(24 * 60 * 60);
 /// How often the loop shows that it lives.
 const TICK: Duration = Duration::from_secs(10);
-/// A module whose failure nothing but a change will mend is tried again this seldom.
-const STALLED_PAUSE: Duration = Duration::from_secs(300);
 
 /// What an operator works on.
 #[derive(Clone, Debug)]
@@ -205,6 +198,8 @@ struct Operator {
     scripts_at: Option<Instant>,
     /// Who wrote which key of the ConfigMap.
     writers: Option<Value>,
+    /// The ConfigMap as it was last seen.
+    object: Option<Value>,
     /// The watch of what the ConfigMap refers to.
     references: Option<Watch>,
     jobs: JoinSet<(String, Job, JobResult)>,
@@ -221,8 +216,6 @@ struct Operator {
     found: Option<mpsc::Receiver<Found>>,
     /// Modules whose files are others, until they are asked to run.
     files: BTreeSet<String>,
-    /// The ConfigMap's object, as it was last seen.
-    seen: Option<Value>,
     /// Releases that were left alone when the process began.
     held: BTreeSet<String>,
     /// Where the statuses of modules are told.
@@ -369,6 +362,7 @@ pub async fn run(
         script_failures: 0,
         scripts_at: None,
         writers: None,
+        object: None,
         references: None,
         jobs: JoinSet::new(),
         running: BTreeMap::new(),
@@ -379,7 +373,6 @@ pub async fn run(
         orphans,
         found,
         files: BTreeSet::new(),
-        seen: None,
         held: held.into_iter().map(|id| id.name).collect(),
         teller,
         activation: "KubeConfigChanged",
@@ -429,7 +422,7 @@ impl Operator {
                 Some(change) = self.changes.recv() => self.take_change(&change),
                 Some(step) = self.steps.join_next() => self.take_step(step),
                 Some(name) = self.outdated.recv() => if name == config::REFERENCES {
-                    let object = self.seen.take();
+                    let object = self.object.take();
                     self.configure(object.as_ref(), false).await;
                 } else {
                     self.render_again(&name, "what its templates looked up has changed");
@@ -449,100 +442,6 @@ impl Operator {
             tracing::warn!("jobs still run; the next start resumes them");
         }
         Ok(())
-    }
-
-    /// Takes in the ConfigMap as it is now (`None`: there is none) and asks for what changed, or for all that a converge
-    /// does if it is to `converge` anyway.
-    async fn configure(&mut self, object: Option<&Value>, converge: bool) {
-        self.seen = object.cloned();
-        if !converge {
-            self.activation = "KubeConfigChanged";
-        }
-        let mut data = BTreeMap::new();
-        for (key, value) in object.and_then(|o| o["data"].as_object()).into_iter().flatten() {
-            data.insert(key.clone(), value.as_str().unwrap_or_default().to_owned());
-        }
-        // What hooks have written themselves is known before it comes back.
-        while let Ok(change) = self.changes.try_recv() {
-            self.take_change(&change);
-        }
-        if self.state.runtime.value(LOG_CONFIG_MAP) == "true" {
-            let version = object.and_then(|o| o["metadata"]["resourceVersion"].as_str());
-            tracing::info!(version, keys = ?data.keys().collect::<Vec<_>>(), "event of the ConfigMap");
-        }
-        let mut config = Config::parse(&data, &self.modules.names());
-        let referred = self.follow_references(&mut config).await;
-        self.hooks.store().data = data;
-        let global = self.take_sections(&mut config, &referred);
-        for problem in config.problems.iter().filter(|p| !self.problems.contains(p)) {
-            tracing::warn!(key = problem.key, "ConfigMap {}: {}", self.options.config_map, problem.text);
-            self.state.metrics.add(
-                "windlass_config_values_errors_total",
-                "Keys of the ConfigMap that could not be used.",
-                &[("key", &problem.key)],
-                1.0,
-            );
-            self.state.measures.add("config_values_errors_total", &[], 1.0);
-            if let Some(object) = object {
-                events::warn(self.shared.engine.cluster(), object, problem).await;
-            }
-        }
-        self.problems.clone_from(&config.problems);
-        self.writers = object
-            .map(|o| serde_json::json!({"metadata": {"managedFields": o["metadata"]["managedFields"]}}));
-        let flags = config.enabled != self.config.enabled;
-        self.config = config;
-        self.hooks.store().flags.clone_from(&self.config.enabled);
-        if !self.configured {
-            self.configured = true;
-            self.start_hooks();
-        } else if global || flags || converge {
-            self.converge(false);
-        } else {
-            self.ask(false);
-        }
-        self.note_convergence();
-    }
-
-    /// Takes in the sections; one that is broken, or breaks its schema, leaves the last good one in force. Gives whether the
-    /// global values are others.
-    fn take_sections(&mut self, config: &mut Config, referred: &BTreeMap<String, Map>) -> bool {
-        let mut global = false;
-        let names: Vec<Option<ModuleName>> =
-            std::iter::once(None).chain(self.modules.names().into_iter().map(Some)).collect();
-        for name in names {
-            let key = name.as_ref().map_or(GLOBAL, |n| &n.key).to_owned();
-            if config.problems.iter().any(|p| p.concerns(&key)) {
-                continue;
-            }
-            let section = match &name {
-                None => Some(to_json(&Data::Map(config.global.clone()))),
-                Some(_) => config.sections.get(&key).map(to_json),
-            };
-            let from =
-                referred.get(&key).map_or_else(|| serde_json::json!({}), |m| to_json(&Data::Map(m.clone())));
-            let taken = self.hooks.store().values.set_referring(&key, section, from);
-            match taken {
-                Ok(changed) => {
-                    global |= changed && name.is_none();
-                    self.good.insert(key);
-                }
-                // What a module's section says does not matter while the module is off.
-                Err(_) if name.as_ref().is_some_and(|n| !self.is_enabled(n, config)) => {}
-                Err(text) => {
-                    let text = format!("key {key}: {text}");
-                    config.problems.push(Problem { key: key.clone(), module: name.map(|n| n.key), text });
-                }
-            }
-        }
-        global
-    }
-
-    fn is_enabled(&self, name: &ModuleName, config: &Config) -> bool {
-        let hooks = self.hooks.store().values.flag(name);
-        let own = self.module(&name.name).and_then(|m| m.flag);
-        let flags = Flags { roots: &self.modules.values, own, hooks, config: &config.enabled };
-        self.options.enabling.is_on(name, &flags)
     }
 
     /// Compares what each module should be with what was last asked, and queues the difference; with `all` every module
@@ -801,140 +700,6 @@ impl Operator {
             (name, job, result)
         });
         self.running.insert(task.id(), key);
-    }
-
-    fn finish(&mut self, done: Result<(String, Job, JobResult), tokio::task::JoinError>) {
-        match done {
-            Ok((name, job, result)) => {
-                self.running.retain(|_, (running, _)| *running != name);
-                self.finish_job(&name, job, result);
-            }
-            Err(error) => {
-                if let Some((name, job)) = self.running.remove(&error.id()) {
-                    self.finish_job(&name, job, Err(Error::Task(error.to_string())));
-                }
-            }
-        }
-    }
-
-    fn finish_job(&mut self, name: &str, job: Job, result: JobResult) {
-        let failures = self.queue.done(name, result.is_ok());
-        let outcome = if result.is_ok() { "ok" } else { "error" };
-        if let Some(wanted) = self.wanted.get_mut(name) {
-            wanted.tried = true;
-            wanted.failure = result.as_ref().err().map(|e| (tell::reason(e), e.to_string()));
-            if matches!(result, Ok(Finished::Ran(_))) {
-                wanted.maintenance_ends = false;
-            }
-        }
-        self.state.metrics.add(
-            "windlass_module_runs_total",
-            "Jobs of modules that ended.",
-            &[("module", name), ("result", outcome)],
-            1.0,
-        );
-        match result {
-            Ok(Finished::Ran(ran)) => {
-                if let Some(done) = ran.done {
-                    self.note_done(name, done);
-                }
-                // What hooks of the module changed on the way is in force already.
-                if let Some(wanted) = self.wanted.get_mut(name) {
-                    wanted.values = Some(ran.values);
-                }
-            }
-            Ok(Finished::Restored(done)) => self.note_done(name, done),
-            Ok(Finished::Uninstalled) => {
-                self.state.metrics.remove("windlass_release_revision", &[("module", name)]);
-                self.renewals.remove(name);
-                if let Some(wanted) = self.wanted.get_mut(name) {
-                    wanted.request = None;
-                    wanted.lookups = None;
-                    wanted.revision = None;
-                }
-            }
-            Err(error) => {
-                let pause = pause(error.disposition(), failures);
-                tracing::error!(module = name, retry_in_s = pause.as_secs(), "{error}");
-                if !self.queue.is_busy(name) {
-                    self.retries.insert(name.to_owned(), (Instant::now() + pause, job));
-                }
-            }
-        }
-        self.note_convergence();
-    }
-
-    fn note_done(&mut self, name: &str, done: Done) {
-        if let Some(inputs) = done.inputs {
-            self.note_inputs(name, inputs);
-        }
-        self.note_outcome(name, &done.outcome, done.request);
-    }
-
-    fn note_outcome(&mut self, name: &str, outcome: &Outcome, request: Arc<ReleaseRequest>) {
-        for text in &outcome.warnings {
-            tracing::warn!(module = name, "{text}");
-        }
-        drift::tell(self.shared.engine.cluster(), &self.state, name, outcome);
-        match outcome.action {
-            Action::Unchanged => tracing::debug!(module = name, reason = outcome.reason, "unchanged"),
-            action => tracing::info!(
-                module = name,
-                ?action,
-                revision = outcome.revision,
-                created = outcome.created.len(),
-                changed = outcome.changed.len(),
-                pruned = outcome.pruned.len(),
-                reason = outcome.reason,
-                "released"
-            ),
-        }
-        let revision = u32::try_from(outcome.revision).map_or(f64::MAX, f64::from);
-        self.state.metrics.set(
-            "windlass_release_revision",
-            "Revision that is deployed.",
-            &[("module", name)],
-            revision,
-        );
-        if outcome.action == Action::Restore {
-            self.state.metrics.add(
-                "windlass_restores_total",
-                "Times that changed or deleted objects were put right.",
-                &[("module", name)],
-                1.0,
-            );
-            self.state.measures.add("modules_helm_release_redeployed_total", &[("module", name)], 1.0);
-        }
-        if let Some(wanted) = self.wanted.get_mut(name) {
-            wanted.request = Some(request);
-            wanted.revision = Some(outcome.revision);
-        }
-    }
-
-    /// Keeps an eye on what makes a module's render out of date.
-    fn note_inputs(&mut self, name: &str, inputs: Inputs) {
-        self.renewals.remove(name);
-        if let Some(at) = inputs.renew_at {
-            let now = jiff::Timestamp::now().as_second();
-            let left = Duration::from_secs(u64::try_from(at - now).unwrap_or(0)).min(LONGEST_SLEEP);
-            self.renewals.insert(name.to_owned(), Instant::now() + left);
-        }
-        let Some(wanted) = self.wanted.get_mut(name) else { return };
-        // The old watch ends with what it watched for.
-        wanted.lookups = (!inputs.lookups.is_empty())
-            .then(|| Watch::start(self.shared.engine.cluster(), name, inputs.lookups, &self.outdated_sender));
-    }
-}
-
-/// How long to wait before the next try: 1 s doubling, or seldom when only a change can help.
-fn pause(disposition: Disposition, failures: u32) -> Duration {
-    match disposition {
-        Disposition::Stall => STALLED_PAUSE,
-        Disposition::Wait => Duration::from_secs(5),
-        Disposition::Retry | Disposition::Ignore => {
-            let exponent = failures.saturating_sub(1).min(5);
-            Duration::from_secs(1 << exponent).min(MAX_PAUSE)
-        }
     }
 }
 

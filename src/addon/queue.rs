@@ -126,7 +126,7 @@ impl Queue {
                 tasks.push((slot.order, !running, task));
             }
         }
-        tasks.sort_by_key(|task| (task.1, task.0));
+        tasks.sort_by_key(|t| (t.1, t.0));
         tasks.into_iter().map(|t| t.2).collect()
     }
 

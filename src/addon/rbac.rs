@@ -428,8 +428,8 @@ mod tests {
                 "events.k8s.io/events 2",
                 "rbac.authorization.k8s.io/rolebindings 7",
                 "rbac.authorization.k8s.io/roles 7",
-                "windlass.dev/modules 7",
                 "rbac.authorization.k8s.io/roles r 1",
+                "windlass.dev/modules 7",
             ]
         );
         assert_eq!(

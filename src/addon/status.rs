@@ -160,7 +160,7 @@ mod tests {
             reason: "RenderFailed",
             error: Some("x".repeat(5000)),
             files: Some("001-a/Chart.yaml: no".into()),
-            ..ready.clone()
+            ..ready
         };
         let second = failed.to_value(&first, "T2");
         let shown: Vec<String> = second["conditions"]

@@ -110,6 +110,8 @@ fn check(cp: &ControlPlane, charts: &[&str]) {
         .collect();
     let ours: Vec<_> =
         ours.into_iter().filter(|e| e.namespace == ns.name() || e.namespace.is_empty()).collect();
+    // The CRD of what it says of modules belongs to that.
+    let ours: Vec<_> = ours.into_iter().filter(|e| !e.name.ends_with(".windlass.dev")).collect();
     assert!(ours.is_empty(), "a second start writes nothing: {ours:?}");
 }
 

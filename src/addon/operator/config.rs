@@ -1,19 +1,119 @@
-//! What the ConfigMap refers to, read and watched.
+//! The ConfigMap as it comes: sections, flags, and what it refers to, read and watched.
 
 use std::collections::BTreeMap;
 
-use chart_compat::data::Map;
+use chart_compat::data::{Data, Map};
+use serde_json::Value;
 
 use super::Operator;
 use crate::addon::config::{Config, Problem};
+use crate::addon::enabling::Flags;
+use crate::addon::events;
 use crate::addon::lookups::Watch;
+use crate::addon::name::ModuleName;
 use crate::addon::references::{self, SUFFIX};
 use crate::addon::values::GLOBAL;
+use crate::render::to_json;
+use crate::serve::runtime::LOG_CONFIG_MAP;
 
 /// Stands for the ConfigMap where modules are named that something has changed for: no module is called so.
 pub(super) const REFERENCES: &str = "";
 
 impl Operator {
+    /// Takes in the ConfigMap as it is now (`None`: there is none) and asks for what changed, or for all that a converge
+    /// does if it is to `converge` anyway.
+    pub(super) async fn configure(&mut self, object: Option<&Value>, converge: bool) {
+        if !converge {
+            self.activation = "KubeConfigChanged";
+        }
+        let mut data = BTreeMap::new();
+        for (key, value) in object.and_then(|o| o["data"].as_object()).into_iter().flatten() {
+            data.insert(key.clone(), value.as_str().unwrap_or_default().to_owned());
+        }
+        // What hooks have written themselves is known before it comes back.
+        while let Ok(change) = self.changes.try_recv() {
+            self.take_change(&change);
+        }
+        if self.state.runtime.value(LOG_CONFIG_MAP) == "true" {
+            let version = object.and_then(|o| o["metadata"]["resourceVersion"].as_str());
+            tracing::info!(version, keys = ?data.keys().collect::<Vec<_>>(), "event of the ConfigMap");
+        }
+        let mut config = Config::parse(&data, &self.modules.names());
+        self.object = object.cloned();
+        let referred = self.follow_references(&mut config).await;
+        self.hooks.store().data = data;
+        let global = self.take_sections(&mut config, &referred);
+        for problem in config.problems.iter().filter(|p| !self.problems.contains(p)) {
+            tracing::warn!(key = problem.key, "ConfigMap {}: {}", self.options.config_map, problem.text);
+            self.state.metrics.add(
+                "windlass_config_values_errors_total",
+                "Keys of the ConfigMap that could not be used.",
+                &[("key", &problem.key)],
+                1.0,
+            );
+            self.state.measures.add("config_values_errors_total", &[], 1.0);
+            if let Some(object) = object {
+                events::warn(self.shared.engine.cluster(), object, problem).await;
+            }
+        }
+        self.problems.clone_from(&config.problems);
+        self.writers = object
+            .map(|o| serde_json::json!({"metadata": {"managedFields": o["metadata"]["managedFields"]}}));
+        let flags = config.enabled != self.config.enabled;
+        self.config = config;
+        self.hooks.store().flags.clone_from(&self.config.enabled);
+        if !self.configured {
+            self.configured = true;
+            self.start_hooks();
+        } else if global || flags || converge {
+            self.converge(false);
+        } else {
+            self.ask(false);
+        }
+        self.note_convergence();
+    }
+
+    /// Takes in the sections; one that is broken, or breaks its schema, leaves the last good one in force. Gives whether the
+    /// global values are others.
+    fn take_sections(&mut self, config: &mut Config, referred: &BTreeMap<String, Map>) -> bool {
+        let mut global = false;
+        let names: Vec<Option<ModuleName>> =
+            std::iter::once(None).chain(self.modules.names().into_iter().map(Some)).collect();
+        for name in names {
+            let key = name.as_ref().map_or(GLOBAL, |n| &n.key).to_owned();
+            if config.problems.iter().any(|p| p.concerns(&key)) {
+                continue;
+            }
+            let section = match &name {
+                None => Some(to_json(&Data::Map(config.global.clone()))),
+                Some(_) => config.sections.get(&key).map(to_json),
+            };
+            let from =
+                referred.get(&key).map_or_else(|| serde_json::json!({}), |m| to_json(&Data::Map(m.clone())));
+            let taken = self.hooks.store().values.set_referring(&key, section, from);
+            match taken {
+                Ok(changed) => {
+                    global |= changed && name.is_none();
+                    self.good.insert(key);
+                }
+                // What a module's section says does not matter while the module is off.
+                Err(_) if name.as_ref().is_some_and(|n| !self.is_enabled(n, config)) => {}
+                Err(text) => {
+                    let text = format!("key {key}: {text}");
+                    config.problems.push(Problem { key: key.clone(), module: name.map(|n| n.key), text });
+                }
+            }
+        }
+        global
+    }
+
+    fn is_enabled(&self, name: &ModuleName, config: &Config) -> bool {
+        let hooks = self.hooks.store().values.flag(name);
+        let own = self.module(&name.name).and_then(|m| m.flag);
+        let flags = Flags { roots: &self.modules.values, own, hooks, config: &config.enabled };
+        self.options.enabling.is_on(name, &flags)
+    }
+
     /// Reads what sections refer to, and follows it from now on; what cannot be read is a problem of its key.
     pub(super) async fn follow_references(&mut self, config: &mut Config) -> BTreeMap<String, Map> {
         self.references = None;

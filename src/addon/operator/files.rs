@@ -44,8 +44,8 @@ impl Operator {
         self.modules = modules;
         self.hooks.store().values.reload(&self.modules, schemas);
         self.activation = "ModuleFilesChanged";
-        let seen = self.seen.take();
-        self.configure(seen.as_ref(), true).await;
+        let object = self.object.take();
+        self.configure(object.as_ref(), true).await;
     }
 
     /// A module's directory has vanished.

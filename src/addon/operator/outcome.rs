@@ -1,0 +1,154 @@
+//! What jobs of modules came to: metrics, logs, retries, and what is remembered of each.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::{Finished, JobResult, Operator, tell};
+use crate::addon::drift;
+use crate::addon::lookups::Watch;
+use crate::addon::queue::Job;
+use crate::addon::run::{Done, Error, Inputs};
+use crate::release::{Action, Disposition, Outcome, ReleaseRequest};
+
+/// The longest pause between two tries of a module that keeps failing.
+const MAX_PAUSE: Duration = Duration::from_secs(32);
+/// Clocks are looked at anew at least this often.
+const LONGEST_SLEEP: Duration = Duration::from_secs(24 * 60 * 60);
+/// A module whose failure nothing but a change will mend is tried again this seldom.
+const STALLED_PAUSE: Duration = Duration::from_secs(300);
+
+impl Operator {
+    pub(super) fn finish(&mut self, done: Result<(String, Job, JobResult), tokio::task::JoinError>) {
+        match done {
+            Ok((name, job, result)) => {
+                self.running.retain(|_, (running, _)| *running != name);
+                self.finish_job(&name, job, result);
+            }
+            Err(error) => {
+                if let Some((name, job)) = self.running.remove(&error.id()) {
+                    self.finish_job(&name, job, Err(Error::Task(error.to_string())));
+                }
+            }
+        }
+    }
+
+    pub(super) fn finish_job(&mut self, name: &str, job: Job, result: JobResult) {
+        let failures = self.queue.done(name, result.is_ok());
+        let outcome = if result.is_ok() { "ok" } else { "error" };
+        if let Some(wanted) = self.wanted.get_mut(name) {
+            wanted.tried = true;
+            wanted.failure = result.as_ref().err().map(|e| (tell::reason(e), e.to_string()));
+            if matches!(result, Ok(Finished::Ran(_))) {
+                wanted.maintenance_ends = false;
+            }
+        }
+        self.state.metrics.add(
+            "windlass_module_runs_total",
+            "Jobs of modules that ended.",
+            &[("module", name), ("result", outcome)],
+            1.0,
+        );
+        match result {
+            Ok(Finished::Ran(ran)) => {
+                if let Some(done) = ran.done {
+                    self.note_done(name, done);
+                }
+                // What hooks of the module changed on the way is in force already.
+                if let Some(wanted) = self.wanted.get_mut(name) {
+                    wanted.values = Some(ran.values);
+                }
+            }
+            Ok(Finished::Restored(done)) => self.note_done(name, done),
+            Ok(Finished::Uninstalled) => {
+                self.state.metrics.remove("windlass_release_revision", &[("module", name)]);
+                self.renewals.remove(name);
+                if let Some(wanted) = self.wanted.get_mut(name) {
+                    wanted.request = None;
+                    wanted.lookups = None;
+                    wanted.revision = None;
+                }
+            }
+            Err(error) => {
+                let pause = pause(error.disposition(), failures);
+                tracing::error!(module = name, retry_in_s = pause.as_secs(), "{error}");
+                if !self.queue.is_busy(name) {
+                    self.retries.insert(name.to_owned(), (Instant::now() + pause, job));
+                }
+            }
+        }
+        self.note_convergence();
+    }
+
+    fn note_done(&mut self, name: &str, done: Done) {
+        if let Some(inputs) = done.inputs {
+            self.note_inputs(name, inputs);
+        }
+        self.note_outcome(name, &done.outcome, done.request);
+    }
+
+    fn note_outcome(&mut self, name: &str, outcome: &Outcome, request: Arc<ReleaseRequest>) {
+        for text in &outcome.warnings {
+            tracing::warn!(module = name, "{text}");
+        }
+        drift::tell(self.shared.engine.cluster(), &self.state, name, outcome);
+        match outcome.action {
+            Action::Unchanged => tracing::debug!(module = name, reason = outcome.reason, "unchanged"),
+            action => tracing::info!(
+                module = name,
+                ?action,
+                revision = outcome.revision,
+                created = outcome.created.len(),
+                changed = outcome.changed.len(),
+                pruned = outcome.pruned.len(),
+                reason = outcome.reason,
+                "released"
+            ),
+        }
+        let revision = u32::try_from(outcome.revision).map_or(f64::MAX, f64::from);
+        self.state.metrics.set(
+            "windlass_release_revision",
+            "Revision that is deployed.",
+            &[("module", name)],
+            revision,
+        );
+        if outcome.action == Action::Restore {
+            self.state.metrics.add(
+                "windlass_restores_total",
+                "Times that changed or deleted objects were put right.",
+                &[("module", name)],
+                1.0,
+            );
+            self.state.measures.add("modules_helm_release_redeployed_total", &[("module", name)], 1.0);
+        }
+        if let Some(wanted) = self.wanted.get_mut(name) {
+            wanted.request = Some(request);
+            wanted.revision = Some(outcome.revision);
+        }
+    }
+
+    /// Keeps an eye on what makes a module's render out of date.
+    fn note_inputs(&mut self, name: &str, inputs: Inputs) {
+        self.renewals.remove(name);
+        if let Some(at) = inputs.renew_at {
+            let now = jiff::Timestamp::now().as_second();
+            let left = Duration::from_secs(u64::try_from(at - now).unwrap_or(0)).min(LONGEST_SLEEP);
+            self.renewals.insert(name.to_owned(), Instant::now() + left);
+        }
+        let Some(wanted) = self.wanted.get_mut(name) else { return };
+        // The old watch ends with what it watched for.
+        wanted.lookups = (!inputs.lookups.is_empty())
+            .then(|| Watch::start(self.shared.engine.cluster(), name, inputs.lookups, &self.outdated_sender));
+    }
+}
+
+/// How long to wait before the next try: 1 s doubling, or seldom when only a change can help.
+fn pause(disposition: Disposition, failures: u32) -> Duration {
+    match disposition {
+        Disposition::Stall => STALLED_PAUSE,
+        Disposition::Wait => Duration::from_secs(5),
+        Disposition::Retry | Disposition::Ignore => {
+            let exponent = failures.saturating_sub(1).min(5);
+            Duration::from_secs(1 << exponent).min(MAX_PAUSE)
+        }
+    }
+}
