@@ -6,6 +6,7 @@
 mod bad_input;
 mod charts;
 mod crash;
+mod debug;
 mod deploy;
 mod drift;
 mod enabled;
@@ -13,6 +14,9 @@ mod explain;
 mod hooks;
 mod leader;
 mod modules;
+mod place;
 mod race;
+mod references;
 mod replay;
 mod support;
+mod takeover;

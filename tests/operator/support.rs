@@ -123,6 +123,7 @@ impl Operator {
             .env("KUBECONFIG", kubeconfig)
             .env("PATH", search)
             .env("TMPDIR", scratch.path().join("tmp"))
+            .env("DEBUG_UNIX_SOCKET", scratch.path().join("debug.socket"))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)
