@@ -15,7 +15,6 @@ mod hooks;
 mod leader;
 mod modules;
 mod place;
-mod race;
 mod references;
 mod replay;
 mod support;
