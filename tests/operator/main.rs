@@ -17,7 +17,6 @@ mod maintenance;
 mod metrics;
 mod modules;
 mod place;
-mod race;
 mod references;
 mod reload;
 mod replay;

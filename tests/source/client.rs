@@ -6,6 +6,11 @@ use std::path::Path;
 use super::server::Server;
 use super::support::{User, chart, write};
 
+/// Arguments behind a verb.
+type Flags<'f> = &'f [&'f str];
+/// Names and values of the environment.
+type Variables<'v> = &'v [(&'v str, &'v str)];
+
 /// Standard output of ours and of Helm's with the same variables.
 fn both(user: &User, args: &[&str], variables: &[(&str, &str)]) -> (String, String) {
     let text = |program: &Path| {
@@ -24,7 +29,7 @@ fn the_environment_is_helms() {
                   clusters: [{name: a, cluster: {server: 'http://127.0.0.1:1'}}]\n";
     user.write("kube.yaml", config);
     let kubeconfig = user.path("kube.yaml").display().to_string();
-    let cases: [(&[&str], &[(&str, &str)]); 5] = [
+    let cases: [(Flags<'_>, Variables<'_>); 5] = [
         (&[], &[]),
         (&["-n", "here", "--debug", "--kube-token", "t", "--kube-as-user", "me"], &[]),
         (&[], &[("KUBECONFIG", &kubeconfig), ("HELM_QPS", "2.5"), ("HELM_BURST_LIMIT", "7")]),
