@@ -1,9 +1,10 @@
-//! The HTTP side of the operator: probes and metrics.
+//! The HTTP side of the operator: probes, metrics, and a listener for HTTPS.
 //!
 //! Owns the listener and the text formats; asks [`State`] and decides nothing.
 
 pub mod hook_metrics;
 pub mod metrics;
+pub mod tls;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
