@@ -29,7 +29,7 @@ use super::run::{Done, Error, Inputs, Shared, config_map};
 use super::values::{GLOBAL, Values};
 use super::{UNNUMBERED_ORDER, events, progress};
 use crate::cluster::{Cluster, ClusterError, ObjectEvent};
-use crate::hooks::Surroundings;
+use crate::hooks::{Surroundings, webhooks};
 use crate::release::{Action, Disposition, Engine, EngineOptions, Outcome, ReleaseRequest};
 use crate::render::{parse_manifest, to_json};
 use crate::serve::State;
@@ -73,6 +73,8 @@ pub struct Options {
     pub hook_timeout: Option<Duration>,
     /// Metrics of hooks without a group begin anew in each run, as with the peer.
     pub group_metrics: bool,
+    /// How webhooks of hooks are served.
+    pub webhooks: webhooks::Options,
 }
 
 impl Default for Options {
@@ -91,6 +93,7 @@ impl Default for Options {
             keep_tmp_files: false,
             hook_timeout: None,
             group_metrics: false,
+            webhooks: webhooks::Options::default(),
         }
     }
 }
@@ -220,7 +223,9 @@ pub async fn run(
         group_metrics: options.group_metrics,
     };
     let target = config_map(&options.namespace, &options.config_map);
-    let hooks = Hooks::new(cluster.clone(), around, Arc::clone(&state), values, target, changes_sender);
+    let served = options.webhooks.clone();
+    let hooks =
+        Hooks::new(cluster.clone(), around, Arc::clone(&state), values, target, served, changes_sender);
     hooks.load_global(options.global_hooks_dir.as_deref()).await.map_err(ClusterError::Config)?;
     let operator = Operator {
         options,

@@ -42,6 +42,7 @@ mod test;
 mod uninstall;
 mod values;
 mod verify;
+mod webhook_flags;
 mod why;
 
 use std::io::Write;

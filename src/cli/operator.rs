@@ -11,6 +11,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use super::flags::Globals;
+use super::webhook_flags::WebhookFlags;
 use super::{Failure, cluster};
 use crate::addon;
 use crate::cluster::{Cluster, ClusterError, Election};
@@ -90,6 +91,8 @@ pub(super) struct Args {
     /// Give metrics of hooks that name no group the hook's name for it: they begin anew in each run then
     #[arg(long, env = "WINDLASS_GROUP_HOOK_METRICS", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "false", default_missing_value = "true")]
     group_hook_metrics: bool,
+    #[command(flatten)]
+    webhooks: WebhookFlags,
     /// Least level of log lines
     #[arg(long, env = "LOG_LEVEL", default_value = "info")]
     log_level: LevelFilter,
@@ -142,6 +145,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
             keep_tmp_files: args.debug_keep_tmp_files,
             hook_timeout: args.hook_timeout,
             group_metrics: args.group_hook_metrics,
+            webhooks: args.webhooks.options()?,
         };
         let failed = |e: std::io::Error| format!("cannot watch for signals: {e}");
         let mut term = signal(SignalKind::terminate()).map_err(failed)?;

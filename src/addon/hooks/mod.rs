@@ -21,6 +21,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::values::Values;
 use crate::cluster::{Cluster, ObjectRef};
 use crate::hooks::queues::Queues;
+use crate::hooks::webhooks::{self, Webhooks};
 use crate::hooks::{HookSet, Surroundings};
 use crate::serve::State;
 
@@ -62,6 +63,7 @@ pub(super) struct Hooks {
     global: OnceCell<HookSet>,
     modules: Mutex<BTreeMap<String, Arc<module::ModuleHooks>>>,
     queues: Arc<Queues>,
+    webhooks: Arc<Webhooks>,
     changes: UnboundedSender<Change>,
     /// One write of the ConfigMap at a time.
     writing: tokio::sync::Mutex<()>,
@@ -82,9 +84,27 @@ impl Hooks {
         state: Arc<State>,
         values: Values,
         config_map: ObjectRef,
+        webhooks: webhooks::Options,
         changes: UnboundedSender<Change>,
     ) -> Arc<Self> {
         Arc::new_cyclic(|hooks: &Weak<Self>| {
+            let namespace = config_map.namespace.clone().unwrap_or_default();
+            let asked = Weak::clone(hooks);
+            let answer = move |run| {
+                let hooks = asked.upgrade();
+                async move {
+                    let Some(hooks) = hooks else { return Err("the operator stops".to_owned()) };
+                    hooks.run_asked(run).await
+                }
+                .boxed()
+            };
+            let webhooks = Webhooks::new(
+                cluster.clone(),
+                &namespace,
+                webhooks,
+                Arc::clone(&state),
+                Arc::new(answer),
+            );
             let hooks = Weak::clone(hooks);
             let runner = move |run| {
                 let hooks = hooks.upgrade();
@@ -105,6 +125,7 @@ impl Hooks {
                 global: OnceCell::new(),
                 modules: Mutex::default(),
                 queues: Arc::new(Queues::new(Arc::new(runner))),
+                webhooks,
                 changes,
                 writing: tokio::sync::Mutex::default(),
                 quiet: Mutex::default(),
@@ -143,6 +164,12 @@ impl Hooks {
         let mut quiet = self.quiet.lock().unwrap_or_else(PoisonError::into_inner);
         quiet.entry(module.to_owned()).or_default().running += 1;
         Running(self, module.to_owned())
+    }
+
+    /// All modules have had an outcome: webhooks of modules that are off go, also those of an earlier process.
+    pub(super) fn settle_webhooks(&self) {
+        let enabled = self.store().enabled.iter().cloned().collect();
+        self.webhooks.settle(enabled);
     }
 
     fn tell(&self, change: Change) {

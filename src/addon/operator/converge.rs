@@ -187,6 +187,9 @@ impl Operator {
                 self.steps.spawn(async move { Step::After(hooks.run_global(Moment::AfterAll).await) });
             }
         }
+        if self.phase == Phase::Idle {
+            self.hooks.settle_webhooks();
+        }
         if self.phase == Phase::Idle && !self.state.converged.swap(true, Ordering::AcqRel) {
             let seconds = self.started.elapsed().as_secs_f64();
             let help = "Seconds from the start to the first outcome of every module.";
