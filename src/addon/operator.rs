@@ -4,6 +4,7 @@
 //! what runs before and after, `hooks`'.
 
 mod converge;
+mod patience;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -71,6 +72,8 @@ pub struct Options {
     pub keep_tmp_files: bool,
     /// After this time a run of a hook is killed, unless the hook says another; `None`: never.
     pub hook_timeout: Option<Duration>,
+    /// Modules of higher numbers wait no longer for one whose hook runs for so long.
+    pub hook_patience: Duration,
     /// Metrics of hooks without a group begin anew in each run, as with the peer.
     pub group_metrics: bool,
     /// How webhooks of hooks are served.
@@ -92,6 +95,7 @@ impl Default for Options {
             tmp_dir: std::env::temp_dir().join("addon-operator"),
             keep_tmp_files: false,
             hook_timeout: None,
+            hook_patience: Duration::from_secs(300),
             group_metrics: false,
             webhooks: webhooks::Options::default(),
         }
@@ -168,6 +172,8 @@ struct Operator {
     orphans: BTreeSet<String>,
     configured: bool,
     started: Instant,
+    /// When it was last looked for modules whose hooks do not come back.
+    looked: Instant,
 }
 
 /// Runs an operator until `stop` resolves; then lets running jobs end.
@@ -257,6 +263,7 @@ pub async fn run(
         orphans,
         configured: false,
         started,
+        looked: started,
     };
     operator.work(cluster, stop).await
 }
@@ -277,6 +284,7 @@ impl Operator {
                 .chain(self.renewals.values().copied())
                 .chain(self.scripts_at)
                 .min();
+            let patience = self.patience_ends();
             tokio::select! {
                 () = &mut stop => break,
                 event = config.next() => match event {
@@ -298,6 +306,7 @@ impl Operator {
                 Some(name) = self.outdated.recv() => self.render_again(&name, "what its templates looked up has changed"),
                 Some(done) = self.jobs.join_next() => self.finish(done),
                 () = until(retry_at) => self.retry_due(),
+                () = until(patience) => self.lose_patience(),
             }
         }
         tracing::info!(running = self.queue.running(), "operator stops");

@@ -9,7 +9,7 @@ mod global;
 mod module;
 mod write_back;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -73,7 +73,8 @@ pub(super) struct Hooks {
 
 #[derive(Default)]
 struct Quiet {
-    running: usize,
+    /// When each run that goes on has begun.
+    running: Vec<Instant>,
     until: Option<Instant>,
 }
 
@@ -98,13 +99,8 @@ impl Hooks {
                 }
                 .boxed()
             };
-            let webhooks = Webhooks::new(
-                cluster.clone(),
-                &namespace,
-                webhooks,
-                Arc::clone(&state),
-                Arc::new(answer),
-            );
+            let webhooks =
+                Webhooks::new(cluster.clone(), &namespace, webhooks, Arc::clone(&state), Arc::new(answer));
             let hooks = Weak::clone(hooks);
             let runner = move |run| {
                 let hooks = hooks.upgrade();
@@ -145,31 +141,44 @@ impl Hooks {
     pub(super) fn is_quiet(&self, module: &str) -> bool {
         let quiet = self.quiet.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
-        let is =
-            |name: &str| quiet.get(name).is_some_and(|q| q.running > 0 || q.until.is_some_and(|at| at > now));
+        let is = |name: &str| {
+            quiet.get(name).is_some_and(|q| !q.running.is_empty() || q.until.is_some_and(|at| at > now))
+        };
         is("") || is(module)
+    }
+
+    /// Since when a hook of a module has been running, the one that began first.
+    pub(super) fn running_since(&self, module: &str) -> Option<Instant> {
+        let quiet = self.quiet.lock().unwrap_or_else(PoisonError::into_inner);
+        quiet.get(module)?.running.iter().min().copied()
     }
 
     /// Notes that a hook runs, until what is given goes.
     fn running(&self, module: &str) -> impl Drop + '_ {
-        struct Running<'h>(&'h Hooks, String);
+        struct Running<'h>(&'h Hooks, String, Instant);
         impl Drop for Running<'_> {
             fn drop(&mut self) {
                 let mut quiet = self.0.quiet.lock().unwrap_or_else(PoisonError::into_inner);
                 let entry = quiet.entry(std::mem::take(&mut self.1)).or_default();
-                entry.running = entry.running.saturating_sub(1);
+                if let Some(at) = entry.running.iter().position(|started| *started == self.2) {
+                    entry.running.remove(at);
+                }
                 entry.until = Some(Instant::now() + ECHO);
             }
         }
         let mut quiet = self.quiet.lock().unwrap_or_else(PoisonError::into_inner);
-        quiet.entry(module.to_owned()).or_default().running += 1;
-        Running(self, module.to_owned())
+        let now = Instant::now();
+        quiet.entry(module.to_owned()).or_default().running.push(now);
+        Running(self, module.to_owned(), now)
     }
 
     /// All modules have had an outcome: webhooks of modules that are off go, also those of an earlier process.
     pub(super) fn settle_webhooks(&self) {
-        let enabled = self.store().enabled.iter().cloned().collect();
-        self.webhooks.settle(enabled);
+        let mut owners: BTreeSet<String> = self.store().enabled.iter().cloned().collect();
+        if self.has_global() {
+            owners.insert(String::new());
+        }
+        self.webhooks.settle(owners);
     }
 
     fn tell(&self, change: Change) {
@@ -179,7 +188,7 @@ impl Hooks {
 }
 
 /// Where the hooks of a directory of global hooks are: in its `hooks`, if it has one.
-fn global_directory(directory: &std::path::Path) -> PathBuf {
+pub(super) fn global_directory(directory: &std::path::Path) -> PathBuf {
     let below = directory.join("hooks");
     if below.is_dir() { below } else { directory.to_owned() }
 }
