@@ -66,7 +66,11 @@ pub(super) struct WebhookFlags {
     #[arg(long, env = "WINDLASS_WEBHOOK_URL")]
     webhook_url: Option<String>,
     /// Name of the webhook configurations, to which -hooks is added [default: windlass-NAMESPACE]
-    #[arg(long, visible_alias = "validating-webhook-configuration-name", env = "VALIDATING_WEBHOOK_CONFIGURATION_NAME")]
+    #[arg(
+        long,
+        visible_alias = "validating-webhook-configuration-name",
+        env = "VALIDATING_WEBHOOK_CONFIGURATION_NAME"
+    )]
     webhook_configuration_name: Option<String>,
     /// What happens if a hook cannot be asked, where its binding does not say
     #[arg(
@@ -104,7 +108,10 @@ impl WebhookFlags {
             certificate: self.certificate()?,
             clients: self.webhook_client_ca.clone(),
             url: self.webhook_url.clone(),
-            conversion_service: self.conversion_webhook_service_name.clone().unwrap_or_else(|| service.clone()),
+            conversion_service: self
+                .conversion_webhook_service_name
+                .clone()
+                .unwrap_or_else(|| service.clone()),
             service,
             service_port: self.webhook_service_port,
             configuration: self.webhook_configuration_name.clone().unwrap_or_default(),

@@ -86,10 +86,7 @@ impl TlsListener {
     ///
     /// # Errors
     /// The address cannot be listened on.
-    pub async fn bind(
-        address: SocketAddr,
-        config: watch::Receiver<Arc<ServerConfig>>,
-    ) -> io::Result<Self> {
+    pub async fn bind(address: SocketAddr, config: watch::Receiver<Arc<ServerConfig>>) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
         let (sender, ready) = mpsc::channel(1);
@@ -180,11 +177,7 @@ impl AsyncRead for Connection {
 }
 
 impl AsyncWrite for Connection {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
 

@@ -15,3 +15,4 @@ mod leader;
 mod modules;
 mod replay;
 mod support;
+mod webhooks;

@@ -122,7 +122,10 @@ impl Webhooks {
             })
         });
         let Some((owner, hook, binding)) = found else {
-            return refuse(StatusCode::NOT_FOUND, "no hook answers here: its module is off, or still comes up");
+            return refuse(
+                StatusCode::NOT_FOUND,
+                "no hook answers here: its module is off, or still comes up",
+            );
         };
         let name = &binding.common.name;
         let mutating = kind == Kind::Mutating;
@@ -132,9 +135,10 @@ impl Webhooks {
         let outcome = self.ask(&owner, run, Instant::now() + seconds.saturating_sub(MARGIN)).await;
         let (result, answer) = match outcome {
             Outcome::Answered(answer) => match admitted(&answer.admission) {
-                Ok(answer) => {
-                    (if answer.allowed { "allowed" } else { "denied" }, json(&review.admitted(&answer, mutating)))
-                }
+                Ok(answer) => (
+                    if answer.allowed { "allowed" } else { "denied" },
+                    json(&review.admitted(&answer, mutating)),
+                ),
                 Err(ResponseError::Empty) => {
                     tracing::error!(module = owner, hook = hook.name, webhook = name, "it wrote no response");
                     let text = format!("hook {} wrote no response", hook.name);
@@ -148,7 +152,8 @@ impl Webhooks {
             Outcome::Failed => ("failed", json(&review.admitted(&failed(), mutating))),
             Outcome::Late => {
                 let text = format!("hook {} did not answer within {}s", hook.name, binding.timeout_seconds);
-                ("late", refuse(StatusCode::GATEWAY_TIMEOUT, &text))
+                // Of other statuses, API servers drop the text.
+                ("late", refuse(StatusCode::INTERNAL_SERVER_ERROR, &text))
             }
         };
         self.count(kind.binding(), name, result);
@@ -177,7 +182,11 @@ impl Webhooks {
                 Outcome::Failed
             }
             Err(_) => {
-                tracing::error!(module = owner, hook = hook.name, "killed: the API server does not wait longer");
+                tracing::error!(
+                    module = owner,
+                    hook = hook.name,
+                    "killed: the API server does not wait longer"
+                );
                 Outcome::Late
             }
         }
@@ -235,7 +244,10 @@ impl Webhooks {
             })?;
             let other = objects.iter().map(|o| o["apiVersion"].as_str().unwrap_or_default());
             if let Some(other) = other.into_iter().find(|v| !same_version(v, to)) {
-                return Err(format!("hook {}: an object has the version {other:?} instead of {to}", hook.name));
+                return Err(format!(
+                    "hook {}: an object has the version {other:?} instead of {to}",
+                    hook.name
+                ));
             }
         }
         Ok(objects)
@@ -245,7 +257,9 @@ impl Webhooks {
     fn steps(&self, crd: &str) -> Vec<Step> {
         let live = self.live();
         let mut steps = Vec::new();
-        for (owner, hook) in live.owners.iter().flat_map(|(owner, hooks)| hooks.iter().map(move |h| (owner, h))) {
+        for (owner, hook) in
+            live.owners.iter().flat_map(|(owner, hooks)| hooks.iter().map(move |h| (owner, h)))
+        {
             for binding in hook.config.conversions.iter().filter(|c| c.crd == crd) {
                 for versions in &binding.steps {
                     steps.push(Step {

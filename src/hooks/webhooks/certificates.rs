@@ -198,7 +198,7 @@ mod tests {
         assert!(usable(&body, &hosts, two_thirds - 1).is_some());
         assert!(usable(&body, &hosts, two_thirds).is_none(), "it is to be renewed");
         assert!(usable(&body, &hosts[..1], 1000).is_none(), "it is for other names");
-        let mut broken = body.clone();
+        let mut broken = body;
         broken["data"]["tls.key"] = STANDARD.encode("no key").into();
         assert!(usable(&broken, &hosts, 1000).is_none());
         // The next one is trusted beside this one, and the one before is forgotten after that.

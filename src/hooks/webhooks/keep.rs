@@ -12,7 +12,9 @@ use serde_json::Value;
 use super::certificates::MANAGER;
 use super::objects::{self, Door, Entries, Kind, configuration, entry, holds, is_ours, listed};
 use super::{Live, Webhooks, calls};
-use crate::cluster::{ApplyOptions, Cluster, ClusterError, DeleteOptions, ObjectRef, Propagation, Validation};
+use crate::cluster::{
+    ApplyOptions, Cluster, ClusterError, DeleteOptions, ObjectRef, Propagation, Validation,
+};
 use crate::hooks::Hook;
 use crate::hooks::queues::pause;
 
@@ -43,6 +45,13 @@ impl Webhooks {
         bindings.map(entry).collect()
     }
 
+    /// The entries of all who have come up.
+    fn entries(&self, kind: Kind) -> Entries {
+        let Some(door) = self.door() else { return Entries::new() };
+        let live = self.live();
+        live.owners.iter().flat_map(|(owner, hooks)| self.entries_of(owner, hooks, kind, &door)).collect()
+    }
+
     /// Asks the API server whether it would take an owner's entries: one that it refuses must not cost others theirs.
     pub(super) async fn try_entries(&self, owner: &str, hooks: &[Arc<Hook>]) -> Result<(), String> {
         let Some(door) = self.door() else { return Ok(()) };
@@ -64,9 +73,7 @@ impl Webhooks {
         let _alone = self.writing.lock().await;
         for kind in Kind::ALL {
             let object = kind.object(&self.configuration_name());
-            self.write_configuration(kind, &object)
-                .await
-                .map_err(|reason| KeepError { object, reason })?;
+            self.write_configuration(kind, &object).await.map_err(|reason| KeepError { object, reason })?;
         }
         let Some(door) = self.door() else { return Ok(()) };
         let crds = crds(&self.live());
@@ -82,19 +89,17 @@ impl Webhooks {
     async fn write_configuration(&self, kind: Kind, object: &ObjectRef) -> Result<(), ClusterError> {
         let live = match self.cluster.get(object).await {
             Ok(live) => live,
-            // Who has no webhooks needs no rights for them.
-            Err(e) if e.is_forbidden() && self.door().is_none() => return Ok(()),
+            // Who has no webhooks of a kind needs no rights for them.
+            Err(e) if e.is_forbidden() && self.entries(kind).is_empty() => return Ok(()),
             Err(e) => return Err(e),
         };
         let wanted = {
-            let known = self.live();
             let mut wanted: Entries = live.as_ref().map(listed).unwrap_or_default();
-            wanted.retain(|_, (owner, _)| known.stays(owner));
-            if let Some(door) = self.door() {
-                for (owner, hooks) in &known.owners {
-                    wanted.extend(self.entries_of(owner, hooks, kind, &door));
-                }
+            {
+                let known = self.live();
+                wanted.retain(|_, (owner, _)| known.stays(owner));
             }
+            wanted.extend(self.entries(kind));
             wanted
         };
         match live {
@@ -126,8 +131,8 @@ impl Webhooks {
 
     /// Watches what we write, so that nobody else changes it for long, and for CRDs that are not there yet.
     pub(super) fn follow(self: &Arc<Self>) {
-        let mut objects: Vec<ObjectRef> =
-            Kind::ALL.iter().map(|kind| kind.object(&self.configuration_name())).collect();
+        let kinds = Kind::ALL.into_iter().filter(|kind| !self.entries(*kind).is_empty());
+        let mut objects: Vec<ObjectRef> = kinds.map(|k| k.object(&self.configuration_name())).collect();
         objects.extend(crds(&self.live()).iter().map(|crd| objects::crd(crd)));
         for object in objects {
             let mut followed = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -167,7 +172,7 @@ impl Live {
     /// Whether entries that an owner left in an earlier process stay: it is on, or may be, and has not come up yet.
     fn stays(&self, owner: &str) -> bool {
         let gone = self.left.contains(owner) || self.owners.contains_key(owner);
-        !gone && (owner.is_empty() || self.expected.as_ref().is_none_or(|e| e.contains(owner)))
+        !gone && self.expected.as_ref().is_none_or(|e| e.contains(owner))
     }
 }
 

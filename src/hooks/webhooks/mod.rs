@@ -32,8 +32,8 @@ use crate::serve::State;
 use crate::serve::tls::{self, TlsListener};
 
 pub use certificates::Files;
-pub use chain::{chain, same_version};
 use certificates::{Material, given, kept};
+pub use chain::{chain, same_version};
 use objects::{Door, Kind, Reach};
 
 /// Runs of hooks for webhooks at once: of one owner, and of all. More wait, within the time that the API server waits.
@@ -197,7 +197,11 @@ impl Webhooks {
         }
         if hooks.is_empty() || !self.options.enabled {
             for hook in &hooks {
-                tracing::warn!(module = owner, hook = hook.name, "webhooks are switched off: nobody asks the hook");
+                tracing::warn!(
+                    module = owner,
+                    hook = hook.name,
+                    "webhooks are switched off: nobody asks the hook"
+                );
             }
             self.put(owner, Vec::new());
             if before.is_some_and(|b| !b.is_empty()) || self.live().expected.is_some() {
@@ -241,8 +245,11 @@ impl Webhooks {
 
     /// All owners that are on are known: entries of others go, whoever made them in an earlier process.
     pub fn settle(&self, owners: BTreeSet<String>) {
-        self.live().expected = Some(owners);
-        self.changed.notify_one();
+        let mut live = self.live();
+        if live.expected.as_ref() != Some(&owners) {
+            live.expected = Some(owners);
+            self.changed.notify_one();
+        }
     }
 
     /// Each name once for each kind: the API server would refuse all of them otherwise.
@@ -257,7 +264,10 @@ impl Webhooks {
                     let Some(first) = taken.insert(kind.path(name), &hook.name) else { continue };
                     if ours {
                         let kind = kind.binding();
-                        return Err(format!("hook {}: {kind}: hook {first} has the name {name:?} already", hook.name));
+                        return Err(format!(
+                            "hook {}: {kind}: hook {first} has the name {name:?} already",
+                            hook.name
+                        ));
                     }
                 }
             }
@@ -282,7 +292,8 @@ impl Webhooks {
             let listener = TlsListener::bind(address, receiver.clone())
                 .await
                 .map_err(|e| failed(&format!("cannot listen on {address}"), &e))?;
-            let address = axum::serve::Listener::local_addr(&listener).map_err(|e| failed("listening", &e))?;
+            let address =
+                axum::serve::Listener::local_addr(&listener).map_err(|e| failed("listening", &e))?;
             tracing::info!(%address, "serving webhooks");
             first = first.or(Some(address));
             let routes = calls::routes(Arc::downgrade(self));
@@ -301,9 +312,8 @@ impl Webhooks {
     }
 
     fn config(&self, material: &Material) -> Result<Arc<ServerConfig>, String> {
-        let read = |path: &PathBuf| {
-            std::fs::read(path).map_err(|e| format!("webhooks: {}: {e}", path.display()))
-        };
+        let read =
+            |path: &PathBuf| std::fs::read(path).map_err(|e| format!("webhooks: {}: {e}", path.display()));
         let clients: Vec<Vec<u8>> = self.options.clients.iter().map(read).collect::<Result<_, _>>()?;
         tls::config(&material.chain, &material.key, &clients).map_err(|e| format!("webhooks: {e}"))
     }
@@ -354,11 +364,7 @@ impl Webhooks {
                 port: options.service_port,
             },
         };
-        Door {
-            admission: reach(&options.service),
-            conversion: reach(&options.conversion_service),
-            authority,
-        }
+        Door { admission: reach(&options.service), conversion: reach(&options.conversion_service), authority }
     }
 
     /// Takes a certificate that is another than before: API servers are told of its authority first.

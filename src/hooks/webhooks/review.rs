@@ -17,7 +17,8 @@ impl Review {
     /// # Errors
     /// It is no JSON, of another kind, or has no request with a UID.
     pub(super) fn read(bytes: &[u8], kind: &str) -> Result<Self, String> {
-        let mut body: Value = serde_json::from_slice(bytes).map_err(|e| format!("the body is no JSON: {e}"))?;
+        let mut body: Value =
+            serde_json::from_slice(bytes).map_err(|e| format!("the body is no JSON: {e}"))?;
         if body["kind"] != kind || !body["apiVersion"].is_string() {
             return Err(format!("the body is no {kind}"));
         }
@@ -94,7 +95,7 @@ impl Review {
 mod tests {
     use super::*;
 
-    fn review(kind: &str, request: Value) -> Review {
+    fn review(kind: &str, request: &Value) -> Review {
         let body = json!({"apiVersion": "g/v1", "kind": kind, "request": request});
         Review::read(body.to_string().as_bytes(), kind).unwrap()
     }
@@ -115,15 +116,23 @@ mod tests {
 
     #[test]
     fn answers_to_admission() {
-        let review = review("AdmissionReview", json!({"uid": "u"}));
+        let review = review("AdmissionReview", &json!({"uid": "u"}));
         let patch = Some("W10=".to_owned());
         let yes = Admitted { allowed: true, patch, warnings: vec!["w".into()], ..Admitted::default() };
         let no = Admitted { message: "no".into(), ..yes.clone() };
         let no = Admitted { allowed: false, ..no };
         let table = [
-            (&yes, true, json!({"uid": "u", "allowed": true, "warnings": ["w"], "patch": "W10=", "patchType": "JSONPatch"})),
+            (
+                &yes,
+                true,
+                json!({"uid": "u", "allowed": true, "warnings": ["w"], "patch": "W10=", "patchType": "JSONPatch"}),
+            ),
             (&yes, false, json!({"uid": "u", "allowed": true, "warnings": ["w"]})),
-            (&no, true, json!({"uid": "u", "allowed": false, "warnings": ["w"], "status": {"code": 403, "message": "no"}})),
+            (
+                &no,
+                true,
+                json!({"uid": "u", "allowed": false, "warnings": ["w"], "status": {"code": 403, "message": "no"}}),
+            ),
         ];
         for (answer, mutating, want) in table {
             let answer = review.admitted(answer, mutating);
@@ -134,7 +143,7 @@ mod tests {
     #[test]
     fn answers_to_conversion() {
         let request = json!({"uid": "u", "desiredAPIVersion": "g/v2", "objects": [{"a": 1}]});
-        let review = review("ConversionReview", request);
+        let review = review("ConversionReview", &request);
         assert_eq!(review.conversion(), Ok((vec![json!({"a": 1})], "g/v2".to_owned())));
         assert_eq!(review.with_objects(&[json!(2)])["request"]["objects"], json!([2]));
         let good = review.converted(Ok(vec![json!({"b": 1})]));
