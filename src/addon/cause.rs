@@ -12,16 +12,26 @@ const MOST: usize = 3;
 const LONGEST: usize = 40;
 
 /// The cause of a release whose values were `before` (`None`: the operator knows of none) and are `after`. `config` is the
-/// ConfigMap as it is now.
+/// ConfigMap as it is now; `referred` is what came from Secrets before and now, which is not told.
 pub(super) fn cause(
     config: Option<&Value>,
     module: &ModuleName,
     before: Option<&Value>,
     after: &Value,
+    referred: [&Value; 2],
 ) -> String {
     let Some(before) = before else { return "the operator started".to_owned() };
-    let changes = value_changes(before, after);
-    let Some(first) = changes.first() else { return "the module was switched on".to_owned() };
+    let open = |values: &Value| {
+        let mut values = values.clone();
+        referred.iter().for_each(|secret| without(&mut values, secret));
+        values
+    };
+    let changes = value_changes(&open(before), &open(after));
+    let Some(first) = changes.first() else {
+        let told =
+            if before == after { "the module was switched on" } else { "values that it refers to changed" };
+        return told.to_owned();
+    };
     let mut text = "ConfigMap key ".to_owned();
     text.push_str(&changes.iter().take(MOST).map(told).collect::<Vec<_>>().join(", "));
     if changes.len() > MOST {
@@ -32,6 +42,17 @@ pub(super) fn cause(
         text.push_str(&format!(", by field manager {manager}"));
     }
     text
+}
+
+/// Takes out of values what others have.
+fn without(values: &mut Value, others: &Value) {
+    let (Some(values), Some(others)) = (values.as_object_mut(), others.as_object()) else { return };
+    for (key, other) in others {
+        match values.get_mut(key) {
+            Some(value) if value.is_object() && other.is_object() => without(value, other),
+            _ => drop(values.remove(key)),
+        }
+    }
 }
 
 fn told(change: &FieldChange) -> String {
@@ -83,8 +104,12 @@ mod tests {
             ("global: {zone: a}\nfooModule: {replicas: 2, dbPassword: abc}\n", "the module was switched on"),
         ];
         for (after, expected) in cases {
-            assert_eq!(cause(Some(&config), &module, Some(&before), &map(after)), expected);
+            let none = [&Value::Null; 2];
+            assert_eq!(cause(Some(&config), &module, Some(&before), &map(after), none), expected);
         }
-        assert_eq!(cause(None, &module, None, &before), "the operator started");
+        assert_eq!(cause(None, &module, None, &before, [&Value::Null; 2]), "the operator started");
+        let (old, new) = (map("fooModule: {token: abc}"), map("fooModule: {token: xyz}"));
+        let told = cause(Some(&config), &module, Some(&old), &new, [&old, &new]);
+        assert_eq!(told, "values that it refers to changed");
     }
 }

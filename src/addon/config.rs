@@ -5,18 +5,22 @@
 use std::collections::BTreeMap;
 
 use chart_compat::chart::read_values;
-use chart_compat::data::Map;
+use chart_compat::data::{Data, Map};
 use chart_compat::profile::Profile;
+use chart_compat::yaml;
 
 use super::name::ModuleName;
+use super::references::{Reference, SUFFIX};
 
 /// What the ConfigMap says.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Config {
     /// `global`
     pub global: Map,
-    /// Values by module key.
-    pub sections: BTreeMap<String, Map>,
+    /// Values by module key: maps, or lists.
+    pub sections: BTreeMap<String, Data>,
+    /// What sections take from elsewhere, by module key or `global`.
+    pub references: BTreeMap<String, Vec<Reference>>,
     /// Enable flags by module key.
     pub enabled: BTreeMap<String, bool>,
     /// Keys that could not be used.
@@ -32,6 +36,14 @@ pub struct Problem {
     pub module: Option<String>,
     /// What is wrong and what to do.
     pub text: String,
+}
+
+impl Problem {
+    /// Whether it keeps a section (a module's key or `global`) from being taken in.
+    #[must_use]
+    pub fn concerns(&self, section: &str) -> bool {
+        self.key == section || self.key.strip_suffix(SUFFIX) == Some(section)
+    }
 }
 
 impl Config {
@@ -64,14 +76,28 @@ impl Config {
             return;
         }
         let module = modules.iter().find(|m| m.key == key);
+        let base = key.strip_suffix(SUFFIX).filter(|_| module.is_none());
+        if let Some(base) = base.filter(|b| *b == "global" || modules.iter().any(|m| m.key == *b)) {
+            match Reference::list(text) {
+                Ok(list) => drop(self.references.insert(base.to_owned(), list)),
+                Err(e) => problem(Some(base).filter(|b| *b != "global"), format!("key {key}: {e}")),
+            }
+            return;
+        }
         if key != "global" && module.is_none() {
             problem(None, unknown(key, modules));
             return;
         }
         match read_values(text.as_bytes(), Profile::Helm4) {
             Ok(values) if key == "global" => self.global = values,
-            Ok(values) => drop(self.sections.insert(key.to_owned(), values)),
+            Ok(values) => drop(self.sections.insert(key.to_owned(), Data::Map(values))),
             Err(e) => {
+                if module.is_some()
+                    && let Ok(list) = yaml::from_slice_list(text.as_bytes())
+                {
+                    self.sections.insert(key.to_owned(), Data::List(list));
+                    return;
+                }
                 let line = e.line().map_or_else(String::new, |line| format!(" line {line}"));
                 problem(module.map(|m| m.key.as_str()), format!("key {key}{line}: {e}"));
             }
@@ -110,8 +136,12 @@ mod tests {
         let c = parse(&[("global", "a: 1"), ("webSite", "x: {y: z}"), ("dbEnabled", "false")]);
         assert_eq!(c.problems, []);
         assert_eq!(c.enabled, BTreeMap::from([("db".to_owned(), false)]));
-        assert_eq!(c.sections["webSite"].keys().collect::<Vec<_>>(), ["x"]);
+        assert!(matches!(&c.sections["webSite"], Data::Map(m) if m.contains_key("x")));
         assert_eq!(c.global.len(), 1);
+        let c = parse(&[("webSite", "- a\n- b\n"), ("webSiteValuesFrom", "- {kind: Secret, name: s}")]);
+        assert_eq!(c.problems, []);
+        assert!(matches!(&c.sections["webSite"], Data::List(l) if l.len() == 2));
+        assert_eq!(c.references["webSite"][0].name, "s");
     }
 
     #[test]
@@ -119,6 +149,7 @@ mod tests {
         let table = [
             ("webSite", "a: b: c", Some("webSite"), "line 1"),
             ("webSite", "just text", Some("webSite"), "cannot unmarshal"),
+            ("webSiteValuesFrom", "- {kind: Secret}", Some("webSite"), "entry 1: name is missing"),
             ("dbEnabled", "yes", Some("db"), "neither \"true\" nor \"false\""),
             ("web-site", "a: 1", None, "did you mean webSite?"),
             ("websiteEnabled", "true", None, "did you mean webSiteEnabled?"),
@@ -129,7 +160,7 @@ mod tests {
             assert_eq!(c.problems.len(), 1, "{key}: {:?}", c.problems);
             assert_eq!(c.problems[0].module.as_deref(), module, "{key}");
             assert!(c.problems[0].text.contains(part), "{key}: {}", c.problems[0].text);
-            assert_eq!(c.sections["db"].len(), 1, "{key}");
+            assert!(matches!(&c.sections["db"], Data::Map(m) if m.len() == 1), "{key}");
         }
     }
 }

@@ -191,8 +191,9 @@ mod tests {
         let read = Config::parse(&serde_json::from_value(data).unwrap(), &modules.names());
         let (mut values, problems) = Values::new(&modules, None);
         assert!(problems.is_empty(), "{problems:?}");
-        for (key, section) in [("global", &read.global), ("webSite", &read.sections["webSite"])] {
-            values.set_config(key, Some(to_json(&Data::Map(section.clone())))).unwrap();
+        let global = Data::Map(read.global.clone());
+        for (key, section) in [("global", &global), ("webSite", &read.sections["webSite"])] {
+            values.set_config(key, Some(to_json(section))).unwrap();
         }
         assert_eq!(layers.values(), &values.for_chart("webSite").unwrap());
         let chart = module.chart.as_ref().unwrap().as_ref().unwrap();

@@ -5,25 +5,33 @@
 
 mod cause;
 mod config;
+mod debug;
 mod drift;
+mod enabling;
 mod events;
 mod hooks;
 mod layers;
 mod lookups;
 mod module;
 mod name;
+mod observe;
 mod operator;
+mod place;
 mod progress;
 mod queue;
 mod rbac;
+mod references;
 mod run;
 pub mod values;
 
 pub use config::{Config, Problem};
 pub use drift::Policy as DriftPolicy;
+pub use enabling::{Enabling, Flags};
 pub use layers::layers;
-pub use module::{Module, Modules, is_enabled};
+pub use module::{Module, Modules};
 pub use name::{ModuleName, UNNUMBERED_ORDER};
+pub use observe::{Finding, Observation, observe};
 pub use operator::{Options, run};
+pub use place::Place;
 pub use rbac::{Needs, needs};
 pub(crate) use run::{capabilities, config_map};

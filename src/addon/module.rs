@@ -1,6 +1,5 @@
 //! A module on disk: its chart, its static values, and the roots that modules stand in.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,6 +9,7 @@ use chart_compat::profile::Profile;
 use chart_compat::render::CompiledChart;
 
 use super::name::ModuleName;
+use super::place::Place;
 use crate::source;
 
 /// Version of the chart that a module without `Chart.yaml` gets, as the peer gives it.
@@ -26,8 +26,12 @@ pub struct Module {
     pub path: PathBuf,
     /// Section of its own `values.yaml`.
     pub values: Map,
+    /// `<module>Enabled` of its own `values.yaml`.
+    pub flag: Option<bool>,
     /// Its chart, or why it has none; `None` for a module without chart and templates.
     pub chart: Result<Option<Arc<CompiledChart>>, String>,
+    /// Where its release lives.
+    pub place: Place,
 }
 
 /// All that the roots hold.
@@ -103,8 +107,10 @@ impl Modules {
             ));
             return;
         }
+        let mut flag = None;
         let (values, chart) = match values_file(&path.join("values.yaml")) {
             Ok(mut values) => {
+                flag = values.get(&name.enabled_key()).and_then(Data::as_bool);
                 let section = match values.remove(&name.key) {
                     Some(Data::Map(m)) => m,
                     _ => Map::new(),
@@ -113,8 +119,18 @@ impl Modules {
             }
             Err(text) => (Map::new(), Err(text)),
         };
-        self.modules.push(Module { name, path, values, chart });
+        let (chart, place) = match chart.and_then(|chart| Ok((place_of(&path, chart.as_deref())?, chart))) {
+            Ok((place, chart)) => (Ok(chart), place),
+            Err(text) => (Err(text), Place::default()),
+        };
+        self.modules.push(Module { name, path, values, flag, chart, place });
     }
+}
+
+/// Where a module's release lives, as its chart says.
+fn place_of(path: &Path, chart: Option<&CompiledChart>) -> Result<Place, String> {
+    let annotations = chart.and_then(|c| c.chart().metadata.annotations.as_deref());
+    Place::of_chart(annotations).map_err(|e| format!("{}: {e}", path.display()))
 }
 
 /// A values file; absent means empty.
@@ -153,17 +169,4 @@ fn synthetic(path: &Path, name: &str) -> Result<Chart, String> {
     let metadata = format!("apiVersion: v2\nname: {name}\nversion: {SYNTHETIC_VERSION}\n");
     files.push(chart::File::new("Chart.yaml".to_owned(), metadata.into_bytes()));
     chart::load_files(files, Profile::Helm4, &mut |_| {}).map_err(|e| failed(&e))
-}
-
-/// Whether a module is on: the flag in the roots' values, over it what global hooks say, over that the ConfigMap's flag; off
-/// without any.
-#[must_use]
-pub fn is_enabled(
-    module: &ModuleName,
-    roots: &Map,
-    hooks: Option<bool>,
-    config: &BTreeMap<String, bool>,
-) -> bool {
-    let fixed = roots.get(&module.enabled_key()).and_then(Data::as_bool);
-    config.get(&module.key).copied().or(hooks).or(fixed).unwrap_or(false)
 }

@@ -3,7 +3,9 @@
 //! Owns what is wanted of each module and when it is tried again. The turn order is `queue`'s, the work is `run`'s and, for
 //! what runs before and after, `hooks`'.
 
+mod config;
 mod converge;
+mod look;
 mod patience;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chart_compat::data::Data;
+use chart_compat::data::{Data, Map};
 use chart_compat::profile::Profile;
 use futures::StreamExt as _;
 use serde_json::Value;
@@ -21,19 +23,21 @@ use tokio::task::JoinSet;
 use super::cause::cause;
 use super::config::{Config, Problem};
 use super::drift::{self, Policy};
+use super::enabling::{Enabling, Flags};
 use super::hooks::{Change, Hooks, ModuleRef, Ran};
 use super::lookups::Watch;
-use super::module::{Module, Modules, is_enabled};
+use super::module::{Module, Modules};
 use super::name::ModuleName;
 use super::queue::{Job, Queue};
 use super::run::{Done, Error, Inputs, Shared, config_map};
 use super::values::{GLOBAL, Values};
-use super::{UNNUMBERED_ORDER, events, progress};
+use super::{UNNUMBERED_ORDER, debug, events, progress};
 use crate::cluster::{Cluster, ClusterError, ObjectEvent};
 use crate::hooks::{Surroundings, webhooks};
-use crate::release::{Action, Disposition, Engine, EngineOptions, Outcome, ReleaseRequest};
+use crate::release::{Action, Disposition, Engine, EngineOptions, Outcome, ReleaseId, ReleaseRequest};
 use crate::render::{parse_manifest, to_json};
 use crate::serve::State;
+use crate::serve::runtime::LOG_CONFIG_MAP;
 use converge::{Phase, Step};
 
 /// How long running jobs may take to end after a stop was asked for.
@@ -74,6 +78,12 @@ pub struct Options {
     pub hook_timeout: Option<Duration>,
     /// Modules of higher numbers wait no longer for one whose hook runs for so long.
     pub hook_patience: Duration,
+    /// Which flags say whether a module is on.
+    pub enabling: Enabling,
+    /// Labels that every object of a release gets.
+    pub extra_labels: BTreeMap<String, String>,
+    /// Beginnings of names of files in `crds/` that are no CRDs.
+    pub crd_filters: Vec<String>,
     /// Metrics of hooks without a group begin anew in each run, as with the peer.
     pub group_metrics: bool,
     /// How webhooks of hooks are served.
@@ -96,6 +106,9 @@ impl Default for Options {
             keep_tmp_files: false,
             hook_timeout: None,
             hook_patience: Duration::from_secs(300),
+            enabling: Enabling::default(),
+            extra_labels: BTreeMap::from([("heritage".to_owned(), "addon-operator".to_owned())]),
+            crd_filters: vec!["doc-".to_owned(), "_".to_owned()],
             group_metrics: false,
             webhooks: webhooks::Options::default(),
         }
@@ -117,10 +130,14 @@ struct Wanted {
     enabled: bool,
     /// The values that it was last asked to run with.
     values: Option<Value>,
+    /// What of them came from where they refer to.
+    referred: Value,
     /// Why it is to be released anew.
     cause: String,
     /// Why its values cannot be used.
     problem: Option<String>,
+    /// Why its last job failed.
+    error: Option<String>,
     /// What was last asked of the engine.
     request: Option<Arc<ReleaseRequest>>,
     /// The watch of what its templates looked up.
@@ -159,6 +176,10 @@ struct Operator {
     scripts_at: Option<Instant>,
     /// Who wrote which key of the ConfigMap.
     writers: Option<Value>,
+    /// The ConfigMap as it was last seen.
+    object: Option<Value>,
+    /// The watch of what the ConfigMap refers to.
+    references: Option<Watch>,
     jobs: JoinSet<(String, Job, JobResult)>,
     /// What each task of `jobs` does, for the one that breaks down.
     running: BTreeMap<tokio::task::Id, (String, Job)>,
@@ -169,7 +190,9 @@ struct Operator {
     outdated: mpsc::UnboundedReceiver<String>,
     outdated_sender: mpsc::UnboundedSender<String>,
     /// Releases of ours without an enabled module, found at the start.
-    orphans: BTreeSet<String>,
+    /// Who wants to see the state.
+    looks: mpsc::UnboundedReceiver<debug::Look>,
+    orphans: BTreeSet<ReleaseId>,
     configured: bool,
     started: Instant,
     /// When it was last looked for modules whose hooks do not come back.
@@ -205,19 +228,31 @@ pub async fn run(
     if let Some(text) = broken.remove(GLOBAL) {
         return Err(ClusterError::Config(text));
     }
-    let shared = Shared {
-        engine,
-        namespace: options.namespace.clone(),
-        owner: options.config_map.clone(),
-        history_max: options.history_max,
-        timeout: options.timeout,
-        drift: options.drift.clone(),
-    };
-    let orphans = match shared.owned_releases().await {
-        Ok(names) => names.into_iter().collect(),
+    let shared = Shared::new(engine, &options);
+    let releases = futures::future::try_join3(
+        shared.owned_releases(),
+        shared.inherited_releases(),
+        shared.owned_elsewhere(),
+    );
+    let (mut orphans, inherited, elsewhere) = match releases.await {
+        Ok(names) => names,
         Err(Error::Cluster(e)) => return Err(e),
         Err(e) => return Err(ClusterError::Config(e.to_string())),
     };
+    orphans.extend(elsewhere);
+    for id in inherited.difference(&orphans.clone()) {
+        let name = &id.name;
+        if modules.modules.iter().any(|m| m.name.name == *name) {
+            orphans.insert(id.clone());
+        } else {
+            tracing::warn!(
+                release = name,
+                "addon-operator made this release and there is no such module: it is left alone; if nobody wants it any \
+                 more, remove it with windlass uninstall {name} -n {}",
+                options.namespace
+            );
+        }
+    }
     let names: Vec<&str> = modules.modules.iter().map(|m| m.name.name.as_str()).collect();
     tracing::info!(modules = ?names, namespace = options.namespace, "operator starts");
     let (outdated_sender, outdated) = mpsc::unbounded_channel();
@@ -233,6 +268,15 @@ pub async fn run(
     let hooks =
         Hooks::new(cluster.clone(), around, Arc::clone(&state), values, target, served, changes_sender);
     hooks.load_global(options.global_hooks_dir.as_deref()).await.map_err(ClusterError::Config)?;
+    let looks = debug::open(Arc::clone(&hooks), shared.clone(), Arc::clone(&state));
+    state.runtime.register(
+        LOG_CONFIG_MAP,
+        "Set to true to log each event of the operator's ConfigMap: its keys, not their values",
+        "false",
+        Box::new(|value| {
+            value.parse::<bool>().map(|_| ()).map_err(|_| format!("{value:?} is neither true nor false"))
+        }),
+    );
     let operator = Operator {
         options,
         shared,
@@ -254,6 +298,8 @@ pub async fn run(
         script_failures: 0,
         scripts_at: None,
         writers: None,
+        object: None,
+        references: None,
         jobs: JoinSet::new(),
         running: BTreeMap::new(),
         retries: BTreeMap::new(),
@@ -261,6 +307,7 @@ pub async fn run(
         outdated,
         outdated_sender,
         orphans,
+        looks,
         configured: false,
         started,
         looked: started,
@@ -277,6 +324,7 @@ impl Operator {
         let mut current: Option<Value> = None;
         loop {
             self.start_jobs();
+            self.state.progress.set(self.pending());
             let retry_at = self
                 .retries
                 .values()
@@ -297,14 +345,21 @@ impl Operator {
                     None => return Err(ClusterError::Config("the watch of the ConfigMap ended".to_owned())),
                 },
                 (id, reason) = engine.attention() => {
-                    if id.namespace == self.options.namespace {
+                    if id == self.release_of(&id.name) {
                         self.look_again(&id.name, &reason);
                     }
                 }
                 Some(change) = self.changes.recv() => self.take_change(&change),
                 Some(step) = self.steps.join_next() => self.take_step(step),
-                Some(name) = self.outdated.recv() => self.render_again(&name, "what its templates looked up has changed"),
+                Some(name) = self.outdated.recv() => if name == config::REFERENCES {
+                    let object = self.object.take();
+                    self.configure(object.as_ref()).await;
+                } else {
+                    self.render_again(&name, "what its templates looked up has changed");
+                },
                 Some(done) = self.jobs.join_next() => self.finish(done),
+                // Whoever asked may have gone.
+                Some(look) = self.looks.recv() => drop(look.send(self.view())),
                 () = until(retry_at) => self.retry_due(),
                 () = until(patience) => self.lose_patience(),
             }
@@ -328,9 +383,15 @@ impl Operator {
         while let Ok(change) = self.changes.try_recv() {
             self.take_change(&change);
         }
+        if self.state.runtime.value(LOG_CONFIG_MAP) == "true" {
+            let version = object.and_then(|o| o["metadata"]["resourceVersion"].as_str());
+            tracing::info!(version, keys = ?data.keys().collect::<Vec<_>>(), "event of the ConfigMap");
+        }
         let mut config = Config::parse(&data, &self.modules.names());
+        self.object = object.cloned();
+        let referred = self.follow_references(&mut config).await;
         self.hooks.store().data = data;
-        let global = self.take_sections(&mut config);
+        let global = self.take_sections(&mut config, &referred);
         for problem in config.problems.iter().filter(|p| !self.problems.contains(p)) {
             tracing::warn!(key = problem.key, "ConfigMap {}: {}", self.options.config_map, problem.text);
             self.state.metrics.add(
@@ -362,18 +423,22 @@ impl Operator {
 
     /// Takes in the sections; one that is broken, or breaks its schema, leaves the last good one in force. Gives whether the
     /// global values are others.
-    fn take_sections(&mut self, config: &mut Config) -> bool {
+    fn take_sections(&mut self, config: &mut Config, referred: &BTreeMap<String, Map>) -> bool {
         let mut global = false;
         let names: Vec<Option<ModuleName>> =
             std::iter::once(None).chain(self.modules.names().into_iter().map(Some)).collect();
         for name in names {
             let key = name.as_ref().map_or(GLOBAL, |n| &n.key).to_owned();
-            if config.problems.iter().any(|p| p.key == key) {
+            if config.problems.iter().any(|p| p.concerns(&key)) {
                 continue;
             }
-            let section = if name.is_none() { Some(&config.global) } else { config.sections.get(&key) };
-            let section = section.map(|s| to_json(&Data::Map(s.clone())));
-            let taken = self.hooks.store().values.set_config(&key, section);
+            let section = match &name {
+                None => Some(to_json(&Data::Map(config.global.clone()))),
+                Some(_) => config.sections.get(&key).map(to_json),
+            };
+            let from =
+                referred.get(&key).map_or_else(|| serde_json::json!({}), |m| to_json(&Data::Map(m.clone())));
+            let taken = self.hooks.store().values.set_referring(&key, section, from);
             match taken {
                 Ok(changed) => {
                     global |= changed && name.is_none();
@@ -392,7 +457,9 @@ impl Operator {
 
     fn is_enabled(&self, name: &ModuleName, config: &Config) -> bool {
         let hooks = self.hooks.store().values.flag(name);
-        is_enabled(name, &self.modules.values, hooks, &config.enabled)
+        let own = self.module(&name.name).and_then(|m| m.flag);
+        let flags = Flags { roots: &self.modules.values, own, hooks, config: &config.enabled };
+        self.options.enabling.is_on(name, &flags)
     }
 
     /// Compares what each module should be with what was last asked, and queues the difference; with `all` every module
@@ -413,29 +480,40 @@ impl Operator {
             let enabled = if flag_broken && !first {
                 wanted.enabled
             } else {
-                is_enabled(name, &self.modules.values, store.values.flag(name), &config.enabled)
+                let flags = Flags {
+                    roots: &self.modules.values,
+                    own: module.flag,
+                    hooks: store.values.flag(name),
+                    config: &config.enabled,
+                };
+                self.options.enabling.is_on(name, &flags)
                     && self.scripted.get(&name.name).copied().unwrap_or(true)
             };
             if enabled {
                 store.enabled.push(name.name.clone());
             }
             let values = store.values.seen(&name.key);
-            let broken = config.problems.iter().find(|p| p.key == name.key);
+            let referred = store.values.referred(&name.key);
+            let broken = config.problems.iter().find(|p| p.concerns(&name.key));
             wanted.problem = broken.filter(|_| !self.good.contains(&name.key)).map(|p| p.text.clone());
             if wanted.values.as_ref() != Some(&values) {
-                wanted.cause = cause(self.writers.as_ref(), name, wanted.values.as_ref(), &values);
+                let secrets = [&wanted.referred, &referred];
+                wanted.cause = cause(self.writers.as_ref(), name, wanted.values.as_ref(), &values, secrets);
             }
             let changed = wanted.values.as_ref() != Some(&values) || wanted.enabled != enabled;
+            let namespace = module.place.namespace.as_deref().unwrap_or(&self.options.namespace);
+            let id = ReleaseId::new(namespace, &name.name);
             if enabled && (changed || all) {
-                self.orphans.remove(&name.name);
+                self.orphans.remove(&id);
                 self.retries.remove(&name.name);
                 self.queue.want(&name.name, name.order, Job::Run);
-            } else if !enabled && (wanted.enabled || self.orphans.remove(&name.name)) {
+            } else if !enabled && (wanted.enabled || self.orphans.remove(&id)) {
                 self.retries.remove(&name.name);
                 self.queue.want(&name.name, name.order, Job::Uninstall);
             }
             wanted.enabled = enabled;
             wanted.values = Some(values);
+            wanted.referred = referred;
             self.state.metrics.set(
                 "windlass_module_enabled",
                 "Whether a module is on.",
@@ -446,17 +524,33 @@ impl Operator {
         drop(store);
         // What is left are releases of modules that exist no more, or that nothing is known of yet.
         let (undecided, gone) =
-            std::mem::take(&mut self.orphans).into_iter().partition(|n| self.undecided.contains(n));
+            std::mem::take(&mut self.orphans).into_iter().partition(|id| self.undecided.contains(&id.name));
         self.orphans = undecided;
-        let gone: BTreeSet<String> = gone;
-        for name in gone {
-            tracing::info!(module = name, "no such module any more: its release is uninstalled");
+        let gone: BTreeSet<ReleaseId> = gone;
+        for id in gone {
+            let ReleaseId { namespace, name } = &id;
+            tracing::info!(
+                module = name,
+                namespace,
+                "no such module here any more: its release is uninstalled"
+            );
+            let plain = *namespace == self.options.namespace && self.module(name).is_none();
+            let name = if plain { name.clone() } else { id.to_string() };
             self.queue.want(&name, u32::MAX, Job::Uninstall);
         }
     }
 
     fn module(&self, name: &str) -> Option<&Module> {
         self.modules.modules.iter().find(|m| m.name.name == name)
+    }
+
+    /// The release of a module, or that of `NAMESPACE/NAME` that is no module's any more.
+    fn release_of(&self, name: &str) -> ReleaseId {
+        if let Some((namespace, name)) = name.split_once('/') {
+            return ReleaseId::new(namespace, name);
+        }
+        let own = self.module(name).and_then(|m| m.place.namespace.as_deref());
+        ReleaseId::new(own.unwrap_or(&self.options.namespace), name)
     }
 
     fn order(&self, name: &str) -> u32 {
@@ -525,12 +619,22 @@ impl Operator {
     }
 
     fn start_job(&mut self, name: String, job: Job) {
-        let shared = self.shared.clone();
+        let release = self.release_of(&name);
+        let mut place = self.module(&name).map(|m| m.place.clone()).unwrap_or_default();
+        place.namespace = Some(release.namespace);
+        let shared = match self.shared.at(&place) {
+            Ok(shared) => shared,
+            Err(error) => return self.finish_job(&name, job, Err(error)),
+        };
         let hooks = Arc::clone(&self.hooks);
         if job == Job::Uninstall {
             let module = self.module(&name).map(ModuleRef::of);
             self.spawn(name.clone(), job, async move {
-                let deleted = hooks.uninstall_module(&shared, &name, module.as_ref()).await?;
+                let deleted = if name == release.name {
+                    hooks.uninstall_module(&shared, &name, module.as_ref()).await?
+                } else {
+                    shared.uninstall(&release.name).await?
+                };
                 tracing::info!(module = name, deleted, "uninstalled");
                 Ok(Finished::Uninstalled)
             });
@@ -593,6 +697,9 @@ impl Operator {
     fn finish_job(&mut self, name: &str, job: Job, result: JobResult) {
         let failures = self.queue.done(name, result.is_ok());
         let outcome = if result.is_ok() { "ok" } else { "error" };
+        if let Some(wanted) = self.wanted.get_mut(name).filter(|_| result.is_ok()) {
+            wanted.error = None;
+        }
         self.state.metrics.add(
             "windlass_module_runs_total",
             "Jobs of modules that ended.",
@@ -619,6 +726,9 @@ impl Operator {
                 }
             }
             Err(error) => {
+                if let Some(wanted) = self.wanted.get_mut(name) {
+                    wanted.error = Some(error.to_string());
+                }
                 let pause = pause(error.disposition(), failures);
                 tracing::error!(module = name, retry_in_s = pause.as_secs(), "{error}");
                 if !self.queue.is_busy(name) {

@@ -16,6 +16,16 @@ pub(super) enum Job {
     Uninstall,
 }
 
+/// A job that runs or waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Task {
+    pub(super) module: String,
+    pub(super) job: Job,
+    pub(super) running: bool,
+    /// In a row.
+    pub(super) failures: u32,
+}
+
 #[derive(Debug, Default)]
 struct Slot {
     order: u32,
@@ -116,6 +126,31 @@ impl Queue {
     /// Whether a job of this module waits or runs.
     pub(super) fn is_busy(&self, module: &str) -> bool {
         self.slots.get(module).is_some_and(|s| s.waiting.is_some() || s.running.is_some())
+    }
+
+    /// All jobs that run or wait, in the order of their turns.
+    pub(super) fn tasks(&self) -> Vec<Task> {
+        let mut tasks: Vec<(u32, bool, Task)> = Vec::new();
+        for (module, slot) in &self.slots {
+            for (job, running) in
+                slot.running.map(|j| (j, true)).into_iter().chain(slot.waiting.map(|j| (j, false)))
+            {
+                let task = Task { module: module.clone(), job, running, failures: slot.failures };
+                tasks.push((slot.order, !running, task));
+            }
+        }
+        tasks.sort_by(|a, b| (a.1, a.0).cmp(&(b.1, b.0)));
+        tasks.into_iter().map(|t| t.2).collect()
+    }
+
+    /// How often a module's job has failed in a row.
+    pub(super) fn failures(&self, module: &str) -> u32 {
+        self.slots.get(module).map_or(0, |s| s.failures)
+    }
+
+    /// How many modules still owe an outcome.
+    pub(super) fn owing(&self) -> usize {
+        self.slots.values().filter(|s| s.owes().is_some_and(|job| job != Job::Restore)).count()
     }
 
     /// How many jobs run.

@@ -104,6 +104,16 @@ impl Needs {
         kinds: &mut Vec<(Gvk, Option<Value>)>,
     ) {
         let name = &module.name.name;
+        let home = module.place.namespace.as_deref().unwrap_or(namespace);
+        if home != namespace {
+            for (group, resource) in [("", "secrets"), ("coordination.k8s.io", "leases")] {
+                add(&mut self.everywhere, group, resource, &OWN);
+            }
+        }
+        if let Some((within, account)) = module.place.service_account(home) {
+            let rights = if within == namespace { &mut self.namespaced } else { &mut self.everywhere };
+            add_named(rights, "", "serviceaccounts", Some(account), &["impersonate"]);
+        }
         let mut tell = |text: String| self.unknown.push(format!("module {name}: {text}"));
         let hooks = module.path.join("hooks");
         if hooks.is_dir() {
@@ -120,11 +130,16 @@ impl Needs {
             charts.extend(&chart.dependencies);
             for template in &chart.templates {
                 let text = String::from_utf8_lossy(&template.data);
-                kinds.extend(written(&text).into_iter().map(|gvk| (gvk, None)));
+                let elsewhere = (home != namespace).then(|| json!({"metadata": {"namespace": home}}));
+                kinds.extend(written(&text).into_iter().map(|gvk| (gvk, elsewhere.clone())));
                 for (gvk, own) in looked_up(&text) {
                     let defined = BTreeMap::new();
                     let (group, resource, everywhere) = resource(&gvk, &defined);
-                    let rights = if own && !everywhere { &mut self.namespaced } else { &mut self.everywhere };
+                    let rights = if own && !everywhere && home == namespace {
+                        &mut self.namespaced
+                    } else {
+                        &mut self.everywhere
+                    };
                     add(rights, &group, &resource, &LOOK);
                 }
             }
@@ -132,7 +147,7 @@ impl Needs {
         let options = Options {
             release: Release {
                 name: name.clone(),
-                namespace: namespace.to_owned(),
+                namespace: home.to_owned(),
                 revision: 1,
                 is_upgrade: true,
             },
@@ -157,11 +172,14 @@ impl Needs {
             chart_compat::render::split_documents(&text).iter().map(|t| (*t).to_owned()).collect::<Vec<_>>()
         });
         for text in texts.chain(crds) {
-            let Ok(object) = parse_manifest(&text) else { continue };
+            let Ok(mut object) = parse_manifest(&text) else { continue };
             let (api_version, kind) = (object["apiVersion"].as_str(), object["kind"].as_str());
-            if let (Some(api_version), Some(kind)) = (api_version, kind) {
-                kinds.push((Gvk::new(api_version, kind), Some(object)));
+            let (Some(api_version), Some(kind)) = (api_version, kind) else { continue };
+            let gvk = Gvk::new(api_version, kind);
+            if object["metadata"].is_object() && object["metadata"]["namespace"].is_null() {
+                object["metadata"]["namespace"] = home.into();
             }
+            kinds.push((gvk, Some(object)));
         }
     }
 

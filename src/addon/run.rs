@@ -1,20 +1,31 @@
 //! One job of one module's release: render and reconcile, restore, uninstall, and the answers that takes from outside.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use chart_compat::data::{Data, Map};
 use chart_compat::render::{self, Capabilities, CompiledChart, KubeVersion, Release};
 use chart_compat::template::Limits;
+use sha2::{Digest as _, Sha256};
 
 use super::drift::Policy;
+use super::place::Place;
 use crate::cluster::{Cluster, Gvk, ObjectRef, Validation};
 use crate::release::{
-    CrdPolicy, Disposition, Duplicates, Engine, EngineError, Mode, Options, Outcome, ReleaseId,
-    ReleaseRequest, UninstallRequest,
+    ChartRecord, CrdFile, CrdPolicy, Disposition, Duplicates, Engine, EngineError, Mode, Options, Outcome,
+    ReleaseId, ReleaseRequest, RenderedRelease, UninstallRequest,
 };
-use crate::render::{self as rendering, replay, replay::Question, replay::store};
+use crate::render::{self as rendering, replay, replay::Question, replay::Replayed, replay::store};
+
+/// Label of a record: the checksum of its manifests, by which addon-operator knows whether there is something to do. It does
+/// nothing with a release that has none.
+const CHECKSUM_LABEL: &str = "moduleChecksum";
+/// Label of a record: whether the release's objects are left as they are.
+const MAINTENANCE_LABEL: &str = "maintenance.deckhouse.io/no-resource-reconciliation";
+
+/// The longest value of a label.
+const LONGEST_LABEL: usize = 63;
 
 /// What all modules of an operator share.
 #[derive(Clone)]
@@ -23,9 +34,15 @@ pub(super) struct Shared {
     pub(super) namespace: String,
     /// The mark of this operator's releases.
     pub(super) owner: String,
+    /// The cluster as ServiceAccounts see it, by user.
+    pub(super) actors: Arc<Mutex<BTreeMap<String, Cluster>>>,
     pub(super) history_max: usize,
     pub(super) timeout: Duration,
     pub(super) drift: Policy,
+    /// Put on every object of a release.
+    pub(super) labels: BTreeMap<String, String>,
+    /// Files of `crds/` whose names start so are no CRDs.
+    pub(super) crd_filters: Vec<String>,
 }
 
 /// Why a job of a module failed.
@@ -94,6 +111,21 @@ impl Error {
 }
 
 impl Shared {
+    /// What modules share under these options.
+    pub(super) fn new(engine: Engine, options: &super::Options) -> Self {
+        Self {
+            engine,
+            namespace: options.namespace.clone(),
+            owner: options.config_map.clone(),
+            actors: Arc::default(),
+            history_max: options.history_max,
+            timeout: options.timeout,
+            drift: options.drift.clone(),
+            labels: options.extra_labels.clone(),
+            crd_filters: options.crd_filters.clone(),
+        }
+    }
+
     fn options(&self, drift: Policy) -> Options {
         Options {
             drift: drift.mode,
@@ -109,6 +141,41 @@ impl Shared {
             history_max: self.history_max,
             ..Options::default()
         }
+    }
+
+    /// The same for a module that has a place of its own.
+    pub(super) fn at(&self, place: &Place) -> Result<Self, Error> {
+        let mut own = self.clone();
+        if let Some(namespace) = place.namespace.as_ref().filter(|n| **n != self.namespace) {
+            own.namespace.clone_from(namespace);
+            own.owner = self.owner_elsewhere();
+        }
+        if let Some((namespace, name)) = place.service_account(&own.namespace) {
+            let user = format!("system:serviceaccount:{namespace}:{name}");
+            let mut actors = self.actors.lock().unwrap_or_else(PoisonError::into_inner);
+            let actor = match actors.get(&user) {
+                Some(actor) => actor.clone(),
+                None => {
+                    let actor = self.engine.keeper().acting_as(&user)?;
+                    actors.insert(user, actor.clone());
+                    actor
+                }
+            };
+            own.engine = own.engine.with_objects_of(actor);
+        }
+        Ok(own)
+    }
+
+    /// The mark of this operator's releases in other namespaces than its own: a label's value.
+    fn owner_elsewhere(&self) -> String {
+        let text = format!("{}.{}", self.namespace, self.owner);
+        if text.len() <= LONGEST_LABEL {
+            return text;
+        }
+        let digest = Sha256::digest(&text);
+        let end: String = digest.iter().take(8).map(|b| format!("{b:02x}")).collect();
+        let start: String = text.chars().take(LONGEST_LABEL - 1 - end.len()).collect();
+        format!("{}.{end}", start.trim_end_matches(['.', '-', '_']))
     }
 
     fn id(&self, module: &str) -> ReleaseId {
@@ -144,7 +211,7 @@ impl Shared {
             ..UninstallRequest::new(self.id(module))
         };
         let deleted = self.engine.uninstall(&request).await?.deleted.len();
-        store::forget(self.engine.cluster(), &self.namespace, module).await?;
+        store::forget(self.engine.keeper(), &self.namespace, module).await?;
         Ok(deleted)
     }
 
@@ -155,15 +222,37 @@ impl Shared {
         values: Arc<Map>,
         cause: String,
     ) -> Result<(ReleaseRequest, Inputs), Error> {
-        let annotations = chart.chart().metadata.annotations.clone();
-        let drift = self.drift.of_chart(annotations.as_deref()).map_err(Error::Module)?;
+        let drift = self.drift_of(&chart)?;
         let cluster = self.engine.cluster();
-        let crds = rendering::crds(&chart.chart().crds())?;
+        let crds = self.crds_of(&chart)?;
         let kinds = cluster.kinds().await?;
         if crds.iter().flat_map(|f| &f.objects).flat_map(defines).any(|gvk| kinds.get(&gvk).is_none()) {
             // A first run: templates may look for the kinds of the module's own CRDs.
             self.engine.install_crds(&crds, CrdPolicy::CreateMissing).await?;
         }
+        let (rendered, chart, done) = self.rendered(module, chart, &values, crds).await?;
+        if let Some(memory) = &done.memory {
+            // Before the objects: what they hold must be known to the next render, whatever happens to this one.
+            store::save(self.engine.keeper(), &self.namespace, module, memory)
+                .await
+                .map_err(Error::Replay)?;
+        }
+        let description = replay::description(&done.renewed);
+        let inputs = Inputs { renew_at: done.renew_at, lookups: done.lookups };
+        let asked = self.asked(module, rendered, chart, &values, drift);
+        let request = ReleaseRequest { description, cause, ..asked };
+        Ok((request, inputs))
+    }
+
+    /// Renders a module; what it makes by chance is not kept yet.
+    async fn rendered(
+        &self,
+        module: &str,
+        chart: Arc<CompiledChart>,
+        values: &Arc<Map>,
+        crds: Vec<CrdFile>,
+    ) -> Result<(RenderedRelease, ChartRecord, Replayed), Error> {
+        let cluster = self.engine.cluster();
         let options = render::Options {
             release: Release {
                 name: module.to_owned(),
@@ -178,53 +267,118 @@ impl Shared {
             limits: Limits::default(),
         };
         let lookup = rendering::ClusterLookup::new(self.engine.cluster().clone());
-        let user = Arc::clone(&values);
-        let name = module.to_owned();
-        let (memories, namespace) = (cluster.clone(), self.namespace.clone());
+        let user = Arc::clone(values);
+        let (name, labels) = (module.to_owned(), self.labels.clone());
+        let (memories, namespace) = (self.engine.keeper().clone(), self.namespace.clone());
         let runtime = tokio::runtime::Handle::current();
         let work = move || -> Result<_, Error> {
             let world = rendering::SystemWorld { cluster: Some(&lookup), dns: false };
             let mut warn = |text: String| tracing::warn!(module = name, "{text}");
             let load = || runtime.block_on(store::load(&memories, &namespace, &name));
             let done = replay::render(&chart, &user, &options, &world, &load, &mut warn)?;
-            Ok((rendering::release(&done.rendered)?, rendering::chart_record(chart.chart()), done))
+            let mut rendered = rendering::release(&done.rendered)?;
+            rendering::add_labels(&mut rendered, &labels).map_err(Error::Module)?;
+            Ok((rendered, rendering::chart_record(chart.chart()), done))
         };
         let done = tokio::task::spawn_blocking(work).await;
-        let (rendered, chart, done) = done.map_err(|e| Error::Task(e.to_string()))??;
-        if let Some(memory) = &done.memory {
-            // Before the objects: what they hold must be known to the next render, whatever happens to this one.
-            store::save(cluster, &self.namespace, module, memory).await.map_err(Error::Replay)?;
-        }
-        let description = replay::description(&done.renewed);
-        let inputs = Inputs { renew_at: done.renew_at, lookups: done.lookups };
-        let request = ReleaseRequest {
-            description,
+        let (mut rendered, chart, done) = done.map_err(|e| Error::Task(e.to_string()))??;
+        rendered.crds = crds;
+        Ok((rendered, chart, done))
+    }
+
+    /// What a run of the module would ask of the engine; writes nothing.
+    pub(super) async fn preview(
+        &self,
+        module: &str,
+        chart: Arc<CompiledChart>,
+        values: Arc<Map>,
+    ) -> Result<ReleaseRequest, Error> {
+        let drift = self.drift_of(&chart)?;
+        let crds = self.crds_of(&chart)?;
+        let (rendered, chart, _) = self.rendered(module, chart, &values, crds).await?;
+        Ok(self.asked(module, rendered, chart, &values, drift))
+    }
+
+    fn drift_of(&self, chart: &CompiledChart) -> Result<Policy, Error> {
+        self.drift.of_chart(chart.chart().metadata.annotations.as_deref()).map_err(Error::Module)
+    }
+
+    fn asked(
+        &self,
+        module: &str,
+        rendered: RenderedRelease,
+        chart: ChartRecord,
+        values: &Map,
+        drift: Policy,
+    ) -> ReleaseRequest {
+        let checksum = rendering::module_checksum(&rendered);
+        ReleaseRequest {
             id: self.id(module),
             rendered: Arc::new(rendered),
             chart: Arc::new(chart),
-            config: rendering::to_json(&Data::Map((*values).clone())),
+            config: rendering::to_json(&Data::Map(values.clone())),
             owner: Some(self.owner.clone()),
-            cause,
+            labels: BTreeMap::from([
+                (CHECKSUM_LABEL.to_owned(), checksum),
+                (MAINTENANCE_LABEL.to_owned(), "false".to_owned()),
+            ]),
             options: self.options(drift),
             ..ReleaseRequest::default()
-        };
-        Ok((request, inputs))
+        }
+    }
+
+    /// The CRDs of a chart: without files that are none by their names, and labelled.
+    fn crds_of(&self, chart: &CompiledChart) -> Result<Vec<CrdFile>, Error> {
+        let mut crds = rendering::crds(&chart.chart().crds())?;
+        crds.retain(|file| {
+            let name = file.name.rsplit('/').next().unwrap_or_default();
+            !self.crd_filters.iter().any(|prefix| name.starts_with(prefix.as_str()))
+        });
+        rendering::label_crds(&mut crds, &self.labels).map_err(Error::Module)?;
+        Ok(crds)
     }
 
     /// Names of the releases in the namespace that carry this operator's mark.
-    pub(super) async fn owned_releases(&self) -> Result<Vec<String>, Error> {
-        let labels = format!("owner=helm,{}={}", crate::release::record::OWNER_LABEL, self.owner);
-        let gvk = Gvk::new("v1", "Secret");
-        let secrets = self.engine.cluster().list_metadata(&gvk, Some(&self.namespace), &labels).await?;
-        let mut names: Vec<String> = secrets
-            .iter()
-            .filter(|s| s["metadata"]["labels"]["status"] != "uninstalled")
-            .filter_map(|s| s["metadata"]["labels"]["name"].as_str().map(str::to_owned))
-            .collect();
-        names.sort();
-        names.dedup();
-        Ok(names)
+    pub(super) async fn owned_releases(&self) -> Result<BTreeSet<ReleaseId>, Error> {
+        self.releases(&format!("{}={}", crate::release::record::OWNER_LABEL, self.owner)).await
     }
+
+    /// This operator's releases in other namespaces.
+    pub(super) async fn owned_elsewhere(&self) -> Result<BTreeSet<ReleaseId>, Error> {
+        let labels = format!("owner=helm,{}={}", crate::release::record::OWNER_LABEL, self.owner_elsewhere());
+        match self.engine.keeper().list_metadata(&Gvk::new("v1", "Secret"), None, &labels).await {
+            Ok(secrets) => Ok(ids(&secrets)),
+            // Modules without a namespace of their own need no rights elsewhere.
+            Err(e) if e.is_forbidden() => {
+                tracing::debug!("releases in other namespaces are not looked for: {e}");
+                Ok(BTreeSet::new())
+            }
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Names of the releases in the namespace that an addon-operator made, and nobody took over yet.
+    pub(super) async fn inherited_releases(&self) -> Result<BTreeSet<ReleaseId>, Error> {
+        self.releases(&format!("{CHECKSUM_LABEL},!{}", crate::release::record::OWNER_LABEL)).await
+    }
+
+    /// Whether a module's release exists, whoever made it.
+    pub(super) async fn exists(&self, module: &str) -> Result<bool, Error> {
+        Ok(!self.releases(&format!("name={module}")).await?.is_empty())
+    }
+
+    async fn releases(&self, labels: &str) -> Result<BTreeSet<ReleaseId>, Error> {
+        let (gvk, labels) = (Gvk::new("v1", "Secret"), format!("owner=helm,{labels}"));
+        Ok(ids(&self.engine.keeper().list_metadata(&gvk, Some(&self.namespace), &labels).await?))
+    }
+}
+
+/// The releases that records are of, without those that are uninstalled.
+fn ids(secrets: &[serde_json::Value]) -> BTreeSet<ReleaseId> {
+    let metas = secrets.iter().map(|s| &s["metadata"]).filter(|m| m["labels"]["status"] != "uninstalled");
+    metas
+        .filter_map(|m| Some(ReleaseId::new(m["namespace"].as_str()?, m["labels"]["name"].as_str()?)))
+        .collect()
 }
 
 /// The kinds that a CRD defines, one for each version.

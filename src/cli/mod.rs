@@ -6,6 +6,7 @@ mod build;
 mod chart;
 mod compare;
 mod completion;
+mod debug;
 mod dependency;
 mod explain;
 mod failure;
@@ -18,6 +19,7 @@ mod jq;
 mod legacy;
 mod lint;
 mod list;
+mod observe;
 mod operator;
 mod output;
 mod output_dir;
@@ -136,6 +138,18 @@ enum Command {
     Rbac(rbac::Args),
     /// Keep the modules of a directory released
     Operator(Box<operator::Args>),
+    /// Ask a running operator for its queues
+    Queue(debug::QueueArgs),
+    /// Ask a running operator for its runtime parameters, and change them
+    Config(debug::ConfigArgs),
+    /// Ask a running operator for global values, and what its global hooks see
+    Global(debug::GlobalArgs),
+    /// Ask a running operator for its modules: values, renders, what their hooks see
+    Module(debug::ModuleArgs),
+    /// Ask a running operator for its hooks
+    Hook(debug::HookArgs),
+    /// Ask a running operator's debug endpoint for a path
+    Raw(debug::RawArgs),
     /// Filter JSON as jq does, for hooks
     Jq(jq::Raw),
 }
@@ -188,7 +202,15 @@ pub fn main() -> ExitCode {
         Command::Package(args) => package::run(globals, args),
         Command::Compare(args) => compare::run(globals, args).map_err(Explained::from),
         Command::Rbac(args) => rbac::run(globals, args).map_err(Explained::from),
-        Command::Operator(args) => operator::run(globals, args).map_err(Explained::from),
+        Command::Operator(args) => {
+            operator::run(globals, args).map(|code| status = code).map_err(Explained::from)
+        }
+        Command::Queue(args) => debug::queue(args).map_err(Explained::from),
+        Command::Config(args) => debug::config(args).map_err(Explained::from),
+        Command::Global(args) => debug::global(args).map_err(Explained::from),
+        Command::Module(args) => debug::module(args).map_err(Explained::from),
+        Command::Hook(args) => debug::hook(args).map_err(Explained::from),
+        Command::Raw(args) => debug::raw(args).map_err(Explained::from),
         Command::Jq(_) => Err(Explained::from("jq must be the first argument".to_owned())),
     };
     match result {

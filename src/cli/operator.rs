@@ -1,21 +1,29 @@
 //! `windlass operator`: keeps the modules of a directory released, until it is told to stop.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use super::flags::Globals;
+use super::observe;
+use super::output::Format;
 use super::webhook_flags::WebhookFlags;
 use super::{Failure, cluster};
 use crate::addon;
 use crate::cluster::{Cluster, ClusterError, Election};
 use crate::release::DriftMode;
+use crate::serve::runtime::{LOG_LEVEL, Runtime};
 use crate::serve::{self, State};
 
 /// How logs are written.
@@ -96,6 +104,33 @@ pub(super) struct Args {
     group_hook_metrics: bool,
     #[command(flatten)]
     webhooks: WebhookFlags,
+    /// Unix socket to ask the operator by, as `windlass queue`, `module`, … do; empty: none
+    #[arg(long, env = "DEBUG_UNIX_SOCKET", default_value = serve::debug::SOCKET)]
+    debug_unix_socket: PathBuf,
+    /// Address that answers like the socket, without asking who it is: values and Secrets are shown
+    #[arg(long, env = "DEBUG_HTTP_SERVER_ADDR")]
+    debug_http_addr: Option<String>,
+    /// Flags that count, lowest first, of Static, ModuleValues (as up to version 1.3 of addon-operator), DynamicallyEnabled,
+    /// KubeConfig and ScriptEnabled [default: Static,DynamicallyEnabled,KubeConfig,ScriptEnabled]
+    #[arg(
+        long,
+        env = "ADDON_OPERATOR_APPLIED_MODULE_EXTENDERS",
+        default_value = "",
+        hide_default_value = true
+    )]
+    applied_module_extenders: addon::Enabling,
+    /// Labels that every object of a module gets: KEY=VALUE, separated by commas
+    #[arg(long, env = "ADDON_OPERATOR_CRD_EXTRA_LABELS", default_value = "heritage=addon-operator")]
+    crd_extra_labels: String,
+    /// Files of crds/ whose names begin so are no CRDs
+    #[arg(long, env = "ADDON_OPERATOR_CRD_FILTER_PREFIXES", default_value = "doc-,_")]
+    crd_filters: String,
+    /// Write nothing, tell what would change in the cluster, and end: exit status 2 if anything would
+    #[arg(long)]
+    observe: bool,
+    /// Form of what --observe tells
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
     /// Least level of log lines
     #[arg(long, env = "LOG_LEVEL", default_value = "info")]
     log_level: LevelFilter,
@@ -104,13 +139,19 @@ pub(super) struct Args {
     log_type: LogType,
 }
 
-fn start_logs(args: &Args) -> Result<(), Failure> {
+/// Which log lines are written.
+fn log_filter(level: LevelFilter) -> Targets {
     // Libraries below us speak of frames and sockets; only their warnings are for operators.
-    let filter = Targets::new()
+    Targets::new()
         .with_default(LevelFilter::WARN)
         // What goes wrong with a watch is told by us, once.
         .with_target("kube_runtime", LevelFilter::ERROR)
-        .with_target("windlass", args.log_level);
+        .with_target("windlass", level)
+}
+
+/// Starts logging; the level is a parameter that can be changed.
+fn start_logs(args: &Args, runtime: &Runtime) -> Result<(), Failure> {
+    let (filter, handle) = reload::Layer::new(log_filter(args.log_level));
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let registry = tracing_subscriber::registry().with(filter);
     let result = match args.log_type {
@@ -118,11 +159,67 @@ fn start_logs(args: &Args) -> Result<(), Failure> {
         LogType::Color => registry.with(lines.with_ansi(true)).try_init(),
         LogType::Json => registry.with(lines.json().flatten_event(true)).try_init(),
     };
-    result.map_err(|e| format!("cannot start logging: {e}"))
+    result.map_err(|e| format!("cannot start logging: {e}"))?;
+    let change = move |value: &str| {
+        let level: LevelFilter = value
+            .to_lowercase()
+            .parse()
+            .map_err(|_| format!("{value:?} is no level: write error, warn, info, debug or trace"))?;
+        handle.reload(log_filter(level)).map_err(|e| e.to_string())
+    };
+    let default = args.log_level.to_string();
+    let description = "Global log level. Default duration for debug level is 30m0s";
+    runtime.register(LOG_LEVEL, description, &default, Box::new(change));
+    Ok(())
 }
 
-pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
-    start_logs(args)?;
+/// Opens the debug endpoint. What cannot be opened is told: the operator works without it.
+async fn serve_debug(
+    args: &Args,
+    state: &Arc<State>,
+    stopped: &watch::Receiver<bool>,
+) -> Vec<JoinHandle<std::io::Result<()>>> {
+    let stop = || {
+        let mut stopped = stopped.clone();
+        // An error means that the sender is gone: stop as well.
+        async move { drop(stopped.wait_for(|s| *s).await) }
+    };
+    let mut servers = Vec::new();
+    let path = &args.debug_unix_socket;
+    if !path.as_os_str().is_empty() {
+        match serve::debug::serve_socket(path, Arc::clone(state), stop()).await {
+            Ok(server) => servers.push(server),
+            Err(e) => tracing::warn!(
+                path = %path.display(),
+                "no debug socket: {e}; name another path with --debug-unix-socket"
+            ),
+        }
+    }
+    let Some(text) = args.debug_http_addr.as_deref().filter(|a| !a.is_empty()) else { return servers };
+    // As Go reads addresses: `:9652` is every interface.
+    let whole = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.to_owned() };
+    let opened = match whole.parse::<SocketAddr>() {
+        Ok(address) => {
+            serve::debug::serve_address(address, Arc::clone(state), stop()).await.map_err(|e| e.to_string())
+        }
+        Err(e) => Err(e.to_string()),
+    };
+    match opened {
+        Ok((address, server)) => {
+            if !address.ip().is_loopback() {
+                tracing::warn!(%address, "the debug endpoint shows values and Secrets to whoever reaches this address");
+            }
+            tracing::info!(%address, "serving the debug endpoint");
+            servers.push(server);
+        }
+        Err(e) => tracing::warn!(address = text, "no debug endpoint there: {e}; write e.g. 127.0.0.1:9652"),
+    }
+    servers
+}
+
+pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
+    let state = Arc::new(State::default());
+    start_logs(args, &state.runtime)?;
     // The peer's current names of these.
     let modules_dir =
         std::env::var("ADDON_OPERATOR_MODULES_DIR").unwrap_or_else(|_| args.modules_dir.clone());
@@ -150,12 +247,17 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
             hook_patience: args.hook_patience,
             group_metrics: args.group_hook_metrics,
             webhooks: args.webhooks.options()?,
+            enabling: args.applied_module_extenders.clone(),
+            extra_labels: labels(&args.crd_extra_labels)?,
+            crd_filters: list(&args.crd_filters),
         };
+        if args.observe {
+            return observe::run(cluster, &options, args.output, globals.paints()).await;
+        }
         let failed = |e: std::io::Error| format!("cannot watch for signals: {e}");
         let mut term = signal(SignalKind::terminate()).map_err(failed)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
-        let (stopping, stopped) = tokio::sync::watch::channel(false);
-        let state = Arc::new(State::default());
+        let (stopping, stopped) = watch::channel(false);
         let address = SocketAddr::new(args.listen_address, args.listen_port);
         let mut server_stop = stopped.clone();
         let (address, server) = serve::serve(address, Arc::clone(&state), async move {
@@ -169,6 +271,8 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
             std::fs::write(file, address.to_string())
                 .map_err(|e| format!("cannot write {}: {e}", file.display()))?;
         }
+        let mut servers = serve_debug(args, &state, &stopped).await;
+        servers.push(server);
         let stop = async move {
             tokio::select! {
                 _ = term.recv() => {}
@@ -178,9 +282,23 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
         let election = args.leader_election.then(|| election(args, &options));
         let result = work(cluster, options, election, state, stop).await.map_err(|e| e.to_string());
         stopping.send_replace(true);
-        drop(tokio::time::timeout(Duration::from_secs(1), server).await);
-        result
+        drop(tokio::time::timeout(Duration::from_secs(1), futures::future::join_all(servers)).await);
+        result.map(|()| ExitCode::SUCCESS)
     })
+}
+
+/// The parts of a list that is separated by commas.
+fn list(text: &str) -> Vec<String> {
+    text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
+}
+
+/// Labels from their text.
+fn labels(text: &str) -> Result<BTreeMap<String, String>, Failure> {
+    let label = |part: String| match part.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err(format!("--crd-extra-labels: {part:?} is no label; write KEY=VALUE, separated by commas")),
+    };
+    list(text).into_iter().map(label).collect()
 }
 
 /// The Lease that the operators of one ConfigMap share.

@@ -2,9 +2,8 @@
 
 use super::flags::Globals;
 use super::output::{self, Format};
-use super::plan::{field_line, look};
 use super::{Failure, print, with_engine};
-use crate::release::Why;
+use crate::release::{Why, field_line, look};
 
 /// Flags of `why`.
 #[derive(clap::Args)]

@@ -61,7 +61,7 @@ struct Inner {
     config: Config,
     requests: Client,
     watches: Mutex<WatchClients>,
-    discovery: Discovery,
+    discovery: Arc<Discovery>,
     /// The server has answered once.
     reached: AtomicBool,
 }
@@ -105,9 +105,26 @@ impl Cluster {
                 config,
                 requests,
                 watches: Mutex::default(),
-                discovery: Discovery::default(),
+                discovery: Arc::default(),
                 reached: AtomicBool::new(false),
             }),
+        })
+    }
+
+    /// The same cluster, asked in the name of a user: `system:serviceaccount:NAMESPACE:NAME` for a ServiceAccount. What is
+    /// known of its kinds is shared; connections are not.
+    ///
+    /// # Errors
+    /// As [`Cluster::connect`].
+    pub fn acting_as(&self, user: &str) -> Result<Self> {
+        let mut config = self.inner.config.clone();
+        config.auth_info.impersonate = Some(user.to_owned());
+        config.auth_info.impersonate_groups = None;
+        let requests = new_client(&config)?;
+        let discovery = Arc::clone(&self.inner.discovery);
+        let reached = AtomicBool::new(self.inner.reached.load(Ordering::Relaxed));
+        Ok(Self {
+            inner: Arc::new(Inner { config, requests, watches: Mutex::default(), discovery, reached }),
         })
     }
 

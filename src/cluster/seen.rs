@@ -25,6 +25,8 @@ pub struct Seen {
     pub applied: Option<u64>,
     /// Helm's managers own fields here by updates, not by apply.
     pub helm_updates: bool,
+    /// Hash of all entries but ours and those of subresources, times included.
+    pub others: Option<u64>,
     /// It belongs to another object and may be garbage-collected.
     pub owned: bool,
     /// For Jobs: that they are over.
@@ -48,8 +50,11 @@ impl Seen {
             release_namespace: annotation("meta.helm.sh/release-namespace"),
             resource_policy: annotation("helm.sh/resource-policy"),
             drift: drift_of(meta),
-            applied: ours.map(entry_hash),
+            applied: hash_of(ours.into_iter()),
             helm_updates: entries.iter().any(|e| manage::is_helm_update(e, manager)),
+            others: hash_of(
+                entries.iter().filter(|e| e["subresource"].is_null() && !manage::is_apply_of(e, manager)),
+            ),
             owned: meta["ownerReferences"].as_array().is_some_and(|refs| !refs.is_empty()),
             finished: entries.iter().any(|e| finished(&e["fieldsV1"])),
         }
@@ -69,10 +74,13 @@ pub fn drift_of(metadata: &Value) -> Option<String> {
     annotations["windlass.dev/drift"].as_str().map(str::to_owned).or(flux)
 }
 
-/// A hash of an entry that does not depend on the order of its keys (JSON maps here are sorted).
-fn entry_hash(entry: &Value) -> u64 {
-    let digest = Sha256::digest(entry.to_string().as_bytes());
-    digest.iter().take(8).fold(0, |hash, byte| hash << 8 | u64::from(*byte))
+/// A hash of entries that does not depend on the order of their keys (JSON maps here are sorted); `None` of none.
+fn hash_of<'e>(entries: impl Iterator<Item = &'e Value>) -> Option<u64> {
+    let mut entries = entries.peekable();
+    entries.peek()?;
+    let mut digest = Sha256::default();
+    entries.for_each(|entry| digest.update(entry.to_string().as_bytes()));
+    Some(digest.finalize().iter().take(8).fold(0, |hash, byte| hash << 8 | u64::from(*byte)))
 }
 
 /// Whether a status says by which fields were written in it that a Job is over: its conditions are an atomic list, so

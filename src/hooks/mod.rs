@@ -24,7 +24,8 @@ pub mod webhooks;
 use std::fmt;
 
 pub use hook::{Hook, HookError, Input, Output, Surroundings};
-pub use set::{HookSet, Synchronization};
+pub use monitor::Changes;
+pub use set::{HookSet, Synchronization, WatchedView};
 
 /// Whose hook it is: that decides which bindings it may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

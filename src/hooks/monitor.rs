@@ -15,6 +15,7 @@ use tokio::task::JoinSet;
 use super::config::{Kubernetes, WatchEvent};
 use super::context::Item;
 use crate::cluster::Cluster;
+pub use state::Changes;
 use state::State;
 
 /// Gets the events of a binding; called from the watches' tasks, and must be quick.
@@ -87,6 +88,16 @@ impl Monitor {
     /// The objects, by namespace and name.
     pub(super) fn snapshot(&self) -> Vec<Arc<Item>> {
         self.shared.state(|s| s.snapshot())
+    }
+
+    /// What has happened since the watch began, and since the hook last saw the objects.
+    pub(super) fn changes(&self) -> (Changes, Changes) {
+        self.shared.state(|s| s.changes)
+    }
+
+    /// The hook sees the objects as they are now.
+    pub(super) fn seen(&self) {
+        self.shared.state(State::seen);
     }
 
     /// The hook is about to see the objects as they are: events held back tell nothing more, later ones pass.

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;
 use tokio::sync::{Notify, oneshot};
@@ -28,6 +28,10 @@ pub struct Run {
     pub queue: String,
     /// A failure counts as done.
     pub allow_failure: bool,
+    /// When it was asked for.
+    pub since: Instant,
+    /// How often it has failed.
+    pub failures: u32,
 }
 
 /// Does a run; an error is for the log, and the run is tried again.
@@ -39,8 +43,87 @@ struct Task {
     done: Vec<oneshot::Sender<()>>,
 }
 
+/// What a queue holds.
+#[derive(Default)]
+struct Content {
+    /// The run that is under way, or waits for another try.
+    head: Option<Head>,
+    waiting: VecDeque<Task>,
+}
+
+struct Head {
+    run: Run,
+    /// Why its last try failed.
+    error: String,
+    /// Until when it waits for another one.
+    rests_until: Option<Instant>,
+}
+
+/// A queue as it is now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QueueView {
+    /// The module; empty for the global hooks.
+    pub owner: String,
+    pub name: String,
+    /// What is done with its first run.
+    pub status: String,
+    /// Its runs in order, the one under way first.
+    pub tasks: Vec<TaskView>,
+}
+
+/// A run in a queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaskView {
+    pub hook: String,
+    /// Kind of the bindings.
+    pub kind: &'static str,
+    /// Names of the bindings, each once.
+    pub bindings: Vec<String>,
+    /// How many contexts it has.
+    pub contexts: usize,
+    pub failures: u32,
+    /// Why the last try failed.
+    pub error: String,
+}
+
+impl TaskView {
+    fn of(run: &Run, error: &str) -> Self {
+        let mut bindings: Vec<String> = run.contexts.iter().map(|c| c.binding.clone()).collect();
+        bindings.sort();
+        bindings.dedup();
+        Self {
+            hook: run.hook.name.clone(),
+            kind: run.kind,
+            bindings,
+            contexts: run.contexts.len(),
+            failures: run.failures,
+            error: error.to_owned(),
+        }
+    }
+}
+
+impl Content {
+    /// Its runs, the one under way first.
+    fn tasks(&self) -> Vec<TaskView> {
+        let head = self.head.iter().map(|h| TaskView::of(&h.run, &h.error));
+        head.chain(self.waiting.iter().map(|t| TaskView::of(&t.run, ""))).collect()
+    }
+
+    /// In the peer's words.
+    fn status(&self) -> String {
+        match &self.head {
+            None if self.waiting.is_empty() => "waiting for task".to_owned(),
+            Some(Head { rests_until: Some(until), .. }) => {
+                let left = until.saturating_duration_since(Instant::now());
+                format!("sleep after fail for {:.1}s", left.as_secs_f32())
+            }
+            _ => "run first task".to_owned(),
+        }
+    }
+}
+
 struct Line {
-    waiting: Arc<Mutex<VecDeque<Task>>>,
+    content: Arc<Mutex<Content>>,
     wake: Arc<Notify>,
     worker: AbortHandle,
 }
@@ -76,11 +159,11 @@ impl Queues {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         let line = lines.entry(id).or_insert_with(|| self.start());
         {
-            let mut waiting = line.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut content = line.content.lock().unwrap_or_else(PoisonError::into_inner);
             let task = Task { run, done: vec![done] };
-            match waiting.back_mut() {
+            match content.waiting.back_mut() {
                 Some(last) if together(&last.run, &task.run) => last.join(task),
-                _ => waiting.push_back(task),
+                _ => content.waiting.push_back(task),
             }
         }
         line.wake.notify_one();
@@ -88,11 +171,11 @@ impl Queues {
     }
 
     fn start(&self) -> Line {
-        let waiting = Arc::new(Mutex::new(VecDeque::new()));
+        let content = Arc::new(Mutex::new(Content::default()));
         let wake = Arc::new(Notify::new());
         let runner = Arc::clone(&self.runner);
-        let worker = tokio::spawn(work(Arc::clone(&waiting), Arc::clone(&wake), runner, self.pause));
-        Line { waiting, wake, worker: worker.abort_handle() }
+        let worker = tokio::spawn(work(Arc::clone(&content), Arc::clone(&wake), runner, self.pause));
+        Line { content, wake, worker: worker.abort_handle() }
     }
 
     /// Drops the queues of an owner with all that waits in them; a run that is under way is killed.
@@ -101,12 +184,16 @@ impl Queues {
         lines.retain(|(of, _), _| of != owner);
     }
 
-    /// How many runs wait in each queue, by owner and name.
+    /// All queues as they are now, by owner and name.
     #[must_use]
-    pub fn lengths(&self) -> BTreeMap<(String, String), usize> {
+    pub fn view(&self) -> Vec<QueueView> {
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        let length = |line: &Line| line.waiting.lock().unwrap_or_else(PoisonError::into_inner).len();
-        lines.iter().map(|(id, line)| (id.clone(), length(line))).collect()
+        let view = |((owner, name), line): (&Id, &Line)| {
+            let content = line.content.lock().unwrap_or_else(PoisonError::into_inner);
+            let (owner, name) = (owner.clone(), name.clone());
+            QueueView { owner, name, status: content.status(), tasks: content.tasks() }
+        };
+        lines.iter().map(view).collect()
     }
 }
 
@@ -124,40 +211,51 @@ impl Task {
     }
 }
 
-async fn work(
-    waiting: Arc<Mutex<VecDeque<Task>>>,
-    wake: Arc<Notify>,
-    runner: Runner,
-    pause: fn(u32) -> Duration,
-) {
-    let take = || waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+async fn work(content: Arc<Mutex<Content>>, wake: Arc<Notify>, runner: Runner, pause: fn(u32) -> Duration) {
+    let content = || content.lock().unwrap_or_else(PoisonError::into_inner);
+    let take = || {
+        let mut content = content();
+        let task = content.waiting.pop_front();
+        content.head =
+            task.as_ref().map(|t| Head { run: t.run.clone(), error: String::new(), rests_until: None });
+        task
+    };
     loop {
         let Some(mut task) = take() else {
             wake.notified().await;
             continue;
         };
-        let mut failures = 0;
         loop {
             task.run.hook.turn().await;
             // What came while it waited for its turn, or for another try, goes along.
             {
-                let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
-                while waiting.front().is_some_and(|next| together(&task.run, &next.run)) {
-                    waiting.pop_front().into_iter().for_each(|next| task.join(next));
+                let mut content = content();
+                while content.waiting.front().is_some_and(|next| together(&task.run, &next.run)) {
+                    content.waiting.pop_front().into_iter().for_each(|next| task.join(next));
+                }
+                if let Some(head) = &mut content.head {
+                    head.run = task.run.clone();
+                    head.rests_until = None;
                 }
             }
             let Err(error) = runner(task.run.clone()).await else { break };
-            let Run { hook, queue, kind, allow_failure, .. } = &task.run;
+            task.run.failures += 1;
+            let Run { hook, queue, kind, allow_failure, failures, .. } = &task.run;
             let (module, hook) = (hook.module.as_str(), hook.name.as_str());
             if *allow_failure {
                 tracing::warn!(module, hook, queue, binding = kind, "failed, which it may: {error}");
                 break;
             }
-            failures += 1;
-            let pause = pause(failures);
+            let pause = pause(*failures);
             tracing::error!(module, hook, queue, binding = kind, retry_in_s = pause.as_secs_f32(), "{error}");
+            if let Some(head) = &mut content().head {
+                head.run.failures = *failures;
+                head.error = error;
+                head.rests_until = Some(Instant::now() + pause);
+            }
             tokio::time::sleep(pause).await;
         }
+        content().head = None;
         // Whoever waited may have gone.
         task.done.into_iter().for_each(|done| done.send(()).unwrap_or_default());
     }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use jiff::Timestamp;
@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 
 use super::config::{Common, Kubernetes, WatchEvent};
 use super::context::{Context, Include, Item, Snapshots, What};
-use super::monitor::Monitor;
+use super::monitor::{Changes, Monitor};
 use super::queues::{Queues, Run};
 use super::{Hook, HookError, Moment, Scope, discover};
 use crate::cluster::Cluster;
@@ -146,8 +146,9 @@ impl HookSet {
             self.monitors(&hook.name, &context.binding).iter().for_each(|m| m.synchronize());
         }
         let objects = |name: &String| {
-            let items: Vec<Arc<Item>> =
-                self.monitors(&hook.name, name).iter().flat_map(|m| m.snapshot()).collect();
+            let monitors = self.monitors(&hook.name, name);
+            monitors.iter().for_each(|m| m.seen());
+            let items: Vec<Arc<Item>> = monitors.iter().flat_map(|m| m.snapshot()).collect();
             (name.clone(), items)
         };
         needed.iter().map(objects).collect()
@@ -192,19 +193,39 @@ impl HookSet {
         *self.schedules.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// How many objects each binding has, by hook, binding and kind: for metrics.
+    /// What is known of each binding's objects now: for metrics and the debug endpoint.
     #[must_use]
-    pub fn counts(&self) -> Vec<(String, String, String, usize)> {
-        let kind = |w: &Watched| {
-            let hook = self.hooks.iter().find(|h| h.name == w.hook)?;
-            hook.config.binding(&w.binding).map(|b: &Kubernetes| b.kind.clone())
-        };
+    pub fn watched(&self) -> Vec<WatchedView> {
         let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = |w: &Watched| {
-            (w.hook.clone(), w.binding.clone(), kind(w).unwrap_or_default(), w.monitor.snapshot().len())
+        let view = |w: &Watched| {
+            let hook = self.hooks.iter().find(|h| h.name == w.hook)?;
+            let binding: &Kubernetes = hook.config.binding(&w.binding)?;
+            let (queue, kind) = (binding.common.queue.clone(), binding.kind.clone());
+            let (objects, changes) = (w.monitor.snapshot(), w.monitor.changes());
+            Some(WatchedView {
+                hook: w.hook.clone(),
+                binding: w.binding.clone(),
+                queue,
+                kind,
+                objects,
+                changes,
+            })
         };
-        watched.iter().map(count).collect()
+        watched.iter().filter_map(view).collect()
     }
+}
+
+/// A kubernetes binding as it is now.
+#[derive(Clone, Debug)]
+pub struct WatchedView {
+    pub hook: String,
+    pub binding: String,
+    pub queue: String,
+    /// As the hook writes it.
+    pub kind: String,
+    pub objects: Vec<Arc<Item>>,
+    /// What has happened since the watch began, and since the hook last saw the objects.
+    pub changes: (Changes, Changes),
 }
 
 impl Run {
@@ -222,6 +243,8 @@ impl Run {
             kind,
             queue: common.queue.clone(),
             allow_failure: common.allow_failure,
+            since: Instant::now(),
+            failures: 0,
         }
     }
 
@@ -234,6 +257,8 @@ impl Run {
             kind: moment.name(),
             queue: super::config::MAIN_QUEUE.to_owned(),
             allow_failure: false,
+            since: Instant::now(),
+            failures: 0,
         }
     }
 }

@@ -23,6 +23,8 @@ pub(crate) struct Expected {
     pub(crate) written: Option<(Option<u64>, Instant)>,
     /// Someone keeps writing under Helm's name: folding that into ours was tried and did not last.
     pub(crate) helm_writes: bool,
+    /// It is as the revision has it, and others made it so: hash of their entries.
+    pub(crate) inherited: Option<u64>,
     /// It goes by itself: a Job with a time to live.
     pub(crate) fleeting: bool,
     /// It was last seen finished: a Job that is over.
@@ -68,6 +70,7 @@ impl Expected {
             uid: None,
             written: None,
             helm_writes: false,
+            inherited: None,
             fleeting,
             finished: false,
             owned: false,
@@ -101,6 +104,13 @@ impl Expected {
             self.helm_writes = seen.helm_updates;
             self.note(seen);
         }
+    }
+
+    /// Takes an object that is as it should be for what it is, though others wrote it, as Helm does by updates: it
+    /// becomes ours with the next revision.
+    pub(crate) fn inherit(&mut self, seen: &Seen) {
+        self.inherited = seen.others;
+        self.note(seen);
     }
 }
 
@@ -139,6 +149,10 @@ fn judge_present(expected: &Expected, seen: &Seen, id: &ReleaseId) -> Verdict {
     }
     if ownership::check(seen, id).is_err() {
         return Verdict::Suspect("the release's marks were changed");
+    }
+    if expected.inherited.is_some() && seen.applied.is_none() {
+        let same = seen.others == expected.inherited && expected.uid.as_ref() == Some(&seen.uid);
+        return if same { Verdict::Fine } else { Verdict::Suspect("others wrote it") };
     }
     if seen.helm_updates && !expected.helm_writes {
         return Verdict::Suspect("Helm wrote it");
@@ -204,6 +218,8 @@ mod tests {
         told.tolerate(None, Some(Tolerated::Told));
         let mut stubborn = expected.clone();
         stubborn.helm_writes = true;
+        let mut inherited = Expected::remembered(expected.object.clone(), &json!({}), None);
+        inherited.inherit(&Seen { others: Some(1), ..seen.clone() });
         let present = |change: &dyn Fn(&mut Seen)| {
             let mut changed = seen.clone();
             change(&mut changed);
@@ -234,6 +250,13 @@ mod tests {
             ("made anew", &expected, present(&|s| s.uid = "v".into()), Verdict::Suspect("it was made anew")),
             ("after Helm", &expected, present(&|s| s.helm_updates = true), Verdict::Suspect("Helm wrote it")),
             ("folding does not last", &stubborn, present(&|s| s.helm_updates = true), Verdict::Fine),
+            ("inherited", &inherited, present(&|s| (s.applied, s.others) = (None, Some(1))), Verdict::Fine),
+            (
+                "inherited and changed",
+                &inherited,
+                present(&|s| (s.applied, s.others) = (None, Some(2))),
+                Verdict::Suspect("others wrote it"),
+            ),
             (
                 "relabelled",
                 &expected,

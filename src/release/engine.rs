@@ -59,7 +59,10 @@ impl EngineOptions {
 /// The release engine. Cheap to clone; all clones share watches and memory.
 #[derive(Clone)]
 pub struct Engine {
+    /// Objects of releases are read and written through it.
     pub(super) cluster: Cluster,
+    /// Records, Leases and CRDs are.
+    pub(super) keeper: Cluster,
     pub(super) parse: ManifestParser,
     pub(super) options: Arc<EngineOptions>,
     pub(super) state: Arc<State>,
@@ -85,6 +88,7 @@ impl Engine {
         let watches = cache("app.kubernetes.io/managed-by=Helm", State::touch);
         let records = cache("owner=helm", State::touch_record);
         Self {
+            keeper: cluster.clone(),
             cluster,
             parse,
             options: Arc::new(options),
@@ -103,6 +107,14 @@ impl Engine {
     pub fn with_progress(mut self, listener: ProgressListener, diagnoses: bool) -> Self {
         self.progress = Some(listener);
         self.diagnoses = diagnoses;
+        self
+    }
+
+    /// The same engine, reading and writing objects of releases in the name of someone else. Records, Leases and CRDs stay
+    /// its own business.
+    #[must_use]
+    pub fn with_objects_of(mut self, cluster: Cluster) -> Self {
+        self.cluster = cluster;
         self
     }
 
@@ -128,8 +140,14 @@ impl Engine {
         &self.options.storage
     }
 
+    /// Where objects of releases are read and written.
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
+    }
+
+    /// Where records are.
+    pub fn keeper(&self) -> &Cluster {
+        &self.keeper
     }
 
     pub(super) fn teller<'a>(&'a self, id: &'a ReleaseId) -> Teller<'a> {
@@ -151,7 +169,7 @@ impl Engine {
     }
 
     pub(super) fn store(&self) -> Store<'_> {
-        Store::new(&self.cluster, &self.options.storage)
+        Store::new(&self.keeper, &self.options.storage)
     }
 
     /// Brings a release to what the request says.
@@ -296,7 +314,7 @@ impl Engine {
 
     /// Creates (or, by policy, updates) the CRDs of a chart ahead of rendering it, which may look for their kinds.
     pub async fn install_crds(&self, crds: &[CrdFile], policy: CrdPolicy) -> Result<Vec<ObjectRef>> {
-        super::crds::install(&self.cluster, &self.options.field_manager, crds, policy).await
+        super::crds::install(&self.keeper, &self.options.field_manager, crds, policy).await
     }
 
     /// Waits until a release wants a look: an object of it was changed or deleted, or someone wrote its record. Only

@@ -101,7 +101,9 @@ impl Engine {
         if step.before.is_none() {
             return drift(true, Vec::new());
         }
-        match self.preview_one(target, step, work).await {
+        // What Helm wrote and its manifest does not have, Helm leaves: it goes with the first revision that is ours.
+        let ours = step.before.as_ref().is_none_or(|seen| seen.applied.is_some());
+        match self.preview_one(target, step, work, ours).await {
             Ok(change) => match change.verb {
                 Verb::Create => drift(true, Vec::new()),
                 Verb::Unchanged => None,

@@ -19,7 +19,7 @@ use super::{
     state::Known,
     targets::{Scopes, Target, resolve},
 };
-use crate::cluster::{Key, Lookup, ObjectRef, drift_of};
+use crate::cluster::{Key, Lookup, ObjectRef, Seen, drift_of};
 use futures::{StreamExt as _, stream};
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -167,7 +167,14 @@ impl Engine {
             let told = known.as_ref().is_some_and(|e| e.tolerated == Some(Tolerated::Told));
             let why = match mode {
                 DriftMode::Correct => {
-                    wrong.push(step);
+                    let not_ours = |seen: &&Seen| seen.applied.is_none();
+                    match (known, step.before.as_ref().filter(not_ours)) {
+                        // As the revision has it, and not by us: nothing is written for the names of managers alone.
+                        (Some(known), Some(seen)) if found.is_none() && known.applied.is_none() => {
+                            known.inherit(seen)
+                        }
+                        _ => wrong.push(step),
+                    }
                     outcome.drift.extend(found.map(|drift| Drift { known: told, ..drift }));
                     continue;
                 }

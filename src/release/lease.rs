@@ -90,7 +90,7 @@ impl Engine {
         let mut observed: Option<(String, Instant)> = None;
         loop {
             let fresh = body(&object, token.as_str(), &owner, None);
-            let written = match self.cluster.create(&object, &fresh, MANAGER).await {
+            let written = match self.keeper.create(&object, &fresh, MANAGER).await {
                 Ok(created) => Some(created),
                 Err(e) if e.is_already_exists() => None,
                 // The record's own write will tell it better.
@@ -104,7 +104,7 @@ impl Engine {
             if let Some(written) = written {
                 return Ok(Some(self.hold(object, token, &written)));
             }
-            let Some(found) = self.cluster.get(&object).await? else { continue };
+            let Some(found) = self.keeper.get(&object).await? else { continue };
             let version = text(&found["metadata"]["resourceVersion"]);
             let since = match &observed {
                 Some((seen, since)) if *seen == version => *since,
@@ -131,7 +131,7 @@ impl Engine {
                 Claim::Doubtful if !take => tokio::time::sleep(LOOK).await,
                 Claim::Free | Claim::Held | Claim::Doubtful => {
                     let taken = body(&object, token.as_str(), &owner, Some(&found));
-                    match self.cluster.replace(&object, &taken, MANAGER).await {
+                    match self.keeper.replace(&object, &taken, MANAGER).await {
                         Ok(written) => return Ok(Some(self.hold(object, token, &written))),
                         // Someone was faster: look again.
                         Err(e) if e.is_conflict() || e.is_not_found() => {}
@@ -146,7 +146,7 @@ impl Engine {
         let version = Arc::new(Mutex::new(text(&written["metadata"]["resourceVersion"])));
         let (tell, lost) = watch::channel(false);
         let beat = Heartbeat {
-            cluster: self.cluster.clone(),
+            cluster: self.keeper.clone(),
             object: object.clone(),
             token: token.as_str().to_owned(),
             version: Arc::clone(&version),
@@ -156,7 +156,7 @@ impl Engine {
             beat.run().await;
             tell.send_replace(true);
         });
-        Lease { cluster: self.cluster.clone(), object, token, version, lost, task }
+        Lease { cluster: self.keeper.clone(), object, token, version, lost, task }
     }
 }
 

@@ -108,6 +108,11 @@ impl Preview {
         self.changes.iter().any(|c| !matches!(c.verb, Verb::Skip | Verb::Unchanged))
     }
 
+    /// Whether nothing at all would be done: no revision, no object.
+    pub fn keeps(&self) -> bool {
+        self.action == Action::Unchanged && !self.changes_anything()
+    }
+
     /// The first difference of two plans of the same request, in words.
     fn difference(&self, other: &Self) -> String {
         if (self.action, self.revision) != (other.action, other.revision) {
@@ -183,7 +188,10 @@ impl Engine {
         let (targets, plan) = operation.prepare(decision, past, &mut outcome).await?;
         let mut changes = self.preview_ground(work, decision).await?;
         let steps = plan.waves.values().flatten();
-        let looks: Vec<_> = steps.map(|step| self.preview_one(&targets[step.target], step, work)).collect();
+        // What Helm left of fields that no chart has goes with a revision only.
+        let revision = decision.action != Action::Unchanged;
+        let looks: Vec<_> =
+            steps.map(|step| self.preview_one(&targets[step.target], step, work, revision)).collect();
         let looked: Vec<Change> = stream::iter(looks).buffered(AT_ONCE).try_collect().await?;
         changes.extend(looked);
         for step in &plan.unchanged {
@@ -252,7 +260,13 @@ impl Engine {
         Ok(changes)
     }
 
-    pub(super) async fn preview_one(&self, target: &Target, step: &Step, work: &Work<'_>) -> Result<Change> {
+    pub(super) async fn preview_one(
+        &self,
+        target: &Target,
+        step: &Step,
+        work: &Work<'_>,
+        orphans: bool,
+    ) -> Result<Change> {
         let wrap = |source| EngineError::Object {
             action: "planning",
             object: target.object.to_string(),
@@ -318,7 +332,7 @@ impl Engine {
             }
             return blocked(looked, error, wrap);
         };
-        if needs_folding(managed, manager) {
+        if orphans && needs_folding(managed, manager) {
             // What goes may come back as a default: the server is to say.
             let mut bare = wanted.clone();
             without_orphans(&mut bare, managed, &target.body, manager);

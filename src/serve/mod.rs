@@ -1,14 +1,17 @@
-//! The HTTP side of the operator: probes, metrics, and a listener for HTTPS.
+//! The HTTP side of the operator: probes, metrics, the debug endpoint, and a listener for HTTPS.
 //!
-//! Owns the listener and the text formats; asks [`State`] and decides nothing.
+//! Owns the listeners and the text formats; asks [`State`] and decides nothing.
 
+pub mod debug;
 pub mod hook_metrics;
 pub mod metrics;
+mod progress;
+pub mod runtime;
 pub mod tls;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use axum::Router;
 use axum::extract;
@@ -17,8 +20,11 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use tokio::net::TcpListener;
 
+use debug::Handler;
 use hook_metrics::HookMetrics;
 use metrics::Metrics;
+pub use progress::Progress;
+use runtime::Runtime;
 
 /// What the probes and metrics show.
 #[derive(Default)]
@@ -33,9 +39,31 @@ pub struct State {
     pub hook_metrics: HookMetrics,
     /// What is counted of hooks.
     pub runs: HookMetrics,
+    /// How far converges are.
+    pub progress: Progress,
+    /// Parameters that can be changed while the process runs.
+    pub runtime: Arc<Runtime>,
+    /// Answers the debug endpoint, once the operator runs.
+    pub debug: OnceLock<Handler>,
 }
 
-/// Serves `/healthz`, `/readyz`, `/metrics` and `/metrics/hooks` until `stop` resolves; answers with the address it listens on.
+impl State {
+    /// The leader that this process waits to take the place of, if there is one.
+    pub fn leader(&self) -> Option<String> {
+        self.leader.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// What is served, for people.
+const ROUTES: &str = "GET /discovery
+GET /healthz
+GET /metrics
+GET /metrics/hooks
+GET /readyz
+GET /status/converge
+";
+
+/// Serves probes, metrics and how far converges are until `stop` resolves; answers with the address it listens on.
 ///
 /// # Errors
 /// The address cannot be listened on.
@@ -45,7 +73,9 @@ pub async fn serve(
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<(SocketAddr, tokio::task::JoinHandle<std::io::Result<()>>)> {
     let routes = Router::new()
-        .route("/", get(|| async { "windlass: /healthz /readyz /metrics /metrics/hooks\n" }))
+        .route("/", get(|| async { "windlass: see /discovery\n" }))
+        .route("/discovery", get(|| async { ROUTES }))
+        .route("/status/converge", get(converge))
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics_text))
@@ -70,6 +100,16 @@ async fn ready(extract::State(state): extract::State<Arc<State>>) -> impl IntoRe
             "the first converge is not done: some module has had no outcome yet\n".to_owned(),
         ),
     }
+}
+
+async fn converge(
+    extract::State(state): extract::State<Arc<State>>,
+    extract::RawQuery(query): extract::RawQuery,
+) -> impl IntoResponse {
+    let json = query.unwrap_or_default().split('&').any(|pair| pair == "output=json");
+    let kind = if json { "application/json" } else { "text/plain; charset=utf-8" };
+    let done = state.converged.load(Ordering::Acquire);
+    ([(header::CONTENT_TYPE, kind)], state.progress.shown(done, json))
 }
 
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";

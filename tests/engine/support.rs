@@ -160,10 +160,15 @@ pub(crate) fn requests_since(mark: AuditMark, namespace: &str) -> Vec<String> {
         event.user_agent.starts_with("windlass/") && event.namespace == namespace && event.verb != "watch"
     };
     let events = control_plane().audit_since(mark).expect("the audit log");
-    events.into_iter().filter(ours).map(|e| format!("{} {}/{}", e.verb, e.resource, e.name)).collect()
+    events.into_iter().filter(ours).map(|e| shown(&e)).collect()
+}
+
+fn shown(event: &AuditEvent) -> String {
+    let trial = if event.dry_run { "try " } else { "" };
+    format!("{trial}{} {}/{}", event.verb, event.resource, event.name)
 }
 
 pub(crate) fn writes(requests: &[String]) -> Vec<&String> {
-    let reads = |request: &&String| !(request.starts_with("get") || request.starts_with("list"));
-    requests.iter().filter(reads).collect()
+    let writes = |request: &&String| !["get", "list", "try"].iter().any(|verb| request.starts_with(verb));
+    requests.iter().filter(writes).collect()
 }

@@ -6,6 +6,7 @@
 mod bad_input;
 mod charts;
 mod crash;
+mod debug;
 mod deploy;
 mod drift;
 mod enabled;
@@ -15,6 +16,9 @@ mod faults;
 mod hooks;
 mod leader;
 mod modules;
+mod place;
+mod references;
 mod replay;
 mod support;
+mod takeover;
 mod webhooks;

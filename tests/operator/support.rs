@@ -123,6 +123,7 @@ impl Operator {
             .env("KUBECONFIG", kubeconfig)
             .env("PATH", search)
             .env("TMPDIR", scratch.path().join("tmp"))
+            .env("DEBUG_UNIX_SOCKET", scratch.path().join("debug.socket"))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)
@@ -217,6 +218,9 @@ impl Operator {
 
 impl Drop for Operator {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            println!("{}", self.log_end());
+        }
         // It may have ended by itself.
         drop(self.child.kill());
         drop(self.child.wait());

@@ -7,6 +7,7 @@ mod enabled;
 mod execute;
 mod global;
 mod module;
+mod view;
 mod write_back;
 
 use std::collections::{BTreeMap, BTreeSet};

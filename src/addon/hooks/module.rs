@@ -240,7 +240,7 @@ impl Hooks {
             set.watch(&self.cluster, &self.queues);
             set.synchronize().await.map_err(Error::Hook)?;
         }
-        if !before.is_empty() && shared.owned_releases().await?.iter().any(|r| r == name) {
+        if !before.is_empty() && shared.exists(name).await? {
             self.at(&hooks, set, Moment::BeforeDeleteHelm).await?;
         }
         let deleted = shared.uninstall(name).await?;

@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use super::Operator;
+use crate::addon::enabling::Flags;
 use crate::addon::hooks::{Candidate, Change, Verdicts, has_script};
-use crate::addon::module::is_enabled;
 use crate::addon::name::ModuleName;
 use crate::addon::queue::Job;
 use crate::hooks::Moment;
@@ -75,7 +75,8 @@ impl Operator {
 
     fn begin(&mut self, all: bool) {
         self.scripts_at = None;
-        let scripts = self.modules.modules.iter().any(|m| has_script(&m.path));
+        let enabling = self.options.enabling.clone();
+        let scripts = enabling.asks_scripts() && self.modules.modules.iter().any(|m| has_script(&m.path));
         if !scripts && !self.hooks.has_global_at(Moment::BeforeAll) {
             self.scripted.clear();
             self.undecided.clear();
@@ -85,17 +86,19 @@ impl Operator {
         self.phase = Phase::Before { all, again: false };
         let hooks = Arc::clone(&self.hooks);
         let (fixed, config) = (self.modules.values.clone(), self.config.enabled.clone());
-        let modules: Vec<_> = self.modules.modules.iter().map(|m| (m.name.clone(), m.path.clone())).collect();
+        let modules: Vec<_> =
+            self.modules.modules.iter().map(|m| (m.name.clone(), m.path.clone(), m.flag)).collect();
         let before = self.scripted.clone();
         self.steps.spawn(async move {
             hooks.run_global(Moment::BeforeAll).await;
             if !scripts {
                 return Step::Before(Verdicts::default());
             }
-            let candidate = |(name, path): (ModuleName, PathBuf)| {
+            let candidate = |(name, path, own): (ModuleName, PathBuf, Option<bool>)| {
                 let flag = hooks.store().values.flag(&name);
+                let flags = Flags { roots: &fixed, own, hooks: flag, config: &config };
                 Candidate {
-                    flagged: is_enabled(&name, &fixed, flag, &config),
+                    flagged: enabling.is_on(&name, &flags),
                     before: before.get(&name.name).copied(),
                     name: name.name,
                     key: name.key,

@@ -34,6 +34,8 @@ const MAX_DEPTH: usize = 32;
 struct Section {
     /// From the files of roots and module.
     fixed: Value,
+    /// From what the ConfigMap refers to.
+    referred: Value,
     /// From the ConfigMap, alone.
     config: Value,
     /// From hooks, for as long as the operator runs.
@@ -80,7 +82,9 @@ impl Values {
                 problems.insert(key.to_owned(), text);
                 Schemas::default()
             });
-            let mut section = Section { fixed, config: json!({}), schemas, ..Section::default() };
+            let empty = || json!({});
+            let mut section =
+                Section { fixed, referred: empty(), config: empty(), schemas, ..Section::default() };
             section.result = section.merged(&section.config, &section.patch, key).unwrap_or_default();
             sections.insert(key.to_owned(), section);
         };
@@ -104,6 +108,32 @@ impl Values {
         let result = section.merged(&config, &section.patch, key)?;
         section.config = config;
         Ok(section.take(result))
+    }
+
+    /// Takes a section of the ConfigMap together with what it refers to, which comes below it; as [`Self::set_config`].
+    ///
+    /// # Errors
+    /// The two together break the schema; those before stay.
+    pub fn set_referring(
+        &mut self,
+        key: &str,
+        config: Option<Value>,
+        referred: Value,
+    ) -> Result<bool, String> {
+        let Some(section) = self.sections.get_mut(key) else { return Ok(false) };
+        let before = std::mem::replace(&mut section.referred, referred);
+        let set = self.set_config(key, config);
+        if set.is_err()
+            && let Some(section) = self.sections.get_mut(key)
+        {
+            section.referred = before;
+        }
+        set
+    }
+
+    /// What of [`Self::seen`] was referred to: not to be shown to anybody.
+    pub fn referred(&self, key: &str) -> Value {
+        self.of(key, |s| &s.referred)
     }
 
     /// The values of a section.
@@ -154,7 +184,12 @@ impl Values {
                 schema.check(key, &section.result, None)?;
             }
         }
-        Ok(schema::as_map(&self.seen(key)))
+        Ok(self.unchecked(key))
+    }
+
+    /// The same, whatever the schema says.
+    pub fn unchecked(&self, key: &str) -> Map {
+        schema::as_map(&self.seen(key))
     }
 
     /// Applies what a hook wrote to `VALUES_JSON_PATCH_PATH`; it holds until the operator ends or the module is off.
@@ -270,6 +305,7 @@ impl Section {
         if let Some(schema) = &self.schemas.config {
             schema.apply_defaults(&mut values);
         }
+        values = merge(values, self.referred.clone(), MAX_DEPTH);
         values = merge(values, config.clone(), MAX_DEPTH);
         if let Some(schema) = &self.schemas.config {
             // Maps that the ConfigMap brings have defaults below them too.
@@ -290,7 +326,7 @@ impl Section {
     fn check_config(&self, key: &str, config: &Value) -> Result<(), String> {
         let Some(schema) = &self.schemas.config else { return Ok(()) };
         let with_defaults = |config: &Value| {
-            let mut config = config.clone();
+            let mut config = merge(self.referred.clone(), config.clone(), MAX_DEPTH);
             schema.apply_defaults(&mut config);
             config
         };

@@ -23,6 +23,24 @@ struct Stored {
     digest: u64,
 }
 
+/// How many objects came, changed and went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    pub added: u64,
+    pub modified: u64,
+    pub deleted: u64,
+}
+
+impl Changes {
+    fn count(&mut self, event: WatchEvent) {
+        match event {
+            WatchEvent::Added => self.added += 1,
+            WatchEvent::Modified => self.modified += 1,
+            WatchEvent::Deleted => self.deleted += 1,
+        }
+    }
+}
+
 pub(super) struct State {
     filter: Option<Filter>,
     keep: bool,
@@ -36,6 +54,8 @@ pub(super) struct State {
     held: Option<Vec<Event>>,
     /// Why there is no list yet.
     pub(super) problem: Option<String>,
+    /// Since the watch began, and since the hook last saw the objects.
+    pub(super) changes: (Changes, Changes),
 }
 
 impl State {
@@ -49,7 +69,13 @@ impl State {
             parts_known: false,
             held: Some(Vec::new()),
             problem: None,
+            changes: <(Changes, Changes)>::default(),
         }
+    }
+
+    /// The hook sees the objects as they are now.
+    pub(super) fn seen(&mut self) {
+        self.changes.1 = Changes::default();
     }
 
     pub(super) fn add_part(&mut self, part: &Part) {
@@ -88,6 +114,7 @@ impl State {
             Some(before) if before.digest != digest => WatchEvent::Modified,
             Some(_) => return Ok(None),
         };
+        self.count(event);
         // What the first list brings is no event: the hook sees it as what exists.
         let first_list = self.parts.get(part).is_some_and(|listed| !listed);
         Ok(if first_list { None } else { self.pass(event, item) })
@@ -103,6 +130,7 @@ impl State {
             None => None,
         };
         let item = Arc::new(Item::new(object, filtered, self.keep));
+        self.count(WatchEvent::Deleted);
         self.pass(WatchEvent::Deleted, item)
     }
 
@@ -120,10 +148,16 @@ impl State {
             if let Some(stored) = self.items.remove(&key)
                 && !first_list
             {
+                self.count(WatchEvent::Deleted);
                 events.extend(self.pass(WatchEvent::Deleted, stored.item));
             }
         }
         events
+    }
+
+    fn count(&mut self, event: WatchEvent) {
+        self.changes.0.count(event);
+        self.changes.1.count(event);
     }
 
     fn pass(&mut self, event: WatchEvent, item: Arc<Item>) -> Option<Event> {

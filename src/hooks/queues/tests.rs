@@ -20,7 +20,15 @@ async fn hook(dir: &tempfile::TempDir, name: &str, module: &str) -> Arc<Hook> {
 fn run(hook: &Arc<Hook>, binding: &str, kind: &'static str, queue: &str) -> Run {
     let context =
         Context { binding: binding.into(), group: None, include: Include::Nothing, what: What::Schedule };
-    Run { hook: Arc::clone(hook), contexts: vec![context], kind, queue: queue.into(), allow_failure: false }
+    Run {
+        hook: Arc::clone(hook),
+        contexts: vec![context],
+        kind,
+        queue: queue.into(),
+        allow_failure: false,
+        since: std::time::Instant::now(),
+        failures: 0,
+    }
 }
 
 fn shown(run: &Run) -> String {
@@ -61,7 +69,8 @@ async fn runs_of_one_queue_follow_each_other_and_are_combined() {
     ] {
         drop(queues.push(run(hook, binding, kind, "main")));
     }
-    assert_eq!(queues.lengths().into_values().collect::<Vec<_>>(), [3]);
+    let lengths: Vec<usize> = queues.view().iter().map(|q| q.tasks.len()).collect();
+    assert_eq!(lengths, [4], "with the one under way");
     let other = queues.push(run(&a, "x", "schedule", "other"));
     assert_eq!(told.recv().await.unwrap(), "a schedule x", "another queue does not wait");
     gate.add_permits(10);

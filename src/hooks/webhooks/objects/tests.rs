@@ -37,7 +37,7 @@ kubernetesValidating:
   timeoutSeconds: 3
   labelSelector: {matchLabels: {a: b}}
   namespace: {labelSelector: {matchExpressions: [{key: c, operator: Exists}]}}
-  matchConditions: [{name: n, expression: 'true'}]
+  matchConditions: [{name: it, expression: 'true'}]
   rules: [{apiGroups: [apps], apiVersions: ['*'], operations: [UPDATE, DELETE], resources: [deployments], scope: Namespaced}]
 ";
     let config = HookConfig::parse(text, Scope::Module).unwrap();
@@ -62,7 +62,7 @@ kubernetesValidating:
         ("timeoutSeconds", json!(3)),
         ("objectSelector", json!({"matchLabels": {"a": "b"}})),
         ("namespaceSelector", json!({"matchExpressions": [{"key": "c", "operator": "Exists"}]})),
-        ("matchConditions", json!([{"name": "n", "expression": "true"}])),
+        ("matchConditions", json!([{"name": "it", "expression": "true"}])),
     ] {
         assert_eq!(entries[1][key], want, "{key}");
     }

@@ -1,0 +1,74 @@
+//! What the debug endpoint shows of hooks: names, snapshots, queues.
+
+use std::sync::{Arc, PoisonError};
+
+use serde_json::{Map, Value, json};
+
+use super::Hooks;
+use super::module::ModuleHooks;
+use crate::hooks::queues::QueueView;
+use crate::hooks::{Changes, HookSet, WatchedView};
+
+impl Hooks {
+    fn all_modules(&self) -> Vec<Arc<ModuleHooks>> {
+        self.modules.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    /// Names of the global hooks.
+    pub(in crate::addon) fn global_names(&self) -> Vec<String> {
+        self.global.get().map(names).unwrap_or_default()
+    }
+
+    /// Names of all hooks that are loaded, the global ones first.
+    pub(in crate::addon) fn all_names(&self) -> Vec<String> {
+        let mut all = self.global_names();
+        all.extend(self.all_modules().iter().flat_map(|m| m.set.get().map(names).unwrap_or_default()));
+        all
+    }
+
+    /// Snapshots of an owner's hooks, by hook and binding; the global hooks have the empty name.
+    pub(in crate::addon) fn snapshots_of(&self, owner: &str) -> Value {
+        if owner.is_empty() {
+            return self.global.get().map_or_else(|| json!({}), snapshots);
+        }
+        let module = self.module(owner);
+        module.and_then(|m| m.set.get().map(snapshots)).unwrap_or_else(|| json!({}))
+    }
+
+    /// Snapshots of one hook by binding; `None` if there is no such hook.
+    pub(in crate::addon) fn snapshots_of_hook(&self, hook: &str) -> Option<Value> {
+        let found =
+            |set: &HookSet| set.hooks().iter().any(|h| h.name == hook).then(|| snapshots(set)[hook].take());
+        self.global
+            .get()
+            .and_then(found)
+            .or_else(|| self.all_modules().iter().find_map(|m| m.set.get().and_then(found)))
+    }
+
+    /// All queues of hooks as they are now.
+    pub(in crate::addon) fn queues(&self) -> Vec<QueueView> {
+        self.queues.view()
+    }
+}
+
+fn names(set: &HookSet) -> Vec<String> {
+    set.hooks().iter().map(|h| h.name.clone()).collect()
+}
+
+/// In the shape of the peer's `SnapshotsDump`.
+fn snapshots(set: &HookSet) -> Value {
+    let mut all: Map<String, Value> = set.hooks().iter().map(|h| (h.name.clone(), json!({}))).collect();
+    for WatchedView { hook, binding, objects, changes, .. } in set.watched() {
+        let objects: Vec<Value> = objects.iter().map(|o| o.to_value()).collect();
+        let count = objects.len();
+        let counts = |changes: Changes| {
+            let Changes { added, modified, deleted } = changes;
+            json!({"count": count, "added": added, "modified": modified, "deleted": deleted, "cleaned": 0})
+        };
+        let operations = json!({"sinceStart": counts(changes.0), "sinceLastExecution": counts(changes.1)});
+        if let Some(of_hook) = all.get_mut(&hook) {
+            of_hook[&binding] = json!({"snapshot": objects, "operations": operations});
+        }
+    }
+    Value::Object(all)
+}

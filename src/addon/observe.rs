@@ -1,0 +1,241 @@
+//! What an operator would change if it started now: nothing is written, so that it can look beside a running addon-operator.
+//!
+//! Owns the one pass over all modules. Hooks and `enabled` scripts are not run: where a module has hooks, its values are
+//! those that its release was made with, and where it has a script, it is on if its release exists.
+
+use std::collections::BTreeMap;
+
+use chart_compat::data::Data;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::config::{Config, Problem};
+use super::enabling::{Enabling, Flags};
+use super::module::{Module, Modules};
+use super::operator::Options;
+use super::references;
+use super::run::{Error, Shared, config_map};
+use super::values::{GLOBAL, Values};
+use crate::cluster::{Cluster, ClusterError};
+use crate::release::record::Status;
+use crate::release::{Engine, EngineOptions, Preview, ReleaseId};
+use crate::render::{from_json, parse_manifest, to_json};
+
+/// What would become of a module.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Observation {
+    /// The module's name.
+    pub module: String,
+    #[serde(flatten)]
+    pub finding: Finding,
+    /// What could not be looked into, and what else is worth knowing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// What was found of a module.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase", tag = "finding", content = "detail")]
+pub enum Finding {
+    /// It is off, and has no release.
+    Off,
+    /// It has no chart: its hooks are all there is.
+    HooksOnly,
+    /// Its release is as it would be made.
+    Unchanged,
+    /// What a revision would change.
+    Change(Box<Preview>),
+    /// It is off or gone, and its release would be uninstalled.
+    Uninstall,
+    /// It could not be found out.
+    Failed(String),
+}
+
+impl Observation {
+    /// Whether an operator would do something about the module, or fail to.
+    #[must_use]
+    pub fn differs(&self) -> bool {
+        matches!(self.finding, Finding::Change(_) | Finding::Uninstall | Finding::Failed(_))
+    }
+}
+
+/// Looks at all modules. Gives what is wrong with the ConfigMap and the directories, too.
+///
+/// # Errors
+/// The cluster cannot be reached or does not let us read what we need.
+pub async fn observe(
+    cluster: Cluster,
+    options: &Options,
+) -> Result<(Vec<Observation>, Vec<String>), ClusterError> {
+    let (roots, order, profile) = (options.modules_dir.clone(), options.unnumbered_order, options.profile);
+    let found = tokio::task::spawn_blocking(move || Modules::discover(&roots, order, profile)).await;
+    let modules = found.map_err(|e| ClusterError::Config(format!("reading the modules failed: {e}")))?;
+    let (mut values, broken) = Values::new(&modules, options.global_hooks_dir.as_deref());
+    let mut problems: Vec<String> = modules.problems.iter().chain(broken.values()).cloned().collect();
+    let engine = Engine::new(cluster.clone(), parse_manifest, EngineOptions::once("windlass-observe"));
+    let shared = Shared::new(engine, options);
+    let target = config_map(&options.namespace, &options.config_map);
+    let config = cluster.get(&target).await?;
+    let mut data = BTreeMap::new();
+    for (key, value) in config.iter().flat_map(|o| o["data"].as_object().into_iter().flatten()) {
+        data.insert(key.clone(), value.as_str().unwrap_or_default().to_owned());
+    }
+    let mut config = Config::parse(&data, &modules.names());
+    take_in(&cluster, options, &modules, &mut values, &mut config).await;
+    problems.extend(config.problems.iter().map(|p| p.text.clone()));
+    let hooked = options.global_hooks_dir.is_some();
+    let mut observations = Vec::new();
+    let failed = |e: Error| match e {
+        Error::Cluster(e) => e,
+        other => ClusterError::Config(other.to_string()),
+    };
+    let (ours, inherited) =
+        (shared.owned_releases().await.map_err(failed)?, shared.inherited_releases().await.map_err(failed)?);
+    for module in &modules.modules {
+        observations
+            .push(one(&shared, module, &values, &modules, &config, &broken, &options.enabling, hooked).await);
+    }
+    let known = |id: &&ReleaseId| modules.modules.iter().any(|m| m.name.name == id.name);
+    for id in ours.iter().filter(|id| !known(id)) {
+        let notes = vec!["there is no such module any more".to_owned()];
+        observations.push(Observation { module: id.name.clone(), finding: Finding::Uninstall, notes });
+    }
+    for id in inherited.difference(&ours).filter(|id| !known(id)) {
+        let notes = vec![
+            "addon-operator made this release; there is no such module, and it is left alone".to_owned(),
+        ];
+        observations.push(Observation { module: id.name.clone(), finding: Finding::Off, notes });
+    }
+    Ok((observations, problems))
+}
+
+/// Lays the ConfigMap's sections over the values of files.
+async fn take_in(
+    cluster: &Cluster,
+    options: &Options,
+    modules: &Modules,
+    values: &mut Values,
+    config: &mut Config,
+) {
+    let referred = references::read(cluster, &options.namespace, &config.references).await;
+    let names: Vec<String> = modules.modules.iter().map(|m| m.name.key.clone()).collect();
+    for key in std::iter::once(GLOBAL.to_owned()).chain(names) {
+        let from = match referred.sections.get(&key) {
+            Some(Ok(map)) => to_json(&Data::Map(map.clone())),
+            Some(Err(text)) => {
+                let text = format!("key {key}{}: {text}", references::SUFFIX);
+                config.problems.push(Problem { key: key.clone(), module: Some(key.clone()), text });
+                continue;
+            }
+            None => json!({}),
+        };
+        let section = if key == GLOBAL {
+            Some(to_json(&Data::Map(config.global.clone())))
+        } else {
+            config.sections.get(&key).map(to_json)
+        };
+        if let Err(text) = values.set_referring(&key, section, from) {
+            let text = format!("key {key}: {text}");
+            config.problems.push(Problem { key: key.clone(), module: Some(key), text });
+        }
+    }
+}
+
+async fn one(
+    shared: &Shared,
+    module: &Module,
+    values: &Values,
+    modules: &Modules,
+    config: &Config,
+    broken: &BTreeMap<String, String>,
+    enabling: &Enabling,
+    hooked: bool,
+) -> Observation {
+    let mut notes = Vec::new();
+    let finding = look(shared, module, values, modules, config, broken, enabling, hooked, &mut notes).await;
+    let finding = finding.unwrap_or_else(|e| Finding::Failed(e.to_string()));
+    Observation { module: module.name.name.clone(), finding, notes }
+}
+
+#[allow(clippy::too_many_arguments)]
+async fn look(
+    shared: &Shared,
+    module: &Module,
+    values: &Values,
+    modules: &Modules,
+    config: &Config,
+    broken: &BTreeMap<String, String>,
+    enabling: &Enabling,
+    hooked: bool,
+    notes: &mut Vec<String>,
+) -> Result<Finding, Error> {
+    let name = &module.name;
+    let own = shared.at(&module.place)?;
+    let newest = own.engine.newest(&ReleaseId::new(&own.namespace, &name.name)).await?;
+    let newest = newest.filter(|r| r.info.status != Status::Uninstalled);
+    let flags = Flags { roots: &modules.values, own: module.flag, hooks: None, config: &config.enabled };
+    let mut on = enabling.is_on(name, &flags);
+    if hooked && !on && newest.is_some() && !config.enabled.contains_key(&name.key) {
+        notes.push("it is taken for switched on by a global hook, as its release exists".to_owned());
+        on = true;
+    }
+    if on && enabling.asks_scripts() && module.path.join("enabled").is_file() {
+        notes.push("its enabled script was not run: it is on if its release exists".to_owned());
+        on = newest.is_some();
+    }
+    if !on {
+        return Ok(if newest.is_some() { Finding::Uninstall } else { Finding::Off });
+    }
+    if let Some(text) = broken.get(&name.key) {
+        return Err(Error::Module(text.clone()));
+    }
+    if let Some(problem) = config.problems.iter().find(|p| p.concerns(&name.key)) {
+        return Err(Error::Config(problem.text.clone()));
+    }
+    let Some(chart) = module.chart.clone().map_err(Error::Module)? else { return Ok(Finding::HooksOnly) };
+    let recorded = newest.as_ref().map(|r| &r.config).filter(|c| c.is_object());
+    let values = match recorded {
+        Some(recorded) if hooked || module.path.join("hooks").is_dir() => {
+            let computed = values.seen(&name.key);
+            if !covers(recorded, &computed) {
+                let text = "its values are those of its release, with what hooks made of them; values files and \
+                            ConfigMap say otherwise by now";
+                notes.push(text.to_owned());
+            }
+            match from_json(recorded) {
+                Data::Map(map) => map,
+                _ => {
+                    return Err(Error::Values("its release was made with values that are no map".to_owned()));
+                }
+            }
+        }
+        _ => values.for_chart(&name.key).map_err(Error::Values)?,
+    };
+    let request = own.preview(&name.name, chart, values.into()).await?;
+    let preview = own.engine.plan(&request).await?;
+    Ok(if preview.keeps() { Finding::Unchanged } else { Finding::Change(Box::new(preview)) })
+}
+
+/// Whether values hold all that others do: hooks add and rarely take away.
+fn covers(recorded: &Value, computed: &Value) -> bool {
+    match (recorded, computed) {
+        (Value::Object(recorded), Value::Object(computed)) => computed
+            .iter()
+            .all(|(key, value)| recorded.get(key).is_some_and(|recorded| covers(recorded, value))),
+        (recorded, computed) => recorded == computed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_hooks_add_is_no_difference() {
+        let computed = json!({"global": {}, "web": {"a": 1, "b": {"c": [1]}}});
+        assert!(covers(&json!({"global": {"x": 1}, "web": {"a": 1, "b": {"c": [1], "d": 2}}}), &computed));
+        assert!(!covers(&json!({"global": {}, "web": {"a": 2, "b": {"c": [1]}}}), &computed));
+        assert!(!covers(&json!({"global": {}}), &computed));
+    }
+}

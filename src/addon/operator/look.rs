@@ -1,0 +1,81 @@
+//! The loop's state as others may see it: for the debug endpoint and the status of modules.
+
+use super::{Operator, Phase};
+use crate::addon::debug::{JobView, ModuleView, View};
+use crate::addon::hooks::ModuleRef;
+use crate::addon::queue::Job;
+use crate::release::ReleaseRequest;
+
+impl Operator {
+    /// All of it at this moment.
+    pub(super) fn view(&self) -> View {
+        View { step: self.step(), jobs: self.job_views(), modules: self.module_views() }
+    }
+
+    /// How many things are still to be done for the current converge.
+    pub(super) fn pending(&self) -> usize {
+        usize::from(!self.configured || self.step().is_some()) + self.queue.owing()
+    }
+
+    fn step(&self) -> Option<&'static str> {
+        match self.phase {
+            Phase::Starting if !self.configured => Some("reading the ConfigMap"),
+            Phase::Starting => Some("onStartup"),
+            Phase::Before { .. } => Some("beforeAll"),
+            Phase::After { .. } => Some("afterAll"),
+            Phase::Modules | Phase::Idle => None,
+        }
+    }
+
+    fn job_views(&self) -> Vec<JobView> {
+        let wanted = |module: &str| self.wanted.get(module);
+        let view = |module: &str, job: Job, running: bool, failures: u32| JobView {
+            module: module.to_owned(),
+            kind: if job == Job::Uninstall { "ModuleDelete" } else { "ModuleRun" },
+            cause: match job {
+                Job::Run => wanted(module).map(|w| w.cause.clone()).unwrap_or_default(),
+                Job::Restore => "objects differ from what is deployed".to_owned(),
+                Job::Uninstall => "the module is off".to_owned(),
+            },
+            running,
+            failures,
+            error: wanted(module).and_then(|w| w.error.clone()).unwrap_or_default(),
+        };
+        let mut views: Vec<JobView> =
+            self.queue.tasks().iter().map(|t| view(&t.module, t.job, t.running, t.failures)).collect();
+        views.extend(self.retries.iter().map(|(m, (_, job))| view(m, *job, false, self.queue.failures(m))));
+        views
+    }
+
+    fn module_views(&self) -> Vec<ModuleView> {
+        let view = |module: &crate::addon::Module| {
+            let name = &module.name.name;
+            let wanted = self.wanted.get(name);
+            let problem = match &module.chart {
+                Err(text) => Some(text.clone()),
+                Ok(_) => self.broken.get(&module.name.key).cloned(),
+            };
+            let chart = module.chart.clone().ok().flatten();
+            ModuleView {
+                module: ModuleRef { chart, ..ModuleRef::of(module) },
+                order: module.name.order,
+                enabled: wanted.is_some_and(|w| w.enabled),
+                place: module.place.clone(),
+                problem,
+                objects: wanted.and_then(|w| w.request.as_deref()).map(objects),
+            }
+        };
+        self.modules.modules.iter().map(view).collect()
+    }
+}
+
+/// The objects of a release as `namespace/Kind/name`.
+fn objects(request: &ReleaseRequest) -> Vec<String> {
+    let id = |object: &serde_json::Value| {
+        let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+        let meta = &object["metadata"];
+        format!("{}/{}/{}", text(&meta["namespace"]), text(&object["kind"]), text(&meta["name"]))
+    };
+    let manifests = request.rendered.manifests.iter().filter(|m| !m.object.is_null());
+    manifests.map(|m| id(&m.object)).collect()
+}

@@ -1,0 +1,192 @@
+//! The debug endpoint: a unix socket, and an address if one is given, that ask the running operator.
+//!
+//! Owns the listeners and how a request is read. What is asked and answered is the front end's matter; nothing of it is
+//! logged, since values may be secrets.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract;
+use axum::http::{Method, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use futures::future::BoxFuture;
+use percent_encoding::percent_decode_str;
+use tokio::net::{TcpListener, UnixListener};
+use tokio::task::JoinHandle;
+
+use super::State;
+
+/// Where addon-operator has its socket, and its command line looks for it.
+pub const SOCKET: &str = "/var/run/addon-operator/debug.socket";
+
+/// The largest form that is read.
+const MAX_FORM: usize = 64 << 10;
+/// How long an answer may take; a render asks the API server.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A request, read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    /// It wants to change something.
+    pub post: bool,
+    /// Decoded, with its leading slash.
+    pub path: String,
+    /// Query and form together.
+    pub fields: BTreeMap<String, String>,
+}
+
+/// What is answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// HTTP status.
+    pub status: u16,
+    /// Value of `Content-Type`.
+    pub content_type: &'static str,
+    /// The body.
+    pub body: String,
+}
+
+impl Answer {
+    /// Plain text.
+    #[must_use]
+    pub fn text(status: u16, body: impl Into<String>) -> Self {
+        Self { status, content_type: "text/plain; charset=utf-8", body: body.into() }
+    }
+}
+
+/// Answers requests; set by the operator once it runs.
+pub type Handler = Arc<dyn Fn(Request) -> BoxFuture<'static, Answer> + Send + Sync>;
+
+/// Listens on a socket that only this user may open. A socket that a process before left is replaced.
+///
+/// # Errors
+/// The path cannot be made or listened on, or is something else than a socket.
+pub async fn serve_socket(
+    path: &Path,
+    state: Arc<State>,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> std::io::Result<JoinHandle<std::io::Result<()>>> {
+    if let Some(directory) = path.parent() {
+        std::fs::create_dir_all(directory)?;
+    }
+    match std::fs::symlink_metadata(path) {
+        Ok(found) if found.file_type().is_socket() => {
+            if tokio::net::UnixStream::connect(path).await.is_ok() {
+                return Err(std::io::Error::new(
+                    std::io::ErrorKind::AddrInUse,
+                    "another process listens there",
+                ));
+            }
+            std::fs::remove_file(path)?;
+        }
+        Ok(_) => {
+            return Err(std::io::Error::new(
+                std::io::ErrorKind::AlreadyExists,
+                "there is a file that is no socket",
+            ));
+        }
+        Err(_) => {}
+    }
+    // Made under another name and moved: at no moment can others open it.
+    let hidden = path.with_extension(format!("new-{}", std::process::id()));
+    let listener = UnixListener::bind(&hidden)?;
+    std::fs::set_permissions(&hidden, std::fs::Permissions::from_mode(0o600))?;
+    std::fs::rename(&hidden, path)?;
+    let own = path.to_owned();
+    let server = axum::serve(listener, routes(state)).with_graceful_shutdown(stop);
+    Ok(tokio::spawn(async move {
+        let result = server.await;
+        // It may be another process's by now, which has removed ours.
+        drop(std::fs::remove_file(own));
+        result
+    }))
+}
+
+/// Listens on an address; gives the one that it listens on.
+///
+/// # Errors
+/// The address cannot be listened on.
+pub async fn serve_address(
+    address: SocketAddr,
+    state: Arc<State>,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> std::io::Result<(SocketAddr, JoinHandle<std::io::Result<()>>)> {
+    let listener = TcpListener::bind(address).await?;
+    let address = listener.local_addr()?;
+    let server = axum::serve(listener, routes(state)).with_graceful_shutdown(stop);
+    Ok((address, tokio::spawn(async move { server.await })))
+}
+
+fn routes(state: Arc<State>) -> Router {
+    Router::new().fallback(answer).with_state(state)
+}
+
+async fn answer(extract::State(state): extract::State<Arc<State>>, request: extract::Request) -> Response {
+    let answer = match read(request).await {
+        Ok(request) => match state.debug.get().cloned() {
+            Some(handler) => tokio::time::timeout(PATIENCE, handler(request)).await.unwrap_or_else(|_| {
+                Answer::text(504, format!("no answer within {} s\n", PATIENCE.as_secs()))
+            }),
+            None => Answer::text(503, waiting(&state)),
+        },
+        Err(answer) => answer,
+    };
+    let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    (status, [(header::CONTENT_TYPE, answer.content_type)], Body::from(answer.body)).into_response()
+}
+
+fn waiting(state: &State) -> String {
+    match state.leader() {
+        Some(leader) => format!("this process does not lead: {leader} does\n"),
+        None => "the operator starts: ask again in a moment\n".to_owned(),
+    }
+}
+
+async fn read(request: extract::Request) -> Result<Request, Answer> {
+    let (parts, body) = request.into_parts();
+    let post = match parts.method {
+        Method::GET => false,
+        Method::POST => true,
+        other => return Err(Answer::text(405, format!("{other} is not served here\n"))),
+    };
+    let path = percent_decode_str(parts.uri.path()).decode_utf8_lossy().into_owned();
+    let mut fields = form(parts.uri.query().unwrap_or_default());
+    if post {
+        let bytes = axum::body::to_bytes(body, MAX_FORM)
+            .await
+            .map_err(|_| Answer::text(413, format!("a form of more than {MAX_FORM} bytes\n")))?;
+        fields.extend(form(&String::from_utf8_lossy(&bytes)));
+    }
+    Ok(Request { post, path, fields })
+}
+
+/// Pairs of `a=b&c`, decoded.
+fn form(text: &str) -> BTreeMap<String, String> {
+    let decoded = |part: &str| percent_decode_str(&part.replace('+', " ")).decode_utf8_lossy().into_owned();
+    let pairs = text.split('&').filter(|pair| !pair.is_empty());
+    pairs
+        .map(|pair| {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (decoded(key), decoded(value))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::form;
+
+    #[test]
+    fn forms_are_decoded() {
+        let read = form("name=log.level&value=a+b%26c&debug&=x");
+        let pairs: Vec<(&str, &str)> = read.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        assert_eq!(pairs, [("", "x"), ("debug", ""), ("name", "log.level"), ("value", "a b&c")]);
+        assert!(form("").is_empty());
+    }
+}

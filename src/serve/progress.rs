@@ -1,0 +1,72 @@
+//! How far converges are, in the words of addon-operator's `/status/converge`.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use serde_json::json;
+
+/// What the operator's loop tells.
+#[derive(Debug, Default)]
+pub struct Progress {
+    begun: AtomicBool,
+    tasks: AtomicUsize,
+}
+
+impl Progress {
+    /// So many things are still to be done for the current converge.
+    pub fn set(&self, tasks: usize) {
+        self.tasks.store(tasks, Ordering::Release);
+        if tasks > 0 {
+            self.begun.store(true, Ordering::Release);
+        }
+    }
+
+    /// The answer, as lines or JSON; `done` says whether the first converge is.
+    #[must_use]
+    pub fn shown(&self, done: bool, as_json: bool) -> String {
+        let tasks = self.tasks.load(Ordering::Acquire);
+        let begun = done || self.begun.load(Ordering::Acquire);
+        if as_json {
+            let answer = json!({
+                "CONVERGE_IN_PROGRESS": if done { tasks } else { 0 },
+                "CONVERGE_WAIT_TASK": done && tasks == 0,
+                "STARTUP_CONVERGE_DONE": done,
+                "STARTUP_CONVERGE_IN_PROGRESS": if done || !begun { 0 } else { tasks.max(1) },
+                "STARTUP_CONVERGE_NOT_STARTED": !begun,
+            });
+            return format!("{answer}\n");
+        }
+        match (begun, done, tasks) {
+            (false, ..) => "STARTUP_CONVERGE_NOT_STARTED\n".to_owned(),
+            (true, false, _) => format!("STARTUP_CONVERGE_IN_PROGRESS: {} tasks\n", tasks.max(1)),
+            (true, true, 0) => "STARTUP_CONVERGE_DONE\nCONVERGE_WAIT_TASK\n".to_owned(),
+            (true, true, _) => format!("STARTUP_CONVERGE_DONE\nCONVERGE_IN_PROGRESS: {tasks} tasks\n"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    #[test]
+    fn the_words_of_the_peer() {
+        let progress = Progress::default();
+        let yes = |done| {
+            let all: Value = serde_json::from_str(&progress.shown(done, true)).unwrap();
+            let all = all.as_object().unwrap().clone();
+            all.into_iter().filter(|(_, v)| *v != false && *v != 0).map(|(k, v)| format!("{k} {v}")).collect()
+        };
+        assert_eq!(progress.shown(false, false), "STARTUP_CONVERGE_NOT_STARTED\n");
+        let told: Vec<String> = yes(false);
+        assert_eq!(told, ["STARTUP_CONVERGE_NOT_STARTED true"]);
+        progress.set(3);
+        assert_eq!(progress.shown(false, false), "STARTUP_CONVERGE_IN_PROGRESS: 3 tasks\n");
+        progress.set(0);
+        assert_eq!(progress.shown(true, false), "STARTUP_CONVERGE_DONE\nCONVERGE_WAIT_TASK\n");
+        progress.set(2);
+        assert_eq!(progress.shown(true, false), "STARTUP_CONVERGE_DONE\nCONVERGE_IN_PROGRESS: 2 tasks\n");
+        let told: Vec<String> = yes(true);
+        assert_eq!(told, ["CONVERGE_IN_PROGRESS 2", "STARTUP_CONVERGE_DONE true"]);
+    }
+}
