@@ -41,7 +41,7 @@ bench: prerequisites
 	cargo run -p windlass-test-cluster --bin control-plane -- run -- python3 tests/bench/source.py
 	[ ! -f ../shared/corpus/BENCH.md ] || cargo run --release -p windlass-peers -- charts ../shared/corpus target/release/windlass
 
-# One release of 5,000 objects beside Helm, and an operator with 1,000 releases that does nothing for a minute.
+# One release of 5,000 objects and 100 of 5 beside Helm, and an operator with 1,000 releases that does nothing for a minute.
 scale: prerequisites
 	cargo build --release --bin windlass
 	cargo run -p windlass-test-cluster --bin control-plane -- run -- python3 tests/bench/scale.py

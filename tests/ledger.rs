@@ -346,12 +346,6 @@ fn wrong_flags_are_refused_in_other_words() {
 }
 
 #[test]
-fn values_files_are_local() {
-    let url = "http://127.0.0.1:1/values.yaml";
-    pinned_with(&[], &["-f", url], "connection refused", "no such file or directory");
-}
-
-#[test]
 fn notes_of_subcharts_come_in_order_of_path() {
     let files = strangers("templates/NOTES.txt", "note NAME");
     let own = strangers("templates/NOTES.txt", "note NAME").into_iter().map(|(n, t)| file(&n, &t));

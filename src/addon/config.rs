@@ -2,7 +2,7 @@
 //!
 //! Each key is read alone: one bad key is a problem to report, and the rest still applies.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use chart_compat::chart::read_values;
 use chart_compat::data::{Data, Map};
@@ -23,6 +23,8 @@ pub struct Config {
     pub references: BTreeMap<String, Vec<Reference>>,
     /// Enable flags by module key.
     pub enabled: BTreeMap<String, bool>,
+    /// Keys of modules whose objects are left as they are.
+    pub maintenance: BTreeSet<String>,
     /// Keys that could not be used.
     pub problems: Vec<Problem>,
 }
@@ -71,6 +73,21 @@ impl Config {
                         Some(&module.key),
                         format!("key {key}: {shown:?} is neither \"true\" nor \"false\""),
                     );
+                }
+            }
+            return;
+        }
+        if let Some(module) = modules.iter().find(|m| m.maintenance_key() == key) {
+            match text.trim() {
+                "" => {}
+                "NoResourceReconciliation" | "noresourcereconciliation" => {
+                    self.maintenance.insert(module.key.clone());
+                }
+                other => {
+                    let shown: String = other.chars().take(40).collect();
+                    let text =
+                        format!("key {key}: {shown:?} is neither \"NoResourceReconciliation\" nor empty");
+                    problem(Some(&module.key), text);
                 }
             }
             return;
@@ -145,12 +162,19 @@ mod tests {
     }
 
     #[test]
+    fn maintenance_is_a_word_or_nothing() {
+        let c = parse(&[("webSiteMaintenance", "NoResourceReconciliation"), ("dbMaintenance", "")]);
+        assert_eq!((c.problems, c.maintenance), (vec![], BTreeSet::from(["webSite".to_owned()])));
+    }
+
+    #[test]
     fn a_bad_key_leaves_the_others_alone() {
         let table = [
             ("webSite", "a: b: c", Some("webSite"), "line 1"),
             ("webSite", "just text", Some("webSite"), "cannot unmarshal"),
             ("webSiteValuesFrom", "- {kind: Secret}", Some("webSite"), "entry 1: name is missing"),
             ("dbEnabled", "yes", Some("db"), "neither \"true\" nor \"false\""),
+            ("dbMaintenance", "true", Some("db"), "neither \"NoResourceReconciliation\" nor empty"),
             ("web-site", "a: 1", None, "did you mean webSite?"),
             ("websiteEnabled", "true", None, "did you mean webSiteEnabled?"),
             ("other", "a: 1", None, "belongs to no module"),

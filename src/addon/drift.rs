@@ -1,7 +1,8 @@
 //! Drift as users see it: a log line, an Event at the object, and metrics that name the field and who changed it.
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, ObjectRef};
 use crate::release::{Drift, DriftMode, Outcome};
+use crate::serve::State;
 use crate::serve::metrics::Metrics;
 
 use super::events;
@@ -40,7 +41,8 @@ impl Policy {
 }
 
 /// Tells what an outcome found.
-pub(super) fn tell(cluster: &Cluster, metrics: &Metrics, module: &str, outcome: &Outcome) {
+pub(super) fn tell(cluster: &Cluster, state: &State, module: &str, outcome: &Outcome) {
+    let metrics = &state.metrics;
     let left = outcome.drift.iter().filter(|drift| !drift.corrected).count();
     metrics.set(
         "windlass_drifted_objects",
@@ -50,6 +52,12 @@ pub(super) fn tell(cluster: &Cluster, metrics: &Metrics, module: &str, outcome: 
     );
     for drift in outcome.drift.iter().filter(|drift| !drift.known || drift.corrected) {
         count(metrics, module, drift);
+        if drift.deleted {
+            let ObjectRef { gvk, namespace, name } = &drift.object;
+            let resource = format!("{}/{}/{name}", namespace.as_deref().unwrap_or_default(), gvk.kind);
+            let labels = [("module", module), ("resource", resource.as_str())];
+            state.measures.add("modules_absent_resources_total", &labels, 1.0);
+        }
         let (reason, done) = if drift.corrected {
             ("DriftCorrected", "put right")
         } else {

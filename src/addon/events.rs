@@ -31,6 +31,21 @@ pub(super) async fn about(cluster: &Cluster, object: &ObjectRef, reason: &str, n
     post(cluster, &involved, reason, "Watch", note).await;
 }
 
+/// Puts a Warning Event on the status object of a module; `metadata` is the object's, as it was answered.
+pub(super) async fn of_module(
+    cluster: &Cluster,
+    object: &ObjectRef,
+    metadata: &Value,
+    reason: &str,
+    note: &str,
+) {
+    let involved = json!({
+        "apiVersion": object.gvk.api_version(), "kind": object.gvk.kind, "namespace": object.namespace,
+        "name": object.name, "uid": metadata["metadata"]["uid"],
+    });
+    post(cluster, &involved, reason, "Reconcile", note).await;
+}
+
 async fn post(cluster: &Cluster, involved: &Value, reason: &str, action: &str, note: &str) {
     // Events of objects without a namespace are kept in this one.
     let namespace = involved["namespace"].as_str().unwrap_or("default");

@@ -21,7 +21,9 @@ mod progress;
 mod queue;
 mod rbac;
 mod references;
+mod reload;
 mod run;
+mod status;
 pub mod values;
 
 pub use config::{Config, Problem};

@@ -19,6 +19,7 @@ const SYNTHETIC_VERSION: &str = "0.2.0";
 const NOT_CHART: [&str; 4] = ["docs", "hooks", "images", "lib"];
 
 /// A module found in one of the roots.
+#[derive(Clone)]
 pub struct Module {
     /// Name, order and key.
     pub name: ModuleName,
@@ -32,10 +33,14 @@ pub struct Module {
     pub chart: Result<Option<Arc<CompiledChart>>, String>,
     /// Where its release lives.
     pub place: Place,
+    /// Another number when its hooks are others than before.
+    pub hooks: u64,
+    /// Why it is not as its files are now: they cannot be used, and those before can.
+    pub broken_files: Option<String>,
 }
 
 /// All that the roots hold.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Modules {
     /// Modules by order, then name.
     pub modules: Vec<Module>,
@@ -43,15 +48,27 @@ pub struct Modules {
     pub values: Map,
     /// What could not be used; each text names its file.
     pub problems: Vec<String>,
+    /// A root or its `values.yaml` is among that.
+    pub unread: bool,
 }
 
 impl Modules {
     /// Looks through the roots, a colon-separated list. What is wrong with one module or root leaves the others alone.
     #[must_use]
     pub fn discover(roots: &str, unnumbered: u32, profile: Profile) -> Self {
+        Self::rediscover(roots, unnumbered, profile, &|_| None)
+    }
+
+    /// The same; a directory that `known` has a module for is not read again.
+    pub(super) fn rediscover(
+        roots: &str,
+        unnumbered: u32,
+        profile: Profile,
+        known: &dyn Fn(&Path) -> Option<Module>,
+    ) -> Self {
         let mut found = Self::default();
         for root in roots.split(':').filter(|r| !r.is_empty()) {
-            found.root(Path::new(root), unnumbered, profile);
+            found.root(Path::new(root), unnumbered, profile, known);
         }
         found.modules.sort_by(|a, b| a.name.cmp(&b.name));
         found
@@ -63,30 +80,54 @@ impl Modules {
         self.modules.iter().map(|m| m.name.clone()).collect()
     }
 
-    fn root(&mut self, root: &Path, unnumbered: u32, profile: Profile) {
+    /// The first `values.yaml` that a root or a module does not have.
+    #[must_use]
+    pub fn without_values(&self, roots: &str) -> Option<PathBuf> {
+        let roots = roots.split(':').filter(|r| !r.is_empty()).map(PathBuf::from);
+        let directories = roots.chain(self.modules.iter().map(|m| m.path.clone()));
+        directories.map(|d| d.join("values.yaml")).find(|file| !file.is_file())
+    }
+
+    fn root(
+        &mut self,
+        root: &Path,
+        unnumbered: u32,
+        profile: Profile,
+        known: &dyn Fn(&Path) -> Option<Module>,
+    ) {
         let entries = match std::fs::read_dir(root) {
             Ok(entries) => entries,
             Err(e) => {
                 self.problems.push(format!("modules directory {}: {e}", root.display()));
+                self.unread = true;
                 return;
             }
         };
         match values_file(&root.join("values.yaml")) {
             Ok(values) => merge_maps(&mut self.values, values),
-            Err(text) => self.problems.push(text),
+            Err(text) => {
+                self.problems.push(text);
+                self.unread = true;
+            }
         }
         let mut paths: Vec<PathBuf> = entries.filter_map(|e| e.ok().map(|e| e.path())).collect();
         paths.sort();
         for path in paths {
             match std::fs::metadata(&path) {
-                Ok(m) if m.is_dir() => self.module(path, unnumbered, profile),
+                Ok(m) if m.is_dir() => self.module(path, unnumbered, profile, known),
                 Ok(_) => {}
                 Err(e) => self.problems.push(format!("{}: {e}", path.display())),
             }
         }
     }
 
-    fn module(&mut self, path: PathBuf, unnumbered: u32, profile: Profile) {
+    fn module(
+        &mut self,
+        path: PathBuf,
+        unnumbered: u32,
+        profile: Profile,
+        known: &dyn Fn(&Path) -> Option<Module>,
+    ) {
         let directory = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
         if directory.starts_with('.') {
             return;
@@ -108,6 +149,9 @@ impl Modules {
             return;
         }
         let mut flag = None;
+        if let Some(module) = known(&path) {
+            return self.modules.push(module);
+        }
         let (values, chart) = match values_file(&path.join("values.yaml")) {
             Ok(mut values) => {
                 flag = values.get(&name.enabled_key()).and_then(Data::as_bool);
@@ -123,7 +167,7 @@ impl Modules {
             Ok((place, chart)) => (Ok(chart), place),
             Err(text) => (Err(text), Place::default()),
         };
-        self.modules.push(Module { name, path, values, flag, chart, place });
+        self.modules.push(Module { name, path, values, flag, chart, place, hooks: 0, broken_files: None });
     }
 }
 

@@ -49,6 +49,12 @@ impl ModuleName {
     pub fn enabled_key(&self) -> String {
         format!("{}Enabled", self.key)
     }
+
+    /// The key that switches its maintenance on.
+    #[must_use]
+    pub fn maintenance_key(&self) -> String {
+        format!("{}Maintenance", self.key)
+    }
 }
 
 /// `cert-manager-crd` → `certManagerCrd`

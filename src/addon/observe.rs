@@ -73,7 +73,9 @@ pub async fn observe(
     let modules = found.map_err(|e| ClusterError::Config(format!("reading the modules failed: {e}")))?;
     let (mut values, broken) = Values::new(&modules, options.global_hooks_dir.as_deref());
     let mut problems: Vec<String> = modules.problems.iter().chain(broken.values()).cloned().collect();
-    let engine = Engine::new(cluster.clone(), parse_manifest, EngineOptions::once("windlass-observe"));
+    let engine_options =
+        EngineOptions { storage: options.storage.clone(), ..EngineOptions::once("windlass-observe") };
+    let engine = Engine::new(cluster.clone(), parse_manifest, engine_options);
     let shared = Shared::new(engine, options);
     let target = config_map(&options.namespace, &options.config_map);
     let config = cluster.get(&target).await?;
@@ -92,9 +94,17 @@ pub async fn observe(
     };
     let (ours, inherited) =
         (shared.owned_releases().await.map_err(failed)?, shared.inherited_releases().await.map_err(failed)?);
+    let observer = Observer {
+        shared: &shared,
+        values: &values,
+        modules: &modules,
+        config: &config,
+        broken: &broken,
+        enabling: &options.enabling,
+        hooked,
+    };
     for module in &modules.modules {
-        observations
-            .push(one(&shared, module, &values, &modules, &config, &broken, &options.enabling, hooked).await);
+        observations.push(observer.one(module).await);
     }
     let known = |id: &&ReleaseId| modules.modules.iter().any(|m| m.name.name == id.name);
     for id in ours.iter().filter(|id| !known(id)) {
@@ -142,79 +152,75 @@ async fn take_in(
     }
 }
 
-async fn one(
-    shared: &Shared,
-    module: &Module,
-    values: &Values,
-    modules: &Modules,
-    config: &Config,
-    broken: &BTreeMap<String, String>,
-    enabling: &Enabling,
+/// What a look at a module needs.
+struct Observer<'a> {
+    shared: &'a Shared,
+    values: &'a Values,
+    modules: &'a Modules,
+    config: &'a Config,
+    broken: &'a BTreeMap<String, String>,
+    enabling: &'a Enabling,
+    /// There are global hooks.
     hooked: bool,
-) -> Observation {
-    let mut notes = Vec::new();
-    let finding = look(shared, module, values, modules, config, broken, enabling, hooked, &mut notes).await;
-    let finding = finding.unwrap_or_else(|e| Finding::Failed(e.to_string()));
-    Observation { module: module.name.name.clone(), finding, notes }
 }
 
-#[allow(clippy::too_many_arguments)]
-async fn look(
-    shared: &Shared,
-    module: &Module,
-    values: &Values,
-    modules: &Modules,
-    config: &Config,
-    broken: &BTreeMap<String, String>,
-    enabling: &Enabling,
-    hooked: bool,
-    notes: &mut Vec<String>,
-) -> Result<Finding, Error> {
-    let name = &module.name;
-    let own = shared.at(&module.place)?;
-    let newest = own.engine.newest(&ReleaseId::new(&own.namespace, &name.name)).await?;
-    let newest = newest.filter(|r| r.info.status != Status::Uninstalled);
-    let flags = Flags { roots: &modules.values, own: module.flag, hooks: None, config: &config.enabled };
-    let mut on = enabling.is_on(name, &flags);
-    if hooked && !on && newest.is_some() && !config.enabled.contains_key(&name.key) {
-        notes.push("it is taken for switched on by a global hook, as its release exists".to_owned());
-        on = true;
+impl Observer<'_> {
+    async fn one(&self, module: &Module) -> Observation {
+        let mut notes = Vec::new();
+        let finding = self.look(module, &mut notes).await.unwrap_or_else(|e| Finding::Failed(e.to_string()));
+        Observation { module: module.name.name.clone(), finding, notes }
     }
-    if on && enabling.asks_scripts() && module.path.join("enabled").is_file() {
-        notes.push("its enabled script was not run: it is on if its release exists".to_owned());
-        on = newest.is_some();
-    }
-    if !on {
-        return Ok(if newest.is_some() { Finding::Uninstall } else { Finding::Off });
-    }
-    if let Some(text) = broken.get(&name.key) {
-        return Err(Error::Module(text.clone()));
-    }
-    if let Some(problem) = config.problems.iter().find(|p| p.concerns(&name.key)) {
-        return Err(Error::Config(problem.text.clone()));
-    }
-    let Some(chart) = module.chart.clone().map_err(Error::Module)? else { return Ok(Finding::HooksOnly) };
-    let recorded = newest.as_ref().map(|r| &r.config).filter(|c| c.is_object());
-    let values = match recorded {
-        Some(recorded) if hooked || module.path.join("hooks").is_dir() => {
-            let computed = values.seen(&name.key);
-            if !covers(recorded, &computed) {
-                let text = "its values are those of its release, with what hooks made of them; values files and \
+
+    async fn look(&self, module: &Module, notes: &mut Vec<String>) -> Result<Finding, Error> {
+        let Self { shared, values, modules, config, broken, enabling, hooked } = *self;
+        let name = &module.name;
+        let own = shared.at(&module.place)?;
+        let newest = own.engine.newest(&ReleaseId::new(&own.namespace, &name.name)).await?;
+        let newest = newest.filter(|r| r.info.status != Status::Uninstalled);
+        let flags = Flags { roots: &modules.values, own: module.flag, hooks: None, config: &config.enabled };
+        let mut on = enabling.is_on(name, &flags);
+        if hooked && !on && newest.is_some() && !config.enabled.contains_key(&name.key) {
+            notes.push("it is taken for switched on by a global hook, as its release exists".to_owned());
+            on = true;
+        }
+        if on && enabling.asks_scripts() && module.path.join("enabled").is_file() {
+            notes.push("its enabled script was not run: it is on if its release exists".to_owned());
+            on = newest.is_some();
+        }
+        if !on {
+            return Ok(if newest.is_some() { Finding::Uninstall } else { Finding::Off });
+        }
+        if let Some(text) = broken.get(&name.key) {
+            return Err(Error::Module(text.clone()));
+        }
+        if let Some(problem) = config.problems.iter().find(|p| p.concerns(&name.key)) {
+            return Err(Error::Config(problem.text.clone()));
+        }
+        let Some(chart) = module.chart.clone().map_err(Error::Module)? else { return Ok(Finding::HooksOnly) };
+        let recorded = newest.as_ref().map(|r| &r.config).filter(|c| c.is_object());
+        let values = match recorded {
+            Some(recorded) if hooked || module.path.join("hooks").is_dir() => {
+                let computed = values.seen(&name.key);
+                if !covers(recorded, &computed) {
+                    let text = "its values are those of its release, with what hooks made of them; values files and \
                             ConfigMap say otherwise by now";
-                notes.push(text.to_owned());
-            }
-            match from_json(recorded) {
-                Data::Map(map) => map,
-                _ => {
-                    return Err(Error::Values("its release was made with values that are no map".to_owned()));
+                    notes.push(text.to_owned());
+                }
+                match from_json(recorded) {
+                    Data::Map(map) => map,
+                    _ => {
+                        return Err(Error::Values(
+                            "its release was made with values that are no map".to_owned(),
+                        ));
+                    }
                 }
             }
-        }
-        _ => values.for_chart(&name.key).map_err(Error::Values)?,
-    };
-    let request = own.preview(&name.name, chart, values.into()).await?;
-    let preview = own.engine.plan(&request).await?;
-    Ok(if preview.keeps() { Finding::Unchanged } else { Finding::Change(Box::new(preview)) })
+            _ => values.for_chart(&name.key).map_err(Error::Values)?,
+        };
+        let request = own.preview(&name.name, chart, values.into()).await?;
+        let preview = own.engine.plan(&request).await?;
+        Ok(if preview.keeps() { Finding::Unchanged } else { Finding::Change(Box::new(preview)) })
+    }
 }
 
 /// Whether values hold all that others do: hooks add and rarely take away.

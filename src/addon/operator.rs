@@ -5,8 +5,11 @@
 
 mod config;
 mod converge;
+mod files;
 mod look;
+mod measure;
 mod patience;
+mod tell;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -24,16 +27,19 @@ use super::cause::cause;
 use super::config::{Config, Problem};
 use super::drift::{self, Policy};
 use super::enabling::{Enabling, Flags};
-use super::hooks::{Change, Hooks, ModuleRef, Ran};
+use super::hooks::{Change, Hooks, Maintenance, ModuleRef, Ran};
 use super::lookups::Watch;
 use super::module::{Module, Modules};
 use super::name::ModuleName;
 use super::queue::{Job, Queue};
+use super::reload::{Found, Scan, Source};
 use super::run::{Done, Error, Inputs, Shared, config_map};
+use super::status::Teller;
 use super::values::{GLOBAL, Values};
-use super::{UNNUMBERED_ORDER, debug, events, progress};
+use super::{UNNUMBERED_ORDER, debug, events, progress, reload, status};
 use crate::cluster::{Cluster, ClusterError, ObjectEvent};
 use crate::hooks::{Surroundings, webhooks};
+use crate::release::record::Storage;
 use crate::release::{Action, Disposition, Engine, EngineOptions, Outcome, ReleaseId, ReleaseRequest};
 use crate::render::{parse_manifest, to_json};
 use crate::serve::State;
@@ -46,6 +52,8 @@ const GRACE: Duration = Duration::from_secs(25);
 const MAX_PAUSE: Duration = Duration::from_secs(32);
 /// Clocks are looked at anew at least this often.
 const LONGEST_SLEEP: Duration = Duration::from_secs(24 * 60 * 60);
+/// How often the loop shows that it lives.
+const TICK: Duration = Duration::from_secs(10);
 /// A module whose failure nothing but a change will mend is tried again this seldom.
 const STALLED_PAUSE: Duration = Duration::from_secs(300);
 
@@ -78,6 +86,14 @@ pub struct Options {
     pub hook_timeout: Option<Duration>,
     /// Modules of higher numbers wait no longer for one whose hook runs for so long.
     pub hook_patience: Duration,
+    /// Lines of JSON that hooks print are written as they are.
+    pub proxy_json: bool,
+    /// A root or module without `values.yaml` is not taken.
+    pub strict: bool,
+    /// A release that is never uninstalled.
+    pub ignored_release: Option<String>,
+    /// Where releases are recorded.
+    pub storage: Storage,
     /// Which flags say whether a module is on.
     pub enabling: Enabling,
     /// Labels that every object of a release gets.
@@ -88,6 +104,10 @@ pub struct Options {
     pub group_metrics: bool,
     /// How webhooks of hooks are served.
     pub webhooks: webhooks::Options,
+    /// What modules are like is told as objects of the cluster.
+    pub module_status: bool,
+    /// How often the files of modules are looked at; `None`: at the start only.
+    pub scan_interval: Option<Duration>,
 }
 
 impl Default for Options {
@@ -106,11 +126,17 @@ impl Default for Options {
             keep_tmp_files: false,
             hook_timeout: None,
             hook_patience: Duration::from_secs(300),
+            proxy_json: false,
+            strict: false,
+            ignored_release: None,
+            storage: Storage::default(),
             enabling: Enabling::default(),
             extra_labels: BTreeMap::from([("heritage".to_owned(), "addon-operator".to_owned())]),
             crd_filters: vec!["doc-".to_owned(), "_".to_owned()],
             group_metrics: false,
             webhooks: webhooks::Options::default(),
+            module_status: true,
+            scan_interval: Some(Duration::from_secs(2)),
         }
     }
 }
@@ -136,8 +162,18 @@ struct Wanted {
     cause: String,
     /// Why its values cannot be used.
     problem: Option<String>,
-    /// Why its last job failed.
-    error: Option<String>,
+    /// Why its last job failed: a word, and all of it.
+    failure: Option<(&'static str, String)>,
+    /// A job has had an outcome.
+    tried: bool,
+    /// Revision that is deployed.
+    revision: Option<u64>,
+    /// Its objects are left as they are.
+    maintenance: bool,
+    /// They were until now, and its record says so still.
+    maintenance_ends: bool,
+    /// What brought about that it runs, for metrics.
+    activation: &'static str,
     /// What was last asked of the engine.
     request: Option<Arc<ReleaseRequest>>,
     /// The watch of what its templates looked up.
@@ -176,8 +212,6 @@ struct Operator {
     scripts_at: Option<Instant>,
     /// Who wrote which key of the ConfigMap.
     writers: Option<Value>,
-    /// The ConfigMap as it was last seen.
-    object: Option<Value>,
     /// The watch of what the ConfigMap refers to.
     references: Option<Watch>,
     jobs: JoinSet<(String, Job, JobResult)>,
@@ -190,6 +224,20 @@ struct Operator {
     outdated: mpsc::UnboundedReceiver<String>,
     outdated_sender: mpsc::UnboundedSender<String>,
     /// Releases of ours without an enabled module, found at the start.
+    /// Module directories that have changed.
+    found: Option<mpsc::Receiver<Found>>,
+    /// Modules whose files are others, until they are asked to run.
+    files: BTreeSet<String>,
+    /// The ConfigMap's object, as it was last seen.
+    seen: Option<Value>,
+    /// Releases that were left alone when the process began.
+    held: BTreeSet<String>,
+    /// Where the statuses of modules are told.
+    teller: Option<Teller>,
+    /// What happened last, for metrics.
+    activation: &'static str,
+    /// The converge that is under way.
+    converge: Option<measure::Converge>,
     /// Who wants to see the state.
     looks: mpsc::UnboundedReceiver<debug::Look>,
     orphans: BTreeSet<ReleaseId>,
@@ -212,14 +260,33 @@ pub async fn run(
     let started = Instant::now();
     let roots = options.modules_dir.clone();
     let (unnumbered, profile) = (options.unnumbered_order, options.profile);
-    let found = tokio::task::spawn_blocking(move || Modules::discover(&roots, unnumbered, profile));
+    let source = Source { roots: roots.clone(), unnumbered, profile };
+    let found = tokio::task::spawn_blocking(move || {
+        // First the times of the files, then what is in them: what changes in between is read again.
+        let scan = Scan::take(&roots);
+        let mut modules = Modules::discover(&roots, unnumbered, profile);
+        scan.stamp(&mut modules);
+        (scan, modules)
+    });
     let holder = format!("windlass-operator-{:x}", jiff::Timestamp::now().as_nanosecond());
-    let engine = Engine::new(cluster.clone(), parse_manifest, EngineOptions::watching(&holder))
+    let engine_options =
+        EngineOptions { storage: options.storage.clone(), ..EngineOptions::watching(&holder) };
+    let engine = Engine::new(cluster.clone(), parse_manifest, engine_options)
         .with_progress(progress::listener(), true);
-    let modules =
+    let (scan, modules) =
         found.await.map_err(|e| ClusterError::Config(format!("reading the modules failed: {e}")))?;
     for text in &modules.problems {
         tracing::error!("{text}");
+        state.measures.add("modules_discover_errors_total", &[], 1.0);
+    }
+    if options.strict
+        && let Some(path) = modules.without_values(&options.modules_dir)
+    {
+        let text = format!(
+            "{} is missing, and values are checked strictly: write one, if need be an empty one",
+            path.display()
+        );
+        return Err(ClusterError::Config(text));
     }
     let (values, mut broken) = Values::new(&modules, options.global_hooks_dir.as_deref());
     for text in broken.values() {
@@ -229,17 +296,19 @@ pub async fn run(
         return Err(ClusterError::Config(text));
     }
     let shared = Shared::new(engine, &options);
-    let releases = futures::future::try_join3(
+    let releases = futures::future::try_join4(
         shared.owned_releases(),
         shared.inherited_releases(),
         shared.owned_elsewhere(),
+        shared.held_releases(),
     );
-    let (mut orphans, inherited, elsewhere) = match releases.await {
+    let (mut orphans, inherited, elsewhere, held) = match releases.await {
         Ok(names) => names,
         Err(Error::Cluster(e)) => return Err(e),
         Err(e) => return Err(ClusterError::Config(e.to_string())),
     };
     orphans.extend(elsewhere);
+    orphans.retain(|id| options.ignored_release.as_ref() != Some(&id.name));
     for id in inherited.difference(&orphans.clone()) {
         let name = &id.name;
         if modules.modules.iter().any(|m| m.name.name == *name) {
@@ -262,12 +331,25 @@ pub async fn run(
         keep_files: options.keep_tmp_files,
         timeout: options.hook_timeout,
         group_metrics: options.group_metrics,
+        proxy_json: options.proxy_json,
     };
     let target = config_map(&options.namespace, &options.config_map);
     let served = options.webhooks.clone();
     let hooks =
         Hooks::new(cluster.clone(), around, Arc::clone(&state), values, target, served, changes_sender);
     hooks.load_global(options.global_hooks_dir.as_deref()).await.map_err(ClusterError::Config)?;
+    let measured = (Arc::downgrade(&hooks), Arc::downgrade(&state));
+    let collect = move || {
+        if let (Some(hooks), Some(state)) = (measured.0.upgrade(), measured.1.upgrade()) {
+            hooks.measure(state.progress.tasks());
+        }
+    };
+    // An operator runs once in a process.
+    state.collect.set(Box::new(collect)).unwrap_or_default();
+    let found = options.scan_interval.map(|every| reload::watch(source, every, scan, &modules));
+    let teller = options
+        .module_status
+        .then(|| status::start(cluster.clone(), &options.namespace, &options.config_map));
     let looks = debug::open(Arc::clone(&hooks), shared.clone(), Arc::clone(&state));
     state.runtime.register(
         LOG_CONFIG_MAP,
@@ -298,7 +380,6 @@ pub async fn run(
         script_failures: 0,
         scripts_at: None,
         writers: None,
-        object: None,
         references: None,
         jobs: JoinSet::new(),
         running: BTreeMap::new(),
@@ -307,6 +388,13 @@ pub async fn run(
         outdated,
         outdated_sender,
         orphans,
+        found,
+        files: BTreeSet::new(),
+        seen: None,
+        held: held.into_iter().map(|id| id.name).collect(),
+        teller,
+        activation: "KubeConfigChanged",
+        converge: None,
         looks,
         configured: false,
         started,
@@ -321,10 +409,12 @@ impl Operator {
         let mut config = cluster.follow(&target.gvk, target.namespace.as_deref(), &target.name).await?;
         let engine = self.shared.engine.clone();
         let mut stop = std::pin::pin!(stop);
+        let mut ticks = tokio::time::interval(TICK);
         let mut current: Option<Value> = None;
         loop {
             self.start_jobs();
             self.state.progress.set(self.pending());
+            self.tell_statuses();
             let retry_at = self
                 .retries
                 .values()
@@ -337,10 +427,10 @@ impl Operator {
                 () = &mut stop => break,
                 event = config.next() => match event {
                     Some(Ok(ObjectEvent::Listing)) => current = None,
-                    Some(Ok(ObjectEvent::Present(object))) if self.configured => self.configure(Some(&object)).await,
+                    Some(Ok(ObjectEvent::Present(object))) if self.configured => self.configure(Some(&object), false).await,
                     Some(Ok(ObjectEvent::Present(object))) => current = Some(object),
-                    Some(Ok(ObjectEvent::Gone(_))) => self.configure(None).await,
-                    Some(Ok(ObjectEvent::Listed)) => self.configure(current.take().as_ref()).await,
+                    Some(Ok(ObjectEvent::Gone(_))) => self.configure(None, false).await,
+                    Some(Ok(ObjectEvent::Listed)) => self.configure(current.take().as_ref(), false).await,
                     Some(Err(error)) => return Err(error),
                     None => return Err(ClusterError::Config("the watch of the ConfigMap ended".to_owned())),
                 },
@@ -352,12 +442,14 @@ impl Operator {
                 Some(change) = self.changes.recv() => self.take_change(&change),
                 Some(step) = self.steps.join_next() => self.take_step(step),
                 Some(name) = self.outdated.recv() => if name == config::REFERENCES {
-                    let object = self.object.take();
-                    self.configure(object.as_ref()).await;
+                    let object = self.seen.take();
+                    self.configure(object.as_ref(), false).await;
                 } else {
                     self.render_again(&name, "what its templates looked up has changed");
                 },
                 Some(done) = self.jobs.join_next() => self.finish(done),
+                Some(found) = next(&mut self.found), if self.configured => self.take_files(found).await,
+                _ = ticks.tick() => self.state.measures.add("live_ticks", &[], 1.0),
                 // Whoever asked may have gone.
                 Some(look) = self.looks.recv() => drop(look.send(self.view())),
                 () = until(retry_at) => self.retry_due(),
@@ -373,8 +465,13 @@ impl Operator {
         Ok(())
     }
 
-    /// Takes in the ConfigMap as it is now (`None`: there is none) and asks for what changed.
-    async fn configure(&mut self, object: Option<&Value>) {
+    /// Takes in the ConfigMap as it is now (`None`: there is none) and asks for what changed, or for all that a converge
+    /// does if it is to `converge` anyway.
+    async fn configure(&mut self, object: Option<&Value>, converge: bool) {
+        self.seen = object.cloned();
+        if !converge {
+            self.activation = "KubeConfigChanged";
+        }
         let mut data = BTreeMap::new();
         for (key, value) in object.and_then(|o| o["data"].as_object()).into_iter().flatten() {
             data.insert(key.clone(), value.as_str().unwrap_or_default().to_owned());
@@ -388,7 +485,6 @@ impl Operator {
             tracing::info!(version, keys = ?data.keys().collect::<Vec<_>>(), "event of the ConfigMap");
         }
         let mut config = Config::parse(&data, &self.modules.names());
-        self.object = object.cloned();
         let referred = self.follow_references(&mut config).await;
         self.hooks.store().data = data;
         let global = self.take_sections(&mut config, &referred);
@@ -400,6 +496,7 @@ impl Operator {
                 &[("key", &problem.key)],
                 1.0,
             );
+            self.state.measures.add("config_values_errors_total", &[], 1.0);
             if let Some(object) = object {
                 events::warn(self.shared.engine.cluster(), object, problem).await;
             }
@@ -413,7 +510,7 @@ impl Operator {
         if !self.configured {
             self.configured = true;
             self.start_hooks();
-        } else if global || flags {
+        } else if global || flags || converge {
             self.converge(false);
         } else {
             self.ask(false);
@@ -465,12 +562,15 @@ impl Operator {
     /// Compares what each module should be with what was last asked, and queues the difference; with `all` every module
     /// that is on.
     fn ask(&mut self, all: bool) {
+        let activation = self.activation(self.activation);
+        let files = std::mem::take(&mut self.files);
         let mut store = self.hooks.store();
         let config = &self.config;
         store.enabled.clear();
         for module in &self.modules.modules {
             let name = &module.name;
             if self.undecided.contains(&name.name) {
+                self.files.extend(files.get(&name.name).cloned());
                 continue;
             }
             // A broken flag keeps the module as it is.
@@ -500,12 +600,30 @@ impl Operator {
                 let secrets = [&wanted.referred, &referred];
                 wanted.cause = cause(self.writers.as_ref(), name, wanted.values.as_ref(), &values, secrets);
             }
-            let changed = wanted.values.as_ref() != Some(&values) || wanted.enabled != enabled;
+            let dirty = files.contains(&name.name);
+            if dirty && wanted.values.as_ref() == Some(&values) {
+                "its files have changed".clone_into(&mut wanted.cause);
+            }
+            let hold_broken = config.problems.iter().any(|p| p.key == name.maintenance_key());
+            let maintenance =
+                if hold_broken { wanted.maintenance } else { config.maintenance.contains(&name.key) };
+            let held = wanted.maintenance || first && self.held.contains(&name.name);
+            let turned = held != maintenance;
+            if turned {
+                let cause = if maintenance { "maintenance begins" } else { "maintenance is over" };
+                cause.clone_into(&mut wanted.cause);
+                tracing::info!(module = name.name, "{cause}");
+            }
+            wanted.maintenance_ends = (held || wanted.maintenance_ends) && !maintenance;
+            wanted.maintenance = maintenance;
+            let changed =
+                wanted.values.as_ref() != Some(&values) || wanted.enabled != enabled || dirty || turned;
             let namespace = module.place.namespace.as_deref().unwrap_or(&self.options.namespace);
             let id = ReleaseId::new(namespace, &name.name);
             if enabled && (changed || all) {
                 self.orphans.remove(&id);
                 self.retries.remove(&name.name);
+                wanted.activation = activation;
                 self.queue.want(&name.name, name.order, Job::Run);
             } else if !enabled && (wanted.enabled || self.orphans.remove(&id)) {
                 self.retries.remove(&name.name);
@@ -522,6 +640,7 @@ impl Operator {
             );
         }
         drop(store);
+        self.measure_modules();
         // What is left are releases of modules that exist no more, or that nothing is known of yet.
         let (undecided, gone) =
             std::mem::take(&mut self.orphans).into_iter().partition(|id| self.undecided.contains(&id.name));
@@ -559,7 +678,8 @@ impl Operator {
 
     /// A release of ours was touched from outside.
     fn look_again(&mut self, name: &str, reason: &str) {
-        let Some(wanted) = self.wanted.get(name).filter(|w| w.enabled) else { return };
+        let activation = self.activation("AbsentHelmResourcesDetected");
+        let Some(wanted) = self.wanted.get_mut(name).filter(|w| w.enabled && !w.maintenance) else { return };
         if self.hooks.is_quiet(name) {
             tracing::debug!(
                 module = name,
@@ -569,14 +689,17 @@ impl Operator {
             return;
         }
         tracing::info!(module = name, reason, "putting the release right");
+        wanted.activation = activation;
         let job = if wanted.request.is_some() { Job::Restore } else { Job::Run };
         self.queue.want(name, self.order(name), job);
     }
 
     /// A module's render is out of date though its chart and values are not.
     fn render_again(&mut self, name: &str, reason: &str) {
-        if let Some(wanted) = self.wanted.get_mut(name).filter(|w| w.enabled) {
+        let activation = self.activation("RenderOutdated");
+        if let Some(wanted) = self.wanted.get_mut(name).filter(|w| w.enabled && !w.maintenance) {
             reason.clone_into(&mut wanted.cause);
+            wanted.activation = activation;
             tracing::info!(module = name, reason, "rendering again");
             self.queue.want(name, self.order(name), Job::Run);
         }
@@ -641,7 +764,8 @@ impl Operator {
             return;
         }
         if job == Job::Restore
-            && let Some(request) = self.wanted.get(&name).and_then(|w| w.request.clone())
+            && let Some(request) =
+                self.wanted.get(&name).filter(|w| !w.maintenance).and_then(|w| w.request.clone())
         {
             self.spawn(
                 name.clone(),
@@ -670,13 +794,26 @@ impl Operator {
             return Err(Error::Module(text.clone()));
         }
         let chart = module.chart.clone().map_err(Error::Module)?;
-        let cause = self.wanted.get(name).map(|w| w.cause.clone()).unwrap_or_default();
-        Ok(ModuleRef { chart, cause, ..ModuleRef::of(module) })
+        let Some(wanted) = self.wanted.get(name) else { return Err(gone()) };
+        let maintenance = match (wanted.maintenance, wanted.maintenance_ends) {
+            (true, _) => Maintenance::On,
+            (false, true) => Maintenance::Ending,
+            (false, false) => Maintenance::Off,
+        };
+        let (cause, activation) = (wanted.cause.clone(), wanted.activation);
+        Ok(ModuleRef { chart, cause, maintenance, activation, ..ModuleRef::of(module) })
     }
 
     fn spawn(&mut self, name: String, job: Job, work: impl Future<Output = JobResult> + Send + 'static) {
         let key = (name.clone(), job);
-        let task = self.jobs.spawn(async move { (name, job, work.await) });
+        let state = Arc::clone(&self.state);
+        let activation = self.wanted.get(&name).map_or("", |w| w.activation);
+        let task = self.jobs.spawn(async move {
+            let began = Instant::now();
+            let result = work.await;
+            measure::job(&state, &name, job, activation, began, result.is_ok());
+            (name, job, result)
+        });
         self.running.insert(task.id(), key);
     }
 
@@ -697,8 +834,12 @@ impl Operator {
     fn finish_job(&mut self, name: &str, job: Job, result: JobResult) {
         let failures = self.queue.done(name, result.is_ok());
         let outcome = if result.is_ok() { "ok" } else { "error" };
-        if let Some(wanted) = self.wanted.get_mut(name).filter(|_| result.is_ok()) {
-            wanted.error = None;
+        if let Some(wanted) = self.wanted.get_mut(name) {
+            wanted.tried = true;
+            wanted.failure = result.as_ref().err().map(|e| (tell::reason(e), e.to_string()));
+            if matches!(result, Ok(Finished::Ran(_))) {
+                wanted.maintenance_ends = false;
+            }
         }
         self.state.metrics.add(
             "windlass_module_runs_total",
@@ -723,12 +864,10 @@ impl Operator {
                 if let Some(wanted) = self.wanted.get_mut(name) {
                     wanted.request = None;
                     wanted.lookups = None;
+                    wanted.revision = None;
                 }
             }
             Err(error) => {
-                if let Some(wanted) = self.wanted.get_mut(name) {
-                    wanted.error = Some(error.to_string());
-                }
                 let pause = pause(error.disposition(), failures);
                 tracing::error!(module = name, retry_in_s = pause.as_secs(), "{error}");
                 if !self.queue.is_busy(name) {
@@ -750,7 +889,7 @@ impl Operator {
         for text in &outcome.warnings {
             tracing::warn!(module = name, "{text}");
         }
-        drift::tell(self.shared.engine.cluster(), &self.state.metrics, name, outcome);
+        drift::tell(self.shared.engine.cluster(), &self.state, name, outcome);
         match outcome.action {
             Action::Unchanged => tracing::debug!(module = name, reason = outcome.reason, "unchanged"),
             action => tracing::info!(
@@ -778,9 +917,11 @@ impl Operator {
                 &[("module", name)],
                 1.0,
             );
+            self.state.measures.add("modules_helm_release_redeployed_total", &[("module", name)], 1.0);
         }
         if let Some(wanted) = self.wanted.get_mut(name) {
             wanted.request = Some(request);
+            wanted.revision = Some(outcome.revision);
         }
     }
 
@@ -808,6 +949,14 @@ fn pause(disposition: Disposition, failures: u32) -> Duration {
             let exponent = failures.saturating_sub(1).min(5);
             Duration::from_secs(1 << exponent).min(MAX_PAUSE)
         }
+    }
+}
+
+/// What comes next; never anything without a receiver.
+async fn next(found: &mut Option<mpsc::Receiver<Found>>) -> Option<Found> {
+    match found {
+        Some(found) => found.recv().await,
+        None => std::future::pending().await,
     }
 }
 

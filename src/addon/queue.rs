@@ -139,7 +139,7 @@ impl Queue {
                 tasks.push((slot.order, !running, task));
             }
         }
-        tasks.sort_by(|a, b| (a.1, a.0).cmp(&(b.1, b.0)));
+        tasks.sort_by_key(|task| (task.1, task.0));
         tasks.into_iter().map(|t| t.2).collect()
     }
 

@@ -78,7 +78,12 @@ impl Needs {
     #[must_use]
     pub fn of(modules: &Modules, values: &Values, namespace: &str) -> Self {
         let mut needs = Self::default();
-        for (group, resource) in [("", "secrets"), ("", "configmaps"), ("coordination.k8s.io", "leases")] {
+        for (group, resource) in [
+            ("", "secrets"),
+            ("", "configmaps"),
+            ("coordination.k8s.io", "leases"),
+            ("windlass.dev", "modules"),
+        ] {
             add(&mut needs.namespaced, group, resource, &OWN);
         }
         for group in ["", "events.k8s.io"] {
@@ -433,6 +438,7 @@ mod tests {
                 "events.k8s.io/events 2",
                 "rbac.authorization.k8s.io/rolebindings 7",
                 "rbac.authorization.k8s.io/roles 7",
+                "windlass.dev/modules 7",
                 "rbac.authorization.k8s.io/roles r 1",
             ]
         );

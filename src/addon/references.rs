@@ -61,7 +61,7 @@ impl Reference {
         let Data::Map(map) = item else { return Err("it is no map of kind and name".to_owned()) };
         let mut text = BTreeMap::new();
         let mut optional = false;
-        for (key, value) in map.iter() {
+        for (key, value) in map {
             match (key.as_str(), value) {
                 ("kind" | "name" | "valuesKey" | "targetPath", Data::String(value)) if !value.is_empty() => {
                     text.insert(key.as_str(), value.clone());

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use chart_compat::data::{Data, Map};
 use chart_compat::render::{self, Capabilities, CompiledChart, KubeVersion, Release};
@@ -11,10 +11,10 @@ use sha2::{Digest as _, Sha256};
 
 use super::drift::Policy;
 use super::place::Place;
-use crate::cluster::{Cluster, Gvk, ObjectRef, Validation};
+use crate::cluster::{Cluster, Gvk, ObjectRef, PatchKind, Validation};
 use crate::release::{
-    ChartRecord, CrdFile, CrdPolicy, Disposition, Duplicates, Engine, EngineError, Mode, Options, Outcome,
-    ReleaseId, ReleaseRequest, RenderedRelease, UninstallRequest,
+    ChartRecord, CrdFile, CrdPolicy, Disposition, DriftMode, Duplicates, Engine, EngineError, Mode, Options,
+    Outcome, ReleaseId, ReleaseRequest, RenderedRelease, UninstallRequest,
 };
 use crate::render::{self as rendering, replay, replay::Question, replay::Replayed, replay::store};
 
@@ -43,6 +43,8 @@ pub(super) struct Shared {
     pub(super) labels: BTreeMap<String, String>,
     /// Files of `crds/` whose names start so are no CRDs.
     pub(super) crd_filters: Vec<String>,
+    /// Drift is left as it is, and records say so.
+    pub(super) held: bool,
 }
 
 /// Why a job of a module failed.
@@ -89,6 +91,8 @@ pub(super) struct Done {
     pub(super) request: Arc<ReleaseRequest>,
     /// What its render depends on beyond chart and values; `None` if it was not rendered.
     pub(super) inputs: Option<Inputs>,
+    /// How long the render took, and what came after it.
+    pub(super) took: (Duration, Duration),
 }
 
 /// What makes a render out of date beyond chart and values.
@@ -123,12 +127,13 @@ impl Shared {
             drift: options.drift.clone(),
             labels: options.extra_labels.clone(),
             crd_filters: options.crd_filters.clone(),
+            held: false,
         }
     }
 
     fn options(&self, drift: Policy) -> Options {
         Options {
-            drift: drift.mode,
+            drift: if self.held { DriftMode::Off } else { drift.mode },
             drift_ignore: drift.ignore,
             mode: Mode::UpgradeInstall,
             skip_unchanged: true,
@@ -190,16 +195,19 @@ impl Shared {
         values: Arc<Map>,
         cause: String,
     ) -> Result<Done, Error> {
+        let began = Instant::now();
         let (request, inputs) = self.request(module, chart, values, cause).await?;
-        let request = Arc::new(request);
+        let (request, rendered) = (Arc::new(request), began.elapsed());
         let outcome = self.engine.reconcile(&request).await?;
-        Ok(Done { outcome, request, inputs: Some(inputs) })
+        let took = (rendered, began.elapsed().saturating_sub(rendered));
+        Ok(Done { outcome, request, inputs: Some(inputs), took })
     }
 
     /// Brings a release to what was last rendered.
     pub(super) async fn restore(&self, request: Arc<ReleaseRequest>) -> Result<Done, Error> {
+        let began = Instant::now();
         let outcome = self.engine.reconcile(&request).await?;
-        Ok(Done { outcome, request, inputs: None })
+        Ok(Done { outcome, request, inputs: None, took: (Duration::ZERO, began.elapsed()) })
     }
 
     /// Uninstalls a module's release; gives how many objects were deleted.
@@ -320,7 +328,7 @@ impl Shared {
             owner: Some(self.owner.clone()),
             labels: BTreeMap::from([
                 (CHECKSUM_LABEL.to_owned(), checksum),
-                (MAINTENANCE_LABEL.to_owned(), "false".to_owned()),
+                (MAINTENANCE_LABEL.to_owned(), self.held.to_string()),
             ]),
             options: self.options(drift),
             ..ReleaseRequest::default()
@@ -346,7 +354,7 @@ impl Shared {
     /// This operator's releases in other namespaces.
     pub(super) async fn owned_elsewhere(&self) -> Result<BTreeSet<ReleaseId>, Error> {
         let labels = format!("owner=helm,{}={}", crate::release::record::OWNER_LABEL, self.owner_elsewhere());
-        match self.engine.keeper().list_metadata(&Gvk::new("v1", "Secret"), None, &labels).await {
+        match self.engine.keeper().list_metadata(&self.engine.storage().gvk(), None, &labels).await {
             Ok(secrets) => Ok(ids(&secrets)),
             // Modules without a namespace of their own need no rights elsewhere.
             Err(e) if e.is_forbidden() => {
@@ -367,8 +375,33 @@ impl Shared {
         Ok(!self.releases(&format!("name={module}")).await?.is_empty())
     }
 
+    /// Releases whose objects are left alone, as their records say.
+    pub(super) async fn held_releases(&self) -> Result<BTreeSet<ReleaseId>, Error> {
+        self.releases(&format!("{MAINTENANCE_LABEL}=true")).await
+    }
+
+    /// Says in the newest record of a release whether its objects are left alone; gives whether there is one. No revision is
+    /// made for that: addon-operator, which makes one, looks at the label alone.
+    pub(super) async fn mark_held(&self, module: &str, held: bool) -> Result<bool, Error> {
+        let (gvk, labels) = (Gvk::new("v1", "Secret"), format!("owner=helm,name={module}"));
+        let records = self.engine.keeper().list_metadata(&gvk, Some(&self.namespace), &labels).await?;
+        let version = |r: &serde_json::Value| {
+            r["metadata"]["labels"]["version"].as_str().and_then(|v| v.parse::<u64>().ok()).unwrap_or(0)
+        };
+        let newest = records.iter().max_by_key(|r| version(r)).map(|r| &r["metadata"]);
+        let Some(meta) = newest.filter(|m| m["labels"]["status"] != "uninstalled") else { return Ok(false) };
+        let wanted = held.to_string();
+        if meta["labels"][MAINTENANCE_LABEL].as_str() != Some(wanted.as_str()) {
+            let record =
+                ObjectRef::new(gvk, Some(&self.namespace), meta["name"].as_str().unwrap_or_default());
+            let patch = serde_json::json!({"metadata": {"labels": {MAINTENANCE_LABEL: wanted}}});
+            self.engine.keeper().patch_part(&record, "", PatchKind::Merge, &patch, "windlass").await?;
+        }
+        Ok(true)
+    }
+
     async fn releases(&self, labels: &str) -> Result<BTreeSet<ReleaseId>, Error> {
-        let (gvk, labels) = (Gvk::new("v1", "Secret"), format!("owner=helm,{labels}"));
+        let (gvk, labels) = (self.engine.storage().gvk(), format!("owner=helm,{labels}"));
         Ok(ids(&self.engine.keeper().list_metadata(&gvk, Some(&self.namespace), &labels).await?))
     }
 }

@@ -11,12 +11,13 @@ use chart_compat::template::Limits;
 use super::failure::{self, Explained};
 use super::fetch::ChartPath;
 use super::flags::{Globals, Render};
+use super::post_render::{PostRender, PostRenderer};
 use super::release_flags::{Carry, exclusive};
 use super::values::{self, User};
 use super::{Connected, Failure, chart, get, tell};
 use crate::addon::capabilities;
 use crate::release::record::{Record, Status};
-use crate::release::{CrdPolicy, Mode, Options, ReleaseRequest};
+use crate::release::{CrdPolicy, Mode, Options, ReleaseRequest, RenderedRelease};
 use crate::render::replay::{self, Memory, store};
 use crate::render::{ClusterLookup, SystemWorld, chart_record, crds, from_json, release, to_json};
 use crate::source::Loaded;
@@ -55,6 +56,8 @@ pub(super) struct Common {
     dependency_update: bool,
     #[command(flatten)]
     pub(super) path: ChartPath,
+    #[command(flatten)]
+    post_render: PostRender,
     #[arg(long, hide = true)]
     disable_openapi_validation: bool,
 }
@@ -108,6 +111,7 @@ pub(super) struct Job<'a> {
 pub(super) struct Material {
     pub(super) user: User,
     loaded: Loaded,
+    post: Option<PostRenderer>,
 }
 
 /// What the engine is asked for, and what came to light on the way.
@@ -121,14 +125,32 @@ pub(super) struct Built {
 
 impl Material {
     pub(super) fn load(globals: &Globals, job: &Job<'_>) -> Result<Self, Explained> {
-        let user = values::merge(&job.common.render.values, globals.profile())?;
+        let post = job.common.post_render.find(globals)?;
+        let user = values::merge(globals, &job.common.render.values, globals.profile())?;
         let loaded = chart::open(job.reference, globals, &job.common.path, job.common.dependency_update)?;
-        Ok(Self { user, loaded })
+        Ok(Self { user, loaded, post })
     }
 
-    pub(super) fn compile(self, profile: Profile) -> (User, CompiledChart) {
-        (self.user, self.loaded.compile(profile))
+    pub(super) fn compile(self, profile: Profile) -> (User, CompiledChart, Option<PostRenderer>) {
+        (self.user, self.loaded.compile(profile), self.post)
     }
+}
+
+/// What was rendered as the engine takes it, after the post-renderer if there is one.
+pub(super) fn finish(
+    mut rendered: render::Rendered,
+    post: Option<&PostRenderer>,
+    explained: impl FnOnce(render::Error) -> Explained,
+) -> Result<RenderedRelease, Explained> {
+    let own = match post {
+        Some(post) => post.apply(&mut rendered, false)?,
+        None => None,
+    };
+    let mut release = release(&rendered).map_err(explained)?;
+    if let Some(text) = own {
+        release.manifest_text = String::from_utf8_lossy(&text).into_owned();
+    }
+    Ok(release)
 }
 
 pub(super) fn render_options(
@@ -177,7 +199,7 @@ pub(super) async fn request(
     if let Some(last) = newest.filter(|_| !installing) {
         old_values(job.values, last, &mut material, profile)?;
     }
-    let (user, compiled) = material.compile(profile);
+    let (user, compiled, post) = material.compile(profile);
     let last_revision = newest.map_or(0, |r| r.version);
     let revision = i64::try_from(last_revision + 1).unwrap_or(i64::MAX);
     let mut options = job.options.clone();
@@ -218,7 +240,7 @@ pub(super) async fn request(
         } else {
             compiled.render(&source.values, options, &world, &mut warn).map_err(explained)?
         };
-        let release = release(&rendered).map_err(explained)?;
+        let release = finish(rendered, post.as_ref(), explained)?;
         Ok::<_, Explained>((release, chart_record(compiled.chart()), memory, renewed))
     };
     let done = tokio::task::spawn_blocking(work).await;

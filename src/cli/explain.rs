@@ -65,7 +65,7 @@ fn of_chart(globals: &Globals, args: &Args) -> Result<(Trace, Path), Explained> 
         [chart] => (Path::default(), chart),
         _ => return Err("expected at most two arguments: [PATH] CHART".to_owned().into()),
     };
-    let user = values::merge(&args.values, globals.profile())?;
+    let user = values::merge(globals, &args.values, globals.profile())?;
     let chart = chart::load(reference, globals, &args.path)?;
     let trace = Trace::new(chart.chart(), user.layers(), globals.profile()).map_err(|e| e.to_string())?;
     Ok((trace, path))

@@ -45,9 +45,9 @@ pub(super) struct Globals {
     pub(super) color: When,
     /// Helm's bound of requests; ours is the server's fairness
     #[arg(long, global = true, hide = true)]
-    burst_limit: Option<i64>,
+    pub(super) burst_limit: Option<i64>,
     #[arg(long, global = true, hide = true)]
-    qps: Option<f32>,
+    pub(super) qps: Option<f32>,
     /// Name of the kubeconfig context to use
     #[arg(long, global = true, env = "HELM_KUBECONTEXT")]
     pub(super) kube_context: Option<String>,

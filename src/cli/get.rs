@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::flags::Globals;
 use super::output::{self, Format};
 use super::status::{self, Shown};
-use super::{Failure, print, with_engine};
+use super::{Failure, go_template, print, with_engine};
 use crate::release::record::Record;
 use crate::render::{from_json, to_json};
 
@@ -47,7 +47,13 @@ pub(super) enum Command {
     /// Download all hooks for a named release
     Hooks(Which),
     /// Download all information for a named release
-    All(Which),
+    All {
+        #[command(flatten)]
+        which: Which,
+        /// Go template for formatting the output, eg: {{.Release.Name}}
+        #[arg(long, default_value = "", hide_default_value = true)]
+        template: String,
+    },
     /// Fetch metadata for a named release
     Metadata {
         #[command(flatten)]
@@ -187,6 +193,77 @@ impl Metadata {
     }
 }
 
+/// A record as the templates of `get all` see it: under the names that Go's fields have.
+fn fields_of(record: &Record) -> Data {
+    let text = |text: &str| Data::String(text.to_owned());
+    let time = |at: &str| text(&output::go_time(at));
+    let info = &record.info;
+    let info = [
+        ("FirstDeployed", time(&info.first_deployed)),
+        ("LastDeployed", time(&info.last_deployed)),
+        ("Deleted", time(&info.deleted)),
+        ("Description", text(&info.description)),
+        ("Status", text(&info.status.to_string())),
+        ("Notes", text(&info.notes)),
+    ];
+    let hooks = record.hooks.iter().map(|hook| {
+        let hook = [
+            ("Name", text(&hook.name)),
+            ("Kind", text(&hook.kind)),
+            ("Path", text(&hook.path)),
+            ("Manifest", text(&hook.manifest)),
+        ];
+        named(hook)
+    });
+    let chart = |part: &str| upper(&from_json(&record.chart[part]));
+    let chart = [
+        ("Metadata", chart("metadata")),
+        ("Lock", chart("lock")),
+        ("Templates", chart("templates")),
+        ("Files", chart("files")),
+        ("Values", from_json(&record.chart["values"])),
+    ];
+    // Those that the storage adds are there too.
+    let labels = record.labels.iter().chain(&record.system).map(|(k, v)| (k.clone(), text(v)));
+    named([
+        ("Name", text(&record.name)),
+        ("Namespace", text(&record.namespace)),
+        ("Version", Data::Int(i64::try_from(record.version).unwrap_or(i64::MAX))),
+        ("Info", named(info)),
+        ("Chart", named(chart)),
+        ("Config", from_json(&record.config)),
+        ("Manifest", text(&record.manifest)),
+        ("Hooks", Data::List(hooks.collect())),
+        ("Labels", Data::Map(labels.collect())),
+        ("ApplyMethod", text(&record.apply_method)),
+    ])
+}
+
+fn named<const N: usize>(fields: [(&str, Data); N]) -> Data {
+    Data::Map(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+}
+
+/// The same with keys as Go's fields are called: `appVersion` is `AppVersion`.
+fn upper(data: &Data) -> Data {
+    match data {
+        Data::Map(map) => {
+            let rename = |key: &String| {
+                if key == "apiVersion" {
+                    return "APIVersion".to_owned();
+                }
+                let word = |word: &str| {
+                    let mut chars = word.chars();
+                    chars.next().map(|c| c.to_ascii_uppercase()).into_iter().chain(chars).collect::<String>()
+                };
+                key.split('-').map(word).collect()
+            };
+            Data::Map(map.iter().map(|(k, v)| (rename(k), upper(v))).collect())
+        }
+        Data::List(list) => Data::List(list.iter().map(upper).collect()),
+        other => other.clone(),
+    }
+}
+
 pub(super) fn run(globals: &Globals, command: &Command) -> Result<(), Failure> {
     match command {
         Command::Manifest(which) => print(format!("{}\n", load(globals, which)?.manifest).as_bytes()),
@@ -195,7 +272,12 @@ pub(super) fn run(globals: &Globals, command: &Command) -> Result<(), Failure> {
             if notes.is_empty() { Ok(()) } else { print(format!("NOTES:\n{notes}\n").as_bytes()) }
         }
         Command::Hooks(which) => print(hooks_text(&load(globals, which)?).as_bytes()),
-        Command::All(which) => {
+        Command::All { which, template } if !template.is_empty() => {
+            let release = fields_of(&load(globals, which)?);
+            let data = Map::from([("Release".to_owned(), release)]);
+            print(&go_template::run(template, &Data::Map(data))?)
+        }
+        Command::All { which, .. } => {
             let shown = Shown { description: true, chart: true, debug: true, ..Shown::default() };
             print(status::text(&load(globals, which)?, shown)?.as_bytes())
         }

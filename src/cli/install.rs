@@ -9,11 +9,11 @@ use super::flags::Globals;
 use super::output::Format;
 use super::release_flags::DryRun;
 use super::status::{self, Shown};
-use super::{Connected, Failure, print, tell, with_engine};
+use super::{Connected, Failure, go_template, print, tell, with_engine};
 use crate::release::record::{Info, Record, RecordedHook, Status};
 use crate::release::{Action, EngineError, Mode, Options, RenderedRelease};
 use crate::render::replay::store;
-use crate::render::{SystemWorld, chart_record, release, to_json};
+use crate::render::{SystemWorld, chart_record, to_json};
 use chart_compat::data::Data;
 
 /// What install and upgrade show, and whether they only show.
@@ -42,6 +42,9 @@ pub(super) struct InstallArgs {
     /// Generate the name (and omit the NAME parameter)
     #[arg(short, long)]
     generate_name: bool,
+    /// Specify template used to name the release
+    #[arg(long, default_value = "", hide_default_value = true)]
+    name_template: String,
     /// Reuse the given name, only if that name is a deleted release which remains in the history
     #[arg(long)]
     replace: bool,
@@ -118,8 +121,16 @@ pub(super) fn install(globals: &Globals, args: &InstallArgs) -> Result<(), Expla
     const FAILED: &str = "INSTALLATION FAILED: ";
     let failed = |text: &str| Explained::from(format!("{FAILED}{text}"));
     let (name, reference) = match &args.names[..] {
-        [name, reference] if !args.generate_name => (name.clone(), reference),
-        [_, _] => return Err(failed("cannot set --generate-name and also specify a name")),
+        [_, _] if args.generate_name => {
+            return Err(failed("cannot set --generate-name and also specify a name"));
+        }
+        [_, _] if !args.name_template.is_empty() => {
+            return Err(failed("cannot set --name-template and also specify a name"));
+        }
+        [name, reference] => (name.clone(), reference),
+        [reference] if !args.name_template.is_empty() => {
+            (go_template::release_name(&args.name_template).map_err(|e| failed(&e))?, reference)
+        }
         [reference] if args.generate_name => (generated_name(reference), reference),
         _ => return Err(failed("must either provide a name or specify --generate-name")),
     };
@@ -157,7 +168,11 @@ fn run(globals: &Globals, mut job: Job<'_>, told: &Told, failed: &str) -> Result
     }
     job.options.dry_run = dry;
     let text = |e: Explained| e.text(|t| format!("{failed}{t}"));
-    let material = Material::load(globals, &job).map_err(text)?;
+    // Of an upgrade only the work itself fails under the verb's name.
+    let material = match job.options.mode {
+        Mode::Install => Material::load(globals, &job).map_err(text)?,
+        Mode::Upgrade | Mode::UpgradeInstall => Material::load(globals, &job)?,
+    };
     if job.options.mode == Mode::Install && told.dry_run == Some(DryRun::Client) {
         return dry_install(globals, &job, told, material).map_err(text);
     }
@@ -170,13 +185,13 @@ fn dry_install(globals: &Globals, job: &Job<'_>, told: &Told, material: Material
     let namespace = globals.namespace.as_deref().unwrap_or("default");
     let options = build::render_options(globals, job, namespace, Capabilities::default(), 1);
     let world = SystemWorld { cluster: None, dns: job.common.render.enable_dns };
-    let (user, compiled) = material.compile(globals.profile());
+    let (user, compiled, post) = material.compile(globals.profile());
     let rendered = compiled.render(&user.values, &options, &world, &mut |w| tell(&w)).map_err(|e| {
         let shown = failure::explains(globals);
         let report = failure::of_render(shown, &e, compiled.chart(), &user, globals.profile());
         Explained { text: e.to_string(), report }
     })?;
-    let rendered = release(&rendered).map_err(|e| e.to_string())?;
+    let rendered = build::finish(rendered, post.as_ref(), |e| e.to_string().into())?;
     let now = jiff::Timestamp::now().to_string();
     let record = Record {
         name: job.name.clone(),

@@ -66,7 +66,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
             subcharts(&Path::new(path).join("charts"), &mut charts);
         }
     }
-    let user = values::merge(&args.values, Profile::default())?;
+    let user = values::merge(globals, &args.values, Profile::default())?;
     let world = SystemWorld { cluster: None, dns: false };
     let options = Options {
         values: &user.values,

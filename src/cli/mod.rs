@@ -2,20 +2,24 @@
 //!
 //! Owns flags, exit codes and what is printed. Decides nothing about releases.
 
+mod arguments;
 mod build;
 mod chart;
 mod compare;
 mod completion;
 mod debug;
 mod dependency;
+mod env;
 mod explain;
 mod failure;
 mod fetch;
 mod flags;
 mod get;
+mod go_template;
 mod history;
 mod install;
 mod jq;
+mod jsonpath;
 mod legacy;
 mod lint;
 mod list;
@@ -24,9 +28,12 @@ mod operator;
 mod output;
 mod output_dir;
 mod package;
+mod peer;
 mod plan;
+mod plugin;
 mod post_render;
 mod progress;
+mod prompt;
 mod pull;
 mod rbac;
 mod registry;
@@ -44,13 +51,14 @@ mod test;
 mod uninstall;
 mod values;
 mod verify;
+mod version;
 mod webhook_flags;
 mod why;
 
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use tokio::sync::watch;
 
 use self::failure::Explained;
@@ -130,6 +138,10 @@ enum Command {
     Verify(verify::Args),
     /// Package a chart directory into a chart archive
     Package(Box<package::Args>),
+    /// Print the version
+    Version(version::Args),
+    /// Print the variables that are in use
+    Env(env::Args),
     /// Compare with a helm of yours what both render
     Compare(Box<compare::Args>),
     /// Print a script that completes commands and flags in a shell
@@ -137,6 +149,7 @@ enum Command {
     /// Print the rights that an operator needs for the modules of a directory
     Rbac(rbac::Args),
     /// Keep the modules of a directory released
+    #[command(visible_alias = "start")]
     Operator(Box<operator::Args>),
     /// Ask a running operator for its queues
     Queue(debug::QueueArgs),
@@ -163,7 +176,7 @@ pub fn main() -> ExitCode {
     if let Some(status) = jq::asked() {
         return status;
     }
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::try_parse_from(arguments::plain(&Cli::command(), std::env::args_os())) {
         Ok(cli) => cli,
         Err(e) => {
             let code = u8::from(e.use_stderr());
@@ -200,6 +213,8 @@ pub fn main() -> ExitCode {
         Command::Push(args) => registry::push(globals, args).map_err(Explained::from),
         Command::Verify(args) => verify::run(args).map_err(Explained::from),
         Command::Package(args) => package::run(globals, args),
+        Command::Version(args) => version::run(globals, args).map_err(Explained::from),
+        Command::Env(args) => env::run(globals, args).map_err(Explained::from),
         Command::Compare(args) => compare::run(globals, args).map_err(Explained::from),
         Command::Rbac(args) => rbac::run(globals, args).map_err(Explained::from),
         Command::Operator(args) => {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tracing_subscriber::Layer as _;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::reload;
@@ -18,6 +19,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use super::flags::Globals;
 use super::observe;
 use super::output::Format;
+use super::peer::{WithoutEffect, renamed};
 use super::webhook_flags::WebhookFlags;
 use super::{Failure, cluster};
 use crate::addon;
@@ -49,6 +51,12 @@ pub(super) struct Args {
     /// Order of module directories without a number
     #[arg(long, env = "UNNUMBERED_MODULES_ORDER", default_value_t = addon::UNNUMBERED_ORDER)]
     unnumbered_modules_order: u32,
+    /// End if a root or a module has no values.yaml
+    #[arg(long, env = "STRICT_CHECK_VALUES_MODE_ENABLED", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "false", default_missing_value = "true")]
+    strict_check_values_mode_enabled: bool,
+    /// Name of a release that is never uninstalled, whoever made it
+    #[arg(long, env = "HELM_IGNORE_RELEASE")]
+    helm_ignore_release: Option<String>,
     /// Address for probes and metrics
     #[arg(
         long,
@@ -104,6 +112,15 @@ pub(super) struct Args {
     group_hook_metrics: bool,
     #[command(flatten)]
     webhooks: WebhookFlags,
+    /// What the names of metrics begin with
+    #[arg(long, env = "ADDON_OPERATOR_PROMETHEUS_METRICS_PREFIX", default_value = serve::measures::PREFIX)]
+    prometheus_metrics_prefix: String,
+    /// Tell what modules are like as objects: kubectl get modules.windlass.dev
+    #[arg(long, env = "WINDLASS_MODULE_STATUS", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "true", default_missing_value = "true", require_equals = true)]
+    module_status: bool,
+    /// How often the files of modules are looked at for changes; 0: only at the start
+    #[arg(long, env = "WINDLASS_MODULES_SCAN_INTERVAL", default_value = "2s", value_parser = super::flags::duration)]
+    modules_scan_interval: Duration,
     /// Unix socket to ask the operator by, as `windlass queue`, `module`, … do; empty: none
     #[arg(long, env = "DEBUG_UNIX_SOCKET", default_value = serve::debug::SOCKET)]
     debug_unix_socket: PathBuf,
@@ -137,6 +154,14 @@ pub(super) struct Args {
     /// Form of log lines
     #[arg(long, env = "LOG_TYPE", default_value = "text")]
     log_type: LogType,
+    /// Write log lines without their times
+    #[arg(long, env = "LOG_NO_TIME", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "false", default_missing_value = "true")]
+    log_no_time: bool,
+    /// Write lines of JSON that hooks print as they are, with what is known of the hook added
+    #[arg(long, env = "LOG_PROXY_HOOK_JSON", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "false", default_missing_value = "true")]
+    log_proxy_hook_json: bool,
+    #[command(flatten)]
+    without_effect: WithoutEffect,
 }
 
 /// Which log lines are written.
@@ -153,13 +178,19 @@ fn log_filter(level: LevelFilter) -> Targets {
 fn start_logs(args: &Args, runtime: &Runtime) -> Result<(), Failure> {
     let (filter, handle) = reload::Layer::new(log_filter(args.log_level));
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
-    let registry = tracing_subscriber::registry().with(filter);
-    let result = match args.log_type {
-        LogType::Text => registry.with(lines.with_ansi(false)).try_init(),
-        LogType::Color => registry.with(lines.with_ansi(true)).try_init(),
-        LogType::Json => registry.with(lines.json().flatten_event(true)).try_init(),
+    let layer = match (args.log_type, args.log_no_time) {
+        (LogType::Text, false) => lines.with_ansi(false).boxed(),
+        (LogType::Text, true) => lines.with_ansi(false).without_time().boxed(),
+        (LogType::Color, false) => lines.with_ansi(true).boxed(),
+        (LogType::Color, true) => lines.with_ansi(true).without_time().boxed(),
+        (LogType::Json, false) => lines.json().flatten_event(true).boxed(),
+        (LogType::Json, true) => lines.json().flatten_event(true).without_time().boxed(),
     };
-    result.map_err(|e| format!("cannot start logging: {e}"))?;
+    tracing_subscriber::registry()
+        .with(filter)
+        .with(layer)
+        .try_init()
+        .map_err(|e| format!("cannot start logging: {e}"))?;
     let change = move |value: &str| {
         let level: LevelFilter = value
             .to_lowercase()
@@ -218,13 +249,24 @@ async fn serve_debug(
 }
 
 pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
-    let state = Arc::new(State::default());
+    let state = Arc::new(State::new(&args.prometheus_metrics_prefix));
     start_logs(args, &state.runtime)?;
-    // The peer's current names of these.
-    let modules_dir =
-        std::env::var("ADDON_OPERATOR_MODULES_DIR").unwrap_or_else(|_| args.modules_dir.clone());
+    for line in args.without_effect.told(|name| std::env::var_os(name).is_some_and(|v| !v.is_empty()))? {
+        tracing::warn!("{line}");
+    }
+    let variable = |name: &str| std::env::var(name).ok();
+    let modules_dir = renamed("MODULES_DIR", args.modules_dir.clone(), variable)?;
+    let unnumbered_order = renamed("UNNUMBERED_MODULES_ORDER", args.unnumbered_modules_order, variable)?;
+    let strict =
+        renamed("STRICT_CHECK_VALUES_MODE_ENABLED", args.strict_check_values_mode_enabled, variable)?;
     let global_hooks_dir = std::env::var_os("ADDON_OPERATOR_GLOBAL_HOOKS_DIR").map(PathBuf::from);
-    let namespace = globals.namespace.clone().or_else(|| std::env::var("ADDON_OPERATOR_NAMESPACE").ok());
+    let namespace = globals.namespace.clone().or_else(|| variable("ADDON_OPERATOR_NAMESPACE"));
+    let mut globals = globals.clone();
+    let peers = |name: &str, given: &mut Option<String>| *given = given.take().or_else(|| variable(name));
+    peers("KUBE_CONTEXT", &mut globals.kube_context);
+    peers("KUBE_SERVER", &mut globals.kube_apiserver);
+    globals.kubeconfig = globals.kubeconfig.or_else(|| variable("KUBE_CONFIG").map(PathBuf::from));
+    let globals = &globals;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -236,7 +278,10 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
             global_hooks_dir: global_hooks_dir.or_else(|| args.global_hooks_dir.clone()),
             namespace: namespace.unwrap_or_else(|| cluster.default_namespace().to_owned()),
             config_map: args.config_map.clone(),
-            unnumbered_order: args.unnumbered_modules_order,
+            unnumbered_order,
+            strict,
+            ignored_release: args.helm_ignore_release.clone().filter(|name| !name.is_empty()),
+            storage: super::storage::storage(&globals.driver)?,
             history_max: args.helm_history_max,
             timeout: args.helm_timeout,
             profile: globals.profile(),
@@ -247,7 +292,10 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
             hook_patience: args.hook_patience,
             group_metrics: args.group_hook_metrics,
             webhooks: args.webhooks.options()?,
+            proxy_json: args.log_proxy_hook_json,
             enabling: args.applied_module_extenders.clone(),
+            module_status: args.module_status,
+            scan_interval: Some(args.modules_scan_interval).filter(|every| !every.is_zero()),
             extra_labels: labels(&args.crd_extra_labels)?,
             crd_filters: list(&args.crd_filters),
         };

@@ -8,7 +8,7 @@ use super::dependency;
 use super::failure::Explained;
 use super::fetch::Login;
 use super::flags::Globals;
-use super::repo::password_from_stdin;
+use super::prompt::password_from_stdin;
 use super::verify::Keyring;
 use super::{Failure, chart, print, tell};
 use crate::source::package::{self, Times};

@@ -1,13 +1,19 @@
-//! `--post-renderer`: a program of the user that gets the manifest on stdin and gives another one on stdout.
+//! `--post-renderer`: a program of the user that gets what was rendered on stdin and gives something else on stdout.
 //!
-//! The contract is that of Helm 3 (`postrender.NewExec`): hooks are not shown to it, arguments are passed on. Helm 4 runs
-//! plugins instead; with its profile a program is run in the same way.
+//! Two contracts. A plugin of Helm 4 (type `postrenderer/v1`), by its name: hooks take part, documents carry the names of
+//! their files. A program, as Helm 3 runs it (`postrender.NewExec`): hooks are not shown to it. With Helm 4's profile a name
+//! that is no plugin's is a program's.
 
 use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::Failure;
+use chart_compat::profile::Profile;
+use chart_compat::render::{Rendered, manifest_text};
+
+use super::flags::Globals;
+use super::plugin::{self, Plugin};
+use super::{Failure, tell};
 
 /// The most that a post-renderer may print, in bytes.
 const MAX_OUTPUT: u64 = 256 * 1024 * 1024;
@@ -15,7 +21,7 @@ const MAX_OUTPUT: u64 = 256 * 1024 * 1024;
 /// Flags of the post-renderer.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(super) struct PostRender {
-    /// The path to an executable to be used for post rendering
+    /// The name of a postrenderer type plugin to be used for post rendering, or the path to an executable
     #[arg(long)]
     post_renderer: Option<String>,
     /// An argument to the post-renderer (can specify multiple)
@@ -23,30 +29,48 @@ pub(super) struct PostRender {
     post_renderer_args: Vec<String>,
 }
 
-/// A program that was found.
-pub(super) struct PostRenderer<'f> {
-    program: PathBuf,
-    arguments: &'f [String],
+/// A post-renderer that was found.
+pub(super) struct PostRenderer {
+    kind: Kind,
+    arguments: Vec<String>,
+    profile: Profile,
+}
+
+enum Kind {
+    Program(PathBuf),
+    Plugin(Plugin),
 }
 
 impl PostRender {
-    /// The program that the flags name, if they do.
+    /// The post-renderer that the flags name, if they do.
     ///
     /// # Errors
     /// It is not there, in Helm's words.
-    pub(super) fn find(&self) -> Result<Option<PostRenderer<'_>>, Failure> {
+    pub(super) fn find(&self, globals: &Globals) -> Result<Option<PostRenderer>, Failure> {
         let Some(name) = self.post_renderer.as_deref().filter(|n| !n.is_empty()) else { return Ok(None) };
-        let program = find(name).map_err(|reason| {
-            format!(
-                "invalid argument {name:?} for \"--post-renderer\" flag: unable to find binary at {name}: exec: {name:?}: {reason}"
-            )
-        })?;
-        Ok(Some(PostRenderer { program, arguments: &self.post_renderer_args }))
+        let invalid =
+            |reason: String| format!("invalid argument {name:?} for \"--post-renderer\" flag: {reason}");
+        let profile = globals.profile();
+        let found =
+            |kind| Ok(Some(PostRenderer { kind, arguments: self.post_renderer_args.clone(), profile }));
+        if profile == Profile::Helm4 {
+            let plugins = globals.home().plugins;
+            if let Some(plugin) = plugin::find(plugins.as_os_str(), name).map_err(invalid)? {
+                return found(Kind::Plugin(plugin));
+            }
+        }
+        match (program(name), profile) {
+            (Ok(program), _) => found(Kind::Program(program)),
+            (Err(_), Profile::Helm4) => Err(invalid(plugin::not_found(name))),
+            (Err(reason), Profile::Helm3) => {
+                Err(invalid(format!("unable to find binary at {name}: exec: {name:?}: {reason}")))
+            }
+        }
     }
 }
 
 /// The executable of a name, as Go's `exec.LookPath` finds it.
-fn find(name: &str) -> Result<PathBuf, String> {
+fn program(name: &str) -> Result<PathBuf, String> {
     if name.contains('/') {
         return match std::fs::metadata(name) {
             Ok(meta) if meta.is_file() => Ok(crate::source::absolute(Path::new(name))),
@@ -59,44 +83,87 @@ fn find(name: &str) -> Result<PathBuf, String> {
     found.ok_or_else(|| "executable file not found in $PATH".to_owned())
 }
 
-impl PostRenderer<'_> {
-    /// Runs the program on a manifest.
+impl PostRenderer {
+    /// Renders what was rendered once more. Gives the manifest to the byte where that is the program's own text; a program
+    /// of Helm 3 sees the CRDs too where they are part of the output.
     ///
     /// # Errors
-    /// It fails; the text has what it said on stderr.
-    pub(super) fn run(&self, manifest: &[u8]) -> Result<Vec<u8>, Failure> {
-        let shown = self.program.display();
-        let failed = |stderr: &[u8], reason: String| {
-            let stderr = String::from_utf8_lossy(stderr);
-            format!(
-                "error while running post render on files: error while running command {shown}. error output:\n{stderr}: {reason}"
-            )
-        };
-        let mut child = Command::new(&self.program)
-            .args(self.arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(|e| failed(b"", format!("fork/exec {shown}: {e}")))?;
-        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let (out, told) = std::thread::scope(|scope| {
-            scope.spawn(move || {
-                // A program need not read what it is given.
-                drop(stdin.map(|mut stdin| stdin.write_all(manifest)));
-            });
-            let told = scope.spawn(move || all(stderr));
-            (all(stdout), told.join().unwrap_or_default())
+    /// It fails, or prints what is no manifest.
+    pub(super) fn apply(
+        &self,
+        rendered: &mut Rendered,
+        include_crds: bool,
+    ) -> Result<Option<Vec<u8>>, Failure> {
+        let profile = self.profile;
+        let mut warn = |line: String| tell(&line);
+        match &self.kind {
+            Kind::Program(program) => {
+                let mut command = Command::new(program);
+                command.args(&self.arguments);
+                let shown = program.display();
+                let text = run(command, &manifest_text(rendered, include_crds)).map_err(|(told, reason)| {
+                    format!(
+                        "error while running post render on files: error while running command {shown}. error output:\n{told}: {reason}"
+                    )
+                })?;
+                let manifest = String::from_utf8_lossy(&text);
+                rendered.replace_manifest(&manifest, profile, &mut warn).map_err(|e| e.to_string())?;
+                Ok(Some(text))
+            }
+            Kind::Plugin(plugin) => {
+                let Plugin { name, program, arguments, variables } = plugin;
+                let failed = |reason: String| format!("error while running post render on files: {reason}");
+                let merged = rendered.merged().map_err(|e| format!("error merging manifests: {e}"))?;
+                let mut command = Command::new(program);
+                command.args(arguments).args(&self.arguments);
+                command.envs(variables.iter().map(|(k, v)| (k, v)));
+                let text = run(command, merged.as_bytes()).map_err(|(told, reason)| {
+                    let told = if told.trim().is_empty() { reason } else { format!("{reason}: {}", told.trim()) };
+                    failed(format!(
+                        "failed to invoke post-renderer plugin {name:?}: plugin {name:?} exited with error: {told}"
+                    ))
+                })?;
+                if text.trim_ascii().is_empty() {
+                    return Err(failed(format!("post-renderer {name:?} produced empty output")));
+                }
+                let text = String::from_utf8_lossy(&text);
+                let split = rendered.split_merged(&text, profile, &mut warn);
+                split.map_err(|e| format!("error while parsing post rendered output: {e}"))?;
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// Runs a program on a text. An error has what it said on stderr, and why it counts as failed.
+fn run(mut command: Command, input: &[u8]) -> Result<Vec<u8>, (String, String)> {
+    let failed = |stderr: &[u8], reason: String| Err((String::from_utf8_lossy(stderr).into_owned(), reason));
+    let program = command.get_program().to_string_lossy().into_owned();
+    let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = match child {
+        Ok(child) => child,
+        Err(e) => return failed(b"", format!("fork/exec {program}: {e}")),
+    };
+    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let (out, told) = std::thread::scope(|scope| {
+        scope.spawn(move || {
+            // A program need not read what it is given.
+            drop(stdin.map(|mut stdin| stdin.write_all(input)));
         });
-        let status = child.wait().map_err(|e| failed(&told, e.to_string()))?;
-        if out.len() as u64 > MAX_OUTPUT {
-            return Err(failed(&told, format!("it printed more than {MAX_OUTPUT} bytes")));
-        }
-        match status.code() {
-            Some(0) => Ok(out),
-            Some(code) => Err(failed(&told, format!("exit status {code}"))),
-            None => Err(failed(&told, status.to_string())),
-        }
+        let told = scope.spawn(move || all(stderr));
+        (all(stdout), told.join().unwrap_or_default())
+    });
+    let status = match child.wait() {
+        Ok(status) => status,
+        Err(e) => return failed(&told, e.to_string()),
+    };
+    if out.len() as u64 > MAX_OUTPUT {
+        return failed(&told, format!("it printed more than {MAX_OUTPUT} bytes"));
+    }
+    match status.code() {
+        Some(0) => Ok(out),
+        Some(code) => failed(&told, format!("exit status {code}")),
+        None => failed(&told, status.to_string()),
     }
 }
 

@@ -1,14 +1,31 @@
 //! What an operation tells while it runs: logs of hooks always, as Helm prints them; what is waited for where someone looks.
+//!
+//! On a terminal that is one block, drawn anew at each change; elsewhere a line for each change.
 
-use std::sync::Arc;
+use std::io::{IsTerminal as _, Write as _};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use rustix::termios::tcgetwinsize;
+
+use self::board::Board;
 use super::flags::Globals;
 use super::{failure, tell};
 use crate::release::{Progress, ProgressListener};
 
+mod board;
+
 /// A listener that writes to stderr.
 pub(super) fn listener(globals: &Globals) -> ProgressListener {
     let live = failure::explains(globals);
+    if live && std::io::stderr().is_terminal() {
+        let board = Mutex::new(Board::default());
+        return Arc::new(move |_, step| {
+            let mut board = board.lock().unwrap_or_else(PoisonError::into_inner);
+            let text = board.step(step, width());
+            // Nothing can be done when the terminal is gone.
+            drop(std::io::stderr().lock().write_all(text.as_bytes()));
+        });
+    }
     Arc::new(move |_, step| match step {
         Progress::HookLog { text, .. } => tell(text.trim_end_matches('\n')),
         Progress::Waiting { object, reason } if live => tell(&format!("waiting for {object}: {reason}")),
@@ -20,4 +37,10 @@ pub(super) fn listener(globals: &Globals) -> ProgressListener {
         }
         _ => {}
     })
+}
+
+/// Columns of the terminal; some know of none.
+fn width() -> usize {
+    let columns = tcgetwinsize(std::io::stderr()).map(|size| usize::from(size.ws_col));
+    columns.ok().filter(|c| *c > 0).unwrap_or(80)
 }

@@ -6,8 +6,7 @@ use chart_compat::go::slog;
 
 use super::fetch::{self, TlsFlags};
 use super::flags::Globals;
-use super::repo::password_from_stdin;
-use super::{Failure, block_on, print, tell};
+use super::{Failure, block_on, print, prompt, tell};
 use crate::source;
 use crate::source::fetch::{Fetcher, Options};
 use crate::source::http::Tls;
@@ -88,16 +87,30 @@ pub(super) fn run(globals: &Globals, command: &Command) -> Result<(), Failure> {
     }
 }
 
-fn login(globals: &Globals, args: &Login) -> Result<(), Failure> {
-    let password = match (args.password_stdin, args.password.is_empty()) {
-        (true, _) => password_from_stdin()?,
-        (false, true) => return Err("a password is needed: give --password-stdin or --password".to_owned()),
-        (false, false) => {
-            let text = "using --password via the CLI is insecure. Use --password-stdin";
-            tell(&slog::line("WARN", text, &[]));
-            args.password.clone()
-        }
+/// User and password; without a user the password is an identity token (`getUsernamePassword`).
+fn who(args: &Login) -> Result<(String, String), Failure> {
+    if args.password_stdin {
+        return Ok((args.username.clone(), prompt::password_from_stdin()?));
+    }
+    if !args.password.is_empty() {
+        let text = "using --password via the CLI is insecure. Use --password-stdin";
+        tell(&slog::line("WARN", text, &[]));
+        return Ok((args.username.clone(), args.password.clone()));
+    }
+    let username = match args.username.as_str() {
+        "" => prompt::line("Username: ")?.trim().to_owned(),
+        given => given.to_owned(),
     };
+    let (question, missing) = match username.as_str() {
+        "" => ("Token: ", "token required"),
+        _ => ("Password: ", "password required"),
+    };
+    let password = prompt::secret(question)?;
+    if password.is_empty() { Err(missing.to_owned()) } else { Ok((username, password)) }
+}
+
+fn login(globals: &Globals, args: &Login) -> Result<(), Failure> {
+    let (username, password) = who(args)?;
     let mut host = args.host.as_str();
     if let Some((short, _)) = host.split_once('/') {
         let text = "registry login currently only supports registry hostname, not a repository path";
@@ -108,7 +121,7 @@ fn login(globals: &Globals, args: &Login) -> Result<(), Failure> {
     let (ca_file, cert_file) = (args.ca_file.clone(), args.cert_file.clone());
     let tls = Tls { ca_file, cert_file, key_file: args.key_file.clone(), insecure: args.insecure };
     let options = Options {
-        username: args.username.clone(),
+        username: username.clone(),
         password: Secret(password.clone()),
         tls,
         plain_http: args.plain_http,
@@ -118,7 +131,7 @@ fn login(globals: &Globals, args: &Login) -> Result<(), Failure> {
     block_on(async {
         let registry = fetcher.registry(&options);
         registry.ping(host).await.map_err(|e| format!("authenticating to {host:?}: {e}"))?;
-        credentials.put(host, &args.username, &password).await.map_err(|e| e.to_string())
+        credentials.put(host, &username, &password).await.map_err(|e| e.to_string())
     })??;
     print(b"Login Succeeded\n")
 }

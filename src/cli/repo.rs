@@ -1,6 +1,5 @@
 //! `windlass repo`: repositories with a name.
 
-use std::io::Read as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use serde::Serialize;
 use super::fetch::{self, TlsFlags};
 use super::flags::{Globals, duration};
 use super::output::{self, Format, structured};
-use super::{Failure, block_on, print, tell};
+use super::{Failure, block_on, print, prompt, tell};
 use crate::source::index::write::NewIndex;
 use crate::source::repositories::{Entry, Repositories, Secret};
 use crate::source::repository;
@@ -131,15 +130,6 @@ pub(super) fn run(globals: &Globals, command: &Command) -> Result<(), Failure> {
     }
 }
 
-/// A password from standard input, without its line end.
-pub(super) fn password_from_stdin() -> Result<String, Failure> {
-    const MAX: u64 = 64 << 10;
-    let mut text = String::new();
-    std::io::stdin().lock().take(MAX).read_to_string(&mut text).map_err(|e| format!("stdin: {e}"))?;
-    let line = text.strip_suffix('\n').unwrap_or(&text);
-    Ok(line.strip_suffix('\r').unwrap_or(line).to_owned())
-}
-
 fn add(globals: &Globals, args: &Add) -> Result<(), Failure> {
     let gone = GONE.iter().find(|(old, _)| !args.allow_deprecated_repos && args.url.contains(old));
     if let Some((_, new)) = gone {
@@ -150,8 +140,8 @@ fn add(globals: &Globals, args: &Add) -> Result<(), Failure> {
     let mut all = Repositories::load(&home.repositories).map_err(|e| e.to_string())?.unwrap_or_default();
     let password = match &args.password {
         given if args.username.is_empty() || !given.is_empty() => given.clone(),
-        _ if args.password_stdin => password_from_stdin()?,
-        _ => return Err("a password is needed: give --password-stdin or --password".to_owned()),
+        _ if args.password_stdin => prompt::password_from_stdin()?,
+        _ => prompt::secret("Password: ")?,
     };
     if args.name.contains('/') {
         return Err(format!(

@@ -34,6 +34,7 @@ pub(super) struct Args {
 
 pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
     exclusive(&args.carry)?;
+    let carry = args.carry.options()?;
     let revision = match args.revision.as_deref() {
         None => 0,
         Some(text) => match text.parse::<i64>() {
@@ -53,7 +54,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
         dry_run: DryRun::is_dry(args.dry_run),
         cleanup_on_fail: args.cleanup_on_fail,
         history_max: args.history_max,
-        ..args.carry.options()?
+        ..carry
     };
     with_engine(globals, async |s| {
         let description = args.description.clone().filter(|text| !text.is_empty());

@@ -1,12 +1,13 @@
 //! `windlass show`: what a chart says of itself.
 
 use chart_compat::chart::{Chart, File};
+use chart_compat::data::Data;
 use chart_compat::yaml;
 
 use super::failure::Explained;
 use super::fetch::ChartPath;
 use super::flags::Globals;
-use super::{chart, print, tell};
+use super::{chart, jsonpath, print, tell};
 
 /// What is shown of a chart.
 #[derive(clap::Subcommand)]
@@ -16,7 +17,13 @@ pub(super) enum Command {
     /// Show the chart's definition
     Chart(Args),
     /// Show the chart's values
-    Values(Args),
+    Values {
+        #[command(flatten)]
+        args: Args,
+        /// Supply a JSONPath expression to filter the output
+        #[arg(long, default_value = "", hide_default_value = true)]
+        jsonpath: String,
+    },
     /// Show the chart's README
     Readme(Args),
     /// Show the chart's CRDs
@@ -37,11 +44,19 @@ const READMES: [&str; 3] = ["readme.md", "readme.txt", "readme"];
 pub(super) fn run(globals: &Globals, command: &Command) -> Result<(), Explained> {
     let (Command::All(args)
     | Command::Chart(args)
-    | Command::Values(args)
+    | Command::Values { args, .. }
     | Command::Readme(args)
     | Command::Crds(args)) = command;
     let loaded = chart::find(&args.chart, globals, &args.path)?;
     loaded.warnings.iter().for_each(|w| tell(w));
+    if let Command::Values { jsonpath, .. } = command
+        && !jsonpath.is_empty()
+    {
+        let values = Data::Map((*loaded.chart.values).clone());
+        let text = jsonpath::print(jsonpath, &values);
+        let text = text.map_err(|e| format!("error parsing jsonpath {jsonpath}: {e}"))?;
+        return Ok(print(text.as_bytes())?);
+    }
     Ok(print(&text(&loaded.chart, command)?)?)
 }
 
@@ -59,7 +74,8 @@ fn text(chart: &Chart, command: &Command) -> Result<Vec<u8>, String> {
         let text = yaml::to_string(&chart.metadata.data()).map_err(|e| e.to_string())?;
         block("", text.as_bytes());
     }
-    if let Some(values) = chart.values_text.as_ref().filter(|_| all || matches!(command, Command::Values(_)))
+    if let Some(values) =
+        chart.values_text.as_ref().filter(|_| all || matches!(command, Command::Values { .. }))
     {
         block(dashes, values);
     }

@@ -4,8 +4,6 @@ use std::mem::ManuallyDrop;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use chart_compat::chart::{File, load_files};
-use chart_compat::data::Map;
 use chart_compat::go::slog;
 use chart_compat::profile::Profile;
 use chart_compat::render::{
@@ -20,7 +18,7 @@ use super::flags::{Globals, Render};
 use super::legacy::Legacy;
 use super::post_render::PostRender;
 use super::values::User;
-use super::{Connected, Failure, chart, print, tell, values, with_engine};
+use super::{Connected, Failure, chart, go_template, print, tell, values, with_engine};
 use crate::addon::capabilities;
 use crate::cluster::Gvk;
 use crate::render::replay::{self, store};
@@ -95,7 +93,9 @@ impl Args {
                 Err("cannot set --name-template and also specify a name".to_owned())
             }
             [name, chart] => Ok((name.clone(), chart)),
-            [chart] if !self.name_template.is_empty() => Ok((templated_name(&self.name_template)?, chart)),
+            [chart] if !self.name_template.is_empty() => {
+                Ok((go_template::release_name(&self.name_template)?, chart))
+            }
             [chart] => Ok(("release-name".to_owned(), chart)),
             [_, _, more @ ..] => {
                 Err(format!("expected at most two arguments, unexpected arguments: {}", more.join(", ")))
@@ -127,27 +127,6 @@ impl Args {
     }
 }
 
-/// What a `--name-template` makes: a template of its own, without a chart.
-fn templated_name(text: &str) -> Result<String, Failure> {
-    let file = |name: &str, data: &str| File::new(name.to_owned(), data.as_bytes().to_vec());
-    let files = vec![
-        file("Chart.yaml", "apiVersion: v2\nname: name-template\nversion: 0.1.0\n"),
-        file("templates/NOTES.txt", text),
-    ];
-    let chart = load_files(files, Profile::Helm4, &mut |_| {}).map_err(|e| e.to_string())?;
-    let release = Release { name: String::new(), namespace: String::new(), revision: 1, is_upgrade: false };
-    let options = Options {
-        release,
-        capabilities: Capabilities::default(),
-        skip_schema_validation: false,
-        subchart_notes: false,
-        limits: Limits::default(),
-    };
-    let compiled = CompiledChart::new(chart, Profile::Helm4);
-    let rendered = compiled.render(&Map::new(), &options, &SystemWorld::default(), &mut |_| {});
-    Ok(rendered.map_err(|e| e.to_string())?.notes)
-}
-
 pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
     let mut assumed = Capabilities::default();
     if let Some(text) = &args.kube_version {
@@ -158,7 +137,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
     globals.profile().helm_version().clone_into(&mut assumed.helm_version);
     let (name, reference) = args.names()?;
     let name = name.as_str();
-    let post_renderer = args.post_render.find()?;
+    let post_renderer = args.post_render.find(globals)?;
     args.legacy.warn(globals.profile());
     if args.validate && globals.profile() == Profile::Helm4 {
         tell("Flag --validate has been deprecated, use '--dry-run=server' instead");
@@ -174,7 +153,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
         let text = "--replay reads what earlier renders made from the cluster: add --dry-run=server";
         return Err(text.to_owned().into());
     }
-    let user = values::merge(&args.render.values, globals.profile())?;
+    let user = values::merge(globals, &args.render.values, globals.profile())?;
     let compiled =
         chart::open(reference, globals, &args.path, args.dependency_update)?.compile(globals.profile());
     if let Some(text) = release_name_error(name) {
@@ -206,18 +185,20 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
         dns: args.render.enable_dns,
         shown: failure::explains(globals),
     }));
-    let rendered =
-        if server { Job::render_live(&job, globals, args)? } else { job.render(&job.options, None)? };
-    let rendered = ManuallyDrop::new(rendered);
+    let mut rendered = ManuallyDrop::new(match server {
+        true => Job::render_live(&job, globals, args)?,
+        false => job.render(&job.options, None)?,
+    });
+    let post_rendered = match post_renderer {
+        Some(post) => post.apply(&mut rendered, args.include_crds).map_err(|e| format!("{e}{HINT}"))?,
+        None => None,
+    };
     let wanted = |h: &Hook| !(args.no_hooks || args.skip_tests && h.events.iter().any(|e| e == "test"));
     if let Some(dir) = &args.output_dir {
         let dir = if args.release_name { dir.join(name) } else { dir.clone() };
         return Ok(super::output_dir::write(&dir, &rendered, args.include_crds, wanted)?);
     }
-    let mut manifest = manifest_text(&rendered, args.include_crds);
-    if let Some(program) = post_renderer {
-        manifest = program.run(&manifest).map_err(|e| format!("{e}{HINT}"))?;
-    }
+    let manifest = post_rendered.unwrap_or_else(|| manifest_text(&rendered, args.include_crds));
     let show_only = ShowOnly { patterns: &args.show_only };
     Ok(print(&template_output_of(manifest, &rendered, wanted, &show_only, globals.profile())?)?)
 }

@@ -10,13 +10,24 @@ use chart_compat::profile::Profile;
 use chart_compat::values::strvals;
 
 use super::failure::Explained;
-use super::flags::Values;
+use super::flags::{Globals, Values};
+use super::{block_on, fetch};
+use crate::source::http::{Request, TIMEOUT, Tls};
+use crate::source::location::Location;
 
 /// The largest values file that is read, in bytes.
 const MAX_FILE: u64 = 100 * 1024 * 1024;
 
-fn read(path: &str) -> Result<Vec<u8>, String> {
+/// What a file, standard input (`-`) or a URL holds (`readFile`).
+fn read(globals: &Globals, path: &str) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
+    let scheme = path.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+    if matches!(scheme.as_deref(), Some("http" | "https")) {
+        let url = Location::parse(path).map_err(|e| e.to_string())?;
+        let (http, tls) = (fetch::http(globals, TIMEOUT), Tls::default());
+        let bytes = block_on(http.fetch(Request::get(url, &tls, MAX_FILE)))?;
+        return Ok(bytes.map_err(|e| e.to_string())?.into());
+    }
     let result = if path.trim() == "-" {
         std::io::stdin().lock().take(MAX_FILE + 1).read_to_end(&mut bytes)
     } else {
@@ -127,10 +138,10 @@ impl User {
     }
 
     /// As [`User::add`] for a flag whose files are read on the way.
-    fn add_files(&mut self, text: &str) -> Result<(), Explained> {
+    fn add_files(&mut self, globals: &Globals, text: &str) -> Result<(), Explained> {
         let mut files = Vec::new();
         let mut load = |path: &str| -> Result<Data, String> {
-            let data = Data::String(String::from_utf8_lossy(&read(path)?).into_owned());
+            let data = Data::String(String::from_utf8_lossy(&read(globals, path)?).into_owned());
             files.push((path.to_owned(), data.clone()));
             Ok(data)
         };
@@ -174,10 +185,10 @@ fn fill(new: &mut Map, old: Map) {
 }
 
 /// The values that the flags give, merged.
-pub(super) fn merge(flags: &Values, profile: Profile) -> Result<User, Explained> {
+pub(super) fn merge(globals: &Globals, flags: &Values, profile: Profile) -> Result<User, Explained> {
     let mut user = User { profile, ..User::default() };
     for path in &flags.files {
-        user.add(path, Content::File(read(path)?))?;
+        user.add(path, Content::File(read(globals, path)?))?;
     }
     for text in &flags.set_json {
         user.add("--set-json", Content::SetJson(text.clone()))?;
@@ -189,7 +200,7 @@ pub(super) fn merge(flags: &Values, profile: Profile) -> Result<User, Explained>
         user.add("--set-string", Content::SetString(text.clone()))?;
     }
     for text in &flags.set_file {
-        user.add_files(text)?;
+        user.add_files(globals, text)?;
     }
     for text in &flags.set_literal {
         user.add("--set-literal", Content::SetLiteral(text.clone()))?;

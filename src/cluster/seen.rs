@@ -26,7 +26,7 @@ pub struct Seen {
     /// Helm's managers own fields here by updates, not by apply.
     pub helm_updates: bool,
     /// Hash of all entries but ours and those of subresources, times included.
-    pub others: Option<u64>,
+    pub others: u64,
     /// It belongs to another object and may be garbage-collected.
     pub owned: bool,
     /// For Jobs: that they are over.
@@ -54,7 +54,8 @@ impl Seen {
             helm_updates: entries.iter().any(|e| manage::is_helm_update(e, manager)),
             others: hash_of(
                 entries.iter().filter(|e| e["subresource"].is_null() && !manage::is_apply_of(e, manager)),
-            ),
+            )
+            .unwrap_or_default(),
             owned: meta["ownerReferences"].as_array().is_some_and(|refs| !refs.is_empty()),
             finished: entries.iter().any(|e| finished(&e["fieldsV1"])),
         }

@@ -1,6 +1,7 @@
 //! A hook: a program with its configuration, and one run of it.
 
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -28,6 +29,8 @@ pub struct Surroundings {
     pub timeout: Option<Duration>,
     /// Metrics without a group get the hook's name for it, as the peer does since its version 1.11.
     pub group_metrics: bool,
+    /// Lines of JSON are written as they are, with what is known of the hook.
+    pub proxy_json: bool,
 }
 
 /// A hook, ready to run.
@@ -167,7 +170,7 @@ impl Hook {
             let path = scratch.write(name, content.as_bytes()).map_err(failed)?;
             program.environment.push((variable.to_owned(), OsString::from(path)));
         }
-        let line = |stream: Stream, line: &str| self.log(stream, line, binding, queue);
+        let line = |stream: Stream, line: &str| self.log(stream, line, binding, queue, around.proxy_json);
         let operations = |text: &str| {
             operations::parse(text)
                 .map_err(|reason| HookError::Operations { hook: self.name.clone(), reason })
@@ -201,9 +204,25 @@ impl Hook {
     }
 
     /// A line of a hook's output. Lines of JSON keep their level and message.
-    fn log(&self, stream: Stream, line: &str, binding: &str, queue: &str) {
+    fn log(&self, stream: Stream, line: &str, binding: &str, queue: &str, proxy: bool) {
         let (module, hook, output) = (self.module.as_str(), self.name.as_str(), stream.name());
         let parsed: Option<Value> = line.starts_with('{').then(|| serde_json::from_str(line).ok()).flatten();
+        if proxy && let Some(Value::Object(mut fields)) = parsed {
+            let own = [
+                ("module", module),
+                ("hook", hook),
+                ("binding", binding),
+                ("queue", queue),
+                ("output", output),
+            ];
+            for (key, value) in own {
+                fields.entry(key).or_insert_with(|| value.into());
+            }
+            fields.insert("proxyJsonLog".to_owned(), true.into());
+            // Nothing can be done when nobody reads logs.
+            drop(writeln!(std::io::stderr(), "{}", Value::Object(fields)));
+            return;
+        }
         if let Some(Value::Object(mut fields)) = parsed
             && let Some(Value::String(message)) = fields.remove("msg").or_else(|| fields.remove("message"))
         {

@@ -12,9 +12,11 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
+use super::Hook;
 use super::config::{Kubernetes, WatchEvent};
 use super::context::Item;
 use crate::cluster::Cluster;
+use crate::serve::measures::Measures;
 pub use state::Changes;
 use state::State;
 
@@ -27,9 +29,16 @@ pub(super) struct Monitor {
     _tasks: JoinSet<()>,
 }
 
+/// Whose binding it is, and where its times are counted.
+pub(super) struct Owner {
+    pub(super) hook: Arc<Hook>,
+    pub(super) measures: Arc<Measures>,
+}
+
 struct Shared {
     /// For messages: the hook and the binding.
     name: String,
+    owner: Owner,
     binding: Kubernetes,
     state: Mutex<State>,
     listed: Notify,
@@ -41,6 +50,22 @@ impl Shared {
         f(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Counts how long an object took to be taken in, and its filter.
+    fn measure(&self, took: Duration, filter: Option<Duration>) {
+        let Owner { hook, measures } = &self.owner;
+        let labels = [
+            ("module", hook.module.as_str()),
+            ("hook", hook.name.as_str()),
+            ("binding", self.binding.common.name.as_str()),
+            ("queue", self.binding.common.queue.as_str()),
+            ("kind", self.binding.kind.as_str()),
+        ];
+        measures.observe("kube_event_duration_seconds", &labels, took);
+        if let Some(filter) = filter {
+            measures.observe("kube_jq_filter_duration_seconds", &labels, filter);
+        }
+    }
+
     fn send(&self, events: impl IntoIterator<Item = (WatchEvent, Arc<Item>)>) {
         for (event, item) in events {
             (self.sink)(event, item);
@@ -49,9 +74,10 @@ impl Shared {
 }
 
 impl Monitor {
-    pub(super) fn start(cluster: &Cluster, name: String, binding: &Kubernetes, sink: Sink) -> Self {
+    pub(super) fn start(cluster: &Cluster, owner: Owner, binding: &Kubernetes, sink: Sink) -> Self {
         let shared = Arc::new(Shared {
-            name,
+            name: format!("{} {}", owner.hook.name, binding.common.name),
+            owner,
             binding: binding.clone(),
             state: Mutex::new(State::new(binding)),
             listed: Notify::new(),

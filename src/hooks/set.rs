@@ -10,10 +10,11 @@ use tokio::task::JoinSet;
 
 use super::config::{Common, Kubernetes, WatchEvent};
 use super::context::{Context, Include, Item, Snapshots, What};
-use super::monitor::{Changes, Monitor};
+use super::monitor::{Changes, Monitor, Owner};
 use super::queues::{Queues, Run};
 use super::{Hook, HookError, Moment, Scope, discover};
 use crate::cluster::Cluster;
+use crate::serve::measures::Measures;
 
 /// How many hooks are asked for their configuration at once.
 const LOADED_AT_ONCE: usize = 8;
@@ -83,20 +84,20 @@ impl HookSet {
     }
 
     /// Starts the watches of all kubernetes bindings, unless they run already; their events go to the queues.
-    pub fn watch(&self, cluster: &Cluster, queues: &Arc<Queues>) {
+    pub fn watch(&self, cluster: &Cluster, queues: &Arc<Queues>, measures: &Arc<Measures>) {
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         if !watched.is_empty() {
             return;
         }
         for hook in &self.hooks {
             for binding in &hook.config.kubernetes {
-                let name = format!("{} {}", hook.name, binding.common.name);
+                let owner = Owner { hook: Arc::clone(hook), measures: Arc::clone(measures) };
                 let (to, of, common) = (Arc::clone(queues), Arc::clone(hook), binding.common.clone());
                 let sink = move |event: WatchEvent, item: Arc<Item>| {
                     // Nobody waits for events.
                     drop(to.push(Run::of(&of, "kubernetes", &common, What::Event(event, item))));
                 };
-                let monitor = Arc::new(Monitor::start(cluster, name, binding, Box::new(sink)));
+                let monitor = Arc::new(Monitor::start(cluster, owner, binding, Box::new(sink)));
                 watched.push(Watched {
                     hook: hook.name.clone(),
                     binding: binding.common.name.clone(),

@@ -68,6 +68,7 @@ impl CarryOut<'_> {
             outcome.changed.extend(engine.install_crds(&work.rendered.crds, work.options.crds).await?);
         }
         let (targets, plan) = self.prepare(&decision, &past, &mut outcome).await?;
+        crds::check_templated(&engine.cluster, &targets, &plan).await?;
         if work.options.dry_run {
             return Ok(self.foretell(outcome, &plan, &targets));
         }

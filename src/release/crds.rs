@@ -1,10 +1,12 @@
-//! The CRDs of a chart's `crds/`: before everything else, awaited, never deleted, never marked as the release's.
+//! The CRDs of a chart's `crds/`: before everything else, awaited, never deleted, never marked as the release's. And what a change
+//! of any CRD, also of one among the templates, may not take away.
 
 use super::{
     crd_safety,
     error::{EngineError, Result},
+    plan::Plan,
     request::{CrdFile, CrdPolicy},
-    targets::{self, Digest, kinds_of_crd},
+    targets::{self, Digest, Target, kinds_of_crd},
     waiting,
 };
 use crate::cluster::{ApplyOptions, Cluster, ObjectRef, Validation};
@@ -101,8 +103,38 @@ async fn install_one(
     }
 }
 
+/// Refuses what CRDs among the templates would take away from objects, before anything is written.
+pub(crate) async fn check_templated(cluster: &Cluster, targets: &[Target], plan: &Plan) -> Result<()> {
+    for step in plan.waves.values().flatten().filter(|step| step.before.is_some()) {
+        let target = &targets[step.target];
+        if !is_crd(&target.object) {
+            continue;
+        }
+        let wrap = |source| EngineError::Object {
+            action: "reading",
+            object: target.object.to_string(),
+            path: target.path.clone(),
+            source,
+        };
+        if let Some(live) = cluster.get(&target.object).await.map_err(wrap)? {
+            check_losses(cluster, &live, &target.body, &target.object).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether an object defines a kind.
+pub(crate) fn is_crd(object: &ObjectRef) -> bool {
+    object.gvk.group == "apiextensions.k8s.io" && object.gvk.kind == "CustomResourceDefinition"
+}
+
 /// Refuses a change that objects of the kind would suffer from; where there are none, nothing can be lost.
-async fn check_losses(cluster: &Cluster, live: &Value, new: &Value, crd: &ObjectRef) -> Result<()> {
+pub(crate) async fn check_losses(
+    cluster: &Cluster,
+    live: &Value,
+    new: &Value,
+    crd: &ObjectRef,
+) -> Result<()> {
     let losses = crd_safety::losses(live, new);
     if losses.is_empty() || crd_safety::allows(live) || crd_safety::allows(new) {
         return Ok(());

@@ -109,7 +109,7 @@ impl Expected {
     /// Takes an object that is as it should be for what it is, though others wrote it, as Helm does by updates: it
     /// becomes ours with the next revision.
     pub(crate) fn inherit(&mut self, seen: &Seen) {
-        self.inherited = seen.others;
+        self.inherited = Some(seen.others);
         self.note(seen);
     }
 }
@@ -151,7 +151,7 @@ fn judge_present(expected: &Expected, seen: &Seen, id: &ReleaseId) -> Verdict {
         return Verdict::Suspect("the release's marks were changed");
     }
     if expected.inherited.is_some() && seen.applied.is_none() {
-        let same = seen.others == expected.inherited && expected.uid.as_ref() == Some(&seen.uid);
+        let same = Some(seen.others) == expected.inherited && expected.uid.as_ref() == Some(&seen.uid);
         return if same { Verdict::Fine } else { Verdict::Suspect("others wrote it") };
     }
     if seen.helm_updates && !expected.helm_writes {
@@ -219,7 +219,7 @@ mod tests {
         let mut stubborn = expected.clone();
         stubborn.helm_writes = true;
         let mut inherited = Expected::remembered(expected.object.clone(), &json!({}), None);
-        inherited.inherit(&Seen { others: Some(1), ..seen.clone() });
+        inherited.inherit(&Seen { others: 1, ..seen.clone() });
         let present = |change: &dyn Fn(&mut Seen)| {
             let mut changed = seen.clone();
             change(&mut changed);
@@ -250,11 +250,11 @@ mod tests {
             ("made anew", &expected, present(&|s| s.uid = "v".into()), Verdict::Suspect("it was made anew")),
             ("after Helm", &expected, present(&|s| s.helm_updates = true), Verdict::Suspect("Helm wrote it")),
             ("folding does not last", &stubborn, present(&|s| s.helm_updates = true), Verdict::Fine),
-            ("inherited", &inherited, present(&|s| (s.applied, s.others) = (None, Some(1))), Verdict::Fine),
+            ("inherited", &inherited, present(&|s| (s.applied, s.others) = (None, 1)), Verdict::Fine),
             (
                 "inherited and changed",
                 &inherited,
-                present(&|s| (s.applied, s.others) = (None, Some(2))),
+                present(&|s| (s.applied, s.others) = (None, 2)),
                 Verdict::Suspect("others wrote it"),
             ),
             (

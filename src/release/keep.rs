@@ -171,7 +171,7 @@ impl Engine {
                     match (known, step.before.as_ref().filter(not_ours)) {
                         // As the revision has it, and not by us: nothing is written for the names of managers alone.
                         (Some(known), Some(seen)) if found.is_none() && known.applied.is_none() => {
-                            known.inherit(seen)
+                            known.inherit(seen);
                         }
                         _ => wrong.push(step),
                     }

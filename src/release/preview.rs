@@ -7,6 +7,7 @@ use super::{
     apply::settle,
     carry_out::{CarryOut, Work},
     conflicts::{self, Conflict},
+    crds,
     decide::{Action, Decision},
     engine::Engine,
     error::{EngineError, Result},
@@ -296,6 +297,14 @@ impl Engine {
             looked.verb = Verb::Recreate;
             looked.reason = "it is being deleted, and is made again when it is gone".to_owned();
             return Ok(looked);
+        }
+        if crds::is_crd(&target.object)
+            && let Err(lost) = crds::check_losses(&self.cluster, &live, &target.body, &target.object).await
+        {
+            return match lost {
+                EngineError::CrdLoss { .. } => Ok(change(Verb::Blocked, &lost.to_string())),
+                other => Err(other),
+            };
         }
         let managed = &live["metadata"]["managedFields"];
         let manager = &self.options.field_manager;

@@ -4,6 +4,7 @@
 
 pub mod debug;
 pub mod hook_metrics;
+pub mod measures;
 pub mod metrics;
 mod progress;
 pub mod runtime;
@@ -22,6 +23,7 @@ use tokio::net::TcpListener;
 
 use debug::Handler;
 use hook_metrics::HookMetrics;
+use measures::Measures;
 use metrics::Metrics;
 pub use progress::Progress;
 use runtime::Runtime;
@@ -37,8 +39,10 @@ pub struct State {
     pub metrics: Metrics,
     /// What hooks count.
     pub hook_metrics: HookMetrics,
-    /// What is counted of hooks.
-    pub runs: HookMetrics,
+    /// What addon-operator measures.
+    pub measures: Arc<Measures>,
+    /// Sets what is measured only when it is asked for.
+    pub collect: OnceLock<Collector>,
     /// How far converges are.
     pub progress: Progress,
     /// Parameters that can be changed while the process runs.
@@ -47,7 +51,16 @@ pub struct State {
     pub debug: OnceLock<Handler>,
 }
 
+/// Called before each scrape.
+pub type Collector = Box<dyn Fn() + Send + Sync>;
+
 impl State {
+    /// A state whose measures have names that begin with `prefix`.
+    #[must_use]
+    pub fn new(prefix: &str) -> Self {
+        Self { measures: Arc::new(Measures::new(prefix)), ..Self::default() }
+    }
+
     /// The leader that this process waits to take the place of, if there is one.
     pub fn leader(&self) -> Option<String> {
         self.leader.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -115,7 +128,10 @@ async fn converge(
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 async fn metrics_text(extract::State(state): extract::State<Arc<State>>) -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, PROMETHEUS)], state.metrics.text() + &state.runs.text())
+    if let Some(collect) = state.collect.get() {
+        collect();
+    }
+    ([(header::CONTENT_TYPE, PROMETHEUS)], state.metrics.text() + &state.measures.text())
 }
 
 async fn hook_metrics_text(extract::State(state): extract::State<Arc<State>>) -> impl IntoResponse {

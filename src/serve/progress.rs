@@ -20,6 +20,11 @@ impl Progress {
         }
     }
 
+    /// How many there are now.
+    pub fn tasks(&self) -> usize {
+        self.tasks.load(Ordering::Acquire)
+    }
+
     /// The answer, as lines or JSON; `done` says whether the first converge is.
     #[must_use]
     pub fn shown(&self, done: bool, as_json: bool) -> String {

@@ -1,7 +1,14 @@
 //! Packages in buckets: `s3://BUCKET/KEY` and `gs://BUCKET/KEY`, where they are and how their servers are told who asks.
 //!
-//! Owns the signature of AWS (version 4) over a `GET`, which S3 and all that is like it want. Who we are comes from the
-//! environment; without that, nobody signs. A library of buckets would bring its own client.
+//! Owns the signature of AWS (version 4) over a `GET`, which S3 and all that is like it want. Who we are is found as the tools
+//! of Amazon ([`aws`]) and Google ([`google`]) find it; without that, nobody signs. A library of buckets would bring its own
+//! client.
+
+mod aws;
+mod google;
+
+use std::io;
+use std::path::Path;
 
 use aws_lc_rs::hmac::{HMAC_SHA256, Key, sign};
 use http::{HeaderName, header};
@@ -9,14 +16,43 @@ use jiff::Timestamp;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use sha2::{Digest as _, Sha256};
 
+use self::aws::{Keys, Settings};
 use super::cache::hex;
-use super::http::Credentials;
+use super::files;
+use super::http::{Credentials, Http, HttpError};
 use super::location::{BadLocation, Location};
 
 /// What stays as it is in a signed path.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 /// SHA-256 of an empty body.
 const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+/// The largest file of credentials, in bytes.
+const MAX_FILE: u64 = 1 << 20;
+/// The largest answer of a server that hands out credentials, in bytes.
+const MAX_ANSWER: u64 = 1 << 20;
+
+/// Why nobody knows how to ask for a package in a bucket.
+#[derive(Debug, thiserror::Error)]
+pub enum BucketError {
+    /// The reference, or an endpoint, is no address.
+    #[error(transparent)]
+    Location(#[from] BadLocation),
+    /// A file of credentials cannot be read.
+    #[error("{path}: {source}")]
+    File {
+        /// The file.
+        path: String,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A server that hands out credentials cannot be asked, or refuses.
+    #[error(transparent)]
+    Http(#[from] HttpError),
+    /// What a file or a server says is not what it should be.
+    #[error("{0}")]
+    Answer(String),
+}
 
 /// How a bucket's server is told who asks.
 #[derive(Clone)]
@@ -26,26 +62,44 @@ pub(super) enum Asker {
     /// By a token.
     Token(String),
     /// By a signature.
-    Keys { id: String, secret: String, session: Option<String>, region: String },
+    Keys { keys: Keys, region: String },
 }
 
 fn variable(names: &[&str]) -> Option<String> {
     names.iter().find_map(|name| std::env::var(name).ok().filter(|v| !v.is_empty()))
 }
 
+/// What a file of credentials holds; `None` where there is none.
+fn read(path: &Path) -> Result<Option<String>, BucketError> {
+    let bytes = files::read(path, MAX_FILE);
+    let bytes = bytes.map_err(|source| BucketError::File { path: path.display().to_string(), source })?;
+    Ok(bytes.map(|b| String::from_utf8_lossy(&b).into_owned()))
+}
+
+/// Fields as the body of a form.
+fn form(fields: &[(&str, &str)]) -> String {
+    let pair =
+        |(name, value): &(&str, &str)| format!("{name}={}", utf8_percent_encode(value, NON_ALPHANUMERIC));
+    fields.iter().map(pair).collect::<Vec<_>>().join("&")
+}
+
 /// Where a package is, and who asks for it.
-pub(super) fn place(bucket: &Location) -> Result<(Location, Asker), BadLocation> {
+///
+/// # Errors
+/// The environment names credentials that cannot be had.
+pub(super) async fn place(bucket: &Location, http: &Http) -> Result<(Location, Asker), BucketError> {
     let key = utf8_percent_encode(bucket.path.trim_start_matches('/'), PATH).to_string();
     if bucket.scheme == "gs" {
         let endpoint = variable(&["STORAGE_EMULATOR_HOST"]);
         let endpoint = endpoint.unwrap_or_else(|| "https://storage.googleapis.com".to_owned());
         let endpoint = if endpoint.contains("://") { endpoint } else { format!("http://{endpoint}") };
         let url = Location::parse(&format!("{}/{}/{key}", endpoint.trim_end_matches('/'), bucket.host))?;
-        let token = variable(&["GOOGLE_OAUTH_ACCESS_TOKEN", "CLOUDSDK_AUTH_ACCESS_TOKEN"]);
+        let token = google::token(http).await?;
         return Ok((url, token.map_or(Asker::Anonymous, Asker::Token)));
     }
-    let region = variable(&["AWS_REGION", "AWS_DEFAULT_REGION"]).unwrap_or_else(|| "us-east-1".to_owned());
-    let url = match variable(&["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"]) {
+    let settings = Settings::load()?;
+    let region = settings.region.clone();
+    let url = match &settings.endpoint {
         Some(endpoint) => format!("{}/{}/{key}", endpoint.trim_end_matches('/'), bucket.host),
         // A name with dots is no name of a host under the server's certificate.
         None if bucket.host.contains('.') => {
@@ -53,9 +107,8 @@ pub(super) fn place(bucket: &Location) -> Result<(Location, Asker), BadLocation>
         }
         None => format!("https://{}.s3.{region}.amazonaws.com/{key}", bucket.host),
     };
-    let keys = variable(&["AWS_ACCESS_KEY_ID"]).zip(variable(&["AWS_SECRET_ACCESS_KEY"]));
-    let session = variable(&["AWS_SESSION_TOKEN"]);
-    let asker = keys.map_or(Asker::Anonymous, |(id, secret)| Asker::Keys { id, secret, session, region });
+    let keys = settings.keys(http).await?;
+    let asker = keys.map_or(Asker::Anonymous, |keys| Asker::Keys { keys, region });
     Ok((Location::parse(&url)?, asker))
 }
 
@@ -65,7 +118,7 @@ impl Asker {
         match self {
             Self::Anonymous => None,
             Self::Token(token) => Some(Credentials::Bearer(token.clone())),
-            Self::Keys { id, secret, session, region } => {
+            Self::Keys { keys: Keys { id, secret, session }, region } => {
                 let date = now.strftime("%Y%m%dT%H%M%SZ").to_string();
                 let mut headers = vec![
                     ("host".to_owned(), url.host.clone()),

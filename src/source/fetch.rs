@@ -10,7 +10,7 @@ use http::header;
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
-use super::bucket::{self, Asker};
+use super::bucket::{self, Asker, BucketError};
 use super::cache::{Cache, Kind, hex, parse_digest};
 use super::git::GitError;
 use super::home::Home;
@@ -30,6 +30,9 @@ const MAX_PROVENANCE: u64 = 16 << 20;
 /// Why a chart could not be fetched; `Display` is Helm's text where it has one.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
+    /// Nobody knows how to ask for a package in a bucket.
+    #[error(transparent)]
+    Bucket(#[from] BucketError),
     /// The reference names nothing.
     #[error(transparent)]
     Reference(#[from] BadReference),
@@ -244,7 +247,7 @@ impl Fetcher {
                 ChartReference::Oci(text) => return self.fetch_oci(&text, options, warn).await,
                 ChartReference::Git(location) => return Ok(self.fetch_git(&location, options, warn).await?),
                 ChartReference::Bucket(bucket) => {
-                    let (url, asker) = bucket::place(&bucket)?;
+                    let (url, asker) = bucket::place(&bucket, &self.http).await?;
                     Place { asker: Some(asker), ..self.at(url, options)? }
                 }
             },

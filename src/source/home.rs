@@ -6,6 +6,14 @@ use std::path::PathBuf;
 /// The files and directories that Helm and we share.
 #[derive(Clone, Debug)]
 pub struct Home {
+    /// Where caches are, whatever they hold.
+    pub cache: PathBuf,
+    /// Where configuration is.
+    pub config: PathBuf,
+    /// Where what was installed is.
+    pub data: PathBuf,
+    /// Directories of plugins, as in `PATH`.
+    pub plugins: PathBuf,
     /// `repositories.yaml`.
     pub repositories: PathBuf,
     /// Directory of repository indexes.
@@ -34,15 +42,20 @@ impl Home {
     /// As Helm's environment says.
     #[must_use]
     pub fn from_env() -> Self {
-        let cache = || base("HELM_CACHE_HOME", "XDG_CACHE_HOME", ".cache");
-        let config = || base("HELM_CONFIG_HOME", "XDG_CONFIG_HOME", ".config");
+        let cache = base("HELM_CACHE_HOME", "XDG_CACHE_HOME", ".cache");
+        let config = base("HELM_CONFIG_HOME", "XDG_CONFIG_HOME", ".config");
+        let data = base("HELM_DATA_HOME", "XDG_DATA_HOME", ".local/share");
         let path =
             |name: &str, default: &dyn Fn() -> PathBuf| env::var_os(name).map_or_else(default, PathBuf::from);
         Self {
-            repositories: path("HELM_REPOSITORY_CONFIG", &|| config().join("repositories.yaml")),
-            indexes: path("HELM_REPOSITORY_CACHE", &|| cache().join("repository")),
-            content: path("HELM_CONTENT_CACHE", &|| cache().join("content")),
-            registry: path("HELM_REGISTRY_CONFIG", &|| config().join("registry/config.json")),
+            plugins: path("HELM_PLUGINS", &|| data.join("plugins")),
+            repositories: path("HELM_REPOSITORY_CONFIG", &|| config.join("repositories.yaml")),
+            indexes: path("HELM_REPOSITORY_CACHE", &|| cache.join("repository")),
+            content: path("HELM_CONTENT_CACHE", &|| cache.join("content")),
+            registry: path("HELM_REGISTRY_CONFIG", &|| config.join("registry/config.json")),
+            cache,
+            config,
+            data,
         }
     }
 }

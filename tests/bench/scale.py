@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Measures large numbers; `make scale` runs this inside a control plane, with the binary of WINDLASS or the release build.
 
-Prints Markdown: one release of 5,000 objects beside Helm 4 (wall and processor time, peak memory, API requests), and an operator
-that keeps 1,000 releases of 5 objects: converge, and what it costs while nothing happens.
+Prints Markdown: one release of 5,000 objects beside Helm 4 (wall and processor time, peak memory, API requests); 100 releases of
+5 objects, one process each, beside Helm 4; and an operator that keeps 1,000 of them, which Helm has nothing for: converge, and what
+it costs while nothing happens.
 """
 import os, pathlib, re, shutil, subprocess, sys, tempfile, time
 
@@ -12,6 +13,7 @@ HELM = shutil.which("helm")
 OBJECTS = int(os.environ.get("OBJECTS", 5000))
 RELEASES = int(os.environ.get("RELEASES", 1000))
 IDLE = int(os.environ.get("IDLE", 60))
+EACH = int(os.environ.get("EACH", 100))
 
 MANY = """{{- range $i, $_ := until (int .Values.count) }}
 ---
@@ -157,5 +159,36 @@ def releases():
             child.wait()
 
 
+def each():
+    """The same releases by a process each: what a loop over `helm upgrade --install` costs."""
+    print(f"{EACH} releases of 5 objects, a process each, a release in the mean:\n")
+    print("| | windlass s | CPU s | MiB | requests | helm 4 s | CPU s | MiB | requests |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+    with tempfile.TemporaryDirectory() as scratch:
+        chart = pathlib.Path(scratch)
+        (chart / "templates").mkdir()
+        (chart / "Chart.yaml").write_text("apiVersion: v2\nname: five\nversion: 1.0.0\n")
+        (chart / "templates/all.yaml").write_text(FIVE.replace("NAME", "{{ .Release.Name }}"))
+        for namespace in ("each-w", "each-h"):
+            kubectl("create", "namespace", namespace)
+        for name in ("install", "the same again"):
+            cells = []
+            for tool, namespace in ((WINDLASS, "each-w"), (HELM, "each-h")):
+                before, start, figures = requests(), time.perf_counter(), []
+                for n in range(EACH):
+                    child = subprocess.Popen([tool, "upgrade", "--install", f"r{n:04d}", scratch, "-n", namespace],
+                                             stdout=subprocess.DEVNULL)
+                    _, status, usage = os.wait4(child.pid, 0)
+                    if status:
+                        sys.exit(f"{tool} failed")
+                    figures.append((usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024))
+                wall, asked = time.perf_counter() - start, requests() - before
+                busy, peak = sum(f[0] for f in figures), max(f[1] for f in figures)
+                cells.append(f"{wall / EACH:.3f} | {busy / EACH:.3f} | {peak:.0f} | {asked / EACH:.0f}")
+            print(f"| {name} | {' | '.join(cells)} |", flush=True)
+    print()
+
+
 many()
+each()
 releases()

@@ -8,8 +8,10 @@ mod matrix;
 mod matrix_corpus;
 
 mod plan;
+mod progress;
 mod race;
 mod signals;
+mod templates;
 mod verbs;
 
 use serde_json::Value;

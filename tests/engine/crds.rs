@@ -79,6 +79,51 @@ async fn crds_of_the_chart_come_first_and_stay() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_crd_among_the_templates_takes_nothing_either() {
+    let namespace = control_plane().namespace("tloss").unwrap();
+    let ns = namespace.name();
+    let group = format!("{ns}.example.com");
+    let with = |fields: Value, allow: bool| {
+        let mut crd = crd(&group, "Namespaced");
+        crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"] =
+            json!({"type": "object", "properties": {"spec": {"type": "object", "properties": fields}}});
+        if allow {
+            crd["metadata"]["annotations"] = json!({"windlass.dev/allow-data-loss": "true"});
+        }
+        request(ns, "web", &[crd, config_map("c", "1"), thing(&group, "one")], vec![])
+    };
+    let number = json!({"type": "integer"});
+    for engine in [engine().await, watching().await] {
+        engine.reconcile(&with(json!({"a": number}), true)).await.unwrap();
+        let worse = with(json!({"b": number}), false);
+        // The live CRD still says that it may be changed: first that word goes.
+        engine.reconcile(&with(json!({"a": number}), false)).await.unwrap();
+        let error = engine.reconcile(&worse).await.unwrap_err();
+        let want = format!("things.{group} would lose what its 1 objects have: v1: spec.a is gone");
+        assert!(error.to_string().contains(&want), "{error}");
+        assert_eq!(error.disposition(), windlass::release::Disposition::Stall);
+        let planned = engine.plan(&worse).await.unwrap();
+        let blocked: Vec<&str> = planned
+            .changes
+            .iter()
+            .filter(|c| c.verb == windlass::release::Verb::Blocked)
+            .map(|c| c.reason.as_str())
+            .collect();
+        assert!(matches!(blocked[..], [reason] if reason.contains(&want)), "{blocked:?}");
+        // Refused before anything was written: no revision tells of it.
+        assert!(history(ns, "web").iter().all(|r| !r.contains("failed")), "{:?}", history(ns, "web"));
+        assert_eq!(get(ns, &format!("things.{group}"), "one").unwrap()["spec"], json!({"a": 1}));
+        engine.reconcile(&with(json!({"b": number}), true)).await.unwrap();
+        assert_eq!(get(ns, &format!("things.{group}"), "one").unwrap()["spec"], json!({}));
+        engine.uninstall(&uninstall(ns, "web")).await.unwrap();
+        windlass_test_cluster::wait_until("the kind is gone", std::time::Duration::from_secs(30), || {
+            Ok(get(ns, "crd", &format!("things.{group}")).is_none().then_some(()))
+        })
+        .unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_newer_crd_takes_nothing_from_objects() {
     let namespace = control_plane().namespace("loss").unwrap();
     let ns = namespace.name();

@@ -21,6 +21,7 @@ mod hooks;
 mod large;
 mod lifecycle;
 mod locks;
+mod logs;
 mod order;
 mod ownership;
 mod plan;

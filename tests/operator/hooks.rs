@@ -257,8 +257,8 @@ fn schedules_metrics_and_operations_on_objects() {
     });
     let own = operator.get("/metrics").unwrap().1;
     for part in [
-        "addon_operator_global_hook_run_success_total{binding=\"often\",hook=\"tick\",queue=\"main\"}",
-        "addon_operator_global_hook_run_seconds_count{binding=\"onStartup\"",
+        "addon_operator_global_hook_run_success_total{hook=\"tick\",binding=\"often\",queue=\"main\",activation=\"",
+        "addon_operator_global_hook_run_seconds_count{hook=\"tick\",binding=\"onStartup\"",
         "addon_operator_global_hook_run_max_rss_bytes{",
     ] {
         assert!(own.contains(part), "{part}\n{own}");

@@ -19,7 +19,7 @@ fn git(directory: &Path, args: &[&str]) -> String {
 }
 
 /// A bare repository with a chart at two tags and on a branch; the first commit.
-fn repository(user: &User) -> String {
+pub(crate) fn repository(user: &User) -> String {
     let work = user.path("work");
     chart(&work.join("charts/web"), "web", "1.0.0", "");
     git(&work, &["init", "-q", "-b", "main"]);
@@ -44,7 +44,7 @@ fn repository(user: &User) -> String {
 }
 
 /// Which size the chart of a reference has.
-fn size(user: &User, reference: &str) -> String {
+pub(crate) fn size(user: &User, reference: &str) -> String {
     let text = user.ok(&["show", "values", reference]);
     text.lines().find_map(|l| l.strip_prefix("size: ")).unwrap().to_owned()
 }

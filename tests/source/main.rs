@@ -4,10 +4,16 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod bad_servers;
+mod bucket_credentials;
 mod buckets;
+mod client;
 mod dependencies;
+mod flags;
 mod git;
+mod git_servers;
 mod packages;
+mod post_renderers;
+mod prompts;
 mod provenance;
 mod registries;
 mod repositories;

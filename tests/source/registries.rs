@@ -12,9 +12,9 @@ use super::server::{Answer, Server};
 use super::support::{User, chart};
 
 /// The reference registry, in memory, with a user `me` whose password is `secret`; gone when dropped.
-struct Registry {
+pub(crate) struct Registry {
     child: Child,
-    host: String,
+    pub(crate) host: String,
     _dir: tempfile::TempDir,
 }
 
@@ -22,7 +22,7 @@ struct Registry {
 const HTPASSWD: &str = "me:$2y$10$2UAcldG1SszelM2oEWyHUOPGXG8Uz3cdAuNW/B867rB16hNdlJV4q\n";
 
 impl Registry {
-    fn start(login: bool) -> Self {
+    pub(crate) fn start(login: bool) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let host = listener.local_addr().unwrap().to_string();

@@ -35,12 +35,16 @@ pub(crate) struct Asked {
     pub(crate) path: String,
     /// By lower-case name.
     pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) body: String,
 }
+
+/// Whether a request may have an answer.
+type Guard = Box<dyn Fn(&Asked) -> bool + Send>;
 
 #[derive(Default)]
 struct State {
     answers: BTreeMap<String, Answer>,
-    login: Option<String>,
+    guard: Option<Guard>,
     asked: Vec<Asked>,
 }
 
@@ -150,7 +154,13 @@ impl Server {
 
     /// From now on only who says so gets an answer: `Basic …`.
     pub(crate) fn require(&self, authorization: &str) {
-        self.state.lock().unwrap().login = Some(authorization.to_owned());
+        let login = authorization.to_owned();
+        self.guard(move |asked| asked.headers.get("authorization") == Some(&login));
+    }
+
+    /// From now on only such requests get an answer.
+    pub(crate) fn guard(&self, guard: impl Fn(&Asked) -> bool + Send + 'static) {
+        self.state.lock().unwrap().guard = Some(Box::new(guard));
     }
 
     /// What was asked since the last call.
@@ -177,13 +187,20 @@ fn serve(stream: impl Read + Write, state: &Mutex<State>) -> std::io::Result<()>
             let Some((name, value)) = line.trim_end().split_once(": ") else { break };
             headers.insert(name.to_ascii_lowercase(), value.to_owned());
         }
-        let (answer, login) = {
+        let size = headers.get("content-length").and_then(|n| n.parse().ok()).unwrap_or(0);
+        let mut body = vec![0; size];
+        stream.read_exact(&mut body)?;
+        let body = String::from_utf8_lossy(&body).into_owned();
+        let asked = Asked { path: path.clone(), headers: headers.clone(), body };
+        let answer = {
             let mut state = state.lock().unwrap();
-            state.asked.push(Asked { path: path.clone(), headers: headers.clone() });
-            (state.answers.get(&path).cloned().unwrap_or(Answer::Status(404)), state.login.clone())
+            let denied = state.guard.as_ref().is_some_and(|guard| !guard(&asked));
+            state.asked.push(asked);
+            match denied {
+                true => Answer::Status(401),
+                false => state.answers.get(&path).cloned().unwrap_or(Answer::Status(404)),
+            }
         };
-        let denied = login.is_some_and(|l| headers.get("authorization") != Some(&l));
-        let answer = if denied { Answer::Status(401) } else { answer };
         reply(stream.get_mut(), answer, headers.get("if-none-match"))?;
         stream.get_mut().flush()?;
     }

@@ -2,7 +2,7 @@
 
 use super::{Layers, Trace, render_report};
 use crate::chart::{Chart, File, load_files, merge_maps, read_values};
-use crate::data::{Data, Map};
+use crate::data::Map;
 use crate::path::Path;
 use crate::profile::Profile;
 use crate::render::{Capabilities, CompiledChart, Options, Release};

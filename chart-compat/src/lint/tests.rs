@@ -2,7 +2,7 @@
 
 use super::{Entry, Options, Subject, findings};
 use crate::chart::{Chart, File, load_files};
-use crate::data::{Data, Map};
+use crate::data::Map;
 use crate::profile::Profile;
 use crate::world::Still;
 

@@ -15,6 +15,7 @@ mod heads;
 mod manifest;
 mod order;
 mod output;
+mod post;
 mod run;
 mod schema;
 

@@ -1,20 +1,13 @@
 //! One run of a hook with all that its answers bring about, in the peer's order: metrics, objects, config values, values.
 
-use std::collections::BTreeMap;
-
 use super::module::ModuleHooks;
 use super::{Change, Hooks};
 use crate::addon::values::{GLOBAL, Patched, Root};
 use crate::hooks::carry_out::carry_out;
 use crate::hooks::context;
-use crate::hooks::process::Usage;
 use crate::hooks::queues::Run;
 use crate::hooks::webhooks::Answer;
 use crate::hooks::{Hook, HookError, HookSet, Input, Scope};
-use crate::serve::hook_metrics::{Action, Operation};
-
-/// Upper bounds of the buckets of run times, in seconds, as the peer has them.
-const SECONDS: [f64; 14] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0];
 
 impl Hooks {
     /// A run from a queue: what it changes is told to the operator's loop.
@@ -88,6 +81,7 @@ impl Hooks {
         };
         drop(snapshots);
         let binding = contexts.first().map_or(run.kind, |c| c.binding.as_str());
+        self.count_wait(run, binding);
         let output = hook.run(&self.around, &input, binding, &run.queue).await;
         let result = match output {
             Err(error) => {
@@ -149,40 +143,5 @@ impl Hooks {
             }
         }
         Ok(patched)
-    }
-
-    /// Counts a run under the peer's names.
-    fn count(&self, hook: &Hook, binding: &str, run: &Run, usage: Option<Usage>, worked: bool) {
-        let start = match hook.scope {
-            Scope::Global => "addon_operator_global_hook",
-            Scope::Module => "addon_operator_module_hook",
-        };
-        let operation = |name: &str, action| Operation {
-            name: format!("{start}_{name}"),
-            group: None,
-            labels: BTreeMap::new(),
-            action,
-        };
-        let outcome = match (worked, run.allow_failure) {
-            (true, _) => "run_success_total",
-            (false, false) => "run_errors_total",
-            (false, true) => "run_allowed_errors_total",
-        };
-        let mut operations = vec![operation(outcome, Action::Add(1.0))];
-        if let Some(usage) = usage {
-            let seconds = |time: std::time::Duration| Action::Observe(time.as_secs_f64(), SECONDS.to_vec());
-            operations.push(operation("run_seconds", seconds(usage.took)));
-            operations.push(operation("run_user_cpu_seconds", seconds(usage.user)));
-            operations.push(operation("run_sys_cpu_seconds", seconds(usage.system)));
-            operations.push(operation("run_max_rss_bytes", Action::Set(usage.max_rss_bytes as f64)));
-        }
-        let labels = [
-            ("hook", hook.name.as_str()),
-            ("binding", binding),
-            ("queue", run.queue.as_str()),
-            ("module", hook.module.as_str()),
-        ];
-        let labels = if hook.module.is_empty() { &labels[..3] } else { &labels[..] };
-        self.state.runs.apply(&operations, labels);
     }
 }

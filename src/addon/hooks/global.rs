@@ -48,7 +48,7 @@ impl Hooks {
         let Some(set) = self.global.get() else { return };
         self.run_global(Moment::OnStartup).await;
         set.schedule(&self.queues);
-        set.watch(&self.cluster, &self.queues);
+        set.watch(&self.cluster, &self.queues, &self.state.measures);
         let mut failures = 0;
         let synchronizations = loop {
             match set.synchronize().await {

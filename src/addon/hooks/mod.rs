@@ -6,6 +6,7 @@
 mod enabled;
 mod execute;
 mod global;
+mod measure;
 mod module;
 mod view;
 mod write_back;
@@ -27,7 +28,7 @@ use crate::hooks::{HookSet, Surroundings};
 use crate::serve::State;
 
 pub(super) use enabled::{Candidate, Verdicts, has_script};
-pub(super) use module::{ModuleRef, Ran};
+pub(super) use module::{Maintenance, ModuleRef, Ran};
 
 /// How long after a run of a hook deletions of its module's objects may be its own doing.
 const ECHO: Duration = Duration::from_secs(2);

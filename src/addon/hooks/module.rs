@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use chart_compat::render::CompiledChart;
 use serde_json::Value;
@@ -15,6 +15,7 @@ use crate::addon::run::{Done, Error, Shared};
 use crate::hooks::config::MAIN_QUEUE;
 use crate::hooks::queues::Run;
 use crate::hooks::{HookSet, Moment, Scope};
+use crate::release::Action;
 
 /// How often a module is rendered anew because its own `afterHelm` hooks changed its values.
 const MAX_RERUNS: u32 = 5;
@@ -26,6 +27,8 @@ const ELSEWHERE: Duration = Duration::from_secs(30);
 pub(super) struct ModuleHooks {
     pub(super) name: String,
     pub(super) key: String,
+    /// As [`ModuleRef::hooks`] when they were loaded.
+    print: u64,
     pub(super) set: OnceCell<HookSet>,
     /// Held by the module's own run, and by runs of hooks in its main queue.
     pub(super) turn: Mutex<Progress>,
@@ -52,13 +55,37 @@ pub(in crate::addon) struct ModuleRef {
     pub(in crate::addon) chart: Option<Arc<CompiledChart>>,
     /// Why it is run.
     pub(in crate::addon) cause: String,
+    /// Another number when its hooks on disk are others.
+    pub(in crate::addon) hooks: u64,
+    pub(in crate::addon) maintenance: Maintenance,
+    /// What brought the run about, for metrics.
+    pub(in crate::addon) activation: &'static str,
+}
+
+/// Whether a module's objects are left as they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::addon) enum Maintenance {
+    #[default]
+    Off,
+    On,
+    /// It was on: the release's record says so still.
+    Ending,
 }
 
 impl ModuleRef {
     /// A module without its chart.
     pub(in crate::addon) fn of(module: &Module) -> Self {
         let (name, key) = (module.name.name.clone(), module.name.key.clone());
-        Self { name, key, path: module.path.clone(), chart: None, cause: String::new() }
+        Self {
+            name,
+            key,
+            path: module.path.clone(),
+            chart: None,
+            cause: String::new(),
+            hooks: module.hooks,
+            maintenance: Maintenance::Off,
+            activation: "",
+        }
     }
 }
 
@@ -71,32 +98,50 @@ pub(in crate::addon) struct Ran {
 }
 
 impl Hooks {
-    /// The hooks of a module, asked for their configuration if they were not yet.
+    /// The hooks of a module, asked for their configuration if they were not yet, or are others on disk by now. Then those
+    /// before go with all that they watch and patched; until the new ones can be used they stay.
     async fn of(&self, module: &ModuleRef) -> Result<Arc<ModuleHooks>, Error> {
-        let hooks = {
-            let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
-            let new = || {
-                Arc::new(ModuleHooks {
-                    name: module.name.clone(),
-                    key: module.key.clone(),
-                    set: OnceCell::new(),
-                    turn: Mutex::default(),
-                })
-            };
-            Arc::clone(modules.entry(module.name.clone()).or_insert_with(new))
-        };
-        let load = || async {
-            let directory = module.path.file_name().unwrap_or_default().to_string_lossy();
-            let prefix = format!("{directory}/hooks/");
-            let directory = module.path.join("hooks");
-            let (set, problems) = HookSet::load(&directory, &module.name, &prefix, Scope::Module).await?;
-            for text in problems {
-                tracing::warn!(module = module.name, "{text}");
-            }
-            Ok::<_, crate::hooks::HookError>(set)
-        };
-        hooks.set.get_or_try_init(load).await.map_err(|e| Error::Hook(e.to_string()))?;
+        let known = self.module(&module.name);
+        if let Some(known) = &known
+            && known.print == module.hooks
+            && known.set.get().is_some()
+        {
+            return Ok(Arc::clone(known));
+        }
+        let directory = module.path.file_name().unwrap_or_default().to_string_lossy();
+        let prefix = format!("{directory}/hooks/");
+        let directory = module.path.join("hooks");
+        let (set, problems) = HookSet::load(&directory, &module.name, &prefix, Scope::Module)
+            .await
+            .map_err(|e| Error::Hook(e.to_string()))?;
+        for text in problems {
+            tracing::warn!(module = module.name, "{text}");
+        }
+        if let Some(known) = known {
+            let _turn = known.turn.lock().await;
+            self.unload(&module.name);
+            self.store().values.forget(&module.key);
+            tracing::info!(module = module.name, hooks = set.hooks().len(), "its hooks are loaded anew");
+        }
+        let hooks = Arc::new(ModuleHooks {
+            name: module.name.clone(),
+            key: module.key.clone(),
+            print: module.hooks,
+            set: OnceCell::new_with(Some(set)),
+            turn: Mutex::default(),
+        });
+        let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+        modules.insert(module.name.clone(), Arc::clone(&hooks));
         Ok(hooks)
+    }
+
+    /// Forgets the hooks of a module: they are others now, or the module is gone.
+    pub(in crate::addon) fn unload(&self, module: &str) {
+        let known = self.modules.lock().unwrap_or_else(PoisonError::into_inner).remove(module);
+        if let Some(set) = known.as_ref().and_then(|k| k.set.get()) {
+            set.stop();
+        }
+        self.queues.drop_owner(module);
     }
 
     /// Runs a module: hooks of the start and what exists, if that is still to be done; `beforeHelm`, the release, `afterHelm`.
@@ -115,6 +160,9 @@ impl Hooks {
         loop {
             self.at(&hooks, set, Moment::BeforeHelm).await?;
             let values = self.store().values.seen(&module.key);
+            if module.chart.is_some() && self.is_held(shared, module).await? {
+                return Ok(Ran { done: None, values });
+            }
             let done = match &module.chart {
                 None => None,
                 Some(chart) => {
@@ -124,7 +172,20 @@ impl Hooks {
                     } else {
                         "an afterHelm hook changed its values".to_owned()
                     };
-                    Some(shared.run(&module.name, Arc::clone(chart), Arc::new(values), cause).await?)
+                    let began = Instant::now();
+                    let mut own = shared.clone();
+                    own.held |= module.maintenance == Maintenance::On;
+                    let done = own.run(&module.name, Arc::clone(chart), Arc::new(values), cause).await;
+                    let labels = [("module", module.name.as_str()), ("activation", module.activation)];
+                    self.state.measures.observe("module_helm_seconds", &labels, began.elapsed());
+                    let done = done?;
+                    let unchanged = done.outcome.action == Action::Unchanged;
+                    let second = if unchanged { "check-upgrade" } else { "upgrade" };
+                    for (operation, took) in [("template", done.took.0), (second, done.took.1)] {
+                        let labels = [labels[0], labels[1], ("operation", operation)];
+                        self.state.measures.observe("helm_operation_seconds", &labels, took);
+                    }
+                    Some(done)
                 }
             };
             let changed = self.at(&hooks, set, Moment::AfterHelm).await?;
@@ -143,6 +204,15 @@ impl Hooks {
         }
     }
 
+    /// Whether the module's release is to be left alone; its record says so from here on, as addon-operator's does, or no more.
+    async fn is_held(&self, shared: &Shared, module: &ModuleRef) -> Result<bool, Error> {
+        match module.maintenance {
+            Maintenance::Off => Ok(false),
+            Maintenance::On => shared.mark_held(&module.name, true).await,
+            Maintenance::Ending => shared.mark_held(&module.name, false).await.map(|_| false),
+        }
+    }
+
     async fn bring_up(
         &self,
         hooks: &ModuleHooks,
@@ -158,7 +228,7 @@ impl Hooks {
             }
         }
         if progress.synchronizations.is_none() {
-            set.watch(&self.cluster, &self.queues);
+            set.watch(&self.cluster, &self.queues, &self.state.measures);
             let runs = set.synchronize().await.map_err(Error::Hook)?;
             let (main, others): (Vec<_>, Vec<_>) = runs.into_iter().partition(|s| s.run.queue == MAIN_QUEUE);
             for other in others {
@@ -237,7 +307,7 @@ impl Hooks {
         let (before, after) = (set.at(Moment::BeforeDeleteHelm), set.at(Moment::AfterDeleteHelm));
         if !before.is_empty() || !after.is_empty() {
             // They are told what exists, also where the module was not on in this process.
-            set.watch(&self.cluster, &self.queues);
+            set.watch(&self.cluster, &self.queues, &self.state.measures);
             set.synchronize().await.map_err(Error::Hook)?;
         }
         if !before.is_empty() && shared.exists(name).await? {

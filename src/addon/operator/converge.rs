@@ -74,6 +74,7 @@ impl Operator {
     }
 
     fn begin(&mut self, all: bool) {
+        self.converge_begins();
         self.scripts_at = None;
         let enabling = self.options.enabling.clone();
         let scripts = enabling.asks_scripts() && self.modules.modules.iter().any(|m| has_script(&m.path));
@@ -155,6 +156,8 @@ impl Operator {
             let flags = self.hooks.store().flags.clone();
             self.config.enabled = flags;
         }
+        self.activation =
+            if change.module.is_empty() { "GlobalValuesChanged" } else { "ModuleValuesChanged" };
         if change.module.is_empty() {
             // What changes before the modules run is looked at when they are asked for.
             if !self.phase.holds_modules() && (change.reload || change.flags) {
@@ -165,9 +168,11 @@ impl Operator {
         let Some(module) = self.module(&change.module) else { return };
         let (name, order) = (module.name.name.clone(), module.name.order);
         let values = self.hooks.store().values.seen(&module.name.key);
+        let activation = self.activation(self.activation);
         let Some(wanted) = self.wanted.get_mut(&name) else { return };
         wanted.values = Some(values);
         "a hook changed its values".clone_into(&mut wanted.cause);
+        wanted.activation = activation;
         if change.reload && wanted.enabled {
             tracing::info!(module = name, "a hook has changed its values: it runs again");
             self.queue.want(&name, order, Job::Run);
@@ -192,6 +197,7 @@ impl Operator {
         }
         if self.phase == Phase::Idle {
             self.hooks.settle_webhooks();
+            self.converge_ends();
         }
         if self.phase == Phase::Idle && !self.state.converged.swap(true, Ordering::AcqRel) {
             let seconds = self.started.elapsed().as_secs_f64();

@@ -39,7 +39,7 @@ impl Operator {
             },
             running,
             failures,
-            error: wanted(module).and_then(|w| w.error.clone()).unwrap_or_default(),
+            error: wanted(module).and_then(|w| w.failure.clone()).map(|f| f.1).unwrap_or_default(),
         };
         let mut views: Vec<JobView> =
             self.queue.tasks().iter().map(|t| view(&t.module, t.job, t.running, t.failures)).collect();

@@ -19,7 +19,7 @@ use patch::Patch;
 pub use patch::Root;
 pub(super) use schema::{Schema, Schemas};
 
-use super::module::Modules;
+use super::module::{Module, Modules};
 use super::name::ModuleName;
 use crate::render::to_json;
 
@@ -71,10 +71,6 @@ impl Values {
     pub fn new(modules: &Modules, global: Option<&Path>) -> (Self, BTreeMap<String, String>) {
         let mut problems = BTreeMap::new();
         let mut sections = BTreeMap::new();
-        let table = |key: &str| match modules.values.get(key) {
-            Some(data @ (Data::Map(_) | Data::List(_))) => to_json(data),
-            _ => json!({}),
-        };
         let mut add = |key: &str, fixed: Value, directory: Option<&Path>| {
             let schemas =
                 directory.map_or_else(|| Ok(Schemas::default()), |d| Schemas::read(&d.join("openapi")));
@@ -88,13 +84,35 @@ impl Values {
             section.result = section.merged(&section.config, &section.patch, key).unwrap_or_default();
             sections.insert(key.to_owned(), section);
         };
-        add(GLOBAL, table(GLOBAL), global);
+        add(GLOBAL, of_roots(modules, GLOBAL), global);
         for module in &modules.modules {
-            let key = &module.name.key;
-            let fixed = merge(table(key), to_json(&Data::Map(module.values.clone())), MAX_DEPTH);
-            add(key, fixed, Some(&module.path));
+            add(&module.name.key, fixed_of(modules, module), Some(&module.path));
         }
         (Self { sections, flags: Object::new(), flag_patch: Patch::default() }, problems)
+    }
+
+    /// Takes modules as they are on disk now, with the schemas of those that are new or have changed. The ConfigMap's sections
+    /// of new ones are to be set; what hooks have patched stays. Gives whether the global values are others.
+    pub(crate) fn reload(&mut self, modules: &Modules, mut schemas: BTreeMap<String, Schemas>) -> bool {
+        let mut fixed = BTreeMap::from([(GLOBAL.to_owned(), of_roots(modules, GLOBAL))]);
+        fixed.extend(modules.modules.iter().map(|m| (m.name.key.clone(), fixed_of(modules, m))));
+        self.sections.retain(|key, _| fixed.contains_key(key));
+        let mut global = false;
+        for (key, fixed) in fixed {
+            let section = self
+                .sections
+                .entry(key.clone())
+                .or_insert_with(|| Section { config: json!({}), ..Section::default() });
+            section.fixed = fixed;
+            if let Some(schemas) = schemas.remove(&key) {
+                section.schemas = schemas;
+            }
+            // A patch that leads nowhere any more leaves the values as they were until its hook runs again.
+            if let Ok(result) = section.merged(&section.config, &section.patch, &key) {
+                global |= section.take(result) && key == GLOBAL;
+            }
+        }
+        global
     }
 
     /// Takes a section of the ConfigMap as it is now; gives whether the values are others.
@@ -353,6 +371,20 @@ impl Section {
         self.result = result;
         changed
     }
+}
+
+/// A section of the roots' files.
+fn of_roots(modules: &Modules, key: &str) -> Value {
+    match modules.values.get(key) {
+        Some(data @ (Data::Map(_) | Data::List(_))) => to_json(data),
+        _ => json!({}),
+    }
+}
+
+/// What files say of a module.
+fn fixed_of(modules: &Modules, module: &Module) -> Value {
+    let own = to_json(&Data::Map(module.values.clone()));
+    merge(of_roots(modules, &module.name.key), own, MAX_DEPTH)
 }
 
 /// `true` and `false`, as hooks write them.

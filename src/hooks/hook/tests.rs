@@ -16,7 +16,13 @@ impl Lab {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let scratch = dir.path().join("tmp");
-        let around = Surroundings { scratch, keep_files: false, timeout: None, group_metrics: false };
+        let around = Surroundings {
+            scratch,
+            keep_files: false,
+            timeout: None,
+            group_metrics: false,
+            proxy_json: false,
+        };
         Self { dir, around }
     }
 

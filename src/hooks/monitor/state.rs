@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hasher as _};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -56,6 +57,8 @@ pub(super) struct State {
     pub(super) problem: Option<String>,
     /// Since the watch began, and since the hook last saw the objects.
     pub(super) changes: (Changes, Changes),
+    /// How long the filter took on the last object.
+    pub(super) filtering: Option<Duration>,
 }
 
 impl State {
@@ -70,6 +73,7 @@ impl State {
             held: Some(Vec::new()),
             problem: None,
             changes: <(Changes, Changes)>::default(),
+            filtering: None,
         }
     }
 
@@ -98,7 +102,9 @@ impl State {
 
     /// Takes an object in; gives the event to send now.
     pub(super) fn present(&mut self, part: &Part, object: Value) -> Result<Option<Event>, JqError> {
+        let began = Instant::now();
         let filtered = self.filter.as_ref().map(|f| f.apply(&object)).transpose()?;
+        self.filtering = filtered.as_ref().map(|_| began.elapsed());
         let digest = match &filtered {
             Some(result) => digest(&result.to_string()),
             None => {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
 use serde_json::Value;
@@ -98,6 +98,14 @@ async fn labelled(cluster: Cluster, shared: Arc<Shared>, labels: &str) {
 }
 
 fn failed(shared: &Shared, error: &ClusterError) {
+    let kind = if error.is_forbidden() {
+        "forbidden"
+    } else if error.is_transient() {
+        "transient"
+    } else {
+        "other"
+    };
+    shared.owner.measures.add("kubernetes_client_watch_errors_total", &[("error_type", kind)], 1.0);
     let text = error.to_string();
     let told_before = shared.state(|s| s.problem.as_deref() == Some(&text));
     if !told_before {
@@ -143,7 +151,10 @@ async fn follow(cluster: &Cluster, shared: &Shared, part: &Part) -> Result<(), C
                 if let Some(seen) = &mut seen {
                     seen.insert(key.clone());
                 }
-                match shared.state(|s| s.present(part, object)) {
+                let began = Instant::now();
+                let (event, filter) = shared.state(|s| (s.present(part, object), s.filtering.take()));
+                shared.measure(began.elapsed(), filter);
+                match event {
                     Ok(event) => shared.send(event),
                     Err(error) => {
                         tracing::warn!(

@@ -1,0 +1,130 @@
+//! What is measured of hooks: runs as they end, and what is true of queues and watches at the moment of a scrape.
+
+use std::sync::{Arc, PoisonError};
+
+use super::Hooks;
+use crate::hooks::config::MAIN_QUEUE;
+use crate::hooks::process::Usage;
+use crate::hooks::queues::Run;
+use crate::hooks::{Hook, HookSet, Scope, WatchedView};
+use crate::serve::measures::Measures;
+
+impl Hooks {
+    /// What brings a run about, in the peer's words.
+    fn activation(&self, run: &Run) -> &'static str {
+        if self.state.converged.load(std::sync::atomic::Ordering::Acquire) {
+            run.kind
+        } else {
+            "OperatorStartup"
+        }
+    }
+
+    /// Counts a run.
+    pub(super) fn count(&self, hook: &Hook, binding: &str, run: &Run, usage: Option<Usage>, worked: bool) {
+        let measures = &self.state.measures;
+        let (queue, activation) = (run.queue.as_str(), self.activation(run));
+        let labels = [
+            ("module", hook.module.as_str()),
+            ("hook", hook.name.as_str()),
+            ("binding", binding),
+            ("queue", queue),
+            ("activation", activation),
+        ];
+        let (start, labels) = match hook.scope {
+            Scope::Global => ("global_hook", &labels[1..]),
+            Scope::Module => ("module_hook", &labels[..]),
+        };
+        let outcome = match (worked, run.allow_failure) {
+            (true, _) => "success_total",
+            (false, false) => "errors_total",
+            (false, true) => "allowed_errors_total",
+        };
+        measures.add(&format!("{start}_{outcome}"), labels, 1.0);
+        measures.add(&format!("{start}_run_{outcome}"), labels, 1.0);
+        let Some(usage) = usage else { return };
+        for (name, time) in [
+            ("run_seconds", usage.took),
+            ("run_user_cpu_seconds", usage.user),
+            ("run_sys_cpu_seconds", usage.system),
+        ] {
+            measures.observe(&format!("{start}_{name}"), labels, time);
+        }
+        measures.set(&format!("{start}_run_max_rss_bytes"), labels, usage.max_rss_bytes as f64);
+    }
+
+    /// Counts how long a run has waited for its first try.
+    pub(super) fn count_wait(&self, run: &Run, binding: &str) {
+        if run.failures > 0 {
+            return;
+        }
+        let labels = [
+            ("module", run.hook.module.as_str()),
+            ("hook", run.hook.name.as_str()),
+            ("binding", binding),
+            ("queue", run.queue.as_str()),
+        ];
+        self.state.measures.add(
+            "task_wait_in_queue_seconds_total",
+            &labels,
+            run.since.elapsed().as_secs_f64(),
+        );
+    }
+
+    /// Sets what is true now of bindings, snapshots and queues. `jobs` is the number of tasks of the operator's own.
+    pub(in crate::addon) fn measure(&self, jobs: usize) {
+        let measures = &self.state.measures;
+        for name in ["binding_count", "kube_snapshot_objects", "tasks_queue_length", "tasks_queue_head_info"]
+        {
+            measures.clear(name);
+        }
+        if let Some(set) = self.global.get() {
+            measure_set(measures, "", set);
+        }
+        let modules: Vec<Arc<super::module::ModuleHooks>> =
+            self.modules.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        for module in &modules {
+            if let Some(set) = module.set.get() {
+                measure_set(measures, &module.name, set);
+            }
+        }
+        // The peer has one queue of a name, whoever's it is.
+        let mut lengths = std::collections::BTreeMap::from([(MAIN_QUEUE.to_owned(), jobs)]);
+        for queue in self.queues.view() {
+            *lengths.entry(queue.name.clone()).or_default() += queue.tasks.len();
+            let labels = [("module", queue.owner.as_str()), ("queue", queue.name.as_str())];
+            let help = "Runs of hooks in a queue, the one under way included.";
+            self.state.metrics.set("windlass_queue_length", help, &labels, queue.tasks.len() as f64);
+            if let Some(head) = queue.tasks.first() {
+                let kind = if queue.owner.is_empty() { "GlobalHookRun" } else { "ModuleHookRun" };
+                let labels = [
+                    ("queue", queue.name.as_str()),
+                    ("module", queue.owner.as_str()),
+                    ("task_type", kind),
+                    ("hook", head.hook.as_str()),
+                ];
+                measures.set("tasks_queue_head_info", &labels, 1.0);
+            }
+        }
+        for (queue, length) in lengths {
+            measures.set("tasks_queue_length", &[("queue", &queue)], length as f64);
+        }
+    }
+}
+
+fn measure_set(measures: &Measures, module: &str, set: &HookSet) {
+    for hook in set.hooks() {
+        let config = &hook.config;
+        let count = config.moments.len() + config.schedules.len() + config.kubernetes.len();
+        measures.set("binding_count", &[("module", module), ("hook", &hook.name)], count as f64);
+    }
+    for WatchedView { hook, binding, queue, kind, objects, .. } in set.watched() {
+        let labels = [
+            ("module", module),
+            ("hook", hook.as_str()),
+            ("binding", binding.as_str()),
+            ("queue", queue.as_str()),
+            ("kind", kind.as_str()),
+        ];
+        measures.set("kube_snapshot_objects", &labels, objects.len() as f64);
+    }
+}

@@ -1,0 +1,69 @@
+//! Taking in module directories that have changed on disk.
+
+use std::collections::BTreeSet;
+
+use super::Operator;
+use crate::addon::module::Module;
+use crate::addon::queue::Job;
+use crate::addon::reload::Found;
+
+impl Operator {
+    /// Takes in what is on disk now: modules that are gone are uninstalled, those that have changed run again.
+    pub(super) async fn take_files(&mut self, found: Found) {
+        let Found { modules, schemas, changed } = found;
+        for text in modules.problems.iter().filter(|t| !self.modules.problems.contains(t)) {
+            tracing::error!("{text}");
+            self.state.measures.add("modules_discover_errors_total", &[], 1.0);
+        }
+        let told = |name: &str| self.module(name).and_then(|m| m.broken_files.clone());
+        for Module { name, broken_files, .. } in &modules.modules {
+            if let Some(text) = broken_files.as_ref().filter(|t| told(&name.name).as_ref() != Some(*t)) {
+                tracing::error!(
+                    module = name.name,
+                    "its files cannot be used, the ones before stay in use: {text}"
+                );
+                self.state.measures.add("modules_discover_errors_total", &[], 1.0);
+            }
+        }
+        let names: BTreeSet<&str> = modules.modules.iter().map(|m| m.name.name.as_str()).collect();
+        let gone: Vec<Module> =
+            self.modules.modules.iter().filter(|m| !names.contains(m.name.name.as_str())).cloned().collect();
+        // Before the list changes: where a release lives, its module says.
+        for module in gone {
+            self.lose(&module);
+        }
+        if !changed.is_empty() {
+            tracing::info!(modules = ?changed, "module directories have changed");
+        }
+        for module in modules.modules.iter().filter(|m| changed.contains(&m.name.name)) {
+            if schemas.contains_key(&module.name.key) {
+                self.broken.remove(&module.name.key);
+            }
+        }
+        self.files.extend(changed);
+        self.modules = modules;
+        self.hooks.store().values.reload(&self.modules, schemas);
+        self.activation = "ModuleFilesChanged";
+        let seen = self.seen.take();
+        self.configure(seen.as_ref(), true).await;
+    }
+
+    /// A module's directory has vanished.
+    fn lose(&mut self, module: &Module) {
+        let name = &module.name.name;
+        let id = self.release_of(name);
+        let known = self.wanted.remove(name);
+        self.retries.remove(name);
+        self.renewals.remove(name);
+        self.files.remove(name);
+        self.undecided.remove(name);
+        self.hooks.unload(name);
+        self.state.metrics.remove("windlass_module_enabled", &[("module", name)]);
+        if known.is_some_and(|w| w.enabled) {
+            tracing::info!(module = name, "its directory is gone: its release is uninstalled");
+            let plain = id.namespace == self.options.namespace;
+            let job = if plain { name.clone() } else { id.to_string() };
+            self.queue.want(&job, u32::MAX, Job::Uninstall);
+        }
+    }
+}

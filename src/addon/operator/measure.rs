@@ -1,0 +1,84 @@
+//! What is measured of modules and converges, under addon-operator's names.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use super::Operator;
+use crate::addon::queue::Job;
+use crate::serve::State;
+
+/// The word for the first converge.
+const STARTUP: &str = "OperatorStartup";
+
+/// What a converge is measured with.
+pub(super) struct Converge {
+    began: Instant,
+    activation: &'static str,
+}
+
+impl Operator {
+    /// What brings about what is done now: until the first converge is done that it starts.
+    pub(super) fn activation(&self, word: &'static str) -> &'static str {
+        if self.state.converged.load(Ordering::Acquire) { word } else { STARTUP }
+    }
+
+    /// A converge begins, or what one is about has grown.
+    pub(super) fn converge_begins(&mut self) {
+        let activation = self.activation(self.activation);
+        self.converge.get_or_insert_with(|| Converge { began: Instant::now(), activation });
+    }
+
+    /// All of it is done.
+    pub(super) fn converge_ends(&mut self) {
+        let Some(Converge { began, activation }) = self.converge.take() else { return };
+        let labels = [("activation", activation)];
+        self.state.measures.add("convergence_seconds", &labels, began.elapsed().as_secs_f64());
+        self.state.measures.add("convergence_total", &labels, 1.0);
+    }
+
+    /// What is true of modules now.
+    pub(super) fn measure_modules(&self) {
+        let measures = &self.state.measures;
+        for name in ["mm_module_info", "mm_module_enabled", "mm_module_maintenance"] {
+            measures.clear(name);
+        }
+        for module in &self.modules.modules {
+            let name = module.name.name.as_str();
+            let wanted = self.wanted.get(name);
+            let enabled = wanted.is_some_and(|w| w.enabled);
+            let on = if enabled { "true" } else { "false" };
+            // Modules of one number wait for each other here as critical ones do there.
+            measures.set("mm_module_info", &[("module", name), ("enabled", on), ("critical", "true")], 1.0);
+            if enabled && let Ok(Some(chart)) = &module.chart {
+                let version = chart.chart().metadata.version.as_str();
+                measures.set("mm_module_enabled", &[("module", name), ("version", version)], 1.0);
+            }
+            if wanted.is_some_and(|w| w.maintenance) {
+                let labels = [("module", name), ("state", "NoResourceReconciliation")];
+                measures.set("mm_module_maintenance", &labels, 1.0);
+            }
+        }
+    }
+}
+
+/// Counts a job that has ended.
+pub(super) fn job(
+    state: &Arc<State>,
+    module: &str,
+    job: Job,
+    activation: &str,
+    began: Instant,
+    worked: bool,
+) {
+    let measures = &state.measures;
+    if job != Job::Uninstall {
+        let labels = [("module", module), ("activation", activation)];
+        measures.observe("module_run_seconds", &labels, began.elapsed());
+    }
+    match job {
+        _ if worked => {}
+        Job::Uninstall => measures.add("module_delete_errors_total", &[("module", module)], 1.0),
+        Job::Run | Job::Restore => measures.add("module_run_errors_total", &[("module", module)], 1.0),
+    }
+}

@@ -1,0 +1,78 @@
+//! What the operator tells of its modules where `kubectl` shows it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::Operator;
+use crate::addon::queue::Job;
+use crate::addon::run::Error;
+use crate::addon::status::{Phase, Status};
+
+impl Operator {
+    /// Tells the statuses of all modules, if something has happened since the last time.
+    pub(super) fn tell_statuses(&mut self) {
+        let Some(teller) = &self.teller else { return };
+        if !self.configured {
+            return;
+        }
+        let mut jobs: BTreeMap<String, (Job, bool)> = BTreeMap::new();
+        for task in self.queue.tasks() {
+            // The job that runs comes first.
+            jobs.entry(task.module).or_insert((task.job, task.running));
+        }
+        let status = |module: &crate::addon::Module| {
+            let name = &module.name.name;
+            let job = jobs.get(name).copied();
+            (name.clone(), self.status(name, job, module.broken_files.clone()))
+        };
+        let statuses: BTreeMap<String, Status> = self.modules.modules.iter().map(status).collect();
+        teller.send_if_modified(|told| {
+            let other = **told != statuses;
+            if other {
+                *told = Arc::new(statuses);
+            }
+            other
+        });
+    }
+
+    fn status(&self, name: &str, job: Option<(Job, bool)>, files: Option<String>) -> Status {
+        let Some(wanted) = self.wanted.get(name) else {
+            return Status { phase: Phase::Pending, reason: "Undecided", files, ..Status::default() };
+        };
+        let error = wanted.failure.as_ref();
+        let (phase, reason) = match (job, error) {
+            (Some((Job::Uninstall, _)), _) => (Phase::Deleting, "SwitchedOff"),
+            // A retry that is under way has not mended anything yet, and a repair of objects is nothing to tell of.
+            (_, Some((reason, _))) => (Phase::Failed, *reason),
+            (Some((Job::Run, true)), None) => (Phase::Running, "AtWork"),
+            (Some((Job::Run, false)), None) => (Phase::Pending, "Waiting"),
+            _ if !wanted.enabled => (Phase::Disabled, "SwitchedOff"),
+            _ if wanted.maintenance => (Phase::Ready, "Maintenance"),
+            _ if !wanted.tried => (Phase::Pending, "Waiting"),
+            _ => (Phase::Ready, if wanted.revision.is_some() { "Released" } else { "HooksRan" }),
+        };
+        Status {
+            enabled: wanted.enabled,
+            phase,
+            revision: wanted.revision,
+            reason,
+            error: error.map(|(_, text)| text.clone()),
+            files,
+            maintenance: wanted.maintenance,
+        }
+    }
+}
+
+/// One word for a failure.
+pub(super) fn reason(error: &Error) -> &'static str {
+    match error {
+        Error::Module(_) => "ModuleInvalid",
+        Error::Config(_) => "ConfigInvalid",
+        Error::Values(_) => "ValuesInvalid",
+        Error::Hook(_) => "HookFailed",
+        Error::Render(_) | Error::Replay(_) => "RenderFailed",
+        Error::Engine(_) => "ReleaseFailed",
+        Error::Cluster(_) => "ClusterFailed",
+        Error::Task(_) => "BrokeDown",
+    }
+}

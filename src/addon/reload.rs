@@ -1,0 +1,354 @@
+//! Module directories that appear, change or vanish while the operator runs.
+//!
+//! Owns how a change is noticed and what is read anew: only what has changed, and never half of it. Files are looked at by
+//! their times and sizes every few seconds instead of being told of by the kernel: inotify tells nothing of network file
+//! systems and of what a symlink comes to point at (ConfigMaps and git-sync swap one), wants a watch for each directory out of
+//! a number that all containers of a user share, and a look at 300 modules costs milliseconds.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use chart_compat::profile::Profile;
+use tokio::sync::mpsc;
+
+use super::module::{Module, Modules};
+use super::values::Schemas;
+
+/// After a change the files must be still for this time: a copy that is under way is not read.
+const STILL: Duration = Duration::from_millis(300);
+/// Files that never come to rest are read after so many looks.
+const MOST_LOOKS: u32 = 40;
+/// How deep directories are looked into, and at how many files of a module.
+const MAX_DEPTH: usize = 24;
+const MAX_FILES: usize = 50_000;
+
+/// What changes when files do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Prints {
+    /// Of all files.
+    all: u64,
+    /// Of those below `hooks`.
+    hooks: u64,
+}
+
+/// All files of the roots at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Scan {
+    /// Of the root itself and its `values.yaml`; `None` for a root that cannot be read.
+    roots: BTreeMap<PathBuf, Option<u64>>,
+    modules: BTreeMap<PathBuf, Prints>,
+}
+
+/// Where modules are, and how they are read.
+#[derive(Clone, Debug)]
+pub(super) struct Source {
+    pub(super) roots: String,
+    pub(super) unnumbered: u32,
+    pub(super) profile: Profile,
+}
+
+/// What is on disk now, with what could not be used as it was before.
+pub(super) struct Found {
+    pub(super) modules: Modules,
+    /// Schemas of modules that are new or have changed, by key.
+    pub(super) schemas: BTreeMap<String, Schemas>,
+    /// Names of modules that are new or have changed, without those that stay as they were because they are broken.
+    pub(super) changed: BTreeSet<String>,
+}
+
+impl Scan {
+    /// Looks at all files.
+    pub(super) fn take(roots: &str) -> Self {
+        let mut scan = Self::default();
+        for root in roots.split(':').filter(|r| !r.is_empty()).map(Path::new) {
+            let Ok(entries) = std::fs::read_dir(root) else {
+                scan.roots.insert(root.to_owned(), None);
+                continue;
+            };
+            let mut hasher = DefaultHasher::new();
+            print(&root.join("values.yaml"), &mut hasher);
+            scan.roots.insert(root.to_owned(), Some(hasher.finish()));
+            for entry in entries.filter_map(Result::ok) {
+                let path = entry.path();
+                let hidden = entry.file_name().to_string_lossy().starts_with('.');
+                if !hidden && path.is_dir() {
+                    scan.modules.insert(path.clone(), prints(&path));
+                }
+            }
+        }
+        scan
+    }
+
+    /// Tells modules what their hooks looked like.
+    pub(super) fn stamp(&self, modules: &mut Modules) {
+        for module in &mut modules.modules {
+            module.hooks = self.modules.get(&module.path).copied().unwrap_or_default().hooks;
+        }
+    }
+}
+
+/// What changes when a file does.
+fn print(path: &Path, hasher: &mut DefaultHasher) {
+    match std::fs::metadata(path) {
+        Ok(m) => (m.len(), m.mtime(), m.mtime_nsec(), m.ino(), m.mode()).hash(hasher),
+        Err(e) => e.kind().hash(hasher),
+    }
+}
+
+fn prints(module: &Path) -> Prints {
+    let (mut all, mut hooks) = (DefaultHasher::new(), DefaultHasher::new());
+    // Hooks are run by their paths.
+    module.hash(&mut hooks);
+    let mut left = MAX_FILES;
+    walk(module, MAX_DEPTH, &mut left, &mut |path| {
+        path.hash(&mut all);
+        print(path, &mut all);
+        if path.strip_prefix(module).is_ok_and(|p| p.starts_with("hooks")) {
+            path.hash(&mut hooks);
+            print(path, &mut hooks);
+        }
+    });
+    Prints { all: all.finish(), hooks: hooks.finish() }
+}
+
+/// All files below a directory, in order; symlinks are followed.
+fn walk(directory: &Path, depth: usize, left: &mut usize, each: &mut dyn FnMut(&Path)) {
+    let Ok(entries) = std::fs::read_dir(directory) else { return };
+    let mut paths: Vec<PathBuf> = entries.filter_map(|e| e.ok().map(|e| e.path())).collect();
+    paths.sort();
+    for path in paths {
+        if *left == 0 {
+            return;
+        }
+        *left -= 1;
+        match path.is_dir() {
+            true if depth > 0 => walk(&path, depth - 1, left, each),
+            true => {}
+            false => each(&path),
+        }
+    }
+}
+
+/// Looks at the files every `interval` and sends what is new; ends when nobody receives any more.
+pub(super) fn watch(
+    source: Source,
+    interval: Duration,
+    scan: Scan,
+    modules: &Modules,
+) -> mpsc::Receiver<Found> {
+    let (sender, receiver) = mpsc::channel(1);
+    let mut known = Known { source, scan, modules: modules.clone() };
+    tokio::spawn(async move {
+        while !sender.is_closed() {
+            tokio::time::sleep(interval).await;
+            let looked = look(&known).await;
+            let Some(scan) = looked else { continue };
+            let read = tokio::task::spawn_blocking(move || {
+                let found = known.read(scan);
+                (known, found)
+            });
+            // It ends only when the process does.
+            let Ok((read, found)) = read.await else { return };
+            known = read;
+            if sender.send(found).await.is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+/// The files once they are still, if they are others than before.
+async fn look(known: &Known) -> Option<Scan> {
+    let scan = async || {
+        let roots = known.source.roots.clone();
+        tokio::task::spawn_blocking(move || Scan::take(&roots)).await.ok()
+    };
+    let mut last = scan().await?;
+    if last == known.scan {
+        return None;
+    }
+    for _ in 0..MOST_LOOKS {
+        tokio::time::sleep(STILL).await;
+        let next = scan().await?;
+        if next == last {
+            break;
+        }
+        last = next;
+    }
+    (last != known.scan).then_some(last)
+}
+
+/// What was read last.
+struct Known {
+    source: Source,
+    scan: Scan,
+    modules: Modules,
+}
+
+impl Known {
+    /// Reads what a scan shows to be others.
+    fn read(&mut self, scan: Scan) -> Found {
+        let old: BTreeMap<&Path, &Module> =
+            self.modules.modules.iter().map(|m| (m.path.as_path(), m)).collect();
+        let same = |path: &Path| {
+            let unchanged = scan.modules.get(path).is_some_and(|p| self.scan.modules.get(path) == Some(p));
+            old.get(path).filter(|_| unchanged).map(|m| (*m).clone())
+        };
+        let Source { roots, unnumbered, profile } = &self.source;
+        let mut modules = Modules::rediscover(roots, *unnumbered, *profile, &same);
+        scan.stamp(&mut modules);
+        let (mut schemas, mut changed) = (BTreeMap::new(), BTreeSet::new());
+        for module in &mut modules.modules {
+            if same(&module.path).is_some() {
+                continue;
+            }
+            let name = module.name.name.clone();
+            let before = self.modules.modules.iter().find(|m| m.name.name == name);
+            let read = Schemas::read(&module.path.join("openapi"));
+            let problem = module.chart.as_ref().err().cloned().or_else(|| read.as_ref().err().cloned());
+            match (problem, before) {
+                (Some(text), Some(before)) if before.chart.is_ok() => {
+                    *module = Module { broken_files: Some(text), ..before.clone() };
+                }
+                (_, _) => {
+                    if let Ok(read) = read {
+                        schemas.insert(module.name.key.clone(), read);
+                    }
+                    changed.insert(name);
+                }
+            }
+        }
+        // A root that cannot be read says nothing: its modules stay, and so do the values of all roots.
+        if modules.unread {
+            modules.values = self.modules.values.clone();
+            for module in &self.modules.modules {
+                let lost = module.path.parent().is_some_and(|root| scan.roots.get(root) == Some(&None));
+                if lost && !modules.modules.iter().any(|m| m.name.name == module.name.name) {
+                    modules.modules.push(module.clone());
+                }
+            }
+            modules.modules.sort_by(|a, b| a.name.cmp(&b.name));
+        }
+        self.scan = scan;
+        self.modules = modules.clone();
+        Found { modules, schemas, changed }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    struct Disk(tempfile::TempDir);
+
+    impl Disk {
+        fn new() -> Self {
+            let disk = Self(tempfile::tempdir().unwrap());
+            disk.write("m/values.yaml", "aEnabled: true\n");
+            disk.module("001-a").module("002-b")
+        }
+
+        fn module(self, directory: &str) -> Self {
+            let name = directory.split_once('-').unwrap().1;
+            self.write(
+                &format!("m/{directory}/Chart.yaml"),
+                &format!("apiVersion: v2\nname: {name}\nversion: 1.0.0\n"),
+            );
+            self.write(&format!("m/{directory}/templates/x.yaml"), "a: b\n");
+            self
+        }
+
+        /// Written under another name and moved, so that each write has another inode.
+        fn write(&self, path: &str, text: &str) {
+            let path = self.0.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path.with_extension("tmp"), text).unwrap();
+            fs::rename(path.with_extension("tmp"), path).unwrap();
+        }
+
+        fn roots(&self) -> String {
+            self.0.path().join("m").display().to_string()
+        }
+
+        fn known(&self) -> Known {
+            let source = Source { roots: self.roots(), unnumbered: 1, profile: Profile::Helm4 };
+            let scan = Scan::take(&source.roots);
+            let mut modules = Modules::discover(&source.roots, 1, source.profile);
+            scan.stamp(&mut modules);
+            Known { source, scan, modules }
+        }
+
+        fn changed(&self, known: &mut Known) -> (Vec<String>, Vec<String>) {
+            let found = known.read(Scan::take(&known.source.roots));
+            let names = found.modules.modules.iter().map(|m| {
+                format!("{}{}", m.name.name, if m.broken_files.is_some() { " (broken)" } else { "" })
+            });
+            (names.collect(), found.changed.into_iter().collect())
+        }
+    }
+
+    #[test]
+    fn only_what_changed_is_read_again() {
+        let disk = Disk::new();
+        let mut known = disk.known();
+        assert_eq!(Scan::take(&disk.roots()), known.scan, "nothing moves by itself");
+        let (a, b) = (known.modules.modules[0].clone(), known.modules.modules[1].clone());
+        disk.write("m/001-a/templates/x.yaml", "a: c\n");
+        assert_eq!(disk.changed(&mut known), (vec!["a".into(), "b".into()], vec!["a".into()]));
+        let chart = |m: &Module| m.chart.clone().unwrap().unwrap();
+        assert!(!std::sync::Arc::ptr_eq(&chart(&known.modules.modules[0]), &chart(&a)));
+        assert!(std::sync::Arc::ptr_eq(&chart(&known.modules.modules[1]), &chart(&b)));
+        assert_eq!(known.modules.modules[0].hooks, a.hooks, "its hooks are as they were");
+        disk.write("m/001-a/hooks/h", "x");
+        assert_eq!(disk.changed(&mut known).1, ["a"]);
+        assert_ne!(known.modules.modules[0].hooks, a.hooks);
+        let disk = disk.module("003-c");
+        assert_eq!(disk.changed(&mut known), (vec!["a".into(), "b".into(), "c".into()], vec!["c".into()]));
+        fs::remove_dir_all(disk.0.path().join("m/002-b")).unwrap();
+        assert_eq!(disk.changed(&mut known), (vec!["a".into(), "c".into()], vec![]));
+        fs::rename(disk.0.path().join("m/001-a"), disk.0.path().join("m/009-a")).unwrap();
+        assert_eq!(disk.changed(&mut known), (vec!["c".into(), "a".into()], vec!["a".into()]));
+    }
+
+    #[test]
+    fn what_is_broken_leaves_the_last_good() {
+        let disk = Disk::new();
+        let mut known = disk.known();
+        disk.write("m/001-a/Chart.yaml", "apiVersion: [\n");
+        assert_eq!(disk.changed(&mut known), (vec!["a (broken)".into(), "b".into()], vec![]));
+        assert!(known.modules.modules[0].chart.is_ok());
+        disk.write("m/001-a/Chart.yaml", "apiVersion: v2\nname: a\nversion: 2.0.0\n");
+        disk.write("m/001-a/openapi/values.yaml", "type: [\n");
+        assert_eq!(disk.changed(&mut known), (vec!["a (broken)".into(), "b".into()], vec![]));
+        disk.write("m/001-a/openapi/values.yaml", "type: object\n");
+        assert_eq!(disk.changed(&mut known), (vec!["a".into(), "b".into()], vec!["a".into()]));
+        // The flags of all modules do not go with a slip in a file, nor all modules with a mount.
+        disk.write("m/values.yaml", "aEnabled: [\n");
+        disk.changed(&mut known);
+        assert!(known.modules.values.get("aEnabled").is_some());
+        fs::rename(disk.0.path().join("m"), disk.0.path().join("away")).unwrap();
+        assert_eq!(disk.changed(&mut known), (vec!["a".into(), "b".into()], vec![]));
+        fs::rename(disk.0.path().join("away"), disk.0.path().join("m")).unwrap();
+        disk.write("m/values.yaml", "{}\n");
+        disk.changed(&mut known);
+        assert!(known.modules.values.get("aEnabled").is_none());
+    }
+
+    #[test]
+    fn a_symlink_that_is_swapped_is_a_change() {
+        let disk = Disk::new();
+        let root = disk.0.path();
+        fs::rename(root.join("m"), root.join("one")).unwrap();
+        disk.write("two/001-a/templates/x.yaml", "a: other\n");
+        std::os::unix::fs::symlink(root.join("one"), root.join("m")).unwrap();
+        let mut known = disk.known();
+        std::os::unix::fs::symlink(root.join("two"), root.join("next")).unwrap();
+        fs::rename(root.join("next"), root.join("m")).unwrap();
+        assert_eq!(disk.changed(&mut known), (vec!["a".into()], vec!["a".into()]));
+    }
+}

@@ -1,0 +1,250 @@
+//! Brings the statuses of modules into the cluster, and the kind that they are of.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::{Status, Statuses, Teller};
+use crate::addon::events;
+use crate::cluster::{ApplyOptions, Cluster, ClusterError, DeleteOptions, Gvk, ObjectRef, Validation};
+use crate::render::parse_manifest;
+
+/// The kind's definition.
+const CRD: &str = include_str!("../../../deploy/chart/crds/modules.yaml");
+/// Annotation of the definition: which one it is.
+const REVISION: &str = "windlass.dev/crd-revision";
+/// Label of an object: the ConfigMap of the operator that it is of.
+const OPERATOR: &str = "windlass.dev/operator";
+/// Field manager of what is written here.
+const MANAGER: &str = "windlass-status";
+/// What passes within this time is not told: a restart with nothing to do writes nothing.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// After a failure it is tried again this seldom.
+const PAUSE: Duration = Duration::from_secs(10);
+/// After a refusal this seldom: rights change by hand.
+const LONG_PAUSE: Duration = Duration::from_secs(300);
+/// How long a new kind may take to be served.
+const SERVED_WITHIN: Duration = Duration::from_secs(30);
+
+/// Starts the writer; it ends with the sender.
+pub(in crate::addon) fn start(cluster: Cluster, namespace: &str, operator: &str) -> Teller {
+    let (teller, statuses) = watch::channel(Statuses::default());
+    let writer = Writer {
+        cluster,
+        namespace: namespace.to_owned(),
+        operator: operator.to_owned(),
+        written: BTreeMap::new(),
+        since: BTreeMap::new(),
+        told: String::new(),
+    };
+    tokio::spawn(writer.work(statuses));
+    teller
+}
+
+/// An object as it was last written.
+struct Written {
+    status: Status,
+    /// The object's `status`.
+    value: Value,
+}
+
+struct Writer {
+    cluster: Cluster,
+    namespace: String,
+    operator: String,
+    written: BTreeMap<String, Written>,
+    /// Since when modules are in a phase that passes.
+    since: BTreeMap<String, Instant>,
+    /// The failure that was logged last.
+    told: String,
+}
+
+fn gvk() -> Gvk {
+    Gvk::new("windlass.dev/v1alpha1", "Module")
+}
+
+impl Writer {
+    async fn work(mut self, mut statuses: watch::Receiver<Statuses>) {
+        // The operator is gone when nobody can tell any more.
+        while statuses.changed().await.is_ok() {
+            let mut pause = self.begin().await.err().map(|e| self.failed(&e));
+            while pause.is_none() {
+                let now = statuses.borrow_and_update().clone();
+                let next = match self.bring(&now).await {
+                    Ok(next) => next,
+                    Err(error) => {
+                        pause = Some(self.failed(&error));
+                        break;
+                    }
+                };
+                tokio::select! {
+                    changed = statuses.changed() => if changed.is_err() { return },
+                    () = sleep_until(next) => {}
+                }
+            }
+            // What is told meanwhile is written after that.
+            let rest = tokio::time::sleep(pause.unwrap_or(PAUSE));
+            tokio::pin!(rest);
+            loop {
+                tokio::select! {
+                    () = &mut rest => break,
+                    changed = statuses.changed() => if changed.is_err() { return },
+                }
+            }
+            statuses.mark_changed();
+        }
+    }
+
+    /// Logs a failure, once; gives how long to wait.
+    fn failed(&mut self, error: &ClusterError) -> Duration {
+        let text = error.to_string();
+        let refused = error.is_forbidden();
+        if self.told != text {
+            if refused {
+                tracing::warn!(
+                    "the status of modules cannot be written: {text}; give the operator the rights (windlass rbac prints \
+                     them) or switch it off with --module-status=false"
+                );
+            } else {
+                tracing::warn!("the status of modules cannot be written: {text}");
+            }
+            self.told = text;
+        }
+        if refused { LONG_PAUSE } else { PAUSE }
+    }
+
+    /// Sees to the kind and reads what is there.
+    async fn begin(&mut self) -> Result<(), ClusterError> {
+        self.ensure_kind().await?;
+        let labels = format!("{OPERATOR}={}", self.operator);
+        let found = self.cluster.list(&gvk(), Some(&self.namespace), &labels).await?;
+        self.written.clear();
+        for mut object in found {
+            let Some(name) = object["metadata"]["name"].as_str().map(str::to_owned) else { continue };
+            let value = object["status"].take();
+            self.written.insert(name, Written { status: Status::default(), value });
+        }
+        self.told.clear();
+        Ok(())
+    }
+
+    async fn ensure_kind(&self) -> Result<(), ClusterError> {
+        let crd = parse_manifest(CRD).map_err(ClusterError::Config)?;
+        let name = crd["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let object =
+            ObjectRef::new(Gvk::new("apiextensions.k8s.io/v1", "CustomResourceDefinition"), None, &name);
+        let revision = |o: &Value| {
+            o["metadata"]["annotations"][REVISION].as_str().and_then(|t| t.parse::<u64>().ok()).unwrap_or(0)
+        };
+        let served = self.cluster.kinds().await?.get(&gvk()).is_some();
+        match self.cluster.get(&object).await {
+            // It was installed by somebody who may.
+            Err(e) if e.is_forbidden() && served => return Ok(()),
+            Err(e) => return Err(e),
+            Ok(Some(live)) if revision(&live) >= revision(&crd) && served => return Ok(()),
+            Ok(_) => {}
+        }
+        let options = ApplyOptions {
+            manager: MANAGER,
+            force: true,
+            validation: Validation::Strict,
+            dry_run: false,
+            whole: false,
+        };
+        let refused = |e: ClusterError| match served {
+            // The one that is there will do.
+            true if e.is_forbidden() => Ok(()),
+            _ => Err(e),
+        };
+        if let Err(e) = self.cluster.apply(&object, &crd, options).await {
+            return refused(e);
+        }
+        let began = Instant::now();
+        while self.cluster.refresh_kinds(Instant::now()).await?.get(&gvk()).is_none() {
+            if began.elapsed() > SERVED_WITHIN {
+                return Err(ClusterError::Config(format!(
+                    "{name} is not served {}s after it was made",
+                    SERVED_WITHIN.as_secs()
+                )));
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        Ok(())
+    }
+
+    fn object(&self, name: &str) -> ObjectRef {
+        ObjectRef::new(gvk(), Some(&self.namespace), name)
+    }
+
+    /// Writes what differs; gives when to look again though nothing is told.
+    async fn bring(&mut self, statuses: &Statuses) -> Result<Option<Instant>, ClusterError> {
+        let gone: Vec<String> = self.written.keys().filter(|n| !statuses.contains_key(*n)).cloned().collect();
+        // Before the loop has told of any module nothing is known.
+        for name in gone.into_iter().filter(|_| !statuses.is_empty()) {
+            self.cluster.delete(&self.object(&name), DeleteOptions::default()).await?;
+            self.written.remove(&name);
+            self.since.remove(&name);
+        }
+        let mut next: Option<Instant> = None;
+        for (name, status) in statuses.iter() {
+            if status.phase.lasts() {
+                self.since.remove(name);
+            } else {
+                let due = *self.since.entry(name.clone()).or_insert_with(Instant::now) + PATIENCE;
+                if due > Instant::now() {
+                    next = Some(next.map_or(due, |n| n.min(due)));
+                    continue;
+                }
+            }
+            self.write(name, status).await?;
+        }
+        Ok(next)
+    }
+
+    async fn write(&mut self, name: &str, status: &Status) -> Result<(), ClusterError> {
+        let before = self.written.get(name);
+        if before.is_some_and(|b| b.status == *status) {
+            return Ok(());
+        }
+        let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let old = before.map_or(&Value::Null, |b| &b.value);
+        let value = status.to_value(old, &now);
+        let news = status.error.clone().or_else(|| status.files.clone());
+        if *old != value {
+            let known = news.as_deref().is_none_or(|n| old.to_string().contains(&json!(cut(n)).to_string()));
+            let body = json!({
+                "apiVersion": gvk().api_version(), "kind": gvk().kind,
+                "metadata": {"name": name, "namespace": self.namespace, "labels": {OPERATOR: self.operator}},
+                "status": value,
+            });
+            let options = ApplyOptions {
+                manager: MANAGER,
+                force: true,
+                validation: Validation::Ignore,
+                dry_run: false,
+                whole: false,
+            };
+            let object = self.object(name);
+            let applied = self.cluster.apply(&object, &body, options).await?;
+            if let Some(text) = news.filter(|_| !known) {
+                let reason = if status.error.is_some() { status.reason } else { "FilesBroken" };
+                events::of_module(&self.cluster, &object, &applied.object, reason, &text).await;
+            }
+        }
+        self.written.insert(name.to_owned(), Written { status: status.clone(), value });
+        Ok(())
+    }
+}
+
+fn cut(text: &str) -> String {
+    text.chars().take(super::MAX_TEXT).collect()
+}
+
+async fn sleep_until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment.into()).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,186 @@
+//! Plugins of Helm 4 that render after the templates: found by name below `HELM_PLUGINS`, one directory each.
+//!
+//! Owns `plugin.yaml` of the type `postrenderer/v1` with the runtime `subprocess` (`plugin.FindPlugin`,
+//! `plugin.PrepareCommands`). Plugins of other types and runtimes are not run.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use chart_compat::yaml;
+use serde::Deserialize;
+
+use super::Failure;
+use crate::render::to_json;
+
+/// The largest `plugin.yaml` that is read, in bytes.
+const MAX_FILE: u64 = 1 << 20;
+/// The type of plugin that is looked for.
+const TYPE: &str = "postrenderer/v1";
+
+/// What a plugin says of itself.
+#[derive(Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[derive(Default)]
+struct Metadata {
+    api_version: String,
+    name: String,
+    #[serde(rename = "type")]
+    kind: String,
+    runtime: String,
+    runtime_config: RuntimeConfig,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct RuntimeConfig {
+    platform_command: Vec<PlatformCommand>,
+}
+
+/// A command for some machines.
+#[derive(Clone, Deserialize, Default)]
+#[serde(default)]
+struct PlatformCommand {
+    os: String,
+    arch: String,
+    command: String,
+    args: Vec<String>,
+}
+
+/// A plugin as a program that can be run.
+pub(super) struct Plugin {
+    pub(super) name: String,
+    pub(super) program: PathBuf,
+    pub(super) arguments: Vec<String>,
+    /// Variables that it gets besides ours.
+    pub(super) variables: [(&'static str, String); 2],
+}
+
+/// What Helm says where there is no such plugin.
+pub(super) fn not_found(name: &str) -> String {
+    format!("plugin: {{Name:{name} Type:{TYPE}}} not found")
+}
+
+/// The post-renderer with a name; `None` if no directory holds one.
+///
+/// # Errors
+/// It is there and cannot be run.
+pub(super) fn find(directories: &std::ffi::OsStr, name: &str) -> Result<Option<Plugin>, Failure> {
+    for directory in std::env::split_paths(directories) {
+        let mut inner: Vec<PathBuf> =
+            std::fs::read_dir(&directory).into_iter().flatten().flatten().map(|e| e.path()).collect();
+        inner.sort();
+        for directory in inner {
+            // What cannot be read is no plugin; Helm goes on as well.
+            let Some(metadata) = read(&directory.join("plugin.yaml")) else { continue };
+            if (metadata.name.as_str(), metadata.kind.as_str()) == (name, TYPE) {
+                return prepare(metadata, &directory).map(Some);
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn read(path: &Path) -> Option<Metadata> {
+    let mut text = Vec::new();
+    std::fs::File::open(path).ok()?.take(MAX_FILE).read_to_end(&mut text).ok()?;
+    let metadata: Metadata = serde_json::from_value(to_json(&yaml::from_slice(&text).ok()?)).ok()?;
+    (metadata.api_version == "v1").then_some(metadata)
+}
+
+fn prepare(metadata: Metadata, directory: &Path) -> Result<Plugin, Failure> {
+    let Metadata { name, runtime, runtime_config, .. } = metadata;
+    if runtime != "subprocess" {
+        return Err(format!(
+            "plugin {name:?}: its runtime is {runtime:?}; windlass runs \"subprocess\" alone"
+        ));
+    }
+    let none =
+        || format!("plugin {name:?}: failed to prepare plugin command: no plugin command is applicable");
+    let command = choose(&runtime_config.platform_command, go_os(), go_arch()).ok_or_else(none)?;
+    let directory = crate::source::absolute(directory).display().to_string();
+    let variables = [("HELM_PLUGIN_NAME", name.clone()), ("HELM_PLUGIN_DIR", directory)];
+    let mut all: BTreeMap<String, String> = std::env::vars().collect();
+    all.extend(variables.iter().map(|(k, v)| ((*k).to_owned(), v.clone())));
+    let mut words = command.command.split(' ').map(|word| expand(word, &all));
+    let program = words.next().filter(|p| !p.is_empty()).ok_or_else(none)?;
+    let arguments = words.chain(command.args.iter().map(|a| expand(a, &all))).collect();
+    Ok(Plugin { name, program: program.into(), arguments, variables })
+}
+
+/// The command for a machine: the one for just it, for its system, or for all (`getPlatformCommand`).
+fn choose<'c>(commands: &'c [PlatformCommand], os: &str, arch: &str) -> Option<&'c PlatformCommand> {
+    let same = |a: &str, b: &str| a.eq_ignore_ascii_case(b);
+    let exact = commands.iter().find(|c| same(&c.os, os) && same(&c.arch, arch));
+    let system = || commands.iter().find(|c| same(&c.os, os) && c.arch.is_empty());
+    let any = || commands.iter().find(|c| c.os.is_empty() && c.arch.is_empty());
+    exact.or_else(system).or_else(any)
+}
+
+/// This system as Go calls it.
+fn go_os() -> &'static str {
+    if std::env::consts::OS == "macos" { "darwin" } else { std::env::consts::OS }
+}
+
+/// This processor as Go calls it.
+fn go_arch() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        "x86" => "386",
+        other => other,
+    }
+}
+
+/// `$NAME` and `${NAME}` replaced, by nothing where there is no such variable (`os.Expand`).
+fn expand(text: &str, variables: &BTreeMap<String, String>) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('$') {
+        out.push_str(before);
+        let (name, more) = match after.strip_prefix('{').and_then(|a| a.split_once('}')) {
+            Some(braced) => braced,
+            None => after.split_at(
+                after.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(after.len()),
+            ),
+        };
+        match variables.get(name) {
+            Some(value) => out.push_str(value),
+            // A dollar before nothing that could be a name stays.
+            None if name.is_empty() => out.push('$'),
+            None => {}
+        }
+        rest = more;
+    }
+    out.push_str(rest);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_chosen_by_machine() {
+        let command = |os: &str, arch: &str| PlatformCommand {
+            os: os.to_owned(),
+            arch: arch.to_owned(),
+            command: format!("{os}/{arch}"),
+            args: Vec::new(),
+        };
+        let all = [command("", ""), command("Linux", ""), command("linux", "amd64"), command("", "arm64")];
+        let said = |n: usize, os, arch| choose(&all[..n], os, arch).map(|c| c.command.as_str());
+        assert_eq!(said(4, "linux", "amd64"), Some("linux/amd64"));
+        assert_eq!(said(4, "linux", "arm64"), Some("Linux/"));
+        assert_eq!(said(4, "darwin", "arm64"), Some("/"));
+        assert_eq!(choose(&all[3..], "linux", "arm64").map(|c| c.command.as_str()), None);
+    }
+
+    #[test]
+    fn variables_are_replaced_as_go_does() {
+        let all = BTreeMap::from([("A".to_owned(), "1".to_owned()), ("A_B".to_owned(), "2".to_owned())]);
+        for (text, want) in [("$A/x", "1/x"), ("${A}B $A_B", "1B 2"), ("$NO-$", "-$"), ("plain", "plain")] {
+            assert_eq!(expand(text, &all), want);
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! The block on a terminal that shows what is waited for. Pure: steps in, text for the terminal out.
+
+use std::collections::BTreeMap;
+
+use crate::release::Progress;
+
+/// Objects that are shown; the rest is counted.
+const MOST: usize = 10;
+
+/// What is known of the objects that are waited for.
+#[derive(Default)]
+pub(super) struct Board {
+    /// Why each is not ready, and what there is to see of it.
+    waiting: BTreeMap<String, (String, Vec<String>)>,
+    ready: usize,
+    /// Lines that stand on the terminal, to be drawn over.
+    drawn: usize,
+}
+
+impl Board {
+    /// Takes a step in; what to write to a terminal with so many columns.
+    pub(super) fn step(&mut self, step: &Progress<'_>, width: usize) -> String {
+        let mut said = String::new();
+        match step {
+            Progress::HookLog { text, .. } => said = format!("{}\n", text.trim_end_matches('\n')),
+            Progress::Waiting { object, reason } => {
+                let entry = self.waiting.entry(object.to_string()).or_default();
+                (*reason).clone_into(&mut entry.0);
+            }
+            Progress::Diagnosis { object, lines } => {
+                self.waiting.entry(object.to_string()).or_default().1 = lines.to_vec();
+            }
+            Progress::Ready(object) => {
+                self.waiting.remove(&object.to_string());
+                self.ready += 1;
+            }
+            // Something new begins: what stands there stays.
+            Progress::Applied { .. } | Progress::Deleted(_) | Progress::Hook { .. } => {
+                *self = Self::default();
+                return said;
+            }
+        }
+        let lines = self.lines();
+        let over = if self.drawn > 0 { format!("\x1b[{}A\x1b[J", self.drawn) } else { String::new() };
+        self.drawn = lines.len();
+        let lines: String = lines.iter().map(|line| format!("{}\n", cut(line, width))).collect();
+        format!("{over}{said}{lines}")
+    }
+
+    fn lines(&self) -> Vec<String> {
+        if self.waiting.is_empty() {
+            return vec![format!("{} ready", self.ready)];
+        }
+        let all = self.waiting.len() + self.ready;
+        let mut out = vec![format!("waiting for {} of {all}:", self.waiting.len())];
+        for (object, (reason, lines)) in self.waiting.iter().take(MOST) {
+            out.push(format!("  {object}: {reason}"));
+            out.extend(lines.iter().map(|line| format!("      {line}")));
+        }
+        if self.waiting.len() > MOST {
+            out.push(format!("  and {} more", self.waiting.len() - MOST));
+        }
+        out
+    }
+}
+
+/// A line that fills one row at most, without what would move the cursor: texts come from the cluster.
+fn cut(line: &str, width: usize) -> String {
+    let mut out: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).take(width).collect();
+    if line.chars().count() > width {
+        out.pop();
+        out.push('…');
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::{Gvk, ObjectRef};
+
+    #[test]
+    fn one_block_is_drawn_over() {
+        let object = |name: &str| ObjectRef::new(Gvk::new("apps/v1", "Deployment"), Some("ns"), name);
+        let (a, b) = (object("a"), object("b"));
+        let mut board = Board::default();
+        let first = board.step(&Progress::Waiting { object: &a, reason: "0 of 1 available" }, 80);
+        assert_eq!(first, format!("waiting for 1 of 1:\n  {a}: 0 of 1 available\n"));
+        board.step(&Progress::Waiting { object: &b, reason: "new" }, 80);
+        let lines = ["Pod x: main waits:\x1b[2J ErrImagePull".to_owned()];
+        let told = board.step(&Progress::Diagnosis { object: &a, lines: &lines }, 80);
+        assert!(told.starts_with("\x1b[3A\x1b[Jwaiting for 2 of 2:\n"), "{told:?}");
+        assert!(told.contains("\n      Pod x: main waits: [2J ErrImagePull\n"), "{told:?}");
+        let log = Progress::HookLog { pod: "p", container: "c", text: "hello\n" };
+        let told = board.step(&log, 24);
+        assert!(told.starts_with("\x1b[4A\x1b[Jhello\nwaiting for 2 of 2:\n"), "{told:?}");
+        assert!(told.lines().skip(2).all(|l| l.chars().count() <= 24) && told.contains('…'), "{told:?}");
+        assert_eq!(
+            board.step(&Progress::Ready(&a), 80),
+            format!("\x1b[4A\x1b[Jwaiting for 1 of 2:\n  {b}: new\n")
+        );
+        assert_eq!(board.step(&Progress::Ready(&b), 80).lines().last(), Some("2 ready"));
+        let next = Progress::Applied { object: &a, created: true, changed: false };
+        assert_eq!(board.step(&next, 80), "");
+        assert!(!board.step(&Progress::Waiting { object: &a, reason: "new" }, 80).contains('\x1b'));
+    }
+}

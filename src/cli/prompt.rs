@@ -1,0 +1,94 @@
+//! Questions to the user: a name, and a password that the terminal does not show.
+//!
+//! Asked on standard output and answered on standard input, as Helm does; where that is no terminal nobody is asked for a
+//! secret.
+
+use std::io::{BufRead as _, IsTerminal as _, Read as _};
+
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+
+use super::{Failure, print, tell};
+
+/// The longest answer that is read, in bytes.
+const MAX: u64 = 64 << 10;
+
+/// A password from standard input, without its line end.
+pub(super) fn password_from_stdin() -> Result<String, Failure> {
+    let mut text = String::new();
+    std::io::stdin().lock().take(MAX).read_to_string(&mut text).map_err(|e| format!("stdin: {e}"))?;
+    let line = text.strip_suffix('\n').unwrap_or(&text);
+    Ok(line.strip_suffix('\r').unwrap_or(line).to_owned())
+}
+
+/// Asks for a line that may be seen.
+///
+/// # Errors
+/// Nobody can be asked.
+pub(super) fn line(question: &str) -> Result<String, Failure> {
+    need_terminal()?;
+    ask(question)
+}
+
+/// Asks for a line that is not shown.
+///
+/// # Errors
+/// Nobody can be asked, or Ctrl-C.
+pub(super) fn secret(question: &str) -> Result<String, Failure> {
+    need_terminal()?;
+    let hidden = Hidden::new()?;
+    let question = question.to_owned();
+    // The terminal must show again what is typed, however this ends.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|e| format!("cannot start: {e}"))?;
+    let answer = runtime.block_on(async {
+        let answer = tokio::task::spawn_blocking(move || ask(&question));
+        tokio::select! {
+            answer = answer => answer.unwrap_or_else(|e| Err(e.to_string())),
+            _ = tokio::signal::ctrl_c() => Err("interrupted".to_owned()),
+        }
+    });
+    drop(hidden);
+    runtime.shutdown_background();
+    print(b"\n")?;
+    answer
+}
+
+fn need_terminal() -> Result<(), Failure> {
+    if std::io::stdin().is_terminal() {
+        return Ok(());
+    }
+    Err("a password is needed, and standard input is no terminal to ask for it on: give --password-stdin, or \
+         --username and --password"
+        .to_owned())
+}
+
+fn ask(question: &str) -> Result<String, Failure> {
+    // Not locked while the answer is waited for: others print meanwhile.
+    print(question.as_bytes())?;
+    let mut text = String::new();
+    std::io::stdin().lock().take(MAX).read_line(&mut text).map_err(|e| format!("stdin: {e}"))?;
+    Ok(text.trim_end_matches(['\n', '\r']).to_owned())
+}
+
+/// A terminal that does not show what is typed, until it is dropped.
+struct Hidden(Termios);
+
+impl Hidden {
+    fn new() -> Result<Self, Failure> {
+        let failed =
+            |e: rustix::io::Errno| format!("the terminal cannot be kept from showing a password: {e}");
+        let before = tcgetattr(std::io::stdin()).map_err(failed)?;
+        let mut hidden = before.clone();
+        hidden.local_modes.remove(LocalModes::ECHO);
+        tcsetattr(std::io::stdin(), OptionalActions::Now, &hidden).map_err(failed)?;
+        Ok(Self(before))
+    }
+}
+
+impl Drop for Hidden {
+    fn drop(&mut self) {
+        if tcsetattr(std::io::stdin(), OptionalActions::Now, &self.0).is_err() {
+            tell("the terminal may not show what is typed; `stty echo` makes it do so again");
+        }
+    }
+}

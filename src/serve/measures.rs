@@ -1,0 +1,334 @@
+//! The metrics that addon-operator has, under its names and labels, with the prefix that the operator is given.
+//!
+//! Owns the list of them and their store. Series are made by whoever measures; an unknown name is dropped.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::metrics::labels;
+
+/// The prefix that the peer has unless it is told another.
+pub const PREFIX: &str = "addon_operator_";
+
+/// Series that there may be altogether: labels name what is on disk and in the cluster.
+const MAX_SERIES: usize = 100_000;
+/// Upper bounds of the buckets of all histograms, in seconds.
+const BOUNDS: [f64; 14] = [0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Counter,
+    Gauge,
+    Histogram,
+}
+
+use Kind::{Counter, Gauge, Histogram};
+
+/// Name without prefix, kind, labels, help. Sorted by name.
+const FAMILIES: [(&str, Kind, &[&str], &str); 46] = [
+    ("binding_count", Gauge, &["module", "hook"], "Bindings of a hook."),
+    (
+        "binding_monitor_missing_total",
+        Counter,
+        &["binding"],
+        "Bindings that lost their watch; ours are kept up.",
+    ),
+    ("config_values_errors_total", Counter, &[], "Keys of the ConfigMap that could not be used."),
+    ("convergence_seconds", Counter, &["activation"], "Seconds that converges took."),
+    ("convergence_total", Counter, &["activation"], "Converges that are done."),
+    ("factory_informer_dead_total", Counter, &["gvr", "namespace"], "Watches that died; ours are kept up."),
+    ("global_hook_allowed_errors_total", Counter, GLOBAL, "Runs that failed, which they may."),
+    ("global_hook_errors_total", Counter, GLOBAL, "Runs that failed."),
+    (
+        "global_hook_run_allowed_errors_total",
+        Counter,
+        GLOBAL,
+        "The same under the name in the peer's documents.",
+    ),
+    ("global_hook_run_errors_total", Counter, GLOBAL, "The same under the name in the peer's documents."),
+    ("global_hook_run_max_rss_bytes", Gauge, GLOBAL, "Most memory that the last run had at once."),
+    ("global_hook_run_seconds", Histogram, GLOBAL, "How long runs took."),
+    ("global_hook_run_success_total", Counter, GLOBAL, "The same under the name in the peer's documents."),
+    ("global_hook_run_sys_cpu_seconds", Histogram, GLOBAL, "Time of the kernel for runs."),
+    ("global_hook_run_user_cpu_seconds", Histogram, GLOBAL, "Time of the processor for runs."),
+    ("global_hook_success_total", Counter, GLOBAL, "Runs that worked."),
+    (
+        "helm_fallback_total",
+        Counter,
+        &["module", "operation", "error_type"],
+        "There is one engine here: always empty.",
+    ),
+    (
+        "helm_operation_seconds",
+        Histogram,
+        &["module", "activation", "operation"],
+        "How long renders (template), looks (check-upgrade) and releases (upgrade) took.",
+    ),
+    (
+        "kube_event_duration_seconds",
+        Histogram,
+        BINDING,
+        "How long changes of watched objects took to be taken in.",
+    ),
+    ("kube_jq_filter_duration_seconds", Histogram, BINDING, "How long filters took on watched objects."),
+    ("kube_snapshot_objects", Gauge, BINDING, "Objects in snapshots."),
+    (
+        "kubernetes_client_watch_errors_total",
+        Counter,
+        &["error_type"],
+        "Watches of hooks that could not go on.",
+    ),
+    ("live_ticks", Counter, &[], "Grows every 10 seconds while the operator's loop lives."),
+    ("mm_module_enabled", Gauge, &["module", "version"], "Modules that are on, with their charts' versions."),
+    ("mm_module_info", Gauge, &["module", "enabled", "critical"], "All modules."),
+    ("mm_module_maintenance", Gauge, &["module", "state"], "Modules in maintenance."),
+    ("module_delete_errors_total", Counter, &["module"], "Uninstalls that failed."),
+    ("module_helm_seconds", Histogram, &["module", "activation"], "How long render and release took."),
+    ("module_hook_allowed_errors_total", Counter, MODULE, "Runs that failed, which they may."),
+    ("module_hook_errors_total", Counter, MODULE, "Runs that failed."),
+    (
+        "module_hook_run_allowed_errors_total",
+        Counter,
+        MODULE,
+        "The same under the name in the peer's documents.",
+    ),
+    ("module_hook_run_errors_total", Counter, MODULE, "The same under the name in the peer's documents."),
+    ("module_hook_run_max_rss_bytes", Gauge, MODULE, "Most memory that the last run had at once."),
+    ("module_hook_run_seconds", Histogram, MODULE, "How long runs took."),
+    ("module_hook_run_success_total", Counter, MODULE, "The same under the name in the peer's documents."),
+    ("module_hook_run_sys_cpu_seconds", Histogram, MODULE, "Time of the kernel for runs."),
+    ("module_hook_run_user_cpu_seconds", Histogram, MODULE, "Time of the processor for runs."),
+    ("module_hook_success_total", Counter, MODULE, "Runs that worked."),
+    ("module_run_errors_total", Counter, &["module"], "Runs of modules that failed."),
+    ("module_run_seconds", Histogram, &["module", "activation"], "How long runs of modules took."),
+    ("modules_absent_resources_total", Counter, &["module", "resource"], "Objects that were found gone."),
+    ("modules_discover_errors_total", Counter, &[], "Module directories and scripts that could not be used."),
+    ("modules_helm_release_redeployed_total", Counter, &["module"], "Releases that were put right."),
+    (
+        "task_wait_in_queue_seconds_total",
+        Counter,
+        &["module", "hook", "binding", "queue"],
+        "Seconds that runs of hooks waited for their turn.",
+    ),
+    (
+        "tasks_queue_head_info",
+        Gauge,
+        &["queue", "module", "task_type", "hook"],
+        "The first task of each queue that has one.",
+    ),
+    ("tasks_queue_length", Gauge, &["queue"], "Tasks in queues."),
+];
+
+const GLOBAL: &[&str] = &["hook", "binding", "queue", "activation"];
+const MODULE: &[&str] = &["module", "hook", "binding", "queue", "activation"];
+const BINDING: &[&str] = &["module", "hook", "binding", "queue", "kind"];
+
+#[derive(Debug)]
+enum Sample {
+    Number(f64),
+    Histogram { counts: [u64; BOUNDS.len()], sum: f64, count: u64 },
+}
+
+type Series = BTreeMap<String, Sample>;
+
+/// The store.
+#[derive(Debug)]
+pub struct Measures {
+    prefix: String,
+    families: Mutex<BTreeMap<&'static str, Series>>,
+}
+
+impl Default for Measures {
+    fn default() -> Self {
+        Self::new(PREFIX)
+    }
+}
+
+fn kind_of(name: &str) -> Option<(&'static str, Kind)> {
+    let found = FAMILIES.binary_search_by_key(&name, |f| f.0).ok()?;
+    FAMILIES.get(found).map(|f| (f.0, f.1))
+}
+
+impl Measures {
+    /// An empty store whose names begin with `prefix`.
+    #[must_use]
+    pub fn new(prefix: &str) -> Self {
+        Self { prefix: prefix.to_owned(), families: Mutex::default() }
+    }
+
+    fn families(&self) -> MutexGuard<'_, BTreeMap<&'static str, Series>> {
+        self.families.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, name: &str, pairs: &[(&str, &str)], value: f64) {
+        let Some((name, kind)) = kind_of(name) else { return };
+        let mut families = self.families();
+        let key = labels(pairs);
+        let known = families.get(name).is_some_and(|series| series.contains_key(&key));
+        if !known && families.values().map(BTreeMap::len).sum::<usize>() >= MAX_SERIES {
+            return;
+        }
+        let new = || match kind {
+            Counter | Gauge => Sample::Number(0.0),
+            Histogram => Sample::Histogram { counts: [0; BOUNDS.len()], sum: 0.0, count: 0 },
+        };
+        match (families.entry(name).or_default().entry(key).or_insert_with(new), kind) {
+            (Sample::Number(number), Counter) => *number += value,
+            (Sample::Number(number), _) => *number = value,
+            (Sample::Histogram { counts, sum, count }, _) => {
+                for (bound, count) in BOUNDS.iter().zip(counts) {
+                    *count += u64::from(value <= *bound);
+                }
+                *sum += value;
+                *count += 1;
+            }
+        }
+    }
+
+    /// Adds to a counter.
+    pub fn add(&self, name: &str, pairs: &[(&str, &str)], amount: f64) {
+        self.change(name, pairs, amount);
+    }
+
+    /// Sets a gauge.
+    pub fn set(&self, name: &str, pairs: &[(&str, &str)], value: f64) {
+        self.change(name, pairs, value);
+    }
+
+    /// Counts a time in a histogram, in seconds.
+    pub fn observe(&self, name: &str, pairs: &[(&str, &str)], time: std::time::Duration) {
+        self.change(name, pairs, time.as_secs_f64());
+    }
+
+    /// Drops all series of a metric: what is true of it now is set anew.
+    pub fn clear(&self, name: &str) {
+        self.families().remove(name);
+    }
+
+    /// The text that a scrape gets.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let families = self.families();
+        let mut out = String::new();
+        for (name, kind, _, help) in FAMILIES {
+            let full = format!("{}{name}", self.prefix);
+            let word = match kind {
+                Counter => "counter",
+                Gauge => "gauge",
+                Histogram => "histogram",
+            };
+            out.push_str(&format!("# HELP {full} {help}\n# TYPE {full} {word}\n"));
+            for (labels, sample) in families.get(name).into_iter().flatten() {
+                sample.write(&full, labels, &mut out);
+            }
+        }
+        out
+    }
+}
+
+impl Sample {
+    fn write(&self, name: &str, labels: &str, out: &mut String) {
+        match self {
+            Self::Number(number) => out.push_str(&format!("{name}{labels} {number}\n")),
+            Self::Histogram { counts, sum, count } => {
+                let mut bucket = |bound: &str, count: u64| {
+                    let inner = labels.trim_start_matches('{').trim_end_matches('}');
+                    let comma = if inner.is_empty() { "" } else { "," };
+                    out.push_str(&format!("{name}_bucket{{{inner}{comma}le=\"{bound}\"}} {count}\n"));
+                };
+                for (bound, count) in BOUNDS.iter().zip(counts) {
+                    bucket(&bound.to_string(), *count);
+                }
+                bucket("+Inf", *count);
+                out.push_str(&format!("{name}_sum{labels} {sum}\n{name}_count{labels} {count}\n"));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    /// The table of addon-operator's metrics: name, labels; `MODULE` stands for module hooks, which global hooks have without
+    /// the module.
+    const TABLE: [(&str, &str); 34] = [
+        ("live_ticks", ""),
+        ("config_values_errors_total", ""),
+        ("modules_discover_errors_total", ""),
+        ("binding_count", "module,hook"),
+        ("module_run_seconds", "module,activation"),
+        ("convergence_seconds", "activation"),
+        ("convergence_total", "activation"),
+        ("module_run_errors_total", "module"),
+        ("module_delete_errors_total", "module"),
+        ("modules_helm_release_redeployed_total", "module"),
+        ("modules_absent_resources_total", "module,resource"),
+        ("module_helm_seconds", "module,activation"),
+        ("helm_operation_seconds", "module,activation,operation"),
+        ("helm_fallback_total", "module,operation,error_type"),
+        ("mm_module_info", "module,enabled,critical"),
+        ("mm_module_enabled", "module,version"),
+        ("mm_module_maintenance", "module,state"),
+        ("module_hook_run_seconds", "module,hook,binding,queue,activation"),
+        ("module_hook_run_user_cpu_seconds", "module,hook,binding,queue,activation"),
+        ("module_hook_run_sys_cpu_seconds", "module,hook,binding,queue,activation"),
+        ("module_hook_run_max_rss_bytes", "module,hook,binding,queue,activation"),
+        ("module_hook_success_total", "module,hook,binding,queue,activation"),
+        ("module_hook_errors_total", "module,hook,binding,queue,activation"),
+        ("module_hook_allowed_errors_total", "module,hook,binding,queue,activation"),
+        ("module_hook_run_errors_total", "module,hook,binding,queue,activation"),
+        ("tasks_queue_length", "queue"),
+        ("tasks_queue_head_info", "queue,module,task_type,hook"),
+        ("task_wait_in_queue_seconds_total", "module,hook,binding,queue"),
+        ("kube_snapshot_objects", "module,hook,binding,queue,kind"),
+        ("kube_jq_filter_duration_seconds", "module,hook,binding,queue,kind"),
+        ("kube_event_duration_seconds", "module,hook,binding,queue,kind"),
+        ("kubernetes_client_watch_errors_total", "error_type"),
+        ("binding_monitor_missing_total", "binding"),
+        ("factory_informer_dead_total", "gvr,namespace"),
+    ];
+
+    #[test]
+    fn every_metric_of_the_peer_has_its_name_and_labels() {
+        let measures = Measures::new("x_");
+        let text = measures.text();
+        for (name, labels) in TABLE {
+            let family = FAMILIES.iter().find(|f| f.0 == name).unwrap_or_else(|| panic!("{name} is missing"));
+            assert_eq!(family.2.join(","), labels, "{name}");
+            assert!(text.contains(&format!("# TYPE x_{name} ")), "{name}");
+            let Some(rest) = name.strip_prefix("module_hook_") else { continue };
+            let global = format!("global_hook_{rest}");
+            let family = FAMILIES.iter().find(|f| f.0 == global).unwrap_or_else(|| panic!("{global}"));
+            assert_eq!(format!("module,{}", family.2.join(",")), labels, "{global}");
+        }
+        assert!(FAMILIES.is_sorted_by_key(|f| f.0), "names are looked up by halves");
+    }
+
+    #[test]
+    fn counters_grow_gauges_change_and_histograms_count() {
+        let measures = Measures::new("x_");
+        measures.add("module_run_errors_total", &[("module", "a")], 1.0);
+        measures.add("module_run_errors_total", &[("module", "a")], 1.0);
+        measures.set("tasks_queue_length", &[("queue", "main")], 3.0);
+        measures.set("tasks_queue_length", &[("queue", "main")], 2.0);
+        let labels = [("module", "a"), ("activation", "OperatorStartup")];
+        measures.observe("module_run_seconds", &labels, Duration::from_millis(150));
+        measures.add("nobody_knows_this", &[], 1.0);
+        let text = measures.text();
+        for line in [
+            "x_module_run_errors_total{module=\"a\"} 2",
+            "x_tasks_queue_length{queue=\"main\"} 2",
+            "x_module_run_seconds_bucket{module=\"a\",activation=\"OperatorStartup\",le=\"0.1\"} 0",
+            "x_module_run_seconds_bucket{module=\"a\",activation=\"OperatorStartup\",le=\"0.2\"} 1",
+            "x_module_run_seconds_bucket{module=\"a\",activation=\"OperatorStartup\",le=\"+Inf\"} 1",
+            "x_module_run_seconds_count{module=\"a\",activation=\"OperatorStartup\"} 1",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line}\n{text}");
+        }
+        assert!(!text.contains("nobody_knows_this"));
+        measures.clear("tasks_queue_length");
+        assert!(!measures.text().contains("x_tasks_queue_length{"));
+    }
+}

@@ -1,0 +1,142 @@
+//! Who we are for Google's storage: a token of the environment, or one for the application default credentials: a service
+//! account's key, a user's own login, or the metadata server that `GCE_METADATA_HOST` names.
+
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::{HeaderName, Method, header};
+use jiff::Timestamp;
+use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::pem::PemObject as _;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+use super::super::home::user_home;
+use super::super::http::{Http, Request, Tls};
+use super::super::location::Location;
+use super::{BucketError, MAX_ANSWER, form, read, variable};
+
+/// What we ask for.
+const SCOPE: &str = "https://www.googleapis.com/auth/devstorage.read_only";
+/// Where tokens are had, unless the credentials say otherwise.
+const TOKENS: &str = "https://oauth2.googleapis.com/token";
+/// How long a signed request for a token holds, in seconds.
+const LIFE: i64 = 3600;
+
+/// The file of the application default credentials.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Credentials {
+    #[serde(rename = "type")]
+    kind: String,
+    client_email: String,
+    private_key: String,
+    private_key_id: String,
+    client_id: String,
+    client_secret: String,
+    refresh_token: String,
+    token_uri: String,
+}
+
+/// The token; `None`: nobody says who asks.
+///
+/// # Errors
+/// The credentials cannot be read or are refused.
+pub(super) async fn token(http: &Http) -> Result<Option<String>, BucketError> {
+    if let Some(token) = variable(&["GOOGLE_OAUTH_ACCESS_TOKEN", "CLOUDSDK_AUTH_ACCESS_TOKEN"]) {
+        return Ok(Some(token));
+    }
+    let asked = variable(&["GOOGLE_APPLICATION_CREDENTIALS"]).map(PathBuf::from);
+    let usual = || {
+        let directory = variable(&["CLOUDSDK_CONFIG"]).map(PathBuf::from);
+        directory
+            .unwrap_or_else(|| user_home().join(".config/gcloud"))
+            .join("application_default_credentials.json")
+    };
+    let path = asked.clone().unwrap_or_else(usual);
+    match read(&path)? {
+        Some(text) => exchange(http, &path, &text).await.map(Some),
+        None if asked.is_some() => Err(bad(&path, "no such file")),
+        None => match variable(&["GCE_METADATA_HOST"]) {
+            Some(host) => metadata(http, &host).await.map(Some),
+            None => Ok(None),
+        },
+    }
+}
+
+fn bad(path: &Path, reason: &str) -> BucketError {
+    BucketError::Answer(format!("{}: {reason}", path.display()))
+}
+
+/// A token for credentials of a file.
+async fn exchange(http: &Http, path: &Path, text: &str) -> Result<String, BucketError> {
+    // The parser's error would show what is in the file.
+    let credentials: Credentials =
+        serde_json::from_str(text).map_err(|_| bad(path, "not credentials as JSON"))?;
+    let place = if credentials.token_uri.is_empty() { TOKENS } else { &credentials.token_uri };
+    let body = match credentials.kind.as_str() {
+        "service_account" => {
+            let assertion = assertion(&credentials, place, Timestamp::now()).map_err(|e| bad(path, e))?;
+            form(&[("grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer"), ("assertion", &assertion)])
+        }
+        "authorized_user" => form(&[
+            ("grant_type", "refresh_token"),
+            ("client_id", &credentials.client_id),
+            ("client_secret", &credentials.client_secret),
+            ("refresh_token", &credentials.refresh_token),
+        ]),
+        other => {
+            let reason = format!(
+                "credentials of type {other:?} are not understood: service_account or authorized_user"
+            );
+            return Err(bad(path, &reason));
+        }
+    };
+    let kind = (header::CONTENT_TYPE, "application/x-www-form-urlencoded".to_owned());
+    let (url, tls) = (Location::parse(place)?, Tls::default());
+    let request = Request {
+        method: Method::POST,
+        body: body.into(),
+        headers: vec![kind],
+        ..Request::get(url, &tls, MAX_ANSWER)
+    };
+    of_answer(place, &http.fetch(request).await?)
+}
+
+async fn metadata(http: &Http, host: &str) -> Result<String, BucketError> {
+    let place = format!("http://{host}/computeMetadata/v1/instance/service-accounts/default/token");
+    let (url, tls) = (Location::parse(&place)?, Tls::default());
+    let mut request = Request::get(url, &tls, MAX_ANSWER);
+    request.headers.push((HeaderName::from_static("metadata-flavor"), "Google".to_owned()));
+    of_answer(&place, &http.fetch(request).await?)
+}
+
+fn of_answer(place: &str, answer: &[u8]) -> Result<String, BucketError> {
+    let answer: Option<Value> = serde_json::from_slice(answer).ok();
+    let token = answer.as_ref().and_then(|a| a["access_token"].as_str()).filter(|t| !t.is_empty());
+    token.map(str::to_owned).ok_or_else(|| BucketError::Answer(format!("{place} answered without a token")))
+}
+
+/// A request for a token that the service account's key has signed (RFC 7523).
+fn assertion(credentials: &Credentials, place: &str, now: Timestamp) -> Result<String, &'static str> {
+    const NO_KEY: &str = "private_key is no RSA key in PEM";
+    let key = PrivateKeyDer::from_pem_slice(credentials.private_key.as_bytes()).map_err(|_| NO_KEY)?;
+    let key = match &key {
+        PrivateKeyDer::Pkcs8(der) => RsaKeyPair::from_pkcs8(der.secret_pkcs8_der()),
+        PrivateKeyDer::Pkcs1(der) => RsaKeyPair::from_der(der.secret_pkcs1_der()),
+        _ => return Err(NO_KEY),
+    };
+    let key = key.map_err(|_| NO_KEY)?;
+    let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
+    let head = json!({"alg": "RS256", "typ": "JWT", "kid": credentials.private_key_id});
+    let now = now.as_second();
+    let claims =
+        json!({"iss": credentials.client_email, "scope": SCOPE, "aud": place, "iat": now, "exp": now + LIFE});
+    let text = format!("{}.{}", part(&head), part(&claims));
+    let mut signature = vec![0; key.public_modulus_len()];
+    let signed = key.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), text.as_bytes(), &mut signature);
+    signed.map_err(|_| "private_key does not sign")?;
+    Ok(format!("{text}.{}", URL_SAFE_NO_PAD.encode(signature)))
+}
