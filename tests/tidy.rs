@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Folders, each with those that it may use besides itself. What is absent here is forbidden.
-const RENDERER: [(&str, &[&str]); 14] = [
+const RENDERER: [(&str, &[&str]); 15] = [
     ("data.rs", &[]),
     ("profile.rs", &[]),
     ("path.rs", &["data"]),
@@ -17,6 +17,7 @@ const RENDERER: [(&str, &[&str]); 14] = [
     ("values", &["data", "go", "json", "yaml"]),
     ("template", &["data", "go", "path", "world"]),
     ("sprig", &["data", "go", "json", "yaml", "template", "world", "values", "profile"]),
+    ("certificate.rs", &["sprig", "world"]),
     ("chart", &["data", "go", "json", "path", "yaml", "profile"]),
     ("render", &["chart", "data", "go", "json", "path", "yaml", "profile", "sprig", "template", "world"]),
     ("lint", &["chart", "data", "go", "json", "path", "profile", "render", "template", "world", "yaml"]),

@@ -11,11 +11,13 @@
 //! - [`render`]: a chart and values to manifests, hooks, CRDs and notes; [`profile`]: as which Helm; [`world`]: what it may ask
 //! - [`explain`], [`lint`]: where values come from, what stands behind an error, what is wrong with a chart
 //! - [`template`]: Go's `text/template`; [`yaml`], [`json`]: the text formats, as Go reads and writes them; [`data`]: what they hold
+//! - [`certificate`]: certificates as charts make them, for servers outside of charts
 //! - [`go`]: Go's values and the parts of its libraries that charts can see
 //!
 #![doc = include_str!("../README.md")]
 #![deny(missing_docs)]
 
+pub mod certificate;
 pub mod chart;
 pub mod data;
 pub mod explain;

@@ -9,6 +9,7 @@ mod files;
 mod look;
 mod measure;
 mod outcome;
+mod patience;
 mod tell;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,7 +37,7 @@ use super::status::Teller;
 use super::values::{GLOBAL, Values};
 use super::{UNNUMBERED_ORDER, debug, progress, reload, status};
 use crate::cluster::{Cluster, ClusterError, ObjectEvent};
-use crate::hooks::Surroundings;
+use crate::hooks::{Surroundings, webhooks};
 use crate::release::record::Storage;
 use crate::release::{Engine, EngineOptions, ReleaseId, ReleaseRequest};
 use crate::render::parse_manifest;
@@ -76,6 +77,8 @@ pub struct Options {
     pub keep_tmp_files: bool,
     /// After this time a run of a hook is killed, unless the hook says another; `None`: never.
     pub hook_timeout: Option<Duration>,
+    /// Modules of higher numbers wait no longer for one whose hook runs for so long.
+    pub hook_patience: Duration,
     /// Lines of JSON that hooks print are written as they are.
     pub proxy_json: bool,
     /// A root or module without `values.yaml` is not taken.
@@ -92,6 +95,8 @@ pub struct Options {
     pub crd_filters: Vec<String>,
     /// Metrics of hooks without a group begin anew in each run, as with the peer.
     pub group_metrics: bool,
+    /// How webhooks of hooks are served.
+    pub webhooks: webhooks::Options,
     /// What modules are like is told as objects of the cluster.
     pub module_status: bool,
     /// How often the files of modules are looked at; `None`: at the start only.
@@ -113,6 +118,7 @@ impl Default for Options {
             tmp_dir: std::env::temp_dir().join("addon-operator"),
             keep_tmp_files: false,
             hook_timeout: None,
+            hook_patience: Duration::from_secs(300),
             proxy_json: false,
             strict: false,
             ignored_release: None,
@@ -121,6 +127,7 @@ impl Default for Options {
             extra_labels: BTreeMap::from([("heritage".to_owned(), "addon-operator".to_owned())]),
             crd_filters: vec!["doc-".to_owned(), "_".to_owned()],
             group_metrics: false,
+            webhooks: webhooks::Options::default(),
             module_status: true,
             scan_interval: Some(Duration::from_secs(2)),
         }
@@ -229,6 +236,8 @@ struct Operator {
     orphans: BTreeSet<ReleaseId>,
     configured: bool,
     started: Instant,
+    /// When it was last looked for modules whose hooks do not come back.
+    looked: Instant,
 }
 
 /// Runs an operator until `stop` resolves; then lets running jobs end.
@@ -318,7 +327,9 @@ pub async fn run(
         proxy_json: options.proxy_json,
     };
     let target = config_map(&options.namespace, &options.config_map);
-    let hooks = Hooks::new(cluster.clone(), around, Arc::clone(&state), values, target, changes_sender);
+    let served = options.webhooks.clone();
+    let hooks =
+        Hooks::new(cluster.clone(), around, Arc::clone(&state), values, target, served, changes_sender);
     hooks.load_global(options.global_hooks_dir.as_deref()).await.map_err(ClusterError::Config)?;
     let measured = (Arc::downgrade(&hooks), Arc::downgrade(&state));
     let collect = move || {
@@ -380,6 +391,7 @@ pub async fn run(
         looks,
         configured: false,
         started,
+        looked: started,
     };
     operator.work(cluster, stop).await
 }
@@ -403,6 +415,7 @@ impl Operator {
                 .chain(self.renewals.values().copied())
                 .chain(self.scripts_at)
                 .min();
+            let patience = self.patience_ends();
             tokio::select! {
                 () = &mut stop => break,
                 event = config.next() => match event {
@@ -433,6 +446,7 @@ impl Operator {
                 // Whoever asked may have gone.
                 Some(look) = self.looks.recv() => drop(look.send(self.view())),
                 () = until(retry_at) => self.retry_due(),
+                () = until(patience) => self.lose_patience(),
             }
         }
         tracing::info!(running = self.queue.running(), "operator stops");

@@ -105,6 +105,19 @@ impl Queue {
         slot.failures
     }
 
+    /// The modules whose running jobs others may wait for.
+    pub(super) fn awaited(&self) -> Vec<&str> {
+        let awaited = self.slots.iter().filter(|(_, s)| s.running.is_some() && !s.tried);
+        awaited.map(|(name, _)| name.as_str()).collect()
+    }
+
+    /// Counts a module as tried though its job still runs: others go on.
+    pub(super) fn pass_over(&mut self, module: &str) {
+        if let Some(slot) = self.slots.get_mut(module) {
+            slot.tried = true;
+        }
+    }
+
     /// Whether everything asked for has had an outcome.
     pub(super) fn all_tried(&self) -> bool {
         self.slots.values().all(|s| s.owes().is_none_or(|job| job == Job::Restore))
@@ -207,6 +220,25 @@ mod tests {
         q.done("a", true);
         assert!(!q.all_tried());
         assert_eq!(q.start(), [("a".to_owned(), Job::Uninstall)]);
+    }
+
+    #[test]
+    fn a_module_that_is_passed_over_holds_up_nobody() {
+        let mut q = Queue::default();
+        q.want("a", 1, Job::Run);
+        q.want("b", 2, Job::Run);
+        q.start();
+        assert_eq!(q.awaited(), ["a"]);
+        q.pass_over("a");
+        assert!(q.awaited().is_empty());
+        assert_eq!(names(&q.start()), ["b"]);
+        q.done("b", true);
+        assert!(q.all_tried() && q.is_busy("a"));
+        // It comes back after all, and what was asked for meanwhile is done.
+        q.want("a", 1, Job::Run);
+        assert_eq!(names(&q.start()), [""; 0], "one job of a module at a time");
+        q.done("a", true);
+        assert_eq!(names(&q.start()), ["a"]);
     }
 
     #[test]

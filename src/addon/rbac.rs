@@ -1,7 +1,9 @@
 //! The rights that an operator needs for its modules: as few as do.
 //!
 //! What modules create is read from what they render with the values of their files, and from the kinds that their templates
-//! name: a template may be waiting for a value. What hooks do to a cluster is theirs to know; their modules are named.
+//! name: a template may be waiting for a value. Webhooks of hooks are seen in their text. What hooks do to a cluster is theirs to know; their modules are named.
+
+mod webhooks;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,9 +13,11 @@ use chart_compat::render::{Capabilities, Options, Release};
 use chart_compat::template::Limits;
 use serde_json::{Value, json};
 
+use super::hooks::global_directory;
 use super::module::{Module, Modules};
 use super::values::Values;
 use crate::cluster::Gvk;
+use crate::hooks::Scope;
 use crate::render::{SystemWorld, parse_manifest};
 
 /// What is done to the objects of a release.
@@ -116,7 +120,9 @@ impl Needs {
             add_named(rights, "", "serviceaccounts", Some(account), &["impersonate"]);
         }
         let mut tell = |text: String| self.unknown.push(format!("module {name}: {text}"));
-        if module.path.join("hooks").is_dir() {
+        let hooks = module.path.join("hooks");
+        if hooks.is_dir() {
+            webhooks::add_rights(&mut self.everywhere, &hooks, Scope::Module);
             tell("what its hooks read and write in the cluster is not known; add rules for that".to_owned());
         }
         let chart = match &module.chart {
@@ -354,7 +360,11 @@ pub fn needs(roots: &str, global: Option<&Path>, namespace: &str, unnumbered: u3
     let modules = Modules::discover(roots, unnumbered, chart_compat::profile::Profile::default());
     let (values, broken) = Values::new(&modules, global);
     let problems = modules.problems.iter().cloned().chain(broken.into_values()).collect();
-    (Needs::of(&modules, &values, namespace), problems)
+    let mut needs = Needs::of(&modules, &values, namespace);
+    if let Some(directory) = global {
+        webhooks::add_rights(&mut needs.everywhere, &global_directory(directory), Scope::Global);
+    }
+    (needs, problems)
 }
 
 #[cfg(test)]

@@ -53,6 +53,7 @@ mod uninstall;
 mod values;
 mod verify;
 mod version;
+mod webhook_flags;
 mod why;
 
 use std::io::Write;

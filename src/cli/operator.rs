@@ -20,6 +20,7 @@ use super::flags::Globals;
 use super::observe;
 use super::output::Format;
 use super::peer::{WithoutEffect, renamed};
+use super::webhook_flags::WebhookFlags;
 use super::{Failure, cluster};
 use crate::addon;
 use crate::cluster::{Cluster, ClusterError, Election};
@@ -103,9 +104,14 @@ pub(super) struct Args {
     /// Kill a run of a hook after this time, e.g. 10m, unless the hook's settings.timeout says another
     #[arg(long, env = "WINDLASS_HOOK_TIMEOUT", value_parser = super::flags::duration)]
     hook_timeout: Option<Duration>,
+    /// Modules of higher numbers wait no longer for a module whose hook runs for so long; the hook itself runs on
+    #[arg(long, env = "WINDLASS_HOOK_PATIENCE", default_value = "5m", value_parser = super::flags::duration)]
+    hook_patience: Duration,
     /// Give metrics of hooks that name no group the hook's name for it: they begin anew in each run then
     #[arg(long, env = "WINDLASS_GROUP_HOOK_METRICS", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "false", default_missing_value = "true")]
     group_hook_metrics: bool,
+    #[command(flatten)]
+    webhooks: WebhookFlags,
     /// What the names of metrics begin with
     #[arg(long, env = "ADDON_OPERATOR_PROMETHEUS_METRICS_PREFIX", default_value = serve::measures::PREFIX)]
     prometheus_metrics_prefix: String,
@@ -283,7 +289,9 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
             tmp_dir: args.tmp_dir.clone().unwrap_or_else(|| std::env::temp_dir().join("addon-operator")),
             keep_tmp_files: args.debug_keep_tmp_files,
             hook_timeout: args.hook_timeout,
+            hook_patience: args.hook_patience,
             group_metrics: args.group_hook_metrics,
+            webhooks: args.webhooks.options()?,
             proxy_json: args.log_proxy_hook_json,
             enabling: args.applied_module_extenders.clone(),
             module_status: args.module_status,

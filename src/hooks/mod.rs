@@ -19,6 +19,7 @@ pub mod process;
 pub mod queues;
 pub mod responses;
 mod set;
+pub mod webhooks;
 
 use std::fmt;
 

@@ -95,7 +95,7 @@ impl HookSet {
                 let (to, of, common) = (Arc::clone(queues), Arc::clone(hook), binding.common.clone());
                 let sink = move |event: WatchEvent, item: Arc<Item>| {
                     // Nobody waits for events.
-                    drop(to.push(run(&of, "kubernetes", &common, What::Event(event, item))));
+                    drop(to.push(Run::of(&of, "kubernetes", &common, What::Event(event, item))));
                 };
                 let monitor = Arc::new(Monitor::start(cluster, owner, binding, Box::new(sink)));
                 watched.push(Watched {
@@ -129,7 +129,7 @@ impl HookSet {
             for binding in &hook.config.kubernetes {
                 if binding.on_synchronization {
                     runs.push(Synchronization {
-                        run: run(hook, "kubernetes", &binding.common, What::Synchronization),
+                        run: Run::of(hook, "kubernetes", &binding.common, What::Synchronization),
                         waited_for: binding.wait_for_synchronization,
                     });
                 } else {
@@ -175,7 +175,7 @@ impl HookSet {
                         }
                         last = next.max(Timestamp::now());
                         let common = &of.config.schedules[index].common;
-                        drop(to.push(run(&of, "schedule", common, What::Schedule)));
+                        drop(to.push(Run::of(&of, "schedule", common, What::Schedule)));
                     }
                 });
             }
@@ -229,24 +229,26 @@ pub struct WatchedView {
     pub changes: (Changes, Changes),
 }
 
-fn run(hook: &Arc<Hook>, kind: &'static str, common: &Common, what: What) -> Run {
-    let include = match common.snapshots.as_slice() {
-        [] => Include::Nothing,
-        names => Include::These(names.to_vec()),
-    };
-    let context = Context { binding: common.name.clone(), group: common.group.clone(), include, what };
-    Run {
-        hook: Arc::clone(hook),
-        contexts: vec![context],
-        kind,
-        queue: common.queue.clone(),
-        allow_failure: common.allow_failure,
-        since: Instant::now(),
-        failures: 0,
-    }
-}
-
 impl Run {
+    /// The run of a binding of a kind, for what happened.
+    #[must_use]
+    pub fn of(hook: &Arc<Hook>, kind: &'static str, common: &Common, what: What) -> Self {
+        let include = match common.snapshots.as_slice() {
+            [] => Include::Nothing,
+            names => Include::These(names.to_vec()),
+        };
+        let context = Context { binding: common.name.clone(), group: common.group.clone(), include, what };
+        Self {
+            hook: Arc::clone(hook),
+            contexts: vec![context],
+            kind,
+            queue: common.queue.clone(),
+            allow_failure: common.allow_failure,
+            since: Instant::now(),
+            failures: 0,
+        }
+    }
+
     /// The run of a hook at a moment.
     #[must_use]
     pub fn at(hook: &Arc<Hook>, moment: Moment) -> Self {

@@ -1,4 +1,4 @@
-//! The HTTP side of the operator: probes, metrics, the debug endpoint.
+//! The HTTP side of the operator: probes, metrics, the debug endpoint, and a listener for HTTPS.
 //!
 //! Owns the listeners and the text formats; asks [`State`] and decides nothing.
 
@@ -8,6 +8,7 @@ pub mod measures;
 pub mod metrics;
 mod progress;
 pub mod runtime;
+pub mod tls;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -32,16 +32,42 @@ fn it_runs_under_the_rights_that_it_asked_for() {
             ns.name()
         ),
     );
+    // Without anything on PATH this is all that a shell can do.
+    let binding = format!(
+        r#"{{"name":"c.hooks.test","namespace":{{"labelSelector":{{"matchLabels":{{"kubernetes.io/metadata.name":"{}"}}}}}},"rules":[{{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["services"]}}]}}"#,
+        ns.name()
+    );
+    let hook = format!(
+        "#!/bin/bash\nif [[ \"${{1:-}}\" == --config ]]; then echo '{{\"configVersion\":\"v1\",\"kubernetesValidating\":[{binding}]}}'\n\
+         else echo '{{\"allowed\":true}}' > \"$ADMISSION_RESPONSE_PATH\"; fi\n"
+    );
+    modules.write("003-gamma/hooks/check", &hook).enable(&["alpha", "beta", "gamma"]);
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(modules.path().join("003-gamma/hooks/check"), executable).unwrap();
     let directory = modules.path().to_str().unwrap();
     let rights = modules.path().join("rights.txt");
     let values = windlass(cp.kubeconfig(), &["rbac", directory, "--values", "-n", ns.name()]);
     std::fs::write(&rights, values).unwrap();
     let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/chart");
     let chart = chart.to_str().unwrap();
-    let install = ["install", "windlass", chart, "-n", ns.name(), "-f", rights.to_str().unwrap(), "--wait"];
+    let file = rights.to_str().unwrap();
+    let install = [
+        "install",
+        "windlass",
+        chart,
+        "-n",
+        ns.name(),
+        "-f",
+        file,
+        "--wait",
+        "--set",
+        "webhooks.enabled=true",
+    ];
     let told = windlass(cp.kubeconfig(), &install);
     assert!(told.contains("runs in namespace"), "{told}");
     assert!(object(cp, ns.name(), "deployment", "windlass").is_some());
+    let service = object(cp, ns.name(), "service", "windlass-webhooks").expect("a Service for webhooks");
+    assert_eq!(service["spec"]["ports"][0]["targetPort"], "webhooks");
     // The operator itself, with the token of its ServiceAccount and nothing on PATH.
     let token = cp.kubectl(["create", "token", "windlass", "-n", ns.name()]).unwrap();
     let admin = cp.kubectl(["config", "view", "--raw", "--minify", "--flatten", "-o", "json"]).unwrap();
@@ -50,9 +76,19 @@ fn it_runs_under_the_rights_that_it_asked_for() {
     let kubeconfig = modules.path().join("kubeconfig.txt");
     std::fs::write(&kubeconfig, config.to_string()).unwrap();
     let mark = cp.audit_mark().unwrap();
+    let loopback = [
+        "--webhook-listen-address",
+        "127.0.0.1",
+        "--webhook-listen-port",
+        "0",
+        "--webhook-url",
+        "https://127.0.0.1:0",
+    ];
     let operator =
-        Operator::spawn(kubeconfig.to_str().unwrap(), ns.name(), modules.path(), &[], "/nonexistent");
+        Operator::spawn(kubeconfig.to_str().unwrap(), ns.name(), modules.path(), &loopback, "/nonexistent");
     operator.wait_converged();
+    let configuration = format!("windlass-{}-hooks", ns.name());
+    assert!(object(cp, "default", "validatingwebhookconfiguration", &configuration).is_some());
     for name in ["alpha", "beta"] {
         wait_for("the module is released", || object(cp, ns.name(), "deployment", name).is_some());
     }
@@ -70,6 +106,7 @@ fn it_runs_under_the_rights_that_it_asked_for() {
         .collect();
     assert!(troubles.is_empty(), "{troubles:#?}");
     operator.stop();
+    cp.kubectl(["delete", "validatingwebhookconfiguration", &configuration]).unwrap();
     let account = format!("system:serviceaccount:{}:windlass", ns.name());
     let events = cp.audit_since(mark).unwrap();
     assert!(events.iter().any(|e| e.user == account), "it ran as its ServiceAccount");

@@ -218,6 +218,9 @@ impl Operator {
 
 impl Drop for Operator {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            println!("{}", self.log_end());
+        }
         // It may have ended by itself.
         drop(self.child.kill());
         drop(self.child.wait());

@@ -3,7 +3,7 @@
 //! Owns the functions' Go signatures and texts. Chance, the clock, key making and signing are the [`World`]'s; what is made by
 //! them goes through [`World::remember`], so that a world which replays gives it again.
 
-mod certificate;
+pub(crate) mod certificate;
 mod der;
 mod dsa;
 mod keys;

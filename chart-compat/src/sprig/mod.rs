@@ -10,7 +10,7 @@ mod args;
 mod base;
 mod case;
 mod chance;
-mod crypto;
+pub(crate) mod crypto;
 mod dates;
 mod decimal;
 mod dicts;

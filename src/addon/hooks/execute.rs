@@ -6,6 +6,7 @@ use crate::addon::values::{GLOBAL, Patched, Root};
 use crate::hooks::carry_out::carry_out;
 use crate::hooks::context;
 use crate::hooks::queues::Run;
+use crate::hooks::webhooks::Answer;
 use crate::hooks::{Hook, HookError, HookSet, Input, Scope};
 
 impl Hooks {
@@ -25,6 +26,20 @@ impl Hooks {
         self.execute(set, None, &run, true).await.map(|_| ())
     }
 
+    /// A run that the API server waits for. It takes no turn with the module's own run, which may be what the API server asks
+    /// about: waiting would be for each other. Nothing more than with hooks in queues of their own happens side by side: what
+    /// a run sees is taken at once, and each of its answers is taken in whole, under the lock of the values.
+    pub(super) async fn run_asked(&self, run: Run) -> Result<Answer, String> {
+        let gone = || "its module is off".to_owned();
+        if run.hook.scope == Scope::Global {
+            let set = self.global.get().ok_or_else(gone)?;
+            return self.perform(set, None, &run, true).await.map(|(_, answer)| answer);
+        }
+        let module = self.module(&run.hook.module).ok_or_else(gone)?;
+        let set = module.set.get().ok_or_else(gone)?;
+        self.perform(set, Some(&module), &run, true).await.map(|(_, answer)| answer)
+    }
+
     /// Runs a hook; tells the loop what changed, and that it must act on it if `reload`. Gives what changed.
     ///
     /// # Errors
@@ -36,10 +51,23 @@ impl Hooks {
         run: &Run,
         reload: bool,
     ) -> Result<Patched, String> {
+        let name = module.map_or("", |m| m.name.as_str());
+        // The API server may ask all the time: runs for it do not make a module quiet.
+        let _quiet = self.running(name);
+        self.perform(set, module, run, reload).await.map(|(patched, _)| patched)
+    }
+
+    /// Runs a hook, and gives what it has to say to the API server besides what it changed.
+    async fn perform(
+        &self,
+        set: &HookSet,
+        module: Option<&ModuleHooks>,
+        run: &Run,
+        reload: bool,
+    ) -> Result<(Patched, Answer), String> {
         let hook = &run.hook;
         let key = module.map_or(GLOBAL, |m| m.key.as_str());
         let name = module.map_or("", |m| m.name.as_str());
-        let _quiet = self.running(name);
         let needed = context::needed(&run.contexts, &hook.config);
         let snapshots = set.snapshots(hook, &needed, &run.contexts);
         let contexts = context::compact(run.contexts.clone());
@@ -69,11 +97,17 @@ impl Hooks {
                 self.count(hook, binding, run, usage, false);
                 return Err(error.to_string());
             }
-            Ok(output) => {
+            Ok(mut output) => {
                 let usage = output.usage;
+                let answer = Answer {
+                    admission: std::mem::take(&mut output.admission),
+                    conversion: std::mem::take(&mut output.conversion),
+                };
+                // What it does to objects is no drift.
+                let _quiet = (!output.operations.is_empty()).then(|| self.running(name));
                 let done = self.take(name, key, hook, output, reload).await;
                 self.count(hook, binding, run, Some(usage), done.is_ok());
-                done
+                done.map(|patched| (patched, answer))
             }
         };
         result.map_err(|text| format!("hook {}: {text}", hook.name))

@@ -70,6 +70,13 @@ impl Hooks {
         }
         // A queue of the global hooks is dropped at the end only.
         drop(futures::future::join_all(waits).await);
+        failures = 0;
+        while let Err(text) = self.webhooks.enter("", set.hooks()).await {
+            failures += 1;
+            let pause = pause(failures);
+            tracing::error!(retry_in_s = pause.as_secs_f32(), "{text}");
+            tokio::time::sleep(pause).await;
+        }
     }
 
     /// Runs the global hooks of a moment, each until it works; gives whether values of all modules are others than before.

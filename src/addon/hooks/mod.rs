@@ -11,7 +11,7 @@ mod module;
 mod view;
 mod write_back;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -23,6 +23,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::values::Values;
 use crate::cluster::{Cluster, ObjectRef};
 use crate::hooks::queues::Queues;
+use crate::hooks::webhooks::{self, Webhooks};
 use crate::hooks::{HookSet, Surroundings};
 use crate::serve::State;
 
@@ -64,6 +65,7 @@ pub(super) struct Hooks {
     global: OnceCell<HookSet>,
     modules: Mutex<BTreeMap<String, Arc<module::ModuleHooks>>>,
     queues: Arc<Queues>,
+    webhooks: Arc<Webhooks>,
     changes: UnboundedSender<Change>,
     /// One write of the ConfigMap at a time.
     writing: tokio::sync::Mutex<()>,
@@ -73,7 +75,8 @@ pub(super) struct Hooks {
 
 #[derive(Default)]
 struct Quiet {
-    running: usize,
+    /// When each run that goes on has begun.
+    running: Vec<Instant>,
     until: Option<Instant>,
 }
 
@@ -84,9 +87,22 @@ impl Hooks {
         state: Arc<State>,
         values: Values,
         config_map: ObjectRef,
+        webhooks: webhooks::Options,
         changes: UnboundedSender<Change>,
     ) -> Arc<Self> {
         Arc::new_cyclic(|hooks: &Weak<Self>| {
+            let namespace = config_map.namespace.clone().unwrap_or_default();
+            let asked = Weak::clone(hooks);
+            let answer = move |run| {
+                let hooks = asked.upgrade();
+                async move {
+                    let Some(hooks) = hooks else { return Err("the operator stops".to_owned()) };
+                    hooks.run_asked(run).await
+                }
+                .boxed()
+            };
+            let webhooks =
+                Webhooks::new(cluster.clone(), &namespace, webhooks, Arc::clone(&state), Arc::new(answer));
             let hooks = Weak::clone(hooks);
             let runner = move |run| {
                 let hooks = hooks.upgrade();
@@ -107,6 +123,7 @@ impl Hooks {
                 global: OnceCell::new(),
                 modules: Mutex::default(),
                 queues: Arc::new(Queues::new(Arc::new(runner))),
+                webhooks,
                 changes,
                 writing: tokio::sync::Mutex::default(),
                 quiet: Mutex::default(),
@@ -126,25 +143,44 @@ impl Hooks {
     pub(super) fn is_quiet(&self, module: &str) -> bool {
         let quiet = self.quiet.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
-        let is =
-            |name: &str| quiet.get(name).is_some_and(|q| q.running > 0 || q.until.is_some_and(|at| at > now));
+        let is = |name: &str| {
+            quiet.get(name).is_some_and(|q| !q.running.is_empty() || q.until.is_some_and(|at| at > now))
+        };
         is("") || is(module)
+    }
+
+    /// Since when a hook of a module has been running, the one that began first.
+    pub(super) fn running_since(&self, module: &str) -> Option<Instant> {
+        let quiet = self.quiet.lock().unwrap_or_else(PoisonError::into_inner);
+        quiet.get(module)?.running.iter().min().copied()
     }
 
     /// Notes that a hook runs, until what is given goes.
     fn running(&self, module: &str) -> impl Drop + '_ {
-        struct Running<'h>(&'h Hooks, String);
+        struct Running<'h>(&'h Hooks, String, Instant);
         impl Drop for Running<'_> {
             fn drop(&mut self) {
                 let mut quiet = self.0.quiet.lock().unwrap_or_else(PoisonError::into_inner);
                 let entry = quiet.entry(std::mem::take(&mut self.1)).or_default();
-                entry.running = entry.running.saturating_sub(1);
+                if let Some(at) = entry.running.iter().position(|started| *started == self.2) {
+                    entry.running.remove(at);
+                }
                 entry.until = Some(Instant::now() + ECHO);
             }
         }
         let mut quiet = self.quiet.lock().unwrap_or_else(PoisonError::into_inner);
-        quiet.entry(module.to_owned()).or_default().running += 1;
-        Running(self, module.to_owned())
+        let now = Instant::now();
+        quiet.entry(module.to_owned()).or_default().running.push(now);
+        Running(self, module.to_owned(), now)
+    }
+
+    /// All modules have had an outcome: webhooks of modules that are off go, also those of an earlier process.
+    pub(super) fn settle_webhooks(&self) {
+        let mut owners: BTreeSet<String> = self.store().enabled.iter().cloned().collect();
+        if self.has_global() {
+            owners.insert(String::new());
+        }
+        self.webhooks.settle(owners);
     }
 
     fn tell(&self, change: Change) {

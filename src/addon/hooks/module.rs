@@ -154,6 +154,8 @@ impl Hooks {
         let Some(set) = hooks.set.get() else { return Err(Error::Hook("its hooks are gone".to_owned())) };
         let mut progress = hooks.turn.lock().await;
         self.bring_up(&hooks, set, &mut progress).await?;
+        // From here on what the module's own chart says passes its webhooks, too.
+        self.webhooks.enter(&module.name, set.hooks()).await.map_err(Error::Hook)?;
         let mut reruns = 0;
         loop {
             self.at(&hooks, set, Moment::BeforeHelm).await?;
@@ -295,6 +297,8 @@ impl Hooks {
         module: Option<&ModuleRef>,
     ) -> Result<usize, Error> {
         self.queues.drop_owner(name);
+        // First of all: nobody is to wait for hooks that go.
+        self.webhooks.leave(name).await.map_err(Error::Hook)?;
         let Some(module) = module else { return shared.uninstall(name).await };
         let hooks = self.of(module).await?;
         let Some(set) = hooks.set.get() else { return Err(Error::Hook("its hooks are gone".to_owned())) };

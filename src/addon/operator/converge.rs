@@ -196,6 +196,7 @@ impl Operator {
             }
         }
         if self.phase == Phase::Idle {
+            self.hooks.settle_webhooks();
             self.converge_ends();
         }
         if self.phase == Phase::Idle && !self.state.converged.swap(true, Ordering::AcqRel) {

@@ -125,11 +125,11 @@ kubernetesCustomResourceConversion:
     let check = &config.validating[0];
     assert_eq!(
         (check.failure_policy, check.side_effects, check.timeout_seconds),
-        ("Ignore", "NoneOnDryRun", 5)
+        (Some("Ignore"), "NoneOnDryRun", 5)
     );
     assert_eq!(check.common.snapshots, ["pods"]);
     let change = &config.mutating[0];
-    assert_eq!((change.failure_policy, change.side_effects, change.timeout_seconds), ("Fail", "None", 10));
+    assert_eq!((change.failure_policy, change.side_effects, change.timeout_seconds), (None, "None", 10));
     assert_eq!(config.conversions[0].steps, [("v1".to_owned(), "stable.example.com/v2".to_owned())]);
 }
 

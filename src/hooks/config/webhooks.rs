@@ -9,8 +9,8 @@ use super::{Common, ConfigError, v1};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Admission {
     pub common: Common,
-    /// `Fail` or `Ignore`.
-    pub failure_policy: &'static str,
+    /// `Fail` or `Ignore`; `None`: as the operator says.
+    pub failure_policy: Option<&'static str>,
     /// `None` or `NoneOnDryRun`.
     pub side_effects: &'static str,
     pub timeout_seconds: i64,
@@ -57,7 +57,7 @@ pub(super) fn admissions(fields: &mut Fields<'_>, key: &'static str) -> Result<V
         };
         found.push(Admission {
             common: v1::common(&mut item, &name)?,
-            failure_policy: item.word("failurePolicy", &["Fail", "Ignore"])?.unwrap_or("Fail"),
+            failure_policy: item.word("failurePolicy", &["Fail", "Ignore"])?,
             side_effects: item.word("sideEffects", &["None", "NoneOnDryRun"])?.unwrap_or("None"),
             timeout_seconds: timeout,
             object_selector,

@@ -8,19 +8,19 @@ use super::{pem, x509};
 use crate::world::{KeyKind, World};
 
 /// A certificate and its private key, both PEM (`sprig.certificate`).
-pub(super) struct Pair {
-    pub(super) cert: Vec<u8>,
-    pub(super) key: Vec<u8>,
+pub(crate) struct Pair {
+    pub(crate) cert: Vec<u8>,
+    pub(crate) key: Vec<u8>,
 }
 
 /// What is asked for.
-pub(super) struct Request<'r> {
-    pub(super) common_name: &'r [u8],
-    pub(super) ips: Vec<IpAddr>,
-    pub(super) dns: Vec<&'r [u8]>,
-    pub(super) days: i64,
+pub(crate) struct Request<'r> {
+    pub(crate) common_name: &'r [u8],
+    pub(crate) ips: Vec<IpAddr>,
+    pub(crate) dns: Vec<&'r [u8]>,
+    pub(crate) days: i64,
     /// Whether it is to sign others.
-    pub(super) authority: bool,
+    pub(crate) authority: bool,
 }
 
 const NANOS_A_DAY: i64 = 24 * 3600 * 1_000_000_000;
@@ -29,7 +29,7 @@ const NANOS_A_DAY: i64 = 24 * 3600 * 1_000_000_000;
 ///
 /// # Errors
 /// sprig's texts.
-pub(super) fn make(
+pub(crate) fn make(
     world: &dyn World,
     request: &Request<'_>,
     key: Option<&[u8]>,

@@ -1,0 +1,60 @@
+//! Certificates as `genCA` and `genSignedCert` make them in charts, for those who need one outside of a chart.
+//!
+//! Owns nothing of X.509: that is sprig's here. Where keys and certificates are kept is the caller's business.
+
+use core::net::IpAddr;
+
+use crate::sprig::crypto::certificate::{Request, make};
+use crate::world::World;
+
+/// A certificate with its private key, both PEM.
+#[derive(Clone)]
+pub struct Pair {
+    /// The certificate.
+    pub certificate: String,
+    /// Its key: a secret.
+    pub key: String,
+}
+
+/// Makes an authority that signs others, good for so many days from now (sprig's `genCA`).
+///
+/// # Errors
+/// The world cannot make a key or sign.
+pub fn authority(world: &dyn World, common_name: &str, days: i64) -> Result<Pair, String> {
+    let request = Request {
+        common_name: common_name.as_bytes(),
+        ips: Vec::new(),
+        dns: Vec::new(),
+        days,
+        authority: true,
+    };
+    pair(make(world, &request, None, None)?)
+}
+
+/// Makes a certificate of a server for these names and addresses, signed by an authority (sprig's `genSignedCert`).
+///
+/// # Errors
+/// The authority is none, or the world cannot make a key or sign.
+pub fn signed(
+    world: &dyn World,
+    common_name: &str,
+    names: &[String],
+    addresses: &[IpAddr],
+    days: i64,
+    authority: &Pair,
+) -> Result<Pair, String> {
+    let request = Request {
+        common_name: common_name.as_bytes(),
+        ips: addresses.to_vec(),
+        dns: names.iter().map(String::as_bytes).collect(),
+        days,
+        authority: false,
+    };
+    let by = (authority.certificate.as_bytes(), authority.key.as_bytes());
+    pair(make(world, &request, None, Some(by))?)
+}
+
+fn pair(made: crate::sprig::crypto::certificate::Pair) -> Result<Pair, String> {
+    let text = |bytes| String::from_utf8(bytes).map_err(|e| e.to_string());
+    Ok(Pair { certificate: text(made.cert)?, key: text(made.key)? })
+}

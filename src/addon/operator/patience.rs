@@ -1,0 +1,38 @@
+//! Modules whose hooks do not come back: others wait for them so long, and no longer.
+//!
+//! A hook without a timeout may run for ever, as with the peer. Its module then counts as tried, so that modules of higher
+//! numbers get their turn and the converge ends; the hook runs on, and its module comes to its end when the hook does.
+//! Only time in hooks counts: how long a release may take is `--helm-timeout`'s.
+
+use std::time::{Duration, Instant};
+
+use super::Operator;
+
+/// How often it is looked for such modules.
+const LOOK: Duration = Duration::from_secs(1);
+
+impl Operator {
+    /// When to look again; `None` if nobody waits.
+    pub(super) fn patience_ends(&self) -> Option<Instant> {
+        (!self.queue.awaited().is_empty()).then(|| self.looked + LOOK.min(self.options.hook_patience))
+    }
+
+    /// Lets others go on where a hook has been running for too long.
+    pub(super) fn lose_patience(&mut self) {
+        self.looked = Instant::now();
+        let patience = self.options.hook_patience;
+        let too_long = |name: &str| self.hooks.running_since(name).is_some_and(|at| at.elapsed() >= patience);
+        let names: Vec<String> =
+            self.queue.awaited().into_iter().filter(|n| too_long(n)).map(str::to_owned).collect();
+        for name in names {
+            tracing::warn!(
+                module = name,
+                patience_s = patience.as_secs_f32(),
+                "a hook of it still runs: other modules wait no longer for it; --hook-timeout or the hook's settings.timeout \
+                 would end it"
+            );
+            self.queue.pass_over(&name);
+        }
+        self.note_convergence();
+    }
+}

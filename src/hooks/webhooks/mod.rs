@@ -1,0 +1,436 @@
+//! Webhooks of hooks: the server that the API server calls, and what it is told of it.
+//!
+//! Owns which hooks are asked (those whose owner has come up), the server with its certificate, and the objects that send the
+//! API server to it. How a hook is run is the caller's: no module and no value is known here.
+//!
+//! An owner's entries come with [`Webhooks::enter`] and go with [`Webhooks::leave`]. Until an owner that is on has come up,
+//! its entries of an earlier process stay: what they forbid stays forbidden while we start. A CRD keeps saying that we convert
+//! it: to take that back would show objects of one version as another.
+
+mod calls;
+mod certificates;
+mod chain;
+mod keep;
+mod objects;
+mod review;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use rustls::ServerConfig;
+use tokio::sync::{Notify, Semaphore, watch};
+use tokio::task::JoinSet;
+
+use super::Hook;
+use super::queues::{Run, pause};
+use crate::cluster::Cluster;
+use crate::serve::State;
+use crate::serve::tls::{self, TlsListener};
+
+pub use certificates::Files;
+use certificates::{Material, given, kept};
+pub use chain::{chain, same_version};
+use objects::{Door, Kind, Reach};
+
+/// Runs of hooks for webhooks at once: of one owner, and of all. More wait, within the time that the API server waits.
+const AT_ONCE_OF_OWNER: usize = 8;
+const AT_ONCE: usize = 32;
+/// How often files with a certificate are looked at.
+const LOOK_AT_FILES: Duration = Duration::from_secs(30);
+/// How long the renewal of a certificate may sleep at a stretch: clocks are set.
+const LONGEST_SLEEP: Duration = Duration::from_secs(3600);
+
+/// How webhooks are served.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Whether they are at all.
+    pub enabled: bool,
+    /// Where to listen; several ports serve the same. 0 takes a free one.
+    pub address: IpAddr,
+    pub ports: Vec<u16>,
+    /// A certificate that someone else looks after; `None`: we make one.
+    pub certificate: Option<Files>,
+    /// Bundles of authorities: only clients with a certificate of one of them are answered. Empty: all are.
+    pub clients: Vec<PathBuf>,
+    /// Where the API server finds us instead of behind a Service, e.g. `https://10.0.0.7:9651`; port 0 stands for the one that
+    /// is listened on.
+    pub url: Option<String>,
+    /// Services for admission and for conversion, in our namespace, and their port.
+    pub service: String,
+    pub conversion_service: String,
+    pub service_port: u16,
+    /// Name of the webhook configurations, to which `-hooks` is added; empty: `windlass-NAMESPACE`.
+    pub configuration: String,
+    /// `Fail` or `Ignore`, for bindings that do not say.
+    pub failure_policy: String,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            address: IpAddr::from([0, 0, 0, 0]),
+            ports: vec![9651],
+            certificate: None,
+            clients: Vec::new(),
+            url: None,
+            service: "windlass-webhooks".to_owned(),
+            conversion_service: "windlass-webhooks".to_owned(),
+            service_port: 443,
+            configuration: String::new(),
+            failure_policy: "Fail".to_owned(),
+        }
+    }
+}
+
+/// What a hook wrote for the API server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    pub admission: String,
+    pub conversion: String,
+}
+
+/// Runs a hook once; an error is for the log.
+pub type Runner = Arc<dyn Fn(Run) -> BoxFuture<'static, Result<Answer, String>> + Send + Sync>;
+
+/// All webhooks of an operator.
+pub struct Webhooks {
+    cluster: Cluster,
+    namespace: String,
+    options: Options,
+    runner: Runner,
+    state: Arc<State>,
+    live: Mutex<Live>,
+    open: tokio::sync::Mutex<Option<Open>>,
+    door: Mutex<Option<Door>>,
+    /// Something that we keep may not be as it should.
+    changed: Arc<Notify>,
+    /// One writer of our objects at a time.
+    writing: tokio::sync::Mutex<()>,
+    tasks: Mutex<JoinSet<()>>,
+    followed: Mutex<BTreeSet<String>>,
+    room: Arc<Semaphore>,
+}
+
+/// Whose hooks are asked.
+#[derive(Default)]
+struct Live {
+    /// Hooks with webhooks, by owner; owners without any are here too, once they have come up.
+    owners: BTreeMap<String, Vec<Arc<Hook>>>,
+    /// Owners that were here, or whose module is off.
+    left: BTreeSet<String>,
+    /// Owners that are on, once that is known.
+    expected: Option<BTreeSet<String>>,
+    rooms: BTreeMap<String, Arc<Semaphore>>,
+}
+
+struct Open {
+    tls: watch::Sender<Arc<ServerConfig>>,
+    hosts: Vec<String>,
+    material: Material,
+}
+
+impl Webhooks {
+    /// Nothing is served and nothing written until an owner with webhooks enters, or all owners are known.
+    #[must_use]
+    pub fn new(
+        cluster: Cluster,
+        namespace: &str,
+        options: Options,
+        state: Arc<State>,
+        runner: Runner,
+    ) -> Arc<Self> {
+        let mut options = options;
+        if options.configuration.is_empty() {
+            options.configuration = format!("windlass-{namespace}");
+        }
+        let webhooks = Arc::new(Self {
+            cluster,
+            namespace: namespace.to_owned(),
+            options,
+            runner,
+            state,
+            live: Mutex::default(),
+            open: tokio::sync::Mutex::default(),
+            door: Mutex::default(),
+            changed: Arc::default(),
+            writing: tokio::sync::Mutex::default(),
+            tasks: Mutex::default(),
+            followed: Mutex::default(),
+            room: Arc::new(Semaphore::new(AT_ONCE)),
+        });
+        webhooks.spawn(keep(Arc::downgrade(&webhooks), Arc::clone(&webhooks.changed)));
+        webhooks
+    }
+
+    fn live(&self) -> MutexGuard<'_, Live> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn door(&self) -> Option<Door> {
+        self.door.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Starts something that ends with this value.
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).spawn(task);
+    }
+
+    /// An owner has come up: its hooks are asked from here on, and when this returns the API server knows of them. A CRD that
+    /// is not there yet is told when it comes.
+    ///
+    /// # Errors
+    /// A name is taken, the API server refuses an entry or cannot be reached, or we cannot listen: no hook of it is asked.
+    pub async fn enter(self: &Arc<Self>, owner: &str, hooks: &[Arc<Hook>]) -> Result<(), String> {
+        let has = |h: &&Arc<Hook>| {
+            let config = &h.config;
+            !(config.validating.is_empty() && config.mutating.is_empty() && config.conversions.is_empty())
+        };
+        let hooks: Vec<Arc<Hook>> = hooks.iter().filter(has).cloned().collect();
+        let before = self.live().owners.get(owner).cloned();
+        if before.as_ref().is_some_and(|b| same(b, &hooks)) {
+            return Ok(());
+        }
+        if hooks.is_empty() || !self.options.enabled {
+            for hook in &hooks {
+                tracing::warn!(
+                    module = owner,
+                    hook = hook.name,
+                    "webhooks are switched off: nobody asks the hook"
+                );
+            }
+            self.put(owner, Vec::new());
+            if before.is_some_and(|b| !b.is_empty()) || self.live().expected.is_some() {
+                self.changed.notify_one();
+            }
+            return Ok(());
+        }
+        self.check_names(owner, &hooks)?;
+        self.open().await?;
+        self.try_entries(owner, &hooks).await?;
+        self.put(owner, hooks);
+        if let Err(error) = self.write().await {
+            match before {
+                Some(before) => self.put(owner, before),
+                None => drop(self.live().owners.remove(owner)),
+            }
+            return Err(format!("webhooks: {error}"));
+        }
+        self.follow();
+        Ok(())
+    }
+
+    fn put(&self, owner: &str, hooks: Vec<Arc<Hook>>) {
+        let mut live = self.live();
+        live.left.remove(owner);
+        live.owners.insert(owner.to_owned(), hooks);
+    }
+
+    /// An owner goes: when this returns, nobody is sent to its hooks any more.
+    ///
+    /// # Errors
+    /// The API server cannot be told; the hooks are not asked any more all the same.
+    pub async fn leave(&self, owner: &str) -> Result<(), String> {
+        {
+            let mut live = self.live();
+            live.owners.remove(owner);
+            live.left.insert(owner.to_owned());
+        }
+        self.write().await.map_err(|e| format!("webhooks: {e}"))
+    }
+
+    /// All owners that are on are known: entries of others go, whoever made them in an earlier process.
+    pub fn settle(&self, owners: BTreeSet<String>) {
+        let mut live = self.live();
+        if live.expected.as_ref() != Some(&owners) {
+            live.expected = Some(owners);
+            self.changed.notify_one();
+        }
+    }
+
+    /// Each name once for each kind: the API server would refuse all of them otherwise.
+    fn check_names(&self, owner: &str, hooks: &[Arc<Hook>]) -> Result<(), String> {
+        let live = self.live();
+        let others = live.owners.iter().filter(|(name, _)| *name != owner).flat_map(|(_, hooks)| hooks);
+        let mut taken: BTreeMap<String, &str> = BTreeMap::new();
+        for (hook, ours) in others.map(|h| (h, false)).chain(hooks.iter().map(|h| (h, true))) {
+            for kind in Kind::ALL {
+                for binding in calls::bindings(hook, kind) {
+                    let name = &binding.common.name;
+                    let Some(first) = taken.insert(kind.path(name), &hook.name) else { continue };
+                    if ours {
+                        let kind = kind.binding();
+                        return Err(format!(
+                            "hook {}: {kind}: hook {first} has the name {name:?} already",
+                            hook.name
+                        ));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts to listen, unless that was done before.
+    async fn open(self: &Arc<Self>) -> Result<(), String> {
+        let mut open = self.open.lock().await;
+        if open.is_some() {
+            return Ok(());
+        }
+        let failed = |what: &str, e: &dyn std::fmt::Display| format!("webhooks: {what}: {e}");
+        let hosts = self.hosts();
+        let material = self.material(&hosts).await?;
+        let config = self.config(&material)?;
+        let (tls, receiver) = watch::channel(config);
+        let mut first = None;
+        for port in &self.options.ports {
+            let address = SocketAddr::new(self.options.address, *port);
+            let listener = TlsListener::bind(address, receiver.clone())
+                .await
+                .map_err(|e| failed(&format!("cannot listen on {address}"), &e))?;
+            let address =
+                axum::serve::Listener::local_addr(&listener).map_err(|e| failed("listening", &e))?;
+            tracing::info!(%address, "serving webhooks");
+            first = first.or(Some(address));
+            let routes = calls::routes(Arc::downgrade(self));
+            self.spawn(async move {
+                if let Err(error) = axum::serve(listener, routes).await {
+                    tracing::error!("webhooks are not served any more: {error}");
+                }
+            });
+        }
+        let port = first.map_or(0, |a| a.port());
+        *self.door.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(self.door_of(port, material.authority.clone()));
+        *open = Some(Open { tls, hosts, material });
+        self.spawn(renew(Arc::downgrade(self)));
+        Ok(())
+    }
+
+    fn config(&self, material: &Material) -> Result<Arc<ServerConfig>, String> {
+        let read =
+            |path: &PathBuf| std::fs::read(path).map_err(|e| format!("webhooks: {}: {e}", path.display()));
+        let clients: Vec<Vec<u8>> = self.options.clients.iter().map(read).collect::<Result<_, _>>()?;
+        tls::config(&material.chain, &material.key, &clients).map_err(|e| format!("webhooks: {e}"))
+    }
+
+    async fn material(&self, hosts: &[String]) -> Result<Material, String> {
+        let found = match &self.options.certificate {
+            Some(files) => given(files),
+            None => {
+                let name = format!("{}-certificate", self.options.service);
+                kept(&self.cluster, &self.namespace, &name, hosts).await
+            }
+        };
+        found.map_err(|e| format!("webhooks: {e}"))
+    }
+
+    /// The names that the API server may call us by.
+    fn hosts(&self) -> Vec<String> {
+        if let Some(url) = &self.options.url {
+            let host = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
+            let host = host.split('/').next().unwrap_or_default();
+            let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
+            return vec![host.trim_matches(['[', ']']).to_owned()];
+        }
+        let mut hosts = Vec::new();
+        for service in [&self.options.service, &self.options.conversion_service] {
+            let host = format!("{service}.{}.svc", self.namespace);
+            if !hosts.contains(&host) {
+                hosts.push(host);
+            }
+        }
+        hosts
+    }
+
+    fn door_of(&self, port: u16, authority: String) -> Door {
+        let options = &self.options;
+        let reach = |service: &str| match &options.url {
+            Some(url) => {
+                let url = url.trim_end_matches('/');
+                let url = match url.strip_suffix(":0") {
+                    Some(host) => format!("{host}:{port}"),
+                    None => url.to_owned(),
+                };
+                Reach::Url(url)
+            }
+            None => Reach::Service {
+                namespace: self.namespace.clone(),
+                name: service.to_owned(),
+                port: options.service_port,
+            },
+        };
+        Door { admission: reach(&options.service), conversion: reach(&options.conversion_service), authority }
+    }
+
+    /// Takes a certificate that is another than before: API servers are told of its authority first.
+    async fn look_at_certificate(&self) -> Result<Duration, String> {
+        let mut open = self.open.lock().await;
+        let Some(open) = open.as_mut() else { return Ok(LONGEST_SLEEP) };
+        let material = self.material(&open.hosts).await?;
+        if material != open.material {
+            let config = self.config(&material)?;
+            if let Some(door) = self.door.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+                door.authority.clone_from(&material.authority);
+            }
+            self.write().await?;
+            open.tls.send_replace(config);
+            open.material = material;
+            tracing::info!("webhooks have a new certificate");
+        }
+        let left = open.material.renew_at.map(|at| at - jiff::Timestamp::now().as_second());
+        Ok(match left {
+            None => LOOK_AT_FILES,
+            Some(left) => Duration::from_secs(u64::try_from(left).unwrap_or(0).max(1)).min(LONGEST_SLEEP),
+        })
+    }
+}
+
+fn same(a: &[Arc<Hook>], b: &[Arc<Hook>]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
+}
+
+/// Renews the certificate in time.
+async fn renew(webhooks: Weak<Webhooks>) {
+    let mut failures = 0;
+    loop {
+        let Some(webhooks) = webhooks.upgrade() else { return };
+        let sleep = match webhooks.look_at_certificate().await {
+            Ok(sleep) => {
+                failures = 0;
+                sleep
+            }
+            Err(error) => {
+                failures += 1;
+                tracing::error!("{error}");
+                pause(failures)
+            }
+        };
+        drop(webhooks);
+        tokio::time::sleep(sleep).await;
+    }
+}
+
+/// Puts our objects right whenever something may have changed them.
+async fn keep(webhooks: Weak<Webhooks>, changed: Arc<Notify>) {
+    let mut failures = 0;
+    loop {
+        changed.notified().await;
+        let Some(webhooks) = webhooks.upgrade() else { return };
+        let result = webhooks.write().await;
+        drop(webhooks);
+        let Err(error) = result else {
+            failures = 0;
+            continue;
+        };
+        failures += 1;
+        let pause = pause(failures);
+        tracing::error!(retry_in_s = pause.as_secs_f32(), "webhooks: {error}");
+        tokio::time::sleep(pause).await;
+        changed.notify_one();
+    }
+}
