@@ -99,7 +99,7 @@ mod tests {
             board.step(&Progress::Ready(&a), 80),
             format!("\x1b[4A\x1b[Jwaiting for 1 of 2:\n  {b}: new\n")
         );
-        assert_eq!(board.step(&Progress::Ready(&b), 80).lines().last(), Some("2 ready"));
+        assert_eq!(board.step(&Progress::Ready(&b), 80), "\x1b[2A\x1b[J2 ready\n");
         let next = Progress::Applied { object: &a, created: true, changed: false };
         assert_eq!(board.step(&next, 80), "");
         assert!(!board.step(&Progress::Waiting { object: &a, reason: "new" }, 80).contains('\x1b'));
