@@ -169,6 +169,8 @@ struct Wanted {
     activation: &'static str,
     /// What was last asked of the engine.
     request: Option<Arc<ReleaseRequest>>,
+    /// Something else was to be asked since then, and failed: the request says nothing any more.
+    outdated: bool,
     /// The watch of what its templates looked up.
     lookups: Option<Watch>,
 }
@@ -589,7 +591,7 @@ impl Operator {
         }
         tracing::info!(module = name, reason, "putting the release right");
         wanted.activation = activation;
-        let job = if wanted.request.is_some() { Job::Restore } else { Job::Run };
+        let job = if wanted.request.is_some() && !wanted.outdated { Job::Restore } else { Job::Run };
         self.queue.want(name, self.order(name), job);
     }
 
@@ -663,8 +665,11 @@ impl Operator {
             return;
         }
         if job == Job::Restore
-            && let Some(request) =
-                self.wanted.get(&name).filter(|w| !w.maintenance).and_then(|w| w.request.clone())
+            && let Some(request) = self
+                .wanted
+                .get(&name)
+                .filter(|w| !w.maintenance && !w.outdated)
+                .and_then(|w| w.request.clone())
         {
             self.spawn(
                 name.clone(),

@@ -69,6 +69,11 @@ impl Operator {
                 }
             }
             Err(error) => {
+                if job == Job::Run
+                    && let Some(wanted) = self.wanted.get_mut(name)
+                {
+                    wanted.outdated = true;
+                }
                 let pause = pause(error.disposition(), failures);
                 tracing::error!(module = name, retry_in_s = pause.as_secs(), "{error}");
                 if !self.queue.is_busy(name) {
@@ -122,6 +127,7 @@ impl Operator {
         }
         if let Some(wanted) = self.wanted.get_mut(name) {
             wanted.request = Some(request);
+            wanted.outdated = false;
             wanted.revision = Some(outcome.revision);
         }
     }
