@@ -11,7 +11,10 @@ use super::{
 };
 use crate::cluster::{ApplyOptions, Cluster, ObjectRef, Validation};
 use serde_json::Value;
-use std::time::{Duration, Instant};
+use std::{
+    borrow::Cow,
+    time::{Duration, Instant},
+};
 
 /// As long as Helm waits for them.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -87,8 +90,10 @@ async fn install_one(
             }
         }
         CrdPolicy::Apply => {
+            let mut object = Cow::Borrowed(object);
             if let Some(live) = cluster.get(&reference).await.map_err(wrap)? {
-                check_losses(cluster, &live, object, &reference).await?;
+                check_losses(cluster, &live, &object, &reference).await?;
+                object = leave_conversion(&live, object);
             }
             let options = ApplyOptions {
                 manager,
@@ -97,10 +102,23 @@ async fn install_one(
                 dry_run: false,
                 whole: false,
             };
-            cluster.apply(&reference, object, options).await.map_err(wrap)?;
+            cluster.apply(&reference, &object, options).await.map_err(wrap)?;
             Ok(Some(reference))
         }
     }
+}
+
+/// A CRD without its word that objects are not converted, where something in the cluster converts them by now: that came
+/// later, and the server refuses a webhook beside the strategy `None`.
+fn leave_conversion<'o>(live: &Value, mut object: Cow<'o, Value>) -> Cow<'o, Value> {
+    let strategy = |crd: &Value| crd["spec"]["conversion"]["strategy"].as_str().map(str::to_owned);
+    if strategy(live).as_deref() == Some("Webhook")
+        && strategy(&object).as_deref() == Some("None")
+        && let Some(spec) = object.to_mut()["spec"].as_object_mut()
+    {
+        spec.remove("conversion");
+    }
+    object
 }
 
 /// Refuses what CRDs among the templates would take away from objects, before anything is written.
@@ -172,6 +190,28 @@ pub(crate) async fn await_served(cluster: &Cluster, crds: &[Value], timeout: Dur
         if cluster.refresh_kinds(Instant::now()).await?.get(missing).is_none() {
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(Duration::from_secs(1));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_conversion_that_came_later_stays() {
+        let crd = |strategy: &str| json!({"spec": {"group": "g", "conversion": {"strategy": strategy}}});
+        let none = json!({"spec": {"group": "g"}});
+        let table = [
+            (crd("Webhook"), crd("None"), none.clone()),
+            (crd("None"), crd("None"), crd("None")),
+            (none.clone(), crd("None"), crd("None")),
+            (crd("Webhook"), crd("Webhook"), crd("Webhook")),
+            (crd("Webhook"), none.clone(), none),
+        ];
+        for (live, object, sent) in table {
+            assert_eq!(*leave_conversion(&live, Cow::Borrowed(&object)), sent, "{live} {object}");
         }
     }
 }

@@ -282,7 +282,7 @@ fn conversion() {
     };
     let text = format!(
         "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {{name: {crd}}}\nspec:\n  group: {group}\n  scope: \
-         Namespaced\n  names: {{kind: CronTab, plural: crontabs, singular: crontab}}\n  versions:\n{}{}{}",
+         Namespaced\n  conversion: {{strategy: None}}\n  names: {{kind: CronTab, plural: crontabs, singular: crontab}}\n  versions:\n{}{}{}",
         version("v1alpha1", false),
         version("v1beta1", false),
         version("v1", true)
@@ -380,6 +380,16 @@ fn conversion() {
     wait_for("we convert again", || {
         object(cp, "default", "crd", &crd).is_some_and(|c| c["spec"]["conversion"]["strategy"] == "Webhook")
     });
+    // The module's file says that nothing converts: it may change and goes on saying so.
+    modules.write(
+        "modules/010-tabs/crds/crd.yaml",
+        &text.replace("singular: crontab", "singular: crontab, shortNames: [ct]"),
+    );
+    wait_for("the CRD follows its file", || {
+        object(cp, "default", "crd", &crd).is_some_and(|c| c["spec"]["names"]["shortNames"][0] == "ct")
+    });
+    let live = object(cp, "default", "crd", &crd).unwrap();
+    assert_eq!(live["spec"]["conversion"]["strategy"], "Webhook");
     operator.stop();
     cp.kubectl(["delete", "crd", &crd, "--wait=false"]).unwrap();
 }
