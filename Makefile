@@ -1,13 +1,13 @@
 # Each target is one line to the real thing. `make run` and `make test` are all that a newcomer needs.
 
-.PHONY: run test matrix crash scale lint package corpus bench differential fuzz fixtures peers tools prerequisites
+.PHONY: run test matrix crash scale lint package corpus bench differential fuzz fixtures peers tools prerequisites programs
 
 # A control plane (or your cluster: WINDLASS_TEST_KUBECONFIG=FILE), the operator on modules/, and a list of things to try.
 run: prerequisites
 	cargo build --release --bin windlass
 	cargo run -p windlass-test-cluster --bin control-plane -- run -- tests/quick-start.sh
 
-test: prerequisites
+test: prerequisites programs
 	cargo test --workspace --no-fail-fast
 
 # Helm 3, Helm 4 and ours in all 243 orders on one release, and pairwise on six charts of the corpus, where it is at hand: how
@@ -76,3 +76,9 @@ prerequisites:
 	@command -v cargo >/dev/null || { echo "Rust is missing: install a toolchain of at least 1.95 (cargo, rustc)"; exit 1; }
 	@command -v go >/dev/null || { echo "Go is missing: install at least 1.26; the test control plane is built with it"; exit 1; }
 	@command -v cc >/dev/null || { echo "a C compiler is missing: install gcc or clang; the TLS library is built with it"; exit 1; }
+
+# What tests run beside: hooks in bash and Python, charts from Git, signatures by GnuPG.
+programs:
+	@for program in bash python3 git gpg; do \
+	  command -v $$program >/dev/null || { echo "$$program is missing: tests run it; install it"; exit 1; }; \
+	done
