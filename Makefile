@@ -1,6 +1,6 @@
 # Each target is one line to the real thing. `make run` and `make test` are all that a newcomer needs.
 
-.PHONY: run test matrix crash scale lint package corpus bench differential fuzz fixtures peers tools prerequisites programs
+.PHONY: run test matrix crash scale bench-hooks lint package corpus bench differential fuzz fixtures peers tools prerequisites programs
 
 # A control plane (or your cluster: WINDLASS_TEST_KUBECONFIG=FILE), the operator on modules/, and a list of things to try.
 run: prerequisites
@@ -40,6 +40,11 @@ bench: prerequisites
 	cargo run -p windlass-test-cluster --bin control-plane -- run -- python3 tests/bench/run.py
 	cargo run -p windlass-test-cluster --bin control-plane -- run -- python3 tests/bench/source.py
 	[ ! -f ../shared/corpus/BENCH.md ] || cargo run --release -p windlass-peers -- charts ../shared/corpus target/release/windlass
+
+# 300 modules with hooks, and 10,000 objects that one hook watches.
+bench-hooks: prerequisites
+	cargo build --release --bin windlass
+	cargo run -p windlass-test-cluster --bin control-plane -- run -- python3 tests/bench/hooks.py
 
 # One release of 5,000 objects and 100 of 5 beside Helm, and an operator with 1,000 releases that does nothing for a minute.
 scale: prerequisites
