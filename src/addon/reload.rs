@@ -3,7 +3,7 @@
 //! Owns how a change is noticed and what is read anew: only what has changed, and never half of it. Files are looked at by
 //! their times and sizes every few seconds instead of being told of by the kernel: inotify tells nothing of network file
 //! systems and of what a symlink comes to point at (ConfigMaps and git-sync swap one), wants a watch for each directory out of
-//! a number that all containers of a user share, and a look at 300 modules costs milliseconds.
+//! a number that all containers of a user share.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};

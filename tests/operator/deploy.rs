@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::{Modules, Operator, control_plane, object, wait_for};
+use crate::support::{Modules, ON_LOOPBACK, Operator, control_plane, object, wait_for};
 
 fn windlass(kubeconfig: &Path, arguments: &[&str]) -> String {
     let done = Command::new(env!("CARGO_BIN_EXE_windlass"))
@@ -76,16 +76,13 @@ fn it_runs_under_the_rights_that_it_asked_for() {
     let kubeconfig = modules.path().join("kubeconfig.txt");
     std::fs::write(&kubeconfig, config.to_string()).unwrap();
     let mark = cp.audit_mark().unwrap();
-    let loopback = [
-        "--webhook-listen-address",
-        "127.0.0.1",
-        "--webhook-listen-port",
-        "0",
-        "--webhook-url",
-        "https://127.0.0.1:0",
-    ];
-    let operator =
-        Operator::spawn(kubeconfig.to_str().unwrap(), ns.name(), modules.path(), &loopback, "/nonexistent");
+    let operator = Operator::spawn(
+        kubeconfig.to_str().unwrap(),
+        ns.name(),
+        modules.path(),
+        &ON_LOOPBACK,
+        "/nonexistent",
+    );
     operator.wait_converged();
     let configuration = format!("windlass-{}-hooks", ns.name());
     assert!(object(cp, "default", "validatingwebhookconfiguration", &configuration).is_some());

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::support::{Operator, control_plane, object, wait_for};
+use crate::support::{ON_LOOPBACK, Operator, control_plane, object, wait_for};
 
 /// Copies a directory with its links, and puts names in where the fixtures leave room for them.
 fn copy(from: &Path, to: &Path, names: &[(&str, &str)]) {
@@ -80,18 +80,8 @@ fn of_the_documentation() {
         [("@NAMESPACE@", ns), ("@GROUP@", group.as_str()), ("@FRAMEWORKS@", frameworks.to_str().unwrap())];
     copy(&root.join("fixtures/hooks/examples"), &here, &names);
     let modules = format!("{}:{}", here.join("modules-a").display(), here.join("modules-b").display());
-    let arguments = [
-        "--global-hooks-dir",
-        here.join("global-hooks").to_str().unwrap(),
-        "--webhook-listen-address",
-        "127.0.0.1",
-        "--webhook-listen-port",
-        "0",
-        "--webhook-url",
-        "https://127.0.0.1:0",
-    ]
-    .map(str::to_owned);
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let global = here.join("global-hooks");
+    let arguments = [&["--global-hooks-dir", global.to_str().unwrap()][..], &ON_LOOPBACK].concat();
     let search = programs(&scratch.path().join("bin"));
     let kubeconfig = cp.kubeconfig().to_string_lossy();
     let operator = Operator::spawn(&kubeconfig, ns, Path::new(&modules), &arguments, &search);

@@ -28,8 +28,7 @@ fn two_operators_and_a_helm_leave_one_clean_release() {
     let operators = [Operator::start(cp, ns, modules.path()), Operator::start(cp, ns, modules.path())];
     operators.iter().for_each(Operator::wait_converged);
     assert_eq!(history(cp, ns, "alpha"), [(1, "deployed".to_owned())], "one of both installed it");
-    let size =
-        || object(cp, ns, "configmap", "alpha").map(|o| o["data"]["size"].clone()).unwrap_or(Value::Null);
+    let size = || object(cp, ns, "configmap", "alpha").map_or(Value::Null, |o| o["data"]["size"].clone());
     let chart = modules.path().join("001-alpha");
     for round in 0..ROUNDS {
         let wanted = 101 + round;

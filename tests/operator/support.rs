@@ -13,6 +13,16 @@ use windlass_test_cluster::{AuditEvent, ControlPlane, Error, shared, wait_until}
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
+/// Webhooks on loopback: the API server of a test is there, too.
+pub(crate) const ON_LOOPBACK: [&str; 6] = [
+    "--webhook-listen-address",
+    "127.0.0.1",
+    "--webhook-listen-port",
+    "0",
+    "--webhook-url",
+    "https://127.0.0.1:0",
+];
+
 pub(crate) fn control_plane() -> &'static ControlPlane {
     shared().expect("a control plane")
 }

@@ -2,16 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Modules, Operator, control_plane, object, wait_for};
-
-const ON_LOOPBACK: [&str; 6] = [
-    "--webhook-listen-address",
-    "127.0.0.1",
-    "--webhook-listen-port",
-    "0",
-    "--webhook-url",
-    "https://127.0.0.1:0",
-];
+use crate::support::{Modules, ON_LOOPBACK, Operator, control_plane, object, wait_for};
 
 fn start(namespace: &str, modules: &Modules, more: &[&str]) -> Operator {
     let hooks = modules.path().join("global-hooks");
