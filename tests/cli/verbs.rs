@@ -175,6 +175,8 @@ fn what_is_said_of_a_release_is_helms_to_the_byte() {
         assert_eq!(settled(&windlass(&args)), settled(&cp.helm4(args).unwrap()));
         windlass(&args)
     };
+    let ready = ["rollout", "status", "deployment/one", "-n", n, "--timeout=120s"];
+    cp.kubectl(ready).unwrap();
     let shown = status("one");
     assert!(shown.contains("==> v1/Pod(related)\nNAME") && shown.contains("2/2     2"), "{shown}");
     status("three");

@@ -148,7 +148,7 @@ mod tests {
         let hook = "kind: Job\nmetadata:\n  name: j\n  annotations: {helm.sh/hook: pre-install}\n";
         let mut r = rendered(&[
             ("c/templates/b.yaml", "kind: Service\nmetadata: {name: s}\n---\n# a comment alone\n"),
-            ("c/templates/a.yaml", "kind: ConfigMap\ndata: {n: 9007199254740993, s: \"1e3\"}\n"),
+            ("c/templates/a.yaml", "kind: ConfigMap\ndata: {x: 9007199254740993, s: \"1e3\"}\n"),
             ("c/templates/h.yaml", hook),
         ]);
         let merged = r.merged().unwrap();
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(shown, want);
         assert_eq!(
             r.manifests[1].text,
-            "data:\n  \"n\": 9007199254740993\n  s: \"1e3\"\nkind: ConfigMap\n\
+            "data:\n  s: \"1e3\"\n  x: 9007199254740993\nkind: ConfigMap\n\
              metadata: {}\n"
         );
         assert_eq!(r.hooks.len(), 1);
