@@ -82,8 +82,8 @@ prerequisites:
 	@command -v go >/dev/null || { echo "Go is missing: install at least 1.26; the test control plane is built with it"; exit 1; }
 	@command -v cc >/dev/null || { echo "a C compiler is missing: install gcc or clang; the TLS library is built with it"; exit 1; }
 
-# What tests run beside: hooks in bash and Python, charts from Git, signatures by GnuPG.
+# What tests run beside: hooks in bash and Python, charts from Git, over SSH too, signatures by GnuPG.
 programs:
-	@for program in bash python3 git gpg; do \
+	@for program in bash python3 git gpg ssh ssh-keygen; do \
 	  command -v $$program >/dev/null || { echo "$$program is missing: tests run it; install it"; exit 1; }; \
 	done

@@ -1,5 +1,5 @@
-//! Git over smart HTTP by git's own `http-backend`, and over ssh by a stand-in for the program `ssh` that writes down what it is
-//! told and then does on this machine what it was to do on the other. No sshd is asked.
+//! Git over smart HTTP by git's own `http-backend`; over SSH by a small server, and by a stand-in for the program `ssh` that writes
+//! down what it is told and then does on this machine what it was to do on the other.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,9 +7,11 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
+
+use windlass_test_cluster::Tool;
 
 use super::git::{repository, size};
 use super::support::User;
@@ -149,4 +151,77 @@ fn ssh_is_the_users_own_with_its_keys_and_hosts_and_never_asks() {
     let own = "ssh -i key -oUserKnownHostsFile=hosts -oStrictHostKeyChecking=yes";
     let told = show(&[("GIT_SSH_COMMAND", own)]);
     assert!(told.starts_with("-i\nkey\n-oUserKnownHostsFile=hosts\n-oStrictHostKeyChecking=yes\n"), "{told}");
+}
+
+/// A server of Git over SSH that ends with its input.
+struct SshServer {
+    child: Child,
+    port: String,
+}
+
+impl SshServer {
+    fn start(host_key: &Path, authorized: &Path) -> Self {
+        let mut child = Command::new(Tool::Ssh.path().expect("the server builds"))
+            .args([host_key, authorized])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut address = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut address).unwrap();
+        Self { child, port: address.trim().rsplit(':').next().unwrap().to_owned() }
+    }
+}
+
+impl Drop for SshServer {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+#[test]
+fn a_server_of_ssh_is_known_by_its_key_and_knows_ours() {
+    let user = User::new();
+    let first = repository(&user);
+    let key = |name: &str| {
+        let path = user.path(name);
+        let args = ["-q", "-t", "ed25519", "-N", "", "-C", "", "-f", path.to_str().unwrap()];
+        assert!(Command::new("ssh-keygen").args(args).status().expect("ssh-keygen").success());
+        (path, user.read(&format!("{name}.pub")).trim().to_owned())
+    };
+    let ((host, host_public), (ours, ours_public), (strange, strange_public)) =
+        (key("host"), key("ours"), key("strange"));
+    user.write("authorized", &format!("{ours_public}\n"));
+    let server = SshServer::start(&host, &user.path("authorized"));
+    user.write("hosts", &format!("[127.0.0.1]:{} {host_public}\n", server.port));
+    user.write("others", &format!("[127.0.0.1]:{} {strange_public}\n", server.port));
+    let ask = |key: &Path, hosts: &str, query: &str| {
+        let place = format!("git+ssh://git@127.0.0.1:{}{}", server.port, user.path("repo.git").display());
+        let ssh = format!(
+            "ssh -F none -i {} -oIdentitiesOnly=yes -oBatchMode=yes -oStrictHostKeyChecking=yes -oUserKnownHostsFile={}",
+            key.display(),
+            user.path(hosts).display()
+        );
+        let reference = format!("{place}//charts/web{query}");
+        let arguments = ["show", "values", &reference];
+        let mut command = user.command(Path::new(env!("CARGO_BIN_EXE_windlass")), &arguments);
+        let output = command.env("GIT_SSH_COMMAND", ssh).output().unwrap();
+        (
+            output.status.success(),
+            String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned(),
+        )
+    };
+    let commit = format!("?commit={first}");
+    for (query, want) in
+        [("", "2"), ("?tag=v1.0.0", "1"), ("?ref=next", "3"), ("?semver=~1.1", "2"), (&commit, "1")]
+    {
+        let (good, told) = ask(&ours, "hosts", query);
+        assert!(good && told.contains(&format!("size: {want}")), "{query}: {told}");
+    }
+    let (good, told) = ask(&ours, "others", "?tag=v1.1.0");
+    assert!(!good && told.contains("REMOTE HOST IDENTIFICATION HAS CHANGED"), "{told}");
+    let (good, told) = ask(&strange, "hosts", "?tag=v1.1.0");
+    assert!(!good && told.contains("Permission denied"), "{told}");
 }

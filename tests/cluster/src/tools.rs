@@ -26,6 +26,8 @@ pub enum Tool {
     Answers,
     /// A registry of OCI artifacts; no part of a cluster.
     Registry,
+    /// Our own program that serves Git over SSH; no part of a cluster.
+    Ssh,
 }
 
 /// How a tool is built. `{version}`, `{major}` and `{minor}` in a stamp are those of the module that `go.mod` pins.
@@ -70,7 +72,7 @@ const KWOK_STAGES: &[&str] = &[
 
 impl Tool {
     /// All tools, in an order in which a first build shows results early.
-    pub const ALL: [Tool; 10] = [
+    pub const ALL: [Tool; 11] = [
         Tool::Etcd,
         Tool::KubeApiserver,
         Tool::KubeControllerManager,
@@ -81,6 +83,7 @@ impl Tool {
         Tool::Helm3,
         Tool::Answers,
         Tool::Registry,
+        Tool::Ssh,
     ];
 
     /// Where the binary is. Builds it first if no earlier run did; other processes wait for that build.
@@ -175,6 +178,16 @@ impl Tool {
                 stamps: &[],
                 files: &[],
                 patience: "2 minutes",
+            },
+            // Its version is that of the library in it.
+            Tool::Ssh => &Recipe {
+                name: "ssh-server",
+                group: "ssh",
+                module: "golang.org/x/crypto",
+                package: ".",
+                stamps: &[],
+                files: &[],
+                patience: "a minute",
             },
             // Its version is that of the Helm in it.
             Tool::Answers => &Recipe {
