@@ -56,10 +56,10 @@ mod version;
 mod webhook_flags;
 mod why;
 
-use std::io::Write;
+use std::io::{ErrorKind, IoSlice, Write};
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use tokio::sync::watch;
 
 use self::failure::Explained;
@@ -247,9 +247,27 @@ pub fn main() -> ExitCode {
 
 /// Prints to stdout; a reader that went away ends the output silently, as pipes want it.
 fn print(bytes: &[u8]) -> Result<(), Failure> {
+    print_pieces(&[bytes])
+}
+
+/// As [`print`], from where the pieces lie.
+fn print_pieces(pieces: &[&[u8]]) -> Result<(), Failure> {
+    let mut slices: Vec<IoSlice<'_>> =
+        pieces.iter().filter(|p| !p.is_empty()).map(|p| IoSlice::new(p)).collect();
     let mut out = std::io::stdout().lock();
-    match out.write_all(bytes).and_then(|()| out.flush()) {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(format!("cannot write to stdout: {e}")),
+    let mut write = |mut rest: &mut [IoSlice<'_>]| {
+        while !rest.is_empty() {
+            match out.write_vectored(rest) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(n) => IoSlice::advance_slices(&mut rest, n),
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        out.flush()
+    };
+    match write(&mut slices) {
+        Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(format!("cannot write to stdout: {e}")),
         _ => Ok(()),
     }
 }
