@@ -44,6 +44,7 @@ mod resources;
 mod rollback;
 mod search;
 mod selector;
+mod short;
 mod show;
 mod status;
 mod storage;
@@ -59,7 +60,7 @@ mod why;
 use std::io::{ErrorKind, IoSlice, Write};
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 use tokio::sync::watch;
 
 use self::failure::Explained;
@@ -180,7 +181,7 @@ pub fn main() -> ExitCode {
     if let Some(status) = jq::asked() {
         return status;
     }
-    let cli = match Cli::try_parse_from(arguments::plain(&Cli::command(), std::env::args_os())) {
+    let cli = match short::parse(std::env::args_os().collect()) {
         Ok(cli) => cli,
         Err(e) => {
             let code = u8::from(e.use_stderr());
