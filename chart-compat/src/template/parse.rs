@@ -129,10 +129,12 @@ impl<'t> Parser<'t> {
     }
 
     fn peek(&mut self) -> Kind {
+        if let Some(t) = self.tokens.last() {
+            return t.kind;
+        }
         let t = self.next();
-        let kind = t.kind;
         self.back(t);
-        kind
+        t.kind
     }
 
     fn next_non_space(&mut self) -> Token {
@@ -145,6 +147,9 @@ impl<'t> Parser<'t> {
     }
 
     fn peek_non_space(&mut self) -> Token {
+        if let Some(t) = self.tokens.last().filter(|t| t.kind != Kind::Space) {
+            return *t;
+        }
         let t = self.next_non_space();
         self.back(t);
         t
