@@ -42,7 +42,7 @@ impl<'v> Run<'_, 'v> {
     }
 
     fn missing<'n>(map: &Members, names: &'n [String]) -> Vec<&'n str> {
-        names.iter().filter(|n| !map.contains_key(*n)).map(String::as_str).collect()
+        names.iter().filter(|n| !map.contains_key(n)).map(String::as_str).collect()
     }
 
     /// That one property needs others.
