@@ -199,11 +199,12 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
         return Ok(super::output_dir::write(&dir, &rendered, args.include_crds, wanted)?);
     }
     let (crds, show_only) = (args.include_crds, ShowOnly { patterns: &args.show_only });
-    Ok(match post_rendered {
+    match post_rendered {
         Some(text) => print(&template_output_of(&text, &rendered, wanted, &show_only, globals.profile())?)?,
         None if args.show_only.is_empty() => print_pieces(&template_pieces(&rendered, crds, wanted))?,
         None => print(&template_output(&rendered, crds, wanted, &show_only, globals.profile())?)?,
-    })
+    }
+    Ok(())
 }
 
 /// What Helm adds to an error when it had a release in hand.
