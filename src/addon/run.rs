@@ -280,7 +280,7 @@ impl Shared {
         let (memories, namespace) = (self.engine.keeper().clone(), self.namespace.clone());
         let runtime = tokio::runtime::Handle::current();
         let work = move || -> Result<_, Error> {
-            let world = rendering::SystemWorld { cluster: Some(&lookup), dns: false };
+            let world = rendering::SystemWorld { cluster: Some(&lookup), ..Default::default() };
             let mut warn = |text: String| tracing::warn!(module = name, "{text}");
             let load = || runtime.block_on(store::load(&memories, &namespace, &name));
             let done = replay::render(&chart, &user, &options, &world, &load, &mut warn)?;
