@@ -8,6 +8,7 @@ use super::{
     error::{ApiStatus, ClusterError, Result},
     retry::{self, Failure},
 };
+use crate::causes::chain;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{HeaderMap, Method, Request, header};
 use hyper_util::{
@@ -339,19 +340,4 @@ fn warnings(headers: &HeaderMap) -> Vec<String> {
 fn is_connect(error: &kube::Error) -> bool {
     let kube::Error::Service(error) = error else { return false };
     error.downcast_ref::<hyper_util::client::legacy::Error>().is_some_and(|e| e.is_connect())
-}
-
-/// An error with its sources: a connection failure says why only in its last link.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(next) = source {
-        let more = next.to_string();
-        if !text.contains(&more) {
-            text.push_str(": ");
-            text.push_str(&more);
-        }
-        source = next.source();
-    }
-    text
 }

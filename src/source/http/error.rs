@@ -5,6 +5,8 @@ use std::time::Duration;
 use http::Method;
 use hyper_util::client::legacy;
 
+use crate::causes::chain;
+
 use super::super::location::Location;
 use super::tls::TlsError;
 
@@ -101,19 +103,4 @@ fn transport(e: &legacy::Error) -> String {
         return "http: server gave HTTP response to HTTPS client".to_owned();
     }
     text.strip_prefix("client error (Connect): ").unwrap_or(&text).to_owned()
-}
-
-/// An error with its sources, each once.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(next) = source {
-        let more = next.to_string();
-        if !text.contains(&more) {
-            text.push_str(": ");
-            text.push_str(&more);
-        }
-        source = next.source();
-    }
-    text
 }
