@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Folders, each with those that it may use besides itself. What is absent here is forbidden.
-const RENDERER: [(&str, &[&str]); 15] = [
+const RENDERER: [(&str, &[&str]); 16] = [
     ("data.rs", &[]),
     ("profile.rs", &[]),
     ("path.rs", &["data"]),
@@ -14,12 +14,16 @@ const RENDERER: [(&str, &[&str]); 15] = [
     ("go", &["data"]),
     ("json", &["data", "go"]),
     ("yaml", &["data", "go", "json", "path"]),
+    ("kyaml.rs", &["yaml"]),
     ("values", &["data", "go", "json", "yaml"]),
     ("template", &["data", "go", "path", "world"]),
     ("sprig", &["data", "go", "json", "yaml", "template", "world", "values", "profile"]),
     ("certificate.rs", &["sprig", "world"]),
     ("chart", &["data", "go", "json", "path", "yaml", "profile"]),
-    ("render", &["chart", "data", "go", "json", "path", "yaml", "profile", "sprig", "template", "world"]),
+    (
+        "render",
+        &["chart", "data", "go", "json", "kyaml", "path", "yaml", "profile", "sprig", "template", "world"],
+    ),
     ("lint", &["chart", "data", "go", "json", "path", "profile", "render", "template", "world", "yaml"]),
     ("explain", &["chart", "data", "path", "profile", "render", "template"]),
 ];
