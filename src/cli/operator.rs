@@ -24,6 +24,7 @@ use super::webhook_flags::WebhookFlags;
 use super::{Failure, cluster};
 use crate::addon;
 use crate::cluster::{Cluster, ClusterError, Election};
+use crate::hooks::webhooks;
 use crate::release::DriftMode;
 use crate::serve::runtime::{LOG_LEVEL, Runtime};
 use crate::serve::{self, State};
@@ -82,6 +83,9 @@ pub(super) struct Args {
     /// Name of this process among those that stand for election
     #[arg(long, env = "ADDON_OPERATOR_POD")]
     pod_name: Option<String>,
+    /// Address of this process, to which the Services of webhooks lead while it leads [default: --listen-address, if it is one]
+    #[arg(long, env = "WINDLASS_POD_IP")]
+    pod_ip: Option<IpAddr>,
     /// Revisions kept of each release
     #[arg(long, env = "HELM_HISTORY_MAX", default_value_t = 10)]
     helm_history_max: usize,
@@ -291,7 +295,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
             hook_timeout: args.hook_timeout,
             hook_patience: args.hook_patience,
             group_metrics: args.group_hook_metrics,
-            webhooks: args.webhooks.options()?,
+            webhooks: webhooks(args)?,
             proxy_json: args.log_proxy_hook_json,
             enabling: args.applied_module_extenders.clone(),
             module_status: args.module_status,
@@ -333,6 +337,22 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
         drop(tokio::time::timeout(Duration::from_secs(1), futures::future::join_all(servers)).await);
         result.map(|()| ExitCode::SUCCESS)
     })
+}
+
+/// How webhooks are served. Of several operators the leader alone answers, so that it says where it is.
+fn webhooks(args: &Args) -> Result<webhooks::Options, Failure> {
+    let mut options = args.webhooks.options()?;
+    if args.leader_election && options.url.is_none() && options.enabled {
+        let heard = Some(args.listen_address).filter(|a| !a.is_unspecified() && !a.is_loopback());
+        options.leader_at = args.pod_ip.or(heard);
+        if options.leader_at.is_none() {
+            tracing::warn!(
+                "--pod-ip is not set: if hooks have webhooks, see to it that their Service leads to the operator that leads, for no \
+                 other one answers"
+            );
+        }
+    }
+    Ok(options)
 }
 
 /// The parts of a list that is separated by commas.

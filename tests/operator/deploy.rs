@@ -108,3 +108,22 @@ fn it_runs_under_the_rights_that_it_asked_for() {
     let events = cp.audit_since(mark).unwrap();
     assert!(events.iter().any(|e| e.user == account), "it ran as its ServiceAccount");
 }
+
+#[test]
+fn with_several_replicas_the_service_of_webhooks_selects_nobody() {
+    let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/chart");
+    let shown = |replicas: &str| {
+        let set = format!("webhooks.enabled=true,replicas={replicas}");
+        let words = ["template", "windlass", chart.to_str().unwrap(), "-n", "ns", "--set", &set];
+        windlass(Path::new("/nonexistent"), &words)
+    };
+    let service = |text: &str| {
+        let at = text.find("name: windlass-webhooks").unwrap();
+        text[at..].split("---").next().unwrap().to_owned()
+    };
+    let (one, two) = (shown("1"), shown("2"));
+    assert!(service(&one).contains("selector:") && !one.contains("endpointslices"));
+    assert!(!service(&two).contains("selector:\n"), "{}", service(&two));
+    assert!(two.contains("resources: [endpointslices]") && two.contains("--leader-election"));
+    assert!(two.contains("fieldPath: status.podIP"));
+}
