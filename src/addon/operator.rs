@@ -6,6 +6,7 @@
 mod config;
 mod converge;
 mod files;
+mod global_hooks;
 mod look;
 mod measure;
 mod outcome;
@@ -255,10 +256,11 @@ pub async fn run(
     let started = Instant::now();
     let roots = options.modules_dir.clone();
     let (unnumbered, profile) = (options.unnumbered_order, options.profile);
-    let source = Source { roots: roots.clone(), unnumbered, profile };
+    let global = options.global_hooks_dir.clone();
+    let source = Source { roots: roots.clone(), global: global.clone(), unnumbered, profile };
     let found = tokio::task::spawn_blocking(move || {
         // First the times of the files, then what is in them: what changes in between is read again.
-        let scan = Scan::take(&roots);
+        let scan = Scan::take(&roots, global.as_deref());
         let mut modules = Modules::discover(&roots, unnumbered, profile);
         scan.stamp(&mut modules);
         (scan, modules)
@@ -332,7 +334,8 @@ pub async fn run(
     let served = options.webhooks.clone();
     let hooks =
         Hooks::new(cluster.clone(), around, Arc::clone(&state), values, target, served, changes_sender);
-    hooks.load_global(options.global_hooks_dir.as_deref()).await.map_err(ClusterError::Config)?;
+    let global = Hooks::read_global(options.global_hooks_dir.as_deref()).await;
+    hooks.set_global(global.map_err(ClusterError::Config)?);
     let measured = (Arc::downgrade(&hooks), Arc::downgrade(&state));
     let collect = move || {
         if let (Some(hooks), Some(state)) = (measured.0.upgrade(), measured.1.upgrade()) {
@@ -554,6 +557,7 @@ impl Operator {
                 namespace,
                 "no such module here any more: its release is uninstalled"
             );
+            self.tell_lost(name, "hooks, if it had any,");
             let plain = *namespace == self.options.namespace && self.module(name).is_none();
             let name = if plain { name.clone() } else { id.to_string() };
             self.queue.want(&name, u32::MAX, Job::Uninstall);

@@ -77,8 +77,8 @@ impl Hooks {
         {
             measures.clear(name);
         }
-        if let Some(set) = self.global.get() {
-            measure_set(measures, "", set);
+        if let Some(set) = self.global_set() {
+            measure_set(measures, "", &set);
         }
         let modules: Vec<Arc<super::module::ModuleHooks>> =
             self.modules.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
