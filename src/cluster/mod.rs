@@ -4,6 +4,7 @@
 //! it copies out of an object's metadata.
 
 mod client;
+mod counted;
 mod discovery;
 mod error;
 mod inspect;
@@ -19,6 +20,7 @@ mod wait;
 mod watch;
 
 pub use client::{Cluster, ConnectOptions};
+pub use counted::{Exchange, Observer};
 pub use discovery::{Kinds, Resource};
 pub use error::{ApiStatus, ClusterError, Result, StatusCause};
 pub use leader::{Election, Leadership};

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
+use std::time::Instant;
 
 use super::{Hooks, global_directory};
 use crate::hooks::config::MAIN_QUEUE;
@@ -71,6 +72,7 @@ impl Hooks {
         let Some(set) = self.global_set() else { return };
         self.run_global(Moment::OnStartup).await;
         set.schedule(&self.queues);
+        let began = Instant::now();
         set.watch(&self.cluster, &self.queues, &self.state.measures);
         let mut failures = 0;
         let synchronizations = loop {
@@ -78,11 +80,13 @@ impl Hooks {
                 Ok(runs) => break runs,
                 Err(text) => {
                     failures += 1;
+                    self.count_watches(&set, began, false);
                     tracing::error!("{text}");
                     tokio::time::sleep(pause(failures)).await;
                 }
             }
         };
+        self.count_watches(&set, began, true);
         let mut waits = Vec::new();
         for synchronization in synchronizations {
             let waited_for = synchronization.waited_for || synchronization.run.queue == MAIN_QUEUE;

@@ -241,8 +241,11 @@ impl Hooks {
             }
         }
         if progress.synchronizations.is_none() {
+            let began = Instant::now();
             set.watch(&self.cluster, &self.queues, &self.state.measures);
-            let runs = set.synchronize().await.map_err(Error::Hook)?;
+            let runs = set.synchronize().await;
+            self.count_watches(set, began, runs.is_ok());
+            let runs = runs.map_err(Error::Hook)?;
             let (main, others): (Vec<_>, Vec<_>) = runs.into_iter().partition(|s| s.run.queue == MAIN_QUEUE);
             for other in others {
                 let done = self.queues.push(other.run);
