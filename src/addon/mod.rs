@@ -15,6 +15,7 @@ mod layers;
 mod lookups;
 mod module;
 mod name;
+mod needs;
 mod observe;
 mod operator;
 mod place;

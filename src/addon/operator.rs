@@ -84,6 +84,8 @@ pub struct Options {
     pub proxy_json: bool,
     /// A root or module without `values.yaml` is not taken.
     pub strict: bool,
+    /// Modules of a number start when all of the lower ones have worked, as with the peer; otherwise when they were tried.
+    pub strict_order: bool,
     /// A release that is never uninstalled.
     pub ignored_release: Option<String>,
     /// Where releases are recorded.
@@ -122,6 +124,7 @@ impl Default for Options {
             hook_patience: Duration::from_secs(300),
             proxy_json: false,
             strict: false,
+            strict_order: false,
             ignored_release: None,
             storage: Storage::default(),
             enabling: Enabling::default(),
@@ -357,6 +360,7 @@ pub async fn run(
             value.parse::<bool>().map(|_| ()).map_err(|_| format!("{value:?} is neither true nor false"))
         }),
     );
+    let strict_order = options.strict_order;
     let operator = Operator {
         options,
         shared,
@@ -368,7 +372,7 @@ pub async fn run(
         config: Config::default(),
         modules,
         state,
-        queue: Queue::default(),
+        queue: Queue::new(strict_order),
         wanted: BTreeMap::new(),
         broken,
         good: BTreeSet::new(),
@@ -406,6 +410,7 @@ impl Operator {
         let target = config_map(&self.options.namespace, &self.options.config_map);
         let mut config = cluster.follow(&target.gvk, target.namespace.as_deref(), &target.name).await?;
         let engine = self.shared.engine.clone();
+        self.take_waits();
         let mut stop = std::pin::pin!(stop);
         let mut ticks = tokio::time::interval(TICK);
         let mut current: Option<Value> = None;

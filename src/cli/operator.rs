@@ -55,6 +55,9 @@ pub(super) struct Args {
     /// End if a root or a module has no values.yaml
     #[arg(long, env = "STRICT_CHECK_VALUES_MODE_ENABLED", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "false", default_missing_value = "true")]
     strict_check_values_mode_enabled: bool,
+    /// Start modules of a number only when all of the lower ones have worked, as addon-operator does, not when they were tried
+    #[arg(long, env = "WINDLASS_STRICT_ORDER", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "false", default_missing_value = "true")]
+    strict_order: bool,
     /// Name of a release that is never uninstalled, whoever made it
     #[arg(long, env = "HELM_IGNORE_RELEASE")]
     helm_ignore_release: Option<String>,
@@ -286,6 +289,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
             config_map: args.config_map.clone(),
             unnumbered_order,
             strict,
+            strict_order: args.strict_order,
             ignored_release: args.helm_ignore_release.clone().filter(|name| !name.is_empty()),
             storage: super::storage::storage(&globals.driver)?,
             history_max: args.helm_history_max,

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::Operator;
 use crate::addon::events;
 use crate::addon::module::Module;
+use crate::addon::needs;
 use crate::addon::queue::Job;
 use crate::addon::reload::Found;
 use crate::addon::run::config_map;
@@ -47,10 +48,20 @@ impl Operator {
         }
         self.files.extend(changed);
         self.modules = modules;
+        self.take_waits();
         self.hooks.store().values.reload(&self.modules, schemas);
         self.activation = "ModuleFilesChanged";
         let object = self.object.take();
         self.configure(object.as_ref(), true).await;
+    }
+
+    /// Takes in which modules wait for which.
+    pub(super) fn take_waits(&mut self) {
+        let (waits, problems) = needs::waits(self.modules.annotated());
+        for text in problems {
+            tracing::error!("{text}");
+        }
+        self.queue.set_waits(waits);
     }
 
     /// Tells that hooks which were to run at a module's deletion are gone with its directory. addon-operator says nothing of it:
