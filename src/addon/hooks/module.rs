@@ -144,6 +144,7 @@ impl Hooks {
             .flat_map(|moment| set.at(moment))
             .map(|hook| hook.name.clone())
             .collect();
+        names.sort();
         names.dedup();
         names
     }
