@@ -11,17 +11,24 @@ use md5::{Digest as _, Md5};
 use serde_json::{Value, json};
 
 use super::convert::object_data;
-use crate::release::{CrdFile, RenderedRelease};
+use super::kyaml;
+use crate::release::{CrdFile, Manifest, RenderedRelease};
 
 /// Puts labels on every object of a release that is applied and kept, over what the chart says of the same labels
-/// (addon-operator's `PostRenderer.Run`). Texts are written anew for objects that change by it, without comments.
+/// (addon-operator's `PostRenderer.Run`). Texts are written anew for objects that change by it, without comments. Gives the
+/// checksum by which addon-operator knows the release, `moduleChecksum`: the MD5, in hexadecimal, of all manifests as it writes
+/// them itself (`RunHelmInstall`: of what Helm gives back, labels included); where its form is not known, of our texts.
 ///
 /// # Errors
 /// An object whose labels are no map, by the template that it came from, or one that has no YAML form.
-pub fn add_labels(release: &mut RenderedRelease, labels: &BTreeMap<String, String>) -> Result<(), String> {
+pub fn add_labels(
+    release: &mut RenderedRelease,
+    labels: &BTreeMap<String, String>,
+) -> Result<String, String> {
     if labels.is_empty() {
-        return Ok(());
+        return Ok(hex(&Md5::digest(release.manifest_text.as_bytes())));
     }
+    let peers = kyaml::labelled(&release.manifests.iter().map(source).collect::<Vec<_>>(), labels);
     let mut changed = false;
     for manifest in &mut release.manifests {
         let failed = |reason: String| format!("{}: extra labels: {reason}", manifest.source);
@@ -45,7 +52,12 @@ pub fn add_labels(release: &mut RenderedRelease, labels: &BTreeMap<String, Strin
             write!(release.manifest_text, "---\n# Source: {source}\n{text}\n").map_err(|e| e.to_string())?;
         }
     }
-    label_crds(&mut release.crds, labels)
+    label_crds(&mut release.crds, labels)?;
+    Ok(hex(&Md5::digest(peers.as_ref().unwrap_or(&release.manifest_text).as_bytes())))
+}
+
+fn source(m: &Manifest) -> kyaml::Source<'_> {
+    kyaml::Source { source: &m.source, text: &m.text, object: &m.object }
 }
 
 /// Puts the labels on the CRDs of a chart.
@@ -79,12 +91,6 @@ fn label(object: &mut Value, labels: &BTreeMap<String, String>) -> Result<bool, 
         }
     }
     Ok(changed)
-}
-
-/// The MD5 of all manifests of a release, in hexadecimal: addon-operator's `moduleChecksum`.
-#[must_use]
-pub fn module_checksum(release: &RenderedRelease) -> String {
-    hex(&Md5::digest(release.manifest_text.as_bytes()))
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -144,6 +150,7 @@ mod tests {
     #[test]
     fn the_checksum_is_md5() {
         // RFC 1321 names the digest of the empty text.
-        assert_eq!(module_checksum(&RenderedRelease::default()), "d41d8cd98f00b204e9800998ecf8427e");
+        let sum = add_labels(&mut RenderedRelease::default(), &BTreeMap::new()).unwrap();
+        assert_eq!(sum, "d41d8cd98f00b204e9800998ecf8427e");
     }
 }

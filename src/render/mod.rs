@@ -3,12 +3,13 @@
 //! Owns the world that a real process offers to charts. Knows no front end.
 
 mod convert;
+mod kyaml;
 mod labels;
 pub mod replay;
 mod world;
 
 pub use convert::{chart_record, crds, parse_manifest, release, to_json};
-pub use labels::{add_labels, label_crds, module_checksum};
+pub use labels::{add_labels, label_crds};
 pub(crate) use world::ask;
 pub use world::{ClusterLookup, Lookup, SystemWorld};
 
