@@ -3,7 +3,6 @@
 //! Owns the world that a real process offers to charts. Knows no front end.
 
 mod convert;
-mod kyaml;
 mod labels;
 pub mod replay;
 mod world;
