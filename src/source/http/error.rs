@@ -6,6 +6,8 @@ use std::time::Duration;
 use http::Method;
 use hyper_util::client::legacy;
 
+use crate::causes::chain;
+
 use super::super::location::Location;
 use super::tls::TlsError;
 
@@ -125,19 +127,4 @@ fn unknown_host(text: &str, host: &str) -> String {
     let lost = text.contains("Temporary failure") || text.contains("Try again");
     let why = if lost { "server misbehaving" } else { "no such host" };
     format!("dial tcp: lookup {host} on {server}: {why}")
-}
-
-/// An error with its sources, each once.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(next) = source {
-        let more = next.to_string();
-        if !text.contains(&more) {
-            text.push_str(": ");
-            text.push_str(&more);
-        }
-        source = next.source();
-    }
-    text
 }
