@@ -45,6 +45,7 @@ mod rollback;
 mod schemas;
 mod search;
 mod selector;
+mod short;
 mod show;
 mod status;
 mod storage;
@@ -57,10 +58,10 @@ mod version;
 mod webhook_flags;
 mod why;
 
-use std::io::Write;
+use std::io::{ErrorKind, IoSlice, Write};
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 use tokio::sync::watch;
 
 use self::failure::Explained;
@@ -181,7 +182,7 @@ pub fn main() -> ExitCode {
     if let Some(status) = jq::asked() {
         return status;
     }
-    let cli = match Cli::try_parse_from(arguments::plain(&Cli::command(), std::env::args_os())) {
+    let cli = match short::parse(std::env::args_os().collect()) {
         Ok(cli) => cli,
         Err(e) => {
             let code = u8::from(e.use_stderr());
@@ -248,9 +249,27 @@ pub fn main() -> ExitCode {
 
 /// Prints to stdout; a reader that went away ends the output silently, as pipes want it.
 fn print(bytes: &[u8]) -> Result<(), Failure> {
+    print_pieces(&[bytes])
+}
+
+/// As [`print`], from where the pieces lie.
+fn print_pieces(pieces: &[&[u8]]) -> Result<(), Failure> {
+    let mut slices: Vec<IoSlice<'_>> =
+        pieces.iter().filter(|p| !p.is_empty()).map(|p| IoSlice::new(p)).collect();
     let mut out = std::io::stdout().lock();
-    match out.write_all(bytes).and_then(|()| out.flush()) {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(format!("cannot write to stdout: {e}")),
+    let mut write = |mut rest: &mut [IoSlice<'_>]| {
+        while !rest.is_empty() {
+            match out.write_vectored(rest) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(n) => IoSlice::advance_slices(&mut rest, n),
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        out.flush()
+    };
+    match write(&mut slices) {
+        Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(format!("cannot write to stdout: {e}")),
         _ => Ok(()),
     }
 }

@@ -8,7 +8,7 @@ use chart_compat::go::slog;
 use chart_compat::profile::Profile;
 use chart_compat::render::{
     Capabilities, CompiledChart, Error, Hook, KubeVersion, Options, Release, Rendered, ShowOnly,
-    manifest_text, release_name_error, template_output_of,
+    release_name_error, template_output, template_output_of, template_pieces,
 };
 use chart_compat::template::Limits;
 
@@ -19,7 +19,7 @@ use super::legacy::Legacy;
 use super::post_render::PostRender;
 use super::schemas::Schemas;
 use super::values::User;
-use super::{Connected, Failure, chart, go_template, print, tell, values, with_engine};
+use super::{Connected, Failure, chart, go_template, print, print_pieces, tell, values, with_engine};
 use crate::addon::capabilities;
 use crate::cluster::Gvk;
 use crate::render::replay::{self, store};
@@ -200,9 +200,12 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
         let dir = if args.release_name { dir.join(name) } else { dir.clone() };
         return Ok(super::output_dir::write(&dir, &rendered, args.include_crds, wanted)?);
     }
-    let manifest = post_rendered.unwrap_or_else(|| manifest_text(&rendered, args.include_crds));
-    let show_only = ShowOnly { patterns: &args.show_only };
-    Ok(print(&template_output_of(manifest, &rendered, wanted, &show_only, globals.profile())?)?)
+    let (crds, show_only) = (args.include_crds, ShowOnly { patterns: &args.show_only });
+    Ok(match post_rendered {
+        Some(text) => print(&template_output_of(&text, &rendered, wanted, &show_only, globals.profile())?)?,
+        None if args.show_only.is_empty() => print_pieces(&template_pieces(&rendered, crds, wanted))?,
+        None => print(&template_output(&rendered, crds, wanted, &show_only, globals.profile())?)?,
+    })
 }
 
 /// What Helm adds to an error when it had a release in hand.

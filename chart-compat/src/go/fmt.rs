@@ -15,12 +15,42 @@ pub fn print(out: &mut Vec<u8>, value: Value<'_>) {
         // The hot cases of template output, without the general machinery.
         Value::Str(s) => out.extend_from_slice(s),
         Value::Bool(b) => out.extend_from_slice(if b { b"true" } else { b"false" }),
+        Value::Int(i) | Value::Int64(i) => integer(out, i),
+        Value::Float(f) => match short_integer(f) {
+            Some(whole) => integer(out, whole),
+            None => Printer::new(out, "common.Values").arg(value, 'v'),
+        },
         // A template can take the address of what it prints, and so finds `String` of the pointer; no function can.
         Value::Object(Object::Struct(Struct { text: Some(text), .. })) => {
             out.extend_from_slice(text.as_bytes());
         }
         _ => Printer::new(out, "common.Values").arg(value, 'v'),
     }
+}
+
+/// The digits of a whole number.
+fn integer(out: &mut Vec<u8>, n: i64) {
+    let mut digits = [0; 20];
+    let (mut at, mut rest) = (digits.len(), n.unsigned_abs());
+    while at > 0 {
+        at -= 1;
+        digits[at] = b"0123456789"[(rest % 10) as usize];
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    if n < 0 {
+        out.push(b'-');
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+/// A float that `%v` prints as a whole number: beyond these it has an exponent. Numbers of values are floats, ports and such.
+#[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss)]
+fn short_integer(f: f64) -> Option<i64> {
+    let whole = f as i64;
+    (f.abs() < 1e6 && whole as f64 == f && (whole != 0 || f.is_sign_positive())).then_some(whole)
 }
 
 /// `fmt.Sprint` of one value as text.
@@ -77,7 +107,7 @@ pub fn sprintf(format: &[u8], args: &[Value<'_>], values_type: &'static str) -> 
 /// Shortest `%g` digits of a float, as `%v` prints it: `1e+06`, `0.1`, `NaN`, `+Inf`.
 #[must_use]
 pub fn float(f: f64) -> String {
-    format_g(f, None)
+    short_integer(f).map_or_else(|| format_g(f, None), |whole| whole.to_string())
 }
 
 /// `strconv.FormatFloat(f, 'g', -1, 32)`: the digits that tell it from other 32-bit floats.
@@ -619,5 +649,40 @@ pub(crate) fn decode(s: &[u8]) -> (char, usize) {
             }
             None => (char::REPLACEMENT_CHARACTER, 1),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_short_way_prints_numbers_as_the_long_one_does() {
+        let floats = [
+            0.0,
+            1.0,
+            9.0,
+            10.0,
+            80.0,
+            8080.0,
+            99_999.0,
+            999_999.0,
+            1e6,
+            1e7,
+            0.5,
+            1.5,
+            1e-5,
+            1e300,
+            f64::MIN,
+        ];
+        for f in floats.into_iter().chain([f64::NAN, f64::INFINITY]).flat_map(|f| [f, -f]) {
+            let want = format_g(f, None);
+            assert_eq!(float(f), want);
+            assert_eq!(sprint(Value::Float(f)), want.as_bytes());
+        }
+        for n in [0, 1, -1, 10, -10, 8080, i64::MAX, i64::MIN] {
+            assert_eq!(sprint(Value::Int(n)), n.to_string().as_bytes());
+            assert_eq!(sprint(Value::Int64(n)), n.to_string().as_bytes());
+        }
     }
 }

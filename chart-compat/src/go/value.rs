@@ -160,6 +160,27 @@ impl<'a> Map<'a> {
         arena.alloc(Self { kind, entries: arena.alloc(RefCell::new(entries)) })
     }
 
+    /// A map of entries that come in order of their keys, each key once.
+    pub(crate) fn sorted(
+        arena: &'a Arena,
+        kind: MapKind,
+        entries: impl ExactSizeIterator<Item = Entry<'a>>,
+    ) -> &'a Self {
+        let n = entries.len();
+        let mut all = Entries {
+            arena,
+            number: arena.number(),
+            volatile: false,
+            prefixes: BumpVec::with_capacity_in(n, arena),
+            entries: BumpVec::with_capacity_in(n, arena),
+        };
+        for entry in entries {
+            all.prefixes.push(prefix(entry.0));
+            all.entries.push(entry);
+        }
+        arena.alloc(Self { kind, entries: arena.alloc(RefCell::new(all)) })
+    }
+
     /// The same map seen under another static type: a change through one handle shows through the other.
     pub fn with_kind(&self, arena: &'a Arena, kind: MapKind) -> &'a Self {
         arena.alloc(Self { kind, entries: self.entries })
@@ -341,11 +362,11 @@ impl<'a> Value<'a> {
                 Self::list_of(arena, Elem::Any, items)
             }
             Data::Map(m) => {
-                let map = Map::with_capacity(arena, MapKind::Any, m.len());
-                for (k, v) in m {
-                    map.insert(arena.alloc_slice_copy(k.as_bytes()), Self::from_data(arena, v));
-                }
-                Self::Map(map)
+                let entry = |(k, v): (&String, &Data)| {
+                    let key: &'a [u8] = arena.alloc_slice_copy(k.as_bytes());
+                    (key, Self::from_data(arena, v))
+                };
+                Self::Map(Map::sorted(arena, MapKind::Any, m.iter().map(entry)))
             }
         }
     }

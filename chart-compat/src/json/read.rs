@@ -1,7 +1,5 @@
 //! Reading JSON.
 
-use std::collections::BTreeMap;
-
 use crate::data::{Data, Map};
 use crate::go::strconv::{parse_float, quote_byte};
 
@@ -83,7 +81,8 @@ pub(crate) trait Tree: Sized {
     fn number(literal: &str) -> Result<Self, Self>;
     fn string(text: String) -> Self;
     fn list(items: Vec<Self>) -> Self;
-    fn map(entries: BTreeMap<String, Self>) -> Self;
+    /// Of two entries with one key the later counts.
+    fn map(entries: Vec<(String, Self)>) -> Self;
 }
 
 impl Tree for Data {
@@ -108,8 +107,8 @@ impl Tree for Data {
         Self::List(items)
     }
 
-    fn map(entries: BTreeMap<String, Self>) -> Self {
-        Self::Map(entries.into())
+    fn map(entries: Vec<(String, Self)>) -> Self {
+        Self::Map(entries.into_iter().collect())
     }
 }
 
@@ -222,7 +221,7 @@ impl<'a> Reader<'a> {
 
     fn map<T: Tree>(&mut self, depth: usize) -> Result<T, Error> {
         self.at += 1;
-        let mut map = BTreeMap::new();
+        let mut map = Vec::new();
         if self.next_mark()? == b'}' {
             self.at += 1;
             return Ok(T::map(map));
@@ -238,7 +237,7 @@ impl<'a> Reader<'a> {
                 byte => return Err(self.refuse(byte, "after object key")),
             }
             let value = self.value(depth)?;
-            map.insert(key, value);
+            map.push((key, value));
             match self.next_mark()? {
                 b',' => self.at += 1,
                 b'}' => {
@@ -337,6 +336,13 @@ impl<'a> Reader<'a> {
         let mut done: Vec<u8> = Vec::new();
         let mut from = self.at;
         loop {
+            let rest = self.text.get(self.at..).unwrap_or_default();
+            let plain = memchr::memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
+            if let Some(n) = rest[..plain].iter().position(|byte| *byte < 0x20) {
+                self.at += n;
+                return Err(self.refuse(rest[n], "in string literal"));
+            }
+            self.at += plain;
             match self.peek() {
                 None => return Err(Error::End),
                 Some(b'"') => {
@@ -349,15 +355,14 @@ impl<'a> Reader<'a> {
                     return Ok(String::from_utf8(done)
                         .unwrap_or_else(|e| super::replace_invalid(e.as_bytes()).into_owned()));
                 }
-                Some(b'\\') => {
+                // A backslash.
+                Some(_) => {
                     done.extend_from_slice(self.text.get(from..self.at).unwrap_or_default());
                     self.at += 1;
                     let c = self.escape()?;
                     done.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
                     from = self.at;
                 }
-                Some(byte @ ..0x20) => return Err(self.refuse(byte, "in string literal")),
-                Some(_) => self.at += 1,
             }
         }
     }

@@ -26,7 +26,9 @@ pub(crate) use engine::{Lenient, parse_template, render_leniently};
 pub use error::{Breach, Error};
 pub use manifest::{Hook, Manifest, split_documents};
 pub use order::{INSTALL_ORDER, kind_rank};
-pub use output::{ShowOnly, manifest_text, release_name_error, template_output, template_output_of};
+pub use output::{
+    ShowOnly, manifest_text, release_name_error, template_output, template_output_of, template_pieces,
+};
 pub use schema::Schema;
 pub(crate) use schema::check_schema;
 

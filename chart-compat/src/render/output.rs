@@ -8,25 +8,25 @@ use crate::profile::Profile;
 /// The manifest of a release: each document with its source, CRDs first if asked for.
 #[must_use]
 pub fn manifest_text(rendered: &Rendered, include_crds: bool) -> Vec<u8> {
-    let size = rendered.manifests.iter().map(|m| m.text.len() + m.source.len() + 20).sum();
-    let mut out = Vec::with_capacity(size);
+    manifest_pieces(rendered, include_crds).concat()
+}
+
+fn manifest_pieces(rendered: &Rendered, include_crds: bool) -> Vec<&[u8]> {
+    let mut pieces = Vec::new();
     if include_crds {
         for crd in &rendered.crds {
-            document(&mut out, &crd.path, &crd.data);
+            document(&mut pieces, &crd.path, &crd.data);
         }
     }
     for m in &rendered.manifests {
-        document(&mut out, &m.source, m.text.as_bytes());
+        document(&mut pieces, &m.source, m.text.as_bytes());
     }
-    out
+    pieces
 }
 
-fn document(out: &mut Vec<u8>, source: &str, text: &[u8]) {
-    out.extend_from_slice(b"---\n# Source: ");
-    out.extend_from_slice(source.as_bytes());
-    out.push(b'\n');
-    out.extend_from_slice(text);
-    out.push(b'\n');
+fn document<'r>(pieces: &mut Vec<&'r [u8]>, source: &'r str, text: &'r [u8]) {
+    let all: [&'r [u8]; 5] = [b"---\n# Source: ", source.as_bytes(), b"\n", text, b"\n"];
+    pieces.extend(all);
 }
 
 /// Which documents `--show-only` picks.
@@ -61,8 +61,28 @@ pub fn template_output(
     show_only: &ShowOnly<'_>,
     profile: Profile,
 ) -> Result<Vec<u8>, String> {
-    let manifest = manifest_text(rendered, include_crds);
-    template_output_of(manifest, rendered, hooks, show_only, profile)
+    let pieces = template_pieces(rendered, include_crds, hooks);
+    pick(pieces.concat(), show_only, profile)
+}
+
+/// As [`template_output`] of all documents, in pieces that lie in what was rendered: nothing is copied.
+#[must_use]
+pub fn template_pieces(rendered: &Rendered, include_crds: bool, hooks: impl Fn(&Hook) -> bool) -> Vec<&[u8]> {
+    finish(manifest_pieces(rendered, include_crds), rendered, hooks)
+}
+
+/// A manifest without white space at its ends, and the hooks.
+fn finish<'r>(
+    mut pieces: Vec<&'r [u8]>,
+    rendered: &'r Rendered,
+    hooks: impl Fn(&Hook) -> bool,
+) -> Vec<&'r [u8]> {
+    trim(&mut pieces);
+    pieces.push(b"\n");
+    for hook in rendered.hooks.iter().filter(|h| hooks(h)) {
+        document(&mut pieces, &hook.manifest.source, hook.manifest.text.as_bytes());
+    }
+    pieces
 }
 
 /// As [`template_output`], but with a manifest that something else made of the rendered one.
@@ -70,23 +90,17 @@ pub fn template_output(
 /// # Errors
 /// As [`template_output`].
 pub fn template_output_of(
-    manifest: Vec<u8>,
+    manifest: &[u8],
     rendered: &Rendered,
     hooks: impl Fn(&Hook) -> bool,
     show_only: &ShowOnly<'_>,
     profile: Profile,
 ) -> Result<Vec<u8>, String> {
-    let mut out = manifest;
-    let (start, size) = {
-        let kept = trim(&out);
-        (kept.as_ptr().addr() - out.as_ptr().addr(), kept.len())
-    };
-    out.truncate(start + size);
-    out.drain(..start);
-    out.push(b'\n');
-    for hook in rendered.hooks.iter().filter(|h| hooks(h)) {
-        document(&mut out, &hook.manifest.source, hook.manifest.text.as_bytes());
-    }
+    pick(finish(vec![manifest], rendered, hooks).concat(), show_only, profile)
+}
+
+/// The documents that are to be shown.
+fn pick(out: Vec<u8>, show_only: &ShowOnly<'_>, profile: Profile) -> Result<Vec<u8>, String> {
     if show_only.patterns.is_empty() {
         return Ok(out);
     }
@@ -111,12 +125,25 @@ pub fn template_output_of(
     Ok(picked)
 }
 
-/// `strings.TrimSpace` on bytes: Unicode white space at both ends.
-fn trim(bytes: &[u8]) -> &[u8] {
-    match std::str::from_utf8(bytes) {
-        Ok(s) => s.trim().as_bytes(),
-        Err(_) => bytes.trim_ascii(),
+/// `strings.TrimSpace` on what pieces make together: Unicode white space at both ends.
+fn trim(pieces: &mut Vec<&[u8]>) {
+    // Pieces end between characters, so that all are UTF-8 if each is.
+    let is_text = pieces.iter().all(|p| std::str::from_utf8(p).is_ok());
+    let trimmed = |piece: &mut &[u8], start: bool| {
+        let bytes = *piece;
+        *piece = match (std::str::from_utf8(bytes), start) {
+            (Ok(text), true) if is_text => text.trim_start().as_bytes(),
+            (Ok(text), false) if is_text => text.trim_end().as_bytes(),
+            (_, true) => bytes.trim_ascii_start(),
+            (_, false) => bytes.trim_ascii_end(),
+        };
+        piece.is_empty()
+    };
+    while pieces.last_mut().is_some_and(|last| trimmed(last, false)) {
+        pieces.pop();
     }
+    let blank = pieces.iter_mut().position(|first| !trimmed(first, true)).unwrap_or(pieces.len());
+    pieces.drain(..blank);
 }
 
 /// The name that Helm would refuse, or `None` for a good one (`chartutil.ValidateReleaseName`).
@@ -147,4 +174,28 @@ pub fn release_name_error(name: &str) -> Option<String> {
         "release name {quoted}: invalid release name, must match regex \
          ^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$ and the length must not be longer than 53"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::trim;
+
+    #[test]
+    fn pieces_are_trimmed_as_their_whole() {
+        let table: [(&[&[u8]], &[u8]); 7] = [
+            (&[], b""),
+            (&[b" ", b"\n", b""], b""),
+            (&[b"\n", b" a", b" ", b"b ", b"\n", b" "], b"a b"),
+            (&["\u{a0}".as_bytes(), b"a", "\u{2028}\n".as_bytes()], b"a"),
+            // Of what is no text only ASCII goes.
+            (&["\u{a0}".as_bytes(), b"\xff", b"\n"], b"\xc2\xa0\xff"),
+            (&[b"---\n# Source: ", b"a", b"\n", b"", b"\n"], b"---\n# Source: a"),
+            (&[b" a "], b"a"),
+        ];
+        for (pieces, want) in table {
+            let mut pieces = pieces.to_vec();
+            trim(&mut pieces);
+            assert_eq!(pieces.concat(), want);
+        }
+    }
 }

@@ -12,7 +12,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::context::{Job, jobs};
-use super::crew::WORTH_A_THREAD;
+use super::crew::{WORTH_A_THREAD, make_room};
 use super::engine::{CompiledChart, Parsed, funcs};
 use super::error::Error;
 use super::heads::Reader;
@@ -220,6 +220,9 @@ impl Run<'_> {
             let others = order.iter().take(number).skip(placed).filter(|j| !is_partial(j));
             others.for_each(|other| place_template(&place.arena, other));
             placed = number + 1;
+            if thread > 0 {
+                make_room();
+            }
             match self.run(&mut exec, job) {
                 Ok(text) if job.name.ends_with("NOTES.txt") => {
                     done.notes.push((number, job.name.clone(), text));

@@ -11,6 +11,7 @@ mod draft;
 mod failure;
 mod format;
 mod json;
+mod members;
 mod meta;
 mod outside;
 mod parts;
@@ -19,6 +20,7 @@ mod resources;
 mod show;
 mod uri;
 
+use std::hash::BuildHasher as _;
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
@@ -26,7 +28,7 @@ use compile::Program;
 use json::Json;
 use outside::Outside;
 use quick::Quick;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
 use super::error::{Breach, Error};
 use crate::chart::{Chart, Warn};
@@ -219,18 +221,28 @@ impl Schema {
 
 /// A schema, kept for the next time.
 fn known(schema: &Bytes) -> Result<Arc<Known>, String> {
-    type Cache = FxHashMap<Bytes, Result<Arc<Known>, String>>;
+    #[derive(Default)]
+    struct Cache {
+        kept: FxHashMap<Bytes, Result<Arc<Known>, String>>,
+        /// Hashes of schemas that were read once: one that never comes again is not worth a copy of its text.
+        once: FxHashSet<u64>,
+    }
     static CACHE: LazyLock<Mutex<Cache>> = LazyLock::new(Mutex::default);
-    if let Some(found) = CACHE.lock().unwrap_or_else(PoisonError::into_inner).get(schema) {
+    if let Some(found) = CACHE.lock().unwrap_or_else(PoisonError::into_inner).kept.get(schema) {
         return found.clone();
     }
     let known = Known::read(schema).map(Arc::new);
+    let hash = FxBuildHasher.hash_one(schema);
     let mut cache = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
-    if cache.len() >= KEPT {
-        cache.clear();
+    if cache.kept.len() >= KEPT || cache.once.len() >= KEPT {
+        *cache = Cache::default();
     }
-    // A copy: the file itself would keep its whole archive in memory.
-    cache.insert(Bytes::copy_from_slice(schema), known.clone());
+    if cache.once.remove(&hash) {
+        // A copy: the file itself would keep its whole archive in memory.
+        cache.kept.insert(Bytes::copy_from_slice(schema), known.clone());
+    } else {
+        cache.once.insert(hash);
+    }
     known
 }
 

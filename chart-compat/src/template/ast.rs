@@ -68,7 +68,7 @@ pub struct Template {
     pub(super) file: Box<str>,
     /// The whole text of the file, for positions.
     pub(super) text: bytes::Bytes,
-    pub(super) root: Vec<Node>,
+    pub(super) root: Box<[Node]>,
     /// How many variables can be live at once, `$` included.
     pub(super) slots: usize,
     pub(super) blank: bool,
@@ -101,21 +101,28 @@ pub(super) enum Node {
     If(Box<Control>),
     With(Box<Control>),
     Range(Box<Control>),
-    Template { pos: Pos, name: Box<str>, pipe: Option<Pipe> },
+    Template(Box<Call>),
     Break(Pos),
     Continue(Pos),
+}
+
+/// A `{{template}}`: boxed, since it would make every node larger.
+pub(super) struct Call {
+    pub(super) pos: Pos,
+    pub(super) name: Box<str>,
+    pub(super) pipe: Option<Pipe>,
 }
 
 pub(super) struct Control {
     pub(super) pos: Pos,
     pub(super) pipe: Pipe,
-    pub(super) list: Vec<Node>,
-    pub(super) otherwise: Option<Vec<Node>>,
+    pub(super) list: Box<[Node]>,
+    pub(super) otherwise: Option<Box<[Node]>>,
 }
 
 pub(super) struct Pipe {
     pub(super) pos: Pos,
-    pub(super) decl: Vec<Decl>,
+    pub(super) decl: Box<[Decl]>,
     pub(super) assign: bool,
     pub(super) cmds: SmallVec<[Command; 1]>,
 }
@@ -123,7 +130,7 @@ pub(super) struct Pipe {
 pub(super) struct Decl {
     pub(super) name: Span,
     /// `None` for an assignment to a variable that does not exist: Go finds that out when it runs.
-    pub(super) slot: Option<usize>,
+    pub(super) slot: Option<u32>,
 }
 
 pub(super) struct Command {
@@ -291,7 +298,8 @@ impl Node {
             Self::Text(_) => 0,
             Self::Action(p) => p.pos,
             Self::If(c) | Self::With(c) | Self::Range(c) => c.pos,
-            Self::Template { pos, .. } | Self::Break(pos) | Self::Continue(pos) => *pos,
+            Self::Template(c) => c.pos,
+            Self::Break(pos) | Self::Continue(pos) => *pos,
         }
     }
 
@@ -306,10 +314,10 @@ impl Node {
             Self::If(c) => c.write(out, "if", text),
             Self::With(c) => c.write(out, "with", text),
             Self::Range(c) => c.write(out, "range", text),
-            Self::Template { name, pipe, .. } => {
+            Self::Template(c) => {
                 out.push_str("{{template ");
-                out.push_str(&crate::go::strconv::quote(name.as_bytes()));
-                if let Some(p) = pipe {
+                out.push_str(&crate::go::strconv::quote(c.name.as_bytes()));
+                if let Some(p) = &c.pipe {
                     out.push(' ');
                     p.write(out, text);
                 }

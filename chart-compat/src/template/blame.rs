@@ -27,7 +27,7 @@ impl<'a> Exec<'a> {
             let innermost = !error.chain().skip(1).any(|e| e.frame().is_some());
             let used = if innermost { self.used(dot) } else { Vec::new() };
             error.trace(used);
-        } else if matches!(node, Node::Template { .. }) && error.callers().len() < MAX_CALLERS {
+        } else if matches!(node, Node::Template(_)) && error.callers().len() < MAX_CALLERS {
             // `{{template}}` leaves no trace in Go's error.
             let frame = Frame { traced: true, ..self.frame_at(At::Node(node)) };
             error.called_from(frame);
@@ -45,8 +45,12 @@ impl<'a> Exec<'a> {
             At::Node(node) => match node {
                 Node::Action(pipe) => self.used_pipe(pipe, dot, &mut used),
                 Node::If(c) | Node::With(c) | Node::Range(c) => self.used_pipe(&c.pipe, dot, &mut used),
-                Node::Template { pipe: Some(pipe), .. } => self.used_pipe(pipe, dot, &mut used),
-                _ => {}
+                Node::Template(c) => {
+                    if let Some(pipe) = &c.pipe {
+                        self.used_pipe(pipe, dot, &mut used);
+                    }
+                }
+                Node::Text(_) | Node::Break(_) | Node::Continue(_) => {}
             },
         }
         used.truncate(MAX_USED);

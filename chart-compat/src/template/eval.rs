@@ -15,7 +15,7 @@ impl<'a> Exec<'a> {
     /// A pipeline's value, its variables set.
     pub(super) fn pipeline(&mut self, dot: Value<'a>, pipe: &'a Pipe) -> Result<Value<'a>, Error> {
         let value = self.pipeline_value(dot, pipe)?;
-        for decl in &pipe.decl {
+        for decl in &*pipe.decl {
             self.set_variable(decl, value)?;
         }
         Ok(value)
@@ -25,7 +25,7 @@ impl<'a> Exec<'a> {
     pub(super) fn set_variable(&mut self, decl: &Decl, value: Value<'a>) -> Result<(), Error> {
         match decl.slot {
             Some(slot) => {
-                self.vars[self.base + slot] = value;
+                self.vars[self.base + slot as usize] = value;
                 Ok(())
             }
             None => Err(self.undefined(decl.name)),

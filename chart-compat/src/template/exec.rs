@@ -101,7 +101,7 @@ impl<'a> Exec<'a> {
             name: "".into(),
             file: "".into(),
             text: bytes::Bytes::new(),
-            root: Vec::new(),
+            root: Box::default(),
             slots: 1,
             blank: true,
             whole: false,
@@ -348,10 +348,10 @@ impl<'a> Exec<'a> {
                 self.at = At::Node(node);
                 return self.range(c, dot);
             }
-            Node::Template { name, pipe, .. } => {
+            Node::Template(c) => {
                 self.at = At::Node(node);
                 self.step()?;
-                self.template(name, pipe.as_ref(), dot)?;
+                self.template(&c.name, c.pipe.as_ref(), dot)?;
             }
             Node::Break(_) => return Ok(Flow::Break),
             Node::Continue(_) => return Ok(Flow::Continue),

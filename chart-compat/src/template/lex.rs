@@ -68,6 +68,17 @@ fn is_alphanumeric(c: char) -> bool {
     c == '_' || if c.is_ascii() { c.is_ascii_alphanumeric() } else { c.is_alphabetic() || c.is_numeric() }
 }
 
+/// Which bytes are letters, digits and underscores of ASCII.
+static WORD: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0u8;
+    while byte < 128 {
+        table[byte as usize] = byte.is_ascii_alphanumeric() || byte == b'_';
+        byte += 1;
+    }
+    table
+};
+
 fn keyword(word: &[u8]) -> Option<Kind> {
     Some(match word {
         b"block" => Kind::Block,
@@ -195,9 +206,8 @@ impl<'t> Lexer<'t> {
     }
 
     fn skip_spaces(&mut self) {
-        while self.rest().first().copied().is_some_and(is_space) {
-            self.pos += 1;
-        }
+        let rest = self.rest();
+        self.pos += rest.iter().position(|c| !is_space(*c)).unwrap_or(rest.len());
     }
 
     /// Whether a right delimiter starts here, and if so whether it trims.
@@ -254,7 +264,11 @@ impl<'t> Lexer<'t> {
             _ if is_alphanumeric(c) => return self.identifier(),
             _ => {}
         }
-        self.bump();
+        if first.is_ascii() {
+            self.pos += 1;
+        } else {
+            self.bump();
+        }
         match c {
             '=' => self.emit(Kind::Assign),
             ':' => {
@@ -303,8 +317,9 @@ impl<'t> Lexer<'t> {
 
     fn word(&mut self) {
         loop {
+            let rest = self.rest();
+            self.pos += rest.iter().position(|c| !WORD[usize::from(*c)]).unwrap_or(rest.len());
             match self.text.get(self.pos) {
-                Some(c) if c.is_ascii_alphanumeric() || *c == b'_' => self.pos += 1,
                 Some(c) if !c.is_ascii() && self.peek().is_some_and(is_alphanumeric) => {
                     self.bump();
                 }
@@ -342,21 +357,18 @@ impl<'t> Lexer<'t> {
     /// Runs to the closing quote; false when the line or the text ends first.
     fn quoted(&mut self, quote: u8) -> bool {
         self.pos += 1;
-        loop {
-            match self.rest().first() {
-                None | Some(b'\n') => return false,
-                Some(b'\\') => match self.text.get(self.pos + 1) {
-                    None | Some(b'\n') => return false,
-                    Some(_) => self.pos += 2,
-                },
-                Some(&c) => {
+        while let Some(n) = memchr::memchr3(quote, b'\\', b'\n', self.rest()) {
+            self.pos += n;
+            match self.rest() {
+                [b'\n', ..] | [b'\\'] | [b'\\', b'\n', ..] => return false,
+                [b'\\', _, ..] => self.pos += 2,
+                _ => {
                     self.pos += 1;
-                    if c == quote {
-                        return true;
-                    }
+                    return true;
                 }
             }
         }
+        false
     }
 
     fn quote(&mut self) -> Token {

@@ -47,7 +47,7 @@ pub(super) fn variable_is_slot(template: &Template, at: &Arg, slot: usize) -> bo
     }
     around.iter().rev().any(|a| {
         let item = a.control.pipe.decl.last();
-        item.is_some_and(|d| d.slot == Some(slot)) && a.main && a.hands_out_slots()
+        item.is_some_and(|d| d.slot.is_some_and(|s| s as usize == slot)) && a.main && a.hands_out_slots()
     })
 }
 
@@ -93,7 +93,7 @@ fn within<'t>(list: &'t [Node], at: &Arg, around: &mut Vec<Around<'t>>) -> bool 
     list.iter().any(|node| match node {
         Node::Text(_) | Node::Break(_) | Node::Continue(_) => false,
         Node::Action(pipe) => in_pipe(pipe, at),
-        Node::Template { pipe, .. } => pipe.as_ref().is_some_and(|p| in_pipe(p, at)),
+        Node::Template(c) => c.pipe.as_ref().is_some_and(|p| in_pipe(p, at)),
         Node::If(c) => in_control(c, Kind::If, at, around),
         Node::With(c) => in_control(c, Kind::With, at, around),
         Node::Range(c) => in_control(c, Kind::Range, at, around),

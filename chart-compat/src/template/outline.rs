@@ -68,8 +68,8 @@ fn list(nodes: &[Node], text: &[u8]) -> Vec<Outline> {
             Node::If(c) => control(c, Outline::If),
             Node::With(c) => control(c, Outline::With),
             Node::Range(c) => control(c, Outline::Range),
-            Node::Template { name, pipe, .. } => {
-                Outline::Template(name.to_string(), pipe.as_ref().map(|p| pipeline(p, text)))
+            Node::Template(c) => {
+                Outline::Template(c.name.to_string(), c.pipe.as_ref().map(|p| pipeline(p, text)))
             }
             Node::Text(_) | Node::Break(_) | Node::Continue(_) => return None,
         })

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use smallvec::SmallVec;
 
-use super::ast::{Arg, Command, Control, Decl, Name, Node, Pipe, Pos, Span, Template, Term};
+use super::ast::{Arg, Call, Command, Control, Decl, Name, Node, Pipe, Pos, Span, Template, Term};
 use super::error::{Error, Frame, Source};
 use super::func::Funcs;
 use super::lex::{Kind, Lexer, Token};
@@ -33,6 +33,8 @@ pub fn parse(name: &str, text: &Bytes, funcs: &Funcs) -> Result<Vec<Template>, E
         slots: 1,
         range_depth: 0,
         depth: 0,
+        nodes: Vec::new(),
+        args: Vec::new(),
         done: Vec::new(),
         shared: text.clone(),
     };
@@ -79,6 +81,10 @@ struct Parser<'t> {
     slots: usize,
     range_depth: usize,
     depth: usize,
+    /// The nodes of the lists that are being parsed, the innermost last: each list is put into exactly the room that it needs.
+    nodes: Vec<Node>,
+    /// The same for the arguments of commands.
+    args: Vec<Arg>,
     done: Vec<Template>,
     shared: Bytes,
 }
@@ -123,10 +129,12 @@ impl<'t> Parser<'t> {
     }
 
     fn peek(&mut self) -> Kind {
+        if let Some(t) = self.tokens.last() {
+            return t.kind;
+        }
         let t = self.next();
-        let kind = t.kind;
         self.back(t);
-        kind
+        t.kind
     }
 
     fn next_non_space(&mut self) -> Token {
@@ -139,6 +147,9 @@ impl<'t> Parser<'t> {
     }
 
     fn peek_non_space(&mut self) -> Token {
+        if let Some(t) = self.tokens.last().filter(|t| t.kind != Kind::Space) {
+            return *t;
+        }
         let t = self.next_non_space();
         self.back(t);
         t
@@ -216,8 +227,8 @@ impl<'t> Parser<'t> {
         if t.kind == kind { Ok(t) } else { Err(self.unexpected(t, context)) }
     }
 
-    fn top(&mut self) -> Parsed<Vec<Node>> {
-        let mut list = Vec::new();
+    fn top(&mut self) -> Parsed<Box<[Node]>> {
+        let from = self.nodes.len();
         while self.peek() != Kind::Eof {
             if self.peek() == Kind::LeftDelim {
                 let delim = self.next();
@@ -230,12 +241,17 @@ impl<'t> Parser<'t> {
                 self.back(delim);
             }
             match self.text_or_action()? {
-                Item::Node(n) => list.push(n),
+                Item::Node(n) => self.nodes.push(n),
                 Item::End => return Err(self.error("unexpected {{end}}")),
                 Item::Else => return Err(self.error("unexpected {{else}}")),
             }
         }
-        Ok(list)
+        Ok(self.list(from))
+    }
+
+    /// The nodes that were parsed since the list began.
+    fn list(&mut self, from: usize) -> Box<[Node]> {
+        self.nodes.split_off(from).into_boxed_slice()
     }
 
     /// Runs `body` with the variables of a template of its own; returns what it parsed and its number of slots.
@@ -269,7 +285,7 @@ impl<'t> Parser<'t> {
         self.add(name, list, slots)
     }
 
-    fn add(&mut self, name: Box<str>, root: Vec<Node>, slots: usize) -> Parsed<()> {
+    fn add(&mut self, name: Box<str>, root: Box<[Node]>, slots: usize) -> Parsed<()> {
         let blank = blank(&root, self.text);
         let whole = *name == *self.name && self.name != TPL;
         let new =
@@ -289,18 +305,18 @@ impl<'t> Parser<'t> {
         Ok(())
     }
 
-    fn item_list(&mut self) -> Parsed<(Vec<Node>, Item)> {
+    fn item_list(&mut self) -> Parsed<(Box<[Node]>, Item)> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             return Err(self.error("max control structure depth exceeded"));
         }
-        let mut list = Vec::new();
+        let from = self.nodes.len();
         while self.peek_non_space().kind != Kind::Eof {
             match self.text_or_action()? {
-                Item::Node(n) => list.push(n),
+                Item::Node(n) => self.nodes.push(n),
                 end => {
                     self.depth -= 1;
-                    return Ok((list, end));
+                    return Ok((self.list(from), end));
                 }
             }
         }
@@ -371,10 +387,10 @@ impl<'t> Parser<'t> {
             let next = self.peek();
             if context == "if" && next == Kind::If {
                 self.next();
-                otherwise = Some(vec![Node::If(self.nested("if")?)]);
+                otherwise = Some(Box::from([Node::If(self.nested("if")?)]));
             } else if context == "with" && next == Kind::With {
                 self.next();
-                otherwise = Some(vec![Node::With(self.nested("with")?)]);
+                otherwise = Some(Box::from([Node::With(self.nested("with")?)]));
             } else {
                 let (list, end) = self.item_list()?;
                 if matches!(end, Item::Else) {
@@ -409,7 +425,7 @@ impl<'t> Parser<'t> {
             Ok(list)
         })?;
         self.add(name.clone(), list, slots)?;
-        Ok(Node::Template { pos: t.span.start, name, pipe: Some(pipe) })
+        Ok(Node::Template(Box::new(Call { pos: t.span.start, name, pipe: Some(pipe) })))
     }
 
     fn template(&mut self) -> Parsed<Node> {
@@ -422,7 +438,7 @@ impl<'t> Parser<'t> {
             self.back(next);
             pipe = Some(self.pipeline(CONTEXT, Kind::RightDelim)?);
         }
-        Ok(Node::Template { pos: t.span.start, name, pipe })
+        Ok(Node::Template(Box::new(Call { pos: t.span.start, name, pipe })))
     }
 
     fn template_name(&mut self, t: Token, context: &str) -> Parsed<Box<str>> {
@@ -451,11 +467,12 @@ impl<'t> Parser<'t> {
         self.vars.iter().rposition(|v| v.map_or(wanted == b"$", |v| v.of(self.text) == wanted))
     }
 
-    fn declarations(&mut self, pipe: &mut Pipe, context: &str) -> Parsed<()> {
+    /// Reads the variables that a pipeline sets; gives whether it assigns to them.
+    fn declarations(&mut self, declared: &mut SmallVec<[Decl; 2]>, context: &str) -> Parsed<bool> {
         loop {
             let v = self.peek_non_space();
             if v.kind != Kind::Variable {
-                return Ok(());
+                return Ok(false);
             }
             self.next();
             let after = self.next();
@@ -463,13 +480,12 @@ impl<'t> Parser<'t> {
             let name = v.span;
             match next.kind {
                 Kind::Assign | Kind::Declare => {
-                    pipe.assign = next.kind == Kind::Assign;
-                    pipe.decl.push(Decl { name, slot: None });
-                    return Ok(());
+                    declared.push(Decl { name, slot: None });
+                    return Ok(next.kind == Kind::Assign);
                 }
                 Kind::Char if self.val(next) == b"," => {
-                    pipe.decl.push(Decl { name, slot: None });
-                    if context == "range" && pipe.decl.len() < 2 {
+                    declared.push(Decl { name, slot: None });
+                    if context == "range" && declared.len() < 2 {
                         match self.peek_non_space().kind {
                             Kind::Variable | Kind::RightDelim | Kind::RightParen => continue,
                             _ => return Err(self.error("range can only initialize variables")),
@@ -483,7 +499,7 @@ impl<'t> Parser<'t> {
                         self.back(after);
                     }
                     self.back(v);
-                    return Ok(());
+                    return Ok(false);
                 }
             }
         }
@@ -491,8 +507,10 @@ impl<'t> Parser<'t> {
 
     fn pipeline(&mut self, context: &str, end: Kind) -> Parsed<Pipe> {
         let first = self.peek_non_space();
-        let mut pipe = Pipe { pos: first.span.start, decl: Vec::new(), assign: false, cmds: SmallVec::new() };
-        self.declarations(&mut pipe, context)?;
+        let mut declared = SmallVec::new();
+        let assign = self.declarations(&mut declared, context)?;
+        let decl = declared.into_boxed_slice();
+        let mut pipe = Pipe { pos: first.span.start, decl, assign, cmds: SmallVec::new() };
         let pending = self.pending.len();
         self.pending.extend(pipe.decl.iter().map(|d| d.name));
         loop {
@@ -503,7 +521,7 @@ impl<'t> Parser<'t> {
                     // Only now: until a pipeline has its value, its own variables still name what they shadow.
                     self.pending.truncate(pending);
                     for decl in &mut pipe.decl {
-                        decl.slot = self.declare(decl.name, pipe.assign);
+                        decl.slot = self.declare(decl.name, pipe.assign).and_then(|s| u32::try_from(s).ok());
                         if decl.slot.is_none() {
                             // To the parser, an assignment makes a variable known.
                             self.pending.push(decl.name);
@@ -547,11 +565,11 @@ impl<'t> Parser<'t> {
     }
 
     fn command(&mut self) -> Parsed<Command> {
-        let mut args: SmallVec<[Arg; 6]> = SmallVec::new();
+        let from = self.args.len();
         loop {
             self.peek_non_space();
             if let Some(arg) = self.operand()? {
-                args.push(arg);
+                self.args.push(arg);
             }
             let t = self.next();
             match t.kind {
@@ -562,10 +580,25 @@ impl<'t> Parser<'t> {
             }
             break;
         }
-        if args.is_empty() {
+        if self.args.len() == from {
             return Err(self.error("empty command"));
         }
-        Ok(Command { args: args.into_vec().into_boxed_slice() })
+        Ok(Command { args: self.args.split_off(from).into_boxed_slice() })
+    }
+
+    /// A field and those that follow it; Go holds a chain of fields to begin with its second one.
+    fn fields(&mut self, first: Token) -> Arg {
+        let mut fields: SmallVec<[Name; 6]> = SmallVec::new();
+        fields.push(field_name(first, self.text));
+        let mut pos = first.span.start;
+        while self.peek() == Kind::Field {
+            let t = self.next();
+            if fields.len() == 1 {
+                pos = t.span.start;
+            }
+            fields.push(field_name(t, self.text));
+        }
+        Arg { pos, term: Term::Field(boxed(fields)) }
     }
 
     fn operand(&mut self) -> Parsed<Option<Arg>> {
@@ -574,9 +607,6 @@ impl<'t> Parser<'t> {
             return Ok(Some(arg));
         }
         let mut fields: SmallVec<[Name; 6]> = SmallVec::new();
-        if let Term::Field(first) = &arg.term {
-            fields.extend_from_slice(first);
-        }
         let mut at = None;
         while self.peek() == Kind::Field {
             let t = self.next();
@@ -585,7 +615,6 @@ impl<'t> Parser<'t> {
         }
         let at = at.unwrap_or(arg.pos);
         arg = match arg.term {
-            Term::Field(_) => Arg { pos: at, term: Term::Field(boxed(fields)) },
             Term::Unset(name) => Arg { pos: at, term: Term::Unset(name) },
             Term::Variable { name, slot, .. } => {
                 Arg { pos: at, term: Term::Variable { name, slot, fields: boxed(fields) } }
@@ -624,7 +653,7 @@ impl<'t> Parser<'t> {
                 };
                 Term::Variable { name: t.span, slot, fields: Box::new([]) }
             }
-            Kind::Field => Term::Field(Box::new([field_name(t, self.text)])),
+            Kind::Field => return Ok(Some(self.fields(t))),
             Kind::Bool => Term::Bool(self.val(t) == b"true"),
             Kind::CharConstant | Kind::Complex | Kind::Number => {
                 let number = number::number(&self.str(t), t.kind == Kind::CharConstant);

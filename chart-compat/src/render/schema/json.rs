@@ -1,8 +1,7 @@
 //! JSON whose numbers keep their digits, as schemas and their messages need them (Go's `json.Number`).
 
-use std::collections::BTreeMap;
-
 use super::decimal::Decimal;
+use super::members::Members;
 use crate::data::Data;
 use crate::go::fmt;
 use crate::json::Tree;
@@ -16,7 +15,7 @@ pub(super) enum Json {
     Number(Box<str>),
     String(String),
     List(Vec<Json>),
-    Map(BTreeMap<String, Json>),
+    Map(Members),
 }
 
 /// A set of JSON's types, in the order in which messages name them.
@@ -119,7 +118,7 @@ impl Json {
         }
     }
 
-    pub(super) fn as_map(&self) -> Option<&BTreeMap<String, Self>> {
+    pub(super) fn as_map(&self) -> Option<&Members> {
         match self {
             Self::Map(m) => Some(m),
             _ => None,
@@ -208,7 +207,7 @@ impl Tree for Json {
         Self::List(items)
     }
 
-    fn map(entries: BTreeMap<String, Self>) -> Self {
-        Self::Map(entries)
+    fn map(entries: Vec<(String, Self)>) -> Self {
+        Self::Map(entries.into_iter().collect())
     }
 }

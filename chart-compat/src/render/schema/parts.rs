@@ -1,11 +1,12 @@
 //! The keywords that speak of one kind of value: maps, lists, strings, numbers.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use super::check::Run;
 use super::compile::{Bound, Dependency, Items, Rest, Schema};
 use super::draft::Draft;
 use super::json::Json;
+use super::members::Members;
 use super::show;
 
 fn as_count(n: usize) -> i64 {
@@ -40,12 +41,12 @@ impl<'v> Run<'_, 'v> {
         }
     }
 
-    fn missing<'n>(map: &BTreeMap<String, Json>, names: &'n [String]) -> Vec<&'n str> {
-        names.iter().filter(|n| !map.contains_key(*n)).map(String::as_str).collect()
+    fn missing<'n>(map: &Members, names: &'n [String]) -> Vec<&'n str> {
+        names.iter().filter(|n| !map.contains_key(n)).map(String::as_str).collect()
     }
 
     /// That one property needs others.
-    fn needs(&mut self, map: &BTreeMap<String, Json>, property: &str, names: &[String]) {
+    fn needs(&mut self, map: &Members, property: &str, names: &[String]) {
         let missing = Self::missing(map, names);
         if !missing.is_empty() {
             self.fail(|| {
@@ -55,7 +56,7 @@ impl<'v> Run<'_, 'v> {
         }
     }
 
-    pub(super) fn object(&mut self, map: &'v BTreeMap<String, Json>) {
+    pub(super) fn object(&mut self, map: &'v Members) {
         let s = self.schema;
         self.bounds("Properties", map.len(), s.min_properties, s.max_properties);
         let missing = Self::missing(map, &s.required);
@@ -93,7 +94,7 @@ impl<'v> Run<'_, 'v> {
         }
     }
 
-    fn properties(&mut self, map: &'v BTreeMap<String, Json>) {
+    fn properties(&mut self, map: &'v Members) {
         let s = self.schema;
         let mut excess = Vec::new();
         for (key, value) in map {

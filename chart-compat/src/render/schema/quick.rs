@@ -3,7 +3,6 @@
 //! Owns no message. Whatever is wrong, or out of the ordinary, is left to the whole validator: this one only ever spares its
 //! work, which for a large schema and good values is most of the time that a render takes.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -12,6 +11,7 @@ use super::decimal::Decimal;
 use super::draft::Draft;
 use super::format::Format;
 use super::json::{Json, Types};
+use super::members::Members;
 use super::uri;
 use crate::data::{Data, Map};
 use crate::go::regexp::{self, Regexp};
@@ -276,7 +276,7 @@ impl<'v> Item<'v> {
     fn is(self, types: Types) -> bool {
         let integer = |whole: bool| types.accept(&Json::Number(if whole { "1" } else { "0.5" }.into()));
         match self {
-            Self::Map(_) | Self::Other(Data::Map(_)) => types.accept(&Json::Map(BTreeMap::new())),
+            Self::Map(_) | Self::Other(Data::Map(_)) => types.accept(&Json::Map(Members::default())),
             Self::Other(Data::Null) => types.accept(&Json::Null),
             Self::Other(Data::Bool(b)) => types.accept(&Json::Bool(*b)),
             Self::Other(Data::Int(_)) => integer(true),
@@ -348,7 +348,7 @@ impl<'j> Check<'_, 'j> {
 
     fn keyword(
         &mut self,
-        map: &'j BTreeMap<String, Json>,
+        map: &'j Members,
         keyword: &str,
         rule: &'j Json,
         value: Item<'_>,
@@ -424,7 +424,7 @@ impl<'j> Check<'_, 'j> {
                 let patterns = map.get("patternProperties").and_then(Json::as_map);
                 for (name, value) in values {
                     let mut told = properties.is_some_and(|p| p.contains_key(name));
-                    for pattern in patterns.into_iter().flat_map(BTreeMap::keys) {
+                    for pattern in patterns.into_iter().flat_map(Members::keys) {
                         told = told || self.matches(pattern, name)?;
                     }
                     if !told && !self.schema(rule, Item::of(value), depth)? {

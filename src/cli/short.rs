@@ -1,0 +1,84 @@
+//! The command line of `template` alone.
+//!
+//! Owns nothing that the whole command line does not have: building all verbs with all their flags takes as long as rendering a
+//! small chart, and `template` is run in loops. Any other first word goes to the whole one.
+
+use std::ffi::OsString;
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use super::flags::Globals;
+use super::{Cli, Command, arguments, template};
+
+#[derive(Parser)]
+#[command(name = "windlass", version, disable_help_subcommand = true, args_override_self = true)]
+struct Short {
+    #[command(flatten)]
+    globals: Globals,
+    #[command(subcommand)]
+    command: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Render a chart's templates and print them
+    Template(Box<template::Args>),
+}
+
+/// Reads the arguments of this process.
+pub(super) fn parse(args: Vec<OsString>) -> Result<Cli, clap::Error> {
+    if args.get(1).is_none_or(|verb| verb != "template") {
+        return parse_as(args);
+    }
+    let Short { globals, command: Verb::Template(args) } = parse_as(args)?;
+    Ok(Cli { globals, command: Command::Template(args) })
+}
+
+fn parse_as<C: CommandFactory + FromArgMatches>(args: Vec<OsString>) -> Result<C, clap::Error> {
+    let mut command = C::command();
+    let args = arguments::plain(&command, args.into_iter());
+    let mut matches = command.try_get_matches_from_mut(args)?;
+    C::from_arg_matches_mut(&mut matches).map_err(|e| e.format(&mut command))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told<C: CommandFactory + FromArgMatches>(args: &str) -> Option<String> {
+        let words = ["windlass", "template"].into_iter().chain(args.split_whitespace());
+        parse_as::<C>(words.map(OsString::from).collect()).err().map(|e| e.to_string())
+    }
+
+    #[test]
+    fn it_says_what_the_whole_command_line_says() {
+        let refused = [
+            "",
+            "--help",
+            "-h",
+            "a b --no-such",
+            "a --names",
+            "a --color=x",
+            "a -f",
+            "a --validate --dry-run=client",
+        ];
+        for args in refused {
+            let whole = told::<Cli>(args);
+            assert!(whole.is_some(), "{args}");
+            assert_eq!(told::<Short>(args), whole, "{args}");
+        }
+        for args in ["a", "a b -n c --debug=false --set x=1", "-n c a b --include-crds=true -a v1,v2 -s x"] {
+            assert_eq!((told::<Short>(args), told::<Cli>(args)), (None, None), "{args}");
+        }
+    }
+
+    #[test]
+    fn template_is_read_with_its_flags_and_other_verbs_are_read_too() {
+        let words = |text: &str| text.split(' ').map(OsString::from).collect();
+        let cli = parse(words("windlass template a b -n c")).ok().unwrap();
+        assert_eq!(cli.globals.namespace.as_deref(), Some("c"));
+        assert!(matches!(cli.command, Command::Template(_)));
+        assert!(matches!(parse(words("windlass version")).ok().unwrap().command, Command::Version(_)));
+        assert!(parse(words("windlass templat a")).is_err());
+    }
+}
