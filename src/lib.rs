@@ -16,8 +16,10 @@
 //! - [`addon`]: front end for addon-operator modules
 //! - [`serve`]: probes and metrics
 //! - [`cli`]: the command line
+//! - [`causes`]: an error with its causes, in one line
 
 pub mod addon;
+pub mod causes;
 pub mod cli;
 pub mod cluster;
 pub mod hooks;

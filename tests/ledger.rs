@@ -218,10 +218,12 @@ fn file(name: &str, text: &str) -> File {
 
 /// Renders in process with other limits than ours.
 fn render(template: &str, limits: Limits) -> Result<(), String> {
-    let files = vec![
-        file("Chart.yaml", "apiVersion: v2\nname: demo\nversion: 1.0.0\n"),
-        file("templates/a.yaml", template),
-    ];
+    render_file("templates/a.yaml", template, limits)
+}
+
+/// Renders a chart of one file in process.
+fn render_file(name: &str, text: &str, limits: Limits) -> Result<(), String> {
+    let files = vec![file("Chart.yaml", "apiVersion: v2\nname: demo\nversion: 1.0.0\n"), file(name, text)];
     let chart = load_files(files, Profile::Helm4, &mut |_| {}).map_err(|e| e.to_string())?;
     let options = Options {
         release: Release {
@@ -290,13 +292,23 @@ fn subcharts_load_in_order_of_name() {
 }
 
 #[test]
-fn schemas_refer_to_nothing_outside() {
-    let schema = r#"{"$ref": "http://127.0.0.1:1/s.json"}"#;
-    let reason = "schemas are not fetched from the network";
-    pinned_with(&[("values.schema.json", schema)], &[], "connection refused", reason);
-    let schema = r#"{"$ref": "file:///nowhere.json"}"#;
-    let reason = "a schema may refer to nothing outside values.schema.json";
-    pinned_with(&[("values.schema.json", schema)], &[], "open /nowhere.json", reason);
+fn schemas_of_an_operator_refer_to_nothing_outside() {
+    let cases = [
+        ("http://127.0.0.1:1/s.json", "connection refused", "schemas are not fetched from the network"),
+        (
+            "file:///nowhere.json",
+            "open /nowhere.json",
+            "a schema may refer to nothing outside values.schema.json",
+        ),
+    ];
+    for (url, helm, ours) in cases {
+        let schema = format!("{{\"$ref\": \"{url}\"}}");
+        let chart = Chart::new(&[("values.schema.json", &schema)]);
+        // The command line asks, as Helm does.
+        assert!(chart.helm4(&[]).contains(helm) && chart.ours(&[]).contains(helm), "{}", chart.ours(&[]));
+        let error = render_file("values.schema.json", &schema, Limits::default()).unwrap_err();
+        assert!(error.contains(ours), "{error}");
+    }
 }
 
 #[test]

@@ -11,6 +11,7 @@
 //! - [`render`]: a chart and values to manifests, hooks, CRDs and notes; [`profile`]: as which Helm; [`world`]: what it may ask
 //! - [`explain`], [`lint`]: where values come from, what stands behind an error, what is wrong with a chart
 //! - [`template`]: Go's `text/template`; [`yaml`], [`json`]: the text formats, as Go reads and writes them; [`data`]: what they hold
+//! - [`kyaml`]: manifests through kustomize's library, for what post-renderers make of them
 //! - [`certificate`]: certificates as charts make them, for servers outside of charts
 //! - [`go`]: Go's values and the parts of its libraries that charts can see
 //!
@@ -23,6 +24,7 @@ pub mod data;
 pub mod explain;
 pub mod go;
 pub mod json;
+pub mod kyaml;
 pub mod lint;
 pub mod path;
 pub mod profile;

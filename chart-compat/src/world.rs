@@ -2,6 +2,8 @@
 //!
 //! Owns the question forms only. Whoever renders answers them, and can so replay, fake or forbid each.
 
+use bytes::Bytes;
+
 use crate::data::Data;
 
 /// A moment in UTC.
@@ -46,6 +48,17 @@ pub struct Call<'c> {
     pub days: Option<i64>,
 }
 
+/// What a world says that has no documents for schemas, with what to do.
+#[must_use]
+pub fn refused(url: &str) -> &'static str {
+    if url.starts_with("file:") {
+        "a schema may refer to nothing outside values.schema.json: put it in there under \"$defs\""
+    } else {
+        "schemas are not fetched from the network: put it into values.schema.json, under \"$defs\" with this \"$id\", \
+         or skip the check"
+    }
+}
+
 /// What a render may ask of the outside.
 pub trait World: Send + Sync {
     /// The time.
@@ -84,6 +97,15 @@ pub trait World: Send + Sync {
     /// # Errors
     /// What the API server answered.
     fn lookup(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Result<Data, String>;
+
+    /// The document at an absolute URL (`http`, `https` or `file`) that a chart's `values.schema.json` refers to.
+    ///
+    /// # Errors
+    /// Why it cannot be had, in the words that shall follow `failing loading "URL":`; by default that schemas refer to
+    /// nothing outside themselves, with what to do.
+    fn schema_document(&self, url: &str) -> Result<Bytes, String> {
+        Err(refused(url).to_owned())
+    }
 
     /// An address of `host`, for `getHostByName`; empty when DNS is off.
     fn resolve(&self, host: &str) -> String;

@@ -2,6 +2,7 @@
 //!
 //! Must come to the same as `values`, which the operator renders with, but for what hooks patch: only the operator knows that.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use chart_compat::chart::{merge_maps, read_values};
@@ -12,11 +13,13 @@ use serde_json::{Value, json};
 
 use super::module::Module;
 use super::name::ModuleName;
+use super::references::Shown;
 use super::values::{GLOBAL, Schema, Schemas};
 use crate::render::{from_json, to_json};
 
 /// Lays the values of a module over each other as the operator does, lowest first. `roots` is the colon-separated list that
-/// modules are found in, `global` the directory of global hooks, `config` the live ConfigMap, if there are such.
+/// modules are found in, `global` the directory of global hooks, `config` the live ConfigMap, if there are such,
+/// and `referred` what its sections refer to.
 ///
 /// # Errors
 /// A file that cannot be read, or a key of the ConfigMap that is no YAML map: the operator goes on with the last good values
@@ -26,6 +29,7 @@ pub fn layers(
     module: &Module,
     global: Option<&Path>,
     config: Option<&Value>,
+    referred: &BTreeMap<String, Vec<Shown>>,
 ) -> Result<Layers, String> {
     let mut layers = Layers::default();
     let mut files: Vec<_> = roots
@@ -57,6 +61,12 @@ pub fn layers(
         add_defaults(&mut layers, key, schemas.config.as_ref());
     }
     for (key, _) in &sections {
+        for Shown { name, values } in referred.get(*key).into_iter().flatten() {
+            let section = Map::from([((*key).to_owned(), Data::Map(values.clone()))]);
+            lay(&mut layers, name, &section);
+        }
+    }
+    for (key, _) in &sections {
         let Some(config) = config else { break };
         let Some(text) = config["data"][key].as_str() else { continue };
         let name = shown(config, key);
@@ -81,7 +91,12 @@ fn add_defaults(layers: &mut Layers, key: &str, schema: Option<&Schema>) {
     let Some(Data::Map(added)) = added(&before, &after).as_ref().map(from_json) else { return };
     let added = Map::from([(key.to_owned(), Data::Map(added))]);
     let name = format!("defaults of {}", schema.file().display());
-    let merged: Result<(), std::convert::Infallible> = layers.add(&name, false, None, |values| {
+    lay(layers, &name, &added);
+}
+
+/// Lays values over the rest that are neither a file's nor a key's of the ConfigMap.
+fn lay(layers: &mut Layers, name: &str, added: &Map) {
+    let merged: Result<(), std::convert::Infallible> = layers.add(name, false, None, |values| {
         merge_maps(values, added.clone());
         Ok(())
     });
@@ -187,7 +202,7 @@ mod tests {
             "data": data,
         });
         let module = &modules.modules[0];
-        let layers = layers(&roots, module, None, Some(&config)).unwrap();
+        let layers = layers(&roots, module, None, Some(&config), &BTreeMap::new()).unwrap();
         let read = Config::parse(&serde_json::from_value(data).unwrap(), &modules.names());
         let (mut values, problems) = Values::new(&modules, None);
         assert!(problems.is_empty(), "{problems:?}");
@@ -231,8 +246,14 @@ mod tests {
     fn a_key_that_is_no_yaml_is_told_of() {
         let (dir, modules) = modules();
         let config = json!({"metadata": {"namespace": "n", "name": "c"}, "data": {"webSite": "a: b: c"}});
-        let error =
-            layers(&dir.path().display().to_string(), &modules.modules[0], None, Some(&config)).unwrap_err();
+        let error = layers(
+            &dir.path().display().to_string(),
+            &modules.modules[0],
+            None,
+            Some(&config),
+            &BTreeMap::new(),
+        )
+        .unwrap_err();
         assert!(error.starts_with("ConfigMap n/c key webSite: ") && error.contains("last good"), "{error}");
     }
 }

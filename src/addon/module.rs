@@ -80,6 +80,15 @@ impl Modules {
         self.modules.iter().map(|m| m.name.clone()).collect()
     }
 
+    /// Names of all modules with the annotations of their charts.
+    pub(super) fn annotated(&self) -> impl Iterator<Item = (&str, Option<&[(String, String)]>)> {
+        self.modules.iter().map(|m| {
+            let chart = m.chart.as_ref().ok().and_then(Option::as_ref);
+            let annotations = chart.and_then(|c| c.chart().metadata.annotations.as_deref());
+            (m.name.name.as_str(), annotations)
+        })
+    }
+
     /// The first `values.yaml` that a root or a module does not have.
     #[must_use]
     pub fn without_values(&self, roots: &str) -> Option<PathBuf> {

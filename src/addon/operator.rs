@@ -6,6 +6,7 @@
 mod config;
 mod converge;
 mod files;
+mod global_hooks;
 mod look;
 mod measure;
 mod outcome;
@@ -83,6 +84,8 @@ pub struct Options {
     pub proxy_json: bool,
     /// A root or module without `values.yaml` is not taken.
     pub strict: bool,
+    /// Modules of a number start when all of the lower ones have worked, as with the peer; otherwise when they were tried.
+    pub strict_order: bool,
     /// A release that is never uninstalled.
     pub ignored_release: Option<String>,
     /// Where releases are recorded.
@@ -121,6 +124,7 @@ impl Default for Options {
             hook_patience: Duration::from_secs(300),
             proxy_json: false,
             strict: false,
+            strict_order: false,
             ignored_release: None,
             storage: Storage::default(),
             enabling: Enabling::default(),
@@ -255,10 +259,11 @@ pub async fn run(
     let started = Instant::now();
     let roots = options.modules_dir.clone();
     let (unnumbered, profile) = (options.unnumbered_order, options.profile);
-    let source = Source { roots: roots.clone(), unnumbered, profile };
+    let global = options.global_hooks_dir.clone();
+    let source = Source { roots: roots.clone(), global: global.clone(), unnumbered, profile };
     let found = tokio::task::spawn_blocking(move || {
         // First the times of the files, then what is in them: what changes in between is read again.
-        let scan = Scan::take(&roots);
+        let scan = Scan::take(&roots, global.as_deref());
         let mut modules = Modules::discover(&roots, unnumbered, profile);
         scan.stamp(&mut modules);
         (scan, modules)
@@ -332,7 +337,8 @@ pub async fn run(
     let served = options.webhooks.clone();
     let hooks =
         Hooks::new(cluster.clone(), around, Arc::clone(&state), values, target, served, changes_sender);
-    hooks.load_global(options.global_hooks_dir.as_deref()).await.map_err(ClusterError::Config)?;
+    let global = Hooks::read_global(options.global_hooks_dir.as_deref()).await;
+    hooks.set_global(global.map_err(ClusterError::Config)?);
     let measured = (Arc::downgrade(&hooks), Arc::downgrade(&state));
     let collect = move || {
         if let (Some(hooks), Some(state)) = (measured.0.upgrade(), measured.1.upgrade()) {
@@ -354,6 +360,7 @@ pub async fn run(
             value.parse::<bool>().map(|_| ()).map_err(|_| format!("{value:?} is neither true nor false"))
         }),
     );
+    let strict_order = options.strict_order;
     let operator = Operator {
         options,
         shared,
@@ -365,7 +372,7 @@ pub async fn run(
         config: Config::default(),
         modules,
         state,
-        queue: Queue::default(),
+        queue: Queue::new(strict_order),
         wanted: BTreeMap::new(),
         broken,
         good: BTreeSet::new(),
@@ -403,6 +410,7 @@ impl Operator {
         let target = config_map(&self.options.namespace, &self.options.config_map);
         let mut config = cluster.follow(&target.gvk, target.namespace.as_deref(), &target.name).await?;
         let engine = self.shared.engine.clone();
+        self.take_waits();
         let mut stop = std::pin::pin!(stop);
         let mut ticks = tokio::time::interval(TICK);
         let mut current: Option<Value> = None;
@@ -554,6 +562,7 @@ impl Operator {
                 namespace,
                 "no such module here any more: its release is uninstalled"
             );
+            self.tell_lost(name, "hooks, if it had any,");
             let plain = *namespace == self.options.namespace && self.module(name).is_none();
             let name = if plain { name.clone() } else { id.to_string() };
             self.queue.want(&name, u32::MAX, Job::Uninstall);

@@ -1,9 +1,13 @@
 //! Which module's turn it is. Pure.
 //!
 //! Modules of one number run side by side; those of the next number start when each of the lower ones has been tried
-//! once, whether that worked or not. Uninstalls come before all runs, in reverse order. A retry blocks nobody.
+//! once, whether that worked or not, or with the peer's gate when each has worked. Uninstalls come before all runs, in reverse
+//! order. A retry blocks nobody. A module that waits for others by name waits until they have worked, and nobody waits for it
+//! meanwhile but who says so.
 
 use std::collections::BTreeMap;
+
+use super::needs::Waits;
 
 /// What is done with a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +38,8 @@ struct Slot {
     /// It has had an outcome since it was last asked for.
     tried: bool,
     failures: u32,
+    /// Its last run has failed.
+    broken: bool,
 }
 
 impl Slot {
@@ -47,9 +53,40 @@ impl Slot {
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     slots: BTreeMap<String, Slot>,
+    /// Which modules wait for which.
+    waits: Waits,
+    /// Lower numbers must have worked, not only been tried.
+    strict: bool,
 }
 
 impl Queue {
+    /// An empty queue; `strict`: a number waits until the lower ones have worked.
+    pub(super) fn new(strict: bool) -> Self {
+        Self { strict, ..Self::default() }
+    }
+
+    /// Says which modules wait for which from here on. There are no circles in it.
+    pub(super) fn set_waits(&mut self, waits: Waits) {
+        self.waits = waits;
+    }
+
+    /// Whether a module's run waits for one that has not worked yet. Who is off is not waited for.
+    fn is_held(&self, module: &str, slot: &Slot) -> bool {
+        let works =
+            |other: &String| self.slots.get(other).is_none_or(|s| !s.broken && s.owes() != Some(Job::Run));
+        slot.waiting == Some(Job::Run)
+            && self.waits.get(module).is_some_and(|others| !others.iter().all(works))
+    }
+
+    /// What a module owes before those of higher numbers may go on.
+    fn owes(&self, module: &str, slot: &Slot) -> Option<Job> {
+        match slot.owes() {
+            Some(Job::Run) if self.is_held(module, slot) => None,
+            None if self.strict && slot.broken => Some(Job::Run),
+            owes => owes,
+        }
+    }
+
     /// Asks for a job; one that waits for its turn is replaced, unless the new one is less than it.
     pub(super) fn want(&mut self, module: &str, order: u32, job: Job) {
         let slot = self.slots.entry(module.to_owned()).or_default();
@@ -74,11 +111,20 @@ impl Queue {
 
     /// The jobs that may start now; they count as running from here on.
     pub(super) fn start(&mut self) -> Vec<(String, Job)> {
-        let owed = |job: Job| self.slots.values().filter(move |s| s.owes() == Some(job)).map(|s| s.order);
+        let queue = &*self;
+        let owed = |job: Job| {
+            let owing = queue.slots.iter().filter(move |(name, s)| queue.owes(name, s) == Some(job));
+            owing.map(|(_, s)| s.order)
+        };
         let last_uninstall = owed(Job::Uninstall).max();
         let first_run = owed(Job::Run).min();
+        let held = queue.slots.iter().filter(|(name, s)| queue.is_held(name, s));
+        let held: Vec<String> = held.map(|(name, _)| name.clone()).collect();
         let mut started = Vec::new();
         for (name, slot) in &mut self.slots {
+            if held.contains(name) {
+                continue;
+            }
             let Some(job) = slot.waiting.filter(|_| slot.running.is_none()) else { continue };
             let turn = match job {
                 _ if slot.tried => true,
@@ -98,7 +144,12 @@ impl Queue {
     /// Notes that a job ended; gives how often it has failed in a row.
     pub(super) fn done(&mut self, module: &str, worked: bool) -> u32 {
         let Some(slot) = self.slots.get_mut(module) else { return 0 };
-        slot.running = None;
+        let job = slot.running.take();
+        slot.broken = match job {
+            Some(Job::Run) => !worked,
+            Some(Job::Uninstall) => false,
+            Some(Job::Restore) | None => slot.broken,
+        };
         // A job asked for meanwhile has had no outcome yet.
         slot.tried |= slot.waiting.is_none();
         slot.failures = if worked { 0 } else { slot.failures + 1 };
@@ -120,7 +171,7 @@ impl Queue {
 
     /// Whether everything asked for has had an outcome.
     pub(super) fn all_tried(&self) -> bool {
-        self.slots.values().all(|s| s.owes().is_none_or(|job| job == Job::Restore))
+        self.owing() == 0
     }
 
     /// Whether a job of this module waits or runs.
@@ -150,7 +201,8 @@ impl Queue {
 
     /// How many modules still owe an outcome.
     pub(super) fn owing(&self) -> usize {
-        self.slots.values().filter(|s| s.owes().is_some_and(|job| job != Job::Restore)).count()
+        let owes = |(name, s): &(&String, &Slot)| self.owes(name, s).is_some_and(|job| job != Job::Restore);
+        self.slots.iter().filter(owes).count()
     }
 
     /// How many jobs run.
@@ -182,6 +234,60 @@ mod tests {
         assert!(!q.all_tried());
         q.done("c", true);
         assert!(q.all_tried());
+    }
+
+    #[test]
+    fn with_the_peers_gate_lower_numbers_must_have_worked() {
+        let mut q = Queue::new(true);
+        for (name, order) in [("a", 1), ("b", 2)] {
+            q.want(name, order, Job::Run);
+        }
+        assert_eq!(names(&q.start()), ["a"]);
+        q.done("a", false);
+        assert_eq!(names(&q.start()), [""; 0]);
+        q.retry("a", Job::Run);
+        assert_eq!(names(&q.start()), ["a"], "a retry is not held");
+        q.done("a", false);
+        assert!(!q.all_tried());
+        q.retry("a", Job::Run);
+        q.start();
+        q.done("a", true);
+        assert_eq!(names(&q.start()), ["b"]);
+        // One that is switched off in its misery holds up nobody.
+        q.done("b", false);
+        q.want("c", 3, Job::Run);
+        assert_eq!(names(&q.start()), [""; 0]);
+        q.want("b", 2, Job::Uninstall);
+        assert_eq!(q.start(), [("b".to_owned(), Job::Uninstall)]);
+        q.done("b", true);
+        assert_eq!(names(&q.start()), ["c"]);
+    }
+
+    #[test]
+    fn who_waits_for_another_waits_until_it_has_worked_and_nobody_else_does() {
+        let mut q = Queue::default();
+        let names_of = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect();
+        q.set_waits([("b".to_owned(), names_of(&["a", "off"])), ("d".to_owned(), names_of(&["b"]))].into());
+        for (name, order) in [("a", 1), ("b", 1), ("c", 2), ("d", 3)] {
+            q.want(name, order, Job::Run);
+        }
+        assert_eq!(names(&q.start()), ["a"]);
+        q.done("a", false);
+        assert_eq!(names(&q.start()), ["c"]);
+        q.done("c", true);
+        assert_eq!(names(&q.start()), [""; 0]);
+        assert!(q.all_tried(), "a converge does not wait for what waits");
+        q.retry("a", Job::Run);
+        assert_eq!(names(&q.start()), ["a"]);
+        q.done("a", true);
+        assert_eq!(names(&q.start()), ["b"]);
+        q.done("b", true);
+        assert_eq!(names(&q.start()), ["d"]);
+        // A number in between does not come between those that were held and what they waited for.
+        q.done("d", true);
+        q.want("a", 1, Job::Run);
+        q.want("d", 3, Job::Run);
+        assert_eq!(names(&q.start()), ["a"]);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Values that the ConfigMap takes from Secrets and other ConfigMaps: `<module>ValuesFrom`, a list in the form that Flux made
 //! known.
 //!
-//! Owns the form, the reading of what is referred to, and the watch of it. What is read is never told: neither in errors nor
-//! in causes.
+//! Owns the form, the reading of what is referred to, and the watch of it. What is read of Secrets is never told: neither in
+//! errors nor in causes, and explanations show the names of values only.
 
 use std::collections::BTreeMap;
 
@@ -13,6 +13,7 @@ use chart_compat::data::{Data, Map};
 use chart_compat::profile::Profile;
 use chart_compat::values::strvals;
 use chart_compat::yaml;
+use serde_json::Value;
 
 use crate::cluster::Cluster;
 use crate::render::ask;
@@ -90,6 +91,15 @@ impl Reference {
         })
     }
 
+    fn question(&self, namespace: &str) -> Question {
+        Question {
+            api_version: "v1".to_owned(),
+            kind: self.kind.clone(),
+            namespace: namespace.to_owned(),
+            name: self.name.clone(),
+        }
+    }
+
     /// Lays what the object holds (`None`: there is none) over values.
     fn lay(&self, object: Option<&Data>, values: &mut Map) -> Result<(), String> {
         let Self { kind, name, values_key, .. } = self;
@@ -127,6 +137,59 @@ impl Reference {
     }
 }
 
+/// A reference as an explanation shows it: which object, and what it sets.
+pub struct Shown {
+    /// Object and key, and the key of the ConfigMap that refers to them.
+    pub name: String,
+    /// The values; what a Secret holds is hidden.
+    pub values: Map,
+}
+
+/// What stands for values that are not shown.
+const HIDDEN: &str = "(hidden)";
+
+/// Hides all but the names of values.
+fn hide(value: &mut Data) {
+    match value {
+        Data::Map(map) => map.values_mut().for_each(hide),
+        other => *other = Data::String(HIDDEN.to_owned()),
+    }
+}
+
+/// What the sections of a ConfigMap refer to, by section, lowest first, for people.
+///
+/// # Errors
+/// A list of references is none, or an object cannot be read, or holds no values: the operator goes on with the last good
+/// values then, which only it knows.
+pub async fn shown(
+    cluster: &Cluster,
+    config_map: &Value,
+    sections: &[&str],
+) -> Result<BTreeMap<String, Vec<Shown>>, String> {
+    let namespace = config_map["metadata"]["namespace"].as_str().unwrap_or_default();
+    let mut all = BTreeMap::new();
+    for section in sections {
+        let key = format!("{section}{SUFFIX}");
+        let Some(text) = config_map["data"][&key].as_str() else { continue };
+        let failed = |e: String| format!("ConfigMap key {key}: {e}");
+        let mut list = Vec::new();
+        for reference in Reference::list(text).map_err(failed)? {
+            let object = ask(cluster, &reference.question(namespace))
+                .await
+                .map_err(|e| failed(format!("{} {}: {e}", reference.kind, reference.name)))?;
+            let mut values = Map::new();
+            reference.lay(object.as_ref(), &mut values).map_err(failed)?;
+            if reference.kind == "Secret" {
+                values.values_mut().for_each(hide);
+            }
+            let Reference { kind, name, values_key, .. } = &reference;
+            list.push(Shown { name: format!("{kind} {namespace}/{name} key {values_key} ({key})"), values });
+        }
+        all.insert((*section).to_owned(), list);
+    }
+    Ok(all)
+}
+
 /// What references come to.
 #[derive(Default)]
 pub(super) struct Referred {
@@ -146,12 +209,7 @@ pub(super) async fn read(
     for (key, list) in references {
         let mut values = Ok(Map::new());
         for reference in list {
-            let question = Question {
-                api_version: "v1".to_owned(),
-                kind: reference.kind.clone(),
-                namespace: namespace.to_owned(),
-                name: reference.name.clone(),
-            };
+            let question = reference.question(namespace);
             let object = match ask(cluster, &question).await {
                 Ok(object) => object,
                 Err(e) => {

@@ -5,9 +5,9 @@
 //! systems and of what a symlink comes to point at (ConfigMaps and git-sync swap one), wants a watch for each directory out of
 //! a number that all containers of a user share.
 
+mod scan;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -15,37 +15,21 @@ use chart_compat::profile::Profile;
 use tokio::sync::mpsc;
 
 use super::module::{Module, Modules};
-use super::values::Schemas;
+use super::values::{GLOBAL, Schemas};
+pub(super) use scan::Scan;
+use scan::Walker;
 
 /// After a change the files must be still for this time: a copy that is under way is not read.
 const STILL: Duration = Duration::from_millis(300);
 /// Files that never come to rest are read after so many looks.
 const MOST_LOOKS: u32 = 40;
-/// How deep directories are looked into, and at how many files of a module.
-const MAX_DEPTH: usize = 24;
-const MAX_FILES: usize = 50_000;
-
-/// What changes when files do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Prints {
-    /// Of all files.
-    all: u64,
-    /// Of those below `hooks`.
-    hooks: u64,
-}
-
-/// All files of the roots at one moment.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Scan {
-    /// Of the root itself and its `values.yaml`; `None` for a root that cannot be read.
-    roots: BTreeMap<PathBuf, Option<u64>>,
-    modules: BTreeMap<PathBuf, Prints>,
-}
 
 /// Where modules are, and how they are read.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
     pub(super) roots: String,
+    /// Directory of global hooks, if there is one.
+    pub(super) global: Option<PathBuf>,
     pub(super) unnumbered: u32,
     pub(super) profile: Profile,
 }
@@ -57,79 +41,8 @@ pub(super) struct Found {
     pub(super) schemas: BTreeMap<String, Schemas>,
     /// Names of modules that are new or have changed, without those that stay as they were because they are broken.
     pub(super) changed: BTreeSet<String>,
-}
-
-impl Scan {
-    /// Looks at all files.
-    pub(super) fn take(roots: &str) -> Self {
-        let mut scan = Self::default();
-        for root in roots.split(':').filter(|r| !r.is_empty()).map(Path::new) {
-            let Ok(entries) = std::fs::read_dir(root) else {
-                scan.roots.insert(root.to_owned(), None);
-                continue;
-            };
-            let mut hasher = DefaultHasher::new();
-            print(&root.join("values.yaml"), &mut hasher);
-            scan.roots.insert(root.to_owned(), Some(hasher.finish()));
-            for entry in entries.filter_map(Result::ok) {
-                let path = entry.path();
-                let hidden = entry.file_name().to_string_lossy().starts_with('.');
-                if !hidden && path.is_dir() {
-                    scan.modules.insert(path.clone(), prints(&path));
-                }
-            }
-        }
-        scan
-    }
-
-    /// Tells modules what their hooks looked like.
-    pub(super) fn stamp(&self, modules: &mut Modules) {
-        for module in &mut modules.modules {
-            module.hooks = self.modules.get(&module.path).copied().unwrap_or_default().hooks;
-        }
-    }
-}
-
-/// What changes when a file does.
-fn print(path: &Path, hasher: &mut DefaultHasher) {
-    match std::fs::metadata(path) {
-        Ok(m) => (m.len(), m.mtime(), m.mtime_nsec(), m.ino(), m.mode()).hash(hasher),
-        Err(e) => e.kind().hash(hasher),
-    }
-}
-
-fn prints(module: &Path) -> Prints {
-    let (mut all, mut hooks) = (DefaultHasher::new(), DefaultHasher::new());
-    // Hooks are run by their paths.
-    module.hash(&mut hooks);
-    let mut left = MAX_FILES;
-    walk(module, MAX_DEPTH, &mut left, &mut |path| {
-        path.hash(&mut all);
-        print(path, &mut all);
-        if path.strip_prefix(module).is_ok_and(|p| p.starts_with("hooks")) {
-            path.hash(&mut hooks);
-            print(path, &mut hooks);
-        }
-    });
-    Prints { all: all.finish(), hooks: hooks.finish() }
-}
-
-/// All files below a directory, in order; symlinks are followed.
-fn walk(directory: &Path, depth: usize, left: &mut usize, each: &mut dyn FnMut(&Path)) {
-    let Ok(entries) = std::fs::read_dir(directory) else { return };
-    let mut paths: Vec<PathBuf> = entries.filter_map(|e| e.ok().map(|e| e.path())).collect();
-    paths.sort();
-    for path in paths {
-        if *left == 0 {
-            return;
-        }
-        *left -= 1;
-        match path.is_dir() {
-            true if depth > 0 => walk(&path, depth - 1, left, each),
-            true => {}
-            false => each(&path),
-        }
-    }
+    /// Global hooks have changed.
+    pub(super) global: bool,
 }
 
 /// Looks at the files every `interval` and sends what is new; ends when nobody receives any more.
@@ -141,11 +54,11 @@ pub(super) fn watch(
 ) -> mpsc::Receiver<Found> {
     let (sender, receiver) = mpsc::channel(1);
     let mut known = Known { source, scan, modules: modules.clone() };
+    let mut walker = Walker::default();
     tokio::spawn(async move {
         while !sender.is_closed() {
             tokio::time::sleep(interval).await;
-            let looked = look(&known).await;
-            let Some(scan) = looked else { continue };
+            let Some(scan) = look(&known, &mut walker).await else { continue };
             let read = tokio::task::spawn_blocking(move || {
                 let found = known.read(scan);
                 (known, found)
@@ -162,18 +75,25 @@ pub(super) fn watch(
 }
 
 /// The files once they are still, if they are others than before.
-async fn look(known: &Known) -> Option<Scan> {
-    let scan = async || {
-        let roots = known.source.roots.clone();
-        tokio::task::spawn_blocking(move || Scan::take(&roots)).await.ok()
+async fn look(known: &Known, walker: &mut Walker) -> Option<Scan> {
+    let scan = async |walker: &mut Walker, all: bool| {
+        let source = known.source.clone();
+        let mut own = std::mem::take(walker);
+        let looked = tokio::task::spawn_blocking(move || {
+            let scan = own.take(&source.roots, source.global.as_deref(), all);
+            (own, scan)
+        });
+        let (own, scan) = looked.await.ok()?;
+        *walker = own;
+        Some(scan)
     };
-    let mut last = scan().await?;
+    let mut last = scan(walker, false).await?;
     if last == known.scan {
         return None;
     }
     for _ in 0..MOST_LOOKS {
         tokio::time::sleep(STILL).await;
-        let next = scan().await?;
+        let next = scan(walker, true).await?;
         if next == last {
             break;
         }
@@ -198,7 +118,7 @@ impl Known {
             let unchanged = scan.modules.get(path).is_some_and(|p| self.scan.modules.get(path) == Some(p));
             old.get(path).filter(|_| unchanged).map(|m| (*m).clone())
         };
-        let Source { roots, unnumbered, profile } = &self.source;
+        let Source { roots, unnumbered, profile, .. } = &self.source;
         let mut modules = Modules::rediscover(roots, *unnumbered, *profile, &same);
         scan.stamp(&mut modules);
         let (mut schemas, mut changed) = (BTreeMap::new(), BTreeSet::new());
@@ -233,9 +153,19 @@ impl Known {
             }
             modules.modules.sort_by(|a, b| a.name.cmp(&b.name));
         }
-        self.scan = scan;
+        let (before, now) = (self.scan.global, scan.global);
+        let hooks = self.source.global.as_ref().zip(now).filter(|_| before != now);
+        if let Some((directory, _)) = hooks {
+            match Schemas::read(&directory.join("openapi")) {
+                Ok(read) => drop(schemas.insert(GLOBAL.to_owned(), read)),
+                Err(text) => tracing::error!("schemas of global values stay as they were: {text}"),
+            }
+        }
+        // A directory that is gone leaves its hooks as they are: a mount that fails must not end them.
+        let global = hooks.is_some();
+        self.scan = Scan { global: now.or(before), ..scan };
         self.modules = modules.clone();
-        Found { modules, schemas, changed }
+        Found { modules, schemas, changed, global }
     }
 }
 
@@ -276,15 +206,15 @@ mod tests {
         }
 
         fn known(&self) -> Known {
-            let source = Source { roots: self.roots(), unnumbered: 1, profile: Profile::Helm4 };
-            let scan = Scan::take(&source.roots);
+            let source = Source { roots: self.roots(), global: None, unnumbered: 1, profile: Profile::Helm4 };
+            let scan = Scan::take(&source.roots, None);
             let mut modules = Modules::discover(&source.roots, 1, source.profile);
             scan.stamp(&mut modules);
             Known { source, scan, modules }
         }
 
         fn changed(&self, known: &mut Known) -> (Vec<String>, Vec<String>) {
-            let found = known.read(Scan::take(&known.source.roots));
+            let found = known.read(Scan::take(&known.source.roots, None));
             let names = found.modules.modules.iter().map(|m| {
                 format!("{}{}", m.name.name, if m.broken_files.is_some() { " (broken)" } else { "" })
             });
@@ -296,7 +226,7 @@ mod tests {
     fn only_what_changed_is_read_again() {
         let disk = Disk::new();
         let mut known = disk.known();
-        assert_eq!(Scan::take(&disk.roots()), known.scan, "nothing moves by itself");
+        assert_eq!(Scan::take(&disk.roots(), None), known.scan, "nothing moves by itself");
         let (a, b) = (known.modules.modules[0].clone(), known.modules.modules[1].clone());
         disk.write("m/001-a/templates/x.yaml", "a: c\n");
         assert_eq!(disk.changed(&mut known), (vec!["a".into(), "b".into()], vec!["a".into()]));

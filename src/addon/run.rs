@@ -238,7 +238,7 @@ impl Shared {
             // A first run: templates may look for the kinds of the module's own CRDs.
             self.engine.install_crds(&crds, CrdPolicy::CreateMissing).await?;
         }
-        let (rendered, chart, done) = self.rendered(module, chart, &values, crds).await?;
+        let (rendered, checksum, chart, done) = self.rendered(module, chart, &values, crds).await?;
         if let Some(memory) = &done.memory {
             // Before the objects: what they hold must be known to the next render, whatever happens to this one.
             store::save(self.engine.keeper(), &self.namespace, module, memory)
@@ -247,19 +247,19 @@ impl Shared {
         }
         let description = replay::description(&done.renewed);
         let inputs = Inputs { renew_at: done.renew_at, lookups: done.lookups };
-        let asked = self.asked(module, rendered, chart, &values, drift);
+        let asked = self.asked(module, (rendered, checksum), chart, &values, drift);
         let request = ReleaseRequest { description, cause, ..asked };
         Ok((request, inputs))
     }
 
-    /// Renders a module; what it makes by chance is not kept yet.
+    /// Renders a module, with the checksum that addon-operator knows it by; what it makes by chance is not kept yet.
     async fn rendered(
         &self,
         module: &str,
         chart: Arc<CompiledChart>,
         values: &Arc<Map>,
         crds: Vec<CrdFile>,
-    ) -> Result<(RenderedRelease, ChartRecord, Replayed), Error> {
+    ) -> Result<(RenderedRelease, String, ChartRecord, Replayed), Error> {
         let cluster = self.engine.cluster();
         let options = render::Options {
             release: Release {
@@ -280,18 +280,18 @@ impl Shared {
         let (memories, namespace) = (self.engine.keeper().clone(), self.namespace.clone());
         let runtime = tokio::runtime::Handle::current();
         let work = move || -> Result<_, Error> {
-            let world = rendering::SystemWorld { cluster: Some(&lookup), dns: false };
+            let world = rendering::SystemWorld { cluster: Some(&lookup), ..Default::default() };
             let mut warn = |text: String| tracing::warn!(module = name, "{text}");
             let load = || runtime.block_on(store::load(&memories, &namespace, &name));
             let done = replay::render(&chart, &user, &options, &world, &load, &mut warn)?;
             let mut rendered = rendering::release(&done.rendered)?;
-            rendering::add_labels(&mut rendered, &labels).map_err(Error::Module)?;
-            Ok((rendered, rendering::chart_record(chart.chart()), done))
+            let checksum = rendering::add_labels(&mut rendered, &labels).map_err(Error::Module)?;
+            Ok((rendered, checksum, rendering::chart_record(chart.chart()), done))
         };
         let done = tokio::task::spawn_blocking(work).await;
-        let (mut rendered, chart, done) = done.map_err(|e| Error::Task(e.to_string()))??;
+        let (mut rendered, checksum, chart, done) = done.map_err(|e| Error::Task(e.to_string()))??;
         rendered.crds = crds;
-        Ok((rendered, chart, done))
+        Ok((rendered, checksum, chart, done))
     }
 
     /// What a run of the module would ask of the engine; writes nothing.
@@ -303,8 +303,8 @@ impl Shared {
     ) -> Result<ReleaseRequest, Error> {
         let drift = self.drift_of(&chart)?;
         let crds = self.crds_of(&chart)?;
-        let (rendered, chart, _) = self.rendered(module, chart, &values, crds).await?;
-        Ok(self.asked(module, rendered, chart, &values, drift))
+        let (rendered, checksum, chart, _) = self.rendered(module, chart, &values, crds).await?;
+        Ok(self.asked(module, (rendered, checksum), chart, &values, drift))
     }
 
     fn drift_of(&self, chart: &CompiledChart) -> Result<Policy, Error> {
@@ -314,12 +314,11 @@ impl Shared {
     fn asked(
         &self,
         module: &str,
-        rendered: RenderedRelease,
+        (rendered, checksum): (RenderedRelease, String),
         chart: ChartRecord,
         values: &Map,
         drift: Policy,
     ) -> ReleaseRequest {
-        let checksum = rendering::module_checksum(&rendered);
         ReleaseRequest {
             id: self.id(module),
             rendered: Arc::new(rendered),

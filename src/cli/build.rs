@@ -13,6 +13,7 @@ use super::fetch::ChartPath;
 use super::flags::{Globals, Render};
 use super::post_render::{PostRender, PostRenderer};
 use super::release_flags::{Carry, exclusive};
+use super::schemas::Schemas;
 use super::values::{self, User};
 use super::{Connected, Failure, chart, get, tell};
 use crate::addon::capabilities;
@@ -213,14 +214,14 @@ pub(super) async fn request(
     let caps = capabilities(s.engine.cluster()).await.map_err(|e| e.to_string())?;
     let mut render_options = render_options(globals, job, &s.namespace, caps, revision);
     render_options.release.is_upgrade = !installing;
-    let lookup = ClusterLookup::new(s.engine.cluster().clone());
+    let (lookup, documents) = (ClusterLookup::new(s.engine.cluster().clone()), Schemas::new(globals));
     let source = user.clone();
     let (shown, dns, replays) =
         (failure::explains(globals), job.common.render.enable_dns, job.common.render.replay);
     let (cluster, namespace, name) = (s.engine.cluster().clone(), s.namespace.clone(), job.name.clone());
     let runtime = tokio::runtime::Handle::current();
     let work = move || {
-        let world = SystemWorld { cluster: Some(&lookup), dns };
+        let world = SystemWorld { cluster: Some(&lookup), documents: Some(&documents), dns };
         let explained = |e: render::Error| {
             let report = failure::of_render(shown, &e, compiled.chart(), &source, profile);
             Explained { text: e.to_string(), report }

@@ -1,5 +1,7 @@
 //! `windlass values explain`: each layer that sets a value, and which one counts, of a chart or a module of the operator.
 
+use std::collections::BTreeMap;
+
 use chart_compat::data::Data;
 use chart_compat::explain::{Explanation, Origin, Setting, Trace};
 use chart_compat::json;
@@ -90,11 +92,18 @@ fn of_module(globals: &Globals, args: &Args, name: &str) -> Result<(Trace, Path)
         return Err(format!("no module {name:?} in {modules_dir}: there are {}", known.join(", ")).into());
     };
     let chart = module.chart.clone()?.ok_or_else(|| format!("module {name} has no chart"))?;
-    let config = with_engine(globals, async |s| {
+    let sections = ["global", module.name.key.as_str()];
+    let (config, referred) = with_engine(globals, async |s| {
         let config_map = addon::config_map(&s.namespace, config_map);
-        s.engine.cluster().get(&config_map).await.map_err(|e| e.to_string())
+        let cluster = s.engine.cluster();
+        let config = cluster.get(&config_map).await.map_err(|e| e.to_string())?;
+        let referred = match &config {
+            Some(config) => addon::shown_references(cluster, config, &sections).await?,
+            None => BTreeMap::new(),
+        };
+        Ok((config, referred))
     })?;
-    let layers = addon::layers(modules_dir, module, global_hooks_dir.as_deref(), config.as_ref())?;
+    let layers = addon::layers(modules_dir, module, global_hooks_dir.as_deref(), config.as_ref(), &referred)?;
     let trace = Trace::new(chart.chart(), layers, globals.profile()).map_err(|e| e.to_string())?;
     // Within a module its own section is meant.
     let key = module.name.key.as_str();

@@ -8,6 +8,7 @@ use super::failure::{self, Explained};
 use super::flags::Globals;
 use super::output::Format;
 use super::release_flags::DryRun;
+use super::schemas::Schemas;
 use super::status::{self, Shown};
 use super::{Connected, Failure, go_template, print, tell, with_engine};
 use crate::release::record::{Info, Record, RecordedHook, Status};
@@ -184,7 +185,8 @@ fn run(globals: &Globals, mut job: Job<'_>, told: &Told, failed: &str) -> Result
 fn dry_install(globals: &Globals, job: &Job<'_>, told: &Told, material: Material) -> Result<(), Explained> {
     let namespace = globals.namespace.as_deref().unwrap_or("default");
     let options = build::render_options(globals, job, namespace, Capabilities::default(), 1);
-    let world = SystemWorld { cluster: None, dns: job.common.render.enable_dns };
+    let documents = Schemas::new(globals);
+    let world = SystemWorld { cluster: None, documents: Some(&documents), dns: job.common.render.enable_dns };
     let (user, compiled, post) = material.compile(globals.profile());
     let rendered = compiled.render(&user.values, &options, &world, &mut |w| tell(&w)).map_err(|e| {
         let shown = failure::explains(globals);

@@ -4,12 +4,13 @@ use chart_compat::Bytes;
 use chart_compat::profile::Profile;
 use std::path::{Path, PathBuf};
 
-use chart_compat::chart::{Chart, File, load_files, read_archive};
+use chart_compat::chart::{Chart, File, load_files_as_v2, read_archive};
 use chart_compat::lint::{self, Entry, Message, Options, Severity, Subject};
 use chart_compat::render::KubeVersion;
 
 use super::failure::Explained;
 use super::flags::{Globals, Values};
+use super::schemas::Schemas;
 use super::{print, tell, values};
 use crate::render::SystemWorld;
 use crate::source;
@@ -67,7 +68,8 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
         }
     }
     let user = values::merge(globals, &args.values, Profile::default())?;
-    let world = SystemWorld { cluster: None, dns: false };
+    let documents = Schemas::new(globals);
+    let world = SystemWorld { documents: Some(&documents), ..SystemWorld::default() };
     let options = Options {
         values: &user.values,
         namespace: globals.namespace.as_deref().unwrap_or("default"),
@@ -189,7 +191,7 @@ fn archive(path: &str) -> Result<Files, String> {
 }
 
 fn load(files: Vec<File>) -> Result<Chart, String> {
-    load_files(files, Profile::default(), &mut |w| tell(&w)).map_err(|e| e.to_string())
+    load_files_as_v2(files, Profile::default(), &mut |w| tell(&w)).map_err(|e| e.to_string())
 }
 
 fn directory(path: &str) -> Result<Files, String> {
@@ -212,9 +214,10 @@ fn directory(path: &str) -> Result<Files, String> {
             shown.display()
         )
     })?;
-    let chart = source::load(root, Profile::default()).map_err(|e| as_lint_reads(&e)).map(|loaded| {
-        loaded.warnings.iter().for_each(|w| tell(w));
-        loaded.chart
+    let loaded = source::load_directory_as_v2(root, Profile::default());
+    let chart = loaded.map_err(|e| as_lint_reads(&e)).map(|(chart, warnings)| {
+        warnings.iter().for_each(|w| tell(w));
+        chart
     });
     let directory = std::path::absolute(root).map_or_else(|_| path.to_owned(), |p| p.display().to_string());
     Ok(Files {

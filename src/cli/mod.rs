@@ -42,6 +42,7 @@ mod release_flags;
 mod repo;
 mod resources;
 mod rollback;
+mod schemas;
 mod search;
 mod selector;
 mod short;

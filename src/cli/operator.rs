@@ -23,7 +23,8 @@ use super::peer::{WithoutEffect, renamed};
 use super::webhook_flags::WebhookFlags;
 use super::{Failure, cluster};
 use crate::addon;
-use crate::cluster::{Cluster, ClusterError, Election};
+use crate::cluster::{Cluster, ClusterError, Election, Exchange};
+use crate::hooks::webhooks;
 use crate::release::DriftMode;
 use crate::serve::runtime::{LOG_LEVEL, Runtime};
 use crate::serve::{self, State};
@@ -54,6 +55,9 @@ pub(super) struct Args {
     /// End if a root or a module has no values.yaml
     #[arg(long, env = "STRICT_CHECK_VALUES_MODE_ENABLED", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "false", default_missing_value = "true")]
     strict_check_values_mode_enabled: bool,
+    /// Start modules of a number only when all of the lower ones have worked, as addon-operator does, not when they were tried
+    #[arg(long, env = "WINDLASS_STRICT_ORDER", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "false", default_missing_value = "true")]
+    strict_order: bool,
     /// Name of a release that is never uninstalled, whoever made it
     #[arg(long, env = "HELM_IGNORE_RELEASE")]
     helm_ignore_release: Option<String>,
@@ -82,6 +86,9 @@ pub(super) struct Args {
     /// Name of this process among those that stand for election
     #[arg(long, env = "ADDON_OPERATOR_POD")]
     pod_name: Option<String>,
+    /// Address of this process, to which the Services of webhooks lead while it leads [default: --listen-address, if it is one]
+    #[arg(long, env = "WINDLASS_POD_IP")]
+    pod_ip: Option<IpAddr>,
     /// Revisions kept of each release
     #[arg(long, env = "HELM_HISTORY_MAX", default_value_t = 10)]
     helm_history_max: usize,
@@ -273,6 +280,8 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
         .map_err(|e| format!("cannot start: {e}"))?;
     runtime.block_on(async {
         let cluster = cluster(globals).await?;
+        let counting = Arc::clone(&state);
+        cluster.observe(Box::new(move |exchange| count(&counting, exchange)));
         let options = addon::Options {
             modules_dir,
             global_hooks_dir: global_hooks_dir.or_else(|| args.global_hooks_dir.clone()),
@@ -280,6 +289,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
             config_map: args.config_map.clone(),
             unnumbered_order,
             strict,
+            strict_order: args.strict_order,
             ignored_release: args.helm_ignore_release.clone().filter(|name| !name.is_empty()),
             storage: super::storage::storage(&globals.driver)?,
             history_max: args.helm_history_max,
@@ -291,7 +301,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
             hook_timeout: args.hook_timeout,
             hook_patience: args.hook_patience,
             group_metrics: args.group_hook_metrics,
-            webhooks: args.webhooks.options()?,
+            webhooks: webhooks(args)?,
             proxy_json: args.log_proxy_hook_json,
             enabling: args.applied_module_extenders.clone(),
             module_status: args.module_status,
@@ -333,6 +343,34 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
         drop(tokio::time::timeout(Duration::from_secs(1), futures::future::join_all(servers)).await);
         result.map(|()| ExitCode::SUCCESS)
     })
+}
+
+/// Counts a request as the peer's `kube-client` does: one client does the work of its three.
+fn count(state: &State, exchange: &Exchange) {
+    let Exchange { method, host, path, status, took } = exchange;
+    let code = status.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
+    let component = ("component", "main");
+    let labels = [component, ("code", &code), ("method", method), ("host", host)];
+    state.measures.add("kubernetes_client_request_result_total", &labels, 1.0);
+    let url = format!("https://{host}{path}");
+    let labels = [component, ("verb", method), ("url", &url)];
+    state.measures.observe("kubernetes_client_request_latency_seconds", &labels, *took);
+}
+
+/// How webhooks are served. Of several operators the leader alone answers, so that it says where it is.
+fn webhooks(args: &Args) -> Result<webhooks::Options, Failure> {
+    let mut options = args.webhooks.options()?;
+    if args.leader_election && options.url.is_none() && options.enabled {
+        let heard = Some(args.listen_address).filter(|a| !a.is_unspecified() && !a.is_loopback());
+        options.leader_at = args.pod_ip.or(heard);
+        if options.leader_at.is_none() {
+            tracing::warn!(
+                "--pod-ip is not set: if hooks have webhooks, see to it that their Service leads to the operator that leads, for no \
+                 other one answers"
+            );
+        }
+    }
+    Ok(options)
 }
 
 /// The parts of a list that is separated by commas.

@@ -17,6 +17,7 @@ use super::fetch::ChartPath;
 use super::flags::{Globals, Render};
 use super::legacy::Legacy;
 use super::post_render::PostRender;
+use super::schemas::Schemas;
 use super::values::User;
 use super::{Connected, Failure, chart, go_template, print, print_pieces, tell, values, with_engine};
 use crate::addon::capabilities;
@@ -183,6 +184,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
             limits: Limits::default(),
         },
         dns: args.render.enable_dns,
+        documents: Schemas::new(globals),
         shown: failure::explains(globals),
     }));
     let mut rendered = ManuallyDrop::new(match server {
@@ -219,13 +221,14 @@ struct Job {
     user: User,
     options: Options,
     dns: bool,
+    documents: Schemas,
     /// Whether errors are explained.
     shown: bool,
 }
 
 impl Job {
     fn render(&self, options: &Options, cluster: Option<&dyn Lookup>) -> Result<Rendered, Explained> {
-        let world = SystemWorld { cluster, dns: self.dns };
+        let world = SystemWorld { cluster, documents: Some(&self.documents), dns: self.dns };
         let rendered = self.compiled.render(&self.user.values, options, &world, &mut |w| tell(&w));
         rendered.map_err(|error| self.explain(&error))
     }
@@ -237,7 +240,7 @@ impl Job {
         cluster: &dyn Lookup,
         load: &Load<'_>,
     ) -> Result<Rendered, Explained> {
-        let world = SystemWorld { cluster: Some(cluster), dns: self.dns };
+        let world = SystemWorld { cluster: Some(cluster), documents: Some(&self.documents), dns: self.dns };
         let done =
             replay::render(&self.compiled, &self.user.values, options, &world, load, &mut |w| tell(&w));
         done.map(|d| d.rendered).map_err(|e| match e {

@@ -4,7 +4,10 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use super::Failure;
-use crate::hooks::webhooks::{Files, Options};
+use crate::hooks::webhooks::{Files, Options, Server};
+
+/// Where shell-operator listens for conversions.
+const CONVERSION_PORT: u16 = 9681;
 
 /// Flags of `operator` for webhooks.
 #[derive(clap::Args)]
@@ -15,8 +18,7 @@ pub(super) struct WebhookFlags {
     /// Address for webhooks
     #[arg(long, env = "VALIDATING_WEBHOOK_LISTEN_ADDRESS", default_value = "0.0.0.0")]
     webhook_listen_address: IpAddr,
-    /// Port for webhooks; 0 takes a free one. Also VALIDATING_WEBHOOK_LISTEN_PORT, and CONVERSION_WEBHOOK_LISTEN_PORT, where the
-    /// same is served [default: 9651]
+    /// Port for webhooks; 0 takes a free one. Also VALIDATING_WEBHOOK_LISTEN_PORT [default: 9651]
     #[arg(
         long,
         visible_alias = "admission-server-listen-port",
@@ -25,8 +27,6 @@ pub(super) struct WebhookFlags {
     webhook_listen_port: Option<u16>,
     #[arg(long, env = "VALIDATING_WEBHOOK_LISTEN_PORT", hide = true)]
     validating_webhook_listen_port: Option<u16>,
-    #[arg(long, env = "CONVERSION_WEBHOOK_LISTEN_PORT", hide = true)]
-    conversion_webhook_listen_port: Option<u16>,
     /// Directory with tls.crt, tls.key and ca.crt for webhooks; without it a certificate is made and kept in a Secret
     #[arg(
         long,
@@ -59,6 +59,25 @@ pub(super) struct WebhookFlags {
     /// The same for conversions, if it is another one
     #[arg(long, env = "CONVERSION_WEBHOOK_SERVICE_NAME")]
     conversion_webhook_service_name: Option<String>,
+    /// Address for conversions, if they have a server of their own: that is so if its address, port, certificate or clients are
+    /// said [default: that of the other webhooks]
+    #[arg(long, env = "CONVERSION_WEBHOOK_LISTEN_ADDRESS")]
+    conversion_webhook_listen_address: Option<IpAddr>,
+    /// Port of that server; 0 takes a free one [default: 9681]
+    #[arg(long, env = "CONVERSION_WEBHOOK_LISTEN_PORT")]
+    conversion_webhook_listen_port: Option<u16>,
+    /// Its certificate, a PEM file [default: that of --webhook-certs-dir, else one is made and kept in a Secret]
+    #[arg(long, env = "CONVERSION_WEBHOOK_SERVER_CERT")]
+    conversion_webhook_server_cert: Option<PathBuf>,
+    /// The key of it
+    #[arg(long, env = "CONVERSION_WEBHOOK_SERVER_KEY")]
+    conversion_webhook_server_key: Option<PathBuf>,
+    /// The authority that signed it
+    #[arg(long, env = "CONVERSION_WEBHOOK_CA")]
+    conversion_webhook_ca: Option<PathBuf>,
+    /// Authorities of its clients, as --webhook-client-ca [default: those of the other webhooks]
+    #[arg(long, env = "CONVERSION_WEBHOOK_CLIENT_CA", value_delimiter = ',')]
+    conversion_webhook_client_ca: Vec<PathBuf>,
     /// Port of these Services
     #[arg(long, env = "WINDLASS_WEBHOOK_SERVICE_PORT", default_value_t = 443)]
     webhook_service_port: u16,
@@ -89,24 +108,22 @@ impl WebhookFlags {
     /// # Errors
     /// They contradict each other.
     pub(super) fn options(&self) -> Result<Options, Failure> {
-        let own = self.webhook_listen_port;
-        let first = own.or(self.validating_webhook_listen_port);
-        let mut ports: Vec<u16> = first.into_iter().chain(self.conversion_webhook_listen_port).collect();
-        ports.dedup();
+        let own = self.webhook_listen_port.or(self.validating_webhook_listen_port);
         let defaults = Options::default();
-        if ports.is_empty() {
-            ports = defaults.ports;
-        }
+        let server = Server {
+            address: self.webhook_listen_address,
+            ports: own.map_or(defaults.server.ports, |port| vec![port]),
+            certificate: self.certificate()?,
+            clients: self.webhook_client_ca.clone(),
+        };
         if let Some(url) = self.webhook_url.as_ref().filter(|u| !u.starts_with("https://")) {
             return Err(format!("--webhook-url {url}: API servers call https:// only"));
         }
         let service = self.webhook_service_name.clone();
         Ok(Options {
             enabled: self.webhooks,
-            address: self.webhook_listen_address,
-            ports,
-            certificate: self.certificate()?,
-            clients: self.webhook_client_ca.clone(),
+            conversion: self.conversion(&server)?,
+            server,
             url: self.webhook_url.clone(),
             conversion_service: self
                 .conversion_webhook_service_name
@@ -114,6 +131,7 @@ impl WebhookFlags {
                 .unwrap_or_else(|| service.clone()),
             service,
             service_port: self.webhook_service_port,
+            leader_at: None,
             configuration: self.webhook_configuration_name.clone().unwrap_or_default(),
             failure_policy: self.webhook_failure_policy.clone(),
         })
@@ -126,21 +144,109 @@ impl WebhookFlags {
                 Files { certificate: path("tls.crt"), key: path("tls.key"), authority: path("ca.crt") };
             return Ok(Some(files));
         }
-        let parts = [
-            &self.validating_webhook_server_cert,
-            &self.validating_webhook_server_key,
-            &self.validating_webhook_ca,
-        ];
-        match parts {
-            [None, None, None] => Ok(None),
-            [Some(certificate), Some(key), Some(authority)] => Ok(Some(Files {
-                certificate: certificate.clone(),
-                key: key.clone(),
-                authority: authority.clone(),
-            })),
-            _ => Err("VALIDATING_WEBHOOK_SERVER_CERT, VALIDATING_WEBHOOK_SERVER_KEY and VALIDATING_WEBHOOK_CA belong \
-                      together: set all three, or none for a certificate of our own"
-                .to_owned()),
+        files(
+            "VALIDATING_WEBHOOK",
+            [
+                self.validating_webhook_server_cert.as_ref(),
+                self.validating_webhook_server_key.as_ref(),
+                self.validating_webhook_ca.as_ref(),
+            ],
+        )
+    }
+
+    /// The server of conversions, if anything is said of it beside its Service. What is said of its place alone leaves the rest
+    /// as it is for the other webhooks: a door that is guarded does not get an open one beside it.
+    fn conversion(&self, other: &Server) -> Result<Option<Server>, Failure> {
+        let certificate = files(
+            "CONVERSION_WEBHOOK",
+            [
+                self.conversion_webhook_server_cert.as_ref(),
+                self.conversion_webhook_server_key.as_ref(),
+                self.conversion_webhook_ca.as_ref(),
+            ],
+        )?;
+        let (address, port) = (self.conversion_webhook_listen_address, self.conversion_webhook_listen_port);
+        let own = certificate.is_some() || !self.conversion_webhook_client_ca.is_empty();
+        if !own && address.is_none() && port.is_none() {
+            return Ok(None);
         }
+        let server = Server {
+            address: address.unwrap_or(other.address),
+            ports: vec![port.unwrap_or(CONVERSION_PORT)],
+            certificate: certificate
+                .or_else(|| other.certificate.clone().filter(|_| self.webhook_certs_dir.is_some())),
+            clients: if self.conversion_webhook_client_ca.is_empty() {
+                other.clients.clone()
+            } else {
+                self.conversion_webhook_client_ca.clone()
+            },
+        };
+        let same = server.ports == other.ports && server.ports != [0] && server.address == other.address;
+        match (same, own) {
+            (false, _) => Ok(Some(server)),
+            (true, false) => Ok(None),
+            (true, true) => Err(format!(
+                "CONVERSION_WEBHOOK_LISTEN_PORT {} is that of the other webhooks: a certificate or clients of its own need a port of \
+                 its own",
+                server.ports.first().copied().unwrap_or_default()
+            )),
+        }
+    }
+}
+
+/// A certificate from its three variables: all of them, or none.
+fn files(prefix: &str, parts: [Option<&PathBuf>; 3]) -> Result<Option<Files>, Failure> {
+    match parts {
+        [None, None, None] => Ok(None),
+        [Some(certificate), Some(key), Some(authority)] => Ok(Some(Files {
+            certificate: certificate.clone(),
+            key: key.clone(),
+            authority: authority.clone(),
+        })),
+        _ => Err(format!(
+            "{prefix}_SERVER_CERT, {prefix}_SERVER_KEY and {prefix}_CA belong together: set all three, or none for a certificate \
+             of our own"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser as _;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        flags: WebhookFlags,
+    }
+
+    fn options(words: &[&str]) -> Result<Options, Failure> {
+        Line::parse_from(std::iter::once(&"x").chain(words)).flags.options()
+    }
+
+    #[test]
+    fn conversions_have_a_server_of_their_own_where_something_is_said_of_it() {
+        let none = options(&["--conversion-webhook-service-name", "c"]).unwrap();
+        assert!(none.conversion.is_none());
+        assert_eq!((none.service.as_str(), none.conversion_service.as_str()), ("windlass-webhooks", "c"));
+        let guarded = ["--webhook-client-ca", "ca.pem", "--conversion-webhook-listen-address", "10.0.0.1"];
+        let server = options(&guarded).unwrap().conversion.unwrap();
+        assert_eq!((server.address.to_string().as_str(), server.ports.as_slice()), ("10.0.0.1", &[9681][..]));
+        assert_eq!(server.clients, [PathBuf::from("ca.pem")], "it is guarded like the other one");
+        assert!(server.certificate.is_none());
+        let words: Vec<String> = ["server-cert", "server-key", "ca", "client-ca"]
+            .iter()
+            .flat_map(|part| [format!("--conversion-webhook-{part}"), format!("/own/{part}")])
+            .collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let server = options(&words).unwrap().conversion.unwrap();
+        assert_eq!(server.certificate.unwrap().authority, PathBuf::from("/own/ca"));
+        assert_eq!(server.clients, [PathBuf::from("/own/client-ca")]);
+        assert!(options(&words[..2]).unwrap_err().contains("CONVERSION_WEBHOOK_CA"));
+        // The same door twice is one door, unless it is to be two.
+        assert!(options(&["--conversion-webhook-listen-port", "9651"]).unwrap().conversion.is_none());
+        let both = [&words[..], &["--conversion-webhook-listen-port", "9651"]].concat();
+        assert!(options(&both).unwrap_err().contains("a port of its own"));
     }
 }

@@ -4,10 +4,12 @@
 //! the stream limit of the connection that requests share.
 
 use super::{
+    counted::{Counted, Observer},
     discovery::Discovery,
     error::{ApiStatus, ClusterError, Result},
     retry::{self, Failure},
 };
+use crate::causes::chain;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{HeaderMap, Method, Request, header};
 use hyper_util::{
@@ -23,7 +25,7 @@ use serde_json::Value;
 use std::{
     path::PathBuf,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -64,6 +66,7 @@ struct Inner {
     discovery: Arc<Discovery>,
     /// The server has answered once.
     reached: AtomicBool,
+    observer: Arc<OnceLock<Observer>>,
 }
 
 #[derive(Default)]
@@ -99,7 +102,8 @@ impl Cluster {
     /// Reads the configuration and prepares connections; nothing is sent yet.
     pub async fn connect(options: &ConnectOptions) -> Result<Self> {
         let config = load_config(options).await?;
-        let requests = new_client(&config)?;
+        let observer = Arc::default();
+        let requests = new_client(&config, &observer)?;
         Ok(Self {
             inner: Arc::new(Inner {
                 config,
@@ -107,6 +111,7 @@ impl Cluster {
                 watches: Mutex::default(),
                 discovery: Arc::default(),
                 reached: AtomicBool::new(false),
+                observer,
             }),
         })
     }
@@ -120,12 +125,27 @@ impl Cluster {
         let mut config = self.inner.config.clone();
         config.auth_info.impersonate = Some(user.to_owned());
         config.auth_info.impersonate_groups = None;
-        let requests = new_client(&config)?;
+        let observer = Arc::clone(&self.inner.observer);
+        let requests = new_client(&config, &observer)?;
         let discovery = Arc::clone(&self.inner.discovery);
         let reached = AtomicBool::new(self.inner.reached.load(Ordering::Relaxed));
         Ok(Self {
-            inner: Arc::new(Inner { config, requests, watches: Mutex::default(), discovery, reached }),
+            inner: Arc::new(Inner {
+                config,
+                requests,
+                watches: Mutex::default(),
+                discovery,
+                reached,
+                observer,
+            }),
         })
+    }
+
+    /// Tells an observer of each request from here on, and of those of clusters that came of this one; the first one stays.
+    /// Requests through a proxy are not told of.
+    pub fn observe(&self, observer: Observer) {
+        // A second one has nothing to say.
+        drop(self.inner.observer.set(observer));
     }
 
     /// The namespace that the configuration names, else `default`.
@@ -150,7 +170,7 @@ impl Cluster {
         }
         let client = match &watches.current {
             Some(client) => client.clone(),
-            None => watches.current.insert(new_client(&self.inner.config)?).clone(),
+            None => watches.current.insert(new_client(&self.inner.config, &self.inner.observer)?).clone(),
         };
         watches.used += 1;
         Ok(client)
@@ -289,7 +309,7 @@ fn certificates(text: &str) -> Option<Vec<Vec<u8>>> {
 }
 
 /// kube's own stack speaks HTTP/1.1, one connection a watch, and repeats POSTs; this one is the same without that.
-fn new_client(config: &Config) -> Result<Client> {
+fn new_client(config: &Config, observer: &Arc<OnceLock<Observer>>) -> Result<Client> {
     let failed = |e: kube::Error| ClusterError::Config(chain(&e));
     if config.proxy_url.is_some() {
         // A tunnel through a proxy is kube's business; it costs HTTP/2.
@@ -322,7 +342,7 @@ fn new_client(config: &Config) -> Result<Client> {
         .option_layer(config.auth_layer().map_err(failed)?)
         .layer(config.extra_headers_layer().map_err(failed)?)
         .map_err(Into::<tower::BoxError>::into)
-        .service(http);
+        .service(Counted { inner: http, observer: Arc::clone(observer) });
     Ok(Client::new(service, config.default_namespace.clone()))
 }
 
@@ -339,19 +359,4 @@ fn warnings(headers: &HeaderMap) -> Vec<String> {
 fn is_connect(error: &kube::Error) -> bool {
     let kube::Error::Service(error) = error else { return false };
     error.downcast_ref::<hyper_util::client::legacy::Error>().is_some_and(|e| e.is_connect())
-}
-
-/// An error with its sources: a connection failure says why only in its last link.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(next) = source {
-        let more = next.to_string();
-        if !text.contains(&more) {
-            text.push_str(": ");
-            text.push_str(&more);
-        }
-        source = next.source();
-    }
-    text
 }

@@ -6,22 +6,21 @@
 use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
-use jiff::Timestamp;
-use serde_json::{Value, json};
-use tokio::sync::watch;
+use serde_json::Value;
 
 use super::error::Result;
+use super::lease::{self, Held, MANAGER, Pace, holder};
 use super::refs::{Gvk, ObjectRef};
 use super::wait::Event;
 use super::{Cluster, ClusterError};
 
-const MANAGER: &str = "windlass";
-/// How long a leader that says nothing stays the leader.
-const LEASE: Duration = Duration::from_secs(15);
-/// How long a leader goes on that cannot renew.
-const DEADLINE: Duration = Duration::from_secs(10);
-/// How often it renews.
-const RENEW: Duration = Duration::from_secs(3);
+/// How long a leader that says nothing stays the leader. The times are the peer's, not client-go's 15 s and 10 s: an API
+/// server that is started anew is away for longer than those, and that is no reason to change leaders.
+const LEASE: Duration = Duration::from_secs(35);
+/// How often it renews, and how long it goes on when it cannot.
+const PACE: Pace = Pace { renew: Duration::from_secs(3), deadline: Duration::from_secs(30) };
+/// The pause after a try to take the Lease that failed.
+const AGAIN: Duration = Duration::from_secs(2);
 
 /// Who stands for election, and for what.
 #[derive(Clone, Debug)]
@@ -39,14 +38,7 @@ pub struct Leadership {
     cluster: Cluster,
     object: ObjectRef,
     identity: String,
-    lost: watch::Receiver<bool>,
-    task: tokio::task::JoinHandle<()>,
-}
-
-impl Drop for Leadership {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
+    held: Held,
 }
 
 impl Cluster {
@@ -62,6 +54,7 @@ impl Cluster {
         let mut seen: Option<(Value, Instant)> = None;
         let mut listed = false;
         let mut leader = String::new();
+        let mut refused: Option<Instant> = None;
         loop {
             let holder = seen.as_ref().map(|(lease, _)| holder(lease).to_owned()).unwrap_or_default();
             let left =
@@ -70,20 +63,28 @@ impl Cluster {
                 match self.take(&object, &election.identity, seen.as_ref().map(|(lease, _)| lease)).await {
                     Ok(lease) => return Ok(self.hold(object, election.identity.clone(), lease)),
                     // Another one was faster; the watch tells who.
-                    Err(e) if e.is_conflict() || e.is_already_exists() || e.is_not_found() => listed = false,
-                    Err(e) => return Err(e),
+                    Err(e) if e.is_conflict() || e.is_already_exists() || e.is_not_found() => {}
+                    Err(error) => {
+                        // A server that has just started may know no rights yet.
+                        let since = *refused.get_or_insert_with(Instant::now);
+                        if !error.is_transient() && since.elapsed() >= LEASE {
+                            return Err(error);
+                        }
+                        tracing::warn!(lease = %object, %error, "the leader's Lease could not be taken; it is tried again");
+                        // While the server was away its leader could not renew: its time begins anew.
+                        seen = seen.map(|(lease, _)| (lease, Instant::now()));
+                    }
                 }
-            } else if listed && leader != holder {
-                follow(&holder);
-                leader = holder;
+                listed = false;
+            } else if listed {
+                refused = None;
+                if leader != holder {
+                    follow(&holder);
+                    leader = holder;
+                }
             }
-            let expiry = async {
-                match listed {
-                    true => tokio::time::sleep(left).await,
-                    // The answer of a write that was lost may be all that happened.
-                    false => tokio::time::sleep(LEASE).await,
-                }
-            };
+            // The answer of a write that was lost may be all that happened: without an event it is tried again.
+            let expiry = if listed { left } else { AGAIN };
             tokio::select! {
                 event = events.next() => match event {
                     Some(Ok(Event::Listing)) => {}
@@ -99,84 +100,34 @@ impl Cluster {
                     Some(Err(e)) => return Err(e),
                     None => return Err(ClusterError::Config("the watch of the Lease ended".to_owned())),
                 },
-                () = expiry => listed = true,
+                () = tokio::time::sleep(expiry) => listed = true,
             }
         }
     }
 
     async fn take(&self, object: &ObjectRef, identity: &str, old: Option<&Value>) -> Result<Value> {
-        let now = micro_time();
-        let transitions = old.and_then(|o| o["spec"]["leaseTransitions"].as_i64());
-        let mut lease = json!({
-            "apiVersion": object.gvk.api_version(),
-            "kind": object.gvk.kind,
-            "metadata": {"name": object.name, "namespace": object.namespace},
-            "spec": {
-                "holderIdentity": identity,
-                "leaseDurationSeconds": LEASE.as_secs(),
-                "acquireTime": now,
-                "renewTime": now,
-                "leaseTransitions": transitions.map_or(0, |n| n + 1),
-            },
-        });
+        let lease = lease::body(object, identity, LEASE, old);
         match old {
-            Some(old) => {
-                lease["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
-                self.replace(object, &lease, MANAGER).await
-            }
+            Some(_) => self.replace(object, &lease, MANAGER).await,
             None => self.create(object, &lease, MANAGER).await,
         }
     }
 
     fn hold(&self, object: ObjectRef, identity: String, lease: Value) -> Leadership {
-        let (tell, lost) = watch::channel(false);
-        let (cluster, kept) = (self.clone(), object.clone());
-        let task = tokio::spawn(async move {
-            cluster.renew(&kept, lease).await;
-            tell.send_replace(true);
-        });
-        Leadership { cluster: self.clone(), object, identity, lost, task }
-    }
-
-    /// Renews the Lease until it is another's or could not be renewed for too long.
-    async fn renew(&self, object: &ObjectRef, mut lease: Value) {
-        let mut renewed = Instant::now();
-        let identity = holder(&lease).to_owned();
-        while renewed.elapsed() < DEADLINE {
-            tokio::time::sleep(RENEW).await;
-            lease["spec"]["renewTime"] = micro_time().into();
-            let left = DEADLINE.saturating_sub(renewed.elapsed());
-            match tokio::time::timeout(left, self.replace(object, &lease, MANAGER)).await {
-                Ok(Ok(written)) => {
-                    lease = written;
-                    renewed = Instant::now();
-                }
-                Ok(Err(e)) if e.is_conflict() => match self.get(object).await {
-                    Ok(Some(found)) if holder(&found) == identity => lease = found,
-                    Ok(_) => return,
-                    Err(_) => {}
-                },
-                Ok(Err(e)) if e.is_not_found() => return,
-                Ok(Err(error)) => {
-                    tracing::warn!(lease = %object, %error, "the leader's Lease could not be renewed");
-                }
-                Err(_) => return,
-            }
-        }
+        let held = Held::keep(self.clone(), object.clone(), lease, PACE);
+        Leadership { cluster: self.clone(), object, identity, held }
     }
 }
 
 impl Leadership {
     /// Ends when the office is lost; what a leader does must end at once then.
     pub async fn lost(&self) {
-        if self.lost.clone().wait_for(|lost| *lost).await.is_err() {
-            std::future::pending::<()>().await;
-        }
+        self.held.lost().await;
     }
 
     /// Lets the office go, so that another process has it at once.
     pub async fn resign(self) {
-        self.task.abort();
+        self.held.end().await;
         let resigned = async {
             let Some(mut lease) = self.cluster.get(&self.object).await? else { return Ok(()) };
             if holder(&lease) == self.identity {
@@ -190,12 +141,4 @@ impl Leadership {
             tracing::warn!(lease = %self.object, %error, "the leader's Lease has to run out");
         }
     }
-}
-
-fn holder(lease: &Value) -> &str {
-    lease["spec"]["holderIdentity"].as_str().unwrap_or_default()
-}
-
-fn micro_time() -> String {
-    Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
 }

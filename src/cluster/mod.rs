@@ -4,10 +4,12 @@
 //! it copies out of an object's metadata.
 
 mod client;
+mod counted;
 mod discovery;
 mod error;
 mod inspect;
 mod leader;
+mod lease;
 mod manage;
 mod objects;
 mod parts;
@@ -18,9 +20,11 @@ mod wait;
 mod watch;
 
 pub use client::{Cluster, ConnectOptions};
+pub use counted::{Exchange, Observer};
 pub use discovery::{Kinds, Resource};
 pub use error::{ApiStatus, ClusterError, Result, StatusCause};
 pub use leader::{Election, Leadership};
+pub(crate) use lease::{Held, MANAGER as LEASE_MANAGER, Pace, body as lease_body, holder as lease_holder};
 pub use manage::{fold_managers, is_helm_manager, needs_folding, without_orphans};
 pub use objects::{Applied, ApplyOptions, DeleteOptions, Deleted, Listed, Propagation, Validation};
 pub use parts::PatchKind;

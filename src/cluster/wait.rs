@@ -12,7 +12,13 @@ use kube::{
     runtime::watcher,
 };
 use serde_json::Value;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// A watch that has worked before is refused for so long before that is an answer: a server that was just started says so
+/// until it knows its users' rights.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The pause after a watch broke.
+const AGAIN: Duration = Duration::from_millis(200);
 
 /// What a stream of objects tells.
 #[derive(Debug, Clone)]
@@ -83,6 +89,8 @@ impl Cluster {
         };
         let stream = watcher(self.api::<DynamicObject>(gvk, namespace).await?, config);
         let (api_version, kind) = (gvk.api_version(), gvk.kind.clone());
+        let mut worked = false;
+        let mut refused: Option<Instant> = None;
         let events = stream.filter_map(move |event| {
             let whole = |object: DynamicObject| {
                 let mut value = serde_json::to_value(object).unwrap_or_default();
@@ -100,17 +108,28 @@ impl Cluster {
                 Ok(watcher::Event::InitDone) => Ok(Event::Listed),
                 Err(error) => Err(error),
             };
+            let told = match told {
+                Ok(Event::Listing) => Ok(Event::Listing),
+                Ok(event) => {
+                    (worked, refused) = (true, None);
+                    Ok(event)
+                }
+                Err(error) => {
+                    let status = lasting(&error);
+                    let since = status.as_ref().map(|_| *refused.get_or_insert_with(Instant::now));
+                    let passes = since.is_none_or(|since| worked && since.elapsed() < PATIENCE);
+                    Err((error, status.filter(|_| !passes)))
+                }
+            };
             async move {
                 match told {
                     Ok(event) => Some(Ok(event)),
-                    Err(error) => match lasting(&error) {
-                        Some(status) => Some(Err(ClusterError::Api(Box::new(status)))),
-                        None => {
-                            tracing::debug!(%error, "watch interrupted");
-                            tokio::time::sleep(Duration::from_millis(200)).await;
-                            None
-                        }
-                    },
+                    Err((_, Some(status))) => Some(Err(ClusterError::Api(Box::new(status)))),
+                    Err((error, None)) => {
+                        tracing::debug!(%error, "watch interrupted");
+                        tokio::time::sleep(AGAIN).await;
+                        None
+                    }
                 }
             }
         });

@@ -11,14 +11,15 @@ use super::{
     record::Stored,
     request::ReleaseId,
 };
-use crate::cluster::{Cluster, ClusterError, DeleteOptions, Gvk, ObjectRef, Propagation};
+use crate::cluster::{
+    Cluster, ClusterError, DeleteOptions, Gvk, Held, LEASE_MANAGER, ObjectRef, Pace, Propagation, lease_body,
+    lease_holder,
+};
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use std::{sync::Arc, time::Duration, time::Instant};
-use tokio::sync::{Mutex, watch};
+use std::{time::Duration, time::Instant};
 
-const MANAGER: &str = "windlass";
-const RENEW: Duration = Duration::from_secs(5);
+const PACE: Pace = Pace { renew: Duration::from_secs(5), deadline: lock::LEASE };
 const LOOK: Duration = Duration::from_millis(500);
 
 /// A lock that is held. Dropped without being let go it stays until it expires, or until someone proves that its holder
@@ -26,17 +27,9 @@ const LOOK: Duration = Duration::from_millis(500);
 pub(super) struct Lease {
     cluster: Cluster,
     object: ObjectRef,
+    /// Proves that we live as long as it is here.
     token: Token,
-    /// Version of the object as we last wrote it.
-    version: Arc<Mutex<String>>,
-    lost: watch::Receiver<bool>,
-    task: tokio::task::JoinHandle<()>,
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
+    held: Held,
 }
 
 fn reference(id: &ReleaseId) -> ObjectRef {
@@ -44,28 +37,10 @@ fn reference(id: &ReleaseId) -> ObjectRef {
     ObjectRef::new(Gvk::new("coordination.k8s.io/v1", "Lease"), Some(&id.namespace), &name)
 }
 
-fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
-}
-
-fn micro(now: Timestamp) -> String {
-    now.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
-}
-
 fn body(object: &ObjectRef, token: &str, owner: &Value, old: Option<&Value>) -> Value {
-    let now = micro(Timestamp::now());
-    let transitions = old.map_or(0, |o| o["spec"]["leaseTransitions"].as_i64().unwrap_or(0) + 1);
-    let mut lease = json!({
-        "apiVersion": object.gvk.api_version(), "kind": object.gvk.kind,
-        "metadata": {"name": object.name, "namespace": object.namespace},
-        "spec": {"holderIdentity": token, "leaseDurationSeconds": lock::LEASE.as_secs(), "acquireTime": now,
-            "renewTime": now, "leaseTransitions": transitions},
-    });
+    let mut lease = lease_body(object, token, lock::LEASE, old);
     if !owner.is_null() {
         lease["metadata"]["ownerReferences"] = json!([owner]);
-    }
-    if let Some(old) = old {
-        lease["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
     }
     lease
 }
@@ -90,7 +65,7 @@ impl Engine {
         let mut observed: Option<(String, Instant)> = None;
         loop {
             let fresh = body(&object, token.as_str(), &owner, None);
-            let written = match self.keeper.create(&object, &fresh, MANAGER).await {
+            let written = match self.keeper.create(&object, &fresh, LEASE_MANAGER).await {
                 Ok(created) => Some(created),
                 Err(e) if e.is_already_exists() => None,
                 // The record's own write will tell it better.
@@ -102,10 +77,10 @@ impl Engine {
                 Err(e) => return Err(e.into()),
             };
             if let Some(written) = written {
-                return Ok(Some(self.hold(object, token, &written)));
+                return Ok(Some(self.hold(object, token, written)));
             }
             let Some(found) = self.keeper.get(&object).await? else { continue };
-            let version = text(&found["metadata"]["resourceVersion"]);
+            let version = found["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
             let since = match &observed {
                 Some((seen, since)) if *seen == version => *since,
                 _ => {
@@ -114,10 +89,10 @@ impl Engine {
                     now
                 }
             };
-            let holder = text(&found["spec"]["holderIdentity"]);
+            let holder = lease_holder(&found);
             let view = LeaseView {
                 held: !holder.is_empty(),
-                gone: process::is_gone(&holder),
+                gone: process::is_gone(holder),
                 renewed: found["spec"]["renewTime"].as_str().and_then(|t| t.parse().ok()),
                 observed: since.elapsed(),
             };
@@ -125,14 +100,14 @@ impl Engine {
                 Claim::Held if !take => {
                     return Err(EngineError::Held {
                         lease: object.name,
-                        by: process::holder_of(&holder).to_owned(),
+                        by: process::holder_of(holder).to_owned(),
                     });
                 }
                 Claim::Doubtful if !take => tokio::time::sleep(LOOK).await,
                 Claim::Free | Claim::Held | Claim::Doubtful => {
                     let taken = body(&object, token.as_str(), &owner, Some(&found));
-                    match self.keeper.replace(&object, &taken, MANAGER).await {
-                        Ok(written) => return Ok(Some(self.hold(object, token, &written))),
+                    match self.keeper.replace(&object, &taken, LEASE_MANAGER).await {
+                        Ok(written) => return Ok(Some(self.hold(object, token, written))),
                         // Someone was faster: look again.
                         Err(e) if e.is_conflict() || e.is_not_found() => {}
                         Err(e) => return Err(e.into()),
@@ -142,85 +117,28 @@ impl Engine {
         }
     }
 
-    fn hold(&self, object: ObjectRef, token: Token, written: &Value) -> Lease {
-        let version = Arc::new(Mutex::new(text(&written["metadata"]["resourceVersion"])));
-        let (tell, lost) = watch::channel(false);
-        let beat = Heartbeat {
-            cluster: self.keeper.clone(),
-            object: object.clone(),
-            token: token.as_str().to_owned(),
-            version: Arc::clone(&version),
-            lease: written.clone(),
-        };
-        let task = tokio::spawn(async move {
-            beat.run().await;
-            tell.send_replace(true);
-        });
-        Lease { cluster: self.keeper.clone(), object, token, version, lost, task }
+    fn hold(&self, object: ObjectRef, token: Token, written: Value) -> Lease {
+        let held = Held::keep(self.keeper.clone(), object.clone(), written, PACE);
+        Lease { cluster: self.keeper.clone(), object, token, held }
     }
 }
 
 impl Lease {
     /// Ends when the lock is no longer ours.
     pub(super) async fn lost(&self) {
-        if self.lost.clone().wait_for(|lost| *lost).await.is_err() {
-            std::future::pending::<()>().await;
-        }
+        self.held.lost().await;
     }
 
     /// Lets the lock go.
     pub(super) async fn release(self) {
-        self.task.abort();
-        let version = self.version.lock().await.clone();
+        let lease = self.held.end().await;
         let options = DeleteOptions {
             propagation: Propagation::Background,
-            version: Some(&version),
+            version: lease["metadata"]["resourceVersion"].as_str(),
             ..DeleteOptions::default()
         };
         if let Err(error) = self.cluster.delete(&self.object, options).await {
             tracing::debug!(lease = %self.object, token = self.token.as_str(), %error, "the lock expires by itself");
-        }
-    }
-}
-
-/// Renews a Lease until it is lost.
-struct Heartbeat {
-    cluster: Cluster,
-    object: ObjectRef,
-    token: String,
-    version: Arc<Mutex<String>>,
-    lease: Value,
-}
-
-impl Heartbeat {
-    async fn run(mut self) {
-        let mut last = Instant::now();
-        loop {
-            tokio::time::sleep(RENEW).await;
-            // Held over the request, so that letting go knows the version that it made.
-            let mut version = self.version.lock().await;
-            self.lease["metadata"]["resourceVersion"] = version.as_str().into();
-            self.lease["spec"]["renewTime"] = micro(Timestamp::now()).into();
-            match self.cluster.replace(&self.object, &self.lease, MANAGER).await {
-                Ok(written) => {
-                    *version = text(&written["metadata"]["resourceVersion"]);
-                    last = Instant::now();
-                }
-                Err(error) if error.is_conflict() || error.is_not_found() => {
-                    // Taken, deleted, or a write of ours whose answer was lost.
-                    match self.cluster.get(&self.object).await {
-                        Ok(Some(found)) if found["spec"]["holderIdentity"] == self.token.as_str() => {
-                            *version = text(&found["metadata"]["resourceVersion"]);
-                        }
-                        Ok(_) => return,
-                        Err(_) => {}
-                    }
-                }
-                Err(error) => tracing::debug!(%error, "the lock could not be renewed"),
-            }
-            if last.elapsed() > lock::LEASE {
-                return;
-            }
         }
     }
 }

@@ -6,22 +6,28 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use chart_compat::yaml;
+use chart_compat::kyaml;
 use md5::{Digest as _, Md5};
 use serde_json::{Value, json};
 
-use super::convert::object_data;
 use crate::release::{CrdFile, RenderedRelease};
 
 /// Puts labels on every object of a release that is applied and kept, over what the chart says of the same labels
-/// (addon-operator's `PostRenderer.Run`). Texts are written anew for objects that change by it, without comments.
+/// (addon-operator's `PostRenderer.Run`). Texts of objects that change by it are written as the peer writes them. Gives the
+/// checksum by which addon-operator knows the release, `moduleChecksum`: the MD5, in hexadecimal, of all manifests as it writes
+/// them (`RunHelmInstall`: of what Helm gives back, labels included).
 ///
 /// # Errors
-/// An object whose labels are no map, by the template that it came from, or one that has no YAML form.
-pub fn add_labels(release: &mut RenderedRelease, labels: &BTreeMap<String, String>) -> Result<(), String> {
+/// An object whose labels are no map, by the template that it came from, or a text that kyaml cannot read.
+pub fn add_labels(
+    release: &mut RenderedRelease,
+    labels: &BTreeMap<String, String>,
+) -> Result<String, String> {
     if labels.is_empty() {
-        return Ok(());
+        return Ok(hex(&Md5::digest(release.manifest_text.as_bytes())));
     }
+    let labelled = |text: &str| kyaml::with_labels(text, labels).map_err(|e| e.to_string());
+    let before = std::mem::take(&mut release.manifest_text);
     let mut changed = false;
     for manifest in &mut release.manifests {
         let failed = |reason: String| format!("{}: extra labels: {reason}", manifest.source);
@@ -29,11 +35,9 @@ pub fn add_labels(release: &mut RenderedRelease, labels: &BTreeMap<String, Strin
             continue;
         }
         changed = true;
-        let text = yaml::to_string(&object_data(&manifest.object)).map_err(|e| failed(e.to_string()))?;
-        text.trim_end().clone_into(&mut manifest.text);
+        labelled(&manifest.text).map_err(failed)?.trim_end().clone_into(&mut manifest.text);
     }
     if changed {
-        release.manifest_text.clear();
         let mut digest = sha2::Sha256::default();
         digest.update(&release.checksum);
         for (name, value) in labels {
@@ -45,7 +49,12 @@ pub fn add_labels(release: &mut RenderedRelease, labels: &BTreeMap<String, Strin
             write!(release.manifest_text, "---\n# Source: {source}\n{text}\n").map_err(|e| e.to_string())?;
         }
     }
-    label_crds(&mut release.crds, labels)
+    label_crds(&mut release.crds, labels)?;
+    let checksum = hex(&Md5::digest(labelled(&before)?.as_bytes()));
+    if !changed {
+        release.manifest_text = before;
+    }
+    Ok(checksum)
 }
 
 /// Puts the labels on the CRDs of a chart.
@@ -79,12 +88,6 @@ fn label(object: &mut Value, labels: &BTreeMap<String, String>) -> Result<bool, 
         }
     }
     Ok(changed)
-}
-
-/// The MD5 of all manifests of a release, in hexadecimal: addon-operator's `moduleChecksum`.
-#[must_use]
-pub fn module_checksum(release: &RenderedRelease) -> String {
-    hex(&Md5::digest(release.manifest_text.as_bytes()))
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -123,8 +126,8 @@ mod tests {
         assert_eq!(
             texts,
             [
-                "kind: A\nmetadata:\n  labels:\n    heritage: addon-operator\n  name: a",
-                "kind: B\nmetadata:\n  labels:\n    heritage: addon-operator\n    x: \"1\"\n  name: b",
+                "kind: A\nmetadata:\n  name: a\n  labels:\n    heritage: addon-operator",
+                "kind: B\nmetadata:\n  name: b\n  labels:\n    heritage: addon-operator\n    x: \"1\"",
                 "kind: C\nmetadata:\n  labels:\n    heritage: addon-operator # as it is\n  name: c",
                 "# nothing",
             ]
@@ -144,6 +147,7 @@ mod tests {
     #[test]
     fn the_checksum_is_md5() {
         // RFC 1321 names the digest of the empty text.
-        assert_eq!(module_checksum(&RenderedRelease::default()), "d41d8cd98f00b204e9800998ecf8427e");
+        let sum = add_labels(&mut RenderedRelease::default(), &BTreeMap::new()).unwrap();
+        assert_eq!(sum, "d41d8cd98f00b204e9800998ecf8427e");
     }
 }

@@ -8,8 +8,8 @@ pub mod replay;
 mod world;
 
 pub use convert::{chart_record, crds, parse_manifest, release, to_json};
-pub use labels::{add_labels, label_crds, module_checksum};
+pub use labels::{add_labels, label_crds};
 pub(crate) use world::ask;
-pub use world::{ClusterLookup, Lookup, SystemWorld};
+pub use world::{ClusterLookup, Documents, Lookup, SystemWorld};
 
 pub(crate) use convert::from_json;

@@ -10,6 +10,7 @@ pub(crate) mod store;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
+use chart_compat::Bytes;
 use chart_compat::chart::{Chart, Warn};
 use chart_compat::data::{Data, Map};
 use chart_compat::render::{self, CompiledChart, Options, Rendered};
@@ -285,6 +286,10 @@ impl World for Replay<'_> {
         let digest = answer_digest(&answer);
         self.state().lookups.insert(question, digest);
         Ok(answer)
+    }
+
+    fn schema_document(&self, url: &str) -> Result<Bytes, String> {
+        self.world.schema_document(url)
     }
 
     fn resolve(&self, host: &str) -> String {

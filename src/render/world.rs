@@ -5,8 +5,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use aws_lc_rs::encoding::AsDer;
 use aws_lc_rs::signature::{EcdsaKeyPair, EcdsaSigningAlgorithm, KeyPair};
 use aws_lc_rs::{rand, rsa, signature};
+use chart_compat::Bytes;
 use chart_compat::data::{Data, Map};
-use chart_compat::world::{KeyKind, Timestamp, World};
+use chart_compat::world::{KeyKind, Timestamp, World, refused};
 
 use super::replay::Question;
 use crate::cluster::{Cluster, ClusterError, Gvk, ObjectRef};
@@ -20,11 +21,22 @@ pub trait Lookup: Send + Sync {
     fn lookup(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Result<Data, String>;
 }
 
+/// Answers what `values.schema.json` refers to outside itself.
+pub trait Documents: Send + Sync {
+    /// The document at an absolute URL: `http`, `https` or `file`.
+    ///
+    /// # Errors
+    /// Why it cannot be had, as Helm says it.
+    fn document(&self, url: &str) -> Result<Bytes, String>;
+}
+
 /// The real world.
 #[derive(Default)]
 pub struct SystemWorld<'l> {
     /// Who answers `lookup`; without one it finds nothing, as in `helm template`.
     pub cluster: Option<&'l dyn Lookup>,
+    /// Who has the documents that schemas refer to; without one they may refer to none.
+    pub documents: Option<&'l dyn Documents>,
     /// Whether `getHostByName` asks DNS (`--enable-dns`).
     pub dns: bool,
 }
@@ -105,6 +117,13 @@ impl World for SystemWorld<'_> {
         match self.cluster {
             Some(cluster) => cluster.lookup(api_version, kind, namespace, name),
             None => Ok(Data::Map(Map::new())),
+        }
+    }
+
+    fn schema_document(&self, url: &str) -> Result<Bytes, String> {
+        match self.documents {
+            Some(documents) => documents.document(url),
+            None => Err(refused(url).to_owned()),
         }
     }
 

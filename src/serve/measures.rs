@@ -25,7 +25,7 @@ enum Kind {
 use Kind::{Counter, Gauge, Histogram};
 
 /// Name without prefix, kind, labels, help. Sorted by name.
-const FAMILIES: [(&str, Kind, &[&str], &str); 46] = [
+const FAMILIES: [(&str, Kind, &[&str], &str); 58] = [
     ("binding_count", Gauge, &["module", "hook"], "Bindings of a hook."),
     (
         "binding_monitor_missing_total",
@@ -65,6 +65,31 @@ const FAMILIES: [(&str, Kind, &[&str], &str); 46] = [
         "How long renders (template), looks (check-upgrade) and releases (upgrade) took.",
     ),
     (
+        "hook_enable_kubernetes_bindings_errors_total",
+        Counter,
+        &["hook"],
+        "Times that watches of a hook could not be started.",
+    ),
+    (
+        "hook_enable_kubernetes_bindings_seconds",
+        Gauge,
+        &["hook"],
+        "How long watches of a hook took to start.",
+    ),
+    (
+        "hook_enable_kubernetes_bindings_success",
+        Gauge,
+        &["hook"],
+        "1 once the watches of a hook have been started, else 0.",
+    ),
+    ("hook_run_allowed_errors_total", Counter, HOOK, "Runs that failed, which they may, of all hooks."),
+    ("hook_run_errors_total", Counter, HOOK, "Runs that failed, of all hooks."),
+    ("hook_run_max_rss_bytes", Gauge, HOOK, "Most memory that the last run had at once, of all hooks."),
+    ("hook_run_seconds", Histogram, HOOK, "How long runs took, of all hooks."),
+    ("hook_run_success_total", Counter, HOOK, "Runs that worked, of all hooks."),
+    ("hook_run_sys_cpu_seconds", Histogram, HOOK, "Time of the kernel for runs, of all hooks."),
+    ("hook_run_user_cpu_seconds", Histogram, HOOK, "Time of the processor for runs, of all hooks."),
+    (
         "kube_event_duration_seconds",
         Histogram,
         BINDING,
@@ -72,6 +97,18 @@ const FAMILIES: [(&str, Kind, &[&str], &str); 46] = [
     ),
     ("kube_jq_filter_duration_seconds", Histogram, BINDING, "How long filters took on watched objects."),
     ("kube_snapshot_objects", Gauge, BINDING, "Objects in snapshots."),
+    (
+        "kubernetes_client_request_latency_seconds",
+        Histogram,
+        &["component", "verb", "url"],
+        "How long requests to the API server took until their answers began.",
+    ),
+    (
+        "kubernetes_client_request_result_total",
+        Counter,
+        &["component", "code", "method", "host"],
+        "Requests to the API server.",
+    ),
     (
         "kubernetes_client_watch_errors_total",
         Counter,
@@ -121,6 +158,7 @@ const FAMILIES: [(&str, Kind, &[&str], &str); 46] = [
 
 const GLOBAL: &[&str] = &["hook", "binding", "queue", "activation"];
 const MODULE: &[&str] = &["module", "hook", "binding", "queue", "activation"];
+const HOOK: &[&str] = &["hook", "binding", "queue"];
 const BINDING: &[&str] = &["module", "hook", "binding", "queue", "kind"];
 
 #[derive(Debug)]
@@ -253,7 +291,7 @@ mod tests {
 
     /// The table of addon-operator's metrics: name, labels; `MODULE` stands for module hooks, which global hooks have without
     /// the module.
-    const TABLE: [(&str, &str); 34] = [
+    const TABLE: [(&str, &str); 46] = [
         ("live_ticks", ""),
         ("config_values_errors_total", ""),
         ("modules_discover_errors_total", ""),
@@ -286,6 +324,18 @@ mod tests {
         ("kube_jq_filter_duration_seconds", "module,hook,binding,queue,kind"),
         ("kube_event_duration_seconds", "module,hook,binding,queue,kind"),
         ("kubernetes_client_watch_errors_total", "error_type"),
+        ("kubernetes_client_request_result_total", "component,code,method,host"),
+        ("kubernetes_client_request_latency_seconds", "component,verb,url"),
+        ("hook_run_seconds", "hook,binding,queue"),
+        ("hook_run_errors_total", "hook,binding,queue"),
+        ("hook_run_allowed_errors_total", "hook,binding,queue"),
+        ("hook_run_success_total", "hook,binding,queue"),
+        ("hook_run_user_cpu_seconds", "hook,binding,queue"),
+        ("hook_run_sys_cpu_seconds", "hook,binding,queue"),
+        ("hook_run_max_rss_bytes", "hook,binding,queue"),
+        ("hook_enable_kubernetes_bindings_seconds", "hook"),
+        ("hook_enable_kubernetes_bindings_errors_total", "hook"),
+        ("hook_enable_kubernetes_bindings_success", "hook"),
         ("binding_monitor_missing_total", "binding"),
         ("factory_informer_dead_total", "gvr,namespace"),
     ];

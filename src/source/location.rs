@@ -3,6 +3,7 @@
 //! Owns what of a URL decides where a request goes, and keeps a password in it out of all that is shown. Fetches nothing.
 
 use std::fmt;
+use std::net::{IpAddr, SocketAddr};
 
 use percent_encoding::percent_decode_str;
 
@@ -93,6 +94,14 @@ impl Location {
             Some((name, port)) if port.bytes().all(|c| c.is_ascii_digit()) => name,
             _ => &self.host,
         }
+    }
+
+    /// Address and port, if the host is an address.
+    #[must_use]
+    pub fn address(&self) -> Option<SocketAddr> {
+        let ip: IpAddr = self.hostname().trim_matches(['[', ']']).parse().ok()?;
+        let port = self.host[self.hostname().len()..].strip_prefix(':').and_then(|port| port.parse().ok());
+        Some(SocketAddr::new(ip, port.unwrap_or(if self.scheme == "https" { 443 } else { 80 })))
     }
 
     /// Whether both go to the same server by the same protocol: only then may one's credentials go to the other.

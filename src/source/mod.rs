@@ -122,6 +122,17 @@ pub fn load(path: &Path, profile: Profile) -> Result<Loaded, Error> {
     Ok(Loaded { chart, ahead, warnings })
 }
 
+/// Loads a chart directory as lint does, for a chart of version 1 or 2 whatever it says that it is; with warnings.
+///
+/// # Errors
+/// It cannot be read, is too large, or is not a chart.
+pub fn load_directory_as_v2(path: &Path, profile: Profile) -> Result<(chart::Chart, Vec<String>), Error> {
+    let mut warnings = Vec::new();
+    let files = directory::files(path, &mut |w| warnings.push(w))?;
+    let chart = chart::load_files_as_v2(files, profile, &mut |w| warnings.push(w))?;
+    Ok((chart, warnings))
+}
+
 /// The bytes of a package on disk.
 ///
 /// # Errors

@@ -6,10 +6,8 @@ objects that one hook watches through a jqFilter (first list, memory, then every
 """
 import os, pathlib, shutil, subprocess, sys, tempfile, time
 
-import run
-from run import Operator, difference, kubectl, requests
+from run import WINDLASS, Operator, difference, kubectl, requests
 
-run.WINDLASS = pathlib.Path(os.environ.get("WINDLASS", run.WINDLASS))
 MODULES = int(os.environ.get("BENCH_MODULES", "300"))
 OBJECTS = int(os.environ.get("BENCH_OBJECTS", "10000"))
 
@@ -84,13 +82,13 @@ def many_objects():
     (chart / "templates/a.yaml").write_text(
         "{{- range $i := until %d }}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: watched-{{ $i }}, labels: {bench: watched}}\n"
         "data: {size: {{ $.Values.size | quote }}, filler: {{ repeat 40 \"0123456789\" }}}\n{{- end }}\n" % OBJECTS)
-    subprocess.run([run.WINDLASS, "install", "many", chart, "-n", namespace], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([WINDLASS, "install", "many", chart, "-n", namespace], check=True, stdout=subprocess.DEVNULL)
     modules = scratch / "modules"
     notes = scratch / "notes"
     hook(modules / "001-watch/hooks/watch.sh",
          "configVersion: v1\nkubernetes: [{name: all, apiVersion: v1, kind: ConfigMap, labelSelector: {matchLabels: {bench: watched}}, "
          "namespace: {nameSelector: {matchNames: [" + namespace + "]}}, jqFilter: .data.size, keepFullObjectsInMemory: false}]",
-         f"{run.WINDLASS} jq -r '[.[] | if .type == \"Synchronization\" then (.objects | length) else 1 end] | add' $BINDING_CONTEXT_PATH >> {notes}")
+         f"{WINDLASS} jq -r '[.[] | if .type == \"Synchronization\" then (.objects | length) else 1 end] | add' $BINDING_CONTEXT_PATH >> {notes}")
     (modules / "values.yaml").write_text("watchEnabled: true\n")
     told = lambda: sum(int(n) for n in notes.read_text().split()) if notes.exists() else 0
     print(f"\n| {OBJECTS} objects through a jqFilter | windlass |\n| --- | ---: |")
@@ -101,7 +99,7 @@ def many_objects():
     memory = operator.memory()
     print(f"| first list told to the hook | {seconds:.1f} s, {operator.cpu():.1f} s CPU, {memory['VmRSS']:.0f} MiB, peak {memory['VmHWM']:.0f} MiB |")
     cpu, started = operator.cpu(), time.perf_counter()
-    subprocess.run([run.WINDLASS, "upgrade", "many", chart, "-n", namespace, "--set", "size=2"], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([WINDLASS, "upgrade", "many", chart, "-n", namespace, "--set", "size=2"], check=True, stdout=subprocess.DEVNULL)
     written = time.perf_counter() - started
     while told() < 2 * OBJECTS:
         time.sleep(0.01)

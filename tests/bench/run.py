@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures windlass beside Helm in one run; `make bench` runs this inside a control plane.
+"""Measures windlass beside Helm in one run; `make bench` runs this inside a control plane, with the binary of WINDLASS or the release build.
 
 Prints Markdown: whole-process `template` on charts of 10, 100 and 1,000 generated templates and, where the corpus is at hand,
 on the cases of ../shared/corpus/BENCH.md, as ratios; and thirty small modules: cold converge, restart with nothing to do,
@@ -9,7 +9,7 @@ import json, os, pathlib, re, shutil, signal, statistics, subprocess, sys, tempf
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SHARED = ROOT.parent / "shared"
-WINDLASS = ROOT / "target/release/windlass"
+WINDLASS = pathlib.Path(os.environ.get("WINDLASS", ROOT / "target/release/windlass"))
 HELM = shutil.which("helm")
 TEMPLATE = ("template {release} {chart} -n {namespace} --kube-version {kubeVersion} -f {values} [-a {apiVersion}] "
             "[--include-crds] [--is-upgrade]")

@@ -19,6 +19,7 @@ fn kind(name: &str) -> Kind {
     match name {
         "template" => Kind::Template,
         "yaml" => Kind::Yaml,
+        "manifests" => Kind::Manifests,
         "set" => Kind::Set(Way::Set),
         "string" => Kind::Set(Way::String),
         "json" => Kind::Set(Way::Json),

@@ -37,6 +37,11 @@ fn yaml_questions_are_answered_alike() {
 }
 
 #[test]
+fn manifests_questions_are_answered_alike() {
+    check(Family::Manifests);
+}
+
+#[test]
 fn set_questions_are_answered_alike() {
     check(Family::Set);
 }

@@ -108,3 +108,64 @@ fn it_runs_under_the_rights_that_it_asked_for() {
     let events = cp.audit_since(mark).unwrap();
     assert!(events.iter().any(|e| e.user == account), "it ran as its ServiceAccount");
 }
+
+#[test]
+fn with_several_replicas_the_service_of_webhooks_selects_nobody() {
+    let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/chart");
+    let shown = |replicas: &str| {
+        let set = format!("webhooks.enabled=true,replicas={replicas}");
+        let words = ["template", "windlass", chart.to_str().unwrap(), "-n", "ns", "--set", &set];
+        windlass(Path::new("/nonexistent"), &words)
+    };
+    let service = |text: &str| {
+        let at = text.find("name: windlass-webhooks").unwrap();
+        text[at..].split("---").next().unwrap().to_owned()
+    };
+    let (one, two) = (shown("1"), shown("2"));
+    assert!(service(&one).contains("selector:") && !one.contains("endpointslices"));
+    assert!(!service(&two).contains("selector:\n"), "{}", service(&two));
+    assert!(two.contains("resources: [endpointslices]") && two.contains("--leader-election"));
+    assert!(two.contains("fieldPath: status.podIP"));
+}
+
+#[test]
+fn what_prometheus_and_grafana_are_given_fits_what_is_measured() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let chart = root.join("deploy/chart");
+    let set = "serviceMonitor.enabled=true,dashboard.enabled=true";
+    let shown = windlass(
+        Path::new("/nonexistent"),
+        &[
+            "template",
+            "windlass",
+            chart.to_str().unwrap(),
+            "-n",
+            "ns",
+            "--set",
+            set,
+            "-a",
+            "monitoring.coreos.com/v1",
+        ],
+    );
+    let monitor = shown.split("---").find(|d| d.contains("kind: ServiceMonitor")).expect("a ServiceMonitor");
+    assert!(monitor.contains("path: /metrics") && monitor.contains("port: http"), "{monitor}");
+    assert!(shown.contains("grafana_dashboard: \"1\""));
+    let dashboard = std::fs::read_to_string(chart.join("dashboard.json")).unwrap();
+    serde_json::from_str::<serde_json::Value>(&dashboard).unwrap();
+    // Whoever measures something names it in a text of its own.
+    let mut sources = String::new();
+    let mut left = vec![root.join("src")];
+    while let Some(path) = left.pop() {
+        if path.is_dir() {
+            left.extend(std::fs::read_dir(path).unwrap().map(|e| e.unwrap().path()));
+        } else {
+            sources.push_str(&std::fs::read_to_string(path).unwrap());
+        }
+    }
+    let names = dashboard.split(|c: char| !c.is_ascii_lowercase() && c != '_');
+    let names: std::collections::BTreeSet<&str> = names.filter(|n| n.starts_with("windlass_")).collect();
+    assert!(names.len() > 3, "{names:?}");
+    for name in names {
+        assert!(sources.contains(&format!("\"{name}\"")), "{name} is not measured");
+    }
+}

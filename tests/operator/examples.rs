@@ -110,6 +110,7 @@ fn of_the_documentation() {
     };
     assert!(script().contains("vm.swappiness=0\n") && script().contains("sleep 600\n"), "{}", script());
 
+    advanced(&operator, ns);
     pods_namespaces_and_events(&operator, ns);
     secrets(ns);
     custom_resources(&operator, ns, &group);
@@ -118,6 +119,7 @@ fn of_the_documentation() {
     wait_said(&operator, "103-schedule/six", "tick of each second");
     wait_said(&operator, "103-schedule/six", "tick of each other second");
     assert!(!said(&operator, "103-schedule").iter().any(|l| l.contains("rarely")));
+    wait_said(&operator, "103-schedule/five", "a minute has begun");
     // Six changes in no time: the hook runs for the first, and once for what came while it had to wait.
     for i in 0..6 {
         let metadata = json!({"name": format!("counted-{i}"), "labels": {"counted": "yes"}});
@@ -151,6 +153,57 @@ fn of_the_documentation() {
         cp.kubectl(["delete", kind, &format!("windlass-{ns}-hooks")]).unwrap();
     }
     cp.kubectl(["delete", "crd", &format!("crontabs.{group}"), "--wait=false"]).unwrap();
+}
+
+/// Several hooks together: numbers count, not directories; a schedule; one hook with a moment and two bindings.
+fn advanced(operator: &Operator, ns: &str) {
+    let cp = control_plane();
+    let starts: Vec<String> = said(operator, "200-advanced")
+        .into_iter()
+        .filter(|l| ["advanced: two", "advanced: five", "advanced: ten"].contains(&l.as_str()))
+        .collect();
+    assert_eq!(starts, ["advanced: two", "advanced: five", "advanced: ten"]);
+    wait_said(operator, "200-advanced/003-schedule", "advanced: a tick");
+    wait_for("it is told what exists", || {
+        said(operator, "200-advanced/namespaces").iter().any(|l| l.ends_with("is told what exists"))
+    });
+    let other = format!("{ns}-advanced");
+    cp.kubectl(["create", "namespace", &other]).unwrap();
+    wait_said(operator, "200-advanced/namespaces", &format!("advanced: LifeOfNamespace Added {other}"));
+    cp.kubectl(["label", "namespace", &other, "team=red"]).unwrap();
+    wait_said(operator, "200-advanced/namespaces", &format!("advanced: LabelsOfNamespace Modified {other}"));
+    cp.kubectl(["delete", "namespace", &other, "--wait=false"]).unwrap();
+    wait_said(operator, "200-advanced/namespaces", &format!("advanced: LifeOfNamespace Deleted {other}"));
+}
+
+#[test]
+fn of_high_availability() {
+    let cp = control_plane();
+    let namespace = cp.namespace("examples-ha").unwrap();
+    let ns = namespace.name();
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/hooks/examples-ha");
+    // A section that is an empty text says nothing, as in the example.
+    cp.kubectl(["create", "configmap", "addon-operator", "-n", ns, "--from-literal=global="]).unwrap();
+    let global = here.join("global-hooks").display().to_string();
+    let start = |pod: &str| {
+        let variables = [
+            ("ADDON_OPERATOR_HA", "true"),
+            ("ADDON_OPERATOR_POD", pod),
+            ("ADDON_OPERATOR_NAMESPACE", ns),
+            ("GLOBAL_HOOKS_DIR", &global),
+        ];
+        Operator::spawn_in(&cp.kubeconfig().to_string_lossy(), ns, &here.join("modules"), &[], &variables)
+    };
+    let first = start("pod-1");
+    first.wait_converged();
+    assert_eq!(said(&first, "startup"), ["the leader starts"], "{}", first.log_end());
+    let second = start("pod-2");
+    second.wait_log(&["another process leads", "\"leader\":\"pod-1\""]);
+    wait_for("a follower is ready", || second.get("/readyz").is_some_and(|(status, _)| status == 200));
+    assert!(said(&second, "startup").is_empty());
+    first.stop();
+    wait_said(&second, "startup", "the leader starts");
+    second.stop();
 }
 
 fn pods_namespaces_and_events(operator: &Operator, ns: &str) {

@@ -84,3 +84,53 @@ fn each_layer_of_a_module_is_told() {
         fails(&["size"])
     );
 }
+
+#[test]
+fn values_of_secrets_are_told_by_their_names_alone() {
+    let cp = control_plane();
+    let ns = cp.namespace("explain-secrets").unwrap();
+    let modules = Modules::new();
+    modules.small("010-web").write("values.yaml", "webEnabled: true\nweb: {size: 5, db: {user: a}}\n");
+    let secret = ["create", "secret", "generic", "db", "-n", ns.name()];
+    cp.kubectl(secret.iter().chain(&[
+        "--from-literal=word=s3cret-word",
+        "--from-literal=values.yaml=db: {user: s3cret-user, hosts: [s3cret-host]}",
+    ]))
+    .unwrap();
+    let shared = ["create", "configmap", "shared", "-n", ns.name(), "--from-literal=values.yaml=size: 6"];
+    cp.kubectl(shared).unwrap();
+    let from = "webValuesFrom=[{kind: ConfigMap, name: shared}, {kind: Secret, name: db}, {kind: Secret, name: db, \
+                valuesKey: word, targetPath: db.password}]";
+    let literal = format!("--from-literal={from}");
+    let map =
+        ["create", "configmap", "addon-operator", "-n", ns.name(), &literal, "--from-literal=web=size: 7"];
+    cp.kubectl(map).unwrap();
+    let explain = |args: &[&str]| -> Output {
+        Command::new(env!("CARGO_BIN_EXE_windlass"))
+            .args(["values", "explain", "--module", "web", "-n", ns.name(), "--modules-dir"])
+            .arg(modules.path())
+            .args(args)
+            .env("KUBECONFIG", cp.kubeconfig())
+            .output()
+            .unwrap()
+    };
+    let text = String::from_utf8(explain(&[]).stdout).unwrap();
+    let rows: Vec<String> =
+        text.lines().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    let object =
+        |kind: &str, name: &str, key: &str| format!("{kind} {}/{name} key {key} (webValuesFrom)", ns.name());
+    let has = |start: &str, part: &str, end: &str| {
+        let found = rows.iter().any(|r| r.starts_with(start) && r.contains(part) && r.ends_with(end));
+        assert!(found, "{start} {part} {end}: {rows:#?}");
+    };
+    has("web.size ", &format!("ConfigMap {}/addon-operator key web", ns.name()), "7 counts");
+    has("", &object("ConfigMap", "shared", "values.yaml"), "6 overridden");
+    has("web.db.password ", &object("Secret", "db", "word"), "\"(hidden)\" counts");
+    has("web.db.user ", &object("Secret", "db", "values.yaml"), "\"(hidden)\" counts");
+    has("web.db.hosts", &object("Secret", "db", "values.yaml"), "\"(hidden)\" counts");
+    let json = String::from_utf8(explain(&["-o", "json"]).stdout).unwrap();
+    assert!(json.contains("(hidden)") && !json.contains("s3cret") && !text.contains("s3cret"), "{json}");
+    cp.kubectl(["delete", "secret", "db", "-n", ns.name()]).unwrap();
+    let error = String::from_utf8(explain(&[]).stderr).unwrap();
+    assert!(error.contains("webValuesFrom: Secret db is missing"), "{error}");
+}

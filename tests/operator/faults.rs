@@ -146,10 +146,17 @@ fn the_api_server_dies_and_the_leader_dies_in_mid_converge() {
     for name in &names {
         assert_eq!(history(&cp, ns, name), [(1, "deployed".to_owned())], "{name}");
     }
-    // A leader that cannot renew its Lease in time ends; one that leads alone goes on.
+    // Servers that are away for a while cost no leader its place, and no follower its patience.
     second.stop();
-    let operator = Operator::start(&cp, ns, modules.path());
+    let operator = Operator::start_with(&cp, ns, modules.path(), &election("third"));
     operator.wait_converged();
+    let follower = Operator::start_with(&cp, ns, modules.path(), &election("fourth"));
+    follower.wait_log(&["another process leads", "\"leader\":\"third\""]);
+    let lease = |cp: &ControlPlane| {
+        let spec = object(cp, ns, "lease", "windlass-operator").unwrap()["spec"].clone();
+        (spec["holderIdentity"].clone(), spec["leaseTransitions"].clone())
+    };
+    let before = lease(&cp);
     for round in 1..=3 {
         let started = Instant::now();
         cp.restart(Tool::KubeApiserver).unwrap();
@@ -170,5 +177,21 @@ fn the_api_server_dies_and_the_leader_dies_in_mid_converge() {
             "round {round}: the API server was back after {up:?}, the object after {back:?}, the edit after {edited:?}"
         );
     }
+    // Longer than client-go's leaders endure.
+    cp.pause(Tool::Etcd, Duration::from_secs(12)).unwrap();
+    cp.kubectl(["delete", "service", "ma", "-n", ns]).unwrap();
+    wait_for("the leader works", || object(&cp, ns, "service", "ma").is_some());
+    assert_eq!(lease(&cp), before);
+    for (who, process) in [("the leader", &operator), ("the follower", &follower)] {
+        assert!(
+            process.get("/readyz").is_some_and(|(status, _)| status == 200),
+            "{who}: {}",
+            process.log_end()
+        );
+        assert!(!process.log().contains("the Lease is lost"), "{who}: {}", process.log_end());
+    }
+    // And the follower still knows its turn.
     operator.stop();
+    follower.wait_log(&["this process leads"]);
+    follower.stop();
 }

@@ -75,3 +75,147 @@ fn what_happens_is_counted_under_the_peers_names() {
     wait_for("the run is counted", || value(changed) == Some(1.0));
     operator.stop();
 }
+
+/// All names of addon-operator's and shell-operator's tables, each with whether this test's operator has something to count.
+const NAMES: [(&str, bool); 58] = [
+    ("live_ticks", true),
+    ("config_values_errors_total", true),
+    ("modules_discover_errors_total", true),
+    ("binding_count", true),
+    ("module_run_seconds", true),
+    ("convergence_seconds", true),
+    ("convergence_total", true),
+    ("module_run_errors_total", true),
+    ("module_delete_errors_total", false),
+    ("modules_helm_release_redeployed_total", true),
+    ("modules_absent_resources_total", true),
+    ("module_helm_seconds", true),
+    ("helm_operation_seconds", true),
+    ("helm_fallback_total", false),
+    ("mm_module_info", true),
+    ("mm_module_enabled", true),
+    ("mm_module_maintenance", false),
+    ("module_hook_run_seconds", true),
+    ("module_hook_run_user_cpu_seconds", true),
+    ("module_hook_run_sys_cpu_seconds", true),
+    ("module_hook_run_max_rss_bytes", true),
+    ("module_hook_success_total", true),
+    ("module_hook_errors_total", true),
+    ("module_hook_allowed_errors_total", true),
+    ("module_hook_run_success_total", true),
+    ("module_hook_run_errors_total", true),
+    ("module_hook_run_allowed_errors_total", true),
+    ("global_hook_run_seconds", true),
+    ("global_hook_run_user_cpu_seconds", true),
+    ("global_hook_run_sys_cpu_seconds", true),
+    ("global_hook_run_max_rss_bytes", true),
+    ("global_hook_success_total", true),
+    ("global_hook_errors_total", false),
+    ("global_hook_allowed_errors_total", false),
+    ("global_hook_run_success_total", true),
+    ("global_hook_run_errors_total", false),
+    ("global_hook_run_allowed_errors_total", false),
+    ("tasks_queue_length", true),
+    ("tasks_queue_head_info", false),
+    ("task_wait_in_queue_seconds_total", true),
+    ("kube_snapshot_objects", true),
+    ("kube_jq_filter_duration_seconds", true),
+    ("kube_event_duration_seconds", true),
+    ("kubernetes_client_watch_errors_total", false),
+    ("kubernetes_client_request_result_total", true),
+    ("kubernetes_client_request_latency_seconds", true),
+    ("binding_monitor_missing_total", false),
+    ("factory_informer_dead_total", false),
+    ("hook_run_seconds", true),
+    ("hook_run_errors_total", true),
+    ("hook_run_allowed_errors_total", true),
+    ("hook_run_success_total", true),
+    ("hook_run_user_cpu_seconds", true),
+    ("hook_run_sys_cpu_seconds", true),
+    ("hook_run_max_rss_bytes", true),
+    ("hook_enable_kubernetes_bindings_seconds", true),
+    ("hook_enable_kubernetes_bindings_errors_total", false),
+    ("hook_enable_kubernetes_bindings_success", true),
+];
+
+#[test]
+fn every_name_of_the_peers_is_there_and_counts() {
+    let cp = control_plane();
+    let ns = cp.namespace("names").unwrap();
+    let modules = Modules::new();
+    let config = |more: &str| {
+        format!(
+            "configVersion: v1\nkubernetes: [{{name: maps, kind: ConfigMap, nameSelector: {{matchNames: [watched]}}, namespace: \
+             {{nameSelector: {{matchNames: [{}]}}}}, jqFilter: .data.a, queue: own}}]\n{more}",
+            ns.name()
+        )
+    };
+    let root = "alphaEnabled: true\nbrokenEnabled: true\ngammaEnabled: true\n";
+    modules
+        .small("modules/001-alpha")
+        .hook("modules/001-alpha/hooks/watches", &config("onStartup: 1"), "")
+        .hook(
+            "modules/001-alpha/hooks/may",
+            "configVersion: v1\nschedule: [{crontab: '* * * * * *', allowFailure: true, queue: may}]",
+            "exit 1",
+        )
+        .hook(
+            "modules/001-alpha/hooks/must",
+            "configVersion: v1\nschedule: [{crontab: '* * * * * *', queue: must}]",
+            "exit 1",
+        )
+        // A module whose hooks run all the time decides itself on what is deleted: this one has none.
+        .small("modules/003-gamma")
+        .small("modules/002-broken")
+        .write("modules/002-broken/templates/bad.yaml", "{{ fail \"no\" }}")
+        .write("modules/003-module-1/Chart.yaml", "")
+        .write("modules/values.yaml", root)
+        .hook("global/hooks/up", &config("onStartup: 1"), "");
+    cp.kubectl(["create", "configmap", "watched", "-n", ns.name(), "--from-literal=a=1"]).unwrap();
+    let broken = "--from-literal=global=a: [";
+    cp.kubectl(["create", "configmap", "addon-operator", "-n", ns.name(), broken]).unwrap();
+    let global = modules.path().join("global").display().to_string();
+    let operator = Operator::start_with(
+        cp,
+        ns.name(),
+        &modules.path().join("modules"),
+        &["--global-hooks-dir", &global, "--prometheus-metrics-prefix", "p_"],
+    );
+    operator.wait_converged();
+    cp.kubectl(["delete", "service", "gamma", "-n", ns.name()]).unwrap();
+    wait_for("it is back", || object(cp, ns.name(), "service", "gamma").is_some());
+    let missing = || {
+        let text = operator.get("/metrics").unwrap().1;
+        let has_series = |name: &str| {
+            let full = format!("p_{name}");
+            text.lines().any(|l| {
+                let rest = l.strip_prefix(&full);
+                rest.is_some_and(|r| ["{", " ", "_count{", "_count "].iter().any(|s| r.starts_with(s)))
+            })
+        };
+        let is_missing = |(name, counts): &&(&str, bool)| {
+            !text.contains(&format!("# TYPE p_{name} ")) || *counts && !has_series(name)
+        };
+        NAMES.iter().filter(is_missing).map(|(name, _)| *name).collect::<Vec<_>>()
+    };
+    let mut last = Vec::new();
+    let all = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        wait_for("all of them", || {
+            last = missing();
+            last.is_empty()
+        })
+    }));
+    assert!(all.is_ok(), "missing: {last:?}\n{}", operator.get("/metrics").unwrap().1);
+    let text = operator.get("/metrics").unwrap().1;
+    let request = |parts: &[&str]| text.lines().any(|l| parts.iter().all(|p| l.contains(p)));
+    assert!(request(&[
+        "p_kubernetes_client_request_result_total{component=\"main\",code=\"200\",method=\"GET\",host=\""
+    ]));
+    let url = "/apis/apps/v1/namespaces/{namespace}/deployments/{name}\"}";
+    assert!(request(&[
+        "p_kubernetes_client_request_latency_seconds_count{component=\"main\",verb=\"PATCH\",url=\"https://",
+        url
+    ]));
+    assert!(!text.contains(ns.name()) || !request(&["kubernetes_client", ns.name()]), "no names in the ways");
+    operator.stop();
+}

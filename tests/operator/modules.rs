@@ -133,3 +133,65 @@ fn removed_modules_go_and_strangers_stay() {
     assert!(object(cp, ns.name(), "deployment", "foreign").is_some());
     operator.stop();
 }
+
+#[test]
+fn modules_wait_for_those_that_they_name_and_with_the_peers_gate_for_all_lower_ones() {
+    let cp = control_plane();
+    let there = |ns: &str, name: &str| object(cp, ns, "configmap", name).is_some();
+    let tree = |needs: &str| {
+        let modules = Modules::new();
+        modules.small("001-first").small("002-next").small("003-last").enable(&["first", "next", "last"]);
+        modules.write("001-first/templates/bad.yaml", "{{ fail \"not yet\" }}").write(
+            "002-next/Chart.yaml",
+            &format!("apiVersion: v2\nname: next\nversion: 0.1.0\nannotations: {{windlass.dev/depends-on-modules: '{needs}'}}\n"),
+        );
+        modules
+    };
+    let mend = |modules: &Modules| {
+        modules.write("001-first/templates/bad.yaml", "");
+    };
+    let ns = cp.namespace("needs").unwrap();
+    let modules = tree("first, nobody");
+    let (operator, _) = Operator::converged(cp, ns.name(), modules.path());
+    operator.wait_log(&["\"level\":\"ERROR\"", "module next", "there is no module \\\"nobody\\\""]);
+    assert!(there(ns.name(), "last") && !there(ns.name(), "next"), "{}", operator.log_end());
+    mend(&modules);
+    wait_for("who waited gets its turn", || there(ns.name(), "next"));
+    operator.stop();
+
+    let ns = cp.namespace("gate").unwrap();
+    let modules = tree("");
+    let operator = Operator::start_with(cp, ns.name(), modules.path(), &["--strict-order"]);
+    operator.wait_log(&["\"module\":\"first\"", "not yet"]);
+    assert_eq!(operator.get("/readyz").map(|a| a.0), Some(500));
+    assert!(!there(ns.name(), "next") && !there(ns.name(), "last"));
+    mend(&modules);
+    operator.wait_converged();
+    assert!(there(ns.name(), "next") && there(ns.name(), "last"));
+    operator.stop();
+}
+
+#[test]
+fn values_are_checked_strictly_and_a_release_is_left_alone_where_that_is_asked_for() {
+    let cp = control_plane();
+    let ns = cp.namespace("asked").unwrap();
+    let modules = Modules::new();
+    modules.small("001-alpha").small("002-beta").enable(&["alpha", "beta"]);
+    let (operator, _) = Operator::converged(cp, ns.name(), modules.path());
+    operator.stop();
+    // Both are off: the one that is named stays, under either owner's flag.
+    modules.write("values.yaml", "{}\n");
+    let kubeconfig = cp.kubeconfig().to_string_lossy();
+    let variables = [("HELM_IGNORE_RELEASE", "alpha")];
+    let operator = Operator::spawn_in(&kubeconfig, ns.name(), modules.path(), &[], &variables);
+    wait_for("the other one goes", || object(cp, ns.name(), "deployment", "beta").is_none());
+    operator.wait_converged();
+    operator.stop();
+    assert!(object(cp, ns.name(), "deployment", "alpha").is_some());
+    assert_eq!(history(cp, ns.name(), "alpha"), [(1, "deployed".to_owned())]);
+    // Without a values.yaml nothing starts, if that is asked for.
+    std::fs::remove_file(modules.path().join("002-beta/values.yaml")).unwrap();
+    let variables = [("STRICT_CHECK_VALUES_MODE_ENABLED", "true")];
+    let strict = Operator::spawn_in(&kubeconfig, ns.name(), modules.path(), &[], &variables);
+    strict.wait_log(&["002-beta/values.yaml is missing, and values are checked strictly"]);
+}

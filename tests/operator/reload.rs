@@ -152,3 +152,100 @@ fn hooks_are_loaded_anew() {
     assert_eq!(history(cp, ns.name(), "alpha").len(), 1, "the chart is as it was");
     operator.stop();
 }
+
+#[test]
+fn a_directory_that_vanishes_takes_its_delete_hooks_with_it_and_that_is_told() {
+    let cp = control_plane();
+    let ns = cp.namespace("reload-lost").unwrap();
+    let modules = Modules::new();
+    modules.small("001-alpha").small("002-beta").small("003-gamma").enable(&["alpha", "beta", "gamma"]);
+    modules.hook("002-beta/hooks/clean", "configVersion: v1\nafterDeleteHelm: 1", "note cleaned");
+    let (operator, _) = Operator::converged(cp, ns.name(), modules.path());
+    fs::remove_dir_all(modules.path().join("002-beta")).unwrap();
+    operator.wait_log(&[
+        "\"level\":\"WARN\"",
+        "\"module\":\"beta\"",
+        "the hooks 002-beta/hooks/clean went with its directory",
+    ]);
+    wait_for("its release is gone", || object(cp, ns.name(), "deployment", "beta").is_none());
+    let events = || cp.kubectl(["get", "events", "-n", ns.name(), "-o", "json"]).unwrap();
+    wait_for("an Event says so", || {
+        let events = events();
+        events.contains("\"DeleteHooksLost\"") && events.contains("002-beta/hooks/clean")
+    });
+    assert!(!operator.notes().iter().any(|n| n.contains("cleaned")));
+    // A module without such hooks goes without a word of warning.
+    fs::remove_dir_all(modules.path().join("003-gamma")).unwrap();
+    wait_for("its release is gone", || object(cp, ns.name(), "deployment", "gamma").is_none());
+    assert!(!operator.log().lines().any(|l| l.contains("\"module\":\"gamma\"") && l.contains("WARN")));
+    operator.stop();
+    // While nobody looked: what hooks there were, nobody knows.
+    fs::remove_dir_all(modules.path().join("001-alpha")).unwrap();
+    let operator = Operator::start(cp, ns.name(), modules.path());
+    operator.wait_log(&[
+        "\"level\":\"WARN\"",
+        "\"module\":\"alpha\"",
+        "hooks, if it had any, went with its directory",
+    ]);
+    wait_for("its release is gone", || object(cp, ns.name(), "deployment", "alpha").is_none());
+    operator.stop();
+}
+
+#[test]
+fn global_hooks_are_loaded_anew() {
+    let cp = control_plane();
+    let ns = cp.namespace("reload-global").unwrap();
+    let modules = Modules::new();
+    modules.small("modules/001-alpha").write("modules/values.yaml", "alphaEnabled: true\n");
+    modules.write(
+        "modules/001-alpha/templates/zone.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: zone}\ndata: {zone: {{ .Values.global.zone | default \"none\" }}, other: {{ .Values.global.other | default \"none\" }}}\n",
+    );
+    let set = |path: &str, value: &str| {
+        format!(
+            "note up {value}; echo '[{{\"op\":\"add\",\"path\":\"/global/{path}\",\"value\":\"{value}\"}}]' > \"$VALUES_JSON_PATCH_PATH\""
+        )
+    };
+    let config = "configVersion: v1\nonStartup: 1\nschedule: [{crontab: '* * * * * *', queue: ticks}]";
+    let body = |path: &str, value: &str| {
+        format!("if context onStartup; then {}; else note tick {value}; fi", set(path, value))
+    };
+    modules.hook("global/hooks/one", config, &body("other", "a"));
+    let global = modules.path().join("global").display().to_string();
+    let operator = Operator::start_with(
+        cp,
+        ns.name(),
+        &modules.path().join("modules"),
+        &["--global-hooks-dir", &global],
+    );
+    operator.wait_converged();
+    operator.wait_note("one tick a");
+    assert_eq!(data(ns.name(), "zone", "other").as_deref(), Some("a"));
+    // One that says nothing that can be used leaves those before at work.
+    modules.hook("global/hooks/two", "configVersion: v1\nschedul: []", "");
+    operator.wait_log(&["\"level\":\"ERROR\"", "those before stay in use", "schedul: no such key"]);
+    let ticks = |note: &str| operator.notes().iter().filter(|n| *n == note).count();
+    let so_far = ticks("one tick a");
+    wait_for("it goes on", || ticks("one tick a") > so_far);
+    fs::remove_file(modules.path().join("global/hooks/two")).unwrap();
+    // Another one: it starts as at a start, what the one before has set is gone, and modules follow.
+    modules.hook("global/hooks/one", config, &body("zone", "b"));
+    operator.wait_note("one up b");
+    wait_for("modules have the new value", || data(ns.name(), "zone", "zone").as_deref() == Some("b"));
+    assert_eq!(data(ns.name(), "zone", "other").as_deref(), Some("none"), "the patch went with its hook");
+    operator.wait_note("one tick b");
+    let (old, new) = (ticks("one tick a"), ticks("one tick b"));
+    wait_for("the new one ticks on", || ticks("one tick b") >= new + 3);
+    assert_eq!(ticks("one tick a"), old, "the old one does not");
+    // A hook that fails for ever holds all modules; its mended form is taken in all the same.
+    modules.hook("global/hooks/stuck", "configVersion: v1\nonStartup: 0", "note stuck; exit 1");
+    operator.wait_note("stuck stuck");
+    modules.hook("global/hooks/stuck", "configVersion: v1\nonStartup: 0", "note mended");
+    operator.wait_note("stuck mended");
+    modules.write("modules/001-alpha/values.yaml", "alpha: {size: 9}\n");
+    wait_for("modules go on", || data(ns.name(), "alpha", "size").as_deref() == Some("9"));
+    // None at all.
+    fs::remove_dir_all(modules.path().join("global/hooks")).unwrap();
+    wait_for("what the hooks set is gone", || data(ns.name(), "zone", "zone").as_deref() == Some("none"));
+    operator.stop();
+}

@@ -122,6 +122,17 @@ impl Operator {
         arguments: &[&str],
         search: &str,
     ) -> Self {
+        Self::spawn_in(kubeconfig, namespace, modules, arguments, &[("PATH", search)])
+    }
+
+    /// Starts it with variables of the environment.
+    pub(crate) fn spawn_in(
+        kubeconfig: &str,
+        namespace: &str,
+        modules: &Path,
+        arguments: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Self {
         let scratch = tempfile::tempdir().unwrap();
         let log = fs::File::create(scratch.path().join("log")).unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_windlass"))
@@ -131,7 +142,7 @@ impl Operator {
             .arg(scratch.path().join("address"))
             .args(arguments)
             .env("KUBECONFIG", kubeconfig)
-            .env("PATH", search)
+            .envs(variables.iter().copied())
             .env("TMPDIR", scratch.path().join("tmp"))
             .env("DEBUG_UNIX_SOCKET", scratch.path().join("debug.socket"))
             .stdin(Stdio::null())

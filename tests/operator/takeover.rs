@@ -198,3 +198,32 @@ fn our_records_carry_what_the_peer_looks_for() {
     let live = object(cp, ns.name(), "configmap", "alpha").unwrap();
     assert_eq!(live["metadata"]["labels"]["heritage"], "addon-operator");
 }
+
+#[test]
+fn our_checksums_are_those_that_the_peer_recorded() {
+    let records = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/records/addon-operator");
+    if !records.is_dir() {
+        println!("no records at ../shared/records: skipped");
+        return;
+    }
+    let text = std::fs::read_to_string(records.join("release-secrets.json")).unwrap();
+    let secrets: Value = serde_json::from_str(&text).unwrap();
+    let sum = |secret: &Value| secret["metadata"]["labels"]["moduleChecksum"].as_str().map(str::to_owned);
+    let items = if secrets.is_array() { &secrets } else { &secrets["items"] };
+    let theirs: BTreeMap<String, String> = items
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|s| (s["metadata"]["labels"]["name"].as_str().unwrap().to_owned(), sum(s).unwrap()))
+        .collect();
+    assert_eq!(theirs.len(), 3);
+    let cp = control_plane();
+    let ns = cp.namespace("sums").unwrap();
+    let (operator, _) = Operator::converged(cp, ns.name(), &records.join("modules"));
+    for (name, theirs) in &theirs {
+        let secret = object(cp, ns.name(), "secret", &format!("sh.helm.release.v1.{name}.v1"))
+            .unwrap_or_else(|| panic!("{name}: {}", operator.log_end()));
+        assert_eq!(sum(&secret).as_ref(), Some(theirs), "{name}");
+    }
+    operator.stop();
+}

@@ -384,3 +384,156 @@ fn conversion() {
     operator.stop();
     cp.kubectl(["delete", "crd", &crd, "--wait=false"]).unwrap();
 }
+
+/// A module with a hook that allows what it is asked about.
+fn allowing(namespace: &str) -> Modules {
+    let modules = Modules::new();
+    let entry = binding("kubernetesValidating", namespace, "a.hooks.test", "it", "  failurePolicy: Fail\n");
+    let body = "note asked; echo '{\"allowed\":true}' > \"$ADMISSION_RESPONSE_PATH\"";
+    modules
+        .hook("modules/010-web/hooks/a", &format!("configVersion: v1\n{entry}"), body)
+        .write("modules/values.yaml", "webEnabled: true\n");
+    modules
+}
+
+#[test]
+fn of_several_operators_the_leader_answers() {
+    let cp = control_plane();
+    let ns = cp.namespace("replicas").unwrap();
+    let ns = ns.name();
+    let modules = allowing(ns);
+    let directory = modules.path().join("modules");
+    let start = |name: &str| {
+        let mut arguments = ON_LOOPBACK.to_vec();
+        arguments.extend(["--leader-election", "--pod-name", name]);
+        Operator::start_with(cp, ns, &directory, &arguments)
+    };
+    let first = start("first");
+    first.wait_converged();
+    let second = start("second");
+    second.wait_log(&["another process leads"]);
+    create(ns, "one", "it").unwrap();
+    first.wait_note("a asked");
+    first.stop();
+    second.wait_log(&["converged"]);
+    create(ns, "two", "it").unwrap();
+    second.wait_note("a asked");
+    second.stop();
+}
+
+#[test]
+fn the_service_leads_to_the_leader() {
+    let cp = control_plane();
+    let ns = cp.namespace("slices").unwrap();
+    let ns = ns.name();
+    let modules = allowing(ns);
+    let directory = modules.path().join("modules");
+    let service = |selector: &str| {
+        let text = format!(
+            r#"{{"apiVersion":"v1","kind":"Service","metadata":{{"name":"windlass-webhooks"}},"spec":{{"selector":{selector},"ports":[{{"name":"hooks","port":443,"targetPort":9651}}]}}}}"#
+        );
+        cp.kubectl_with(["apply", "-n", ns, "-f", "-"], &text).unwrap();
+    };
+    service("null");
+    let start = |name: &str, address: &str| {
+        let listen = ["--webhook-listen-address", "127.0.0.1", "--webhook-listen-port", "0"];
+        let mut arguments = vec!["--leader-election", "--pod-name", name, "--pod-ip", address];
+        arguments.extend(listen);
+        Operator::start_with(cp, ns, &directory, &arguments)
+    };
+    let slice = || object(cp, ns, "endpointslice", "windlass-webhooks-leader").unwrap_or_default();
+    let leads_to = |address: &str| slice()["endpoints"][0]["addresses"][0] == address;
+    let first = start("first", "10.9.0.1");
+    first.wait_converged();
+    assert!(leads_to("10.9.0.1"), "{}", slice());
+    let port = slice()["ports"][0].clone();
+    assert_eq!(port["name"], "hooks");
+    first.wait_log(&["serving webhooks", &format!("127.0.0.1:{}", port["port"])]);
+    // What someone else makes of it does not last.
+    cp.kubectl(["delete", "endpointslice", "windlass-webhooks-leader", "-n", ns]).unwrap();
+    wait_for("the slice is back", || leads_to("10.9.0.1"));
+    let second = start("second", "10.9.0.2");
+    second.wait_log(&["another process leads"]);
+    assert!(leads_to("10.9.0.1"), "a follower leads nobody to itself");
+    first.stop();
+    wait_for("the Service leads to the next leader", || leads_to("10.9.0.2"));
+    second.stop();
+    // A Service that selects Pods is somebody else's to mend.
+    service(r#"{"app":"windlass"}"#);
+    let third = start("third", "10.9.0.3");
+    third.wait_log(&["WARN", "without a selector it leads to the one that does"]);
+    assert!(leads_to("10.9.0.2"));
+    third.stop();
+    cp.kubectl(["delete", VALIDATING, &format!("windlass-{ns}-hooks")]).unwrap();
+}
+
+#[test]
+fn conversions_have_a_server_of_their_own() {
+    let cp = control_plane();
+    let ns = cp.namespace("apart").unwrap();
+    let ns = ns.name();
+    let (group, modules) = (format!("{ns}.example.com"), allowing(ns));
+    let crd = format!("things.{group}");
+    let version = |name: &str, storage: bool| {
+        format!(
+            "{{name: {name}, served: true, storage: {storage}, schema: {{openAPIV3Schema: {{type: object}}}}}}"
+        )
+    };
+    let text = format!(
+        "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {{name: {crd}}}\nspec:\n  group: {group}\n  \
+         scope: Namespaced\n  names: {{kind: Thing, plural: things, singular: thing}}\n  versions: [{}, {}]\n",
+        version("v1", true),
+        version("v2", false)
+    );
+    cp.kubectl_with(["apply", "-f", "-"], &text).unwrap();
+    cp.kubectl(["wait", "--for=condition=Established", "--timeout=30s", "crd", &crd]).unwrap();
+    let rcgen::CertifiedKey { cert, signing_key } =
+        rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    modules
+        .write("own/tls.crt", &cert.pem())
+        .write("own/tls.key", &signing_key.serialize_pem())
+        .hook(
+            "modules/010-web/hooks/convert",
+            &format!(
+                "configVersion: v1\nkubernetesCustomResourceConversion: [{{name: it, crdName: {crd}, conversions: [{{fromVersion: v1, \
+                 toVersion: v2}}]}}]"
+            ),
+            &format!(
+                "note converts; {} jq -c '{{convertedObjects: [.[0].review.request.objects[] | .apiVersion = \"{group}/v2\"]}}' \
+                 \"$BINDING_CONTEXT_PATH\" > \"$CONVERSION_RESPONSE_PATH\"",
+                env!("CARGO_BIN_EXE_windlass")
+            ),
+        );
+    let own = |file: &str| modules.path().join("own").join(file).to_str().unwrap().to_owned();
+    let (certificate, key) = (own("tls.crt"), own("tls.key"));
+    let more = [
+        ["--conversion-webhook-listen-port", "0"],
+        ["--conversion-webhook-server-cert", &certificate],
+        ["--conversion-webhook-server-key", &key],
+        ["--conversion-webhook-ca", &certificate],
+    ];
+    let operator = start(ns, &modules, &more.concat());
+    let client = |live: Value, pointer: &str| live.pointer(pointer).cloned().unwrap_or_default();
+    let conversion =
+        client(object(cp, "default", "crd", &crd).unwrap(), "/spec/conversion/webhook/clientConfig");
+    let admission = client(
+        object(cp, "default", VALIDATING, &format!("windlass-{ns}-hooks")).unwrap(),
+        "/webhooks/0/clientConfig",
+    );
+    assert_ne!(conversion["caBundle"], admission["caBundle"]);
+    let port = |config: &Value| config["url"].as_str().unwrap().split(['/', ':']).nth(4).unwrap().to_owned();
+    assert_ne!(port(&conversion), port(&admission));
+    // Both are called.
+    create(ns, "one", "it").unwrap();
+    cp.kubectl_with(
+        ["create", "-n", ns, "-f", "-"],
+        &format!("{{apiVersion: {group}/v1, kind: Thing, metadata: {{name: one}}}}"),
+    )
+    .unwrap();
+    let read =
+        cp.kubectl(["get", &format!("things.v2.{group}"), "one", "-n", ns, "-o", "jsonpath={.apiVersion}"]);
+    assert_eq!(read.unwrap(), format!("{group}/v2"), "{}", operator.log_end());
+    operator.wait_note("convert converts");
+    operator.stop();
+    cp.kubectl(["delete", "crd", &crd]).unwrap();
+}

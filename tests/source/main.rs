@@ -17,5 +17,6 @@ mod prompts;
 mod provenance;
 mod registries;
 mod repositories;
+mod schemas;
 mod server;
 mod support;

@@ -159,6 +159,15 @@ pub fn load_files(files: Vec<File>, profile: Profile, warn: Warn<'_>) -> Result<
     }
 }
 
+/// As [`load_files`], for a chart of version 1 or 2 whatever `apiVersion` says: lint, which tells of a wrong one itself
+/// (`chart/v2/loader.LoadFiles`).
+///
+/// # Errors
+/// As [`load_files`], but for the version.
+pub fn load_files_as_v2(files: Vec<File>, profile: Profile, warn: Warn<'_>) -> Result<Chart, Error> {
+    load(files, profile, warn, 0)
+}
+
 fn load(files: Vec<File>, profile: Profile, warn: Warn<'_>, depth: usize) -> Result<Chart, Error> {
     // Helm says these with its old logger.
     let mut told = |text: &str| warn(slog::line("INFO", text, &[]));

@@ -188,6 +188,27 @@ fn dependency(f: &Fields<'_>) -> Result<Dependency, String> {
 }
 
 impl Metadata {
+    /// The keys of `Chart.yaml`, in the order of the fields of Go's `chart.Metadata`: what Helm's JSON of it is in.
+    pub const KEYS: [&'static str; 17] = [
+        "name",
+        "home",
+        "sources",
+        "version",
+        "description",
+        "keywords",
+        "maintainers",
+        "icon",
+        "apiVersion",
+        "condition",
+        "tags",
+        "appVersion",
+        "deprecated",
+        "annotations",
+        "kubeVersion",
+        "dependencies",
+        "type",
+    ];
+
     /// Reads a YAML map over this metadata: only the keys that it has change (`yaml.Unmarshal` into the same struct).
     ///
     /// # Errors

@@ -22,7 +22,7 @@ pub use coalesce::{coalesce_values, merge_tables};
 pub use dependencies::process_dependencies;
 pub use error::Error;
 pub use ignore::Rules;
-pub use load::{Chart, Crd, File, load_files};
+pub use load::{Chart, Crd, File, load_files, load_files_as_v2};
 pub use metadata::{Dependency, Maintainer, Metadata};
 pub(crate) use path_match::matches;
 pub use values::{ValuesLines, merge_maps, read_values};

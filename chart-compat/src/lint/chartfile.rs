@@ -13,26 +13,7 @@ use Severity::{Error, Info, Warning};
 
 const FILE: &str = "Chart.yaml";
 
-/// The keys of `Chart.yaml`, and those of the maps in its lists.
-const KEYS: [&str; 17] = [
-    "name",
-    "home",
-    "sources",
-    "version",
-    "description",
-    "keywords",
-    "maintainers",
-    "icon",
-    "apiVersion",
-    "condition",
-    "tags",
-    "appVersion",
-    "deprecated",
-    "annotations",
-    "kubeVersion",
-    "dependencies",
-    "type",
-];
+/// The keys of the maps in the lists of `Chart.yaml`.
 const MAINTAINER: [&str; 3] = ["name", "email", "url"];
 const DEPENDENCY: [&str; 8] =
     ["name", "version", "repository", "condition", "tags", "enabled", "import-values", "alias"];
@@ -104,7 +85,7 @@ fn read(text: &[u8]) -> Result<(Map, Metadata), String> {
 fn strict(text: &[u8], map: &Map) -> Result<(), String> {
     yaml::from_slice_strict(text).map_err(|e| format!("error converting YAML to JSON: {e}"))?;
     for (key, value) in map {
-        known(key, &KEYS)?;
+        known(key, &Metadata::KEYS)?;
         let inner: &[&str] = match key.to_lowercase().as_str() {
             "maintainers" => &MAINTAINER,
             "dependencies" => &DEPENDENCY,

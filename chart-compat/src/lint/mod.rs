@@ -191,7 +191,7 @@ fn values(subject: &Subject<'_>, options: &Options<'_>, messages: &mut Messages)
                 Some(schema) => {
                     let mut merged = options.values.clone();
                     crate::chart::coalesce_tables(&mut merged, &values);
-                    check_schema(schema, &merged)
+                    check_schema(schema, &merged, options.world)
                 }
                 None => Ok(()),
             }

@@ -18,6 +18,8 @@ pub(super) fn render(subject: &Subject<'_>, options: &Options<'_>, warn: Warn<'_
     let mut chart = subject.chart.as_ref().ok().map(|c| (*c).clone())?;
     process_dependencies(&mut chart, options.values, options.profile, warn).ok()?;
     let values = coalesce_values(&chart, options.values, options.profile, warn).ok()?;
+    // Helm does so twice, and a null for a subchart's value that the first time took away comes back.
+    let values = coalesce_values(&chart, &values, options.profile, warn).ok()?;
     let mut capabilities = Capabilities::default();
     if let Some(version) = &options.kube_version {
         capabilities.kube_version = version.clone();

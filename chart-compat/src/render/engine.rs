@@ -48,7 +48,7 @@ pub(crate) fn render_leniently(
     let valid = if options.skip_schema_validation {
         Ok(())
     } else {
-        super::schema::validate(&chart, values, &mut drop)
+        super::schema::validate(&chart, values, world, &mut drop)
     };
     let files = valid.and_then(|()| {
         let compiled = CompiledChart::new(chart, profile);
@@ -200,7 +200,7 @@ impl CompiledChart {
         let mut unresolved = Vec::new();
         let check = || match options.skip_schema_validation {
             true => Ok(()),
-            false => super::schema::validate(&chart, &values, &mut |line| unresolved.push(line)),
+            false => super::schema::validate(&chart, &values, world, &mut |line| unresolved.push(line)),
         };
         let checked = self.parse_during(&chart, check);
         unresolved.into_iter().for_each(&mut *warn);

@@ -16,6 +16,8 @@ pub struct Manifest {
     pub text: String,
     /// What its head says; empty for a document of comments only.
     pub head: Head,
+    /// Its number among the documents of its template, from 0.
+    pub number: usize,
 }
 
 /// A manifest that runs at an event of the release instead of being part of it.
@@ -172,7 +174,7 @@ pub(super) fn sort(
 ) -> Result<(Vec<Manifest>, Vec<Hook>), Error> {
     let (mut manifests, mut hooks) = (Vec::new(), Vec::new());
     for Documents { source, documents } in files {
-        for (text, head) in documents {
+        for (number, (text, head)) in documents.into_iter().enumerate() {
             let head = head.map_err(|e| {
                 let mut reason = e.to_string();
                 if profile == Profile::Helm3 {
@@ -184,7 +186,7 @@ pub(super) fn sort(
             })?;
             let events = words(&head, "helm.sh/hook");
             let is_hook = annotation(&head, "helm.sh/hook").is_some();
-            let manifest = Manifest { source: source.clone(), text, head };
+            let manifest = Manifest { source: source.clone(), text, head, number };
             if !is_hook {
                 manifests.push(manifest);
                 continue;

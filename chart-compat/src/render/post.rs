@@ -10,79 +10,64 @@ use super::error::Error;
 use super::manifest::{self, Manifest};
 use super::{Hook, Rendered};
 use crate::chart::Warn;
-use crate::data::{Data, Map};
+use crate::kyaml;
 use crate::profile::Profile;
-use crate::yaml;
+use crate::yaml::tree::Node;
 
 /// The annotation by which a document finds back to its file.
 const FILE: &str = "postrenderer.helm.sh/postrender-filename";
-/// What stands between documents.
-const BORDER: &str = "---\n";
 
 impl Rendered {
     /// All documents, hooks included, in order of their files, each with its file's name in an annotation: what a
-    /// post-renderer of Helm 4 gets. Documents are written anew, without their comments.
+    /// post-renderer of Helm 4 gets.
     ///
     /// # Errors
-    /// A document that is not YAML or no object.
+    /// A document that is no object.
     pub fn merged(&self) -> Result<String, Error> {
         let hooks = self.hooks.iter().map(|h: &Hook| &h.manifest);
         let mut all: Vec<&Manifest> = self.manifests.iter().chain(hooks).collect();
-        all.sort_by(|a, b| a.source.cmp(&b.source));
-        let mut out = Vec::new();
+        all.sort_by(|a, b| a.source.cmp(&b.source).then(a.number.cmp(&b.number)));
+        let mut nodes = Vec::new();
         for Manifest { source, text, .. } in all {
             let base = source.rsplit('/').next().unwrap_or(source);
-            if base.starts_with('_') {
+            if base.starts_with('_') || text.trim().is_empty() {
                 continue;
             }
-            match parse(source, text)? {
-                Data::Null => {}
-                Data::Map(mut object) => {
-                    let mut metadata = take(&mut object, "metadata");
-                    let mut annotations = take(&mut metadata, "annotations");
-                    annotations.insert(FILE.to_owned(), Data::String(source.clone()));
-                    metadata.insert("annotations".to_owned(), Data::Map(annotations));
-                    object.insert("metadata".to_owned(), Data::Map(metadata));
-                    out.push(write(source, &Data::Map(object))?);
-                }
-                _ => return Err(Error::manifest(source, text, "the document is no object".to_owned())),
+            let failed =
+                |what: &str, e: kyaml::Error| Error::manifest(source, text, format!("{what} {source}: {e}"));
+            for mut node in kyaml::read_numbered(text).map_err(|e| failed("parsing", e))? {
+                kyaml::annotate(&mut node, FILE, source).map_err(|e| failed("annotating", e))?;
+                nodes.push(node);
             }
         }
-        Ok(out.join(BORDER))
+        kyaml::write(&nodes).map_err(|e| Error::manifest("", "", format!("writing merged docs: {e}")))
     }
 
     /// The same render with the documents that a post-renderer of Helm 4 made of [`Rendered::merged`]. Documents without
-    /// a file's name get one, and lists are taken apart.
+    /// a file's name get one, and a list that is all there is is taken apart.
     ///
     /// # Errors
-    /// A document that is not YAML.
+    /// A document that is not YAML or has no head.
     pub fn split_merged(&mut self, text: &str, profile: Profile, warn: Warn<'_>) -> Result<(), Error> {
-        let mut documents = Vec::new();
-        for part in manifest::split(text, Profile::Helm4) {
-            match parse("post-renderer", part)? {
-                Data::Null => {}
-                Data::Map(mut list) if list.get("kind") == Some(&Data::String("List".to_owned())) => {
-                    if let Some(Data::List(items)) = list.remove("items") {
-                        documents.extend(items);
-                    }
-                }
-                other => documents.push(other),
+        const SOURCE: &str = "post-renderer";
+        let failed = |reason: String| Error::manifest(SOURCE, text, reason);
+        let nodes = kyaml::read_numbered(text).map_err(|e| failed(format!("error parsing YAML: {e}")))?;
+        let mut files: BTreeMap<String, Vec<Node>> = BTreeMap::new();
+        for (number, mut node) in nodes.into_iter().enumerate() {
+            if !kyaml::has_head(&node) {
+                return Err(failed("getting metadata: missing Resource metadata".to_owned()));
             }
-        }
-        let mut files: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for (number, mut document) in documents.into_iter().enumerate() {
-            let file = match &mut document {
-                Data::Map(object) => take_file(object),
-                _ => None,
-            };
+            let file = kyaml::annotation(&node, FILE).filter(|file| !file.is_empty()).map(str::to_owned);
             let file = file.unwrap_or_else(|| format!("generated-by-postrender-{number}.yaml"));
-            let text = write(&file, &document)?;
-            files.entry(file).or_default().push(text);
+            kyaml::clear_annotation(&mut node, FILE)
+                .map_err(|e| failed(format!("clearing filename annotation: {e}")))?;
+            files.entry(file).or_default().push(node);
         }
-        let read = |(source, texts): (String, Vec<String>)| {
-            manifest::read(source, texts.join(BORDER), Profile::Helm4)
+        let read = |(source, nodes): (String, Vec<Node>)| {
+            let text = kyaml::write(&nodes).map_err(|e| failed(format!("re-writing {source}: {e}")))?;
+            Ok(manifest::read(source, text, Profile::Helm4))
         };
-        let files = files.into_iter().map(read).collect();
+        let files = files.into_iter().map(read).collect::<Result<_, Error>>()?;
         (self.manifests, self.hooks) = manifest::sort(files, profile, warn)?;
         Ok(())
     }
@@ -99,36 +84,6 @@ impl Rendered {
         }
         (self.manifests, _) = manifest::sort(files, profile, warn)?;
         Ok(())
-    }
-}
-
-fn parse(source: &str, text: &str) -> Result<Data, Error> {
-    yaml::from_slice(text.as_bytes()).map_err(|e| Error::yaml(source, text, &e))
-}
-
-fn write(source: &str, data: &Data) -> Result<String, Error> {
-    yaml::to_string(data).map_err(|e| Error::manifest(source, "", e.to_string()))
-}
-
-/// Takes the map below a key out; an empty one where there is none.
-fn take(map: &mut Map, key: &str) -> Map {
-    match map.remove(key) {
-        Some(Data::Map(inner)) => inner,
-        _ => Map::new(),
-    }
-}
-
-/// Takes the name of its file off an object.
-fn take_file(object: &mut Map) -> Option<String> {
-    let Some(Data::Map(metadata)) = object.get_mut("metadata") else { return None };
-    let Some(Data::Map(annotations)) = metadata.get_mut("annotations") else { return None };
-    let file = annotations.remove(FILE);
-    if annotations.is_empty() {
-        metadata.remove("annotations");
-    }
-    match file {
-        Some(Data::String(file)) if !file.is_empty() => Some(file),
-        _ => None,
     }
 }
 
@@ -152,26 +107,27 @@ mod tests {
             ("c/templates/h.yaml", hook),
         ]);
         let merged = r.merged().unwrap();
-        let names: Vec<&str> = merged.lines().filter_map(|l| l.trim().strip_prefix(FILE)).collect();
-        assert_eq!(names, [": c/templates/a.yaml", ": c/templates/b.yaml", ": c/templates/h.yaml"]);
+        let names: Vec<&str> =
+            merged.split(FILE).skip(1).filter_map(|rest| rest.split('\'').nth(1)).collect();
+        assert_eq!(names, ["c/templates/a.yaml", "c/templates/b.yaml", "c/templates/h.yaml"]);
         let more = "apiVersion: v1\nkind: List\nitems:\n- {kind: Secret, metadata: {name: x}}\n";
         r.split_merged(&format!("{merged}---\n{more}"), Profile::Helm4, &mut |_| {}).unwrap();
         let shown: Vec<(&str, &str)> =
             r.manifests.iter().map(|m| (m.source.as_str(), m.head.kind.as_str())).collect();
         let want = [
-            ("generated-by-postrender-3.yaml", "Secret"),
             ("c/templates/a.yaml", "ConfigMap"),
             ("c/templates/b.yaml", "Service"),
+            ("generated-by-postrender-3.yaml", "List"),
         ];
         assert_eq!(shown, want);
-        assert_eq!(
-            r.manifests[1].text,
-            "data:\n  s: \"1e3\"\n  x: 9007199254740993\nkind: ConfigMap\n\
-             metadata: {}\n"
-        );
+        assert_eq!(r.manifests[0].text, "kind: ConfigMap\ndata: {x: 9007199254740993, s: \"1e3\"}\n");
         assert_eq!(r.hooks.len(), 1);
         assert!(r.hooks[0].manifest.text.contains("helm.sh/hook: pre-install"));
         assert!(!r.hooks[0].manifest.text.contains(FILE));
+        // Alone, a list is taken apart.
+        r.split_merged(more, Profile::Helm4, &mut |_| {}).unwrap();
+        let shown: Vec<&str> = r.manifests.iter().map(|m| m.head.kind.as_str()).collect();
+        assert_eq!(shown, ["Secret"]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `values.schema.json`: whether values are what a chart and its subcharts demand (`ValidateAgainstSchema`).
 //!
-//! Owns JSON Schema from draft 4 to 2020-12, and the words in which Helm tells what is wrong. Nothing is fetched: a schema may
-//! only refer to what is in its own file.
+//! Owns JSON Schema from draft 4 to 2020-12, and the words in which Helm tells what is wrong. Fetches nothing: documents that a
+//! schema refers to outside its own file are the `World`'s.
 
 mod address;
 mod check;
@@ -13,6 +13,7 @@ mod format;
 mod json;
 mod members;
 mod meta;
+mod outside;
 mod parts;
 mod quick;
 mod resources;
@@ -25,6 +26,7 @@ use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 use bytes::Bytes;
 use compile::Program;
 use json::Json;
+use outside::Outside;
 use quick::Quick;
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
@@ -34,6 +36,7 @@ use crate::data::{Data, Map};
 use crate::go::slog;
 use crate::json::first_tree;
 use crate::path::Path;
+use crate::world::{World, refused};
 use failure::Unmet;
 
 /// The name of a schema among those that it refers to.
@@ -43,9 +46,9 @@ const URL: &str = "file:///values.schema.json";
 const KEPT: usize = 64;
 
 /// Checks the values of a chart and of its subcharts, each against the chart's own schema.
-pub(super) fn validate(chart: &Chart, values: &Map, warn: Warn<'_>) -> Result<(), Error> {
+pub(super) fn validate(chart: &Chart, values: &Map, world: &dyn World, warn: Warn<'_>) -> Result<(), Error> {
     let mut found = Found::default();
-    check_chart(chart, values, &mut Vec::new(), &mut found);
+    check_chart(chart, values, world, &mut Vec::new(), &mut found);
     for name in &found.unresolved {
         let text = "unresolved URN reference ignored; using permissive schema";
         warn(slog::line("WARN", text, &[("urn", name)]));
@@ -61,9 +64,10 @@ pub(super) fn validate(chart: &Chart, values: &Map, warn: Warn<'_>) -> Result<()
 ///
 /// # Errors
 /// Helm's text.
-pub(crate) fn check_schema(schema: &Bytes, values: &Map) -> Result<(), String> {
+pub(crate) fn check_schema(schema: &Bytes, values: &Map, world: &dyn World) -> Result<(), String> {
     let value = Json::Map(values.iter().map(|(k, v)| (k.clone(), Json::from_data(v))).collect());
-    check::value(known(schema)?.program()?, &value).map_err(|unmet| unmet.text)
+    let program = known(schema)?.program(&|url| world.schema_document(url))?;
+    check::value(&program, &value).map_err(|unmet| unmet.text)
 }
 
 /// What schemas said against the values.
@@ -75,19 +79,27 @@ struct Found {
     unresolved: Vec<String>,
 }
 
-fn check_chart<'c>(chart: &'c Chart, values: &Map, scope: &mut Vec<&'c str>, found: &mut Found) {
+fn check_chart<'c>(
+    chart: &'c Chart,
+    values: &Map,
+    world: &dyn World,
+    scope: &mut Vec<&'c str>,
+    found: &mut Found,
+) {
     if let Some(schema) = &chart.schema {
         let checked = known(schema).map_err(Unmet::from).and_then(|schema| {
-            let checked = schema.check(values);
-            // The short way knows no such names.
-            if let Some(Ok(program)) = schema.program.get() {
-                for name in &program.unresolved {
-                    if !found.unresolved.contains(name) {
-                        found.unresolved.push(name.clone());
-                    }
+            // The short way knows no names that nothing has.
+            if schema.accepts(values) {
+                return Ok(());
+            }
+            let program = schema.program(&|url| world.schema_document(url))?;
+            for name in &program.unresolved {
+                if !found.unresolved.contains(name) {
+                    found.unresolved.push(name.clone());
                 }
             }
-            checked
+            let value = Json::Map(values.iter().map(|(k, v)| (k.clone(), Json::from_data(v))).collect());
+            check::value(&program, &value)
         });
         if let Err(why) = checked {
             found.text.push_str(&format!("{}:\n{}", chart.name(), why.text));
@@ -100,7 +112,7 @@ fn check_chart<'c>(chart: &'c Chart, values: &Map, scope: &mut Vec<&'c str>, fou
             None | Some(Data::Null) => {}
             Some(Data::Map(values)) => {
                 scope.push(sub.name());
-                check_chart(sub, values, scope, found);
+                check_chart(sub, values, world, scope, found);
                 scope.pop();
             }
             Some(other) => {
@@ -122,35 +134,50 @@ fn check_chart<'c>(chart: &'c Chart, values: &Map, scope: &mut Vec<&'c str>, fou
     }
 }
 
+/// A document with nothing after it (`jsonschema.UnmarshalJSON`).
+fn whole_document(text: &[u8]) -> Result<Json, String> {
+    let (json, end) = first_tree::<Json>(text).map_err(|e| e.to_string())?;
+    if !text[end..].iter().all(u8::is_ascii_whitespace) {
+        return Err("invalid character after top-level value".to_owned());
+    }
+    Ok(json)
+}
+
 /// A schema that was read.
 struct Known {
     json: Arc<Json>,
     quick: Option<Quick>,
-    /// Compiled when the short way did not say yes.
-    program: OnceLock<Result<Program, String>>,
+    /// Compiled when the short way did not say yes, and kept unless it holds documents from elsewhere.
+    program: OnceLock<Result<Arc<Program>, String>>,
 }
 
 impl Known {
     fn read(schema: &[u8]) -> Result<Self, String> {
-        let (json, end) = first_tree::<Json>(schema).map_err(|e| e.to_string())?;
-        if !schema[end..].iter().all(u8::is_ascii_whitespace) {
-            return Err("invalid character after top-level value".to_owned());
-        }
+        let json = whole_document(schema)?;
         Ok(Self { quick: Quick::new(&json), json: Arc::new(json), program: OnceLock::new() })
     }
 
-    fn check(&self, values: &Map) -> Result<(), Unmet> {
-        if self.quick.as_ref().is_some_and(|quick| quick.accepts(&self.json, values)) {
-            return Ok(());
-        }
-        let program = self.program()?;
-        let value = Json::Map(values.iter().map(|(k, v)| (k.clone(), Json::from_data(v))).collect());
-        check::value(program, &value)
+    /// Whether the short way says yes.
+    fn accepts(&self, values: &Map) -> bool {
+        self.quick.as_ref().is_some_and(|quick| quick.accepts(&self.json, values))
     }
 
-    fn program(&self) -> Result<&Program, String> {
-        self.program.get_or_init(|| Program::new(URL, &self.json)).as_ref().map_err(Clone::clone)
+    fn program(&self, fetch: outside::Fetch<'_>) -> Result<Arc<Program>, String> {
+        if let Some(known) = self.program.get() {
+            return known.clone();
+        }
+        let outside = Outside::new(fetch);
+        let program = Program::new(URL, &self.json, &outside).map(Arc::new);
+        match outside.was_asked() {
+            true => program,
+            false => self.program.get_or_init(|| program).clone(),
+        }
     }
+}
+
+/// What stands alone refers to nothing outside.
+fn nowhere(url: &str) -> Result<Bytes, String> {
+    Err(refused(url).to_owned())
 }
 
 /// A JSON Schema by itself, from draft 4 to 2020-12; it may only refer to what is in its own text.
@@ -172,7 +199,7 @@ impl Schema {
     /// Text that is not JSON or no schema, in Helm's words.
     pub fn read(json: &[u8]) -> Result<Self, String> {
         let known = Known::read(json)?;
-        known.program()?;
+        known.program(&nowhere)?;
         Ok(Self(known))
     }
 
@@ -181,12 +208,13 @@ impl Schema {
     /// # Errors
     /// Each value that breaks the schema.
     pub fn check(&self, values: &Data) -> Result<(), Vec<Breach>> {
-        let checked = match values {
-            Data::Map(map) => self.0.check(map),
-            other => {
-                self.0.program().map_err(Unmet::from).and_then(|p| check::value(p, &Json::from_data(other)))
-            }
-        };
+        if let Data::Map(map) = values
+            && self.0.accepts(map)
+        {
+            return Ok(());
+        }
+        let program = self.0.program(&nowhere).map_err(Unmet::from);
+        let checked = program.and_then(|program| check::value(&program, &Json::from_data(values)));
         checked.map_err(|unmet| unmet.breaches)
     }
 }

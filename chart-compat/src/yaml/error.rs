@@ -17,8 +17,9 @@ pub struct Error {
 /// The step of the reading that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum ErrorKind {
-    /// The text is no YAML. `shown` is the line that go-yaml prints (0: none), `line` the true one (0: unknown).
-    Syntax { shown: u32, line: u32, problem: Cow<'static, str> },
+    /// The text is no YAML. `shown` is the line that go-yaml prints (0: none), `v3` the one that its version 3 does, `line`
+    /// the true one (0: unknown).
+    Syntax { shown: u32, v3: u32, line: u32, problem: Cow<'static, str> },
     /// Strict reading found keys that were set before.
     Duplicates { lines: Vec<(u32, String)> },
     /// The text is YAML, but has no JSON form, or not the one that was asked for.
@@ -34,18 +35,24 @@ impl Error {
     /// A scanner's error: go-yaml shows the line after adding one, or the context's line as it is, or no line.
     pub(super) fn scanner(line: u32, context: u32, problem: impl Into<Cow<'static, str>>) -> Self {
         let shown = if line != 0 { line + 1 } else { context };
-        Self::of(ErrorKind::Syntax { shown, line: line + 1, problem: problem.into() })
+        let v3 = match (context, line) {
+            (0, 0) => 0,
+            (0, line) => line + 1,
+            (context, _) => context + 1,
+        };
+        Self::of(ErrorKind::Syntax { shown, v3, line: line + 1, problem: problem.into() })
     }
 
     /// A parser's error: go-yaml shows the line counted from zero, or the context's, or no line.
     pub(super) fn parser(line: u32, context: u32, problem: &'static str) -> Self {
         let shown = if line != 0 { line } else { context };
-        Self::of(ErrorKind::Syntax { shown, line: line + 1, problem: problem.into() })
+        let v3 = if context != 0 { context } else { line };
+        Self::of(ErrorKind::Syntax { shown, v3, line: line + 1, problem: problem.into() })
     }
 
     /// An error that go-yaml reports without a line, though `line` (from 1, 0: unknown) is where it is.
     pub(super) fn plain(line: u32, problem: impl Into<Cow<'static, str>>) -> Self {
-        Self::of(ErrorKind::Syntax { shown: 0, line, problem: problem.into() })
+        Self::of(ErrorKind::Syntax { shown: 0, v3: 0, line, problem: problem.into() })
     }
 
     /// The keys that strict reading found twice, with their lines.
@@ -73,6 +80,14 @@ impl Error {
             self.prefix = TO_JSON;
         }
         self
+    }
+
+    /// The same in the words of go-yaml v3, which counts lines from where a broken node starts.
+    pub(crate) fn in_v3(mut self) -> String {
+        if let ErrorKind::Syntax { shown, v3, .. } = &mut self.kind {
+            *shown = *v3;
+        }
+        self.to_string()
     }
 
     /// What is wrong, without the calls that failed and without a line.

@@ -20,6 +20,7 @@ mod resolve;
 mod scan;
 mod sink;
 mod timestamp;
+pub mod tree;
 
 pub use emit::{EmitError, Emitter};
 pub use error::Error;

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use super::error::Error;
 use super::input::Input;
-use super::scan::{Kind, Scanner};
+use super::scan::{Kind, Notes, Scanner};
 
 /// A step of the document's structure.
 #[derive(Debug)]
@@ -70,6 +70,31 @@ impl Tag {
     }
 }
 
+/// What an event looked like in the text, which only those ask for who write it again.
+#[derive(Debug, Default)]
+pub(super) struct Look {
+    pub(super) notes: Notes,
+    /// The tag in its long form, or nothing.
+    pub(super) tag: String,
+    /// Whether a list or map is in brackets.
+    pub(super) flow: bool,
+    /// The first byte of a scalar: its quote or block indicator, if it has one.
+    pub(super) first: u8,
+}
+
+/// What a parser that keeps looks knows.
+#[derive(Default)]
+struct Looks {
+    /// The comments of the tokens up to the next one that no event has got.
+    pending: Notes,
+    /// The head of a list or map in a list, which is not its first entry's.
+    stem: Option<String>,
+    /// That of the last event.
+    event: Look,
+    /// What could not be read while a comment's place was looked for; what is read after it does not count.
+    failed: Option<Error>,
+}
+
 /// What the parser expects next.
 #[derive(Clone, Copy)]
 enum State {
@@ -114,6 +139,8 @@ pub(super) struct Parser<'a> {
     lines: Vec<u32>,
     /// The `%TAG` directives: handle and prefix.
     handles: Vec<(String, String)>,
+    /// How events look, where that is kept.
+    looks: Option<Box<Looks>>,
 }
 
 impl<'a> Parser<'a> {
@@ -125,6 +152,48 @@ impl<'a> Parser<'a> {
             states: Vec::with_capacity(16),
             lines: Vec::with_capacity(16),
             handles: Vec::new(),
+            looks: None,
+        }
+    }
+
+    /// A parser that keeps comments, tags and styles, as go-yaml v3 does.
+    pub(super) fn with_looks(input: &'a Input<'_>) -> Self {
+        let plain = Self::new(input);
+        Self { scanner: plain.scanner.keep_comments(), looks: Some(Box::default()), ..plain }
+    }
+
+    /// The event gets the comments that wait for one (`yaml_parser_set_event_comments`).
+    #[inline]
+    fn note(&mut self) {
+        if let Some(looks) = &mut self.looks {
+            looks.event.notes = std::mem::take(&mut looks.pending);
+            looks.stem = None;
+        }
+    }
+
+    /// A list's or map's start gets the head that is its own.
+    #[inline]
+    fn note_stem(&mut self) {
+        if let Some(looks) = &mut self.looks {
+            looks.event.notes.head = looks.stem.take().unwrap_or_default();
+        }
+    }
+
+    #[inline]
+    fn note_flow(&mut self) {
+        if let Some(looks) = &mut self.looks {
+            looks.event.flow = true;
+        }
+        self.note();
+    }
+
+    /// The next event and how it looks, of a parser `with_looks`.
+    pub(super) fn next_with_look(&mut self) -> Result<(Event<'a>, Look), Error> {
+        let event = self.next()?;
+        let Some(looks) = self.looks.as_mut() else { return Ok((event, Look::default())) };
+        match looks.failed.take() {
+            Some(error) => Err(error),
+            None => Ok((event, std::mem::take(&mut looks.event))),
         }
     }
 
@@ -160,7 +229,7 @@ impl<'a> Parser<'a> {
             State::FlowPairKey => self.flow_pair_key(),
             State::FlowPairValue => self.flow_pair_value(),
             State::FlowPairEnd => {
-                self.scanner.peek()?;
+                self.peek()?;
                 self.state = State::FlowSequence;
                 Ok(Event::MapEnd)
             }
@@ -171,7 +240,7 @@ impl<'a> Parser<'a> {
             State::FlowMappingKey => self.flow_mapping_key(false),
             State::FlowMappingValue => self.flow_mapping_value(),
             State::FlowMappingEmptyValue => {
-                let line = self.scanner.peek()?.mark.line;
+                let line = self.peek()?.1;
                 self.empty(State::FlowMappingKey, line)
             }
             State::End => Ok(Event::StreamEnd),
@@ -182,7 +251,11 @@ impl<'a> Parser<'a> {
     #[inline]
     fn peek(&mut self) -> Result<(Kind, u32), Error> {
         let token = self.scanner.peek()?;
-        Ok((token.kind, token.mark.line))
+        let (kind, mark) = (token.kind, token.mark);
+        if let Some(looks) = &mut self.looks {
+            self.scanner.unfold(kind, mark.pos, &mut looks.pending);
+        }
+        Ok((kind, mark.line))
     }
 
     /// Steps over the token that is next, telling the line on which it ends.
@@ -199,6 +272,30 @@ impl<'a> Parser<'a> {
         self.lines.push(line);
         self.scanner.skip_token();
         Ok(())
+    }
+
+    /// Steps over the dash of an item. A head before it is the whole item's, if that is a list or map
+    /// (`yaml_parser_split_stem_comment`).
+    fn step_item(&mut self) -> Result<u32, Error> {
+        let stem = self.looks.as_ref().map_or(0, |looks| looks.pending.head.len());
+        let end = self.step()?;
+        if stem == 0 {
+            return Ok(end);
+        }
+        // go-yaml goes on after a failure here, and tells what fails next, if anything does.
+        let next = self.peek();
+        if let Some(looks) = &mut self.looks {
+            match next {
+                Ok((Kind::BlockSequenceStart | Kind::BlockMappingStart, _)) => {
+                    let rest = looks.pending.head.get(stem + 1..).unwrap_or_default().to_owned();
+                    looks.pending.head.truncate(stem);
+                    looks.stem = Some(std::mem::replace(&mut looks.pending.head, rest));
+                }
+                Ok(_) => {}
+                Err(e) => looks.failed = Some(e),
+            }
+        }
+        Ok(end)
     }
 
     /// Steps over the token that closes a collection.
@@ -251,6 +348,9 @@ impl<'a> Parser<'a> {
             _ if implicit => {
                 self.states.push(State::DocumentEnd);
                 self.state = State::BlockNode;
+                if let Some(looks) = &mut self.looks {
+                    looks.event.notes.head = take_head(&mut looks.pending.head);
+                }
                 Ok(Event::DocumentStart)
             }
             _ => self.explicit_document(),
@@ -319,6 +419,12 @@ impl<'a> Parser<'a> {
         }
         self.handles.clear();
         self.state = State::DocumentStart;
+        self.note();
+        if let Some(looks) = &mut self.looks
+            && looks.event.notes.foot.is_empty()
+        {
+            looks.event.notes.foot = std::mem::take(&mut looks.event.notes.head);
+        }
         Ok(Event::DocumentEnd)
     }
 
@@ -326,6 +432,7 @@ impl<'a> Parser<'a> {
         let (mut kind, start) = self.peek()?;
         if kind == Kind::Alias {
             self.pop();
+            self.note();
             let name = self.scanner.take().map(|token| token.value).unwrap_or_default();
             return Ok(Event::Alias { name, line: start });
         }
@@ -354,24 +461,34 @@ impl<'a> Parser<'a> {
             }
             Kind::Plain | Kind::Quoted => {
                 self.pop();
+                self.note();
+                if let Some(looks) = &mut self.looks
+                    && kind == Kind::Quoted
+                {
+                    looks.event.first = self.scanner.first_byte();
+                }
                 let value = self.scanner.take().map(|token| token.value).unwrap_or_default();
                 let implicit = nonspecific || tag == Tag::None && kind == Kind::Plain;
                 Ok(Event::Scalar { value, style: Style { tag, implicit }, props })
             }
             Kind::FlowSequenceStart => {
                 self.state = State::FlowSequenceFirst;
+                self.note_flow();
                 Ok(Event::ListStart(props))
             }
             Kind::FlowMappingStart => {
                 self.state = State::FlowMappingFirst;
+                self.note_flow();
                 Ok(Event::MapStart(props))
             }
             Kind::BlockSequenceStart if place != Place::Flow => {
                 self.state = State::BlockSequenceFirst;
+                self.note_stem();
                 Ok(Event::ListStart(props))
             }
             Kind::BlockMappingStart if place != Place::Flow => {
                 self.state = State::BlockMappingFirst;
+                self.note_stem();
                 Ok(Event::MapStart(props))
             }
             _ if props.anchor.is_some() || tag != Tag::None => {
@@ -407,14 +524,18 @@ impl<'a> Parser<'a> {
                 format!("{prefix}{suffix}")
             }
         };
-        Ok((Tag::of(&full), full == "!"))
+        let read = (Tag::of(&full), full == "!");
+        if let Some(looks) = &mut self.looks {
+            looks.event.tag = full;
+        }
+        Ok(read)
     }
 
     fn block_sequence(&mut self) -> Result<Event<'a>, Error> {
         let (kind, line) = self.peek()?;
         match kind {
             Kind::BlockEntry => {
-                let end = self.step()?;
+                let end = self.step_item()?;
                 match self.peek()?.0 {
                     Kind::BlockEntry | Kind::BlockEnd => self.empty(State::BlockSequence, end),
                     _ => self.node_then(State::BlockSequence, Place::Block),
@@ -430,7 +551,7 @@ impl<'a> Parser<'a> {
             self.pop();
             return Ok(Event::ListEnd);
         }
-        let end = self.step()?;
+        let end = self.step_item()?;
         match self.peek()?.0 {
             Kind::BlockEntry | Kind::Key | Kind::Value | Kind::BlockEnd => {
                 self.empty(State::IndentlessSequence, end)
@@ -449,7 +570,10 @@ impl<'a> Parser<'a> {
                     _ => self.node_then(State::BlockMappingValue, Place::BlockOrIndentless),
                 }
             }
-            Kind::BlockEnd => Ok(self.close(Event::MapEnd)),
+            Kind::BlockEnd => {
+                self.note();
+                Ok(self.close(Event::MapEnd))
+            }
             _ => self.fail(line, "did not find expected key"),
         }
     }
@@ -476,11 +600,17 @@ impl<'a> Parser<'a> {
             kind = self.peek()?.0;
         }
         match kind {
-            Kind::FlowSequenceEnd => Ok(self.close(Event::ListEnd)),
+            Kind::FlowSequenceEnd => {
+                self.note();
+                Ok(self.close(Event::ListEnd))
+            }
             Kind::Key => {
                 let (_, line) = self.peek()?;
                 self.state = State::FlowPairKey;
                 self.scanner.skip_token();
+                if let Some(looks) = &mut self.looks {
+                    looks.event.flow = true;
+                }
                 Ok(Event::MapStart(Props { anchor: None, line }))
             }
             _ => self.node_then(State::FlowSequence, Place::Flow),
@@ -519,7 +649,10 @@ impl<'a> Parser<'a> {
             kind = self.peek()?.0;
         }
         match kind {
-            Kind::FlowMappingEnd => Ok(self.close(Event::MapEnd)),
+            Kind::FlowMappingEnd => {
+                self.note();
+                Ok(self.close(Event::MapEnd))
+            }
             Kind::Key => {
                 self.scanner.skip_token();
                 let (kind, line) = self.peek()?;
@@ -546,4 +679,17 @@ impl<'a> Parser<'a> {
         }
         self.empty(State::FlowMappingKey, line)
     }
+}
+
+/// Takes what stands above the last empty line off a head: it is the document's (`yaml_parser_parse_document_start`).
+fn take_head(head: &mut String) -> String {
+    let bytes = head.as_bytes();
+    let border = (1..bytes.len()).rev().find(|&i| {
+        bytes.get(i) == Some(&b'\n') && (i + 1 == bytes.len() || bytes.get(i - 1) == Some(&b'\n'))
+    });
+    let Some(border) = border else { return String::new() };
+    let rest = head.get(border + 1..).unwrap_or_default().to_owned();
+    let own = if border + 1 == head.len() { border } else { border - 1 };
+    head.truncate(own);
+    std::mem::replace(head, rest)
 }

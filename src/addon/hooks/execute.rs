@@ -22,8 +22,8 @@ impl Hooks {
     }
 
     async fn run_queued_global(&self, run: Run) -> Result<(), String> {
-        let Some(set) = self.global.get() else { return Ok(()) };
-        self.execute(set, None, &run, true).await.map(|_| ())
+        let Some(set) = self.global_set() else { return Ok(()) };
+        self.execute(&set, None, &run, true).await.map(|_| ())
     }
 
     /// A run that the API server waits for. It takes no turn with the module's own run, which may be what the API server asks
@@ -32,8 +32,8 @@ impl Hooks {
     pub(super) async fn run_asked(&self, run: Run) -> Result<Answer, String> {
         let gone = || "its module is off".to_owned();
         if run.hook.scope == Scope::Global {
-            let set = self.global.get().ok_or_else(gone)?;
-            return self.perform(set, None, &run, true).await.map(|(_, answer)| answer);
+            let set = self.global_set().ok_or_else(gone)?;
+            return self.perform(&set, None, &run, true).await.map(|(_, answer)| answer);
         }
         let module = self.module(&run.hook.module).ok_or_else(gone)?;
         let set = module.set.get().ok_or_else(gone)?;

@@ -1,7 +1,8 @@
-//! Global hooks: the start of the operator, and what runs before and after all modules.
+//! Global hooks: the start of the operator, what runs before and after all modules, and others in their place.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
+use std::time::Instant;
 
 use super::{Hooks, global_directory};
 use crate::hooks::config::MAIN_QUEUE;
@@ -13,8 +14,8 @@ impl Hooks {
     ///
     /// # Errors
     /// A hook has none that can be used, or the directory is not there.
-    pub(in crate::addon) async fn load_global(&self, directory: Option<&Path>) -> Result<(), String> {
-        let Some(directory) = directory else { return Ok(()) };
+    pub(in crate::addon) async fn read_global(directory: Option<&Path>) -> Result<Option<HookSet>, String> {
+        let Some(directory) = directory else { return Ok(None) };
         if !directory.is_dir() {
             return Err(format!("{}: no such directory of global hooks", directory.display()));
         }
@@ -24,30 +25,54 @@ impl Hooks {
         for text in problems {
             tracing::warn!("{text}");
         }
-        if !set.hooks().is_empty() {
-            tracing::info!(hooks = set.hooks().len(), "global hooks are loaded");
+        Ok(Some(set))
+    }
+
+    /// Puts global hooks in the place of those before, which go with all that they watch, wait for and patched.
+    pub(in crate::addon) fn set_global(&self, set: Option<HookSet>) {
+        let count = set.as_ref().map_or(0, |set| set.hooks().len());
+        if count > 0 {
+            tracing::info!(hooks = count, "global hooks are loaded");
         }
-        // It is loaded once.
-        self.global.set(set).unwrap_or_default();
-        Ok(())
+        let mut global = self.global.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *global, set.map(Arc::new));
+        drop(global);
+        if let Some(before) = before {
+            before.stop();
+            self.queues.drop_owner("");
+            self.store().values.forget_global();
+        }
+    }
+
+    /// The global hooks as they are now.
+    pub(super) fn global_set(&self) -> Option<Arc<HookSet>> {
+        self.global.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Whether there are global hooks at all.
     pub(in crate::addon) fn has_global(&self) -> bool {
-        self.global.get().is_some_and(|set| !set.hooks().is_empty())
+        self.global_set().is_some_and(|set| !set.hooks().is_empty())
     }
 
     /// Whether there are hooks of a moment.
     pub(in crate::addon) fn has_global_at(&self, moment: Moment) -> bool {
-        self.global.get().is_some_and(|set| !set.at(moment).is_empty())
+        self.global_set().is_some_and(|set| !set.at(moment).is_empty())
+    }
+
+    /// Nobody asks the global hooks any more: there are none. What cannot be told now is told again with the next change.
+    pub(in crate::addon) async fn leave_global(&self) {
+        if let Err(text) = self.webhooks.leave("").await {
+            tracing::error!("{text}");
+        }
     }
 
     /// Brings the global hooks up: those of the start, schedules, watches, and what exists. It goes on until all of that has
     /// worked: modules rely on it.
     pub(in crate::addon) async fn start_global(self: Arc<Self>) {
-        let Some(set) = self.global.get() else { return };
+        let Some(set) = self.global_set() else { return };
         self.run_global(Moment::OnStartup).await;
         set.schedule(&self.queues);
+        let began = Instant::now();
         set.watch(&self.cluster, &self.queues, &self.state.measures);
         let mut failures = 0;
         let synchronizations = loop {
@@ -55,11 +80,13 @@ impl Hooks {
                 Ok(runs) => break runs,
                 Err(text) => {
                     failures += 1;
+                    self.count_watches(&set, began, false);
                     tracing::error!("{text}");
                     tokio::time::sleep(pause(failures)).await;
                 }
             }
         };
+        self.count_watches(&set, began, true);
         let mut waits = Vec::new();
         for synchronization in synchronizations {
             let waited_for = synchronization.waited_for || synchronization.run.queue == MAIN_QUEUE;
@@ -68,7 +95,7 @@ impl Hooks {
                 waits.push(done);
             }
         }
-        // A queue of the global hooks is dropped at the end only.
+        // A queue of the global hooks is dropped at the end, and when they are others.
         drop(futures::future::join_all(waits).await);
         failures = 0;
         while let Err(text) = self.webhooks.enter("", set.hooks()).await {
@@ -81,12 +108,12 @@ impl Hooks {
 
     /// Runs the global hooks of a moment, each until it works; gives whether values of all modules are others than before.
     pub(in crate::addon) async fn run_global(&self, moment: Moment) -> bool {
-        let Some(set) = self.global.get() else { return false };
+        let Some(set) = self.global_set() else { return false };
         let before = self.store().values.section(super::super::values::GLOBAL).cloned();
         for hook in set.at(moment) {
             let run = Run::at(&hook, moment);
             let mut failures = 0;
-            while let Err(error) = self.execute(set, None, &run, false).await {
+            while let Err(error) = self.execute(&set, None, &run, false).await {
                 failures += 1;
                 let pause = pause(failures);
                 tracing::error!(

@@ -1,6 +1,7 @@
 //! What is measured of hooks: runs as they end, and what is true of queues and watches at the moment of a scrape.
 
 use std::sync::{Arc, PoisonError};
+use std::time::Instant;
 
 use super::Hooks;
 use crate::hooks::config::MAIN_QUEUE;
@@ -23,7 +24,7 @@ impl Hooks {
     pub(super) fn count(&self, hook: &Hook, binding: &str, run: &Run, usage: Option<Usage>, worked: bool) {
         let measures = &self.state.measures;
         let (queue, activation) = (run.queue.as_str(), self.activation(run));
-        let labels = [
+        let all = [
             ("module", hook.module.as_str()),
             ("hook", hook.name.as_str()),
             ("binding", binding),
@@ -31,8 +32,8 @@ impl Hooks {
             ("activation", activation),
         ];
         let (start, labels) = match hook.scope {
-            Scope::Global => ("global_hook", &labels[1..]),
-            Scope::Module => ("module_hook", &labels[..]),
+            Scope::Global => ("global_hook", &all[1..]),
+            Scope::Module => ("module_hook", &all[..]),
         };
         let outcome = match (worked, run.allow_failure) {
             (true, _) => "success_total",
@@ -40,16 +41,35 @@ impl Hooks {
             (false, true) => "allowed_errors_total",
         };
         measures.add(&format!("{start}_{outcome}"), labels, 1.0);
-        measures.add(&format!("{start}_run_{outcome}"), labels, 1.0);
-        let Some(usage) = usage else { return };
-        for (name, time) in [
-            ("run_seconds", usage.took),
-            ("run_user_cpu_seconds", usage.user),
-            ("run_sys_cpu_seconds", usage.system),
-        ] {
-            measures.observe(&format!("{start}_{name}"), labels, time);
+        // shell-operator's names stand beside addon-operator's: dashboards of both find what they look for.
+        let plain = &all[1..4];
+        for (start, labels) in [(start, labels), ("hook", plain)] {
+            measures.add(&format!("{start}_run_{outcome}"), labels, 1.0);
+            let Some(usage) = usage else { continue };
+            for (name, time) in [
+                ("run_seconds", usage.took),
+                ("run_user_cpu_seconds", usage.user),
+                ("run_sys_cpu_seconds", usage.system),
+            ] {
+                measures.observe(&format!("{start}_{name}"), labels, time);
+            }
+            measures.set(&format!("{start}_run_max_rss_bytes"), labels, usage.max_rss_bytes as f64);
         }
-        measures.set(&format!("{start}_run_max_rss_bytes"), labels, usage.max_rss_bytes as f64);
+    }
+
+    /// Counts a start of the watches of a set's hooks, which `began` then and has worked or not.
+    pub(super) fn count_watches(&self, set: &HookSet, began: Instant, worked: bool) {
+        let measures = &self.state.measures;
+        for hook in set.hooks().iter().filter(|h| !h.config.kubernetes.is_empty()) {
+            let labels = [("hook", hook.name.as_str())];
+            measures.set("hook_enable_kubernetes_bindings_success", &labels, f64::from(u8::from(worked)));
+            if worked {
+                let took = began.elapsed().as_secs_f64();
+                measures.set("hook_enable_kubernetes_bindings_seconds", &labels, took);
+            } else {
+                measures.add("hook_enable_kubernetes_bindings_errors_total", &labels, 1.0);
+            }
+        }
     }
 
     /// Counts how long a run has waited for its first try.
@@ -77,8 +97,8 @@ impl Hooks {
         {
             measures.clear(name);
         }
-        if let Some(set) = self.global.get() {
-            measure_set(measures, "", set);
+        if let Some(set) = self.global_set() {
+            measure_set(measures, "", &set);
         }
         let modules: Vec<Arc<super::module::ModuleHooks>> =
             self.modules.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();

@@ -17,7 +17,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
-use tokio::sync::OnceCell;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::values::Values;
@@ -62,7 +61,7 @@ pub(super) struct Hooks {
     state: Arc<State>,
     store: Mutex<Store>,
     config_map: ObjectRef,
-    global: OnceCell<HookSet>,
+    global: Mutex<Option<Arc<HookSet>>>,
     modules: Mutex<BTreeMap<String, Arc<module::ModuleHooks>>>,
     queues: Arc<Queues>,
     webhooks: Arc<Webhooks>,
@@ -120,7 +119,7 @@ impl Hooks {
                 state,
                 store: Mutex::new(store),
                 config_map,
-                global: OnceCell::new(),
+                global: Mutex::default(),
                 modules: Mutex::default(),
                 queues: Arc::new(Queues::new(Arc::new(runner))),
                 webhooks,

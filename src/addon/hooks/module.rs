@@ -135,6 +135,20 @@ impl Hooks {
         Ok(hooks)
     }
 
+    /// Names of the hooks of a module that run at its deletion, if its hooks are loaded.
+    pub(in crate::addon) fn delete_hooks(&self, module: &str) -> Vec<String> {
+        let known = self.module(module);
+        let Some(set) = known.as_ref().and_then(|k| k.set.get()) else { return Vec::new() };
+        let mut names: Vec<String> = [Moment::BeforeDeleteHelm, Moment::AfterDeleteHelm]
+            .into_iter()
+            .flat_map(|moment| set.at(moment))
+            .map(|hook| hook.name.clone())
+            .collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
     /// Forgets the hooks of a module: they are others now, or the module is gone.
     pub(in crate::addon) fn unload(&self, module: &str) {
         let known = self.modules.lock().unwrap_or_else(PoisonError::into_inner).remove(module);
@@ -228,8 +242,11 @@ impl Hooks {
             }
         }
         if progress.synchronizations.is_none() {
+            let began = Instant::now();
             set.watch(&self.cluster, &self.queues, &self.state.measures);
-            let runs = set.synchronize().await.map_err(Error::Hook)?;
+            let runs = set.synchronize().await;
+            self.count_watches(set, began, runs.is_ok());
+            let runs = runs.map_err(Error::Hook)?;
             let (main, others): (Vec<_>, Vec<_>) = runs.into_iter().partition(|s| s.run.queue == MAIN_QUEUE);
             for other in others {
                 let done = self.queues.push(other.run);

@@ -16,7 +16,7 @@ impl Hooks {
 
     /// Names of the global hooks.
     pub(in crate::addon) fn global_names(&self) -> Vec<String> {
-        self.global.get().map(names).unwrap_or_default()
+        self.global_set().as_deref().map(names).unwrap_or_default()
     }
 
     /// Names of all hooks that are loaded, the global ones first.
@@ -29,7 +29,7 @@ impl Hooks {
     /// Snapshots of an owner's hooks, by hook and binding; the global hooks have the empty name.
     pub(in crate::addon) fn snapshots_of(&self, owner: &str) -> Value {
         if owner.is_empty() {
-            return self.global.get().map_or_else(|| json!({}), snapshots);
+            return self.global_set().as_deref().map_or_else(|| json!({}), snapshots);
         }
         let module = self.module(owner);
         module.and_then(|m| m.set.get().map(snapshots)).unwrap_or_else(|| json!({}))
@@ -39,8 +39,8 @@ impl Hooks {
     pub(in crate::addon) fn snapshots_of_hook(&self, hook: &str) -> Option<Value> {
         let found =
             |set: &HookSet| set.hooks().iter().any(|h| h.name == hook).then(|| snapshots(set)[hook].take());
-        self.global
-            .get()
+        self.global_set()
+            .as_deref()
             .and_then(found)
             .or_else(|| self.all_modules().iter().find_map(|m| m.set.get().and_then(found)))
     }

@@ -3,14 +3,20 @@
 use std::collections::BTreeSet;
 
 use super::Operator;
+use crate::addon::events;
 use crate::addon::module::Module;
+use crate::addon::needs;
 use crate::addon::queue::Job;
 use crate::addon::reload::Found;
+use crate::addon::run::config_map;
 
 impl Operator {
     /// Takes in what is on disk now: modules that are gone are uninstalled, those that have changed run again.
     pub(super) async fn take_files(&mut self, found: Found) {
-        let Found { modules, schemas, changed } = found;
+        let Found { modules, schemas, changed, global } = found;
+        if global {
+            self.take_global_hooks().await;
+        }
         for text in modules.problems.iter().filter(|t| !self.modules.problems.contains(t)) {
             tracing::error!("{text}");
             self.state.measures.add("modules_discover_errors_total", &[], 1.0);
@@ -42,10 +48,33 @@ impl Operator {
         }
         self.files.extend(changed);
         self.modules = modules;
+        self.take_waits();
         self.hooks.store().values.reload(&self.modules, schemas);
         self.activation = "ModuleFilesChanged";
         let object = self.object.take();
         self.configure(object.as_ref(), true).await;
+    }
+
+    /// Takes in which modules wait for which.
+    pub(super) fn take_waits(&mut self) {
+        let (waits, problems) = needs::waits(self.modules.annotated());
+        for text in problems {
+            tracing::error!("{text}");
+        }
+        self.queue.set_waits(waits);
+    }
+
+    /// Tells that hooks which were to run at a module's deletion are gone with its directory. addon-operator says nothing of it:
+    /// it finds the release at its next start and purges it.
+    pub(super) fn tell_lost(&self, module: &str, hooks: &str) {
+        let note = format!(
+            "module {module}: {hooks} went with its directory and cannot run at its deletion; what they would have cleaned up is \
+             left. Switch a module off before you remove its files"
+        );
+        tracing::warn!(module, "{note}");
+        let cluster = self.shared.engine.cluster().clone();
+        let object = config_map(&self.options.namespace, &self.options.config_map);
+        tokio::spawn(async move { events::about(&cluster, &object, "DeleteHooksLost", &note).await });
     }
 
     /// A module's directory has vanished.
@@ -57,10 +86,14 @@ impl Operator {
         self.renewals.remove(name);
         self.files.remove(name);
         self.undecided.remove(name);
+        let lost = self.hooks.delete_hooks(name);
         self.hooks.unload(name);
         self.state.metrics.remove("windlass_module_enabled", &[("module", name)]);
         if known.is_some_and(|w| w.enabled) {
             tracing::info!(module = name, "its directory is gone: its release is uninstalled");
+            if !lost.is_empty() {
+                self.tell_lost(name, &format!("the hooks {}", lost.join(", ")));
+            }
             let plain = id.namespace == self.options.namespace;
             let job = if plain { name.clone() } else { id.to_string() };
             self.queue.want(&job, u32::MAX, Job::Uninstall);

@@ -304,6 +304,13 @@ impl Values {
         }
     }
 
+    /// The same for what global hooks patched: global values, and flags of modules.
+    pub fn forget_global(&mut self) {
+        self.flags = Object::new();
+        self.flag_patch = Patch::default();
+        self.forget(GLOBAL);
+    }
+
     /// The patches that hold in a section, as the debug endpoints show them.
     pub fn patches(&self, key: &str) -> Value {
         let mut all = self.sections.get(key).map_or_else(|| json!([]), |s| s.patch.to_json());

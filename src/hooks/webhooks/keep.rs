@@ -76,6 +76,9 @@ impl Webhooks {
             self.write_configuration(kind, &object).await.map_err(|reason| KeepError { object, reason })?;
         }
         let Some(door) = self.door() else { return Ok(()) };
+        for (object, way) in self.slices().into_iter().zip([&door.admission, &door.conversion]) {
+            self.lead_here(way).await.map_err(|reason| KeepError { object, reason })?;
+        }
         let crds = crds(&self.live());
         for crd in crds {
             let object = objects::crd(&crd);
@@ -134,6 +137,7 @@ impl Webhooks {
         let kinds = Kind::ALL.into_iter().filter(|kind| !self.entries(*kind).is_empty());
         let mut objects: Vec<ObjectRef> = kinds.map(|k| k.object(&self.configuration_name())).collect();
         objects.extend(crds(&self.live()).iter().map(|crd| objects::crd(crd)));
+        objects.extend(self.slices());
         for object in objects {
             let mut followed = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
             if followed.insert(object.to_string()) {
@@ -141,7 +145,8 @@ impl Webhooks {
                 self.spawn(async move {
                     let mut failures = 0;
                     loop {
-                        let stream = cluster.follow(&object.gvk, None, &object.name).await;
+                        let stream =
+                            cluster.follow(&object.gvk, object.namespace.as_deref(), &object.name).await;
                         let error = match stream {
                             Err(error) => Some(error),
                             Ok(mut events) => loop {
@@ -182,7 +187,7 @@ fn crds(live: &Live) -> BTreeSet<String> {
     hooks.flat_map(|h| h.config.conversions.iter().map(|c| c.crd.clone())).collect()
 }
 
-fn options() -> ApplyOptions<'static> {
+pub(super) fn options() -> ApplyOptions<'static> {
     ApplyOptions {
         manager: MANAGER,
         force: true,

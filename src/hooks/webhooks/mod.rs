@@ -1,7 +1,7 @@
 //! Webhooks of hooks: the server that the API server calls, and what it is told of it.
 //!
-//! Owns which hooks are asked (those whose owner has come up), the server with its certificate, and the objects that send the
-//! API server to it. How a hook is run is the caller's: no module and no value is known here.
+//! Owns which hooks are asked (those whose owner has come up), the servers with their certificates, and the objects that send
+//! the API server to them. How a hook is run is the caller's: no module and no value is known here.
 //!
 //! An owner's entries come with [`Webhooks::enter`] and go with [`Webhooks::leave`]. Until an owner that is on has come up,
 //! its entries of an earlier process stay: what they forbid stays forbidden while we start. A CRD keeps saying that we convert
@@ -10,52 +10,44 @@
 mod calls;
 mod certificates;
 mod chain;
+mod endpoints;
 mod keep;
 mod objects;
 mod review;
+mod server;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
 
 use futures::future::BoxFuture;
-use rustls::ServerConfig;
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 
 use super::Hook;
 use super::queues::{Run, pause};
 use crate::cluster::Cluster;
 use crate::serve::State;
-use crate::serve::tls::{self, TlsListener};
 
 pub use certificates::Files;
-use certificates::{Material, given, kept};
 pub use chain::{chain, same_version};
-use objects::{Door, Kind, Reach};
+use objects::{Door, Kind};
+use server::Opened;
+pub use server::Server;
 
 /// Runs of hooks for webhooks at once: of one owner, and of all. More wait, within the time that the API server waits.
 const AT_ONCE_OF_OWNER: usize = 8;
 const AT_ONCE: usize = 32;
-/// How often files with a certificate are looked at.
-const LOOK_AT_FILES: Duration = Duration::from_secs(30);
-/// How long the renewal of a certificate may sleep at a stretch: clocks are set.
-const LONGEST_SLEEP: Duration = Duration::from_secs(3600);
 
 /// How webhooks are served.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Whether they are at all.
     pub enabled: bool,
-    /// Where to listen; several ports serve the same. 0 takes a free one.
-    pub address: IpAddr,
-    pub ports: Vec<u16>,
-    /// A certificate that someone else looks after; `None`: we make one.
-    pub certificate: Option<Files>,
-    /// Bundles of authorities: only clients with a certificate of one of them are answered. Empty: all are.
-    pub clients: Vec<PathBuf>,
+    /// What serves them.
+    pub server: Server,
+    /// What serves conversions, if it is another one.
+    pub conversion: Option<Server>,
     /// Where the API server finds us instead of behind a Service, e.g. `https://10.0.0.7:9651`; port 0 stands for the one that
     /// is listened on.
     pub url: Option<String>,
@@ -63,6 +55,8 @@ pub struct Options {
     pub service: String,
     pub conversion_service: String,
     pub service_port: u16,
+    /// Our address, if several operators run and these Services are to lead to the one that leads.
+    pub leader_at: Option<IpAddr>,
     /// Name of the webhook configurations, to which `-hooks` is added; empty: `windlass-NAMESPACE`.
     pub configuration: String,
     /// `Fail` or `Ignore`, for bindings that do not say.
@@ -73,14 +67,13 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             enabled: true,
-            address: IpAddr::from([0, 0, 0, 0]),
-            ports: vec![9651],
-            certificate: None,
-            clients: Vec::new(),
+            server: Server::default(),
+            conversion: None,
             url: None,
             service: "windlass-webhooks".to_owned(),
             conversion_service: "windlass-webhooks".to_owned(),
             service_port: 443,
+            leader_at: None,
             configuration: String::new(),
             failure_policy: "Fail".to_owned(),
         }
@@ -105,7 +98,7 @@ pub struct Webhooks {
     runner: Runner,
     state: Arc<State>,
     live: Mutex<Live>,
-    open: tokio::sync::Mutex<Option<Open>>,
+    open: tokio::sync::Mutex<Vec<Opened>>,
     door: Mutex<Option<Door>>,
     /// Something that we keep may not be as it should.
     changed: Arc<Notify>,
@@ -126,12 +119,6 @@ struct Live {
     /// Owners that are on, once that is known.
     expected: Option<BTreeSet<String>>,
     rooms: BTreeMap<String, Arc<Semaphore>>,
-}
-
-struct Open {
-    tls: watch::Sender<Arc<ServerConfig>>,
-    hosts: Vec<String>,
-    material: Material,
 }
 
 impl Webhooks {
@@ -274,145 +261,10 @@ impl Webhooks {
         }
         Ok(())
     }
-
-    /// Starts to listen, unless that was done before.
-    async fn open(self: &Arc<Self>) -> Result<(), String> {
-        let mut open = self.open.lock().await;
-        if open.is_some() {
-            return Ok(());
-        }
-        let failed = |what: &str, e: &dyn std::fmt::Display| format!("webhooks: {what}: {e}");
-        let hosts = self.hosts();
-        let material = self.material(&hosts).await?;
-        let config = self.config(&material)?;
-        let (tls, receiver) = watch::channel(config);
-        let mut first = None;
-        for port in &self.options.ports {
-            let address = SocketAddr::new(self.options.address, *port);
-            let listener = TlsListener::bind(address, receiver.clone())
-                .await
-                .map_err(|e| failed(&format!("cannot listen on {address}"), &e))?;
-            let address =
-                axum::serve::Listener::local_addr(&listener).map_err(|e| failed("listening", &e))?;
-            tracing::info!(%address, "serving webhooks");
-            first = first.or(Some(address));
-            let routes = calls::routes(Arc::downgrade(self));
-            self.spawn(async move {
-                if let Err(error) = axum::serve(listener, routes).await {
-                    tracing::error!("webhooks are not served any more: {error}");
-                }
-            });
-        }
-        let port = first.map_or(0, |a| a.port());
-        *self.door.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some(self.door_of(port, material.authority.clone()));
-        *open = Some(Open { tls, hosts, material });
-        self.spawn(renew(Arc::downgrade(self)));
-        Ok(())
-    }
-
-    fn config(&self, material: &Material) -> Result<Arc<ServerConfig>, String> {
-        let read =
-            |path: &PathBuf| std::fs::read(path).map_err(|e| format!("webhooks: {}: {e}", path.display()));
-        let clients: Vec<Vec<u8>> = self.options.clients.iter().map(read).collect::<Result<_, _>>()?;
-        tls::config(&material.chain, &material.key, &clients).map_err(|e| format!("webhooks: {e}"))
-    }
-
-    async fn material(&self, hosts: &[String]) -> Result<Material, String> {
-        let found = match &self.options.certificate {
-            Some(files) => given(files),
-            None => {
-                let name = format!("{}-certificate", self.options.service);
-                kept(&self.cluster, &self.namespace, &name, hosts).await
-            }
-        };
-        found.map_err(|e| format!("webhooks: {e}"))
-    }
-
-    /// The names that the API server may call us by.
-    fn hosts(&self) -> Vec<String> {
-        if let Some(url) = &self.options.url {
-            let host = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
-            let host = host.split('/').next().unwrap_or_default();
-            let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
-            return vec![host.trim_matches(['[', ']']).to_owned()];
-        }
-        let mut hosts = Vec::new();
-        for service in [&self.options.service, &self.options.conversion_service] {
-            let host = format!("{service}.{}.svc", self.namespace);
-            if !hosts.contains(&host) {
-                hosts.push(host);
-            }
-        }
-        hosts
-    }
-
-    fn door_of(&self, port: u16, authority: String) -> Door {
-        let options = &self.options;
-        let reach = |service: &str| match &options.url {
-            Some(url) => {
-                let url = url.trim_end_matches('/');
-                let url = match url.strip_suffix(":0") {
-                    Some(host) => format!("{host}:{port}"),
-                    None => url.to_owned(),
-                };
-                Reach::Url(url)
-            }
-            None => Reach::Service {
-                namespace: self.namespace.clone(),
-                name: service.to_owned(),
-                port: options.service_port,
-            },
-        };
-        Door { admission: reach(&options.service), conversion: reach(&options.conversion_service), authority }
-    }
-
-    /// Takes a certificate that is another than before: API servers are told of its authority first.
-    async fn look_at_certificate(&self) -> Result<Duration, String> {
-        let mut open = self.open.lock().await;
-        let Some(open) = open.as_mut() else { return Ok(LONGEST_SLEEP) };
-        let material = self.material(&open.hosts).await?;
-        if material != open.material {
-            let config = self.config(&material)?;
-            if let Some(door) = self.door.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
-                door.authority.clone_from(&material.authority);
-            }
-            self.write().await?;
-            open.tls.send_replace(config);
-            open.material = material;
-            tracing::info!("webhooks have a new certificate");
-        }
-        let left = open.material.renew_at.map(|at| at - jiff::Timestamp::now().as_second());
-        Ok(match left {
-            None => LOOK_AT_FILES,
-            Some(left) => Duration::from_secs(u64::try_from(left).unwrap_or(0).max(1)).min(LONGEST_SLEEP),
-        })
-    }
 }
 
 fn same(a: &[Arc<Hook>], b: &[Arc<Hook>]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
-}
-
-/// Renews the certificate in time.
-async fn renew(webhooks: Weak<Webhooks>) {
-    let mut failures = 0;
-    loop {
-        let Some(webhooks) = webhooks.upgrade() else { return };
-        let sleep = match webhooks.look_at_certificate().await {
-            Ok(sleep) => {
-                failures = 0;
-                sleep
-            }
-            Err(error) => {
-                failures += 1;
-                tracing::error!("{error}");
-                pause(failures)
-            }
-        };
-        drop(webhooks);
-        tokio::time::sleep(sleep).await;
-    }
 }
 
 /// Puts our objects right whenever something may have changed them.

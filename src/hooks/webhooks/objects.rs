@@ -81,10 +81,18 @@ pub(super) fn safe(name: &str) -> String {
 /// How the API server reaches us.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Door {
-    pub(super) admission: Reach,
-    pub(super) conversion: Reach,
+    pub(super) admission: Way,
+    pub(super) conversion: Way,
+}
+
+/// How it reaches one server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Way {
+    pub(super) reach: Reach,
     /// Certificates of authorities, in PEM: one of them signed ours.
     pub(super) authority: String,
+    /// The port that we listen on.
+    pub(super) port: u16,
 }
 
 /// By which way.
@@ -96,16 +104,16 @@ pub(super) enum Reach {
     Url(String),
 }
 
-impl Reach {
-    /// `clientConfig` of a webhook at a path; `authority` is a bundle of certificates in PEM.
-    fn client_config(&self, path: &str, authority: &str) -> Value {
+impl Way {
+    /// `clientConfig` of a webhook at a path.
+    fn client_config(&self, path: &str) -> Value {
         use base64::Engine as _;
-        let bundle = base64::engine::general_purpose::STANDARD.encode(authority);
-        match self {
-            Self::Service { namespace, name, port } => json!({
+        let bundle = base64::engine::general_purpose::STANDARD.encode(&self.authority);
+        match &self.reach {
+            Reach::Service { namespace, name, port } => json!({
                 "service": {"namespace": namespace, "name": name, "port": port, "path": path}, "caBundle": bundle,
             }),
-            Self::Url(base) => json!({"url": format!("{base}{path}"), "caBundle": bundle}),
+            Reach::Url(base) => json!({"url": format!("{base}{path}"), "caBundle": bundle}),
         }
     }
 }
@@ -116,7 +124,7 @@ pub(super) fn entry(kind: Kind, binding: &Admission, door: &Door, policy: &str) 
     let name = &binding.common.name;
     let mut entry = json!({
         "name": name,
-        "clientConfig": door.admission.client_config(&kind.path(name), &door.authority),
+        "clientConfig": door.admission.client_config(&kind.path(name)),
         "rules": binding.rules,
         "matchPolicy": "Equivalent",
         "failurePolicy": binding.failure_policy.unwrap_or(policy),
@@ -179,7 +187,7 @@ pub(super) fn is_ours(live: &Value) -> bool {
 /// What is applied to a CRD so that we convert its objects.
 #[must_use]
 pub(super) fn conversion(crd: &ObjectRef, door: &Door) -> Value {
-    let client = door.conversion.client_config(&format!("/{}", crd.name), &door.authority);
+    let client = door.conversion.client_config(&format!("/{}", crd.name));
     json!({
         "apiVersion": crd.gvk.api_version(),
         "kind": crd.gvk.kind,

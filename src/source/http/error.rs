@@ -1,9 +1,12 @@
 //! Why a request failed, in Helm's (Go's) words where it has some.
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use http::Method;
 use hyper_util::client::legacy;
+
+use crate::causes::chain;
 
 use super::super::location::Location;
 use super::tls::TlsError;
@@ -52,8 +55,8 @@ pub(super) enum Reason {
 }
 
 impl HttpError {
-    pub(super) fn new(method: &Method, url: &Location, reason: Reason) -> Self {
-        let url = url.to_string();
+    pub(super) fn new(method: &Method, location: &Location, reason: Reason) -> Self {
+        let url = location.to_string();
         let reason = match reason {
             Reason::Offline => return Self::Offline { url },
             Reason::Redirects(n) => format!("stopped after {n} redirects"),
@@ -64,7 +67,7 @@ impl HttpError {
             Reason::Slow => "context deadline exceeded while reading body".to_owned(),
             Reason::TooLarge(limit) => format!("the answer is larger than {limit} bytes"),
             Reason::Tls(e) => e.to_string(),
-            Reason::Transport(e) => transport(&e),
+            Reason::Transport(e) => transport(&e, location),
             Reason::Body(e) if e.is_incomplete_message() || chain(&e).contains("end of file") => {
                 "unexpected EOF".to_owned()
             }
@@ -83,8 +86,17 @@ impl HttpError {
     }
 }
 
-fn transport(e: &legacy::Error) -> String {
+fn transport(e: &legacy::Error, url: &Location) -> String {
     let text = chain(e);
+    if text.contains("dns error") {
+        return unknown_host(&text, url.hostname());
+    }
+    // Of a name nobody here knows which of its addresses refused.
+    if text.contains("Connection refused")
+        && let Some(address) = url.address()
+    {
+        return format!("dial tcp {address}: connect: connection refused");
+    }
     // The words by which scripts and people know them.
     if text.contains("UnknownIssuer") {
         return "tls: failed to verify certificate: x509: certificate signed by unknown authority".to_owned();
@@ -103,17 +115,16 @@ fn transport(e: &legacy::Error) -> String {
     text.strip_prefix("client error (Connect): ").unwrap_or(&text).to_owned()
 }
 
-/// An error with its sources, each once.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(next) = source {
-        let more = next.to_string();
-        if !text.contains(&more) {
-            text.push_str(": ");
-            text.push_str(&more);
-        }
-        source = next.source();
-    }
-    text
+/// A name without an address, as Go's resolver says it (`net.DNSError`).
+fn unknown_host(text: &str, host: &str) -> String {
+    let servers = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
+    let mut servers = servers.lines().filter_map(|line| {
+        let mut words = line.split_ascii_whitespace();
+        words.next().filter(|word| *word == "nameserver").and_then(|_| words.next()?.parse::<IpAddr>().ok())
+    });
+    let server = SocketAddr::new(servers.next().unwrap_or(Ipv4Addr::LOCALHOST.into()), 53);
+    // The words of glibc and musl for a server that could not tell.
+    let lost = text.contains("Temporary failure") || text.contains("Try again");
+    let why = if lost { "server misbehaving" } else { "no such host" };
+    format!("dial tcp: lookup {host} on {server}: {why}")
 }

@@ -194,28 +194,9 @@ fn descriptor(media: &str, digest: String, size: usize) -> Descriptor {
 
 /// `Chart.yaml` as JSON, in the order of Go's fields, so that the same chart is the same artifact whoever pushes it.
 fn config_text(metadata: &Metadata) -> Result<String, String> {
-    const ORDER: [&str; 17] = [
-        "name",
-        "home",
-        "sources",
-        "version",
-        "description",
-        "keywords",
-        "maintainers",
-        "icon",
-        "apiVersion",
-        "condition",
-        "tags",
-        "appVersion",
-        "deprecated",
-        "annotations",
-        "kubeVersion",
-        "dependencies",
-        "type",
-    ];
     let data = metadata.data();
     let mut parts = Vec::new();
-    for key in ORDER {
+    for key in Metadata::KEYS {
         let Some(value) = data.get(key) else { continue };
         let text = match key {
             "maintainers" => ordered(value, &["name", "email", "url"])?,

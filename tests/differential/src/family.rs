@@ -16,6 +16,8 @@ pub enum Family {
     Codec,
     /// YAML documents, also broken ones.
     Yaml,
+    /// Streams of manifests with comments, also broken ones, as post-renderers get them.
+    Manifests,
     /// Lines of `--set` and its kin over existing values.
     Set,
     /// Version ranges.
@@ -37,6 +39,8 @@ pub enum Kind {
     Template,
     /// To read and write a YAML document.
     Yaml,
+    /// To write a stream of manifests anew, and with labels.
+    Manifests,
     /// To change values by a line.
     Set(Way),
 }
@@ -79,11 +83,12 @@ pub(crate) const FILES: &[(&str, &[u8])] = &[
 
 impl Family {
     /// All families.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Template,
         Self::Function,
         Self::Codec,
         Self::Yaml,
+        Self::Manifests,
         Self::Set,
         Self::Semver,
         Self::Regexp,
@@ -106,6 +111,7 @@ impl Family {
             Self::Function => (Kind::Template, make::template::function(c)),
             Self::Codec => (Kind::Template, make::template::codec(c)),
             Self::Yaml => (Kind::Yaml, make::yaml::document(c)),
+            Self::Manifests => (Kind::Manifests, make::manifests::stream(c)),
             Self::Set => {
                 let way = c.of(&[Way::Set, Way::String, Way::Json, Way::Literal]);
                 (Kind::Set(way), make::set::line(c, way))
@@ -117,7 +123,7 @@ impl Family {
             Self::Time => (Kind::Template, make::formats::time_template(c)),
         };
         let values = match self {
-            Self::Yaml => Value::Null,
+            Self::Yaml | Self::Manifests => Value::Null,
             Self::Set => make::tree::existing(c),
             Self::Template | Self::Function | Self::Codec | Self::Printf => make::tree::chart_values(c),
             _ => json!({}),

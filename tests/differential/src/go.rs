@@ -91,6 +91,7 @@ fn question(case: &Case) -> Value {
     let (kind, how) = match case.kind {
         Kind::Template => ("template", ""),
         Kind::Yaml => ("yaml", ""),
+        Kind::Manifests => ("manifests", ""),
         Kind::Set(Way::Set) => ("strvals", "set"),
         Kind::Set(Way::String) => ("strvals", "string"),
         Kind::Set(Way::Json) => ("strvals", "json"),

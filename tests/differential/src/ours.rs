@@ -9,7 +9,7 @@ use chart_compat::render::{Capabilities, CompiledChart, Options, Release};
 use chart_compat::template::Limits;
 use chart_compat::values::strvals;
 use chart_compat::world::{KeyKind, Timestamp, World};
-use chart_compat::{json, yaml};
+use chart_compat::{json, kyaml, yaml};
 use serde_json::Value;
 
 use crate::family::FILES;
@@ -33,6 +33,7 @@ pub fn answer_within(case: &Case, limits: Limits) -> Answer {
     match case.kind {
         Kind::Template => render(case, limits),
         Kind::Yaml => rewrite(&case.text),
+        Kind::Manifests => restream(&String::from_utf8_lossy(&case.text)),
         Kind::Set(way) => set(case, way),
     }
 }
@@ -108,6 +109,19 @@ fn rewrite(text: &[u8]) -> Answer {
     match yaml::to_string(&read.with_float_numbers()) {
         Ok(written) => Answer { output: format!("{as_json}\n{strict}\n{written}"), error: None },
         Err(e) => Answer { output: format!("{as_json}\n{strict}\n"), error: Some(e.to_string()) },
+    }
+}
+
+/// A stream of manifests written anew, and with labels.
+fn restream(text: &str) -> Answer {
+    let again = match kyaml::read_numbered(text).and_then(|nodes| kyaml::write(&nodes)) {
+        Ok(again) => again,
+        Err(e) => return failed(e),
+    };
+    let labels = [("heritage", "windlass"), ("on", "yes")].map(|(k, v)| (k.to_owned(), v.to_owned()));
+    match kyaml::with_labels(text, &labels.into()) {
+        Ok(labelled) => Answer { output: format!("{again}\n{labelled}"), error: None },
+        Err(e) => Answer { output: again, error: Some(e.to_string()) },
     }
 }
 

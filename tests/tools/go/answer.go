@@ -16,6 +16,7 @@ import (
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 	"helm.sh/helm/v4/pkg/engine"
 	"helm.sh/helm/v4/pkg/strvals"
+	"sigs.k8s.io/kustomize/kyaml/kio"
 	"sigs.k8s.io/yaml"
 )
 
@@ -24,7 +25,7 @@ const patience = 10 * time.Second
 
 // request is one line of input. Text is bytes, which JSON carries as base64.
 type request struct {
-	// Kind is template, yaml or strvals.
+	// Kind is template, yaml, manifests or strvals.
 	Kind string `json:"kind"`
 	Text []byte `json:"text"`
 	// Values are those of the chart, or those that a line of strvals changes.
@@ -75,7 +76,7 @@ func recordAnswers(fixtures string) error {
 		for _, text := range group.Texts {
 			r := request{Kind: group.Kind, Text: []byte(text), Values: in.Values, Files: chartFiles}
 			switch group.Kind {
-			case "template", "yaml":
+			case "template", "yaml", "manifests":
 			default:
 				r.Kind, r.How = "strvals", group.Kind
 			}
@@ -148,6 +149,8 @@ func (r *request) answer() (output []byte, err error) {
 		return r.render()
 	case "yaml":
 		return r.rewrite()
+	case "manifests":
+		return r.restream()
 	case "strvals":
 		return r.set()
 	}
@@ -199,6 +202,32 @@ func (r *request) rewrite() ([]byte, error) {
 	}
 	told := fmt.Sprintf("%s\n%v\n%s", asJSON, strict, asYAML)
 	return []byte(told), err
+}
+
+// restream has kyaml write a stream anew, as Helm's post-renderers do, and with labels, as addon-operator's does.
+func (r *request) restream() ([]byte, error) {
+	numbered, err := kio.ParseAll(string(r.Text))
+	if err != nil {
+		return nil, err
+	}
+	again, err := kio.StringAll(numbered)
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := kio.FromBytes(r.Text)
+	if err != nil {
+		return []byte(again), err
+	}
+	for _, node := range nodes {
+		labels := node.GetLabels()
+		labels["heritage"], labels["on"] = "windlass", "yes"
+		_ = node.SetLabels(labels)
+	}
+	labelled, err := kio.StringAll(nodes)
+	if err != nil {
+		return []byte(again), err
+	}
+	return []byte(again + "\n" + labelled), nil
 }
 
 // set changes values by a line of strvals, and tells them with the types of their numbers.

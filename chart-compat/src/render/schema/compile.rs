@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::decimal::Decimal;
 use super::draft::Draft;
 use super::json::{Json, Types};
-use super::resources::{self, Document};
+use super::outside::Outside;
+use super::resources::Document;
 use super::{check, format, meta, uri};
 use crate::go::regexp::{self, Regexp};
 use crate::go::strconv;
@@ -128,8 +129,8 @@ impl Program {
     ///
     /// # Errors
     /// That it is no schema, or refers to what is not there; the text is that of Helm's validator.
-    pub(super) fn new(url: &str, json: &Arc<Json>) -> Result<Self, String> {
-        let mut compiler = Compiler { check: true, ..Compiler::default() };
+    pub(super) fn new(url: &str, json: &Arc<Json>, outside: &Outside<'_>) -> Result<Self, String> {
+        let mut compiler = Compiler { check: true, ..Compiler::new(outside) };
         let document = compiler.add(url, json)?;
         compiler.enqueue(document, String::new());
         compiler.run()?;
@@ -139,8 +140,10 @@ impl Program {
 
     /// Compiles all metaschemas into one program.
     pub(super) fn of_metaschemas() -> (Self, [Id; 5]) {
+        // They refer to each other alone.
+        let outside = Outside::new(&super::nowhere);
         // Their shapes are written in draft 7, whose formats count.
-        let mut compiler = Compiler { draft: Some(Draft::D7), ..Compiler::default() };
+        let mut compiler = Compiler { draft: Some(Draft::D7), ..Compiler::new(&outside) };
         let roots = Draft::ALL.map(|draft| {
             // A test compiles every one of them.
             compiler
@@ -156,8 +159,7 @@ impl Program {
 /// Where a schema stands: document and pointer.
 type Place = (usize, String);
 
-#[derive(Default)]
-struct Compiler {
+struct Compiler<'o> {
     documents: Vec<Document>,
     schemas: Vec<Schema>,
     known: HashMap<Place, Id>,
@@ -166,15 +168,21 @@ struct Compiler {
     check: bool,
     /// The draft of all documents, whatever they say.
     draft: Option<Draft>,
+    outside: &'o Outside<'o>,
 }
 
 fn quote(text: &str) -> String {
     strconv::quote(text.as_bytes())
 }
 
-impl Compiler {
+impl<'o> Compiler<'o> {
+    fn new(outside: &'o Outside<'o>) -> Self {
+        let (documents, schemas, known, waiting) = Default::default();
+        Self { documents, schemas, known, waiting, check: false, draft: None, outside }
+    }
+
     fn add(&mut self, url: &str, json: &Arc<Json>) -> Result<usize, String> {
-        let document = Document::new(url, json)?;
+        let document = Document::new(url, json, self.outside)?;
         if !url.starts_with("http://json-schema.org/") && !url.starts_with("https://json-schema.org/") {
             self.check_form(&document, "")?;
         }
@@ -209,7 +217,7 @@ impl Compiler {
 
     fn run(&mut self) -> Result<(), String> {
         while let Some((id, (document, pointer))) = self.waiting.pop_front() {
-            if self.documents[document].add_subschema(&pointer)? {
+            if self.documents[document].add_subschema(&pointer, self.outside)? {
                 self.check_form(&self.documents[document], &pointer)?;
             }
             let json = Arc::clone(&self.documents[document].json);
@@ -263,15 +271,15 @@ impl Compiler {
 }
 
 /// Reads the keywords of one schema.
-struct Keywords<'c, 'v> {
-    compiler: &'c mut Compiler,
+struct Keywords<'c, 'o, 'v> {
+    compiler: &'c mut Compiler<'o>,
     value: &'v Json,
     document: usize,
     pointer: &'c str,
     draft: Draft,
 }
 
-impl<'v> Keywords<'_, 'v> {
+impl<'v> Keywords<'_, '_, 'v> {
     fn text(&self, keyword: &str) -> Option<&'v str> {
         self.value.get(keyword).and_then(Json::as_str)
     }
@@ -356,7 +364,10 @@ impl<'v> Keywords<'_, 'v> {
         let known = self.compiler.documents.iter().position(|d| d.url == url);
         let document = match known {
             Some(document) => document,
-            None => self.compiler.add(&url, &resources::load(&url)?)?,
+            None => {
+                let json = self.compiler.outside.load(&url)?;
+                self.compiler.add(&url, &json)?
+            }
         };
         let pointer = self.compiler.documents[document].resolve(&url, &fragment)?;
         Ok(Some(self.compiler.enqueue(document, pointer.unwrap_or_default())))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::draft::Draft;
 use super::json::Json;
-use super::meta;
+use super::outside::Outside;
 use super::uri::{self, Lost};
 use crate::go::strconv;
 
@@ -44,14 +44,14 @@ fn quote(text: &str) -> String {
 
 impl Document {
     /// A document and all resources in it.
-    pub(super) fn new(url: &str, json: &Arc<Json>) -> Result<Self, String> {
+    pub(super) fn new(url: &str, json: &Arc<Json>, outside: &Outside<'_>) -> Result<Self, String> {
         let mut document = Self {
             url: url.to_owned(),
             json: Arc::clone(json),
             resources: BTreeMap::new(),
             seen: BTreeSet::new(),
         };
-        document.collect(json, url.to_owned(), String::new(), Draft::default())?;
+        document.collect(json, url.to_owned(), String::new(), Draft::default(), outside)?;
         Ok(document)
     }
 
@@ -68,7 +68,7 @@ impl Document {
     }
 
     /// Looks a schema through that stands where no keyword of the draft has one; `false` if it is known already.
-    pub(super) fn add_subschema(&mut self, pointer: &str) -> Result<bool, String> {
+    pub(super) fn add_subschema(&mut self, pointer: &str, outside: &Outside<'_>) -> Result<bool, String> {
         if self.seen.contains(pointer) {
             return Ok(false);
         }
@@ -76,7 +76,7 @@ impl Document {
         let schema = self.lookup(&json, pointer)?;
         let (_, around) = self.resource(pointer);
         let (base, draft) = (around.id.clone(), around.draft);
-        self.collect(schema, base, pointer.to_owned(), draft)?;
+        self.collect(schema, base, pointer.to_owned(), draft, outside)?;
         Ok(true)
     }
 
@@ -116,12 +116,13 @@ impl Document {
         mut base: String,
         pointer: String,
         around: Draft,
+        outside: &Outside<'_>,
     ) -> Result<(), String> {
         if self.seen.contains(&pointer) {
             return Ok(());
         }
         let (draft, id, declared) = if schema.as_map().is_some() {
-            let own = own_draft(schema, around, &uri::location(&self.url, &pointer))?;
+            let own = own_draft(schema, around, &uri::location(&self.url, &pointer), outside)?;
             match own.id(schema) {
                 // Within a document only a named schema may change the draft.
                 "" if !pointer.is_empty() => (around, around.id(schema), false),
@@ -162,7 +163,7 @@ impl Document {
             inner = resource.draft;
         }
         for (at, part) in draft.subschemas(schema, &pointer) {
-            self.collect(part, base.clone(), at, inner)?;
+            self.collect(part, base.clone(), at, inner, outside)?;
         }
         self.seen.insert(pointer);
         Ok(())
@@ -214,7 +215,7 @@ fn collect_anchors(resource: &mut Resource, schema: &Json, pointer: &str, url: &
 }
 
 /// The draft that a schema says it is of.
-fn own_draft(schema: &Json, around: Draft, place: &str) -> Result<Draft, String> {
+fn own_draft(schema: &Json, around: Draft, place: &str, outside: &Outside<'_>) -> Result<Draft, String> {
     let Some(url) = schema.get("$schema").and_then(Json::as_str) else { return Ok(around) };
     let (url, _) = url.split_once('#').unwrap_or((url, ""));
     if let Some(draft) = Draft::from_url(url) {
@@ -224,28 +225,6 @@ fn own_draft(schema: &Json, around: Draft, place: &str) -> Result<Draft, String>
         return Err(format!("draft {} is not supported", quote(url)));
     }
     // A metaschema of someone's own is of the draft that it names; one that nobody knows is taken for the latest.
-    let metaschema = load(url)?;
-    own_draft(&metaschema, Draft::default(), &uri::location(url, ""))
-}
-
-/// A document that a reference leads to.
-///
-/// # Errors
-/// That it is not in the chart, with what to do.
-pub(super) fn load(url: &str) -> Result<Arc<Json>, String> {
-    if let Some(draft) = Draft::from_url(url) {
-        return Ok(meta::document(draft));
-    }
-    let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
-    let why = match scheme {
-        // A name that stands for nothing here is taken for a schema that allows everything.
-        "urn" => return Ok(Arc::new(Json::Bool(true))),
-        "http" | "https" => {
-            "schemas are not fetched from the network: put it into values.schema.json, under \"$defs\" with this \
-             \"$id\", or skip the check"
-        }
-        "file" => "a schema may refer to nothing outside values.schema.json: put it in there under \"$defs\"",
-        _ => return Err(format!("failing loading {0}: no URLLoader registered for {0}", quote(url))),
-    };
-    Err(format!("failing loading {}: {why}", quote(url)))
+    let metaschema = outside.load(url)?;
+    own_draft(&metaschema, Draft::default(), &uri::location(url, ""), outside)
 }

@@ -6,11 +6,13 @@ use super::compile::Program;
 use super::decimal::Decimal;
 use super::draft::Draft;
 use super::json::Json;
+use super::outside::Outside;
 use super::{Known, check, meta, show, uri, validate};
 use crate::chart::{Chart, File, load_files};
 use crate::data::{Data, Map};
 use crate::json::from_slice;
 use crate::profile::Profile;
+use crate::world::Still;
 
 /// What is wrong with values under a schema; empty if nothing is. The short way must say yes only where the whole one does.
 fn told(schema: &str, values: &str) -> String {
@@ -19,12 +21,12 @@ fn told(schema: &str, values: &str) -> String {
         Ok(known) => known,
         Err(e) => return e,
     };
-    let checked = match known.program() {
-        Ok(program) => check::value(program, &Json::from_data(&data)).map_err(|unmet| unmet.text),
+    let checked = match known.program(&super::nowhere) {
+        Ok(program) => check::value(&program, &Json::from_data(&data)).map_err(|unmet| unmet.text),
         Err(text) => Err(text),
     };
     if let (Some(quick), Data::Map(map)) = (&known.quick, &data) {
-        assert!(known.program().is_ok(), "taken for well formed: {schema}");
+        assert!(known.program(&super::nowhere).is_ok(), "taken for well formed: {schema}");
         assert!(checked.is_ok() || !quick.accepts(&known.json, map), "accepted: {schema}\n{values}");
     }
     checked.err().unwrap_or_default()
@@ -60,7 +62,7 @@ fn metaschemas_are_schemas() {
         let document = meta::document(draft);
         assert!(matches!(&*document, Json::Map(m) if m.contains_key("definitions")), "{draft:?}");
         // They are written in draft 7, whatever they describe.
-        let named = Program::new("file:///meta", &Arc::clone(&document));
+        let named = Program::new("file:///meta", &Arc::clone(&document), &Outside::new(&super::nowhere));
         assert!(named.is_ok(), "{draft:?}: {:?}", named.err());
     }
     let (program, roots) = meta::program();
@@ -92,8 +94,10 @@ fn every_chart_is_checked_and_named() {
         ("charts/b/Chart.yaml", "{apiVersion: v2, name: b, version: 1.0.0}"),
         ("charts/b/values.schema.json", r#"{"type": 1}"#),
     ]);
-    let check =
-        |text: &str| validate(&chart, &values(text), &mut |w| panic!("{w}")).err().map(|e| e.to_string());
+    let check = |text: &str| {
+        let checked = validate(&chart, &values(text), &Still { in_order: false }, &mut |w| panic!("{w}"));
+        checked.err().map(|e| e.to_string())
+    };
     let head = "values don't meet the specifications of the schema(s) in the following chart(s):\n";
     assert_eq!(check(r#"{"x": "s", "a": {}}"#), None);
     assert_eq!(

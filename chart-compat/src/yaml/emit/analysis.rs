@@ -6,16 +6,16 @@ use super::Layout;
 
 /// What a text allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Analysis {
+pub(in crate::yaml) struct Analysis {
     /// It holds a line break of any kind.
-    pub(super) multiline: bool,
+    pub(in crate::yaml) multiline: bool,
     /// It holds a line feed.
-    pub(super) feeds: bool,
-    pub(super) plain: bool,
-    pub(super) single: bool,
-    pub(super) block: bool,
+    pub(in crate::yaml) feeds: bool,
+    pub(in crate::yaml) plain: bool,
+    pub(in crate::yaml) single: bool,
+    pub(in crate::yaml) block: bool,
     /// It holds a character that JSON lets pass and go-yaml's reader does not.
-    pub(super) unreadable: bool,
+    pub(in crate::yaml) unreadable: bool,
 }
 
 /// What a byte may mean for the analysis; 0 for what stands for itself anywhere.

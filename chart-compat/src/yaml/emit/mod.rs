@@ -6,6 +6,9 @@
 mod analysis;
 mod scalar;
 
+pub(super) use analysis::Analysis;
+pub(super) use scalar::{escape, stands_for_itself};
+
 use crate::go::strconv::{Shortest, format_float};
 
 /// Which emitter's layout is written.
@@ -15,6 +18,11 @@ enum Layout {
     Sigs,
     /// go-yaml v3 with an indentation of 2, which is Helm's `toYamlPretty`.
     Pretty,
+}
+
+/// In which styles go-yaml v3 can write a text.
+pub(super) fn analyze_pretty(text: &str) -> Analysis {
+    analysis::analyze(text, Layout::Pretty)
 }
 
 /// Why a value could not be written.

@@ -198,7 +198,7 @@ impl Emitter<'_> {
         let mut chars = text.char_indices().peekable();
         while let Some((at, c)) = chars.next() {
             if all || !stands_for_itself(c) {
-                self.escape(c);
+                self.copy(&escape(c));
                 after_space = false;
             } else if c == ' ' {
                 if folds && !after_space && self.column > WIDTH && at > 0 && at + 1 < text.len() {
@@ -216,36 +216,6 @@ impl Emitter<'_> {
             }
         }
         self.write_indicator("\"", false, false);
-    }
-
-    fn escape(&mut self, c: char) {
-        self.put('\\');
-        let short = match c {
-            '\0' => '0',
-            '\x07' => 'a',
-            '\x08' => 'b',
-            '\t' => 't',
-            '\n' => 'n',
-            '\x0B' => 'v',
-            '\x0C' => 'f',
-            '\r' => 'r',
-            '\x1B' => 'e',
-            '"' | '\\' => c,
-            '\u{85}' => 'N',
-            '\u{A0}' => '_',
-            '\u{2028}' => 'L',
-            '\u{2029}' => 'P',
-            c => {
-                let code = u32::from(c);
-                let text = match code {
-                    0..=0xFF => format!("x{code:02X}"),
-                    0x100..=0xFFFF => format!("u{code:04X}"),
-                    _ => format!("U{code:08X}"),
-                };
-                return self.copy(&text);
-            }
-        };
-        self.put(short);
     }
 
     fn write_literal(&mut self, text: &str) {
@@ -302,8 +272,37 @@ fn line_end(text: &str) -> usize {
     line.find(['\u{2028}', '\u{2029}']).unwrap_or(feed)
 }
 
+/// A character in a double-quoted text that does not stand for itself.
+pub(in crate::yaml) fn escape(c: char) -> String {
+    let short = match c {
+        '\0' => '0',
+        '\x07' => 'a',
+        '\x08' => 'b',
+        '\t' => 't',
+        '\n' => 'n',
+        '\x0B' => 'v',
+        '\x0C' => 'f',
+        '\r' => 'r',
+        '\x1B' => 'e',
+        '"' | '\\' => c,
+        '\u{85}' => 'N',
+        '\u{A0}' => '_',
+        '\u{2028}' => 'L',
+        '\u{2029}' => 'P',
+        c => {
+            let code = u32::from(c);
+            return match code {
+                0..=0xFF => format!("\\x{code:02X}"),
+                0x100..=0xFFFF => format!("\\u{code:04X}"),
+                _ => format!("\\U{code:08X}"),
+            };
+        }
+    };
+    format!("\\{short}")
+}
+
 /// Whether a double-quoted text holds the character as it is.
-fn stands_for_itself(c: char) -> bool {
+pub(in crate::yaml) fn stands_for_itself(c: char) -> bool {
     match c {
         '"' | '\\' | '\u{2028}' | '\u{2029}' => false,
         ' '..='~' | '\u{A0}'..='\u{D7FF}' | '\u{E000}'..='\u{FEFE}' | '\u{FF00}'..='\u{FFFD}' => true,

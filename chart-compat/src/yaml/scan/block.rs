@@ -85,6 +85,7 @@ impl<'a> Scanner<'a> {
         }
         self.skip_blanks()?;
         if self.byte(0) == b'#' {
+            self.scan_line_comment(start)?;
             self.skip_comment();
             self.need(1)?;
         }

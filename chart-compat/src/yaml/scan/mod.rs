@@ -7,6 +7,7 @@
 //! out to be a key.
 
 mod block;
+mod comments;
 mod plain;
 mod property;
 mod quoted;
@@ -15,10 +16,12 @@ mod token;
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
+pub(super) use comments::Notes;
 pub(super) use token::{Kind, Mark, Token};
 
 use super::error::Error;
 use super::input::Input;
+use comments::Comments;
 
 /// How deep go-yaml lets indentation or brackets nest.
 const MAX_DEPTH: usize = 10_000;
@@ -59,6 +62,8 @@ pub(super) struct Scanner<'a> {
     key_allowed: bool,
     /// One place for each flow level.
     keys: Vec<SimpleKey>,
+    /// The comments, where they are kept.
+    comments: Option<Box<Comments>>,
 }
 
 impl<'a> Scanner<'a> {
@@ -83,7 +88,14 @@ impl<'a> Scanner<'a> {
             flow_level: 0,
             key_allowed: true,
             keys: vec![SimpleKey::default()],
+            comments: None,
         }
+    }
+
+    /// The same, keeping comments.
+    pub(super) fn keep_comments(mut self) -> Self {
+        self.comments = Some(Box::default());
+        self
     }
 
     /// The next token, left in the queue.
@@ -97,6 +109,12 @@ impl<'a> Scanner<'a> {
             // `fetch_more` leaves a token or fails; past the end there is nothing to say.
             None => Err(Error::plain(0, "attempted to go past the end of stream; corrupted value?")),
         }
+    }
+
+    /// The first byte of the token that `peek` showed.
+    pub(super) fn first_byte(&self) -> u8 {
+        let at = self.tokens.front().map_or(0, |token| token.mark.pos);
+        self.bytes.get(at).copied().unwrap_or(0)
     }
 
     /// Drops the token that `peek` showed.
@@ -116,7 +134,9 @@ impl<'a> Scanner<'a> {
     }
 
     fn fetch_more(&mut self) -> Result<(), Error> {
-        while self.tokens.is_empty() || self.head_may_be_key()? {
+        // A comment's place is known two tokens later.
+        let ahead = if self.comments.is_some() { 2 } else { 0 };
+        while self.tokens.len() <= ahead || self.head_may_be_key()? {
             self.fetch_next()?;
         }
         self.ready = true;
@@ -173,9 +193,10 @@ impl<'a> Scanner<'a> {
             self.append(Kind::StreamStart, mark);
             return Ok(());
         }
+        let scan = self.mark();
         self.skip_to_next_token()?;
         let mark = self.mark();
-        self.unroll_indent(mark.column, mark);
+        self.unroll_indent(mark.column, scan);
         self.need(4)?;
         let Some(&byte) = self.bytes.get(self.pos) else { return self.fetch_stream_end() };
         if mark.column == 0 {
@@ -186,6 +207,25 @@ impl<'a> Scanner<'a> {
                 _ => {}
             }
         }
+        if self.comments.is_none() {
+            return self.fetch_content(byte);
+        }
+        // A comment after a colon or a comma is about what stands before that.
+        let about = match (self.tokens.back(), byte) {
+            (Some(last), b':') if self.flow_level == 0 => last.mark,
+            (Some(last), b',') if self.flow_level > 0 => last.mark,
+            _ => mark,
+        };
+        self.fetch_content(byte)?;
+        if self.tokens.back().is_some_and(|t| t.kind == Kind::BlockEntry) {
+            return Ok(());
+        }
+        self.scan_line_comment(about)
+    }
+
+    /// Fetches a token that is neither a directive nor a border of documents, by its first byte.
+    #[inline]
+    fn fetch_content(&mut self, byte: u8) -> Result<(), Error> {
         let flow = self.flow_level > 0;
         match byte {
             b'[' => self.fetch_flow_start(Kind::FlowSequenceStart),
@@ -212,6 +252,7 @@ impl<'a> Scanner<'a> {
 
     /// Skips blanks, comments and line ends.
     fn skip_to_next_token(&mut self) -> Result<(), Error> {
+        let scan = self.mark();
         loop {
             self.need(1)?;
             let tabs = self.flow_level > 0 || !self.key_allowed;
@@ -223,8 +264,15 @@ impl<'a> Scanner<'a> {
                 }
             }
             self.need(1)?;
+            if self.comments.is_some() {
+                self.raise_line_comment();
+            }
             if self.byte(0) == b'#' {
-                self.skip_comment();
+                if self.comments.is_some() {
+                    self.scan_comments(scan)?;
+                } else {
+                    self.skip_comment();
+                }
                 self.need(1)?;
             }
             if self.at_break(0) == 0 {
@@ -249,11 +297,17 @@ impl<'a> Scanner<'a> {
         self.pos += end.unwrap_or(rest.len());
     }
 
-    fn unroll_indent(&mut self, column: i32, mark: Mark) {
+    /// Closes the blocks that stand further in than the column; `scan` is where the white space before that began.
+    fn unroll_indent(&mut self, column: i32, scan: Mark) {
         if self.flow_level > 0 {
             return;
         }
+        let mut mark = self.mark();
+        if self.comments.is_some() {
+            mark = Mark { pos: scan.pos.saturating_sub(1), ..scan };
+        }
         while self.indent > column {
+            mark = self.block_end(mark);
             self.append(Kind::BlockEnd, mark);
             self.indent = self.indents.pop().unwrap_or(-1);
         }

@@ -5,8 +5,11 @@ use crate::hooks::Scope;
 use crate::hooks::config::HookConfig;
 
 fn door() -> Door {
-    let reach = Reach::Service { namespace: "ns".into(), name: "svc".into(), port: 443 };
-    Door { admission: reach.clone(), conversion: reach, authority: "CA".into() }
+    let way = |name: &str, authority: &str| {
+        let reach = Reach::Service { namespace: "ns".into(), name: name.into(), port: 443 };
+        Way { reach, authority: authority.into(), port: 9651 }
+    };
+    Door { admission: way("svc", "CA"), conversion: way("conversion-svc", "CB") }
 }
 
 #[test]
@@ -69,8 +72,8 @@ kubernetesValidating:
     // What the operator says holds where the binding says nothing.
     let policy = |i: usize| entry(Kind::Validating, &config.validating[i], &door(), "Ignore");
     assert_eq!(policy(0)["failurePolicy"], "Ignore");
-    let reach = Reach::Url("https://127.0.0.1:1".into());
-    let url = entry(Kind::Mutating, &config.validating[0], &Door { admission: reach, ..door() }, "Fail");
+    let admission = Way { reach: Reach::Url("https://127.0.0.1:1".into()), ..door().admission };
+    let url = entry(Kind::Mutating, &config.validating[0], &Door { admission, ..door() }, "Fail");
     assert_eq!(url["clientConfig"]["url"], "https://127.0.0.1:1/mutating/short-example-com");
     assert!(url["clientConfig"]["service"].is_null());
 }

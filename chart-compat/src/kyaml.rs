@@ -1,0 +1,388 @@
+//! Manifests as kyaml takes them in and gives them out: comments, order and quotes stay as they can.
+//!
+//! Owns what kustomize's library does with a stream of documents (`kio.ByteReader`, `kio.ByteWriter`) and the few changes
+//! that Helm's and addon-operator's post-renderers make with it; knows nothing of post-renderers.
+
+use std::collections::BTreeMap;
+
+use crate::yaml::plain_meaning;
+use crate::yaml::tree::{self, Kind, Node, Style, Writer};
+
+/// The annotations in which kyaml keeps the order of documents.
+const NUMBERS: [&str; 2] = ["config.kubernetes.io/index", "internal.config.kubernetes.io/index"];
+/// That in which it keeps how far in lists stand.
+const LAYOUT: &str = "internal.config.kubernetes.io/seqindent";
+/// Annotations of two names, the older first: kyaml sets both.
+const TWINS: [(&str, &str); 2] = [
+    ("config.kubernetes.io/path", "internal.config.kubernetes.io/path"),
+    ("config.k8s.io/id", "internal.config.kubernetes.io/id"),
+];
+/// The most nodes that a document may have when its aliases are replaced by what they name.
+const MAX_NODES: usize = 1_000_000;
+
+/// Why kyaml refuses a stream, in its own words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Error(String);
+
+fn fail<T>(reason: impl Into<String>) -> Result<T, Error> {
+    Err(Error(reason.into()))
+}
+
+/// Reads a stream of documents; empty ones are left out, and a list that is the only document is taken apart
+/// (`kio.ByteReader.Read`).
+///
+/// # Errors
+/// A document that is no YAML, or a border that has something else than a comment behind it.
+pub fn read(text: &str) -> Result<Vec<Node>, Error> {
+    read_each(text, |_| Ok(()))
+}
+
+/// Reads a stream as [`read`] does, each document with its number in annotations, which [`write`] takes off again
+/// (`kio.ParseAll`).
+///
+/// # Errors
+/// As [`read`], and a document that is no object, or whose metadata or annotations are no map.
+pub fn read_numbered(text: &str) -> Result<Vec<Node>, Error> {
+    let mut number = 0;
+    read_each(text, |node| {
+        for (old, new) in TWINS {
+            let value = |key| annotation(node, key).map(str::to_owned);
+            match (value(old), value(new)) {
+                (Some(value), None) => annotate(node, new, &value)?,
+                (None, Some(value)) => annotate(node, old, &value)?,
+                _ => {}
+            }
+        }
+        for key in NUMBERS {
+            annotate(node, key, &number.to_string())?;
+        }
+        number += 1;
+        Ok(())
+    })
+}
+
+fn read_each(text: &str, mut with: impl FnMut(&mut Node) -> Result<(), Error>) -> Result<Vec<Node>, Error> {
+    let text = text.replace("\r\n", "\n");
+    let parts = split(&text)?;
+    let mut out = Vec::new();
+    let only = parts.len() == 1;
+    for part in parts {
+        let document = tree::read(&part).map_err(|e| Error(format!("MalformedYAMLError: {}", e.in_v3())))?;
+        let Some(mut document) = document.filter(|d| !root(d).is_null()) else { continue };
+        with(&mut document)?;
+        let object = root(&document);
+        let kind = object.get("kind").filter(|k| !k.is_null()).map_or("", |k| k.value.as_str());
+        let is_list = matches!(kind, "List" | "ResourceList")
+            && (object.place("items").is_some() || object.place("functionConfig").is_some());
+        if only && is_list {
+            out.extend(object.get("items").map(|items| items.content.clone()).unwrap_or_default());
+        } else {
+            out.push(document);
+        }
+    }
+    Ok(out)
+}
+
+/// Splits a stream at the lines that begin with `---` (`splitDocuments`); the first line is none of these.
+fn split(text: &str) -> Result<Vec<String>, Error> {
+    let mut parts = Vec::new();
+    let mut from = 0;
+    while let Some(at) = text.get(from..).and_then(|rest| rest.find("\n---")).map(|n| from + n) {
+        let Some(end) = text.get(at + 1..).and_then(|rest| rest.find('\n')).map(|n| at + 1 + n) else {
+            break;
+        };
+        let border = text.get(at + 4..end).unwrap_or_default().trim();
+        if !border.is_empty() && !border.starts_with('#') {
+            let shown = text.get(at..end).unwrap_or_default().trim();
+            return fail(format!("invalid document separator: {shown}"));
+        }
+        // The break that the border took belongs to what stands before it.
+        parts.push(format!("{}\n", text.get(from..at).unwrap_or_default()));
+        from = end + 1;
+    }
+    parts.push(text.get(from..).unwrap_or_default().to_owned());
+    Ok(parts)
+}
+
+/// Writes documents as a stream (`kio.StringAll`).
+///
+/// # Errors
+/// A document that is no object, or whose metadata or annotations are no map.
+pub fn write(nodes: &[Node]) -> Result<String, Error> {
+    let mut writer = Writer::new();
+    for node in nodes {
+        let mut node = node.clone();
+        for key in NUMBERS.into_iter().chain([LAYOUT]) {
+            clear_annotation(&mut node, key)?;
+        }
+        clear_empty(root_mut(&mut node));
+        writer.document(&node);
+    }
+    Ok(writer.finish())
+}
+
+/// What a document holds, or the node itself.
+fn root(node: &Node) -> &Node {
+    match node.kind {
+        Kind::Document => node.content.first().unwrap_or(node),
+        _ => node,
+    }
+}
+
+fn root_mut(node: &mut Node) -> &mut Node {
+    if node.kind == Kind::Document && !node.content.is_empty() { &mut node.content[0] } else { node }
+}
+
+/// An annotation of an object (`ResourceMeta.Annotations`).
+#[must_use]
+pub fn annotation<'n>(node: &'n Node, key: &str) -> Option<&'n str> {
+    let annotations = root(node).get("metadata")?.get("annotations")?;
+    annotations.get(key).filter(|v| !v.is_null()).map(|v| v.value.as_str())
+}
+
+/// Whether an object has a head at all: a kind, a version or any metadata (`RNode.GetMeta`). A null needs none.
+#[must_use]
+pub fn has_head(node: &Node) -> bool {
+    if root(node).is_null() {
+        return true;
+    }
+    let said = |of: &Node, key: &str| {
+        of.get(key).is_some_and(|v| {
+            !(v.is_null() || matches!(v.kind, Kind::Map | Kind::List) && v.content.is_empty())
+        })
+    };
+    let object = root(node);
+    said(object, "apiVersion")
+        || said(object, "kind")
+        || object
+            .get("metadata")
+            .is_some_and(|m| ["name", "namespace", "labels", "annotations"].iter().any(|key| said(m, key)))
+}
+
+/// Sets an annotation, in single quotes where it is new (`yaml.SetAnnotation`).
+///
+/// # Errors
+/// A document that is no object, or whose metadata or annotations are no map.
+pub fn annotate(node: &mut Node, key: &str, value: &str) -> Result<(), Error> {
+    let object = root_mut(node);
+    check_map(object)?;
+    if let Some(metadata) = object.get("metadata") {
+        check_map(metadata)?;
+    }
+    clear_empty(object);
+    if let Some(metadata) = map_below(object, "metadata")?
+        && let Some(annotations) = map_below(metadata, "annotations")?
+    {
+        check_map(annotations)?;
+        set(annotations, key, Node { style: Style::Single, ..Node::string(value) });
+    }
+    Ok(())
+}
+
+/// Removes an annotation, where it is (`yaml.ClearAnnotation`).
+///
+/// # Errors
+/// A document that is no object, or whose metadata or annotations are no map.
+pub fn clear_annotation(node: &mut Node, key: &str) -> Result<(), Error> {
+    let object = root_mut(node);
+    check_map(object)?;
+    let Some(metadata) = object.get_mut("metadata") else { return Ok(()) };
+    check_map(metadata)?;
+    let Some(annotations) = metadata.get_mut("annotations") else { return Ok(()) };
+    check_map(annotations)?;
+    annotations.remove(key);
+    Ok(())
+}
+
+/// Removes annotations and metadata that hold nothing (`yaml.ClearEmptyAnnotations`).
+fn clear_empty(object: &mut Node) {
+    let clear = |map: &mut Node, key: &str| {
+        let empty = |pair: &[Node]| matches!(pair, [k, value] if k.value == key && value.content.is_empty());
+        let at = map.content.chunks_exact(2).position(empty).filter(|_| map.kind == Kind::Map);
+        map.content.drain(at.map_or(0..0, |at| 2 * at..2 * at + 2)).for_each(drop);
+    };
+    if let Some(metadata) = object.get_mut("metadata") {
+        clear(metadata, "annotations");
+    }
+    clear(object, "metadata");
+}
+
+/// Gives all objects of a stream labels, as addon-operator's post-renderer does: aliases are replaced by what they name,
+/// and an object's labels are written anew, by name (`PostRenderer.Run`).
+///
+/// # Errors
+/// As [`read`], and aliases or merges that cannot be replaced.
+///
+/// ```
+/// use chart_compat::kyaml;
+///
+/// let labels = [("on".to_owned(), "yes".to_owned())].into();
+/// let text = kyaml::with_labels("kind: A # kept\nmetadata:\n    name: a\n", &labels)?;
+/// assert_eq!(text, "kind: A # kept\nmetadata:\n  name: a\n  labels:\n    on: \"yes\"\n");
+/// # Ok::<(), kyaml::Error>(())
+/// ```
+pub fn with_labels(text: &str, labels: &BTreeMap<String, String>) -> Result<String, Error> {
+    let mut nodes = read(text)?;
+    for node in &mut nodes {
+        let mut known = Vec::new();
+        let mut room = MAX_NODES;
+        replace_aliases(root_mut(node), &mut known, &mut room)?;
+        label(root_mut(node), labels);
+    }
+    write(&nodes)
+}
+
+/// Sets labels; an object that cannot have them keeps what it has, as the peer does not look whether it could.
+fn label(object: &mut Node, labels: &BTreeMap<String, String>) {
+    let mut all = BTreeMap::new();
+    let own = object.get("metadata").and_then(|m| m.get("labels"));
+    for pair in own.map(|l| l.content.as_slice()).unwrap_or_default().chunks_exact(2) {
+        if let [key, value] = pair {
+            all.insert(key.value.clone(), value.value.clone());
+        }
+    }
+    all.extend(labels.iter().map(|(k, v)| (k.clone(), v.clone())));
+    let Ok(Some(metadata)) = map_below(object, "metadata") else { return };
+    metadata.remove("labels");
+    let Ok(Some(place)) = map_below(metadata, "labels") else { return };
+    for (key, value) in all {
+        let mut value = Node::string(&value);
+        if value.style == Style::Plain && plain_meaning(&value.value).is_some() {
+            value.style = Style::Double;
+        }
+        set(place, &key, value);
+    }
+}
+
+/// The map below a key, made where there is none; nothing below a null (`yaml.LookupCreate`).
+fn map_below<'n>(node: &'n mut Node, key: &str) -> Result<Option<&'n mut Node>, Error> {
+    check_map(node)?;
+    if node.kind == Kind::Map && node.place(key).is_none() {
+        node.push(key, Node::map());
+    }
+    Ok(node.get_mut(key))
+}
+
+/// Sets a key of a map; one that is there keeps its style (`yaml.FieldSetter`).
+fn set(map: &mut Node, key: &str, value: Node) {
+    match map.get_mut(key) {
+        Some(place) => *place = Node { style: place.style, flow: place.flow, ..value },
+        None => map.push(key, value),
+    }
+}
+
+fn check_map(node: &Node) -> Result<(), Error> {
+    if node.kind == Kind::Map || node.is_null() {
+        return Ok(());
+    }
+    let kind = match node.kind {
+        Kind::Document => "DocumentNode",
+        Kind::Map => "MappingNode",
+        Kind::List => "SequenceNode",
+        Kind::Scalar => "ScalarNode",
+        Kind::Alias => "AliasNode",
+    };
+    let mut writer = Writer::new();
+    writer.document(node);
+    let shown = writer.finish();
+    fail(format!("wrong node kind: expected MappingNode but got {kind}: node contents:\n{shown}"))
+}
+
+/// Replaces aliases by what they name, and merges by what they bring (`deAnchor`).
+fn replace_aliases(
+    node: &mut Node,
+    known: &mut Vec<(String, Option<Node>)>,
+    room: &mut usize,
+) -> Result<(), Error> {
+    if node.kind == Kind::Alias {
+        let Some(named) = named(known, &node.value) else {
+            return fail(format!("anchor '{}' value contains itself", node.value));
+        };
+        let size = count(named);
+        if *room < size {
+            return fail(format!("aliases make a document of more than {MAX_NODES} nodes"));
+        }
+        *room -= size;
+        *node = named.clone();
+        return Ok(());
+    }
+    let name = std::mem::take(&mut node.anchor);
+    // What it names is known when it is whole.
+    let (place, anchored) = (known.len(), !name.is_empty());
+    if anchored {
+        known.push((name, None));
+    }
+    if node.kind == Kind::Map {
+        check_merge(node, known)?;
+    }
+    for child in &mut node.content {
+        replace_aliases(child, known, room)?;
+    }
+    if node.kind == Kind::Map {
+        merge(node);
+    }
+    if let Some((_, whole)) = known.get_mut(place).filter(|_| anchored) {
+        *whole = Some(node.clone());
+    }
+    Ok(())
+}
+
+fn named<'k>(known: &'k [(String, Option<Node>)], name: &str) -> Option<&'k Node> {
+    known.iter().rev().find(|(known, _)| known == name).and_then(|(_, node)| node.as_ref())
+}
+
+fn count(node: &Node) -> usize {
+    1 + node.content.iter().map(count).sum::<usize>()
+}
+
+fn is_merge(key: &Node) -> bool {
+    key.tag == "!!merge"
+}
+
+/// Checks that a merge key brings maps (`findMergeValues`).
+fn check_merge(map: &Node, known: &[(String, Option<Node>)]) -> Result<(), Error> {
+    let mut merges = map.content.chunks_exact(2).filter(|pair| pair.first().is_some_and(is_merge));
+    let Some(value) = merges.next().and_then(|pair| pair.get(1)) else { return Ok(()) };
+    if merges.next().is_some() {
+        return fail("duplicate merge key");
+    }
+    let check = |source: &Node| match source.kind {
+        Kind::Map => Ok(()),
+        Kind::Alias if named(known, &source.value).is_none_or(|n| n.kind == Kind::Map) => Ok(()),
+        Kind::Alias => fail("invalid map merge: received alias for a non-map value"),
+        _ => fail("map merge requires map or sequence of maps as the value"),
+    };
+    if value.kind != Kind::List {
+        return check(value);
+    }
+    value.content.iter().try_for_each(|item| match item.kind {
+        Kind::List => fail("invalid map merge: received a nested sequence"),
+        _ => check(item),
+    })
+}
+
+/// Puts what a map's merge key brings into the map: its own keys win, and what is new comes last.
+fn merge(map: &mut Node) {
+    if !map.content.chunks_exact(2).any(|pair| pair.first().is_some_and(is_merge)) {
+        return;
+    }
+    let sources = match map.remove("<<") {
+        // The first one counts most, so it goes last.
+        Some(Node { kind: Kind::List, content, .. }) => content.into_iter().rev().collect(),
+        Some(value) => vec![value],
+        None => Vec::new(),
+    };
+    let own = map.clone();
+    for source in sources.into_iter().chain([own]) {
+        for pair in source.content.chunks_exact(2) {
+            let Some(name) = pair.first().map(|key| key.value.as_str()) else { continue };
+            let Some(at) = source.place(name) else { continue };
+            let entry: Vec<Node> = source.content.iter().skip(at).take(2).cloned().collect();
+            match map.place(name) {
+                Some(at) => map.content.splice(at..at + 2, entry).for_each(drop),
+                None => map.content.extend(entry),
+            }
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Documents that a schema refers to and does not hold: metaschemas from here, others from whoever renders
+//! (`SchemeURLLoader`).
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::draft::Draft;
+use super::json::Json;
+use super::{meta, whole_document};
+use crate::go::strconv;
+
+/// How many documents one schema may lead to.
+const MAX_DOCUMENTS: usize = 500;
+
+/// Who has a document, by its URL.
+pub(super) type Fetch<'f> = &'f dyn Fn(&str) -> Result<Bytes, String>;
+
+/// What lies outside a schema, as far as it was asked for.
+pub(super) struct Outside<'f> {
+    fetch: Fetch<'f>,
+    fetched: RefCell<HashMap<String, Arc<Json>>>,
+    asked: Cell<bool>,
+}
+
+impl<'f> Outside<'f> {
+    /// Nothing was asked for yet.
+    pub(super) fn new(fetch: Fetch<'f>) -> Self {
+        Self { fetch, fetched: RefCell::default(), asked: Cell::new(false) }
+    }
+
+    /// Whether anyone was asked: another time the answer may be another one.
+    pub(super) fn was_asked(&self) -> bool {
+        self.asked.get()
+    }
+
+    /// A document that a reference leads to.
+    ///
+    /// # Errors
+    /// That it cannot be had or is not JSON.
+    pub(super) fn load(&self, url: &str) -> Result<Arc<Json>, String> {
+        if let Some(draft) = Draft::from_url(url) {
+            return Ok(meta::document(draft));
+        }
+        if let Some(known) = self.fetched.borrow().get(url) {
+            return Ok(Arc::clone(known));
+        }
+        let quoted = strconv::quote(url.as_bytes());
+        let failed = |why: String| format!("failing loading {quoted}: {why}");
+        let json = match url.split_once(':').map_or("", |(scheme, _)| scheme) {
+            // A name that stands for nothing here is taken for a schema that allows everything.
+            "urn" => return Ok(Arc::new(Json::Bool(true))),
+            "http" | "https" | "file" if self.fetched.borrow().len() >= MAX_DOCUMENTS => {
+                return Err(failed(format!("the schema leads to more than {MAX_DOCUMENTS} documents")));
+            }
+            "http" | "https" | "file" => {
+                self.asked.set(true);
+                (self.fetch)(url).and_then(|bytes| whole_document(&bytes))
+            }
+            _ => Err(format!("no URLLoader registered for {quoted}")),
+        };
+        let json = Arc::new(json.map_err(failed)?);
+        self.fetched.borrow_mut().insert(url.to_owned(), Arc::clone(&json));
+        Ok(json)
+    }
+}

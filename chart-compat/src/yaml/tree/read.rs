@@ -1,0 +1,144 @@
+//! From text to trees, as go-yaml v3's `parser` builds its nodes.
+
+use super::{Kind, MAX_DEPTH, Node, Style, meaning};
+use crate::yaml::error::Error;
+use crate::yaml::input::Input;
+use crate::yaml::parse::{Event, Look, Parser};
+
+/// What tags of YAML itself begin with.
+const LONG: &str = "tag:yaml.org,2002:";
+
+/// Reads the first document; nothing if the text has none.
+///
+/// # Errors
+/// If the text is no YAML, names an anchor that is not there, or is deeper than [`MAX_DEPTH`].
+pub fn read(text: &str) -> Result<Option<Node>, Error> {
+    let input = Input::new(text.as_bytes());
+    let mut reader = Reader { parser: Parser::with_looks(&input), anchors: Vec::new() };
+    let (event, look) = reader.parser.next_with_look()?;
+    if !matches!(event, Event::DocumentStart) {
+        return Ok(None);
+    }
+    let mut document = Node { kind: Kind::Document, head: look.notes.head, ..Node::default() };
+    let (event, look) = reader.parser.next_with_look()?;
+    document.content.push(reader.node(event, look, 0)?);
+    let (_, end) = reader.parser.next_with_look()?;
+    document.foot = end.notes.foot;
+    Ok(Some(document))
+}
+
+struct Reader<'a> {
+    parser: Parser<'a>,
+    anchors: Vec<String>,
+}
+
+impl<'a> Reader<'a> {
+    fn node(&mut self, event: Event<'a>, look: Look, depth: usize) -> Result<Node, Error> {
+        if depth > MAX_DEPTH {
+            let line = match &event {
+                Event::Scalar { props, .. } | Event::ListStart(props) | Event::MapStart(props) => props.line,
+                Event::Alias { line, .. } => *line,
+                _ => 0,
+            };
+            return Err(Error::plain(line + 1, format!("exceeded max depth of {MAX_DEPTH}")));
+        }
+        let Look { notes, tag, flow, first } = look;
+        let mut node = Node { head: notes.head, line: notes.line, foot: notes.foot, flow, ..Node::default() };
+        let props = match event {
+            Event::Alias { name, line } => {
+                if !self.anchors.iter().any(|known| *known == name) {
+                    return Err(Error::plain(line + 1, format!("unknown anchor '{name}' referenced")));
+                }
+                node.kind = Kind::Alias;
+                node.value = name.into_owned();
+                return Ok(node);
+            }
+            Event::Scalar { value, props, .. } => {
+                node.value = value.into_owned();
+                node.style = match first {
+                    b'\'' => Style::Single,
+                    b'"' => Style::Double,
+                    b'|' => Style::Literal,
+                    b'>' => Style::Folded,
+                    _ => Style::Plain,
+                };
+                props
+            }
+            Event::ListStart(props) => {
+                node.kind = Kind::List;
+                props
+            }
+            Event::MapStart(props) => {
+                node.kind = Kind::Map;
+                props
+            }
+            // The parser lets nothing else stand here.
+            Event::StreamEnd | Event::DocumentStart | Event::DocumentEnd | Event::ListEnd | Event::MapEnd => {
+                return Err(Error::plain(0, "did not find expected node content"));
+            }
+        };
+        node.tagged = !tag.is_empty() && tag != "!";
+        node.tag = match node.kind {
+            _ if node.tagged => tag.strip_prefix(LONG).map_or_else(|| tag.clone(), |own| format!("!!{own}")),
+            Kind::List => "!!seq".to_owned(),
+            Kind::Map => "!!map".to_owned(),
+            _ if node.style != Style::Plain => "!!str".to_owned(),
+            _ if node.value == "<<" => "!!merge".to_owned(),
+            _ => meaning(&node.value).to_owned(),
+        };
+        if let Some(name) = props.anchor {
+            node.anchor = name.into_owned();
+            self.anchors.push(node.anchor.clone());
+        }
+        match node.kind {
+            Kind::List => self.list(&mut node, depth)?,
+            Kind::Map => self.map(&mut node, depth)?,
+            _ => {}
+        }
+        Ok(node)
+    }
+
+    fn list(&mut self, node: &mut Node, depth: usize) -> Result<(), Error> {
+        loop {
+            let (event, look) = self.parser.next_with_look()?;
+            if matches!(event, Event::ListEnd) {
+                (node.line, node.foot) = (look.notes.line, look.notes.foot);
+                return Ok(());
+            }
+            node.content.push(self.node(event, look, depth + 1)?);
+        }
+    }
+
+    fn map(&mut self, node: &mut Node, depth: usize) -> Result<(), Error> {
+        loop {
+            let (event, look) = self.parser.next_with_look()?;
+            if matches!(event, Event::MapEnd) {
+                (node.line, node.foot) = (look.notes.line, look.notes.foot);
+                let last = node.content.len().wrapping_sub(2);
+                if !node.flow
+                    && !node.foot.is_empty()
+                    && let Some(key) = node.content.get_mut(last)
+                {
+                    key.foot = std::mem::take(&mut node.foot);
+                }
+                return Ok(());
+            }
+            let mut key = self.node(event, look, depth + 1)?;
+            // Less far in, it is the foot of the entry before.
+            let before = node.content.len().wrapping_sub(2);
+            if !node.flow
+                && !key.foot.is_empty()
+                && let Some(before) = node.content.get_mut(before)
+            {
+                before.foot = std::mem::take(&mut key.foot);
+            }
+            let (event, look) = self.parser.next_with_look()?;
+            let mut value = self.node(event, look, depth + 1)?;
+            if key.foot.is_empty() {
+                key.foot = std::mem::take(&mut value.foot);
+            }
+            node.content.push(key);
+            node.content.push(value);
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Documents that a `values.schema.json` refers to outside itself, from files and servers as Helm gets them.
+//!
+//! Owns the bounds of such a request. An operator has no such thing: its charts refer to nothing outside.
+
+use std::io::Read;
+use std::time::Duration;
+
+use chart_compat::Bytes;
+use percent_encoding::percent_decode_str;
+
+use super::flags::Globals;
+use super::{block_on, fetch};
+use crate::render::Documents;
+use crate::source::http::{Http, Request, Tls};
+use crate::source::location::Location;
+
+/// What one request may take; Helm's bound.
+const TIMEOUT: Duration = Duration::from_secs(15);
+
+/// How large a document may be, in bytes. All kinds of Kubernetes in one have 2 MiB.
+const MAX_DOCUMENT: u64 = 20 * 1024 * 1024;
+
+/// Files and servers (`FileLoader`, `HTTPURLLoader`).
+pub(super) struct Schemas(Http);
+
+impl Schemas {
+    pub(super) fn new(globals: &Globals) -> Self {
+        Self(fetch::http(globals, TIMEOUT))
+    }
+}
+
+impl Documents for Schemas {
+    fn document(&self, url: &str) -> Result<Bytes, String> {
+        let location = Location::parse(url).map_err(|e| e.to_string())?;
+        if location.scheme == "file" {
+            return file(&percent_decode_str(&location.path).decode_utf8_lossy());
+        }
+        // The caller may already stand within a runtime, where none can wait for another.
+        std::thread::scope(|threads| threads.spawn(|| remote(&self.0, url, location)).join())
+            .map_err(|_| format!("HTTP request failed for {url}"))?
+    }
+}
+
+fn remote(http: &Http, url: &str, location: Location) -> Result<Bytes, String> {
+    let failed = |why: &dyn std::fmt::Display| format!("HTTP request failed for {url}: {why}");
+    let tls = Tls::default();
+    block_on(async {
+        let answer = http.send(Request::get(location, &tls, MAX_DOCUMENT)).await.map_err(|e| failed(&e))?;
+        let status = answer.status;
+        if status != http::StatusCode::OK {
+            let words = status.canonical_reason().unwrap_or_default();
+            return Err(format!("HTTP request to {url} returned status {} ({words})", status.as_u16()));
+        }
+        answer.bytes().await.map_err(|e| e.to_string())
+    })?
+}
+
+fn file(path: &str) -> Result<Bytes, String> {
+    use std::io::ErrorKind::{IsADirectory, NotFound, PermissionDenied};
+    let mut bytes = Vec::new();
+    let read = std::fs::File::open(path)
+        .map_err(|e| (e, "open"))
+        .and_then(|file| file.take(MAX_DOCUMENT + 1).read_to_end(&mut bytes).map_err(|e| (e, "read")));
+    match read {
+        Ok(n) if n as u64 > MAX_DOCUMENT => Err(format!("{path}: larger than {MAX_DOCUMENT} bytes")),
+        Ok(_) => Ok(bytes.into()),
+        Err((e, step)) => Err(match e.kind() {
+            NotFound => format!("{step} {path}: no such file or directory"),
+            PermissionDenied => format!("{step} {path}: permission denied"),
+            IsADirectory => format!("{step} {path}: is a directory"),
+            _ => format!("{step} {path}: {e}"),
+        }),
+    }
+}

@@ -1,0 +1,126 @@
+//! Requests as they end, for whoever counts them: one place that all of them pass, watches too.
+//!
+//! Owns how a request is described, without the names in it: how many ways there are must not grow with the objects.
+
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use http::{Request, Response};
+
+/// A request that was answered, or was not.
+#[derive(Clone, Debug)]
+pub struct Exchange {
+    /// `GET` and the like.
+    pub method: String,
+    /// Host and port of the API server.
+    pub host: String,
+    /// The path with `{namespace}` and `{name}` in place of names.
+    pub path: String,
+    /// The status; `None`: there was no answer.
+    pub status: Option<u16>,
+    /// How long it took until the answer began.
+    pub took: Duration,
+}
+
+/// Is told of each request; must be quick.
+pub type Observer = Box<dyn Fn(&Exchange) + Send + Sync>;
+
+/// A client of HTTP that tells an observer of its requests, once there is one.
+#[derive(Clone)]
+pub(super) struct Counted<S> {
+    pub(super) inner: S,
+    pub(super) observer: Arc<OnceLock<Observer>>,
+}
+
+impl<S, B, R> tower::Service<Request<B>> for Counted<S>
+where
+    S: tower::Service<Request<B>, Response = Response<R>>,
+    S::Future: Send + 'static,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        if self.observer.get().is_none() {
+            return Box::pin(self.inner.call(request));
+        }
+        let mut exchange = Exchange {
+            method: request.method().as_str().to_owned(),
+            host: request.uri().authority().map(ToString::to_string).unwrap_or_default(),
+            path: way(request.uri().path()),
+            status: None,
+            took: Duration::ZERO,
+        };
+        let observer = Arc::clone(&self.observer);
+        let answer = self.inner.call(request);
+        Box::pin(async move {
+            let began = Instant::now();
+            let answer = answer.await;
+            exchange.status = answer.as_ref().ok().map(|a| a.status().as_u16());
+            exchange.took = began.elapsed();
+            if let Some(observer) = observer.get() {
+                observer(&exchange);
+            }
+            answer
+        })
+    }
+}
+
+/// A path without names, as client-go's `finalURLTemplate` has it. What lies outside of the API keeps its first part only.
+fn way(path: &str) -> String {
+    let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+    let version = match parts.first() {
+        Some(&"api") => 2,
+        Some(&"apis") => 3,
+        _ => return format!("/{}", parts.first().copied().unwrap_or_default()),
+    };
+    let (start, rest) = parts.split_at(version.min(parts.len()));
+    let mut out: Vec<&str> = start.to_vec();
+    let rest = match rest {
+        ["namespaces", _, rest @ ..] if !rest.is_empty() && rest != ["status"] && rest != ["finalize"] => {
+            out.extend(["namespaces", "{namespace}"]);
+            rest
+        }
+        rest => rest,
+    };
+    for (at, part) in rest.iter().enumerate() {
+        out.push(if at == 1 { "{name}" } else { part });
+    }
+    format!("/{}", out.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ways_have_no_names() {
+        for (path, want) in [
+            ("/api/v1/namespaces/ns/secrets/db", "/api/v1/namespaces/{namespace}/secrets/{name}"),
+            ("/api/v1/namespaces/ns/secrets", "/api/v1/namespaces/{namespace}/secrets"),
+            ("/api/v1/namespaces/ns/pods/a/log", "/api/v1/namespaces/{namespace}/pods/{name}/log"),
+            ("/api/v1/namespaces/ns", "/api/v1/namespaces/{name}"),
+            ("/api/v1/namespaces/ns/status", "/api/v1/namespaces/{name}/status"),
+            ("/api/v1/nodes/n", "/api/v1/nodes/{name}"),
+            (
+                "/apis/apps/v1/namespaces/ns/deployments/d/scale",
+                "/apis/apps/v1/namespaces/{namespace}/deployments/{name}/scale",
+            ),
+            ("/apis/apps/v1", "/apis/apps/v1"),
+            ("/apis", "/apis"),
+            ("/api", "/api"),
+            ("/openapi/v3/apis/apps/v1", "/openapi"),
+            ("/version", "/version"),
+            ("/", "/"),
+        ] {
+            assert_eq!(way(path), want, "{path}");
+        }
+    }
+}
