@@ -50,7 +50,7 @@ async fn request(
     // Templates may look things up in the cluster, and wait for it: not on a thread that serves others.
     let (rendered, chart) = tokio::task::spawn_blocking(move || -> Result<_, Failure> {
         let chart = windlass::source::load(&path, Profile::Helm4)?.compile(Profile::Helm4);
-        let world = SystemWorld { cluster: Some(&lookup), dns: false };
+        let world = SystemWorld { cluster: Some(&lookup), ..SystemWorld::default() };
         let rendered = chart.render(&values, &options, &world, &mut |warning| eprintln!("{warning}"))?;
         Ok((release(&rendered)?, chart_record(chart.chart())))
     })
