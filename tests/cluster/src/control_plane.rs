@@ -262,6 +262,8 @@ impl ControlPlane {
             manager,
             format!("--service-account-private-key-file={}", at("certificates/apiserver.key")),
             format!("--root-ca-file={}", at("certificates/apiserver.crt")),
+            // kwok's node sends no heartbeats; one that is taken for lost makes its pods unready, for good.
+            "--node-monitor-grace-period=24h".to_owned(),
         ];
         arguments.extend_from_slice(&common);
         self.processes.spawn("kube-controller-manager", &Tool::KubeControllerManager.path()?, &arguments)?;
