@@ -19,28 +19,32 @@ def kubectl(*args, **more):
     return subprocess.run(["kubectl", *args], check=True, capture_output=True, text=True, **more).stdout
 
 
-def rows(tool, runs):
-    out = subprocess.run([sys.executable, SHARED / "corpus/bench.py", "--runs", str(runs), "--cmd", f"{tool} {TEMPLATE}"],
+def rows(tool, runs, cases):
+    """Milliseconds and peak MiB of a tool on cases of the corpus, by name."""
+    out = subprocess.run([sys.executable, SHARED / "corpus/bench.py", "--runs", str(runs), "--cmd", f"{tool} {TEMPLATE}", *cases],
                          check=True, capture_output=True, text=True).stdout
     table = {}
     for line in out.splitlines():
         cells = [c.strip() for c in line.strip("|").split("|")]
         if len(cells) == 6 and "/" in cells[0]:
-            table[cells[0]] = (float(cells[1]), float(cells[4]), float(cells[5]) if cells[5] != "-" else float("nan"))
+            table[cells[0]] = (float(cells[1]), float(cells[5]) if cells[5] != "-" else float("nan"))
     return table
 
 
-def templates(runs):
+def templates(rounds):
+    """Both tools in turns on each case, three runs at a time: a machine that is slow for a while is so for both."""
     if not (SHARED / "corpus/bench.py").exists():
         print("no chart corpus at ../shared/corpus: template figures skipped\n")
         return
-    ours, helm = rows(WINDLASS, runs), rows(HELM, runs)
     print("| case | helm 4 ms | windlass ms | times faster | helm 4 MiB | windlass MiB |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
     ratios = []
-    for case, (ms, _, mib) in ours.items():
-        ratios.append(helm[case][0] / max(ms, 0.5))
-        print(f"| {case} | {helm[case][0]:.0f} | {ms:.0f} | {ratios[-1]:.1f} | {helm[case][2]:.0f} | {mib:.0f} |")
+    for case in rows(WINDLASS, 1, []):
+        helm, ours = zip(*[(rows(HELM, 3, [case])[case], rows(WINDLASS, 3, [case])[case]) for _ in range(rounds)])
+        ratios.append(statistics.median(h[0] / max(w[0], 0.5) for h, w in zip(helm, ours)))
+        ms = [statistics.median(t[0] for t in tool) for tool in (helm, ours)]
+        mib = [max(t[1] for t in tool) for tool in (helm, ours)]
+        print(f"| {case} | {ms[0]:.0f} | {ms[1]:.0f} | {ratios[-1]:.1f} | {mib[0]:.0f} | {mib[1]:.0f} |", flush=True)
     print(f"\nmedian: {statistics.median(ratios):.1f} times faster\n")
 
 
