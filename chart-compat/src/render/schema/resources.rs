@@ -214,17 +214,44 @@ fn collect_anchors(resource: &mut Resource, schema: &Json, pointer: &str, url: &
     Ok(())
 }
 
-/// The draft that a schema says it is of.
+/// The draft that a schema says it is of. A metaschema of someone's own is of the draft that it names in turn; one that names
+/// none is taken for the latest.
 fn own_draft(schema: &Json, around: Draft, place: &str, outside: &Outside<'_>) -> Result<Draft, String> {
-    let Some(url) = schema.get("$schema").and_then(Json::as_str) else { return Ok(around) };
-    let (url, _) = url.split_once('#').unwrap_or((url, ""));
-    if let Some(draft) = Draft::from_url(url) {
-        return Ok(draft);
+    let named = |schema: &Json| {
+        let url = schema.get("$schema").and_then(Json::as_str)?;
+        Some(url.split_once('#').map_or(url, |(url, _)| url).to_owned())
+    };
+    let Some(mut url) = named(schema) else { return Ok(around) };
+    let mut places = vec![place.to_owned()];
+    loop {
+        if let Some(draft) = Draft::from_url(&url) {
+            return Ok(draft);
+        }
+        let place = uri::location(&url, "");
+        if places.contains(&place) {
+            return Err(format!("draft {} is not supported", quote(&url)));
+        }
+        places.push(place);
+        match named(&*outside.load(&url)?) {
+            Some(next) => url = next,
+            None => return Ok(Draft::default()),
+        }
     }
-    if place == uri::location(url, "") {
-        return Err(format!("draft {} is not supported", quote(url)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metaschemas_that_name_each_other_end() {
+        let fetch = |url: &str| {
+            let next = if url.ends_with('a') { "http://x.test/b#" } else { "http://x.test/a#" };
+            Ok(format!("{{\"$schema\": \"{next}\"}}").into())
+        };
+        let outside = Outside::new(&fetch);
+        let schema = outside.load("http://x.test/a").unwrap();
+        let error = own_draft(&schema, Draft::default(), "http://x.test/c#", &outside).err();
+        assert_eq!(error.as_deref(), Some("draft \"http://x.test/b\" is not supported"));
     }
-    // A metaschema of someone's own is of the draft that it names; one that nobody knows is taken for the latest.
-    let metaschema = outside.load(url)?;
-    own_draft(&metaschema, Draft::default(), &uri::location(url, ""), outside)
 }
