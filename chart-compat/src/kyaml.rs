@@ -17,8 +17,8 @@ const TWINS: [(&str, &str); 2] = [
     ("config.kubernetes.io/path", "internal.config.kubernetes.io/path"),
     ("config.k8s.io/id", "internal.config.kubernetes.io/id"),
 ];
-/// The most nodes that a document may have when its aliases are replaced by what they name.
-const MAX_NODES: usize = 1_000_000;
+/// The most nodes that may be copied to replace a document's aliases by what they name.
+const MAX_NODES: usize = 200_000;
 
 /// Why kyaml refuses a stream, in its own words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -299,12 +299,7 @@ fn replace_aliases(
         let Some(named) = named(known, &node.value) else {
             return fail(format!("anchor '{}' value contains itself", node.value));
         };
-        let size = count(named);
-        if *room < size {
-            return fail(format!("aliases make a document of more than {MAX_NODES} nodes"));
-        }
-        *room -= size;
-        *node = named.clone();
+        *node = copy(named, room)?;
         return Ok(());
     }
     let name = std::mem::take(&mut node.anchor);
@@ -323,13 +318,22 @@ fn replace_aliases(
         merge(node);
     }
     if let Some((_, whole)) = known.get_mut(place).filter(|_| anchored) {
-        *whole = Some(node.clone());
+        *whole = Some(copy(node, room)?);
     }
     Ok(())
 }
 
 fn named<'k>(known: &'k [(String, Option<Node>)], name: &str) -> Option<&'k Node> {
     known.iter().rev().find(|(known, _)| known == name).and_then(|(_, node)| node.as_ref())
+}
+
+/// A copy, while there is room for more: what is named may hold what is named, and aliases of aliases grow fast.
+fn copy(node: &Node, room: &mut usize) -> Result<Node, Error> {
+    let Some(left) = room.checked_sub(count(node)) else {
+        return fail(format!("the document's anchors and aliases make more than {MAX_NODES} nodes"));
+    };
+    *room = left;
+    Ok(node.clone())
 }
 
 fn count(node: &Node) -> usize {
@@ -383,6 +387,25 @@ fn merge(map: &mut Node) {
                 Some(at) => map.content.splice(at..at + 2, entry).for_each(drop),
                 None => map.content.extend(entry),
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_named_again_and_again_has_an_end() {
+        let mut laughs = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n".to_owned();
+        for n in 1..9 {
+            laughs += &format!("a{n}: &a{n} [{}]\n", vec![format!("*a{}", n - 1); 9].join(", "));
+        }
+        let opened: String = (0..400).map(|n| format!("&n{n} [")).collect();
+        let nested = format!("- {opened}{}{}\n", vec!["x"; 250].join(", "), "]".repeat(400)).repeat(3);
+        for text in [laughs, nested] {
+            let error = with_labels(&text, &BTreeMap::new()).unwrap_err();
+            assert!(error.to_string().contains("more than 200000 nodes"), "{error}");
         }
     }
 }

@@ -19,7 +19,7 @@ use chart_compat::data::Map;
 use chart_compat::go::{duration, glob::Glob, regexp, semver, url};
 use chart_compat::template::Limits;
 use chart_compat::values::strvals;
-use chart_compat::{json, render, yaml};
+use chart_compat::{json, kyaml, render, yaml};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use windlass_differential::choices::Choices;
@@ -110,6 +110,17 @@ fn texts(directory: &str, wanted: &dyn Fn(&Path) -> bool) -> Vec<Vec<u8>> {
 
 fn ends(path: &Path, extension: &str) -> bool {
     path.extension().is_some_and(|e| e == extension)
+}
+
+#[test]
+fn streams_of_manifests() {
+    let seeds = texts("yaml/documents", &|_| true);
+    fuzz("manifests", &seeds, &[Family::Manifests, Family::Yaml], |text| {
+        let text = String::from_utf8_lossy(text);
+        drop(kyaml::with_labels(&text, &[("a".to_owned(), "b".to_owned())].into()));
+        let Ok(written) = kyaml::read_numbered(&text).and_then(|nodes| kyaml::write(&nodes)) else { return };
+        drop(kyaml::read(&written));
+    });
 }
 
 #[test]
