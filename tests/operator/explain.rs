@@ -1,8 +1,22 @@
 //! `windlass values explain --module`: the layers of a module's values, the live ConfigMap with its editor among them.
 
+use std::path::Path;
 use std::process::{Command, Output};
 
+use windlass_test_cluster::ControlPlane;
+
 use crate::support::{Modules, Operator, control_plane, object, wait_for};
+
+/// What is said of the values of module `web`.
+fn explain(cp: &ControlPlane, namespace: &str, modules: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_windlass"))
+        .args(["values", "explain", "--module", "web", "-n", namespace, "--modules-dir"])
+        .arg(modules)
+        .args(args)
+        .env("KUBECONFIG", cp.kubeconfig())
+        .output()
+        .unwrap()
+}
 
 #[test]
 fn each_layer_of_a_module_is_told() {
@@ -10,15 +24,7 @@ fn each_layer_of_a_module_is_told() {
     let ns = cp.namespace("explain").unwrap();
     let modules = Modules::new();
     modules.small("010-web").write("values.yaml", "global: {zone: a}\nwebEnabled: true\nweb:\n  size: 5\n");
-    let explain = |args: &[&str]| -> Output {
-        Command::new(env!("CARGO_BIN_EXE_windlass"))
-            .args(["values", "explain", "--module", "web", "-n", ns.name(), "--modules-dir"])
-            .arg(modules.path())
-            .args(args)
-            .env("KUBECONFIG", cp.kubeconfig())
-            .output()
-            .unwrap()
-    };
+    let explain = |args: &[&str]| explain(cp, ns.name(), modules.path(), args);
     let told = |args: &[&str]| -> Vec<String> {
         let out = explain(args);
         assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
@@ -105,15 +111,7 @@ fn values_of_secrets_are_told_by_their_names_alone() {
     let map =
         ["create", "configmap", "addon-operator", "-n", ns.name(), &literal, "--from-literal=web=size: 7"];
     cp.kubectl(map).unwrap();
-    let explain = |args: &[&str]| -> Output {
-        Command::new(env!("CARGO_BIN_EXE_windlass"))
-            .args(["values", "explain", "--module", "web", "-n", ns.name(), "--modules-dir"])
-            .arg(modules.path())
-            .args(args)
-            .env("KUBECONFIG", cp.kubeconfig())
-            .output()
-            .unwrap()
-    };
+    let explain = |args: &[&str]| explain(cp, ns.name(), modules.path(), args);
     let text = String::from_utf8(explain(&[]).stdout).unwrap();
     let rows: Vec<String> =
         text.lines().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
