@@ -117,6 +117,22 @@ def scaling(runs):
     print()
 
 
+def measured(args, **more):
+    """Wall seconds, processor seconds and peak MiB of a command.
+
+    `time` starts it: the peak of a child of this script would begin with the script's own memory.
+    """
+    with tempfile.NamedTemporaryFile("r") as usage:
+        start = time.perf_counter()
+        done = subprocess.run(["/usr/bin/time", "-f", "%U %S %M", "-o", usage.name, *args], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, **more)
+        wall = time.perf_counter() - start
+        if done.returncode:
+            sys.exit(f"{' '.join(map(str, args))}: {done.stdout.decode()}")
+        user, system, peak = usage.read().split()[-3:]
+    return wall, float(user) + float(system), int(peak) / 1024
+
+
 def requests():
     """API requests answered so far, by verb, as the API server counts them."""
     total = {}

@@ -5,7 +5,7 @@ Prints Markdown: releases of 102 and of 5,000 objects beside Helm 4 (wall and pr
 releases of 5 objects, one process each, beside Helm 4; and an operator that keeps 1,000 of them, which Helm has nothing for:
 converge, and what it costs while nothing happens. Names of parts as arguments choose among them.
 """
-import os, pathlib, statistics, subprocess, sys, tempfile, time
+import os, pathlib, statistics, sys, tempfile, time
 
 import run
 from run import HELM, WINDLASS, Operator, kubectl
@@ -92,14 +92,8 @@ def requests():
 
 def process(*args):
     """Wall seconds, processor seconds, peak MiB and API requests of a command."""
-    before, start = requests(), time.perf_counter()
-    child = subprocess.Popen(args, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    text = child.stderr.read().decode()
-    _, status, usage = os.wait4(child.pid, 0)
-    wall = time.perf_counter() - start
-    if status:
-        sys.exit(f"{' '.join(map(str, args))}: {text}")
-    return wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, requests() - before
+    before = requests()
+    return *run.measured(args), requests() - before
 
 
 def lifecycle(what, namespace, runs, template, values):

@@ -17,7 +17,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
+
+from run import measured
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RUNS = 1
@@ -61,15 +62,8 @@ def index(root, digests, entries):
 
 def measure(program, args, home):
     """Seconds and MiB of a run."""
-    env = {"HOME": str(home), "PATH": os.environ["PATH"]}
-    begin = time.monotonic()
-    child = subprocess.Popen([program, *args], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    text = child.stdout.read()
-    _, status, usage = os.wait4(child.pid, 0)
-    seconds = time.monotonic() - begin
-    if status:
-        sys.exit(f"{program} {args}: {text.decode()}")
-    return seconds, usage.ru_maxrss / 1024
+    seconds, _, peak = measured([program, *args], env={"HOME": str(home), "PATH": os.environ["PATH"]})
+    return seconds, peak
 
 
 def umbrella(home, url, digests):
