@@ -30,8 +30,9 @@ package:
 	cargo package --quiet --allow-dirty -p chart-compat
 
 # Every case of the chart corpus, where it is at hand, against the output of Helm 4 that it holds and that of a real Helm 3.
+# Building the test builds the binary as well, with what both use of their crates: once instead of twice.
 corpus: prerequisites
-	cargo build --profile corpus --bin windlass
+	cargo test --profile corpus --test replay --no-run
 	tests/corpus/run.sh target/corpus/windlass
 	cargo test --profile corpus --test replay -- --ignored --nocapture corpus
 
