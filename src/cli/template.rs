@@ -8,7 +8,7 @@ use chart_compat::go::slog;
 use chart_compat::profile::Profile;
 use chart_compat::render::{
     Capabilities, CompiledChart, Error, Hook, KubeVersion, Options, Release, Rendered, ShowOnly,
-    release_name_error, template_output, template_output_of, template_pieces,
+    debug_output, release_name_error, template_output, template_output_of, template_pieces,
 };
 use chart_compat::template::Limits;
 
@@ -186,13 +186,18 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
         dns: args.render.enable_dns,
         documents: Schemas::new(globals),
         shown: failure::explains(globals),
+        debug: globals.debug,
+        show_only: args.show_only.clone(),
     }));
     let mut rendered = ManuallyDrop::new(match server {
         true => Job::render_live(&job, globals, args)?,
         false => job.render(&job.options, None)?,
     });
     let post_rendered = match post_renderer {
-        Some(post) => post.apply(&mut rendered, args.include_crds).map_err(|e| format!("{e}{HINT}"))?,
+        Some(post) => post.apply(&mut rendered, args.include_crds).map_err(|e| match globals.debug {
+            true => e,
+            false => format!("{e}{HINT}"),
+        })?,
         None => None,
     };
     let wanted = |h: &Hook| !(args.no_hooks || args.skip_tests && h.events.iter().any(|e| e == "test"));
@@ -224,13 +229,16 @@ struct Job {
     documents: Schemas,
     /// Whether errors are explained.
     shown: bool,
+    /// Whether what failed is shown.
+    debug: bool,
+    show_only: Vec<String>,
 }
 
 impl Job {
     fn render(&self, options: &Options, cluster: Option<&dyn Lookup>) -> Result<Rendered, Explained> {
         let world = SystemWorld { cluster, documents: Some(&self.documents), dns: self.dns };
         let rendered = self.compiled.render(&self.user.values, options, &world, &mut |w| tell(&w));
-        rendered.map_err(|error| self.explain(&error))
+        rendered.map_err(|error| self.failed(&error, options, &world))
     }
 
     /// Renders with what the release's earlier renders made by chance; what is made now is not kept.
@@ -244,9 +252,27 @@ impl Job {
         let done =
             replay::render(&self.compiled, &self.user.values, options, &world, load, &mut |w| tell(&w));
         done.map(|d| d.rendered).map_err(|e| match e {
-            replay::Error::Render(e) => self.explain(&e),
+            replay::Error::Render(e) => self.failed(&e, options, &world),
             other @ replay::Error::Memory(_) => other.to_string().into(),
         })
+    }
+
+    /// With `--debug` what there is to see of a release that failed is shown.
+    fn failed(&self, error: &Error, options: &Options, world: &SystemWorld<'_>) -> Explained {
+        let explained = self.explain(error);
+        if !self.debug || !error.has_release() {
+            return explained;
+        }
+        let files = match error {
+            Error::Yaml { .. } => self.compiled.render_files(&self.user.values, options, world),
+            _ => Ok(Vec::new()),
+        };
+        let show_only = ShowOnly { patterns: &self.show_only };
+        let text = debug_output(&files.unwrap_or_default(), &show_only, self.compiled.profile());
+        match print(&text) {
+            Ok(()) => explained,
+            Err(e) => e.into(),
+        }
     }
 
     fn explain(&self, error: &Error) -> Explained {
@@ -257,7 +283,7 @@ impl Job {
             tell(&slog::line("ERROR", text, &[("error", &e.to_string())]));
             return Explained { text: format!("{text}: {e}"), report };
         }
-        let hint = if error.has_release() { HINT } else { "" };
+        let hint = if error.has_release() && !self.debug { HINT } else { "" };
         Explained { text: format!("{error}{hint}"), report }
     }
 

@@ -2,6 +2,9 @@
 
 use super::{chart, control_plane, windlass};
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
+use windlass_test_cluster::Tool;
 
 #[test]
 fn a_release_is_told_by_the_users_template() {
@@ -62,4 +65,38 @@ fn what_a_post_renderer_makes_is_installed_recorded_and_taken_back() {
     assert_eq!(size(), "changed-1");
     windlass(&["upgrade", "x", chart, "-n", ns]);
     assert_eq!(size(), "1");
+}
+
+#[test]
+fn debug_shows_what_failed() {
+    let dir = chart();
+    let write =
+        |name: &str, text: &str| std::fs::write(dir.path().join("templates").join(name), text).unwrap();
+    let both = |more: &[&str]| {
+        let args = [&["template", "x", dir.path().to_str().unwrap(), "--debug"], more].concat();
+        let helm = Tool::Helm4.path().unwrap();
+        let [ours, theirs] = [Path::new(env!("CARGO_BIN_EXE_windlass")), &helm].map(|program| {
+            let out = Command::new(program).args(&args).output().unwrap();
+            // Helm prints the files in no order.
+            let text = String::from_utf8(out.stdout).unwrap();
+            let mut documents: Vec<String> =
+                text.trim().split("---\n").map(|d| d.trim_end().to_owned()).collect();
+            documents.sort();
+            let errors = String::from_utf8(out.stderr).unwrap();
+            let errors: Vec<String> =
+                errors.lines().filter(|l| !l.starts_with("level=DEBUG")).map(str::to_owned).collect();
+            (out.status.code(), documents, errors)
+        });
+        assert_eq!(ours, theirs, "{more:?}");
+        ours
+    };
+    assert_eq!(both(&[]).0, Some(0));
+    write("bad.yaml", "a: {{ .Values.size }}\n b: c\n");
+    let (code, documents, errors) = both(&[]);
+    assert_eq!((code, documents.len(), errors.len()), (Some(1), 4, 1), "{documents:?} {errors:?}");
+    both(&["--show-only", "templates/all.yaml"]);
+    both(&["--show-only", "templates/none.yaml"]);
+    write("bad.yaml", "{{ fail \"no\" }}");
+    let (code, documents, _) = both(&[]);
+    assert_eq!((code, documents), (Some(1), vec![String::new()]));
 }

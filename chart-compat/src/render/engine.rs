@@ -54,7 +54,7 @@ pub(crate) fn render_leniently(
         let compiled = CompiledChart::new(chart, profile);
         compiled.parse_during(&compiled.chart, || Ok(()))?;
         let run = Run { chart: &compiled.chart, values, options, world, compiled: &compiled };
-        let mut files = run.leniently(&mut notices)?;
+        let mut files = run.one_by_one(Some(&mut notices))?;
         files.sort();
         Ok(files)
     });
@@ -194,9 +194,7 @@ impl CompiledChart {
         world: &dyn World,
         warn: Warn<'_>,
     ) -> Result<Rendered, Error> {
-        let mut chart = self.chart.clone();
-        process_dependencies(&mut chart, user, self.profile, warn).map_err(Error::Dependencies)?;
-        let values = coalesce_values(&chart, user, self.profile, warn)?;
+        let (chart, values) = self.prepare(user, warn)?;
         let mut unresolved = Vec::new();
         let check = || match options.skip_schema_validation {
             true => Ok(()),
@@ -215,6 +213,34 @@ impl CompiledChart {
         let notes = join_notes(notes, &chart, options.subchart_notes);
         let (manifests, hooks) = manifest::sort(documents, self.profile, warn)?;
         Ok(Rendered { crds: chart.crds(), chart: chart.metadata, manifests, hooks, notes, values })
+    }
+
+    /// The text of every template by its path, notes and blank ones apart, as it comes out before anyone reads it: for people who
+    /// look for what is wrong with it. Schemas are not asked.
+    ///
+    /// # Errors
+    /// As [`CompiledChart::render`].
+    pub fn render_files(
+        &self,
+        user: &DataMap,
+        options: &Options,
+        world: &dyn World,
+    ) -> Result<Vec<(String, String)>, Error> {
+        let (chart, values) = self.prepare(user, &mut drop)?;
+        self.parse_during(&chart, || Ok(()))?;
+        let run = Run { chart: &chart, values: &values, options, world, compiled: self };
+        let mut files = run.one_by_one(None)?;
+        files.retain(|(path, text)| !path.ends_with("NOTES.txt") && !text.trim().is_empty());
+        files.sort();
+        Ok(files)
+    }
+
+    /// The chart with the subcharts that take part, and all values.
+    fn prepare(&self, user: &DataMap, warn: Warn<'_>) -> Result<(Chart, DataMap), Error> {
+        let mut chart = self.chart.clone();
+        process_dependencies(&mut chart, user, self.profile, warn).map_err(Error::Dependencies)?;
+        let values = coalesce_values(&chart, user, self.profile, warn)?;
+        Ok((chart, values))
     }
 
     /// Parses the templates that no render needed before. A second thread does it while this one runs `meanwhile`, and

@@ -27,7 +27,8 @@ pub use error::{Breach, Error};
 pub use manifest::{Hook, Manifest, split_documents};
 pub use order::{INSTALL_ORDER, kind_rank};
 pub use output::{
-    ShowOnly, manifest_text, release_name_error, template_output, template_output_of, template_pieces,
+    ShowOnly, debug_output, manifest_text, release_name_error, template_output, template_output_of,
+    template_pieces,
 };
 pub use schema::Schema;
 pub(crate) use schema::check_schema;

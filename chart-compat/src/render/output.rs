@@ -99,6 +99,14 @@ pub fn template_output_of(
     pick(finish(vec![manifest], rendered, hooks).concat(), show_only, profile)
 }
 
+/// What `helm template --debug` prints of templates that gave something that is no manifest: files by path as they came out.
+/// Helm has them in no order. Nothing where a pattern finds nothing.
+#[must_use]
+pub fn debug_output(files: &[(String, String)], show_only: &ShowOnly<'_>, profile: Profile) -> Vec<u8> {
+    let blob: String = files.iter().map(|(path, text)| format!("---\n# Source: {path}\n{text}\n")).collect();
+    pick(format!("{}\n", blob.trim()).into_bytes(), show_only, profile).unwrap_or_default()
+}
+
 /// The documents that are to be shown.
 fn pick(out: Vec<u8>, show_only: &ShowOnly<'_>, profile: Profile) -> Result<Vec<u8>, String> {
     if show_only.patterns.is_empty() {

@@ -142,27 +142,34 @@ impl Run<'_> {
         Ok(Ran { documents: reader.finish(&read), notes })
     }
 
-    /// Runs every template one after the other as lint does; gives path and text.
+    /// Runs every template one after the other; gives path and text. With `notices` as lint does, which neither installs nor
+    /// upgrades, and goes on where values are missing.
     ///
     /// # Errors
     /// As [`Run::all`].
-    pub(super) fn leniently(&self, notices: &mut Vec<Notice>) -> Result<Vec<(String, String)>, Error> {
+    pub(super) fn one_by_one(
+        &self,
+        notices: Option<&mut Vec<Notice>>,
+    ) -> Result<Vec<(String, String)>, Error> {
         let place = Place::default();
         let order = self.order(&place.arena);
-        if let Some(Value::Map(release)) = order.first().and_then(|j| j.context.get(b"Release")) {
-            // Lint neither installs nor upgrades.
+        if notices.is_some()
+            && let Some(Value::Map(release)) = order.first().and_then(|j| j.context.get(b"Release"))
+        {
             release.insert(b"IsInstall", Value::Bool(false));
         }
         let parsed = self.compiled.parsed(&order);
         let set = set(&order, &parsed)?;
         let Some(mut exec) = self.exec(&place, &set) else { return Ok(Vec::new()) };
-        exec.notices = Some(Vec::new());
+        exec.notices = notices.is_some().then(Vec::new);
         let mut run = || {
             let jobs = order.iter().filter(|j| !is_partial(j));
             jobs.map(|job| Ok((job.name.clone(), self.run(&mut exec, job)?))).collect()
         };
         let files = run();
-        notices.extend(exec.notices.into_iter().flatten());
+        if let Some(notices) = notices {
+            notices.extend(exec.notices.into_iter().flatten());
+        }
         files
     }
 
