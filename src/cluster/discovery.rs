@@ -20,6 +20,8 @@ const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDis
     application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
 /// A kind that is missing is looked for again no sooner than this.
 const MISS_PAUSE: Duration = Duration::from_secs(1);
+/// A server is upgraded now and then; many charts are rendered meanwhile.
+const VERSION_KEPT: Duration = Duration::from_secs(30);
 
 /// A served kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,6 +74,7 @@ impl Kinds {
 
 #[derive(Default)]
 pub(crate) struct Discovery {
+    version: tokio::sync::Mutex<Option<(Instant, Value)>>,
     known: RwLock<Option<(Instant, Arc<Kinds>)>>,
     /// One refresh at a time; the others take its result.
     refreshing: tokio::sync::Mutex<()>,
@@ -168,15 +171,20 @@ impl Cluster {
     pub async fn kinds(&self) -> Result<Arc<Kinds>> {
         match self.known() {
             Some((_, kinds)) => Ok(kinds),
-            None => self.refresh_kinds(Instant::now()).await,
+            None => self.read_kinds(None).await,
         }
     }
 
     /// Reads all served kinds anew, unless someone did so after `since`.
     pub async fn refresh_kinds(&self, since: Instant) -> Result<Arc<Kinds>> {
+        self.read_kinds(Some(since)).await
+    }
+
+    /// `since`: what was read before that will not do.
+    async fn read_kinds(&self, since: Option<Instant>) -> Result<Arc<Kinds>> {
         let _alone = self.discovery().refreshing.lock().await;
         if let Some((read_at, kinds)) = self.known()
-            && read_at >= since
+            && since.is_none_or(|since| read_at >= since)
         {
             return Ok(kinds);
         }
@@ -221,9 +229,15 @@ impl Cluster {
         kinds.find(api_version, name).cloned().ok_or_else(missing)
     }
 
-    /// The server's version, as `/version` gives it (`gitVersion`, `major`, `minor`).
+    /// The server's version, as `/version` gives it (`gitVersion`, `major`, `minor`): no older than half a minute.
     pub async fn version(&self) -> Result<Value> {
-        Ok(self.call(Call::get("/version")).await?.value)
+        let mut kept = self.discovery().version.lock().await;
+        if let Some((_, version)) = kept.as_ref().filter(|(asked, _)| asked.elapsed() < VERSION_KEPT) {
+            return Ok(version.clone());
+        }
+        let version = self.call(Call::get("/version")).await?.value;
+        *kept = Some((Instant::now(), version.clone()));
+        Ok(version)
     }
 }
 
