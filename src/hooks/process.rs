@@ -72,6 +72,7 @@ pub struct Usage {
     pub took: Duration,
     pub user: Duration,
     pub system: Duration,
+    /// As Linux counts it: with what the operator had itself when it started the program.
     pub max_rss_bytes: u64,
 }
 
