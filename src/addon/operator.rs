@@ -461,7 +461,10 @@ impl Operator {
         }
         tracing::info!(running = self.queue.running(), "operator stops");
         self.steps.abort_all();
-        let rest = async { while self.jobs.join_next().await.is_some() {} };
+        let rest = async {
+            while self.jobs.join_next().await.is_some() {}
+            engine.settle().await;
+        };
         if tokio::time::timeout(GRACE, rest).await.is_err() {
             tracing::warn!("jobs still run; the next start resumes them");
         }

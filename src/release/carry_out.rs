@@ -67,16 +67,31 @@ impl CarryOut<'_> {
         if !work.options.dry_run && self.crds_are_due(&decision) {
             outcome.changed.extend(engine.install_crds(&work.rendered.crds, work.options.crds).await?);
         }
-        let (targets, plan) = self.prepare(&decision, &past, &mut outcome).await?;
-        crds::check_templated(&engine.cluster, &targets, &plan).await?;
+        let lock = async |due: bool| match due {
+            true => engine.lock(work.id, work.options.break_lock, past.records.last()).await,
+            false => Ok(None),
+        };
+        let plan = async {
+            let (targets, plan) = self.prepare(&decision, &past, &mut outcome).await?;
+            crds::check_templated(&engine.cluster, &targets, &plan).await?;
+            Ok::<_, EngineError>((targets, plan))
+        };
+        // The lock is taken while objects are looked at, unless its namespace may not be there yet.
+        let early = lease.is_none() && !work.options.dry_run && !work.options.create_namespace;
+        let (planned, locked) = futures::join!(plan, lock(early));
+        // Kept first of all: the caller lets it go, also where there is no plan.
+        let locked = locked.map(|held| *lease = lease.take().or(held));
+        let (targets, plan) = planned?;
+        locked?;
         if work.options.dry_run {
             return Ok(self.foretell(outcome, &plan, &targets));
         }
         if work.options.create_namespace {
             self.create_namespace().await?;
-        }
-        if lease.is_none() {
-            *lease = engine.lock(work.id, work.options.break_lock, past.records.last()).await?;
+            *lease = match lease.take() {
+                None => lock(true).await?,
+                held => held,
+            };
         }
         self.make(&decision, past, &targets, &plan, lease.as_ref(), outcome).await
     }

@@ -221,7 +221,7 @@ impl Engine {
 
     async fn reconcile_once(&self, request: &ReleaseRequest, planned: Option<&Preview>) -> Result<Outcome> {
         validate(request)?;
-        let _busy = self.state.busy(&request.id).await;
+        let busy = self.state.busy(&request.id).await;
         if let Some(records) = &self.records {
             records.watch([(self.options.storage.gvk(), Some(request.id.namespace.clone()))]).await;
             if let Some(outcome) = self.unchanged_by_memory(request) {
@@ -230,9 +230,7 @@ impl Engine {
         }
         let (past, mut lease) = self.past(&request.id, &request.options).await?;
         let result = self.reconcile_locked(request, planned, past, &mut lease).await;
-        if let Some(lease) = lease {
-            lease.release().await;
-        }
+        self.let_go(lease, busy).await;
         result
     }
 
@@ -272,7 +270,7 @@ impl Engine {
 
     /// Puts objects right that were changed or deleted, as the deployed revision has them. Makes no revision.
     pub async fn restore(&self, id: &ReleaseId, options: &Options) -> Result<Outcome> {
-        let _busy = self.state.busy(id).await;
+        let busy = self.state.busy(id).await;
         let past = observe::records(self.store(), id).await?;
         let newest = past.records.last().ok_or(EngineError::NotFound)?;
         if newest.record.info.status != Status::Deployed {
@@ -306,9 +304,7 @@ impl Engine {
         };
         let mut lease = None;
         let result = self.keep(&work, decision, past, &mut lease).await;
-        if let Some(lease) = lease {
-            lease.release().await;
-        }
+        self.let_go(lease, busy).await;
         result
     }
 

@@ -10,6 +10,7 @@ use super::{
     process::{self, Token},
     record::Stored,
     request::ReleaseId,
+    state::Busy,
 };
 use crate::cluster::{
     Cluster, ClusterError, DeleteOptions, Gvk, Held, LEASE_MANAGER, ObjectRef, Pace, Propagation, lease_body,
@@ -115,6 +116,22 @@ impl Engine {
                 }
             }
         }
+    }
+
+    /// Lets a lock go, and the release with it. An engine that stays does so beside its further work: nobody waits for it but
+    /// the next operation on this release, and [`Engine::settle`].
+    pub(super) async fn let_go(&self, lease: Option<Lease>, busy: Busy) {
+        let Some(lease) = lease else { return };
+        let work = async move {
+            lease.release().await;
+            drop(busy);
+        };
+        if self.options.watch { self.state.beside(work) } else { work.await }
+    }
+
+    /// Ends when all locks that were let go are off the server.
+    pub async fn settle(&self) {
+        self.state.settle().await;
     }
 
     fn hold(&self, object: ObjectRef, token: Token, written: Value) -> Lease {

@@ -30,10 +30,9 @@ pub(crate) enum Phase {
     Ground,
     /// Kinds, awaited before anything of theirs.
     Kinds,
-    /// What Pods mount, run as and are limited by; roles.
+    /// What Pods mount, run as, are limited by and are reached through; roles and bindings. What of these names another comes
+    /// after it, as any object does.
     Config,
-    /// What refers to those: bindings, claims, Services.
-    Access,
     /// What makes Pods.
     Workloads,
     /// What acts on workloads or routes to them.
@@ -51,12 +50,17 @@ pub(crate) fn phase(group: &str, kind: &str) -> Phase {
         ("apiextensions.k8s.io", "CustomResourceDefinition") => Phase::Kinds,
         (
             "",
-            "ResourceQuota" | "LimitRange" | "ServiceAccount" | "Secret" | "ConfigMap" | "PersistentVolume",
+            "ResourceQuota"
+            | "LimitRange"
+            | "ServiceAccount"
+            | "Secret"
+            | "ConfigMap"
+            | "PersistentVolume"
+            | "PersistentVolumeClaim"
+            | "Service",
         )
         | ("networking.k8s.io", "NetworkPolicy" | "IngressClass")
-        | ("policy" | "storage.k8s.io", _)
-        | ("rbac.authorization.k8s.io", "ClusterRole" | "Role") => Phase::Config,
-        ("rbac.authorization.k8s.io", _) | ("", "PersistentVolumeClaim" | "Service") => Phase::Access,
+        | ("policy" | "storage.k8s.io" | "rbac.authorization.k8s.io", _) => Phase::Config,
         ("", "Pod" | "ReplicationController") | ("apps", _) => Phase::Workloads,
         ("batch" | "autoscaling", _) | ("networking.k8s.io", "Ingress") => Phase::Around,
         ("apiregistration.k8s.io" | "admissionregistration.k8s.io", _) => Phase::Gates,
@@ -91,7 +95,8 @@ mod tests {
             ("apiextensions.k8s.io", "CustomResourceDefinition", Phase::Kinds),
             ("", "ConfigMap", Phase::Config),
             ("policy", "PodDisruptionBudget", Phase::Config),
-            ("rbac.authorization.k8s.io", "RoleBinding", Phase::Access),
+            ("", "Service", Phase::Config),
+            ("rbac.authorization.k8s.io", "RoleBinding", Phase::Config),
             ("apps", "Deployment", Phase::Workloads),
             ("autoscaling", "HorizontalPodAutoscaler", Phase::Around),
             ("example.com", "Service", Phase::Custom),

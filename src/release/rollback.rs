@@ -17,12 +17,10 @@ impl Engine {
     /// Makes a new revision that repeats an old one.
     pub async fn rollback(&self, request: &RollbackRequest) -> Result<Outcome> {
         let id = &request.id;
-        let _busy = self.state.busy(id).await;
+        let busy = self.state.busy(id).await;
         let (past, mut lease) = self.past(id, &request.options).await?;
         let result = self.rollback_locked(request, past, &mut lease).await;
-        if let Some(lease) = lease {
-            lease.release().await;
-        }
+        self.let_go(lease, busy).await;
         result
     }
 

@@ -12,7 +12,10 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
-use tokio::sync::{Notify, OwnedMutexGuard};
+use tokio::{
+    sync::{Notify, OwnedMutexGuard},
+    task::JoinSet,
+};
 
 /// A release as the last operation left it.
 #[derive(Debug, Clone)]
@@ -68,6 +71,8 @@ struct Inner {
 pub(crate) struct State {
     inner: Mutex<Inner>,
     wake: Notify,
+    /// What goes on beside the operations.
+    beside: Mutex<JoinSet<()>>,
 }
 
 /// Keeps a release to one operation at a time, and its events back until it is over.
@@ -105,6 +110,19 @@ impl State {
         let guard = lock.lock_owned().await;
         self.lock().busy.insert(id.clone());
         Busy { state: Arc::clone(self), id: id.clone(), _lock: guard }
+    }
+
+    /// Does something that no operation waits for.
+    pub(crate) fn beside(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let mut beside = self.beside.lock().unwrap_or_else(PoisonError::into_inner);
+        while beside.try_join_next().is_some() {}
+        beside.spawn(work);
+    }
+
+    /// Ends when all that goes on beside the operations has ended.
+    pub(crate) async fn settle(&self) {
+        let mut beside = std::mem::take(&mut *self.beside.lock().unwrap_or_else(PoisonError::into_inner));
+        while beside.join_next().await.is_some() {}
     }
 
     pub(crate) fn get(&self, id: &ReleaseId) -> Option<Known> {

@@ -60,7 +60,7 @@ impl Engine {
     /// Runs the test hooks of the newest revision, all or those that are chosen, and records how they went.
     pub async fn test(&self, request: &TestRequest) -> Result<Tested> {
         let id = &request.id;
-        let _busy = self.state.busy(id).await;
+        let busy = self.state.busy(id).await;
         let past = observe::records(self.store(), id).await?;
         let stored = past.records.into_iter().next_back().ok_or(EngineError::NotFound)?;
         let lease = self.lock(id, false, Some(&stored)).await?;
@@ -68,9 +68,7 @@ impl Engine {
             tested = self.test_locked(request, stored) => tested,
             () = self.cancelled() => Err(EngineError::Cancelled),
         };
-        if let Some(lease) = lease {
-            lease.release().await;
-        }
+        self.let_go(lease, busy).await;
         tested
     }
 

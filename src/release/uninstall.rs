@@ -22,7 +22,7 @@ impl Engine {
     /// Deletes a release's objects and its records.
     pub async fn uninstall(&self, request: &UninstallRequest) -> Result<Uninstalled> {
         let id = &request.id;
-        let _busy = self.state.busy(id).await;
+        let busy = self.state.busy(id).await;
         let options = Options {
             dry_run: request.dry_run,
             break_lock: request.break_lock,
@@ -37,9 +37,7 @@ impl Engine {
             done = self.uninstall_locked(request, &options, past, lease.is_some()) => done,
             () = self.cancelled() => Err(EngineError::Cancelled),
         };
-        if let Some(lease) = lease {
-            lease.release().await;
-        }
+        self.let_go(lease, busy).await;
         done
     }
 
