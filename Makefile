@@ -1,6 +1,6 @@
 # Each target is one line to the real thing. `make run` and `make test` are all that a newcomer needs.
 
-.PHONY: run test matrix crash scale bench-hooks lint package corpus bench differential fuzz fixtures peers tools prerequisites programs
+.PHONY: run test layout matrix crash scale bench-hooks lint package corpus bench differential fuzz fixtures peers tools prerequisites programs
 
 # A control plane (or your cluster: WINDLASS_TEST_KUBECONFIG=FILE), the operator on modules/, and a list of things to try.
 run: prerequisites
@@ -30,11 +30,10 @@ package:
 	cargo package --quiet --allow-dirty -p chart-compat
 
 # Every case of the chart corpus, where it is at hand, against the output of Helm 4 that it holds and that of a real Helm 3.
-# Building the test builds the binary as well, with what both use of their crates: once instead of twice.
 corpus: prerequisites
-	cargo test --profile corpus --test replay --no-run
-	tests/corpus/run.sh target/corpus/windlass
-	cargo test --profile corpus --test replay -- --ignored --nocapture corpus
+	cargo test --workspace --no-run
+	tests/corpus/run.sh target/debug/windlass
+	cargo test --workspace --test replay -- --ignored --nocapture corpus
 
 bench: prerequisites
 	cargo build --release --bin windlass
@@ -60,13 +59,13 @@ peers: prerequisites
 COUNT ?= 100000
 FAMILIES ?=
 differential: prerequisites
-	cargo run --profile corpus -p windlass-differential -- $(COUNT) $(SEED) $(FAMILIES)
+	cargo run --profile checked -p windlass-differential -- $(COUNT) $(SEED) $(FAMILIES)
 
 # Feeds every reader of outside bytes for SECONDS each: nothing may panic, hang or eat the machine.
 SECONDS ?= 300
 fuzz:
 	BOLERO_RANDOM_TEST_TIME_MS=$(SECONDS)000 BOLERO_RANDOM_ITERATIONS=1000000000 \
-		cargo test --profile corpus -p windlass-differential --test fuzz -- --nocapture
+		cargo test --profile checked -p windlass-differential --test fuzz -- --nocapture
 
 # Records anew what Go's own template engine, YAML, Helm's functions, gojq and cron answer, and what Helm prints for the fixture charts.
 fixtures: prerequisites
@@ -74,6 +73,11 @@ fixtures: prerequisites
 	cd tests/tools/hooks && go run . ../../../fixtures
 	cargo test --test fixtures -- --ignored --exact record
 	cargo test --test lint -- --ignored --exact record
+
+# Lists anew which functions lie together in a release build (layout.ld), from runs under valgrind.
+layout: prerequisites
+	CARGO_PROFILE_RELEASE_STRIP=none cargo build --release --bin windlass
+	cargo run -p windlass-test-cluster --bin control-plane -- run -- python3 tests/bench/layout.py target/release/windlass
 
 tools: prerequisites
 	cargo run -p windlass-test-cluster --bin control-plane -- tools

@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""Writes layout.ld anew: which functions of a release build lie together, since they run.
+
+    layout.py BINARY
+
+BINARY is a release build with its symbols. It runs under valgrind: charts are rendered, a release lives its life, and an operator
+converges, on the control plane of KUBECONFIG. What ran is listed, what renders charts first; the linker takes the list as it is. A
+name that is no more costs nothing, and what is not listed lies where it would have without. Names change with the compiler and with
+versions of crates, not with what functions do: `make layout` is for after an upgrade of those.
+"""
+import collections, os, pathlib, re, signal, subprocess, sys, tempfile, time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HEAD = """/* Functions that run, side by side: what is touched of the program is what it costs in memory. Written by `make layout`. */
+SECTIONS {
+  .text.run : {
+"""
+# Rust's names and those of the cryptography in C; the C library is not ours to place.
+NAME = re.compile(r"c?fn=\(\d+\) ((?:_ZN|_R|aws_lc_)\S+)")
+
+
+class Runs:
+    """Runs of the binary, and the names of the functions that ran."""
+
+    def __init__(self, binary, folder):
+        self.binary, self.folder, self.names, self.count = binary, pathlib.Path(folder), collections.OrderedDict(), 0
+
+    def start(self, *args):
+        self.count += 1
+        out = f"--callgrind-out-file={self.folder}/{self.count}.%p"
+        return subprocess.Popen(["valgrind", "-q", "--tool=callgrind", "--demangle=no", out, self.binary, *args],
+                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+    def run(self, *args):
+        child = self.start(*args)
+        errors = child.communicate()[1].decode()
+        if child.returncode:
+            sys.exit(f"{' '.join(map(str, args))}: {errors}")
+
+    def collect(self):
+        for path in sorted(self.folder.iterdir()):
+            with path.open(errors="replace") as lines:
+                for line in lines:
+                    if found := NAME.match(line):
+                        self.names.setdefault(section(found[1]), None)
+            path.unlink()
+
+
+def section(name):
+    """Where a function lies before it is linked: without the endings that valgrind and the optimizer give its name."""
+    return ".text." + re.sub(r"('\d+|\.(llvm|cold|part|isra|constprop)\..*)$", "", name)
+
+
+def charts(runs):
+    for chart in sorted((ROOT / "fixtures/charts").iterdir()):
+        for case in sorted((chart / "cases").iterdir())[:1]:
+            if (case / "expected.helm4.yaml").exists() and (chart / "chart").is_dir():
+                values = ["-f", case / "values.yaml"] if (case / "values.yaml").exists() else []
+                arguments = (case / "args.txt").read_text().splitlines() if (case / "args.txt").exists() else []
+                subprocess.run([runs.binary, "package", chart / "chart", "-d", runs.folder], check=True, stdout=subprocess.DEVNULL)
+                packed = max(runs.folder.glob("*.tgz"), key=os.path.getmtime)
+                runs.start("template", "demo", packed, *values, *arguments).wait()
+                packed.unlink()
+
+
+def releases(runs):
+    chart = ROOT / "modules/030-cache"
+    for args in (["install", "r", chart], ["upgrade", "r", chart], ["list"], ["history", "r"], ["status", "r"], ["rollback", "r", "1"],
+                 ["uninstall", "r"]):
+        runs.run(*args, "-n", "layout")
+
+
+def operator(runs):
+    address = runs.folder / "address"
+    child = runs.start("operator", "--namespace", "layout", "--modules-dir", ROOT / "modules", "--listen-address", "127.0.0.1",
+                       "--listen-port", "0", "--address-file", address)
+    while not address.exists() or subprocess.run(["curl", "-sf", f"http://{address.read_text()}/readyz"],
+                                                 stdout=subprocess.DEVNULL).returncode:
+        if child.poll() is not None:
+            sys.exit(child.stderr.read().decode())
+        time.sleep(0.1)
+    child.send_signal(signal.SIGTERM)
+    child.communicate()
+    address.unlink()
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        runs = Runs(pathlib.Path(sys.argv[1]).resolve(), folder)
+        charts(runs)
+        runs.collect()
+        subprocess.run(["kubectl", "create", "namespace", "layout"], check=True, stdout=subprocess.DEVNULL)
+        releases(runs)
+        operator(runs)
+        runs.collect()
+        lines = "".join(f"    *({name})\n" for name in runs.names)
+        (ROOT / "layout.ld").write_text(f"{HEAD}{lines}  }}\n}}\nINSERT BEFORE .text;\n")
+        print(f"{len(runs.names)} functions")
+
+
+if __name__ == "__main__":
+    main()
