@@ -144,3 +144,67 @@ async fn without_a_right_to_leases_the_pending_record_has_to_do() {
     assert_eq!(history(ns, "web"), ["1:deployed"]);
     engine.uninstall(&uninstall(ns, "web")).await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_looks_at_the_lock_and_takes_none() {
+    let plane = control_plane();
+    let namespace = plane.namespace("looks").unwrap();
+    let ns = namespace.name();
+    let engine = engine().await;
+    engine.reconcile(&asked(ns, "1")).await.unwrap();
+    put_pending(ns, 1, "someone");
+    let mut dry = asked(ns, "2");
+    dry.options.dry_run = true;
+    for (holder, ago, free) in [
+        ("windlass-7/elsewhere.boot.1/7/7/cd".to_owned(), 1, false),
+        (dead_holder(), 1, true),
+        ("windlass-7/elsewhere.boot.1/7/7/cd".to_owned(), 120, true),
+    ] {
+        put_lease(ns, &holder, ago);
+        let mark = plane.audit_mark().unwrap();
+        let (planned, foretold) =
+            (engine.plan(&asked(ns, "2")).await, engine.reconcile(&dry).await.map(|o| o.revision));
+        assert_eq!(writes(&requests_since(mark, ns)).len(), 0, "nothing is written");
+        if free {
+            assert_eq!((planned.unwrap().revision, foretold.unwrap()), (3, 3), "{holder}");
+        } else {
+            assert!(matches!(planned, Err(EngineError::InProgress)), "{planned:?}");
+            assert!(matches!(foretold, Err(EngineError::InProgress)), "{foretold:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_read_before_the_lock_is_read_again_where_someone_was_faster() {
+    let namespace = control_plane().namespace("rounds").unwrap();
+    let ns = namespace.name();
+    let mut stood = 0;
+    for round in 0..25 {
+        let (one, two) = (engine().await, engine().await);
+        one.reconcile(&asked(ns, "1")).await.unwrap();
+        let mut wanted = asked(ns, "1");
+        let kept = config_map("b", &round.to_string());
+        wanted.rendered = request(ns, "web", &[config_map("a", "1"), kept], vec![]).rendered;
+        let gone = windlass::release::UninstallRequest { ignore_not_found: true, ..uninstall(ns, "web") };
+        // One begins a little later each time.
+        let later = std::time::Duration::from_millis(round);
+        let (upgraded, uninstalled) = tokio::join!(
+            async {
+                tokio::time::sleep(later).await;
+                one.reconcile(&wanted).await
+            },
+            two.uninstall(&gone)
+        );
+        let here = || (value(ns, "a").is_some(), value(ns, "b").is_some());
+        match history(ns, "web").last() {
+            Some(last) if last.ends_with(":deployed") => {
+                stood += 1;
+                assert_eq!(here(), (true, true), "round {round}: {upgraded:?} {uninstalled:?}");
+            }
+            None => assert_eq!(here(), (false, false), "round {round}: {upgraded:?} {uninstalled:?}"),
+            Some(other) => panic!("round {round}: {other}: {upgraded:?} {uninstalled:?}"),
+        }
+        engine().await.uninstall(&gone).await.unwrap();
+    }
+    assert!(stood > 0, "the upgrade came through in no round");
+}
