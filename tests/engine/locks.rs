@@ -176,35 +176,41 @@ async fn a_plan_looks_at_the_lock_and_takes_none() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_read_before_the_lock_is_read_again_where_someone_was_faster() {
-    let namespace = control_plane().namespace("rounds").unwrap();
+    let plane = control_plane();
+    let namespace = plane.namespace("faster").unwrap();
     let ns = namespace.name();
-    let mut stood = 0;
-    for round in 0..25 {
-        let (one, two) = (engine().await, engine().await);
-        one.reconcile(&asked(ns, "1")).await.unwrap();
-        let mut wanted = asked(ns, "1");
-        let kept = config_map("b", &round.to_string());
-        wanted.rendered = request(ns, "web", &[config_map("a", "1"), kept], vec![]).rendered;
-        let gone = windlass::release::UninstallRequest { ignore_not_found: true, ..uninstall(ns, "web") };
-        // One begins a little later each time.
-        let later = std::time::Duration::from_millis(round);
-        let (upgraded, uninstalled) = tokio::join!(
-            async {
-                tokio::time::sleep(later).await;
-                one.reconcile(&wanted).await
+    let mut wanted = asked(ns, "1");
+    wanted.rendered = request(ns, "web", &[config_map("a", "1"), config_map("b", "1")], vec![]).rendered;
+    let mut overtaken = false;
+    for round in 0..10 {
+        engine().await.reconcile(&asked(ns, "1")).await.unwrap();
+        // A lock that may be dead: the upgrade has read the release, and watches it.
+        put_lease(ns, "windlass-7/elsewhere.boot.1/7/7/cd", 9);
+        let mark = plane.audit_mark().unwrap();
+        let (one, wanted) = (engine().await, wanted.clone());
+        let upgrade = tokio::spawn(async move { one.reconcile(&wanted).await });
+        windlass_test_cluster::wait_until(
+            "the lock is asked for",
+            std::time::Duration::from_secs(20),
+            || {
+                let asked = |r: &String| r.starts_with("create leases/");
+                Ok(requests_since(mark, ns).iter().any(asked).then_some(()))
             },
-            two.uninstall(&gone)
-        );
-        let here = || (value(ns, "a").is_some(), value(ns, "b").is_some());
-        match history(ns, "web").last() {
-            Some(last) if last.ends_with(":deployed") => {
-                stood += 1;
-                assert_eq!(here(), (true, true), "round {round}: {upgraded:?} {uninstalled:?}");
-            }
-            None => assert_eq!(here(), (false, false), "round {round}: {upgraded:?} {uninstalled:?}"),
-            Some(other) => panic!("round {round}: {other}: {upgraded:?} {uninstalled:?}"),
-        }
+        )
+        .unwrap();
+        let gone = windlass::release::UninstallRequest { break_lock: true, ..uninstall(ns, "web") };
         engine().await.uninstall(&gone).await.unwrap();
+        match upgrade.await.unwrap() {
+            Ok(done) => {
+                overtaken = true;
+                assert_eq!((done.action, done.revision), (Action::Install, 1), "round {round}: {done:?}");
+                assert_eq!(history(ns, "web"), ["1:deployed"]);
+                assert!(value(ns, "a").is_some() && value(ns, "b").is_some(), "round {round}: {done:?}");
+                break;
+            }
+            // It looked at the lock just when the uninstall had it.
+            Err(error) => assert!(matches!(error, EngineError::Held { .. }), "round {round}: {error}"),
+        }
     }
-    assert!(stood > 0, "the upgrade came through in no round");
+    assert!(overtaken, "the upgrade came through in no round");
 }
