@@ -28,7 +28,11 @@ use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
+    time::Duration,
 };
+
+/// How long it is tried to record a failure: whoever asked has given up, or is to hear of it.
+const LAST_WORDS: Duration = Duration::from_secs(60);
 
 /// What a revision is made of, wherever it comes from: a request, or a record that is rolled back to.
 #[derive(Clone, Copy)]
@@ -144,7 +148,9 @@ impl CarryOut<'_> {
             () = lost(lease) => Err(EngineError::LockLost),
         };
         if let Err(error) = result {
-            self.fail(&mut current, &error).await;
+            if tokio::time::timeout(LAST_WORDS, self.fail(&mut current, &error)).await.is_err() {
+                tracing::warn!(release = %self.work.id, "the failure could not be recorded: the server does not answer");
+            }
             if self.work.options.cleanup_on_fail && self.work.operation != Operation::Install {
                 self.clean_up(targets, plan).await;
             }
