@@ -12,7 +12,7 @@ use super::failure::{self, Explained};
 use super::fetch::ChartPath;
 use super::flags::{Globals, Render};
 use super::post_render::{PostRender, PostRenderer};
-use super::release_flags::{Carry, exclusive};
+use super::release_flags::{Carry, Crds, exclusive, lenient};
 use super::schemas::Schemas;
 use super::values::{self, User};
 use super::{Connected, Failure, chart, get, tell};
@@ -35,8 +35,11 @@ pub(super) struct Common {
     #[arg(long)]
     create_namespace: bool,
     /// If set, no CRDs will be installed
-    #[arg(long)]
+    #[arg(long, conflicts_with = "crds")]
     skip_crds: bool,
+    /// What is done with the chart's crds/
+    #[arg(long, value_enum)]
+    crds: Option<Crds>,
     /// Take over objects that exist and belong to no release
     #[arg(long)]
     take_ownership: bool,
@@ -71,7 +74,12 @@ impl Common {
         }
         Ok(Options {
             create_namespace: self.create_namespace,
-            crds: if self.skip_crds { CrdPolicy::Skip } else { CrdPolicy::Create },
+            crds: match self.crds {
+                _ if self.skip_crds => CrdPolicy::Skip,
+                Some(Crds::Skip) => CrdPolicy::Skip,
+                Some(Crds::Create) | None => CrdPolicy::Create,
+                Some(Crds::Apply) => CrdPolicy::Apply,
+            },
             take_ownership: self.take_ownership,
             ..self.carry.options_undoing(self.rollback_on_failure || self.atomic)?
         })
@@ -203,12 +211,12 @@ pub(super) async fn request(
     let (user, compiled, post) = material.compile(profile);
     let last_revision = newest.map_or(0, |r| r.version);
     let revision = i64::try_from(last_revision + 1).unwrap_or(i64::MAX);
-    let mut options = job.options.clone();
+    let mut options = lenient(job.options.clone(), profile);
     options.create_namespace &= installing;
-    if installing && writes && options.crds == CrdPolicy::Create {
+    if options.crds.is_due(installing) && writes {
         // Before the render: templates may look for the kinds of the chart's own CRDs.
         let files = crds(&compiled.chart().crds()).map_err(|e| e.to_string())?;
-        s.engine.install_crds(&files, CrdPolicy::Create).await.map_err(|e| e.to_string())?;
+        s.engine.install_crds(&files, options.crds).await.map_err(|e| e.to_string())?;
         options.crds = CrdPolicy::Skip;
     }
     let caps = capabilities(s.engine.cluster()).await.map_err(|e| e.to_string())?;

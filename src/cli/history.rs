@@ -70,10 +70,9 @@ impl Row {
 }
 
 pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
-    let mut records =
-        with_engine(globals, async |s| s.engine.history(&s.id(&args.name)).await.map_err(|e| e.to_string()))?;
-    let extra = records.len().saturating_sub(args.max);
-    records.drain(..extra);
+    let records = with_engine(globals, async |s| {
+        s.engine.history(&s.id(&args.name), args.max).await.map_err(|e| e.to_string())
+    })?;
     let text = match args.output {
         Format::Table => {
             let rollback = args.show_rollback_revision;

@@ -8,7 +8,8 @@ use super::flags::Globals;
 use super::output::{self, Format};
 use super::selector::Selector;
 use super::{Failure, print, with_engine};
-use crate::release::record::{Record, Status};
+use crate::release::record::{Head, Record, Status};
+use crate::release::{Engine, EngineError};
 
 /// Flags of `list`.
 #[derive(clap::Args)]
@@ -95,19 +96,40 @@ impl Args {
         }
     }
 
-    fn order(&self, records: &mut [Record]) {
+    /// What is shown of what there is, in order. Records are read only where more than their names is asked for.
+    async fn choose(
+        &self,
+        engine: &Engine,
+        namespace: Option<&str>,
+        mut heads: Vec<Head>,
+        all: usize,
+    ) -> Result<(Vec<String>, Vec<Record>), EngineError> {
         if self.date {
+            // The time is in the record only.
+            let mut records = engine.read(namespace, &heads, all).await?;
             records.sort_by_cached_key(|r| {
                 let time = r.info.last_deployed.parse::<jiff::Timestamp>().unwrap_or_default();
                 (time, r.name.clone(), r.namespace.clone())
             });
-        } else {
-            records
-                .sort_by(|a, b| (&a.name, &a.namespace, a.version).cmp(&(&b.name, &b.namespace, b.version)));
+            self.page(&mut records);
+            return Ok((records.iter().map(|r| r.name.clone()).collect(), records));
         }
+        heads.sort_by(|a, b| {
+            (&a.id.name, &a.id.namespace, a.revision).cmp(&(&b.id.name, &b.id.namespace, b.revision))
+        });
+        self.page(&mut heads);
+        if self.short {
+            return Ok((heads.into_iter().map(|head| head.id.name).collect(), Vec::new()));
+        }
+        Ok((Vec::new(), engine.read(namespace, &heads, all).await?))
+    }
+
+    fn page<T>(&self, shown: &mut Vec<T>) {
         if self.reverse {
-            records.reverse();
+            shown.reverse();
         }
+        shown.drain(..self.offset.min(shown.len()));
+        shown.truncate(if self.max == 0 { usize::MAX } else { self.max });
     }
 }
 
@@ -153,28 +175,26 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
         "" => None,
         pattern => Some(regexp::compile(pattern.as_bytes())?),
     };
-    let mut records = with_engine(globals, async |s| {
+    let (names, records) = with_engine(globals, async |s| {
         let namespace = (!args.all_namespaces).then_some(s.namespace.as_str());
         // Superseded revisions alone are all shown; else the newest revision of each release counts.
         let found = if args.superseded && !args.names_states() && !args.all {
             s.engine.superseded(namespace).await
         } else {
-            s.engine.list(namespace).await
+            s.engine.heads(namespace).await
         };
-        found.map_err(|e| e.to_string())
+        let mut heads = found.map_err(|e| e.to_string())?;
+        let all = heads.len();
+        heads.retain(|head| {
+            args.shows(head.status, globals.profile())
+                && filter.as_ref().is_none_or(|f| f.is_match(head.id.name.as_bytes()))
+                && selector.matches(|name| head.labels.get(name).cloned())
+        });
+        args.choose(&s.engine, namespace, heads, all).await.map_err(|e| e.to_string())
     })?;
-    let label = |r: &Record, name: &str| r.labels.get(name).or_else(|| r.system.get(name)).cloned();
-    records.retain(|r| {
-        args.shows(r.info.status, globals.profile())
-            && filter.as_ref().is_none_or(|f| f.is_match(r.name.as_bytes()))
-            && selector.matches(|name| label(r, name))
-    });
-    args.order(&mut records);
-    records.drain(..args.offset.min(records.len()));
-    records.truncate(if args.max == 0 { usize::MAX } else { args.max });
     const HEAD: [&str; 7] = ["NAME", "NAMESPACE", "REVISION", "UPDATED", "STATUS", "CHART", "APP VERSION"];
     let text = match args.output {
-        Format::Table if args.short => records.iter().map(|r| format!("{}\n", r.name)).collect(),
+        Format::Table if args.short => names.iter().map(|name| format!("{name}\n")).collect(),
         Format::Table => {
             let head = HEAD.iter().map(|h| (*h).to_owned()).collect();
             let rows: Vec<_> = (!args.no_headers)
@@ -184,9 +204,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
                 .collect();
             output::table(&rows)
         }
-        format if args.short => {
-            output::structured(&records.iter().map(|r| &r.name).collect::<Vec<_>>(), format)?
-        }
+        format if args.short => output::structured(&names, format)?,
         format => output::structured(
             &records.iter().map(|r| Row::of(r, &args.time_format)).collect::<Vec<_>>(),
             format,

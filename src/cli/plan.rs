@@ -1,7 +1,7 @@
 //! `windlass plan` (or `diff`) and `windlass apply`: what a change of a release would do, and just that done.
 
 use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -128,8 +128,13 @@ fn save(path: &Path, saved: &Saved) -> Result<(), Failure> {
     let failed = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
     let bytes = serde_json::to_vec(saved).map_err(|e| failed(&e))?;
     let mut options = std::fs::OpenOptions::new();
-    let mut file =
-        options.write(true).create(true).truncate(true).mode(0o600).open(path).map_err(|e| failed(&e))?;
+    let mut file = options.write(true).create(true).mode(0o600).open(path).map_err(|e| failed(&e))?;
+    // A file that was there keeps its mode: nobody else may read it before it holds anything.
+    let metadata = file.metadata().map_err(|e| failed(&e))?;
+    if metadata.is_file() {
+        file.set_permissions(std::fs::Permissions::from_mode(0o600)).map_err(|e| failed(&e))?;
+        file.set_len(0).map_err(|e| failed(&e))?;
+    }
     file.write_all(&bytes).map_err(|e| failed(&e))
 }
 

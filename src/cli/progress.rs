@@ -28,6 +28,7 @@ pub(super) fn listener(globals: &Globals) -> ProgressListener {
     }
     Arc::new(move |_, step| match step {
         Progress::HookLog { text, .. } => tell(text.trim_end_matches('\n')),
+        Progress::Hook { event, kind, name } if live => tell(&format!("{event} hook: {kind} {name}")),
         Progress::Waiting { object, reason } if live => tell(&format!("waiting for {object}: {reason}")),
         Progress::Ready(object) if live => tell(&format!("{object} is ready")),
         Progress::Diagnosis { object, lines } if live => {

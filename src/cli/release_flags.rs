@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use chart_compat::profile::Profile;
+
 use super::flags::duration;
 use super::{Failure, tell};
 use crate::cluster::Validation;
-use crate::release::{Immutable, OnFailure, Options, Wait, WaitRules};
+use crate::release::{Duplicates, Immutable, OnFailure, Options, Wait, WaitRules};
 
 /// How much is only simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -40,6 +42,27 @@ enum ServerSide {
     Auto,
     True,
     False,
+}
+
+/// What is done with a chart's `crds/`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Crds {
+    /// Nothing
+    Skip,
+    /// On install, those that are not there are created
+    Create,
+    /// Created and kept as the chart has them, unless objects would lose something
+    Apply,
+}
+
+/// As the profile wants it: Helm 3 took objects with unknown fields, and with lists that name the same thing twice.
+pub(super) fn lenient(options: Options, profile: Profile) -> Options {
+    match profile {
+        Profile::Helm3 => {
+            Options { validation: Validation::Warn, duplicates: Duplicates::KeepLast, ..options }
+        }
+        Profile::Helm4 => options,
+    }
 }
 
 /// Flags that all of them share.

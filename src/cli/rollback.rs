@@ -1,7 +1,7 @@
 //! `windlass rollback`: an old revision again.
 
 use super::flags::Globals;
-use super::release_flags::{Carry, DryRun, exclusive};
+use super::release_flags::{Carry, DryRun, exclusive, lenient};
 use super::{Failure, print, tell, with_engine};
 use crate::release::{Options, RollbackRequest};
 
@@ -54,7 +54,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
         dry_run: DryRun::is_dry(args.dry_run),
         cleanup_on_fail: args.cleanup_on_fail,
         history_max: args.history_max,
-        ..carry
+        ..lenient(carry, globals.profile())
     };
     with_engine(globals, async |s| {
         let description = args.description.clone().filter(|text| !text.is_empty());

@@ -63,6 +63,17 @@ impl Kinds {
         })
     }
 
+    /// The version in which a kind is served that is not served in this one: the same group's, or that of the group that
+    /// took the kinds of `extensions` over. `None` if it is served, or gone, or not known because its server is away.
+    pub fn successor(&self, gvk: &Gvk) -> Option<&Gvk> {
+        const HEIRS: [&str; 3] = ["apps", "networking.k8s.io", "policy"];
+        if self.resources.contains_key(gvk) || self.stale.contains(&gvk.api_version()) {
+            return None;
+        }
+        let heir = |group: &str| group == gvk.group || gvk.group == "extensions" && HEIRS.contains(&group);
+        self.preferred.iter().find(|other| other.kind == gvk.kind && heir(&other.group))
+    }
+
     /// `group/version` and `group/version/Kind` of all that is served: Helm's `.Capabilities.APIVersions`.
     pub fn api_versions(&self) -> Vec<String> {
         let kinds = self.resources.keys().map(|gvk| format!("{}/{}", gvk.api_version(), gvk.kind));
@@ -263,6 +274,19 @@ mod tests {
         );
         assert_eq!(kinds.api_versions(), ["apps/v1", "apps/v1/Deployment", "metrics.k8s.io/v1beta1"]);
         assert_eq!(kinds.stale, ["metrics.k8s.io/v1beta1"]);
+        let heir = |api_version: &str, kind: &str| kinds.successor(&Gvk::new(api_version, kind));
+        let current = Gvk::new("apps/v1", "Deployment");
+        for old in ["apps/v1beta2", "extensions/v1beta1"] {
+            assert_eq!(heir(old, "Deployment"), Some(&current), "{old}");
+        }
+        for (none, kind) in [
+            ("apps/v1", "Deployment"),
+            ("example.com/v1", "Deployment"),
+            ("apps/v1beta1", "Scale"),
+            ("v1", "Pod"),
+        ] {
+            assert_eq!(heir(none, kind), None, "{none} {kind}");
+        }
         for (api_version, name) in
             [("", "deploy"), ("apps/v1", "DEPLOYMENT"), ("", "Deployments"), ("", "deployment")]
         {

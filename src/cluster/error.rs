@@ -91,8 +91,8 @@ impl ClusterError {
                 .is_some_and(|s| s.details.causes.iter().any(|c| c.reason == "FieldManagerConflict"))
     }
 
-    /// Fields of an apply conflict, as the server names them.
-    pub fn conflicts(&self) -> &[StatusCause] {
+    /// What the server complains of, one by one: for apply conflicts the fields.
+    pub fn causes(&self) -> &[StatusCause] {
         self.status().map_or(&[], |s| s.details.causes.as_slice())
     }
 
@@ -100,8 +100,21 @@ impl ClusterError {
         self.code() == Some(422)
     }
 
+    /// Server-side apply could not read the object: unknown fields, or a list that has a key twice. The code is that of a
+    /// failing server; the words tell.
+    pub fn is_malformed(&self) -> bool {
+        self.status().is_some_and(|s| s.message.starts_with("failed to create typed patch object"))
+    }
+
     pub fn is_forbidden(&self) -> bool {
         matches!(self.code(), Some(401 | 403))
+    }
+
+    /// A refusal that passes by itself: a quota that was updated at the same time, a namespace whose service account is
+    /// being made.
+    pub fn is_settling(&self) -> bool {
+        let account = |s: &ApiStatus| s.code == 403 && s.message.contains("error looking up service account");
+        self.is_conflict() || self.status().is_some_and(account)
     }
 
     /// A namespace that is going away takes no new objects.
@@ -113,7 +126,10 @@ impl ClusterError {
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Timeout { .. } | Self::WaitTimeout { .. } => true,
-            Self::Api(s) => matches!(s.code, 408 | 409 | 410 | 429 | 500..) || self.is_terminating(),
+            Self::Api(s) => {
+                let code = matches!(s.code, 408 | 409 | 410 | 429 | 500..) && !self.is_malformed();
+                code || self.is_terminating()
+            }
             Self::Config(_) | Self::NoKind(_) | Self::Answer { .. } => false,
         }
     }

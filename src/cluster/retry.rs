@@ -7,6 +7,8 @@ use std::time::Duration;
 
 /// Attempts in all, the first one included.
 pub(crate) const ATTEMPTS: u32 = 5;
+/// The same while the server turns requests away because it has too many: it says when to come again.
+const THROTTLED: u32 = 20;
 /// The same while a server that was there is not: it is being started again, which takes seconds.
 const PATIENT: u32 = 8;
 const LONGEST: Duration = Duration::from_secs(10);
@@ -24,7 +26,12 @@ pub(crate) enum Failure {
 
 /// The pause before the next attempt, or `None` to give up. `attempt` counts from 1.
 pub(crate) fn pause(method: &http::Method, failure: Failure, attempt: u32) -> Option<Duration> {
-    if attempt >= if matches!(failure, Failure::NotSent) { PATIENT } else { ATTEMPTS } {
+    let most = match failure {
+        Failure::NotSent => PATIENT,
+        Failure::Status(429, _) => THROTTLED,
+        Failure::Status(..) | Failure::NoAnswer => ATTEMPTS,
+    };
+    if attempt >= most {
         return None;
     }
     let repeatable = *method != http::Method::POST;
@@ -65,7 +72,9 @@ mod tests {
             (Method::PATCH, Failure::Status(500, Some(1)), 1, Some(ms(1000))),
             (Method::PUT, Failure::Status(409, None), 1, None),
             (Method::GET, Failure::Status(404, None), 1, None),
-            (Method::GET, Failure::Status(429, None), ATTEMPTS, None),
+            (Method::GET, Failure::Status(429, None), ATTEMPTS, Some(ms(3200))),
+            (Method::GET, Failure::Status(429, None), THROTTLED, None),
+            (Method::GET, Failure::Status(503, None), ATTEMPTS, None),
         ];
         for (method, failure, attempt, expected) in cases {
             assert_eq!(pause(&method, failure, attempt), expected, "{method} {failure:?} attempt {attempt}");

@@ -1,12 +1,13 @@
 //! Writing the objects of a plan: each once where nothing stands in the way.
 
 use super::{
-    conflicts, duplicates,
+    conflicts,
     error::{EngineError, Result},
+    mend::mend,
     ownership,
     plan::{Deletion, Step},
     progress::{Progress, Teller},
-    request::{Duplicates, Immutable, Options, ReleaseId},
+    request::{Immutable, Options, ReleaseId},
     targets::Target,
 };
 use crate::cluster::{
@@ -156,14 +157,16 @@ impl Applier<'_> {
                         }
                     }
                 }
-            } else if is_settling(&error) {
+            } else if error.is_settling() {
                 tokio::time::sleep(Duration::from_millis(50 << tries)).await;
-            } else if self.options.duplicates == Duplicates::KeepLast
-                && let Some(single) = duplicates::keep_last(&body, &error.to_string())
-            {
-                warnings.push(format!("{}: {error}: the last one is applied", target.object));
-                body = Cow::Owned(single);
-            } else if error.is_invalid() && self.options.immutable == Immutable::Recreate && before.is_some()
+            } else if let Some(mended) = mend(self.options.mends(), &body, &error) {
+                // Each time something is taken out: it ends by itself, and costs none of the tries.
+                tries -= 1;
+                warnings.push(format!("{}: {}", target.object, mended.warning));
+                body = Cow::Owned(mended.body);
+            } else if self.options.immutable == Immutable::Recreate
+                && is_immutable(&error)
+                && before.is_some()
             {
                 let options =
                     DeleteOptions { propagation: Propagation::Background, ..DeleteOptions::default() };
@@ -254,13 +257,6 @@ impl Applier<'_> {
     }
 }
 
-/// A refusal that passes by itself: a quota that was updated at the same time, a namespace whose service account is
-/// being made.
-pub(super) fn is_settling(error: &ClusterError) -> bool {
-    let account = error.code() == Some(403) && error.to_string().contains("error looking up service account");
-    error.is_conflict() || account
-}
-
 /// Waits until an object is gone.
 pub(crate) async fn await_gone(
     cluster: &Cluster,
@@ -299,10 +295,31 @@ pub(crate) async fn await_gone(
     }
 }
 
-/// Whether a refusal is about a field that may not change: there is no code for it, only words.
-fn is_immutable(error: &ClusterError) -> bool {
-    let text = error.to_string();
-    error.is_invalid() && (text.contains("immutable") || text.contains("Forbidden: updates to"))
+/// Whether a refusal is about fields that may not change, and about nothing else: deleted and made again, the object would
+/// be taken. There is no code for it, only words.
+pub(super) fn is_immutable(error: &ClusterError) -> bool {
+    const WORDS: [&str; 8] = [
+        "immutable",
+        "may not change",
+        "may not be changed",
+        "Forbidden: updates to",
+        "Forbidden: pod updates may not",
+        "cannot change roleRef",
+        "cannot be changed",
+        "can not be unset",
+    ];
+    // The value that is refused comes first, and may say anything.
+    let complaint = |text: &str| match text.strip_prefix("Invalid value: ") {
+        Some(rest) => rest.rsplit(": ").next().unwrap_or(rest).to_owned(),
+        None => text.to_owned(),
+    };
+    let causes = error.causes();
+    error.is_invalid()
+        && !causes.is_empty()
+        && causes.iter().all(|cause| {
+            let complaint = complaint(&cause.message);
+            WORDS.iter().any(|words| complaint.contains(words))
+        })
 }
 
 pub(crate) fn several(mut errors: Vec<EngineError>) -> Result<()> {
@@ -377,6 +394,34 @@ fn remove_fields(object: &mut Value, fields: &Value) {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn only_what_may_not_change_is_made_again() {
+        let table: [(&[&str], bool); 9] = [
+            (&[r#"Invalid value: {"matchLabels":{"app":"two"}}: field is immutable"#], true),
+            (&[r#"Invalid value: ["10.0.0.9"]: may not change once set"#], true),
+            (
+                &["Forbidden: updates to statefulset spec for fields other than 'replicas' are forbidden"],
+                true,
+            ),
+            (&[r#"Invalid value: {"kind":"Role","name":"b"}: cannot change roleRef"#], true),
+            (&["Forbidden: spec is immutable after creation except resources.requests"], true),
+            (&[r#"Invalid value: "immutable": must be a DNS label"#], false),
+            (&["Invalid value: 70000: must be between 1 and 65535, inclusive"], false),
+            (&["Invalid value: {}: field is immutable", "Required value"], false),
+            (&[], false),
+        ];
+        for (messages, expected) in table {
+            let causes = messages.iter().map(|m| crate::cluster::StatusCause {
+                message: (*m).to_owned(),
+                ..crate::cluster::StatusCause::default()
+            });
+            let mut status = crate::cluster::ApiStatus { code: 422, ..Default::default() };
+            status.details.causes = causes.collect();
+            status.message = "field is immutable".to_owned();
+            assert_eq!(is_immutable(&ClusterError::Api(Box::new(status))), expected, "{messages:?}");
+        }
+    }
 
     #[test]
     fn leaves_scaled_replicas_to_the_autoscaler() {

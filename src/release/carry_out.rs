@@ -1,7 +1,7 @@
 //! Making a revision: from what was decided to what is recorded.
 
 use super::{
-    apply::{Applier, TRIES},
+    apply::TRIES,
     crds,
     decide::{Action, Decision},
     drift::Expected,
@@ -13,16 +13,16 @@ use super::{
     lease::Lease,
     observe::{self, Past},
     operation::Operation,
-    order::Phase,
     outcome::Outcome,
+    ownership, past_kinds,
     plan::{self, BaseObject, Deletion, Plan, SeenObjects, Step},
     record::{Info, Memory, OWNER_LABEL, Record, RecordError, RecordedHook, Status, Stored, now, to_prune},
-    request::{CrdPolicy, HookEvent, Options, ReleaseId, RenderedRelease, Wait},
+    request::{HookEvent, Options, ReleaseId, RenderedRelease, Wait},
     state::Known,
     targets::{Digest, Scopes, Target, resolve},
     waiting,
 };
-use crate::cluster::{ApplyOptions, Gvk, Key, ObjectRef, Propagation, Validation};
+use crate::cluster::{ApplyOptions, Gvk, Key, Kinds, ObjectRef, Propagation, Validation};
 use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 use std::{
@@ -30,6 +30,9 @@ use std::{
     sync::Arc,
     time::Duration,
 };
+
+/// How long it is tried to record a failure: whoever asked has given up, or is to hear of it.
+const LAST_WORDS: Duration = Duration::from_secs(60);
 
 /// What a revision is made of, wherever it comes from: a request, or a record that is rolled back to.
 #[derive(Clone, Copy)]
@@ -62,38 +65,67 @@ impl CarryOut<'_> {
         past: Past,
         lease: &mut Option<Lease>,
     ) -> Result<Outcome> {
-        let (engine, work) = (self.engine, self.work);
         let mut outcome = Outcome::new(decision.action, decision.reason.clone(), decision.revision);
-        if !work.options.dry_run && self.crds_are_due(&decision) {
-            outcome.changed.extend(engine.install_crds(&work.rendered.crds, work.options.crds).await?);
+        let (targets, plan) = tokio::select! {
+            ready = self.get_ready(&decision, &past, lease, &mut outcome) => ready?,
+            error = self.engine.given_up() => return Err(error),
+        };
+        if self.work.options.dry_run {
+            return Ok(self.foretell(outcome, &plan, &targets));
         }
-        let lock = async |due: bool| match due {
-            true => engine.lock(work.id, work.options.break_lock, past.records.last()).await,
-            false => Ok(None),
+        self.make(&decision, past, &targets, &plan, lease.as_ref(), outcome).await
+    }
+
+    /// Everything up to the pending record: CRDs, the plan, the namespace and the lock.
+    async fn get_ready(
+        &self,
+        decision: &Decision,
+        past: &Past,
+        lease: &mut Option<Lease>,
+        outcome: &mut Outcome,
+    ) -> Result<(Vec<Target>, Plan)> {
+        let (engine, work) = (self.engine, self.work);
+        let Options { dry_run, create_namespace, break_lock, crds, .. } = *work.options;
+        if !dry_run && crds.is_due(decision.installing) {
+            outcome.changed.extend(engine.install_crds(&work.rendered.crds, crds).await?);
+        }
+        // Nobody who respects the lock can have changed the release since it was read if the newest record is as it was then.
+        let lock = async |due: bool| {
+            if !due {
+                return Ok::<_, EngineError>((None, Ok(true)));
+            }
+            let held = engine.lock(work.id, break_lock, past.records.last()).await?;
+            Ok((held, engine.is_as_read(work.id, past).await))
         };
         let plan = async {
-            let (targets, plan) = self.prepare(&decision, &past, &mut outcome).await?;
+            let (targets, plan) = self.prepare(decision, past, outcome).await?;
             crds::check_templated(&engine.cluster, &targets, &plan).await?;
             Ok::<_, EngineError>((targets, plan))
         };
         // The lock is taken while objects are looked at, unless its namespace may not be there yet.
-        let early = lease.is_none() && !work.options.dry_run && !work.options.create_namespace;
+        let early = lease.is_none() && !dry_run && !create_namespace;
         let (planned, locked) = futures::join!(plan, lock(early));
         // Kept first of all: the caller lets it go, also where there is no plan.
-        let locked = locked.map(|held| *lease = lease.take().or(held));
-        let (targets, plan) = planned?;
-        locked?;
-        if work.options.dry_run {
-            return Ok(self.foretell(outcome, &plan, &targets));
+        let as_read = locked.and_then(|(held, as_read)| {
+            *lease = lease.take().or(held);
+            as_read
+        });
+        if matches!(as_read, Ok(false)) {
+            return Err(EngineError::Overtaken);
         }
-        if work.options.create_namespace {
+        let ready = planned?;
+        as_read?;
+        if !dry_run && create_namespace {
             self.create_namespace().await?;
-            *lease = match lease.take() {
-                None => lock(true).await?,
-                held => held,
-            };
+            if lease.is_none() {
+                let (held, as_read) = lock(true).await?;
+                *lease = held;
+                if !as_read? {
+                    return Err(EngineError::Overtaken);
+                }
+            }
         }
-        self.make(&decision, past, &targets, &plan, lease.as_ref(), outcome).await
+        Ok(ready)
     }
 
     /// From the pending record to the deployed one.
@@ -107,17 +139,21 @@ impl CarryOut<'_> {
         mut outcome: Outcome,
     ) -> Result<Outcome> {
         let engine = self.engine;
-        let Past { history, records } = past;
+        let Past { history, records, .. } = past;
         let (mut current, others) = self.begin(decision, &history, records).await?;
         let mut expected = BTreeMap::new();
         let result = tokio::select! {
             result = self.apply_all(&mut current, targets, plan, &mut expected, &mut outcome) => result,
-            () = engine.cancelled() => Err(EngineError::Cancelled),
+            error = engine.given_up() => Err(error),
             () = lost(lease) => Err(EngineError::LockLost),
-            seconds = passed(self.work.options.deadline) => Err(EngineError::Deadline { seconds }),
         };
         if let Err(error) = result {
-            self.fail(&mut current, &error, &outcome).await;
+            if tokio::time::timeout(LAST_WORDS, self.fail(&mut current, &error)).await.is_err() {
+                tracing::warn!(release = %self.work.id, "the failure could not be recorded: the server does not answer");
+            }
+            if self.work.options.cleanup_on_fail && self.work.operation != Operation::Install {
+                self.clean_up(targets, plan).await;
+            }
             return Err(error);
         }
         self.finish(current, others, decision, expected, outcome).await
@@ -136,7 +172,7 @@ impl CarryOut<'_> {
         let scopes = Scopes::new(&kinds, &work.rendered.crds, documents().map(|(_, object)| object));
         let targets = resolve(documents(), work.id, &scopes)?;
         let order = graph::order(&targets)?;
-        let base = self.base(decision, past, &scopes, outcome)?;
+        let base = self.base(decision, past, &kinds, &scopes, outcome)?;
         let all = || targets.iter().map(|t| &t.object).chain(base.iter().flatten().map(|o| &o.object));
         engine.watch_kinds(all()).await?;
         let manager = &engine.options.field_manager;
@@ -152,26 +188,21 @@ impl CarryOut<'_> {
         Ok((targets, plan))
     }
 
-    fn crds_are_due(&self, decision: &Decision) -> bool {
-        match self.work.options.crds {
-            CrdPolicy::Skip => false,
-            CrdPolicy::Create => decision.installing,
-            CrdPolicy::CreateMissing | CrdPolicy::Apply => true,
-        }
-    }
-
     /// The objects of past revisions that may be in the cluster.
     fn base(
         &self,
         decision: &Decision,
         past: &Past,
+        kinds: &Kinds,
         scopes: &Scopes<'_>,
         outcome: &mut Outcome,
     ) -> Result<Vec<Vec<BaseObject>>> {
         let mut base = Vec::new();
         for stored in past.records.iter().filter(|r| decision.base.contains(&r.record.version)) {
             let record = &stored.record;
-            let rendered = self.engine.rendered_of(record)?;
+            let mut rendered = self.engine.rendered_of(record)?;
+            let told = past_kinds::to_served(rendered.manifests.iter_mut().map(|m| &mut m.object), kinds);
+            outcome.warnings.extend(told.into_iter().map(|t| format!("revision {}: {t}", record.version)));
             let mut objects = Vec::new();
             for manifest in &rendered.manifests {
                 match resolve(
@@ -350,7 +381,7 @@ impl CarryOut<'_> {
                 expected.insert(target.key.clone(), as_left);
             }
         }
-        for (wave, steps) in &plan.waves {
+        for steps in plan.waves.values() {
             self.await_needed(targets, plan, steps).await?;
             let (written, result) = applier.phase(targets, steps).await;
             for one in written {
@@ -372,14 +403,8 @@ impl CarryOut<'_> {
                 outcome.warnings.extend(one.warnings);
             }
             result?;
-            if wave.phase == Phase::Kinds {
-                let crds = || steps.iter().map(|step| &targets[step.target]);
-                for target in crds() {
-                    waiting::one_ready(&engine.cluster, &target.object, work.options.timeout).await?;
-                }
-                let bodies: Vec<Value> = crds().map(|target| target.body.clone()).collect();
-                crds::await_served(&engine.cluster, &bodies, work.options.timeout).await?;
-            }
+            let applied = steps.iter().map(|step| &targets[step.target]);
+            crds::await_applied(&engine.cluster, applied, work.options.timeout).await?;
         }
         let (pruned, result) = applier.prune(&plan.prune, Propagation::Background).await;
         outcome.pruned.extend(pruned);
@@ -402,7 +427,7 @@ impl CarryOut<'_> {
     }
 
     fn hook_runner(&self) -> HookRunner<'_> {
-        self.engine.hook_runner(self.work.id, self.work.options.timeout)
+        self.engine.hook_runner(self.work.id, self.work.options)
     }
 
     async fn hooks(&self, event: HookEvent, current: &mut Stored) -> Result<()> {
@@ -414,7 +439,7 @@ impl CarryOut<'_> {
     }
 
     /// Records the failure. What cannot be recorded is told in the log: the failure itself matters more.
-    async fn fail(&self, current: &mut Stored, error: &EngineError, outcome: &Outcome) {
+    async fn fail(&self, current: &mut Stored, error: &EngineError) {
         self.engine.state.forget(self.work.id);
         current.record.info.status = Status::Failed;
         current.record.info.description = self.work.operation.failed(&self.work.id.name, &error.to_string());
@@ -432,23 +457,29 @@ impl CarryOut<'_> {
         if let Err(error) = written {
             tracing::warn!(release = %self.work.id, %error, "the failure could not be recorded");
         }
-        if self.work.options.cleanup_on_fail && self.work.operation != Operation::Install {
-            let applier = self.engine.applier(self.work.id, self.work.options);
-            if let Err(error) = self.delete_created(&applier, outcome).await {
-                tracing::warn!(release = %self.work.id, %error, "what the upgrade created could not be deleted");
-            }
-        }
     }
 
-    async fn delete_created(&self, applier: &Applier<'_>, outcome: &Outcome) -> Result<()> {
-        let manager = &self.engine.options.field_manager;
-        let seen: SeenObjects =
-            observe::objects(&self.engine.cluster, None, manager, outcome.created.iter()).await?;
-        let deletions = outcome.created.iter().filter_map(|object| {
-            let found = seen.get(&object.key())?.as_ref()?;
-            Some(Deletion { object: object.clone(), uid: found.uid.clone() })
-        });
-        applier.prune(&plan::deletion_groups(deletions.collect()), Propagation::Background).await.1
+    /// Deletes what the operation made: what was not there before and now is ours. Whatever was being written when it was given
+    /// up counts too.
+    async fn clean_up(&self, targets: &[Target], plan: &Plan) {
+        let (engine, work) = (self.engine, self.work);
+        let new = plan.waves.values().flatten().filter(|step| step.before.is_none());
+        let new: Vec<&ObjectRef> = new.map(|step| &targets[step.target].object).collect();
+        let deleted = async {
+            let manager = &engine.options.field_manager;
+            let seen: SeenObjects =
+                observe::objects(&engine.cluster, None, manager, new.iter().copied()).await?;
+            let deletions = new.iter().filter_map(|object| {
+                let found = seen.get(&object.key())?.as_ref()?;
+                ownership::check(found, work.id).ok()?;
+                Some(Deletion { object: (*object).clone(), uid: found.uid.clone() })
+            });
+            let groups = plan::deletion_groups(deletions.collect());
+            engine.applier(work.id, work.options).prune(&groups, Propagation::Background).await.1
+        };
+        if let Err(error) = deleted.await {
+            tracing::warn!(release = %work.id, %error, "what the upgrade created could not be deleted");
+        }
     }
 
     /// The new revision is deployed first, the old ones are superseded then: a crash in between leaves two deployed
@@ -522,17 +553,6 @@ impl CarryOut<'_> {
                 Err(_) => {}
             }
         }
-    }
-}
-
-/// Ends when a deadline has passed; tells how long it was, in seconds.
-async fn passed(deadline: Option<Duration>) -> u64 {
-    match deadline {
-        Some(deadline) => {
-            tokio::time::sleep(deadline).await;
-            deadline.as_secs()
-        }
-        None => std::future::pending().await,
     }
 }
 

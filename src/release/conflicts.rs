@@ -18,7 +18,7 @@ pub(crate) fn of(error: &ClusterError, manager: &str) -> Vec<Conflict> {
         let owner = cause.message.split('"').nth(1)?;
         Some(Conflict { field: cause.field.trim_start_matches('.').to_owned(), manager: owner.to_owned() })
     };
-    let all = error.conflicts().iter().filter(|c| c.reason == "FieldManagerConflict").filter_map(conflict);
+    let all = error.causes().iter().filter(|c| c.reason == "FieldManagerConflict").filter_map(conflict);
     all.filter(|c| c.manager != manager && !is_helm_manager(&c.manager)).collect()
 }
 

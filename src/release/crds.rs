@@ -4,8 +4,9 @@
 use super::{
     crd_safety,
     error::{EngineError, Result},
+    mend::mend,
     plan::Plan,
-    request::{CrdFile, CrdPolicy},
+    request::{CrdFile, CrdPolicy, Mends},
     targets::{self, Digest, Target, kinds_of_crd},
     waiting,
 };
@@ -16,6 +17,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// Schemas carry keys of generators of documentation, which server-side apply refuses and Helm's create drops.
+const MENDS: Mends = Mends { duplicates: false, unknown: true };
 /// As long as Helm waits for them.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -54,7 +57,7 @@ pub(crate) async fn install(
     }
     for (reference, body) in written.iter().zip(&bodies) {
         if body["kind"] == "CustomResourceDefinition" {
-            waiting::one_ready(cluster, reference, TIMEOUT).await?;
+            waiting::one_ready(cluster, reference, TIMEOUT, None).await?;
         }
     }
     await_served(cluster, &bodies, TIMEOUT).await?;
@@ -90,11 +93,7 @@ async fn install_one(
             }
         }
         CrdPolicy::Apply => {
-            let mut object = Cow::Borrowed(object);
-            if let Some(live) = cluster.get(&reference).await.map_err(wrap)? {
-                check_losses(cluster, &live, &object, &reference).await?;
-                object = leave_conversion(&live, object);
-            }
+            let live = cluster.get(&reference).await.map_err(wrap)?.unwrap_or_default();
             let options = ApplyOptions {
                 manager,
                 force: true,
@@ -102,7 +101,10 @@ async fn install_one(
                 dry_run: false,
                 whole: false,
             };
-            cluster.apply(&reference, &object, options).await.map_err(wrap)?;
+            apply(cluster, &live, object, &reference, options).await.map_err(|error| match error {
+                EngineError::Cluster(source) => wrap(source),
+                other => other,
+            })?;
             Ok(Some(reference))
         }
     }
@@ -119,6 +121,33 @@ fn leave_conversion<'o>(live: &Value, mut object: Cow<'o, Value>) -> Cow<'o, Val
         spec.remove("conversion");
     }
     object
+}
+
+/// Applies a CRD over the live one (null if there is none), unless objects would lose something; answers with the server's
+/// answer.
+pub(crate) async fn apply(
+    cluster: &Cluster,
+    live: &Value,
+    object: &Value,
+    reference: &ObjectRef,
+    options: ApplyOptions<'_>,
+) -> Result<Value> {
+    let mut object = Cow::Borrowed(object);
+    if !live.is_null() {
+        check_losses(cluster, live, &object, reference).await?;
+        object = leave_conversion(live, object);
+    }
+    loop {
+        let error = match cluster.apply(reference, &object, options).await {
+            Ok(applied) => return Ok(applied.object),
+            Err(error) => error,
+        };
+        let Some(mended) = mend(MENDS, &object, &error) else { return Err(error.into()) };
+        if !options.dry_run {
+            tracing::warn!(crd = reference.name, "{}", mended.warning);
+        }
+        object = Cow::Owned(mended.body);
+    }
 }
 
 /// Refuses what CRDs among the templates would take away from objects, before anything is written.
@@ -175,9 +204,26 @@ pub(crate) async fn check_losses(
     Ok(())
 }
 
+/// Waits until the kinds that were just applied are served, before anything of theirs.
+pub(crate) async fn await_applied<'t>(
+    cluster: &Cluster,
+    applied: impl Iterator<Item = &'t Target>,
+    timeout: Duration,
+) -> Result<()> {
+    let mut bodies = Vec::new();
+    for target in applied.filter(|target| is_crd(&target.object)) {
+        waiting::one_ready(cluster, &target.object, timeout, None).await?;
+        bodies.push(target.body.clone());
+    }
+    await_served(cluster, &bodies, timeout).await
+}
+
 /// Waits until discovery shows the kinds of CRDs: it follows their being established after a moment.
 pub(crate) async fn await_served(cluster: &Cluster, crds: &[Value], timeout: Duration) -> Result<()> {
     let wanted: Vec<_> = crds.iter().flat_map(kinds_of_crd).map(|(gvk, _)| gvk).collect();
+    if wanted.is_empty() {
+        return Ok(());
+    }
     let deadline = Instant::now() + timeout;
     let mut pause = Duration::from_millis(20);
     loop {

@@ -1,7 +1,7 @@
 //! Ties the steps together: what a front end holds.
 
 use super::{
-    apply::Applier,
+    apply::{Applier, TRIES},
     carry_out::{CarryOut, Work},
     decide::{self, Action, Decision},
     drift::{self, Expected, Tolerated, Verdict},
@@ -12,6 +12,7 @@ use super::{
     observe::{self, Past},
     operation::Operation,
     outcome::Outcome,
+    past_kinds,
     preview::Preview,
     progress::{ProgressListener, Teller},
     record::{Record, RecordedHook, SYSTEM_LABELS, Status, Storage, Store, Stored, split_manifest},
@@ -24,7 +25,7 @@ use super::{
 };
 use crate::cluster::{Change, Cluster, Lookup, ObjectRef, WatchScope, Watches};
 use std::{sync::Arc, time::Duration};
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 
 /// How an engine works; the same for all its releases.
 #[derive(Debug, Clone)]
@@ -71,6 +72,8 @@ pub struct Engine {
     progress: Option<ProgressListener>,
     diagnoses: bool,
     pub(super) cancel: Option<watch::Receiver<bool>>,
+    /// When the operation that is under way has to end, and how long it was given.
+    until: Option<(Instant, Duration)>,
 }
 
 impl Engine {
@@ -98,6 +101,7 @@ impl Engine {
             progress: None,
             diagnoses: false,
             cancel: None,
+            until: None,
         }
     }
 
@@ -123,6 +127,28 @@ impl Engine {
     pub fn with_cancel(mut self, flag: watch::Receiver<bool>) -> Self {
         self.cancel = Some(flag);
         self
+    }
+
+    /// The same engine, for one operation that is given so long from now on.
+    pub(super) fn bounded(&self, deadline: Option<Duration>) -> Self {
+        Self { until: deadline.map(|deadline| (Instant::now() + deadline, deadline)), ..self.clone() }
+    }
+
+    /// Ends when the operation is to be given up; tells why.
+    pub(super) async fn given_up(&self) -> EngineError {
+        let passed = async {
+            match self.until {
+                Some((end, deadline)) => {
+                    tokio::time::sleep_until(end).await;
+                    deadline.as_secs()
+                }
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = self.cancelled() => EngineError::Cancelled,
+            seconds = passed => EngineError::Deadline { seconds },
+        }
     }
 
     /// Ends when the operations of this engine are to be given up.
@@ -164,8 +190,15 @@ impl Engine {
         }
     }
 
-    pub(super) fn hook_runner<'a>(&'a self, id: &'a ReleaseId, timeout: Duration) -> HookRunner<'a> {
-        HookRunner { cluster: &self.cluster, store: self.store(), id, timeout, progress: self.teller(id) }
+    pub(super) fn hook_runner<'a>(&'a self, id: &'a ReleaseId, options: &Options) -> HookRunner<'a> {
+        HookRunner {
+            cluster: &self.cluster,
+            store: self.store(),
+            id,
+            timeout: options.timeout,
+            mends: options.mends(),
+            progress: self.teller(id),
+        }
     }
 
     pub(super) fn store(&self) -> Store<'_> {
@@ -183,7 +216,7 @@ impl Engine {
         request: &ReleaseRequest,
         planned: Option<&Preview>,
     ) -> Result<Outcome> {
-        match self.reconcile_once(request, planned).await {
+        match self.bounded(request.options.deadline).reconcile_once(request, planned).await {
             Err(error) if request.options.on_failure == OnFailure::Undo => {
                 Err(self.undo(&request.id, &request.options, error).await)
             }
@@ -195,11 +228,10 @@ impl Engine {
     pub(super) fn decide<'a>(
         &self,
         request: &'a ReleaseRequest,
-        past: &[Stored],
-        locked: bool,
+        past: &Past,
     ) -> Result<(Decision, Work<'a>)> {
         let state = state_of(&request.rendered);
-        let rows = self.rows(past, state, request.owner.as_deref(), locked);
+        let rows = self.rows(past, state, request.owner.as_deref());
         let decision = decide::decide(&request.id.name, &request.options, &rows)?;
         tracing::debug!(release = %request.id, action = ?decision.action, reason = decision.reason, "decided");
         let work = Work {
@@ -228,8 +260,22 @@ impl Engine {
                 return Ok(outcome);
             }
         }
-        let (past, mut lease) = self.past(&request.id, &request.options).await?;
-        let result = self.reconcile_locked(request, planned, past, &mut lease).await;
+        let (mut past, mut lease) = tokio::select! {
+            past = self.past(&request.id, &request.options) => past?,
+            error = self.given_up() => return Err(error),
+        };
+        let mut tries = 0;
+        let result = loop {
+            tries += 1;
+            match self.reconcile_locked(request, planned, past, &mut lease).await {
+                Err(EngineError::Overtaken) if tries < TRIES => {}
+                result => break result,
+            }
+            past = match self.past_again(&request.id, &lease).await {
+                Ok(past) => past,
+                Err(error) => break Err(error),
+            };
+        };
         self.let_go(lease, busy).await;
         result
     }
@@ -241,7 +287,7 @@ impl Engine {
         past: Past,
         lease: &mut Option<Lease>,
     ) -> Result<Outcome> {
-        let (decision, work) = self.decide(request, &past.records, lease.is_some())?;
+        let (decision, work) = self.decide(request, &past)?;
         if let Some(planned) = planned {
             self.still_holds(planned, &work, &decision, &past).await?;
         }
@@ -249,23 +295,6 @@ impl Engine {
             return self.keep(&work, decision, past, lease).await;
         }
         CarryOut { engine: self, work: &work }.run(decision, past, lease).await
-    }
-
-    /// The past of a release. Where a process of ours left something unfinished, its lock is taken first: then nobody is at
-    /// work on it any more.
-    pub(super) async fn past(&self, id: &ReleaseId, options: &Options) -> Result<(Past, Option<Lease>)> {
-        let past = observe::records(self.store(), id).await?;
-        let unfinished = past.records.last().is_some_and(|newest| {
-            let status = newest.record.info.status;
-            let open = status.is_pending() || status == Status::Uninstalling;
-            open && !newest.record.memory.holder.is_empty()
-        });
-        if !unfinished || options.dry_run {
-            return Ok((past, None));
-        }
-        let lease = self.lock(id, options.break_lock, past.records.last()).await?;
-        let past = observe::records(self.store(), id).await?;
-        Ok((past, lease))
     }
 
     /// Puts objects right that were changed or deleted, as the deployed revision has them. Makes no revision.
@@ -277,7 +306,11 @@ impl Engine {
             return Err(EngineError::NoDeployed(id.name.clone()));
         }
         let record = newest.record.clone();
-        let rendered = self.rendered_of(&record)?;
+        let mut rendered = self.rendered_of(&record)?;
+        let state = state_of(&rendered);
+        for told in past_kinds::to_last(&mut rendered, &*self.cluster.kinds().await?) {
+            tracing::info!(release = %id, "{told}");
+        }
         let work = Work {
             id,
             rendered: &rendered,
@@ -290,7 +323,7 @@ impl Engine {
             cause: "",
             options,
             operation: Operation::Upgrade,
-            state: state_of(&rendered),
+            state,
         };
         let revision = record.version;
         let decision = Decision {
@@ -401,13 +434,7 @@ impl Engine {
     }
 
     /// The past revisions as `decide` sees them.
-    pub(super) fn rows(
-        &self,
-        records: &[Stored],
-        state: Digest,
-        owner: Option<&str>,
-        locked: bool,
-    ) -> Vec<decide::Past> {
+    pub(super) fn rows(&self, past: &Past, state: Digest, owner: Option<&str>) -> Vec<decide::Past> {
         let now = jiff::Timestamp::now();
         let row = |stored: &Stored| {
             let record = &stored.record;
@@ -418,10 +445,10 @@ impl Engine {
                 revision: record.version,
                 status: record.info.status,
                 same,
-                hold: lock::judge(record, &self.options.holder, owner, locked, now),
+                hold: lock::judge(record, &self.options.holder, owner, past.free, now),
             }
         };
-        records.iter().map(row).collect()
+        past.records.iter().map(row).collect()
     }
 
     /// What a record was rendered as.

@@ -33,6 +33,9 @@ pub enum EngineError {
          with --break-lock"
     )]
     Held { lease: String, by: String },
+    /// Someone else was faster, between our look at the release and our taking its lock.
+    #[error("another operation (install/upgrade/rollback) changed the release at the same time: ask again")]
+    Overtaken,
     /// The lock was taken from us.
     #[error("the release's lock was lost: someone else took over")]
     LockLost,
@@ -162,7 +165,9 @@ fn join(errors: &[EngineError]) -> String {
 impl EngineError {
     pub fn disposition(&self) -> Disposition {
         match self {
-            Self::InProgress | Self::Held { .. } | Self::LockLost | Self::Cancelled => Disposition::Wait,
+            Self::InProgress | Self::Held { .. } | Self::Overtaken | Self::LockLost | Self::Cancelled => {
+                Disposition::Wait
+            }
             Self::NotFound | Self::AlreadyDeleted(_) => Disposition::Ignore,
             Self::NameInUse
             | Self::NoDeployed(_)

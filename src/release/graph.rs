@@ -4,10 +4,12 @@
 //! needs. Knows nothing of the cluster: only what the release itself brings counts.
 
 use super::{
+    crds,
     error::EngineError,
     order::{self, Phase},
-    targets::Target,
+    targets::{Target, kinds_of_crd},
 };
+use crate::cluster::Gvk;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -46,6 +48,10 @@ pub(crate) fn order(targets: &[Target]) -> Result<Order, EngineError> {
         })
         .collect();
     let awaits = targets.iter().map(|target| asked(target, &names)).collect::<Result<Vec<_>, _>>()?;
+    let mut definers: BTreeMap<Gvk, usize> = BTreeMap::new();
+    for (i, target) in targets.iter().enumerate().filter(|(_, t)| crds::is_crd(&t.object)) {
+        definers.extend(kinds_of_crd(&target.body).into_iter().map(|(gvk, _)| (gvk, i)));
+    }
     let mut needs: Vec<BTreeSet<usize>> = targets
         .iter()
         .enumerate()
@@ -56,6 +62,7 @@ pub(crate) fn order(targets: &[Target]) -> Result<Order, EngineError> {
                 let place = |namespace| names.get(&(kind, namespace, name)).copied();
                 found.extend(place(namespace.or(own)).or_else(|| place(None)));
             });
+            found.extend(definers.get(&target.object.gvk));
             found.remove(&i);
             found.extend(&awaits[i]);
             found

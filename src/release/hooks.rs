@@ -4,11 +4,12 @@
 //! hook runs, before it does.
 
 use super::{
-    apply::{TRIES, await_gone, is_settling},
+    apply::{TRIES, await_gone},
     error::{EngineError, Result},
+    mend::mend,
     progress::{Progress, Teller},
     record::{HookRun, RecordedHook, Store, Stored, now},
-    request::{HookDeletePolicy, HookEvent, HookOutputLogPolicy, ReleaseId},
+    request::{HookDeletePolicy, HookEvent, HookOutputLogPolicy, Mends, ReleaseId},
     targets, waiting,
 };
 use crate::cluster::{
@@ -26,6 +27,7 @@ pub(crate) struct HookRunner<'a> {
     pub(crate) store: Store<'a>,
     pub(crate) id: &'a ReleaseId,
     pub(crate) timeout: Duration,
+    pub(crate) mends: Mends,
     pub(crate) progress: Teller<'a>,
 }
 
@@ -186,13 +188,13 @@ impl HookRunner<'_> {
             ("batch", "Job") | ("", "Pod")
         );
         if body["kind"] == "CustomResourceDefinition" {
-            waiting::one_ready(self.cluster, &reference, self.timeout).await?;
+            waiting::one_ready(self.cluster, &reference, self.timeout, Some(self.progress)).await?;
             super::crds::await_served(self.cluster, std::slice::from_ref(&body), self.timeout).await?;
         }
         if !runs {
             return Ok(());
         }
-        let result = waiting::one_ready(self.cluster, &reference, self.timeout).await;
+        let result = waiting::one_ready(self.cluster, &reference, self.timeout, Some(self.progress)).await;
         if result.is_err() {
             waiting::tell_why(self.cluster, &reference, self.progress).await;
         }
@@ -254,14 +256,19 @@ impl HookRunner<'_> {
         let options = ApplyOptions {
             manager: MANAGER,
             force: true,
-            validation: Validation::Warn,
+            validation: if self.mends.unknown { Validation::Warn } else { Validation::Strict },
             dry_run: false,
             whole: false,
         };
         let mut tries = 0;
         while let Err(error) = self.cluster.apply(&reference, &body, options).await {
+            if let Some(mended) = mend(self.mends, &body, &error) {
+                tracing::warn!(release = %self.id, hook = hook.name, "{}", mended.warning);
+                body = mended.body;
+                continue;
+            }
             tries += 1;
-            if tries >= TRIES || !is_settling(&error) {
+            if tries >= TRIES || !error.is_settling() {
                 return Err(failed(&reference, error));
             }
             tokio::time::sleep(Duration::from_millis(50 << tries)).await;

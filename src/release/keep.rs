@@ -284,6 +284,8 @@ impl Engine {
                 outcome.warnings.extend(one.warnings);
             }
             errors.extend(result.err());
+            let applied = steps.iter().map(|step| &targets[step.target]);
+            errors.extend(crds::await_applied(&self.cluster, applied, work.options.timeout).await.err());
         }
         several(errors)
     }

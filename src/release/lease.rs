@@ -46,6 +46,23 @@ fn body(object: &ObjectRef, token: &str, owner: &Value, old: Option<&Value>) -> 
     lease
 }
 
+/// Judges a Lease as it was found; `observed` is the version last seen, and since when.
+fn judge(found: &Value, observed: &mut Option<(String, Instant)>) -> Claim {
+    let version = found["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
+    let since = match observed {
+        Some((seen, since)) if *seen == version => *since,
+        _ => observed.insert((version, Instant::now())).1,
+    };
+    let holder = lease_holder(found);
+    let view = LeaseView {
+        held: !holder.is_empty(),
+        gone: process::is_gone(holder),
+        renewed: found["spec"]["renewTime"].as_str().and_then(|t| t.parse().ok()),
+        observed: since.elapsed(),
+    };
+    lock::claim(&view, Timestamp::now())
+}
+
 impl Engine {
     /// Locks a release. `None`: Leases are out of our reach, and the pending record has to do. A lock that may be dead is
     /// watched until that is known; one whose holder lives is an error that names it. It belongs to the newest record, so
@@ -63,7 +80,7 @@ impl Engine {
                 "uid": newest.uid})
         });
         let token = Token::new(&self.options.holder);
-        let mut observed: Option<(String, Instant)> = None;
+        let mut observed = None;
         loop {
             let fresh = body(&object, token.as_str(), &owner, None);
             let written = match self.keeper.create(&object, &fresh, LEASE_MANAGER).await {
@@ -81,27 +98,11 @@ impl Engine {
                 return Ok(Some(self.hold(object, token, written)));
             }
             let Some(found) = self.keeper.get(&object).await? else { continue };
-            let version = found["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
-            let since = match &observed {
-                Some((seen, since)) if *seen == version => *since,
-                _ => {
-                    let now = Instant::now();
-                    observed = Some((version, now));
-                    now
-                }
-            };
-            let holder = lease_holder(&found);
-            let view = LeaseView {
-                held: !holder.is_empty(),
-                gone: process::is_gone(holder),
-                renewed: found["spec"]["renewTime"].as_str().and_then(|t| t.parse().ok()),
-                observed: since.elapsed(),
-            };
-            match lock::claim(&view, Timestamp::now()) {
+            match judge(&found, &mut observed) {
                 Claim::Held if !take => {
                     return Err(EngineError::Held {
                         lease: object.name,
-                        by: process::holder_of(holder).to_owned(),
+                        by: process::holder_of(lease_holder(&found)).to_owned(),
                     });
                 }
                 Claim::Doubtful if !take => tokio::time::sleep(LOOK).await,
@@ -114,6 +115,26 @@ impl Engine {
                         Err(e) => return Err(e.into()),
                     }
                 }
+            }
+        }
+    }
+
+    /// Whether nobody who lives has a release's lock. Writes nothing; a lock that may be dead is watched until that is
+    /// known.
+    pub(super) async fn is_free(&self, id: &ReleaseId) -> Result<bool> {
+        let object = reference(id);
+        let mut observed = None;
+        loop {
+            let found = match self.keeper.get(&object).await {
+                Ok(Some(found)) => found,
+                Ok(None) => return Ok(true),
+                Err(e) if e.is_forbidden() || matches!(e, ClusterError::NoKind(_)) => return Ok(false),
+                Err(e) => return Err(e.into()),
+            };
+            match judge(&found, &mut observed) {
+                Claim::Free => return Ok(true),
+                Claim::Held => return Ok(false),
+                Claim::Doubtful => tokio::time::sleep(LOOK).await,
             }
         }
     }

@@ -24,6 +24,8 @@ pub(crate) struct Past {
     pub(crate) history: Vec<Revision>,
     /// Whole records of those that matter: all that are not superseded, and the newest.
     pub(crate) records: Vec<Stored>,
+    /// Nobody who respects the release's lock is at work on it.
+    pub(crate) free: bool,
 }
 
 /// Reads the past of a release.
@@ -40,7 +42,7 @@ pub(crate) async fn records(store: Store<'_>, id: &ReleaseId) -> Result<Past> {
     for stored in &mut records {
         store.complete(&mut stored.record).await?;
     }
-    Ok(Past { history, records })
+    Ok(Past { history, records, free: false })
 }
 
 /// Looks at objects: in the caches, and at the server where those do not know.

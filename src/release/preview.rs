@@ -4,7 +4,7 @@
 //! defaults and webhooks are no changes. Needs the rights to read and to patch.
 
 use super::{
-    apply::settle,
+    apply::{is_immutable, settle},
     carry_out::{CarryOut, Work},
     conflicts::{self, Conflict},
     crds,
@@ -13,19 +13,19 @@ use super::{
     error::{EngineError, Result},
     fields::{self, FieldChange},
     hooks::of_event,
-    observe::{self, Past},
+    mend::mend,
+    observe::Past,
     outcome::Outcome,
     plan::Step,
     record::RecordedHook,
-    request::{CrdPolicy, HookEvent, Immutable, ReleaseRequest},
-    targets::{self, Target},
+    request::{HookEvent, Immutable, Options, ReleaseRequest},
+    targets::Target,
 };
-use crate::cluster::{
-    ApplyOptions, ClusterError, Gvk, ObjectRef, Validation, needs_folding, without_orphans,
-};
+use crate::cluster::{ApplyOptions, ClusterError, ObjectRef, needs_folding, without_orphans};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::borrow::Cow;
 
 const AT_ONCE: usize = 16;
 /// A conflict may be left, then forced, then found invalid.
@@ -155,8 +155,8 @@ impl Change {
 impl Engine {
     /// What a request would do. Writes nothing.
     pub async fn plan(&self, request: &ReleaseRequest) -> Result<Preview> {
-        let past = observe::records(self.store(), &request.id).await?;
-        let (decision, work) = self.decide(request, &past.records, false)?;
+        let past = self.past_seen(&request.id).await?;
+        let (decision, work) = self.decide(request, &past)?;
         self.preview(&work, &decision, &past).await
     }
 
@@ -230,37 +230,6 @@ impl Engine {
         })
     }
 
-    /// The namespace and the chart's own CRDs, which come before everything.
-    async fn preview_ground(&self, work: &Work<'_>, decision: &Decision) -> Result<Vec<Change>> {
-        let mut changes = Vec::new();
-        let namespace = ObjectRef::new(Gvk::new("v1", "Namespace"), None, &work.id.namespace);
-        if work.options.create_namespace && self.cluster.get_metadata(&namespace).await?.is_none() {
-            changes.push(Change::new(Verb::Create, &namespace, "", "--create-namespace asks for it"));
-        }
-        let policy = work.options.crds;
-        let due = match policy {
-            CrdPolicy::Skip => false,
-            CrdPolicy::Create => decision.installing,
-            CrdPolicy::CreateMissing | CrdPolicy::Apply => true,
-        };
-        let kinds = self.cluster.kinds().await?;
-        for file in work.rendered.crds.iter().filter(|_| due) {
-            for object in file.objects.iter().filter(|o| !o.is_null()) {
-                let reference = targets::reference(&file.name, object, "default", |gvk| {
-                    kinds.get(gvk).map(|r| r.namespaced)
-                })?;
-                let there = self.cluster.get_metadata(&reference).await?.is_some();
-                let (verb, reason) = match (there, policy) {
-                    (false, _) => (Verb::Create, "it is not there"),
-                    (true, CrdPolicy::Apply) => (Verb::Update, "CRDs are kept as the chart has them"),
-                    (true, _) => (Verb::Skip, "it is there already, and CRDs are not upgraded"),
-                };
-                changes.push(Change::new(verb, &reference, &file.name, reason));
-            }
-        }
-        Ok(changes)
-    }
-
     pub(super) async fn preview_one(
         &self,
         target: &Target,
@@ -283,11 +252,18 @@ impl Engine {
         let Some(live) = live else {
             let mut created =
                 change(Verb::Create, if step.known { "it was deleted" } else { "it is not there" });
-            let refused = self.dry_run(target, &target.body, false).await;
-            let wanted = match refused {
-                Ok(wanted) => wanted,
-                Err(error) if !says_nothing(&error) => return blocked(created, error, wrap),
-                Err(_) => target.body.clone(),
+            let mut body = Cow::Borrowed(&target.body);
+            let wanted = loop {
+                let error = match self.dry_run(target, &body, false, work.options).await {
+                    Ok(wanted) => break wanted,
+                    Err(error) if says_nothing(&error) => break target.body.clone(),
+                    Err(error) => error,
+                };
+                let Some(mended) = mend(work.options.mends(), &body, &error) else {
+                    return blocked(created, error, wrap);
+                };
+                created.reason = format!("{}; {}", created.reason, mended.warning);
+                body = Cow::Owned(mended.body);
             };
             created.fields = fields::changes(&json!({}), &fields::wished(wanted));
             return Ok(created);
@@ -310,10 +286,10 @@ impl Engine {
         let manager = &self.options.field_manager;
         looked.writer = last_writer(managed, manager);
         let (mut body, mut force) = (target.body.clone(), false);
-        let mut tries = 0;
+        let (mut tries, mut notes) = (0, Vec::new());
         let mut wanted = loop {
             tries += 1;
-            let error = match self.dry_run(target, &body, force).await {
+            let error = match self.dry_run(target, &body, force, work.options).await {
                 Ok(wanted) => break wanted,
                 Err(error) => error,
             };
@@ -332,7 +308,13 @@ impl Engine {
                     continue;
                 }
             }
-            if error.is_invalid() && work.options.immutable == Immutable::Recreate {
+            if let Some(mended) = mend(work.options.mends(), &body, &error) {
+                tries -= 1;
+                body = mended.body;
+                notes.push(mended.warning);
+                continue;
+            }
+            if is_immutable(&error) && work.options.immutable == Immutable::Recreate {
                 looked.verb = Verb::Recreate;
                 looked.reason = format!("it cannot be changed in place: {error}");
                 let (before, after) = (fields::wished(live.clone()), target.body.clone());
@@ -361,13 +343,22 @@ impl Engine {
             looked.verb = Verb::Unchanged;
             looked.reason = "the server would change nothing".to_owned();
         }
+        for note in notes {
+            looked.reason = format!("{}; {note}", looked.reason);
+        }
         Ok(looked)
     }
 
-    async fn dry_run(&self, target: &Target, body: &Value, force: bool) -> Result<Value, ClusterError> {
+    async fn dry_run(
+        &self,
+        target: &Target,
+        body: &Value,
+        force: bool,
+        options: &Options,
+    ) -> Result<Value, ClusterError> {
         let manager = &self.options.field_manager;
-        let options =
-            ApplyOptions { manager, force, validation: Validation::Warn, dry_run: true, whole: true };
+        let validation = options.validation;
+        let options = ApplyOptions { manager, force, validation, dry_run: true, whole: true };
         Ok(self.cluster.apply(&target.object, body, options).await?.object)
     }
 }
@@ -390,7 +381,8 @@ fn blocked(
     error: ClusterError,
     wrap: impl Fn(ClusterError) -> EngineError,
 ) -> Result<Change> {
-    if !(error.is_invalid() || error.is_conflict() || matches!(error.code(), Some(400 | 403))) {
+    let refused = error.is_invalid() || error.is_malformed() || error.is_conflict();
+    if !(refused || matches!(error.code(), Some(400 | 403))) {
         return Err(wrap(error));
     }
     change.verb = Verb::Blocked;

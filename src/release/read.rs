@@ -3,30 +3,48 @@
 use super::{
     engine::Engine,
     error::{EngineError, Result},
-    record::Record,
+    record::{Head, Record},
     request::ReleaseId,
 };
 
 impl Engine {
+    /// Newest revision of each release, in a namespace or everywhere, by namespace and name: their labels only.
+    pub async fn heads(&self, namespace: Option<&str>) -> Result<Vec<Head>> {
+        let mut newest: Vec<Head> = Vec::new();
+        for head in self.store().heads(namespace, "").await? {
+            match newest.last_mut() {
+                // In order of revisions: the later one stays.
+                Some(last) if last.id == head.id => *last = head,
+                _ => newest.push(head),
+            }
+        }
+        Ok(newest)
+    }
+
+    /// All superseded revisions, in a namespace or everywhere: their labels only.
+    pub async fn superseded(&self, namespace: Option<&str>) -> Result<Vec<Head>> {
+        Ok(self.store().heads(namespace, "status=superseded").await?)
+    }
+
+    /// Records of chosen revisions of so many, in their order.
+    pub async fn read(&self, namespace: Option<&str>, heads: &[Head], of: usize) -> Result<Vec<Record>> {
+        Ok(self.store().read(namespace, heads, of).await?)
+    }
+
     /// Newest record of each release, in a namespace or everywhere, by namespace and name.
     pub async fn list(&self, namespace: Option<&str>) -> Result<Vec<Record>> {
-        Ok(self.store().list_newest(namespace).await?.into_iter().map(|s| s.record).collect())
+        let heads = self.heads(namespace).await?;
+        self.read(namespace, &heads, heads.len()).await
     }
 
-    /// All superseded records, in a namespace or everywhere.
-    pub async fn superseded(&self, namespace: Option<&str>) -> Result<Vec<Record>> {
-        let found = self.store().list(namespace, "status=superseded").await?;
-        Ok(found.into_iter().map(|s| s.record).collect())
-    }
-
-    /// All records of a release, oldest first; of those that are too large for one object what lists them.
-    pub async fn history(&self, id: &ReleaseId) -> Result<Vec<Record>> {
-        let records = self.store().list(Some(&id.namespace), &format!("name={}", id.name)).await?;
-        if records.is_empty() {
-            Err(EngineError::NotFound)
-        } else {
-            Ok(records.into_iter().map(|s| s.record).collect())
+    /// The last so many records of a release, oldest first; of those that are too large for one object what lists them.
+    pub async fn history(&self, id: &ReleaseId, most: usize) -> Result<Vec<Record>> {
+        let namespace = Some(id.namespace.as_str());
+        let heads = self.store().heads(namespace, &format!("name={}", id.name)).await?;
+        if heads.is_empty() {
+            return Err(EngineError::NotFound);
         }
+        self.read(namespace, &heads[heads.len().saturating_sub(most)..], usize::MAX / 2).await
     }
 
     /// One record of a release; revision 0 is the newest.

@@ -1,6 +1,7 @@
 //! Whether an object does what it is there for, by its status. Pure.
 //!
-//! The rules, and the words for what is missing, are kstatus's and Helm's `ready.go`; where they differ (a paused Deployment counts as ready) Helm's hold.
+//! The rules, and the words for what is missing, are kstatus's; where Helm differs (a paused Deployment counts as ready) its own
+//! hold.
 
 use super::ready_when;
 use serde_json::Value;
@@ -181,13 +182,22 @@ fn pod(object: &Value) -> Readiness {
         Some("Succeeded") => Ready,
         Some("Failed") => Failed(message(&object["status"])),
         _ if is_true(object, "Ready") => Ready,
-        Some("Running") => waiting("Pod is running but is not Ready"),
+        Some("Running") => match crash_looping(object) {
+            looping if looping.is_empty() => waiting("Pod is running but is not Ready"),
+            looping => Failed(format!("Containers in CrashLoop state: {}", looping.join(","))),
+        },
         Some("Pending") if condition(object, "PodScheduled").is_some_and(|c| c["status"] == "False") => {
             waiting("Pod could not be scheduled")
         }
         Some(phase) => waiting(format!("Pod is in the {phase} phase")),
         None => waiting("Pod phase not available"),
     }
+}
+
+fn crash_looping(pod: &Value) -> Vec<&str> {
+    let containers = pod["status"]["containerStatuses"].as_array().map_or(&[][..], Vec::as_slice);
+    let looping = |c: &&Value| c["state"]["waiting"]["reason"] == "CrashLoopBackOff";
+    containers.iter().filter(looping).filter_map(|c| c["name"].as_str()).collect()
 }
 
 fn job(object: &Value) -> Readiness {
@@ -258,6 +268,10 @@ mod tests {
         let rolled =
             json!({"observedGeneration": 2, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2});
         let deadline = json!({"observedGeneration": 2, "conditions": [{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}]});
+        let crashing = |phase: &str| {
+            json!({"phase": phase, "containerStatuses": [{"name": "main",
+                "state": {"waiting": {"reason": "CrashLoopBackOff"}}}]})
+        };
         let two = json!({"replicas": 2});
         let cases = [
             ("apps/v1", "Deployment", two.clone(), rolled, "ready"),
@@ -319,6 +333,8 @@ mod tests {
             ("v1", "Pod", json!({}), condition("Ready", "True"), "ready"),
             ("v1", "Pod", json!({}), json!({"phase": "Pending"}), "waiting"),
             ("v1", "Pod", json!({}), json!({"phase": "Failed", "reason": "Evicted"}), "failed"),
+            ("v1", "Pod", json!({}), crashing("Running"), "failed"),
+            ("v1", "Pod", json!({}), crashing("Pending"), "waiting"),
             ("batch/v1", "Job", json!({}), condition("Complete", "True"), "ready"),
             ("batch/v1", "Job", json!({}), json!({}), "waiting"),
             ("batch/v1", "Job", json!({}), condition("Failed", "True"), "failed"),

@@ -153,6 +153,17 @@ pub enum CrdPolicy {
     Apply,
 }
 
+impl CrdPolicy {
+    /// Whether anything is to be done: by the policy, and by whether it is an install.
+    pub fn is_due(self, installing: bool) -> bool {
+        match self {
+            Self::Skip => false,
+            Self::Create => installing,
+            Self::CreateMissing | Self::Apply => true,
+        }
+    }
+}
+
 /// What is waited for after everything is applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Wait {
@@ -298,6 +309,25 @@ impl Default for Options {
             history_max: 10,
         }
     }
+}
+
+impl Options {
+    /// What may be taken out of an object that the server refuses.
+    pub(crate) fn mends(&self) -> Mends {
+        Mends {
+            duplicates: self.duplicates == Duplicates::KeepLast,
+            unknown: self.validation != Validation::Strict,
+        }
+    }
+}
+
+/// What may be taken out of an object that the server refuses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Mends {
+    /// All but the last of what a list has twice.
+    pub(crate) duplicates: bool,
+    /// Fields that the kind does not have: server-side apply refuses them, whatever the validation.
+    pub(crate) unknown: bool,
 }
 
 /// A release as it should be.

@@ -3,6 +3,7 @@
 use super::{
     engine::Engine,
     error::Result,
+    past_kinds,
     record::Record,
     request::ReleaseId,
     targets::{Scopes, Target, resolve},
@@ -36,8 +37,14 @@ impl Engine {
     /// read, are left out, as Helm does.
     pub async fn resources(&self, record: &Record, tables: bool) -> Result<Resources> {
         let id = ReleaseId::new(&record.namespace, &record.name);
-        let rendered = self.rendered_of(record)?;
+        let mut rendered = self.rendered_of(record)?;
         let kinds = self.cluster.kinds().await?;
+        let told = past_kinds::to_served(rendered.manifests.iter_mut().map(|m| &mut m.object), &kinds);
+        for told in
+            told.into_iter().chain(past_kinds::without_gone(&mut rendered, |gvk| kinds.get(gvk).is_some()))
+        {
+            tracing::warn!(release = %id, "{told}");
+        }
         let documents = || rendered.manifests.iter().map(|m| (m.source.as_str(), &m.object));
         let scopes = Scopes::new(&kinds, &[], documents().map(|(_, object)| object));
         let targets = resolve(documents(), &id, &scopes)?;

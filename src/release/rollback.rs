@@ -1,6 +1,7 @@
 //! Going back: to an old revision on demand, and out of one that failed.
 
 use super::{
+    apply::TRIES,
     carry_out::{CarryOut, Work},
     decide::{self, Action},
     engine::{Engine, state_of},
@@ -9,6 +10,7 @@ use super::{
     observe::{self, Past},
     operation::Operation,
     outcome::Outcome,
+    past_kinds,
     record::Status,
     request::{Mode, OnFailure, Options, ReleaseId, RollbackRequest, UninstallRequest},
 };
@@ -16,10 +18,28 @@ use super::{
 impl Engine {
     /// Makes a new revision that repeats an old one.
     pub async fn rollback(&self, request: &RollbackRequest) -> Result<Outcome> {
+        self.bounded(request.options.deadline).rollback_bounded(request).await
+    }
+
+    async fn rollback_bounded(&self, request: &RollbackRequest) -> Result<Outcome> {
         let id = &request.id;
         let busy = self.state.busy(id).await;
-        let (past, mut lease) = self.past(id, &request.options).await?;
-        let result = self.rollback_locked(request, past, &mut lease).await;
+        let (mut past, mut lease) = tokio::select! {
+            past = self.past(id, &request.options) => past?,
+            error = self.given_up() => return Err(error),
+        };
+        let mut tries = 0;
+        let result = loop {
+            tries += 1;
+            match self.rollback_locked(request, past, &mut lease).await {
+                Err(EngineError::Overtaken) if tries < TRIES => {}
+                result => break result,
+            }
+            past = match self.past_again(id, &lease).await {
+                Ok(past) => past,
+                Err(error) => break Err(error),
+            };
+        };
         self.let_go(lease, busy).await;
         result
     }
@@ -41,9 +61,10 @@ impl Engine {
         };
         let store = self.store();
         let old = store.get(id, to).await?.ok_or(EngineError::NoRevision(to))?.record;
-        let rendered = self.rendered_of(&old)?;
+        let mut rendered = self.rendered_of(&old)?;
         let state = state_of(&rendered);
-        let rows = self.rows(&past.records, state, old.owner(), lease.is_some());
+        let told = past_kinds::to_last(&mut rendered, &*self.cluster.kinds().await?);
+        let rows = self.rows(&past, state, old.owner());
         let options =
             Options { mode: Mode::UpgradeInstall, skip_unchanged: false, ..request.options.clone() };
         let mut decision = decide::decide(&id.name, &options, &rows)?;
@@ -67,7 +88,9 @@ impl Engine {
             operation: Operation::Rollback { to },
             state,
         };
-        CarryOut { engine: self, work: &work }.run(decision, past, lease).await
+        let mut outcome = CarryOut { engine: self, work: &work }.run(decision, past, lease).await?;
+        outcome.warnings.extend(told);
+        Ok(outcome)
     }
 
     /// Undoes what a failed operation did; answers with the error to report. An operation that failed before it made a

@@ -95,6 +95,15 @@ pub(crate) fn items(document: &Value) -> impl Iterator<Item = &Value> {
     items.into_iter().flatten().chain(own)
 }
 
+/// The same, to be changed.
+pub(crate) fn items_mut(document: &mut Value) -> Vec<&mut Value> {
+    let is_list = document["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
+    if is_list && document["items"].is_array() {
+        return document["items"].as_array_mut().into_iter().flatten().collect();
+    }
+    vec![document]
+}
+
 fn target(
     path: &str,
     object: &Value,

@@ -6,7 +6,7 @@ use super::{
     hooks::of_event,
     observe,
     record::{Record, RecordedHook, Stored},
-    request::{HookEvent, ReleaseId},
+    request::{Duplicates, HookEvent, Options, ReleaseId},
 };
 use crate::cluster::{ClusterError, Gvk, ObjectRef};
 use serde_json::Value;
@@ -85,7 +85,9 @@ impl Engine {
         stored.record.hooks = hooks;
         let mut chosen = of_event(&stored.record.hooks, HookEvent::Test);
         chosen.retain(|index| *index >= skipped);
-        let runner = self.hook_runner(id, request.timeout);
+        let options =
+            Options { timeout: request.timeout, duplicates: Duplicates::KeepLast, ..Options::default() };
+        let runner = self.hook_runner(id, &options);
         let result = runner.run_chosen(HookEvent::Test, &chosen, &mut stored, &objects).await;
         self.store().update(&mut stored).await?;
         self.state.with(id, |known| known.record_version.clone_from(&stored.resource_version));

@@ -8,15 +8,18 @@ use super::{
     observe::{self, Past},
     order::uninstall_rank,
     outcome::Uninstalled,
-    ownership,
+    ownership, past_kinds,
     plan::{Deletion, deletion_groups},
     record::{Record, Status, Store, Stored, now},
-    request::{HookEvent, Options, ReleaseId, RenderedRelease, UninstallRequest},
+    request::{Duplicates, HookEvent, Options, ReleaseId, RenderedRelease, UninstallRequest},
     targets::{Scopes, Target, resolve},
 };
 use crate::cluster::ObjectRef;
 use serde_json::Value;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 impl Engine {
     /// Deletes a release's objects and its records.
@@ -27,14 +30,17 @@ impl Engine {
             dry_run: request.dry_run,
             break_lock: request.break_lock,
             timeout: request.timeout,
+            // Nobody can mend a hook of a release that goes.
+            duplicates: Duplicates::KeepLast,
             ..Options::default()
         };
-        let (past, mut lease) = self.past(id, &options).await?;
+        let (mut past, mut lease) = self.past(id, &options).await?;
         if lease.is_none() && !request.dry_run && !past.records.is_empty() {
             lease = self.lock(id, request.break_lock, past.records.last()).await?;
+            past.free = lease.is_some();
         }
         let done = tokio::select! {
-            done = self.uninstall_locked(request, &options, past, lease.is_some()) => done,
+            done = self.uninstall_locked(request, &options, past) => done,
             () = self.cancelled() => Err(EngineError::Cancelled),
         };
         self.let_go(lease, busy).await;
@@ -46,9 +52,11 @@ impl Engine {
         request: &UninstallRequest,
         options: &Options,
         mut past: Past,
-        locked: bool,
     ) -> Result<Uninstalled> {
         let id = &request.id;
+        if past.free && !self.is_as_read(id, &past).await? {
+            past = Past { free: true, ..observe::records(self.store(), id).await? };
+        }
         let Some(mut current) = past.records.pop() else {
             return if request.ignore_not_found {
                 Ok(Uninstalled::default())
@@ -70,7 +78,7 @@ impl Engine {
             &current.record,
             &self.options.holder,
             current.record.owner(),
-            locked,
+            past.free,
             jiff::Timestamp::now(),
         );
         if current.record.info.status.is_pending() && held == Hold::Theirs && !request.break_lock {
@@ -96,6 +104,12 @@ impl Engine {
             }
         }
         let mut done = Uninstalled::default();
+        let kinds = self.cluster.kinds().await?;
+        let documents = rendered.manifests.iter_mut().map(|m| &mut m.object);
+        let hooks = rendered.hooks.iter_mut().map(|h| &mut h.object);
+        for told in past_kinds::to_served(documents.chain(hooks), &kinds) {
+            tracing::warn!(release = %id, "{told}");
+        }
         let (deletions, unserved) = self.what_to_delete(&rendered, id, &mut done).await?;
         if request.dry_run {
             done.deleted = deletions.into_iter().flatten().map(|d| d.object).collect();
@@ -110,7 +124,7 @@ impl Engine {
         current.record.memory.holder.clone_from(&self.options.holder);
         current.record.memory.hooks_done.clear();
         let hooks: Vec<Value> = rendered.hooks.iter().map(|h| h.object.clone()).collect();
-        let runner = self.hook_runner(id, request.timeout);
+        let runner = self.hook_runner(id, options);
         store.update(&mut current).await?;
         if request.run_hooks {
             runner.run(HookEvent::PreDelete, &mut current, &hooks).await?;
@@ -133,6 +147,17 @@ impl Engine {
         }
         if request.delete_hooks {
             all_hooks.extend(rendered.hooks.iter().map(|h| (h.path.clone(), h.object.clone())));
+            for old in store.list(Some(&id.namespace), &format!("name={},status=superseded", id.name)).await?
+            {
+                // What cannot be read has made nothing that we could name.
+                let old = self.rendered_of(&old.record).unwrap_or_default();
+                all_hooks.extend(old.hooks.into_iter().map(|h| (h.path, h.object)));
+            }
+            let mut seen = BTreeSet::new();
+            all_hooks.retain(|(_, object)| {
+                let text = |pointer: &str| object.pointer(pointer).map(Value::to_string);
+                seen.insert(["/kind", "/metadata/namespace", "/metadata/name"].map(text))
+            });
             done.errors.extend(runner.delete_all(&all_hooks).await);
         }
         current.record.info.status = Status::Uninstalled;

@@ -5,7 +5,7 @@ use super::{
     error::{EngineError, Result, Unready},
     progress::{Progress, Teller},
     ready::{Readiness, judge},
-    ready_when,
+    ready_legacy, ready_when,
     request::{Options, Wait, WaitRules},
     targets::Target,
 };
@@ -81,7 +81,11 @@ pub(crate) async fn all_ready(
             let name = metadata["name"].as_str().unwrap_or_default();
             let reference = ObjectRef::new(gvk, metadata["namespace"].as_str(), name);
             let Some(state) = waiting.get_mut(&reference) else { continue };
-            match judge(&object) {
+            let readiness = match wait_rules {
+                WaitRules::Status => judge(&object),
+                WaitRules::Legacy => ready_legacy::judge(&object),
+            };
+            match readiness {
                 Readiness::Ready => {
                     progress.tell(&Progress::Ready(&reference));
                     waiting.remove(&reference);
@@ -151,7 +155,13 @@ fn has_readiness(gvk: &Gvk) -> bool {
 }
 
 /// Waits until one object is ready, or fails.
-pub(crate) async fn one_ready(cluster: &Cluster, object: &ObjectRef, timeout: Duration) -> Result<()> {
+pub(crate) async fn one_ready(
+    cluster: &Cluster,
+    object: &ObjectRef,
+    timeout: Duration,
+    progress: Option<Teller<'_>>,
+) -> Result<()> {
+    let tell = |step: &Progress<'_>| progress.iter().for_each(|progress| progress.tell(step));
     let mut state = NOT_SEEN.to_owned();
     let unready = |failed, timed_out, message: &str| {
         let one = Unready { object: object.clone(), failed, message: message.to_owned() };
@@ -162,8 +172,16 @@ pub(crate) async fn one_ready(cluster: &Cluster, object: &ObjectRef, timeout: Du
         while let Some(event) = events.next().await {
             match event? {
                 ObjectEvent::Present(live) => match judge_run(&live) {
-                    Readiness::Ready => return Ok(()),
-                    Readiness::Waiting(reason) => state = reason,
+                    Readiness::Ready => {
+                        tell(&Progress::Ready(object));
+                        return Ok(());
+                    }
+                    Readiness::Waiting(reason) => {
+                        if reason != state {
+                            tell(&Progress::Waiting { object, reason: &reason });
+                        }
+                        state = reason;
+                    }
                     Readiness::Failed(reason) => return unready(true, false, &reason),
                 },
                 ObjectEvent::Gone(_) => {

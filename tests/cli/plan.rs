@@ -24,7 +24,13 @@ fn a_plan_is_shown_saved_and_applied() {
         )
     );
     use std::os::unix::fs::PermissionsExt as _;
-    assert_eq!(std::fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
+    let mode = || std::fs::metadata(file).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(), 0o600);
+    // A file that is there, and open to others, holds more than it will.
+    std::fs::write(file, "x".repeat(1 << 20)).unwrap();
+    std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o644)).unwrap();
+    assert_eq!(status(&first), 2);
+    assert_eq!(mode(), 0o600);
     assert!(windlass(&["apply", file]).contains("STATUS: deployed\nREVISION: 1\n"));
     assert!(fails(&["apply", file]).contains("the plan no longer holds"));
 
@@ -52,4 +58,78 @@ fn a_plan_is_shown_saved_and_applied() {
     std::fs::write(file, "{}").unwrap();
     assert!(fails(&["apply", file]).contains("not a plan of windlass: it is of another version"));
     assert!(fails(&["plan", "one", "./nowhere"]).contains("not found"));
+}
+
+#[test]
+fn what_the_server_would_refuse_is_refused_in_the_plan() {
+    let cp = control_plane();
+    let ns = cp.namespace("refused").unwrap();
+    let n = ns.name();
+    let dir = chart();
+    let path = dir.path().to_str().unwrap();
+    let typo = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one}\ndta: {size: \"1\"}\n";
+    std::fs::write(dir.path().join("templates/all.yaml"), typo).unwrap();
+    let told = fails(&["plan", "one", path, "-n", n]);
+    assert!(told.contains("the server would refuse 1 object(s) of this plan"), "{told}");
+    assert_eq!(run(&["plan", "one", path, "-n", n]).status.code(), Some(1));
+    // So does Helm 4, and so do we; Helm 3 left such fields out.
+    let theirs = cp.helm4(["install", "one", path, "-n", n]).unwrap_err().to_string();
+    let mine = fails(&["install", "one", path, "-n", n]);
+    assert!(theirs.contains("field not declared in schema"), "{theirs}");
+    assert!(mine.contains("field not declared in schema"), "{mine}");
+    let lenient = run(&["upgrade", "--install", "two", path, "-n", n, "--compat", "helm3"]);
+    let told = String::from_utf8(lenient.stderr).unwrap();
+    assert!(lenient.status.success() && told.contains("are left out: dta"), "{told}");
+}
+
+#[test]
+fn crds_are_kept_where_that_is_asked_for() {
+    let cp = control_plane();
+    let ns = cp.namespace("crdflag").unwrap();
+    let n = ns.name();
+    let dir = chart();
+    let path = dir.path().to_str().unwrap();
+    let crd = |label: &str| {
+        let text = format!(
+            "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {{name: things.{n}.example.com, \
+             labels: {{label: {label}}}}}\nspec:\n  group: {n}.example.com\n  scope: Namespaced\n  names: {{kind: Thing, plural: \
+             things}}\n  versions:\n  - {{name: v1, served: true, storage: true, schema: {{openAPIV3Schema: {{type: object}}}}}}\n"
+        );
+        std::fs::create_dir_all(dir.path().join("crds")).unwrap();
+        std::fs::write(dir.path().join("crds/things.yaml"), text).unwrap();
+    };
+    let name = format!("things.{n}.example.com");
+    let live = || {
+        let found = cp.kubectl([
+            "get",
+            "crd",
+            &name,
+            "--ignore-not-found",
+            "-o",
+            "jsonpath={.metadata.labels.label}",
+        ]);
+        found.unwrap()
+    };
+    crd("a");
+    windlass(&["install", "one", path, "-n", n, "--crds", "skip"]);
+    assert_eq!(live(), "");
+    windlass(&["upgrade", "one", path, "-n", n]);
+    assert_eq!(live(), "", "as with Helm: on install only");
+    windlass(&["upgrade", "one", path, "-n", n, "--crds=apply"]);
+    assert_eq!(live(), "a");
+    crd("b");
+    let told = windlass(&["plan", "one", path, "-n", n, "--crds=apply"]);
+    assert!(
+        told.contains(&format!("~ CustomResourceDefinition {name}"))
+            && told.contains("metadata.labels.label"),
+        "{told}"
+    );
+    windlass(&["upgrade", "one", path, "-n", n]);
+    assert_eq!(live(), "a");
+    windlass(&["upgrade", "one", path, "-n", n, "--crds=apply"]);
+    assert_eq!(live(), "b");
+    let told = windlass(&["plan", "one", path, "-n", n, "--crds=apply"]);
+    assert!(!told.contains("~ CustomResourceDefinition"), "{told}");
+    assert!(fails(&["plan", "one", path, "--crds=apply", "--skip-crds"]).contains("cannot be used with"));
+    cp.kubectl(["delete", "crd", &name]).unwrap();
 }

@@ -71,6 +71,22 @@ async fn missing_rights_are_named() {
         );
         assert!(error.contains(&format!("in the namespace \"{ns}\"")), "{error}");
     }
+    let fewer = [all[0], ["", "configmaps", "get list patch create"], all[2]];
+    let engine = limited(ns, "no-delete", &fewer).await;
+    let asked = |names: &[&str]| {
+        let objects: Vec<Value> = names.iter().map(|name| config_map(name, "1")).collect();
+        request(ns, "no-delete", &objects, vec![])
+    };
+    engine.reconcile(&asked(&["kept", "dropped"])).await.unwrap();
+    for error in [
+        engine.reconcile(&asked(&["kept"])).await.map(drop),
+        engine.uninstall(&uninstall(ns, "no-delete")).await.map(drop),
+    ] {
+        let error = error.unwrap_err().to_string();
+        let said =
+            "User \"no-delete\" cannot delete resource \"configmaps\" in API group \"\" in the namespace";
+        assert!(error.contains(said), "{error}");
+    }
     // Without the right to Leases the record alone is the lock.
     let engine = limited(ns, "no-leases", &all[..2]).await;
     let asked = request(ns, "no-leases", &[config_map("no-leases", "1")], vec![]);

@@ -165,3 +165,77 @@ async fn a_newer_crd_takes_nothing_from_objects() {
     // Without objects nothing can be lost.
     engine.reconcile(&with(json!({"a": number}), false, None)).await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kind_that_comes_late_is_awaited_too() {
+    let namespace = control_plane().namespace("late").unwrap();
+    let ns = namespace.name();
+    let group = format!("{ns}.example.com");
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "hook"},
+        "spec": {"ports": [{"port": 443}]}});
+    // As cert-manager has it: the CRD names the Service of its webhook, and comes after it.
+    let mut converted = crd(&group, "Namespaced");
+    converted["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"],
+        "clientConfig": {"service": {"name": "hook", "namespace": ns, "path": "/convert"}}}});
+    // As an annotation has it: after a custom resource of another kind.
+    let other_group = format!("other.{group}");
+    let mut asked = crd(&other_group, "Namespaced");
+    asked["metadata"]["annotations"] = json!({"windlass.dev/depends-on": format!("Thing/{ns}/one")});
+    let objects =
+        [thing(&other_group, "two"), thing(&group, "one"), asked, converted, service, config_map("c", "1")];
+    for engine in [engine().await, watching().await] {
+        let wanted = request(ns, "web", &objects, vec![]);
+        assert_eq!(engine.reconcile(&wanted).await.unwrap().created.len(), 6);
+        // The same where objects are put right: the kind went, and its objects with it.
+        control_plane().kubectl(["delete", "crd", &format!("things.{other_group}")]).unwrap();
+        let id = windlass::release::ReleaseId::new(ns, "web");
+        let again = engine.restore(&id, &wanted.options).await.unwrap();
+        assert_eq!(again.created.len(), 2, "{again:?}");
+        engine.uninstall(&uninstall(ns, "web")).await.unwrap();
+        for group in [&group, &other_group] {
+            windlass_test_cluster::wait_until("the kind is gone", std::time::Duration::from_secs(30), || {
+                Ok(get(ns, "crd", &format!("things.{group}")).is_none().then_some(()))
+            })
+            .unwrap();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn crds_that_are_kept_are_planned_by_what_changes() {
+    let namespace = control_plane().namespace("plancrd").unwrap();
+    let ns = namespace.name();
+    let group = format!("{ns}.example.com");
+    let name = format!("things.{group}");
+    let engine = engine().await;
+    let with = |fields: Value| {
+        let mut crd = crd(&group, "Namespaced");
+        crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = json!({"type": "object",
+            // As generators of documentation leave them.
+            "x-doc-required": true, "properties": {"spec": {"type": "object", "properties": fields}}});
+        let mut wanted = request(ns, "web", &[config_map("c", "1")], vec![]);
+        Arc::make_mut(&mut wanted.rendered).crds =
+            vec![CrdFile { name: "crds/things.yaml".into(), text: crd.to_string(), objects: vec![crd] }];
+        wanted.options.crds = CrdPolicy::Apply;
+        wanted
+    };
+    let planned = async |fields: Value| {
+        let preview = engine.plan(&with(fields)).await.unwrap();
+        let change = preview.changes.into_iter().find(|c| c.name == name).unwrap();
+        let fields: Vec<String> = change.fields.iter().map(|f| f.path.clone()).collect();
+        (format!("{:?}", change.verb), fields.join(" "), change.reason)
+    };
+    let (old, new) = (json!({"a": {"type": "integer"}}), json!({"b": {"type": "integer"}}));
+    assert_eq!(planned(old.clone()).await.0, "Create");
+    engine.reconcile(&with(old.clone())).await.unwrap();
+    assert_eq!(planned(old.clone()).await.0, "Unchanged", "also what the server has of it is no change");
+    let both = json!({"a": {"type": "integer"}, "b": {"type": "integer"}});
+    let (verb, fields, _) = planned(both).await;
+    assert!(verb == "Update" && fields.contains("properties.b"), "{verb} {fields}");
+    let one = json!({"apiVersion": format!("{group}/v1"), "kind": "Thing", "metadata": {"name": "one"},
+        "spec": {"a": 1}});
+    control_plane().kubectl_with(["create", "-n", ns, "-f", "-"], &one.to_string()).unwrap();
+    let (verb, _, reason) = planned(new).await;
+    assert!(verb == "Blocked" && reason.contains("v1: spec.a is gone"), "{verb} {reason}");
+    control_plane().kubectl(["delete", "crd", &name]).unwrap();
+}

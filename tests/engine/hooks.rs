@@ -6,7 +6,10 @@ use std::sync::Arc;
 use windlass::release::{
     Action,
     HookDeletePolicy::{BeforeHookCreation, HookFailed, HookSucceeded},
-    HookEvent::{PostDelete, PostInstall, PreDelete, PreInstall, PreUpgrade, Test},
+    HookEvent::{
+        PostDelete, PostInstall, PostRollback, PostUpgrade, PreDelete, PreInstall, PreRollback, PreUpgrade,
+        Test,
+    },
     ReleaseId,
 };
 
@@ -124,4 +127,110 @@ async fn a_failing_hook_fails_the_release() {
     let done = engine.reconcile(&request(ns, "web", &[config_map("a", "1")], vec![])).await.unwrap();
     assert_eq!((done.action, done.revision), (Action::Upgrade, 2));
     assert_eq!(history(ns, "web"), ["1:failed", "2:deployed"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_event_runs_its_own_and_a_plan_names_them() {
+    let namespace = control_plane().namespace("events").unwrap();
+    let ns = namespace.name();
+    let engine = engine().await;
+    let events =
+        [PreInstall, PostInstall, PreUpgrade, PostUpgrade, PreRollback, PostRollback, PreDelete, PostDelete];
+    let hooks: Vec<_> =
+        events.iter().map(|e| hook(&config_map(&e.to_string(), "1"), &[*e], 0, &[])).collect();
+    let asked = |value: &str| {
+        let mut wanted = request(ns, "web", &[config_map("a", value)], hooks.clone());
+        wanted.options.skip_unchanged = false;
+        wanted
+    };
+    let ran = || {
+        let mut ran: Vec<String> =
+            events.iter().map(ToString::to_string).filter(|name| value(ns, name).is_some()).collect();
+        for name in &ran {
+            control_plane().kubectl(["delete", "configmap", name, "-n", ns]).unwrap();
+        }
+        ran.sort();
+        ran
+    };
+    let planned = async |value: &str| {
+        let hooks = engine.plan(&asked(value)).await.unwrap().hooks;
+        hooks.iter().map(|h| format!("{} {} {}", h.event, h.kind, h.name)).collect::<Vec<_>>()
+    };
+    let named = |event: &str| format!("{event} ConfigMap {event}");
+    assert_eq!(planned("1").await, [named("pre-install"), named("post-install")]);
+    engine.reconcile(&asked("1")).await.unwrap();
+    assert_eq!(ran(), ["post-install", "pre-install"]);
+    assert_eq!(planned("2").await, [named("pre-upgrade"), named("post-upgrade")]);
+    engine.reconcile(&asked("2")).await.unwrap();
+    assert_eq!(ran(), ["post-upgrade", "pre-upgrade"]);
+    let back = windlass::release::RollbackRequest {
+        id: ReleaseId::new(ns, "web"),
+        revision: 1,
+        options: windlass::release::Options::default(),
+        description: None,
+        cause: "a test".to_owned(),
+    };
+    engine.rollback(&back).await.unwrap();
+    assert_eq!(ran(), ["post-rollback", "pre-rollback"]);
+    engine.uninstall(&uninstall(ns, "web")).await.unwrap();
+    assert_eq!(ran(), ["post-delete", "pre-delete"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hook_makes_room_for_itself_and_is_waited_for_no_longer_than_asked() {
+    let namespace = control_plane().namespace("anew").unwrap();
+    let ns = namespace.name();
+    let told = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let sink = Arc::clone(&told);
+    let listener = Arc::new(move |_: &_, step: &windlass::release::Progress<'_>| match step {
+        windlass::release::Progress::Hook { event, name, .. } => {
+            sink.lock().unwrap().push(format!("{event} {name}"));
+        }
+        windlass::release::Progress::Waiting { object, reason } => {
+            sink.lock().unwrap().push(format!("{object}: {reason}"));
+        }
+        _ => {}
+    });
+    let engine = engine().await.with_progress(listener, false);
+    let asked = |value: &str, run: &serde_json::Value| {
+        let mut wanted =
+            request(ns, "web", &[config_map("a", value)], vec![hook(run, &[PreInstall, PreUpgrade], 0, &[])]);
+        wanted.options.timeout = std::time::Duration::from_secs(20);
+        wanted
+    };
+    let uid = || get(ns, "job", "run").unwrap()["metadata"]["uid"].clone();
+    engine.reconcile(&asked("1", &job("run"))).await.unwrap();
+    let before = uid();
+    engine.reconcile(&asked("2", &job("run"))).await.unwrap();
+    assert_ne!(uid(), before);
+    assert!(told.lock().unwrap().contains(&"pre-upgrade run".to_owned()));
+    let mut stuck = job("run");
+    stuck["spec"]["template"]["spec"]["nodeSelector"] = json!({"no": "such-node"});
+    let mut late = asked("3", &stuck);
+    late.options.timeout = std::time::Duration::from_secs(2);
+    let error = engine.reconcile(&late).await.unwrap_err().to_string();
+    assert!(
+        error.contains("pre-upgrade hooks failed") && error.contains("context deadline exceeded"),
+        "{error}"
+    );
+    assert_eq!(history(ns, "web").last().unwrap(), "3:failed");
+    assert_eq!(value(ns, "a").as_deref(), Some("2"), "nothing was applied");
+    let waits = told.lock().unwrap().iter().any(|line| line.starts_with(&format!("Job {ns}/run: Job ")));
+    assert!(waits, "{:?}", told.lock().unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hooks_of_all_revisions_go_where_that_is_asked_for() {
+    let namespace = control_plane().namespace("left").unwrap();
+    let ns = namespace.name();
+    let engine = engine().await;
+    for (name, value) in [("first", "1"), ("second", "2"), ("third", "3")] {
+        let hooks = vec![hook(&config_map(name, value), &[PreInstall, PreUpgrade], 0, &[])];
+        engine.reconcile(&request(ns, "web", &[config_map("a", value)], hooks)).await.unwrap();
+    }
+    let all = ["first", "second", "third"];
+    assert!(all.iter().all(|name| value(ns, name).is_some()));
+    let gone = windlass::release::UninstallRequest { delete_hooks: true, ..uninstall(ns, "web") };
+    assert_eq!(engine.uninstall(&gone).await.unwrap().errors, Vec::<String>::new());
+    assert!(all.iter().all(|name| value(ns, name).is_none()));
 }

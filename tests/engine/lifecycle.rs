@@ -18,7 +18,7 @@ async fn from_install_to_uninstall() {
     assert_eq!((done.action, done.revision, done.created.len()), (Action::Install, 1, 3), "{done:?}");
     let requests = requests_since(mark, ns);
     assert_eq!(writes(&requests).len(), 7, "three objects, the record twice, the lock twice: {requests:?}");
-    assert_eq!(requests.len(), 12, "the past twice, three lookups and seven writes: {requests:?}");
+    assert_eq!(requests.len(), 13, "the past thrice, three lookups and seven writes: {requests:?}");
     assert_eq!(history(ns, "web"), ["1:deployed"]);
     let marks = get(ns, "configmap", "a").unwrap()["metadata"].clone();
     assert_eq!(marks["labels"]["app.kubernetes.io/managed-by"], "Helm");
@@ -96,7 +96,7 @@ async fn history_is_pruned_to_its_bound() {
     let newest = engine.get(&ReleaseId::new(ns, "web"), 0).await.unwrap();
     assert_eq!((newest.version, newest.config["some"].as_str()), (5, Some("value")));
     assert_eq!(engine.list(Some(ns)).await.unwrap().len(), 1);
-    assert_eq!(engine.history(&ReleaseId::new(ns, "web")).await.unwrap().len(), 3);
+    assert_eq!(engine.history(&ReleaseId::new(ns, "web"), 256).await.unwrap().len(), 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -239,4 +239,28 @@ async fn a_namespace_is_made_on_demand() {
         "cannot reuse a name that is still in use"
     );
     plane.kubectl(["delete", "namespace", &ns, "--wait=false"]).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_read_no_more_than_they_show() {
+    let namespace = control_plane().namespace("lists").unwrap();
+    let ns = namespace.name();
+    let engine = engine().await;
+    for (name, values) in [("one", &["1", "2", "3"][..]), ("two", &["1"])] {
+        for value in values {
+            engine.reconcile(&request(ns, name, &[config_map(name, value)], vec![])).await.unwrap();
+        }
+    }
+    let mark = control_plane().audit_mark().unwrap();
+    let heads = engine.heads(Some(ns)).await.unwrap();
+    let shown: Vec<String> =
+        heads.iter().map(|h| format!("{} {} {}", h.id.name, h.revision, h.status)).collect();
+    assert_eq!(shown, ["one 3 deployed", "two 1 deployed"]);
+    assert_eq!(requests_since(mark, ns), ["list secrets/"], "metadata alone");
+    let mark = control_plane().audit_mark().unwrap();
+    let last = engine.history(&ReleaseId::new(ns, "one"), 1).await.unwrap();
+    assert_eq!(last.iter().map(|r| r.version).collect::<Vec<_>>(), [3]);
+    assert_eq!(requests_since(mark, ns), ["list secrets/", "get secrets/sh.helm.release.v1.one.v3"]);
+    let superseded = engine.superseded(Some(ns)).await.unwrap();
+    assert_eq!(superseded.iter().map(|h| h.revision).collect::<Vec<_>>(), [1, 2]);
 }

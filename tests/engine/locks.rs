@@ -144,3 +144,73 @@ async fn without_a_right_to_leases_the_pending_record_has_to_do() {
     assert_eq!(history(ns, "web"), ["1:deployed"]);
     engine.uninstall(&uninstall(ns, "web")).await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_looks_at_the_lock_and_takes_none() {
+    let plane = control_plane();
+    let namespace = plane.namespace("looks").unwrap();
+    let ns = namespace.name();
+    let engine = engine().await;
+    engine.reconcile(&asked(ns, "1")).await.unwrap();
+    put_pending(ns, 1, "someone");
+    let mut dry = asked(ns, "2");
+    dry.options.dry_run = true;
+    for (holder, ago, free) in [
+        ("windlass-7/elsewhere.boot.1/7/7/cd".to_owned(), 1, false),
+        (dead_holder(), 1, true),
+        ("windlass-7/elsewhere.boot.1/7/7/cd".to_owned(), 120, true),
+    ] {
+        put_lease(ns, &holder, ago);
+        let mark = plane.audit_mark().unwrap();
+        let (planned, foretold) =
+            (engine.plan(&asked(ns, "2")).await, engine.reconcile(&dry).await.map(|o| o.revision));
+        assert_eq!(writes(&requests_since(mark, ns)).len(), 0, "nothing is written");
+        if free {
+            assert_eq!((planned.unwrap().revision, foretold.unwrap()), (3, 3), "{holder}");
+        } else {
+            assert!(matches!(planned, Err(EngineError::InProgress)), "{planned:?}");
+            assert!(matches!(foretold, Err(EngineError::InProgress)), "{foretold:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_read_before_the_lock_is_read_again_where_someone_was_faster() {
+    let plane = control_plane();
+    let namespace = plane.namespace("faster").unwrap();
+    let ns = namespace.name();
+    let mut wanted = asked(ns, "1");
+    wanted.rendered = request(ns, "web", &[config_map("a", "1"), config_map("b", "1")], vec![]).rendered;
+    let mut overtaken = false;
+    for round in 0..10 {
+        engine().await.reconcile(&asked(ns, "1")).await.unwrap();
+        // A lock that may be dead: the upgrade has read the release, and watches it.
+        put_lease(ns, "windlass-7/elsewhere.boot.1/7/7/cd", 9);
+        let mark = plane.audit_mark().unwrap();
+        let (one, wanted) = (engine().await, wanted.clone());
+        let upgrade = tokio::spawn(async move { one.reconcile(&wanted).await });
+        windlass_test_cluster::wait_until(
+            "the lock is asked for",
+            std::time::Duration::from_secs(20),
+            || {
+                let asked = |r: &String| r.starts_with("create leases/");
+                Ok(requests_since(mark, ns).iter().any(asked).then_some(()))
+            },
+        )
+        .unwrap();
+        let gone = windlass::release::UninstallRequest { break_lock: true, ..uninstall(ns, "web") };
+        engine().await.uninstall(&gone).await.unwrap();
+        match upgrade.await.unwrap() {
+            Ok(done) => {
+                overtaken = true;
+                assert_eq!((done.action, done.revision), (Action::Install, 1), "round {round}: {done:?}");
+                assert_eq!(history(ns, "web"), ["1:deployed"]);
+                assert!(value(ns, "a").is_some() && value(ns, "b").is_some(), "round {round}: {done:?}");
+                break;
+            }
+            // It looked at the lock just when the uninstall had it.
+            Err(error) => assert!(matches!(error, EngineError::Held { .. }), "round {round}: {error}"),
+        }
+    }
+    assert!(overtaken, "the upgrade came through in no round");
+}

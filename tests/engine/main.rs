@@ -25,6 +25,7 @@ mod logs;
 mod order;
 mod ownership;
 mod plan;
+mod removed;
 mod support;
 mod waits;
 mod watch;

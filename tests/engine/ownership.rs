@@ -93,3 +93,48 @@ async fn immutable_fields() {
     assert_eq!((done.action, done.revision, done.created.len()), (Action::Resume, 2, 1), "{done:?}");
     assert_eq!(get(ns, "job", "run").unwrap()["spec"]["completions"], 2);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fields_that_the_kind_does_not_have() {
+    let namespace = control_plane().namespace("unknown").unwrap();
+    let ns = namespace.name();
+    let engine = engine().await;
+    let mut odd = deployment("d", "x:1");
+    odd["spec"]["template"]["spec"]["containers"][0]["imag"] = json!("typo");
+    odd["spec"]["x.y"] = json!({"a": 1});
+    let mut run = job("run");
+    run["spec"]["backofLimit"] = json!(3);
+    run["spec"]["template"]["spec"]["containers"][0]["env"] =
+        json!([{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]);
+    let before = vec![hook(&run, &[windlass::release::HookEvent::PreInstall], 0, &[])];
+    let mut wanted = request(ns, "web", &[odd], before);
+    wanted.options.duplicates = windlass::release::Duplicates::KeepLast;
+    let preview = engine.plan(&wanted).await.unwrap();
+    let reason = &preview.changes[0].reason;
+    assert!(
+        reason.contains("left out:") && reason.contains("].imag") && reason.contains("spec.x.y"),
+        "{reason}"
+    );
+    let done = engine.reconcile(&wanted).await.unwrap();
+    assert!(done.warnings.iter().any(|w| w.contains(".imag")), "{done:?}");
+    assert_eq!(get(ns, "job", "run").unwrap()["status"]["succeeded"], 1);
+    let live = get(ns, "deployment", "d").unwrap();
+    assert_eq!(live["spec"]["template"]["spec"]["containers"][0]["image"], "x:1");
+    assert_eq!(engine.reconcile(&wanted).await.unwrap().action, Action::Unchanged);
+
+    // As Helm 4 has it: objects and hooks with such fields are refused.
+    let strict = |name: &str, objects: &[serde_json::Value], hooks| {
+        let mut wanted = request(ns, name, objects, hooks);
+        wanted.options.validation = windlass::cluster::Validation::Strict;
+        wanted
+    };
+    let mut odd = config_map("odd", "1");
+    odd["dta"] = json!({});
+    run["metadata"]["name"] = json!("odd");
+    let before = vec![hook(&run, &[windlass::release::HookEvent::PreInstall], 0, &[])];
+    for wanted in [strict("one", &[odd], vec![]), strict("two", &[config_map("even", "1")], before)] {
+        let error = engine.reconcile(&wanted).await.unwrap_err();
+        assert!(error.to_string().contains("field not declared in schema"), "{error}");
+        assert_eq!(error.disposition(), Disposition::Stall, "nothing will get better by itself");
+    }
+}

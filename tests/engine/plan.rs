@@ -191,3 +191,57 @@ async fn releases_of_helm_3_are_planned_as_they_will_be_taken_over() {
     engine.apply_planned(&lean, &preview).await.unwrap();
     assert_eq!(get(ns, "configmap", "a").unwrap()["data"], json!({"value": "1"}));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_invalid_is_not_deleted_to_be_made_again() {
+    let namespace = control_plane().namespace("invalid").unwrap();
+    let ns = namespace.name();
+    let engine = engine().await;
+    let with = |port: u64| {
+        let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"},
+            "spec": {"ports": [{"port": port}]}});
+        let mut wanted = request(ns, "web", &[service], vec![]);
+        wanted.options.immutable = Immutable::Recreate;
+        wanted
+    };
+    engine.reconcile(&with(80)).await.unwrap();
+    let uid = || get(ns, "service", "s").unwrap()["metadata"]["uid"].clone();
+    let before = uid();
+    let preview = engine.plan(&with(70000)).await.unwrap();
+    assert!(lines(&preview)[0].starts_with("Blocked s"), "{:?}", lines(&preview));
+    let error = engine.reconcile(&with(70000)).await.unwrap_err();
+    assert!(error.to_string().contains("must be between 1 and 65535"), "{error}");
+    assert_eq!(uid(), before);
+    // What may not change is found by its words, here others than those of Deployments.
+    let mut moved = with(80);
+    let manifests = &mut std::sync::Arc::make_mut(&mut moved.rendered).manifests;
+    manifests[0].object["spec"]["clusterIP"] = json!("None");
+    let preview = engine.plan(&moved).await.unwrap();
+    assert!(
+        lines(&preview)[0].starts_with("Recreate s"),
+        "{:?} {}",
+        lines(&preview),
+        preview.changes[0].reason
+    );
+    engine.reconcile(&moved).await.unwrap();
+    assert_ne!(uid(), before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_is_as_strict_as_the_deed() {
+    let namespace = control_plane().namespace("strict").unwrap();
+    let ns = namespace.name();
+    let engine = engine().await;
+    let mut object = config_map("a", "1");
+    object["dta"] = json!({"typo": "1"});
+    let mut wanted = request(ns, "web", &[object], vec![]);
+    wanted.options.validation = windlass::cluster::Validation::Strict;
+    for there in [false, true] {
+        let preview = engine.plan(&wanted).await.unwrap();
+        assert!(lines(&preview)[0].starts_with("Blocked a"), "{there}: {:?}", lines(&preview));
+        assert!(preview.changes[0].reason.contains("dta"), "{:?}", preview.changes[0]);
+        let error = engine.reconcile(&wanted).await.unwrap_err().to_string();
+        assert!(error.contains("field not declared in schema"), "{error}");
+        engine.reconcile(&request(ns, "web", &[config_map("a", "0")], vec![])).await.unwrap();
+    }
+}

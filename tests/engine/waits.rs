@@ -82,3 +82,42 @@ async fn those_who_watch_are_told_why() {
     assert!(told.contains("Unschedulable: 0/") && told.contains("Pod stuck-"), "{told}");
     assert!(told.contains("FailedScheduling"), "the scheduler's warning: {told}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_failed_upgrade_made_goes_also_where_it_ran_out_of_time() {
+    let namespace = control_plane().namespace("cleanup").unwrap();
+    let ns = namespace.name();
+    let engine = engine().await;
+    engine.reconcile(&request(ns, "web", &[config_map("a", "1")], vec![])).await.unwrap();
+    let mut late = config_map("late", "1");
+    late["metadata"]["annotations"] = json!({"windlass.dev/depends-on": "Deployment/stuck"});
+    let objects = [config_map("a", "2"), config_map("new", "1"), stuck(), late];
+    let mut wanted = request(ns, "web", &objects, vec![]);
+    wanted.options.cleanup_on_fail = true;
+    wanted.options.deadline = Some(Duration::from_secs(3));
+    let error = engine.reconcile(&wanted).await.unwrap_err();
+    assert!(error.to_string().contains("its deadline of 3s"), "{error}");
+    assert_eq!(history(ns, "web"), ["1:deployed", "2:failed"]);
+    let there = |name: &str| value(ns, name).is_some();
+    assert_eq!((there("a"), there("new"), there("late")), (true, false, false));
+    assert!(get(ns, "deployment", "stuck").is_none_or(|d| !d["metadata"]["deletionTimestamp"].is_null()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deadline_bounds_what_comes_before_the_first_write_too() {
+    let namespace = control_plane().namespace("early").unwrap();
+    let ns = namespace.name();
+    let engine = engine().await;
+    // The lock of someone who may be dead is watched for seconds.
+    let at = jiff::Timestamp::now() - jiff::SignedDuration::from_secs(9);
+    let at = at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": "windlass-web", "namespace": ns}, "spec": {"holderIdentity": "x/elsewhere.1.1/1/1/a",
+            "leaseDurationSeconds": 15, "acquireTime": at, "renewTime": at}});
+    control_plane().kubectl_with(["apply", "-f", "-"], &lease.to_string()).unwrap();
+    let mut wanted = request(ns, "web", &[config_map("a", "1")], vec![]);
+    wanted.options.deadline = Some(Duration::from_secs(1));
+    let error = engine.reconcile(&wanted).await.unwrap_err();
+    assert_eq!(error.to_string(), "the operation was not done within its deadline of 1s");
+    assert!(history(ns, "web").is_empty() && value(ns, "a").is_none());
+}

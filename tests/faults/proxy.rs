@@ -23,6 +23,8 @@ pub(crate) enum Fault {
     Answer(u16, Option<u32>),
     /// The connection breaks in the midst of the answer, before or after the request was carried out.
     Cut { after: bool },
+    /// No answer ever comes.
+    Hang,
 }
 
 /// What goes wrong with the request of a number (from 0), a method and a path.
@@ -122,6 +124,7 @@ async fn pass(shared: Arc<Shared>, request: Request) -> Response {
     match fault {
         None => forward(&shared, request).await,
         Some(Fault::Answer(status, after)) => answer(status, after),
+        Some(Fault::Hang) => std::future::pending().await,
         Some(Fault::Cut { after }) => {
             if after {
                 forward(&shared, request).await;

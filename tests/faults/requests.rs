@@ -107,3 +107,57 @@ fn a_busy_server_is_waited_for() {
         assert!(ended.faults >= 5, "{} faults", ended.faults);
     }
 }
+
+/// A command on a release of one ConfigMap.
+fn words<'a>(verb: &'a str, chart: &'a str, ns: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    [&[verb, "web", chart, "-n", ns][..], more].concat()
+}
+
+#[test]
+fn a_quota_that_is_being_counted_and_a_server_that_hangs() {
+    let plane = shared().expect("a control plane");
+    let proxy = Proxy::start(plane.kubeconfig(), plane.directory());
+    let namespace = plane.namespace("hangs").unwrap();
+    let ns = namespace.name();
+    let chart = tempfile::tempdir().unwrap();
+    let write = |path: &str, text: &str| {
+        let path = chart.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    write("Chart.yaml", "apiVersion: v2\nname: web\nversion: 1.0.0\n");
+    write(
+        "templates/a.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {v: \"{{ .Values.v }}\"}\n",
+    );
+    let path = chart.path().to_str().unwrap();
+    // The record's own creation meets the quota's count twice.
+    let refused = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&refused);
+    let quota = proxy.run(&words("install", path, ns, &["--set", "v=1"]), move |_, method, path| {
+        let mut count = count.lock().unwrap();
+        let record = method == "POST" && path.contains("/secrets");
+        *count += usize::from(record);
+        (record && *count <= 2).then_some(Fault::Answer(409, None))
+    });
+    assert_eq!((quota.code, *refused.lock().unwrap()), (Some(0), 3), "{}", quota.text);
+
+    let start = std::time::Instant::now();
+    let hung = proxy
+        .run(&words("upgrade", path, ns, &["--set", "v=2", "--deadline", "2s"]), |_, method, path| {
+            (method == "PATCH" && path.contains("/configmaps/")).then_some(Fault::Hang)
+        });
+    assert!(
+        hung.code == Some(1) && hung.text.contains("not done within its deadline of 2s"),
+        "{}",
+        hung.text
+    );
+    assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
+    let history = plane.helm4(["history", "web", "-n", ns]).unwrap();
+    assert!(history.contains("deployed") && history.contains("failed"), "{history}");
+
+    let again = proxy.run(&words("upgrade", path, ns, &["--set", "v=2"]), |_, _, _| None);
+    assert_eq!(again.code, Some(0), "{}", again.text);
+    let live = plane.kubectl(["get", "configmap", "a", "-n", ns, "-o", "jsonpath={.data.v}"]).unwrap();
+    assert_eq!(live, "2");
+}

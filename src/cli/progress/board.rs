@@ -37,6 +37,9 @@ impl Board {
             // Something new begins: what stands there stays.
             Progress::Applied { .. } | Progress::Deleted(_) | Progress::Hook { .. } => {
                 *self = Self::default();
+                if let Progress::Hook { event, kind, name } = step {
+                    said = format!("{}\n", cut(&format!("{event} hook: {kind} {name}"), width));
+                }
                 return said;
             }
         }
@@ -78,6 +81,7 @@ fn cut(line: &str, width: usize) -> String {
 mod tests {
     use super::*;
     use crate::cluster::{Gvk, ObjectRef};
+    use crate::release::HookEvent;
 
     #[test]
     fn one_block_is_drawn_over() {
@@ -103,5 +107,8 @@ mod tests {
         let next = Progress::Applied { object: &a, created: true, changed: false };
         assert_eq!(board.step(&next, 80), "");
         assert!(!board.step(&Progress::Waiting { object: &a, reason: "new" }, 80).contains('\x1b'));
+        let hook = Progress::Hook { event: HookEvent::PreUpgrade, kind: "Job", name: "migrate" };
+        assert_eq!(board.step(&hook, 80), "pre-upgrade hook: Job migrate\n");
+        assert!(!board.step(&Progress::Waiting { object: &b, reason: "new" }, 80).contains('\x1b'));
     }
 }

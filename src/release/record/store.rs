@@ -10,13 +10,17 @@ use crate::{
 };
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// Manager of our writes of records.
 const MANAGER: &str = "windlass";
 const AT_ONCE: usize = 16;
 /// How often a write that something else's write got in the way of is tried.
 const TRIES: u32 = 3;
+/// How often a new record is tried while a quota counts.
+const SETTLING: u32 = 6;
+/// Up to so many records are read one by one.
+const SINGLY: usize = 32;
 
 /// Where records are kept: Helm's drivers.
 #[derive(Debug, Clone, Default)]
@@ -81,6 +85,47 @@ pub(crate) fn revision_of(metadata: &Value) -> Option<Revision> {
     })
 }
 
+/// A revision as its object's labels show it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    pub id: ReleaseId,
+    pub revision: u64,
+    pub status: Status,
+    /// All labels, the system's own too.
+    pub labels: BTreeMap<String, String>,
+}
+
+impl Head {
+    fn of(object: &Value) -> Option<Self> {
+        let revision = revision_of(object)?;
+        let metadata = &object["metadata"];
+        let text = |(name, value): (&String, &Value)| Some((name.clone(), value.as_str()?.to_owned()));
+        let labels: BTreeMap<String, String> =
+            metadata["labels"].as_object()?.iter().filter_map(text).collect();
+        Some(Self {
+            id: ReleaseId::new(metadata["namespace"].as_str()?, labels.get("name")?),
+            revision: revision.revision,
+            status: revision.status,
+            labels,
+        })
+    }
+
+    fn of_record(record: &Record) -> Self {
+        let labels = record.system.iter().chain(&record.labels);
+        Self {
+            id: ReleaseId::new(&record.namespace, &record.name),
+            revision: record.version,
+            status: record.info.status,
+            labels: labels.map(|(name, value)| (name.clone(), value.clone())).collect(),
+        }
+    }
+}
+
+/// A selector of records: all, or those that further labels pick.
+fn selector(labels: &str) -> String {
+    if labels.is_empty() { "owner=helm".to_owned() } else { format!("owner=helm,{labels}") }
+}
+
 impl<'a> Store<'a> {
     pub fn new(cluster: &'a Cluster, storage: &'a Storage) -> Self {
         Self { cluster, storage }
@@ -114,49 +159,58 @@ impl<'a> Store<'a> {
         Ok(revisions)
     }
 
-    /// The newest revision of each release, in a namespace or everywhere, by metadata and in order.
-    async fn newest(&self, namespace: Option<&str>) -> Result<BTreeMap<ReleaseId, u64>, RecordError> {
-        let mut newest: BTreeMap<ReleaseId, u64> = BTreeMap::new();
-        for item in self.cluster.list_metadata(&self.storage.gvk(), namespace, "owner=helm").await? {
-            let metadata = &item["metadata"];
-            let (Some(namespace), Some(name), Some(revision)) =
-                (metadata["namespace"].as_str(), metadata["labels"]["name"].as_str(), revision_of(&item))
-            else {
-                continue;
-            };
-            let slot = newest.entry(ReleaseId::new(namespace, name)).or_default();
-            *slot = revision.revision.max(*slot);
-        }
-        Ok(newest)
+    /// Revisions that a label selector picks, in a namespace or everywhere, by metadata: by namespace, name and revision.
+    pub async fn heads(&self, namespace: Option<&str>, labels: &str) -> Result<Vec<Head>, RecordError> {
+        let mut heads: Vec<Head> = if let Storage::Memory(_) = self.storage {
+            self.list(namespace, labels)
+                .await?
+                .into_iter()
+                .map(|stored| Head::of_record(&stored.record))
+                .collect()
+        } else {
+            let selector = selector(labels);
+            let listed = self.cluster.list_metadata(&self.storage.gvk(), namespace, &selector).await?;
+            listed.iter().filter_map(Head::of).collect()
+        };
+        heads.sort_by(|a, b| (&a.id, a.revision).cmp(&(&b.id, b.revision)));
+        Ok(heads)
     }
 
-    /// The newest record of each release, in a namespace or everywhere. Superseded ones, of which there are many and
-    /// large ones, are read only where they are the newest.
-    pub async fn list_newest(&self, namespace: Option<&str>) -> Result<Vec<Stored>, RecordError> {
-        if let Storage::Memory(_) = self.storage {
-            let mut newest: BTreeMap<ReleaseId, Stored> = BTreeMap::new();
-            for stored in self.list(namespace, "").await? {
-                newest.insert(ReleaseId::new(&stored.record.namespace, &stored.record.name), stored);
-            }
-            return Ok(newest.into_values().collect());
+    /// Whole records of revisions, in their order; not what lies in parts. Those that are gone or cannot be read are left out.
+    /// `of`: how many there are; most of them are read in one list.
+    pub async fn read(
+        &self,
+        namespace: Option<&str>,
+        heads: &[Head],
+        of: usize,
+    ) -> Result<Vec<Record>, RecordError> {
+        let mut listed: BTreeMap<(ReleaseId, u64), Record> = BTreeMap::new();
+        if heads.len() > SINGLY && heads.len() * 2 > of {
+            let old = heads.iter().all(|head| head.status == Status::Superseded);
+            let labels = if old { "status=superseded" } else { "status!=superseded" };
+            let key = |r: &Record| (ReleaseId::new(&r.namespace, &r.name), r.version);
+            let all = self.list(namespace, labels).await?;
+            listed.extend(all.into_iter().map(|stored| (key(&stored.record), stored.record)));
         }
-        let (newest, listed) =
-            tokio::try_join!(self.newest(namespace), self.list(namespace, "status!=superseded"))?;
-        let mut found: BTreeMap<ReleaseId, Stored> = BTreeMap::new();
-        for stored in listed {
-            // In order of revisions: the later one stays.
-            found.insert(ReleaseId::new(&stored.record.namespace, &stored.record.name), stored);
-        }
-        found.retain(|id, stored| newest.get(id).is_none_or(|revision| *revision == stored.record.version));
-        let missing: Vec<(ReleaseId, u64)> =
-            newest.into_iter().filter(|(id, _)| !found.contains_key(id)).collect();
-        let missing = missing.into_iter().map(|(id, revision)| async move { self.head(&id, revision).await });
-        let missing: Vec<Option<Stored>> =
-            stream::iter(missing.collect::<Vec<_>>()).buffered(AT_ONCE).try_collect().await?;
-        for stored in missing.into_iter().flatten() {
-            found.insert(ReleaseId::new(&stored.record.namespace, &stored.record.name), stored);
-        }
-        Ok(found.into_values().collect())
+        let reads: Vec<_> = heads
+            .iter()
+            .map(|head| (head, listed.remove(&(head.id.clone(), head.revision))))
+            .map(|(head, listed)| async move {
+                if listed.is_some() {
+                    return Ok(listed);
+                }
+                match self.head(&head.id, head.revision).await {
+                    Ok(found) => Ok(found.map(|stored| stored.record)),
+                    Err(RecordError::Cluster(error)) => Err(RecordError::Cluster(error)),
+                    Err(error) => {
+                        tracing::warn!(%error, "release record left out");
+                        Ok(None)
+                    }
+                }
+            })
+            .collect();
+        let read: Vec<Option<Record>> = stream::iter(reads).buffered(AT_ONCE).try_collect().await?;
+        Ok(read.into_iter().flatten().collect())
     }
 
     /// Whole records that a label selector picks, in a namespace or everywhere; not what lies in parts. Those that cannot
@@ -180,8 +234,7 @@ impl<'a> Store<'a> {
             };
             records.extend(all.iter().filter(wanted).map(stored));
         } else {
-            let selector =
-                if labels.is_empty() { "owner=helm".to_owned() } else { format!("owner=helm,{labels}") };
+            let selector = selector(labels);
             for object in self.cluster.list(&self.storage.gvk(), namespace, &selector).await? {
                 match self.stored(&object) {
                     Ok(record) => records.push(record),
@@ -268,7 +321,17 @@ impl<'a> Store<'a> {
         let Encoded { head, parts, memory } = encode::encode(&record, "createdAt", self.storage.form())?;
         let id = ReleaseId::new(&record.namespace, &record.name);
         let object = self.storage.reference(&id, record.version);
-        match self.cluster.create(&object, &head, MANAGER).await {
+        let mut tries = 0;
+        let created = loop {
+            tries += 1;
+            match self.cluster.create(&object, &head, MANAGER).await {
+                Err(e) if e.is_settling() && tries < SETTLING => {
+                    tokio::time::sleep(Duration::from_millis(25 << tries)).await;
+                }
+                created => break created,
+            }
+        };
+        match created {
             Ok(created) => {
                 self.write_parts(&created, &parts).await?;
                 record.memory = memory;

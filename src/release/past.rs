@@ -1,0 +1,61 @@
+//! The past of a release, and whether it is still what was read.
+
+use super::{
+    engine::Engine,
+    error::Result,
+    lease::Lease,
+    observe::{self, Past},
+    record::Status,
+    request::{Options, ReleaseId},
+};
+
+impl Engine {
+    /// The past of a release. Where a process of ours left something unfinished, its lock is taken first: then nobody is at
+    /// work on it any more.
+    pub(super) async fn past(&self, id: &ReleaseId, options: &Options) -> Result<(Past, Option<Lease>)> {
+        if options.dry_run {
+            return Ok((self.past_seen(id).await?, None));
+        }
+        let past = observe::records(self.store(), id).await?;
+        if !is_unfinished(&past) {
+            return Ok((past, None));
+        }
+        let lease = self.lock(id, options.break_lock, past.records.last()).await?;
+        Ok((self.past_again(id, &lease).await?, lease))
+    }
+
+    /// The same for those who write nothing: the lock is only looked at.
+    pub(super) async fn past_seen(&self, id: &ReleaseId) -> Result<Past> {
+        let past = observe::records(self.store(), id).await?;
+        if is_unfinished(&past) && self.is_free(id).await? {
+            return Ok(Past { free: true, ..observe::records(self.store(), id).await? });
+        }
+        Ok(past)
+    }
+
+    /// The past of a release read once more, with its lock as it is held.
+    pub(super) async fn past_again(&self, id: &ReleaseId, lease: &Option<Lease>) -> Result<Past> {
+        Ok(Past { free: lease.is_some(), ..observe::records(self.store(), id).await? })
+    }
+
+    /// Whether the newest record is still the one that was read.
+    pub(super) async fn is_as_read(&self, id: &ReleaseId, past: &Past) -> Result<bool> {
+        let history = self.store().history(id).await?;
+        Ok(match (history.last(), past.records.last()) {
+            (None, None) => true,
+            (Some(now), Some(read)) => {
+                now.revision == read.record.version && now.resource_version == read.resource_version
+            }
+            (None, Some(_)) | (Some(_), None) => false,
+        })
+    }
+}
+
+/// Whether a process of ours left something unfinished.
+fn is_unfinished(past: &Past) -> bool {
+    past.records.last().is_some_and(|newest| {
+        let status = newest.record.info.status;
+        let open = status.is_pending() || status == Status::Uninstalling;
+        open && !newest.record.memory.holder.is_empty()
+    })
+}

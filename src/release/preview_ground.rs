@@ -1,0 +1,79 @@
+//! What a request would do ahead of its objects: the namespace, and the chart's own CRDs.
+
+use super::{
+    carry_out::Work,
+    crds,
+    decide::Decision,
+    engine::Engine,
+    error::{EngineError, Result},
+    fields,
+    preview::{Change, Verb},
+    request::CrdPolicy,
+    targets,
+};
+use crate::cluster::{ApplyOptions, Gvk, ObjectRef, Validation};
+use serde_json::Value;
+
+impl Engine {
+    /// What would become of the namespace and of `crds/`, which come before everything.
+    pub(super) async fn preview_ground(&self, work: &Work<'_>, decision: &Decision) -> Result<Vec<Change>> {
+        let mut changes = Vec::new();
+        let namespace = ObjectRef::new(Gvk::new("v1", "Namespace"), None, &work.id.namespace);
+        if work.options.create_namespace && self.cluster.get_metadata(&namespace).await?.is_none() {
+            changes.push(Change::new(Verb::Create, &namespace, "", "--create-namespace asks for it"));
+        }
+        if !work.options.crds.is_due(decision.installing) {
+            return Ok(changes);
+        }
+        let kinds = self.keeper.kinds().await?;
+        for file in &work.rendered.crds {
+            for object in file.objects.iter().filter(|o| !o.is_null()) {
+                let reference = targets::reference(&file.name, object, "default", |gvk| {
+                    kinds.get(gvk).map(|r| r.namespaced)
+                })?;
+                let live = self.keeper.get(&reference).await?;
+                let change = |verb, reason: &str| Change::new(verb, &reference, &file.name, reason);
+                changes.push(match (live, work.options.crds) {
+                    (None, _) => change(Verb::Create, "it is not there"),
+                    (Some(live), CrdPolicy::Apply) => {
+                        self.preview_crd(&live, object, change(Verb::Update, "it differs")).await?
+                    }
+                    (Some(_), _) => change(Verb::Skip, "it is there already, and CRDs are not upgraded"),
+                });
+            }
+        }
+        Ok(changes)
+    }
+
+    /// What applying a CRD would change, or why that would not be done.
+    async fn preview_crd(&self, live: &Value, object: &Value, mut change: Change) -> Result<Change> {
+        let gvk = Gvk::new(&change.api_version, &change.kind);
+        let reference = ObjectRef::new(gvk, change.namespace.as_deref(), &change.name);
+        let options = ApplyOptions {
+            manager: &self.options.field_manager,
+            force: true,
+            validation: Validation::Warn,
+            dry_run: true,
+            whole: true,
+        };
+        match crds::apply(&self.keeper, live, object, &reference, options).await {
+            Ok(applied) => {
+                change.fields = fields::changes(&fields::wished(live.clone()), &fields::wished(applied));
+                if change.fields.is_empty() {
+                    change.verb = Verb::Unchanged;
+                    "the server would change nothing".clone_into(&mut change.reason);
+                }
+            }
+            Err(error @ EngineError::CrdLoss { .. }) => {
+                change.verb = Verb::Blocked;
+                change.reason = error.to_string();
+            }
+            Err(EngineError::Cluster(source)) if source.is_invalid() => {
+                change.verb = Verb::Blocked;
+                change.reason = source.to_string();
+            }
+            Err(other) => return Err(other),
+        }
+        Ok(change)
+    }
+}
