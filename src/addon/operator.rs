@@ -5,6 +5,7 @@
 
 mod config;
 mod converge;
+mod drift;
 mod files;
 mod global_hooks;
 mod look;
@@ -40,7 +41,7 @@ use super::{UNNUMBERED_ORDER, debug, progress, reload, status};
 use crate::cluster::{Cluster, ClusterError, ObjectEvent};
 use crate::hooks::{Surroundings, webhooks};
 use crate::release::record::Storage;
-use crate::release::{Engine, EngineOptions, ReleaseId, ReleaseRequest};
+use crate::release::{Attention, Engine, EngineOptions, ReleaseId, ReleaseRequest};
 use crate::render::parse_manifest;
 use crate::serve::State;
 use crate::serve::runtime::LOG_CONFIG_MAP;
@@ -219,6 +220,8 @@ struct Operator {
     /// What each task of `jobs` does, for the one that breaks down.
     running: BTreeMap<tokio::task::Id, (String, Job)>,
     retries: BTreeMap<String, (Instant, Job)>,
+    /// Deletions that a hook may have made, by module, until its next run.
+    deletions: BTreeMap<String, Attention>,
     /// When modules have certificates to renew.
     renewals: BTreeMap<String, Instant>,
     /// Modules whose lookups would find something else now.
@@ -334,7 +337,7 @@ pub async fn run(
         proxy_json: options.proxy_json,
     };
     let target = config_map(&options.namespace, &options.config_map);
-    let served = options.webhooks.clone();
+    let served = (options.webhooks.clone(), options.hook_patience);
     let hooks =
         Hooks::new(cluster.clone(), around, Arc::clone(&state), values, target, served, changes_sender);
     let global = Hooks::read_global(options.global_hooks_dir.as_deref()).await;
@@ -387,6 +390,7 @@ pub async fn run(
         jobs: JoinSet::new(),
         running: BTreeMap::new(),
         retries: BTreeMap::new(),
+        deletions: BTreeMap::new(),
         renewals: BTreeMap::new(),
         outdated,
         outdated_sender,
@@ -437,9 +441,9 @@ impl Operator {
                     Some(Err(error)) => return Err(error),
                     None => return Err(ClusterError::Config("the watch of the ConfigMap ended".to_owned())),
                 },
-                (id, reason) = engine.attention() => {
+                (id, touched) = engine.attention() => {
                     if id == self.release_of(&id.name) {
-                        self.look_again(&id.name, &reason);
+                        self.look_again(&id.name, &touched);
                     }
                 }
                 Some(change) = self.changes.recv() => self.take_change(&change),
@@ -587,24 +591,6 @@ impl Operator {
 
     fn order(&self, name: &str) -> u32 {
         self.module(name).map_or(u32::MAX, |m| m.name.order)
-    }
-
-    /// A release of ours was touched from outside.
-    fn look_again(&mut self, name: &str, reason: &str) {
-        let activation = self.activation("AbsentHelmResourcesDetected");
-        let Some(wanted) = self.wanted.get_mut(name).filter(|w| w.enabled && !w.maintenance) else { return };
-        if self.hooks.is_quiet(name) {
-            tracing::debug!(
-                module = name,
-                reason,
-                "a hook runs or has just run: the next run of the module decides"
-            );
-            return;
-        }
-        tracing::info!(module = name, reason, "putting the release right");
-        wanted.activation = activation;
-        let job = if wanted.request.is_some() && !wanted.outdated { Job::Restore } else { Job::Run };
-        self.queue.want(name, self.order(name), job);
     }
 
     /// A module's render is out of date though its chart and values are not.

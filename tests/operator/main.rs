@@ -19,6 +19,7 @@ mod maintenance;
 mod metrics;
 mod modules;
 mod place;
+mod quiet;
 mod race;
 mod references;
 mod reload;

@@ -40,6 +40,7 @@ impl Operator {
             wanted.failure = result.as_ref().err().map(|e| (tell::reason(e), e.to_string()));
             if matches!(result, Ok(Finished::Ran(_))) {
                 wanted.maintenance_ends = false;
+                self.deletions.remove(name);
             }
         }
         self.state.metrics.add(
