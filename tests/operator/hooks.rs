@@ -266,6 +266,36 @@ fn schedules_metrics_and_operations_on_objects() {
     operator.stop();
 }
 
+#[test]
+fn ticks_count_when_the_first_converge_is_done() {
+    let ns = control_plane().namespace("ticks").unwrap();
+    let modules = Modules::new();
+    let often = "schedule: [{name: often, crontab: '@every 1s', queue: ticks, includeSnapshotsFrom: [maps]}]";
+    let maps = format!(
+        "kubernetes: [{{name: maps, kind: ConfigMap, executeHookOnEvent: [], executeHookOnSynchronization: false, nameSelector: \
+         {{matchNames: [alpha]}}, namespace: {{nameSelector: {{matchNames: [{}]}}}}}}]",
+        ns.name()
+    );
+    let config = format!("configVersion: v1\n{maps}\n{often}");
+    let body = "if context '\"name\":\"alpha\"'; then note whole; else note empty; fi";
+    modules.hook("global-hooks/tick", &config, body).hook("modules/010-alpha/hooks/tock", &config, body);
+    shows_size(&modules, "modules/010-alpha");
+    shows_size(&modules, "modules/020-failing");
+    modules
+        .hook("modules/020-failing/hooks/fails", "configVersion: v1\nbeforeHelm: 1", "note try; exit 1")
+        .write("modules/values.yaml", "alphaEnabled: true\nfailingEnabled: true\n");
+    shows_size(&modules, "modules/030-last");
+    let operator = start(ns.name(), &modules, &["--strict-order"]);
+    // Its pauses are of 1, 2 and 4 s: time enough for ticks.
+    wait_for("the failing hook runs four times", || operator.notes().len() >= 4);
+    assert!(operator.notes().iter().all(|n| n == "fails try"), "{:?}", operator.notes());
+    modules.hook("modules/020-failing/hooks/fails", "configVersion: v1\nbeforeHelm: 1", "");
+    operator.wait_note("tick whole");
+    operator.wait_note("tock whole");
+    assert!(operator.notes().iter().all(|n| !n.ends_with("empty")), "{:?}", operator.notes());
+    operator.stop();
+}
+
 fn object_labels(namespace: &str, name: &str) -> serde_json::Value {
     object(control_plane(), namespace, "configmap", name).unwrap()["metadata"]["labels"].clone()
 }

@@ -265,7 +265,7 @@ impl Hooks {
             }
             progress.elsewhere.pop();
         }
-        set.schedule(&self.queues);
+        set.schedule(&self.queues, &self.open());
         Ok(())
     }
 
