@@ -174,11 +174,11 @@ impl Hooks {
         loop {
             self.at(&hooks, set, Moment::BeforeHelm).await?;
             let values = self.store().values.seen(&module.key);
-            if module.chart.is_some() && self.is_held(shared, module).await? {
-                return Ok(Ran { done: None, values });
-            }
+            let held = module.chart.is_some() && self.is_held(shared, module).await?;
             let done = match &module.chart {
                 None => None,
+                // Its hooks run all the same, as with the peer.
+                Some(_) if held => None,
                 Some(chart) => {
                     let values = self.store().values.for_chart(&module.key).map_err(Error::Values)?;
                     let cause = if reruns == 0 {
