@@ -48,8 +48,8 @@ pub struct Modules {
     pub values: Map,
     /// What could not be used; each text names its file.
     pub problems: Vec<String>,
-    /// A root or its `values.yaml` is among that.
-    pub unread: bool,
+    /// What of that keeps whole roots from being known: modules that seem to be gone or off may not be.
+    pub unread: Vec<String>,
 }
 
 impl Modules {
@@ -107,19 +107,20 @@ impl Modules {
         let entries = match std::fs::read_dir(root) {
             Ok(entries) => entries,
             Err(e) => {
-                self.problems.push(format!("modules directory {}: {e}", root.display()));
-                self.unread = true;
-                return;
+                return self.root_unread(format!("modules directory {}: {e}", root.display()));
             }
         };
         match values_file(&root.join("values.yaml")) {
             Ok(values) => merge_maps(&mut self.values, values),
-            Err(text) => {
-                self.problems.push(text);
-                self.unread = true;
+            Err(text) => self.root_unread(text),
+        }
+        let mut paths = Vec::new();
+        for entry in entries {
+            match entry {
+                Ok(entry) => paths.push(entry.path()),
+                Err(e) => self.root_unread(format!("modules directory {}: {e}", root.display())),
             }
         }
-        let mut paths: Vec<PathBuf> = entries.filter_map(|e| e.ok().map(|e| e.path())).collect();
         paths.sort();
         for path in paths {
             match std::fs::metadata(&path) {
@@ -128,6 +129,17 @@ impl Modules {
                 Err(e) => self.problems.push(format!("{}: {e}", path.display())),
             }
         }
+    }
+
+    fn root_unread(&mut self, text: String) {
+        self.problems.push(text.clone());
+        self.unread.push(text);
+    }
+
+    /// What to tell where nothing may be concluded from what is not there.
+    pub(super) fn unread(&self) -> Option<String> {
+        let and = "nothing is done, since modules would seem to be off or gone; mend that and start again";
+        (!self.unread.is_empty()).then(|| format!("{}: {and}", self.unread.join("; ")))
     }
 
     fn module(

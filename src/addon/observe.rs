@@ -71,6 +71,9 @@ pub async fn observe(
     let (roots, order, profile) = (options.modules_dir.clone(), options.unnumbered_order, options.profile);
     let found = tokio::task::spawn_blocking(move || Modules::discover(&roots, order, profile)).await;
     let modules = found.map_err(|e| ClusterError::Config(format!("reading the modules failed: {e}")))?;
+    if let Some(text) = modules.unread() {
+        return Err(ClusterError::Config(text));
+    }
     let (mut values, broken) = Values::new(&modules, options.global_hooks_dir.as_deref());
     let mut problems: Vec<String> = modules.problems.iter().chain(broken.values()).cloned().collect();
     let engine_options =
@@ -177,6 +180,9 @@ impl Observer<'_> {
         let own = shared.at(&module.place)?;
         let newest = own.engine.newest(&ReleaseId::new(&own.namespace, &name.name)).await?;
         let newest = newest.filter(|r| r.info.status != Status::Uninstalled);
+        if let Some(problem) = config.problems.iter().find(|p| p.key == name.enabled_key()) {
+            return Err(Error::Config(problem.text.clone()));
+        }
         let flags = Flags { roots: &modules.values, own: module.flag, hooks: None, config: &config.enabled };
         let mut on = enabling.is_on(name, &flags);
         if hooked && !on && newest.is_some() && !config.enabled.contains_key(&name.key) {
@@ -193,7 +199,7 @@ impl Observer<'_> {
         if let Some(text) = broken.get(&name.key) {
             return Err(Error::Module(text.clone()));
         }
-        if let Some(problem) = config.problems.iter().find(|p| p.concerns(&name.key)) {
+        if let Some(problem) = config.problems.iter().find(|p| p.concerns(&name.key) || p.concerns(GLOBAL)) {
             return Err(Error::Config(problem.text.clone()));
         }
         let Some(chart) = module.chart.clone().map_err(Error::Module)? else { return Ok(Finding::HooksOnly) };

@@ -3,6 +3,7 @@
 //! Owns what is wanted of each module. The turn order is `queue`'s, the work is `run`'s and, for
 //! what runs before and after, `hooks`'.
 
+mod ask;
 mod config;
 mod converge;
 mod drift;
@@ -25,10 +26,9 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::cause::cause;
 use super::config::{Config, Problem};
 use super::drift::Policy;
-use super::enabling::{Enabling, Flags};
+use super::enabling::Enabling;
 use super::hooks::{Change, Hooks, Maintenance, ModuleRef, Ran};
 use super::lookups::Watch;
 use super::module::{Module, Modules};
@@ -160,6 +160,8 @@ struct Wanted {
     cause: String,
     /// Why its values cannot be used.
     problem: Option<String>,
+    /// Why it is off, where no flag or script of its own says so.
+    off_because: String,
     /// Why its last job failed: a word, and all of it.
     failure: Option<(&'static str, String)>,
     /// A job has had an outcome.
@@ -281,6 +283,9 @@ pub async fn run(
     for text in &modules.problems {
         tracing::error!("{text}");
         state.measures.add("modules_discover_errors_total", &[], 1.0);
+    }
+    if let Some(text) = modules.unread() {
+        return Err(ClusterError::Config(text));
     }
     if options.strict
         && let Some(path) = modules.without_values(&options.modules_dir)
@@ -473,107 +478,6 @@ impl Operator {
             tracing::warn!("jobs still run; the next start resumes them");
         }
         Ok(())
-    }
-
-    /// Compares what each module should be with what was last asked, and queues the difference; with `all` every module
-    /// that is on.
-    fn ask(&mut self, all: bool) {
-        let activation = self.activation(self.activation);
-        let files = std::mem::take(&mut self.files);
-        let mut store = self.hooks.store();
-        let config = &self.config;
-        store.enabled.clear();
-        for module in &self.modules.modules {
-            let name = &module.name;
-            if self.undecided.contains(&name.name) {
-                self.files.extend(files.get(&name.name).cloned());
-                continue;
-            }
-            // A broken flag keeps the module as it is.
-            let flag_broken = config.problems.iter().any(|p| p.key == name.enabled_key());
-            let wanted = self.wanted.entry(name.name.clone()).or_default();
-            let first = wanted.values.is_none();
-            let enabled = if flag_broken && !first {
-                wanted.enabled
-            } else {
-                let flags = Flags {
-                    roots: &self.modules.values,
-                    own: module.flag,
-                    hooks: store.values.flag(name),
-                    config: &config.enabled,
-                };
-                self.options.enabling.is_on(name, &flags)
-                    && self.scripted.get(&name.name).copied().unwrap_or(true)
-            };
-            if enabled {
-                store.enabled.push(name.name.clone());
-            }
-            let values = store.values.seen(&name.key);
-            let referred = store.values.referred(&name.key);
-            let broken = config.problems.iter().find(|p| p.concerns(&name.key));
-            wanted.problem = broken.filter(|_| !self.good.contains(&name.key)).map(|p| p.text.clone());
-            if wanted.values.as_ref() != Some(&values) {
-                let secrets = [&wanted.referred, &referred];
-                wanted.cause = cause(self.writers.as_ref(), name, wanted.values.as_ref(), &values, secrets);
-            }
-            let dirty = files.contains(&name.name);
-            if dirty && wanted.values.as_ref() == Some(&values) {
-                "its files have changed".clone_into(&mut wanted.cause);
-            }
-            let hold_broken = config.problems.iter().any(|p| p.key == name.maintenance_key());
-            let maintenance =
-                if hold_broken { wanted.maintenance } else { config.maintenance.contains(&name.key) };
-            let held = wanted.maintenance || first && self.held.contains(&name.name);
-            let turned = held != maintenance;
-            if turned {
-                let cause = if maintenance { "maintenance begins" } else { "maintenance is over" };
-                cause.clone_into(&mut wanted.cause);
-                tracing::info!(module = name.name, "{cause}");
-            }
-            wanted.maintenance_ends = (held || wanted.maintenance_ends) && !maintenance;
-            wanted.maintenance = maintenance;
-            let changed =
-                wanted.values.as_ref() != Some(&values) || wanted.enabled != enabled || dirty || turned;
-            let namespace = module.place.namespace.as_deref().unwrap_or(&self.options.namespace);
-            let id = ReleaseId::new(namespace, &name.name);
-            if enabled && (changed || all) {
-                self.orphans.remove(&id);
-                self.retries.remove(&name.name);
-                wanted.activation = activation;
-                self.queue.want(&name.name, name.order, Job::Run);
-            } else if !enabled && (wanted.enabled || self.orphans.remove(&id)) {
-                self.retries.remove(&name.name);
-                self.queue.want(&name.name, name.order, Job::Uninstall);
-            }
-            wanted.enabled = enabled;
-            wanted.values = Some(values);
-            wanted.referred = referred;
-            self.state.metrics.set(
-                "windlass_module_enabled",
-                "Whether a module is on.",
-                &[("module", &name.name)],
-                f64::from(u8::from(enabled)),
-            );
-        }
-        drop(store);
-        self.measure_modules();
-        // What is left are releases of modules that exist no more, or that nothing is known of yet.
-        let (undecided, gone) =
-            std::mem::take(&mut self.orphans).into_iter().partition(|id| self.undecided.contains(&id.name));
-        self.orphans = undecided;
-        let gone: BTreeSet<ReleaseId> = gone;
-        for id in gone {
-            let ReleaseId { namespace, name } = &id;
-            tracing::info!(
-                module = name,
-                namespace,
-                "no such module here any more: its release is uninstalled"
-            );
-            self.tell_lost(name, "hooks, if it had any,");
-            let plain = *namespace == self.options.namespace && self.module(name).is_none();
-            let name = if plain { name.clone() } else { id.to_string() };
-            self.queue.want(&name, u32::MAX, Job::Uninstall);
-        }
     }
 
     fn module(&self, name: &str) -> Option<&Module> {

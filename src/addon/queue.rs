@@ -70,7 +70,13 @@ impl Queue {
         self.waits = waits;
     }
 
-    /// Whether a module's run waits for one that has not worked yet. Who is off is not waited for.
+    /// Which modules wait for which.
+    pub(super) fn waits(&self) -> &Waits {
+        &self.waits
+    }
+
+    /// Whether a module's run waits for one that has not worked yet. One that is off keeps those that need it off, too, so
+    /// that nobody is here who waits for it.
     fn is_held(&self, module: &str, slot: &Slot) -> bool {
         let works =
             |other: &String| self.slots.get(other).is_none_or(|s| !s.broken && s.owes() != Some(Job::Run));

@@ -24,6 +24,7 @@ mod race;
 mod references;
 mod reload;
 mod replay;
+mod start;
 mod status;
 mod support;
 mod takeover;

@@ -172,7 +172,7 @@ fn every_name_of_the_peers_is_there_and_counts() {
         .write("modules/values.yaml", root)
         .hook("global/hooks/up", &config("onStartup: 1"), "");
     cp.kubectl(["create", "configmap", "watched", "-n", ns.name(), "--from-literal=a=1"]).unwrap();
-    let broken = "--from-literal=global=a: [";
+    let broken = "--from-literal=nobody=a: 1";
     cp.kubectl(["create", "configmap", "addon-operator", "-n", ns.name(), broken]).unwrap();
     let global = modules.path().join("global").display().to_string();
     let operator = Operator::start_with(
