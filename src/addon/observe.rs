@@ -7,14 +7,14 @@ use std::collections::BTreeMap;
 
 use chart_compat::data::Data;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::config::{Config, Problem};
 use super::enabling::{Enabling, Flags};
 use super::module::{Module, Modules};
 use super::operator::Options;
 use super::references;
-use super::run::{Error, Shared, config_map};
+use super::run::{Error, Shared, config_map, covers};
 use super::values::{GLOBAL, Values};
 use crate::cluster::{Cluster, ClusterError};
 use crate::release::record::Status;
@@ -207,6 +207,7 @@ impl Observer<'_> {
         let values = match recorded {
             Some(recorded) if hooked || module.path.join("hooks").is_dir() => {
                 let computed = values.seen(&name.key);
+                // Hooks add and rarely take away.
                 if !covers(recorded, &computed) {
                     let text = "its values are those of its release, with what hooks made of them; values files and \
                             ConfigMap say otherwise by now";
@@ -226,16 +227,6 @@ impl Observer<'_> {
         let request = own.preview(&name.name, chart, values.into()).await?;
         let preview = own.engine.plan(&request).await?;
         Ok(if preview.keeps() { Finding::Unchanged } else { Finding::Change(Box::new(preview)) })
-    }
-}
-
-/// Whether values hold all that others do: hooks add and rarely take away.
-fn covers(recorded: &Value, computed: &Value) -> bool {
-    match (recorded, computed) {
-        (Value::Object(recorded), Value::Object(computed)) => computed
-            .iter()
-            .all(|(key, value)| recorded.get(key).is_some_and(|recorded| covers(recorded, value))),
-        (recorded, computed) => recorded == computed,
     }
 }
 

@@ -6,6 +6,7 @@
 mod ask;
 mod config;
 mod converge;
+mod crds;
 mod drift;
 mod files;
 mod global_hooks;
@@ -162,6 +163,8 @@ struct Wanted {
     problem: Option<String>,
     /// Why it is off, where no flag or script of its own says so.
     off_because: String,
+    /// Its CRDs have been brought before the modules ran.
+    crds_known: bool,
     /// Why its last job failed: a word, and all of it.
     failure: Option<(&'static str, String)>,
     /// A job has had an outcome.

@@ -6,6 +6,7 @@
 mod bad_input;
 mod charts;
 mod crash;
+mod crds;
 mod debug;
 mod deploy;
 mod drift;

@@ -81,6 +81,7 @@ impl Operator {
             }
             wanted.maintenance_ends = (held || wanted.maintenance_ends) && !maintenance;
             wanted.maintenance = maintenance;
+            wanted.crds_known &= enabled && !dirty;
             let changed = wanted.values.as_ref() != Some(&values)
                 || wanted.enabled != enabled
                 || dirty

@@ -22,6 +22,7 @@ impl Operator {
             Phase::Starting if !self.configured => Some("reading the ConfigMap"),
             Phase::Starting => Some("onStartup"),
             Phase::Before { .. } => Some("beforeAll"),
+            Phase::Crds { .. } => Some("ModuleEnsureCRDs"),
             Phase::After { .. } => Some("afterAll"),
             Phase::Modules | Phase::Idle => None,
         }
