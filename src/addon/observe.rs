@@ -12,6 +12,7 @@ use serde_json::json;
 use super::config::{Config, Problem};
 use super::enabling::{Enabling, Flags};
 use super::module::{Module, Modules};
+use super::needs::{self, Waits};
 use super::operator::Options;
 use super::references;
 use super::run::{Error, Shared, config_map, covers};
@@ -104,6 +105,7 @@ pub async fn observe(
         config: &config,
         broken: &broken,
         enabling: &options.enabling,
+        waits: &needs::waits(modules.annotated()).0,
         hooked,
     };
     for module in &modules.modules {
@@ -163,6 +165,8 @@ struct Observer<'a> {
     config: &'a Config,
     broken: &'a BTreeMap<String, String>,
     enabling: &'a Enabling,
+    /// Which modules depend on which.
+    waits: &'a Waits,
     /// There are global hooks.
     hooked: bool,
 }
@@ -174,8 +178,21 @@ impl Observer<'_> {
         Observation { module: module.name.name.clone(), finding, notes }
     }
 
+    /// The module that another one depends on, be it by way of others, and that is off by all that is known.
+    fn off_before(&self, name: &str) -> Option<&str> {
+        self.waits.get(name).into_iter().flatten().find_map(|other| {
+            let module = self.modules.modules.iter().find(|m| m.name.name == *other)?;
+            let config = &self.config.enabled;
+            let flags = Flags { roots: &self.modules.values, own: module.flag, hooks: None, config };
+            let unknown = self.hooked && !config.contains_key(&module.name.key)
+                || self.config.problems.iter().any(|p| p.key == module.name.enabled_key());
+            let off = !unknown && !self.enabling.is_on(&module.name, &flags);
+            if off { Some(other.as_str()) } else { self.off_before(other) }
+        })
+    }
+
     async fn look(&self, module: &Module, notes: &mut Vec<String>) -> Result<Finding, Error> {
-        let Self { shared, values, modules, config, broken, enabling, hooked } = *self;
+        let Self { shared, values, modules, config, broken, enabling, hooked, .. } = *self;
         let name = &module.name;
         let own = shared.at(&module.place)?;
         let newest = own.engine.newest(&ReleaseId::new(&own.namespace, &name.name)).await?;
@@ -192,6 +209,10 @@ impl Observer<'_> {
         if on && enabling.asks_scripts() && module.path.join("enabled").is_file() {
             notes.push("its enabled script was not run: it is on if its release exists".to_owned());
             on = newest.is_some();
+        }
+        if let Some(other) = self.off_before(&name.name).filter(|_| on) {
+            notes.push(format!("module {other} is off, and it depends on that one"));
+            on = false;
         }
         if !on {
             return Ok(if newest.is_some() { Finding::Uninstall } else { Finding::Off });

@@ -1,5 +1,7 @@
 //! What a user does with modules: converge, edit the ConfigMap, delete a piece, switch off, remove, restart.
 
+use std::process::Command;
+
 use crate::support::{Modules, Operator, control_plane, history, is_bookkeeping, object, status, wait_for};
 
 #[test]
@@ -196,6 +198,12 @@ fn a_module_is_off_with_what_it_depends_on() {
         status["reason"] == "DependencyOff"
             && status["message"].as_str().unwrap().starts_with("module next is off")
     });
+    // One that looks on says so, too.
+    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    command.args(["operator", "--observe", "-n", ns.name(), "--modules-dir"]).arg(modules.path());
+    let out = command.env("KUBECONFIG", cp.kubeconfig()).output().unwrap();
+    let told = String::from_utf8(out.stdout).unwrap();
+    assert!(out.status.success() && told.contains("module base is off, and it depends on"), "{told}");
     let patch = ["patch", "configmap", "addon-operator", "-n", ns.name(), "--type=merge", "-p"];
     cp.kubectl(patch.iter().chain([&r#"{"data":{"baseEnabled":"true"}}"#])).unwrap();
     wait_for("all of them are back", || there("base") && there("next") && there("last"));
