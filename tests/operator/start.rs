@@ -100,3 +100,33 @@ fn modules_wait_for_global_values_that_cannot_be_used() {
     });
     operator.stop();
 }
+
+#[test]
+fn a_flag_comes_before_the_newer_name_of_a_variable_that_before_the_older_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = |name: &str| dir.path().join(name).display().to_string();
+    let (flag, newer, older) = (place("flag"), place("newer"), place("older"));
+    let told = |arguments: &[&str], newer: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+        command.args(["operator", "--observe"]).args(arguments);
+        let variables = [
+            ("ADDON_OPERATOR_MODULES_DIR", newer),
+            ("MODULES_DIR", &older),
+            ("ADDON_OPERATOR_STRICT_CHECK_VALUES_MODE_ENABLED", "True"),
+            ("HELM_HISTORY_MAX", ""),
+            ("ADDON_OPERATOR_LISTEN_ADDRESS", ""),
+            ("HELM_NAMESPACE", ""),
+            ("TILLER_NAMESPACE", "x"),
+        ];
+        command.envs(variables).env("KUBECONFIG", control_plane().kubeconfig());
+        String::from_utf8(command.output().unwrap().stderr).unwrap()
+    };
+    let names = |text: &str, path: &str| text.contains(&format!("modules directory {path}: No such file"));
+    let text = told(&["--modules-dir", &flag], &newer);
+    assert!(names(&text, &flag), "{text}");
+    assert!(text.contains("TILLER_NAMESPACE has no effect"), "{text}");
+    let text = told(&[], &newer);
+    assert!(names(&text, &newer), "{text}");
+    let text = told(&[], "");
+    assert!(names(&text, &older), "{text}");
+}
