@@ -53,6 +53,9 @@ const GRACE: Duration = Duration::from_secs(25);
 /// How often the loop shows that it lives.
 const TICK: Duration = Duration::from_secs(10);
 
+/// How often it is counted that the ConfigMap is broken, until it is mended.
+const COMPLAINT: Duration = Duration::from_secs(5);
+
 /// What an operator works on.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -353,7 +356,7 @@ pub async fn run(
     let measured = (Arc::downgrade(&hooks), Arc::downgrade(&state));
     let collect = move || {
         if let (Some(hooks), Some(state)) = (measured.0.upgrade(), measured.1.upgrade()) {
-            hooks.measure(state.progress.tasks());
+            hooks.measure(&state.progress);
         }
     };
     // An operator runs once in a process.
@@ -425,10 +428,12 @@ impl Operator {
         self.take_waits();
         let mut stop = std::pin::pin!(stop);
         let mut ticks = tokio::time::interval(TICK);
+        let mut complaints = tokio::time::interval(COMPLAINT);
+        complaints.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
         let mut current: Option<Value> = None;
         loop {
             self.start_jobs();
-            self.state.progress.set(self.pending());
+            self.state.progress.set(self.pending(), self.head());
             self.tell_statuses();
             let retry_at = self
                 .retries
@@ -465,6 +470,9 @@ impl Operator {
                 Some(done) = self.jobs.join_next() => self.finish(done),
                 Some(found) = next(&mut self.found), if self.configured => self.take_files(found).await,
                 _ = ticks.tick() => self.state.measures.add("live_ticks", &[], 1.0),
+                _ = complaints.tick(), if self.problems.iter().any(Problem::matters) => {
+                    self.state.measures.add("config_values_errors_total", &[], 1.0);
+                }
                 // Whoever asked may have gone.
                 Some(look) = self.looks.recv() => drop(look.send(self.view())),
                 () = until(retry_at) => self.retry_due(),

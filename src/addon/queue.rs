@@ -200,6 +200,16 @@ impl Queue {
         tasks.into_iter().map(|t| t.2).collect()
     }
 
+    /// The job that has its turn, or is next to have it.
+    pub(super) fn head(&self) -> Option<(&str, Job)> {
+        let first = |job: fn(&Slot) -> Option<Job>| {
+            let slots =
+                self.slots.iter().filter_map(move |(name, s)| Some((s.order, name.as_str(), job(s)?)));
+            slots.min_by_key(|s| s.0).map(|(_, name, job)| (name, job))
+        };
+        first(|s| s.running).or_else(|| first(|s| s.waiting))
+    }
+
     /// How often a module's job has failed in a row.
     pub(super) fn failures(&self, module: &str) -> u32 {
         self.slots.get(module).map_or(0, |s| s.failures)

@@ -90,6 +90,12 @@ fn modules_wait_for_global_values_that_cannot_be_used() {
     let (operator, _) = Operator::converged(cp, ns.name(), modules.path());
     operator.wait_log(&["\"module\":\"alpha\"", "ConfigMap: key global line "]);
     assert!(object(cp, ns.name(), "configmap", "alpha").is_none(), "it is not released without them");
+    let errors = || {
+        let text = operator.get("/metrics").unwrap().1;
+        let series = text.lines().find_map(|l| l.strip_prefix("addon_operator_config_values_errors_total "));
+        series.map_or(0.0, |n| n.parse::<f64>().unwrap())
+    };
+    wait_for("it is counted until it is mended", || errors() >= 3.0);
     // Mended by values that change nothing.
     patch(ns.name(), r#"{"global":"{}"}"#);
     wait_for("the module runs", || object(cp, ns.name(), "configmap", "alpha").is_some());
