@@ -17,6 +17,7 @@ use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use super::flags::Globals;
+use super::hook_lines::Unfolded;
 use super::observe;
 use super::output::Format;
 use super::peer::{self, WithoutEffect};
@@ -190,8 +191,10 @@ fn start_logs(args: &Args, runtime: &Runtime) -> Result<(), Failure> {
         (LogType::Text, true) => lines.with_ansi(false).without_time().boxed(),
         (LogType::Color, false) => lines.with_ansi(true).boxed(),
         (LogType::Color, true) => lines.with_ansi(true).without_time().boxed(),
-        (LogType::Json, false) => lines.json().flatten_event(true).boxed(),
-        (LogType::Json, true) => lines.json().flatten_event(true).without_time().boxed(),
+        (LogType::Json, false) => lines.json().flatten_event(true).map_event_format(Unfolded).boxed(),
+        (LogType::Json, true) => {
+            lines.json().flatten_event(true).without_time().map_event_format(Unfolded).boxed()
+        }
     };
     tracing_subscriber::registry()
         .with(filter)

@@ -239,13 +239,15 @@ fn schedules_metrics_and_operations_on_objects() {
         "global-hooks/tick",
         "configVersion: v1\nonStartup: 1\nschedule: [{name: often, crontab: '@every 1s', group: g}]",
         &format!(
-            "echo '{{\"name\":\"ticks_total\",\"add\":1}}' > \"$METRICS_PATH\"\necho '{object}{jq}{missing}' > \"$KUBERNETES_PATCH_PATH\"\n\
+            "echo '{{\"level\":\"warn\",\"msg\":\"told\",\"answer\":42}}'\necho '{{\"name\":\"ticks_total\",\"add\":1}}' > \"$METRICS_PATH\"\necho '{object}{jq}{missing}' > \"$KUBERNETES_PATCH_PATH\"\n\
              if context '\"groupName\":\"g\"'; then note ticked; fi"
         ),
     );
     modules.write("modules/values.yaml", "");
     let operator = start(ns.name(), &modules, &[]);
     operator.wait_note("tick ticked");
+    let told = ["\"level\":\"WARN\"", "\"message\":\"told\"", "\"hook_answer\":42"];
+    operator.wait_log(&[told.as_slice(), &["\"hook.type\":\"global\"", "\"task.id\":"]].concat());
     assert_eq!(data(ns.name(), "made", "by").as_deref(), Some("hook"));
     let labels = object_labels(ns.name(), "made");
     assert_eq!(labels["ticked"], "yes", "labels that were not there are made");
