@@ -3,7 +3,7 @@
 use crate::support::{Modules, Operator, control_plane, history, object, wait_for};
 
 /// A module with one ConfigMap that shows the value `size`, and hooks beside it.
-fn shows_size(modules: &Modules, directory: &str) {
+pub(crate) fn shows_size(modules: &Modules, directory: &str) {
     let name = directory.split_once('-').unwrap().1;
     modules.write(&format!("{directory}/values.yaml"), &format!("{name}: {{size: 1}}\n"));
     let data = format!("{{{{ .Values.{name}.size | toString | quote }}}}");
@@ -14,7 +14,7 @@ fn shows_size(modules: &Modules, directory: &str) {
     );
 }
 
-fn start(namespace: &str, modules: &Modules, more: &[&str]) -> Operator {
+pub(crate) fn start(namespace: &str, modules: &Modules, more: &[&str]) -> Operator {
     let hooks = modules.path().join("global-hooks");
     let mut arguments = more.to_vec();
     if hooks.is_dir() {
@@ -23,12 +23,12 @@ fn start(namespace: &str, modules: &Modules, more: &[&str]) -> Operator {
     Operator::start_with(control_plane(), namespace, &modules.path().join("modules"), &arguments)
 }
 
-fn data(namespace: &str, name: &str, key: &str) -> Option<String> {
+pub(crate) fn data(namespace: &str, name: &str, key: &str) -> Option<String> {
     let object = object(control_plane(), namespace, "configmap", name)?;
     object["data"][key].as_str().map(str::to_owned)
 }
 
-fn edit(namespace: &str, name: &str, key: &str, value: &str) {
+pub(crate) fn edit(namespace: &str, name: &str, key: &str, value: &str) {
     let cp = control_plane();
     let literal = format!("--from-literal={key}={value}");
     let text = cp.kubectl([
