@@ -11,6 +11,7 @@ use chart_compat::yaml;
 
 use super::name::ModuleName;
 use super::references::{Reference, SUFFIX};
+use super::values::GLOBAL;
 
 /// What the ConfigMap says.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -41,6 +42,12 @@ pub struct Problem {
 }
 
 impl Problem {
+    /// Whether something that is there is left undone for it: a key that nobody knows is no more than odd.
+    #[must_use]
+    pub fn matters(&self) -> bool {
+        self.module.is_some() || self.concerns(GLOBAL)
+    }
+
     /// Whether it keeps a section (a module's key or `global`) from being taken in.
     #[must_use]
     pub fn concerns(&self, section: &str) -> bool {

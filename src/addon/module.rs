@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use chart_compat::chart::{self, Chart, merge_maps, read_values};
+use chart_compat::chart::{self, Chart, Crd, merge_maps, read_values};
 use chart_compat::data::{Data, Map};
 use chart_compat::profile::Profile;
 use chart_compat::render::CompiledChart;
@@ -31,12 +31,24 @@ pub struct Module {
     pub flag: Option<bool>,
     /// Its chart, or why it has none; `None` for a module without chart and templates.
     pub chart: Result<Option<Arc<CompiledChart>>, String>,
+    /// CRDs of a module without a chart; those of a chart are in it.
+    pub crds: Vec<Crd>,
     /// Where its release lives.
     pub place: Place,
     /// Another number when its hooks are others than before.
     pub hooks: u64,
     /// Why it is not as its files are now: they cannot be used, and those before can.
     pub broken_files: Option<String>,
+}
+
+impl Module {
+    /// The files of its CRDs.
+    pub(super) fn crds(&self) -> Vec<Crd> {
+        match &self.chart {
+            Ok(Some(chart)) => chart.chart().crds(),
+            _ => self.crds.clone(),
+        }
+    }
 }
 
 /// All that the roots hold.
@@ -48,8 +60,8 @@ pub struct Modules {
     pub values: Map,
     /// What could not be used; each text names its file.
     pub problems: Vec<String>,
-    /// A root or its `values.yaml` is among that.
-    pub unread: bool,
+    /// What of that keeps whole roots from being known: modules that seem to be gone or off may not be.
+    pub unread: Vec<String>,
 }
 
 impl Modules {
@@ -107,19 +119,20 @@ impl Modules {
         let entries = match std::fs::read_dir(root) {
             Ok(entries) => entries,
             Err(e) => {
-                self.problems.push(format!("modules directory {}: {e}", root.display()));
-                self.unread = true;
-                return;
+                return self.root_unread(format!("modules directory {}: {e}", root.display()));
             }
         };
         match values_file(&root.join("values.yaml")) {
             Ok(values) => merge_maps(&mut self.values, values),
-            Err(text) => {
-                self.problems.push(text);
-                self.unread = true;
+            Err(text) => self.root_unread(text),
+        }
+        let mut paths = Vec::new();
+        for entry in entries {
+            match entry {
+                Ok(entry) => paths.push(entry.path()),
+                Err(e) => self.root_unread(format!("modules directory {}: {e}", root.display())),
             }
         }
-        let mut paths: Vec<PathBuf> = entries.filter_map(|e| e.ok().map(|e| e.path())).collect();
         paths.sort();
         for path in paths {
             match std::fs::metadata(&path) {
@@ -128,6 +141,17 @@ impl Modules {
                 Err(e) => self.problems.push(format!("{}: {e}", path.display())),
             }
         }
+    }
+
+    fn root_unread(&mut self, text: String) {
+        self.problems.push(text.clone());
+        self.unread.push(text);
+    }
+
+    /// What to tell where nothing may be concluded from what is not there.
+    pub(super) fn unread(&self) -> Option<String> {
+        let and = "nothing is done, since modules would seem to be off or gone; mend that and start again";
+        (!self.unread.is_empty()).then(|| format!("{}: {and}", self.unread.join("; ")))
     }
 
     fn module(
@@ -172,11 +196,19 @@ impl Modules {
             }
             Err(text) => (Map::new(), Err(text)),
         };
+        let (chart, crds) = match chart {
+            Ok(None) => match crds_of(&path, &name.name) {
+                Ok(crds) => (Ok(None), crds),
+                Err(text) => (Err(text), Vec::new()),
+            },
+            chart => (chart, Vec::new()),
+        };
         let (chart, place) = match chart.and_then(|chart| Ok((place_of(&path, chart.as_deref())?, chart))) {
             Ok((place, chart)) => (Ok(chart), place),
             Err(text) => (Err(text), Place::default()),
         };
-        self.modules.push(Module { name, path, values, flag, chart, place, hooks: 0, broken_files: None });
+        let (hooks, broken_files) = (0, None);
+        self.modules.push(Module { name, path, values, flag, chart, crds, place, hooks, broken_files });
     }
 }
 
@@ -212,6 +244,17 @@ fn load_chart(
         return Ok(None);
     };
     Ok(Some(Arc::new(compiled)))
+}
+
+/// The CRDs of a module that has no chart.
+fn crds_of(path: &Path, name: &str) -> Result<Vec<Crd>, String> {
+    let path = path.join("crds");
+    if !path.is_dir() {
+        return Ok(Vec::new());
+    }
+    let mut files = source::directory_files(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+    files.retain(|f| [".yaml", ".yml", ".json"].iter().any(|end| f.name.ends_with(end)));
+    Ok(files.into_iter().map(|f| Crd { path: format!("{name}/crds/{}", f.name), data: f.data }).collect())
 }
 
 /// The chart of a module that has templates and no `Chart.yaml`.

@@ -7,14 +7,15 @@ use std::collections::BTreeMap;
 
 use chart_compat::data::Data;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::config::{Config, Problem};
 use super::enabling::{Enabling, Flags};
 use super::module::{Module, Modules};
+use super::needs::{self, Waits};
 use super::operator::Options;
 use super::references;
-use super::run::{Error, Shared, config_map};
+use super::run::{Error, Shared, config_map, covers};
 use super::values::{GLOBAL, Values};
 use crate::cluster::{Cluster, ClusterError};
 use crate::release::record::Status;
@@ -71,6 +72,9 @@ pub async fn observe(
     let (roots, order, profile) = (options.modules_dir.clone(), options.unnumbered_order, options.profile);
     let found = tokio::task::spawn_blocking(move || Modules::discover(&roots, order, profile)).await;
     let modules = found.map_err(|e| ClusterError::Config(format!("reading the modules failed: {e}")))?;
+    if let Some(text) = modules.unread() {
+        return Err(ClusterError::Config(text));
+    }
     let (mut values, broken) = Values::new(&modules, options.global_hooks_dir.as_deref());
     let mut problems: Vec<String> = modules.problems.iter().chain(broken.values()).cloned().collect();
     let engine_options =
@@ -101,6 +105,7 @@ pub async fn observe(
         config: &config,
         broken: &broken,
         enabling: &options.enabling,
+        waits: &needs::waits(modules.annotated()).0,
         hooked,
     };
     for module in &modules.modules {
@@ -160,6 +165,8 @@ struct Observer<'a> {
     config: &'a Config,
     broken: &'a BTreeMap<String, String>,
     enabling: &'a Enabling,
+    /// Which modules depend on which.
+    waits: &'a Waits,
     /// There are global hooks.
     hooked: bool,
 }
@@ -171,12 +178,28 @@ impl Observer<'_> {
         Observation { module: module.name.name.clone(), finding, notes }
     }
 
+    /// The module that another one depends on, be it by way of others, and that is off by all that is known.
+    fn off_before(&self, name: &str) -> Option<&str> {
+        self.waits.get(name).into_iter().flatten().find_map(|other| {
+            let module = self.modules.modules.iter().find(|m| m.name.name == *other)?;
+            let config = &self.config.enabled;
+            let flags = Flags { roots: &self.modules.values, own: module.flag, hooks: None, config };
+            let unknown = self.hooked && !config.contains_key(&module.name.key)
+                || self.config.problems.iter().any(|p| p.key == module.name.enabled_key());
+            let off = !unknown && !self.enabling.is_on(&module.name, &flags);
+            if off { Some(other.as_str()) } else { self.off_before(other) }
+        })
+    }
+
     async fn look(&self, module: &Module, notes: &mut Vec<String>) -> Result<Finding, Error> {
-        let Self { shared, values, modules, config, broken, enabling, hooked } = *self;
+        let Self { shared, values, modules, config, broken, enabling, hooked, .. } = *self;
         let name = &module.name;
         let own = shared.at(&module.place)?;
         let newest = own.engine.newest(&ReleaseId::new(&own.namespace, &name.name)).await?;
         let newest = newest.filter(|r| r.info.status != Status::Uninstalled);
+        if let Some(problem) = config.problems.iter().find(|p| p.key == name.enabled_key()) {
+            return Err(Error::Config(problem.text.clone()));
+        }
         let flags = Flags { roots: &modules.values, own: module.flag, hooks: None, config: &config.enabled };
         let mut on = enabling.is_on(name, &flags);
         if hooked && !on && newest.is_some() && !config.enabled.contains_key(&name.key) {
@@ -187,13 +210,17 @@ impl Observer<'_> {
             notes.push("its enabled script was not run: it is on if its release exists".to_owned());
             on = newest.is_some();
         }
+        if let Some(other) = self.off_before(&name.name).filter(|_| on) {
+            notes.push(format!("module {other} is off, and it depends on that one"));
+            on = false;
+        }
         if !on {
             return Ok(if newest.is_some() { Finding::Uninstall } else { Finding::Off });
         }
         if let Some(text) = broken.get(&name.key) {
             return Err(Error::Module(text.clone()));
         }
-        if let Some(problem) = config.problems.iter().find(|p| p.concerns(&name.key)) {
+        if let Some(problem) = config.problems.iter().find(|p| p.concerns(&name.key) || p.concerns(GLOBAL)) {
             return Err(Error::Config(problem.text.clone()));
         }
         let Some(chart) = module.chart.clone().map_err(Error::Module)? else { return Ok(Finding::HooksOnly) };
@@ -201,6 +228,7 @@ impl Observer<'_> {
         let values = match recorded {
             Some(recorded) if hooked || module.path.join("hooks").is_dir() => {
                 let computed = values.seen(&name.key);
+                // Hooks add and rarely take away.
                 if !covers(recorded, &computed) {
                     let text = "its values are those of its release, with what hooks made of them; values files and \
                             ConfigMap say otherwise by now";
@@ -220,16 +248,6 @@ impl Observer<'_> {
         let request = own.preview(&name.name, chart, values.into()).await?;
         let preview = own.engine.plan(&request).await?;
         Ok(if preview.keeps() { Finding::Unchanged } else { Finding::Change(Box::new(preview)) })
-    }
-}
-
-/// Whether values hold all that others do: hooks add and rarely take away.
-fn covers(recorded: &Value, computed: &Value) -> bool {
-    match (recorded, computed) {
-        (Value::Object(recorded), Value::Object(computed)) => computed
-            .iter()
-            .all(|(key, value)| recorded.get(key).is_some_and(|recorded| covers(recorded, value))),
-        (recorded, computed) => recorded == computed,
     }
 }
 

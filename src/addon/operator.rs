@@ -3,8 +3,11 @@
 //! Owns what is wanted of each module. The turn order is `queue`'s, the work is `run`'s and, for
 //! what runs before and after, `hooks`'.
 
+mod ask;
 mod config;
 mod converge;
+mod crds;
+mod drift;
 mod files;
 mod global_hooks;
 mod look;
@@ -24,10 +27,9 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::cause::cause;
 use super::config::{Config, Problem};
 use super::drift::Policy;
-use super::enabling::{Enabling, Flags};
+use super::enabling::Enabling;
 use super::hooks::{Change, Hooks, Maintenance, ModuleRef, Ran};
 use super::lookups::Watch;
 use super::module::{Module, Modules};
@@ -40,7 +42,7 @@ use super::{UNNUMBERED_ORDER, debug, progress, reload, status};
 use crate::cluster::{Cluster, ClusterError, ObjectEvent};
 use crate::hooks::{Surroundings, webhooks};
 use crate::release::record::Storage;
-use crate::release::{Engine, EngineOptions, ReleaseId, ReleaseRequest};
+use crate::release::{Attention, Engine, EngineOptions, ReleaseId, ReleaseRequest};
 use crate::render::parse_manifest;
 use crate::serve::State;
 use crate::serve::runtime::LOG_CONFIG_MAP;
@@ -50,6 +52,9 @@ use converge::{Phase, Step};
 const GRACE: Duration = Duration::from_secs(25);
 /// How often the loop shows that it lives.
 const TICK: Duration = Duration::from_secs(10);
+
+/// How often it is counted that the ConfigMap is broken, until it is mended.
+const COMPLAINT: Duration = Duration::from_secs(5);
 
 /// What an operator works on.
 #[derive(Clone, Debug)]
@@ -159,6 +164,10 @@ struct Wanted {
     cause: String,
     /// Why its values cannot be used.
     problem: Option<String>,
+    /// Why it is off, where no flag or script of its own says so.
+    off_because: String,
+    /// Its CRDs have been brought before the modules ran.
+    crds_known: bool,
     /// Why its last job failed: a word, and all of it.
     failure: Option<(&'static str, String)>,
     /// A job has had an outcome.
@@ -219,6 +228,8 @@ struct Operator {
     /// What each task of `jobs` does, for the one that breaks down.
     running: BTreeMap<tokio::task::Id, (String, Job)>,
     retries: BTreeMap<String, (Instant, Job)>,
+    /// Deletions that a hook may have made, by module, until its next run.
+    deletions: BTreeMap<String, Attention>,
     /// When modules have certificates to renew.
     renewals: BTreeMap<String, Instant>,
     /// Modules whose lookups would find something else now.
@@ -279,6 +290,9 @@ pub async fn run(
         tracing::error!("{text}");
         state.measures.add("modules_discover_errors_total", &[], 1.0);
     }
+    if let Some(text) = modules.unread() {
+        return Err(ClusterError::Config(text));
+    }
     if options.strict
         && let Some(path) = modules.without_values(&options.modules_dir)
     {
@@ -334,7 +348,7 @@ pub async fn run(
         proxy_json: options.proxy_json,
     };
     let target = config_map(&options.namespace, &options.config_map);
-    let served = options.webhooks.clone();
+    let served = (options.webhooks.clone(), options.hook_patience);
     let hooks =
         Hooks::new(cluster.clone(), around, Arc::clone(&state), values, target, served, changes_sender);
     let global = Hooks::read_global(options.global_hooks_dir.as_deref()).await;
@@ -342,7 +356,7 @@ pub async fn run(
     let measured = (Arc::downgrade(&hooks), Arc::downgrade(&state));
     let collect = move || {
         if let (Some(hooks), Some(state)) = (measured.0.upgrade(), measured.1.upgrade()) {
-            hooks.measure(state.progress.tasks());
+            hooks.measure(&state.progress);
         }
     };
     // An operator runs once in a process.
@@ -387,6 +401,7 @@ pub async fn run(
         jobs: JoinSet::new(),
         running: BTreeMap::new(),
         retries: BTreeMap::new(),
+        deletions: BTreeMap::new(),
         renewals: BTreeMap::new(),
         outdated,
         outdated_sender,
@@ -413,10 +428,12 @@ impl Operator {
         self.take_waits();
         let mut stop = std::pin::pin!(stop);
         let mut ticks = tokio::time::interval(TICK);
+        let mut complaints = tokio::time::interval(COMPLAINT);
+        complaints.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
         let mut current: Option<Value> = None;
         loop {
             self.start_jobs();
-            self.state.progress.set(self.pending());
+            self.state.progress.set(self.pending(), self.head());
             self.tell_statuses();
             let retry_at = self
                 .retries
@@ -437,9 +454,9 @@ impl Operator {
                     Some(Err(error)) => return Err(error),
                     None => return Err(ClusterError::Config("the watch of the ConfigMap ended".to_owned())),
                 },
-                (id, reason) = engine.attention() => {
+                (id, touched) = engine.attention() => {
                     if id == self.release_of(&id.name) {
-                        self.look_again(&id.name, &reason);
+                        self.look_again(&id.name, &touched);
                     }
                 }
                 Some(change) = self.changes.recv() => self.take_change(&change),
@@ -453,6 +470,9 @@ impl Operator {
                 Some(done) = self.jobs.join_next() => self.finish(done),
                 Some(found) = next(&mut self.found), if self.configured => self.take_files(found).await,
                 _ = ticks.tick() => self.state.measures.add("live_ticks", &[], 1.0),
+                _ = complaints.tick(), if self.problems.iter().any(Problem::matters) => {
+                    self.state.measures.add("config_values_errors_total", &[], 1.0);
+                }
                 // Whoever asked may have gone.
                 Some(look) = self.looks.recv() => drop(look.send(self.view())),
                 () = until(retry_at) => self.retry_due(),
@@ -471,107 +491,6 @@ impl Operator {
         Ok(())
     }
 
-    /// Compares what each module should be with what was last asked, and queues the difference; with `all` every module
-    /// that is on.
-    fn ask(&mut self, all: bool) {
-        let activation = self.activation(self.activation);
-        let files = std::mem::take(&mut self.files);
-        let mut store = self.hooks.store();
-        let config = &self.config;
-        store.enabled.clear();
-        for module in &self.modules.modules {
-            let name = &module.name;
-            if self.undecided.contains(&name.name) {
-                self.files.extend(files.get(&name.name).cloned());
-                continue;
-            }
-            // A broken flag keeps the module as it is.
-            let flag_broken = config.problems.iter().any(|p| p.key == name.enabled_key());
-            let wanted = self.wanted.entry(name.name.clone()).or_default();
-            let first = wanted.values.is_none();
-            let enabled = if flag_broken && !first {
-                wanted.enabled
-            } else {
-                let flags = Flags {
-                    roots: &self.modules.values,
-                    own: module.flag,
-                    hooks: store.values.flag(name),
-                    config: &config.enabled,
-                };
-                self.options.enabling.is_on(name, &flags)
-                    && self.scripted.get(&name.name).copied().unwrap_or(true)
-            };
-            if enabled {
-                store.enabled.push(name.name.clone());
-            }
-            let values = store.values.seen(&name.key);
-            let referred = store.values.referred(&name.key);
-            let broken = config.problems.iter().find(|p| p.concerns(&name.key));
-            wanted.problem = broken.filter(|_| !self.good.contains(&name.key)).map(|p| p.text.clone());
-            if wanted.values.as_ref() != Some(&values) {
-                let secrets = [&wanted.referred, &referred];
-                wanted.cause = cause(self.writers.as_ref(), name, wanted.values.as_ref(), &values, secrets);
-            }
-            let dirty = files.contains(&name.name);
-            if dirty && wanted.values.as_ref() == Some(&values) {
-                "its files have changed".clone_into(&mut wanted.cause);
-            }
-            let hold_broken = config.problems.iter().any(|p| p.key == name.maintenance_key());
-            let maintenance =
-                if hold_broken { wanted.maintenance } else { config.maintenance.contains(&name.key) };
-            let held = wanted.maintenance || first && self.held.contains(&name.name);
-            let turned = held != maintenance;
-            if turned {
-                let cause = if maintenance { "maintenance begins" } else { "maintenance is over" };
-                cause.clone_into(&mut wanted.cause);
-                tracing::info!(module = name.name, "{cause}");
-            }
-            wanted.maintenance_ends = (held || wanted.maintenance_ends) && !maintenance;
-            wanted.maintenance = maintenance;
-            let changed =
-                wanted.values.as_ref() != Some(&values) || wanted.enabled != enabled || dirty || turned;
-            let namespace = module.place.namespace.as_deref().unwrap_or(&self.options.namespace);
-            let id = ReleaseId::new(namespace, &name.name);
-            if enabled && (changed || all) {
-                self.orphans.remove(&id);
-                self.retries.remove(&name.name);
-                wanted.activation = activation;
-                self.queue.want(&name.name, name.order, Job::Run);
-            } else if !enabled && (wanted.enabled || self.orphans.remove(&id)) {
-                self.retries.remove(&name.name);
-                self.queue.want(&name.name, name.order, Job::Uninstall);
-            }
-            wanted.enabled = enabled;
-            wanted.values = Some(values);
-            wanted.referred = referred;
-            self.state.metrics.set(
-                "windlass_module_enabled",
-                "Whether a module is on.",
-                &[("module", &name.name)],
-                f64::from(u8::from(enabled)),
-            );
-        }
-        drop(store);
-        self.measure_modules();
-        // What is left are releases of modules that exist no more, or that nothing is known of yet.
-        let (undecided, gone) =
-            std::mem::take(&mut self.orphans).into_iter().partition(|id| self.undecided.contains(&id.name));
-        self.orphans = undecided;
-        let gone: BTreeSet<ReleaseId> = gone;
-        for id in gone {
-            let ReleaseId { namespace, name } = &id;
-            tracing::info!(
-                module = name,
-                namespace,
-                "no such module here any more: its release is uninstalled"
-            );
-            self.tell_lost(name, "hooks, if it had any,");
-            let plain = *namespace == self.options.namespace && self.module(name).is_none();
-            let name = if plain { name.clone() } else { id.to_string() };
-            self.queue.want(&name, u32::MAX, Job::Uninstall);
-        }
-    }
-
     fn module(&self, name: &str) -> Option<&Module> {
         self.modules.modules.iter().find(|m| m.name.name == name)
     }
@@ -587,24 +506,6 @@ impl Operator {
 
     fn order(&self, name: &str) -> u32 {
         self.module(name).map_or(u32::MAX, |m| m.name.order)
-    }
-
-    /// A release of ours was touched from outside.
-    fn look_again(&mut self, name: &str, reason: &str) {
-        let activation = self.activation("AbsentHelmResourcesDetected");
-        let Some(wanted) = self.wanted.get_mut(name).filter(|w| w.enabled && !w.maintenance) else { return };
-        if self.hooks.is_quiet(name) {
-            tracing::debug!(
-                module = name,
-                reason,
-                "a hook runs or has just run: the next run of the module decides"
-            );
-            return;
-        }
-        tracing::info!(module = name, reason, "putting the release right");
-        wanted.activation = activation;
-        let job = if wanted.request.is_some() && !wanted.outdated { Job::Restore } else { Job::Run };
-        self.queue.want(name, self.order(name), job);
     }
 
     /// A module's render is out of date though its chart and values are not.

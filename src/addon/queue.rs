@@ -70,7 +70,13 @@ impl Queue {
         self.waits = waits;
     }
 
-    /// Whether a module's run waits for one that has not worked yet. Who is off is not waited for.
+    /// Which modules wait for which.
+    pub(super) fn waits(&self) -> &Waits {
+        &self.waits
+    }
+
+    /// Whether a module's run waits for one that has not worked yet. One that is off keeps those that need it off, too, so
+    /// that nobody is here who waits for it.
     fn is_held(&self, module: &str, slot: &Slot) -> bool {
         let works =
             |other: &String| self.slots.get(other).is_none_or(|s| !s.broken && s.owes() != Some(Job::Run));
@@ -192,6 +198,16 @@ impl Queue {
         }
         tasks.sort_by_key(|t| (t.1, t.0));
         tasks.into_iter().map(|t| t.2).collect()
+    }
+
+    /// The job that has its turn, or is next to have it.
+    pub(super) fn head(&self) -> Option<(&str, Job)> {
+        let first = |job: fn(&Slot) -> Option<Job>| {
+            let slots =
+                self.slots.iter().filter_map(move |(name, s)| Some((s.order, name.as_str(), job(s)?)));
+            slots.min_by_key(|s| s.0).map(|(_, name, job)| (name, job))
+        };
+        first(|s| s.running).or_else(|| first(|s| s.waiting))
     }
 
     /// How often a module's job has failed in a row.

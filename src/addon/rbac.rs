@@ -8,6 +8,7 @@ mod webhooks;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use chart_compat::chart::Crd;
 use chart_compat::go::regexp;
 use chart_compat::render::{Capabilities, Options, Release};
 use chart_compat::template::Limits;
@@ -65,6 +66,23 @@ pub struct Needs {
     everywhere: Rights,
     /// What could not be found out, each text with its module.
     pub unknown: Vec<String>,
+}
+
+fn text_of(crd: &Crd) -> String {
+    String::from_utf8_lossy(&crd.data).into_owned()
+}
+
+/// The objects of manifests, each with its kind, as they are made in a namespace.
+fn made(text: &str, home: &str) -> Vec<(Gvk, Option<Value>)> {
+    let one = |text: &&str| {
+        let mut object = parse_manifest(text).ok()?;
+        let gvk = Gvk::new(object["apiVersion"].as_str()?, object["kind"].as_str()?);
+        if object["metadata"].is_object() && object["metadata"]["namespace"].is_null() {
+            object["metadata"]["namespace"] = home.into();
+        }
+        Some((gvk, Some(object)))
+    };
+    chart_compat::render::split_documents(text).iter().filter_map(one).collect()
 }
 
 /// A resource as a CRD names it.
@@ -127,7 +145,7 @@ impl Needs {
         }
         let chart = match &module.chart {
             Ok(Some(chart)) => chart,
-            Ok(None) => return,
+            Ok(None) => return kinds.extend(module.crds().iter().flat_map(|c| made(&text_of(c), home))),
             Err(text) => return tell(text.clone()),
         };
         let mut charts = vec![chart.chart()];
@@ -171,20 +189,8 @@ impl Needs {
         };
         let manifests = rendered.manifests.iter().chain(rendered.hooks.iter().map(|h| &h.manifest));
         let texts = manifests.map(|m| m.text.clone());
-        let crds = chart.chart().crds();
-        let crds = crds.iter().flat_map(|c| {
-            let text = String::from_utf8_lossy(&c.data).into_owned();
-            chart_compat::render::split_documents(&text).iter().map(|t| (*t).to_owned()).collect::<Vec<_>>()
-        });
-        for text in texts.chain(crds) {
-            let Ok(mut object) = parse_manifest(&text) else { continue };
-            let (api_version, kind) = (object["apiVersion"].as_str(), object["kind"].as_str());
-            let (Some(api_version), Some(kind)) = (api_version, kind) else { continue };
-            let gvk = Gvk::new(api_version, kind);
-            if object["metadata"].is_object() && object["metadata"]["namespace"].is_null() {
-                object["metadata"]["namespace"] = home.into();
-            }
-            kinds.push((gvk, Some(object)));
+        for text in texts.chain(module.crds().iter().map(text_of)) {
+            kinds.extend(made(&text, home));
         }
     }
 
@@ -407,13 +413,18 @@ mod tests {
         );
         write(
             "001-web/templates/c.yaml",
-            "apiVersion: t.test/v1\nkind: Policy\nmetadata: {name: p}\n---\napiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: r}\n---\napiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {name: b}\nroleRef: {kind: ClusterRole, name: view}\n",
+            "apiVersion: t.test/v1\nkind: Policy\nmetadata: {name: p}\n---\napiVersion: t.test/v1\nkind: Quota\nmetadata: {name: q}\n---\napiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: r}\n---\napiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {name: b}\nroleRef: {kind: ClusterRole, name: view}\n",
         );
         write("001-web/Chart.yaml", "apiVersion: v2\nname: web\nversion: 0.1.0\n");
-        write(
-            "001-web/crds/p.yaml",
-            "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: policys.t.test}\nspec: {group: t.test, scope: Cluster, names: {kind: Policy, plural: policys}}\n",
-        );
+        // One of a chart, and one of a module without.
+        for (path, kind, plural) in
+            [("001-web/crds/q.yaml", "Quota", "quotas"), ("002-hooked/crds/p.yaml", "Policy", "policys")]
+        {
+            let crd = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition";
+            let names = format!("names: {{kind: {kind}, plural: {plural}}}");
+            let spec = format!("spec: {{group: t.test, scope: Cluster, {names}}}");
+            write(path, &format!("{crd}\nmetadata: {{name: {plural}.t.test}}\n{spec}\n"));
+        }
         write("002-hooked/hooks/a.sh", "");
         let (needs, problems) = needs(&dir.path().to_string_lossy(), None, "ns", 1);
         assert_eq!(problems, [""; 0]);
@@ -449,7 +460,8 @@ mod tests {
                 "/secrets 7",
                 "apiextensions.k8s.io/customresourcedefinitions 7",
                 "rbac.authorization.k8s.io/clusterroles view 1",
-                "t.test/policys 7"
+                "t.test/policys 7",
+                "t.test/quotas 7"
             ]
         );
         let kinds: Vec<Value> = needs.manifests("windlass", "ns").iter().map(|m| m["kind"].clone()).collect();

@@ -143,7 +143,7 @@ impl Known {
             }
         }
         // A root that cannot be read says nothing: its modules stay, and so do the values of all roots.
-        if modules.unread {
+        if !modules.unread.is_empty() {
             modules.values = self.modules.values.clone();
             for module in &self.modules.modules {
                 let lost = module.path.parent().is_some_and(|root| scan.roots.get(root) == Some(&None));

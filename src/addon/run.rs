@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use chart_compat::chart::Crd;
 use chart_compat::data::{Data, Map};
 use chart_compat::render::{self, Capabilities, CompiledChart, KubeVersion, Release};
 use chart_compat::template::Limits;
@@ -231,13 +232,8 @@ impl Shared {
         cause: String,
     ) -> Result<(ReleaseRequest, Inputs), Error> {
         let drift = self.drift_of(&chart)?;
-        let cluster = self.engine.cluster();
-        let crds = self.crds_of(&chart)?;
-        let kinds = cluster.kinds().await?;
-        if crds.iter().flat_map(|f| &f.objects).flat_map(defines).any(|gvk| kinds.get(&gvk).is_none()) {
-            // A first run: templates may look for the kinds of the module's own CRDs.
-            self.engine.install_crds(&crds, CrdPolicy::CreateMissing).await?;
-        }
+        // Templates may look for the kinds of the module's own CRDs.
+        let crds = self.make_kinds(&chart.chart().crds()).await?;
         let (rendered, checksum, chart, done) = self.rendered(module, chart, &values, crds).await?;
         if let Some(memory) = &done.memory {
             // Before the objects: what they hold must be known to the next render, whatever happens to this one.
@@ -302,7 +298,7 @@ impl Shared {
         values: Arc<Map>,
     ) -> Result<ReleaseRequest, Error> {
         let drift = self.drift_of(&chart)?;
-        let crds = self.crds_of(&chart)?;
+        let crds = self.crds_of(&chart.chart().crds())?;
         let (rendered, checksum, chart, _) = self.rendered(module, chart, &values, crds).await?;
         Ok(self.asked(module, (rendered, checksum), chart, &values, drift))
     }
@@ -334,9 +330,43 @@ impl Shared {
         }
     }
 
-    /// The CRDs of a chart: without files that are none by their names, and labelled.
-    fn crds_of(&self, chart: &CompiledChart) -> Result<Vec<CrdFile>, Error> {
-        let mut crds = rendering::crds(&chart.chart().crds())?;
+    /// Brings CRDs into the cluster if a kind of theirs is not served; gives them as they are to be.
+    pub(super) async fn make_kinds(&self, files: &[Crd]) -> Result<Vec<CrdFile>, Error> {
+        let crds = self.crds_of(files)?;
+        if crds.is_empty() {
+            return Ok(crds);
+        }
+        let kinds = self.engine.cluster().kinds().await?;
+        if crds.iter().flat_map(|f| &f.objects).flat_map(defines).any(|gvk| kinds.get(&gvk).is_none()) {
+            self.engine.install_crds(&crds, CrdPolicy::Apply).await?;
+        }
+        Ok(crds)
+    }
+
+    /// Makes CRDs of a module without a release what its files say; those that are so already are not written.
+    pub(super) async fn keep_crds(&self, files: &[Crd]) -> Result<(), Error> {
+        let mut crds = self.crds_of(files)?;
+        for file in &mut crds {
+            let mut left = Vec::new();
+            for object in std::mem::take(&mut file.objects) {
+                let text = |v: &serde_json::Value| v.as_str().unwrap_or_default().to_owned();
+                let gvk = Gvk::new(&text(&object["apiVersion"]), &text(&object["kind"]));
+                let is_crd = gvk.kind == "CustomResourceDefinition";
+                let reference = ObjectRef::new(gvk, None, &text(&object["metadata"]["name"]));
+                let live = if is_crd { self.engine.keeper().get(&reference).await? } else { None };
+                if !live.is_some_and(|live| covers(&live, &object)) {
+                    left.push(object);
+                }
+            }
+            file.objects = left;
+        }
+        self.engine.install_crds(&crds, CrdPolicy::Apply).await?;
+        Ok(())
+    }
+
+    /// CRDs from their files: without files that are none by their names, and labelled.
+    fn crds_of(&self, files: &[Crd]) -> Result<Vec<CrdFile>, Error> {
+        let mut crds = rendering::crds(files)?;
         crds.retain(|file| {
             let name = file.name.rsplit('/').next().unwrap_or_default();
             !self.crd_filters.iter().any(|prefix| name.starts_with(prefix.as_str()))
@@ -411,6 +441,16 @@ fn ids(secrets: &[serde_json::Value]) -> BTreeSet<ReleaseId> {
     metas
         .filter_map(|m| Some(ReleaseId::new(m["namespace"].as_str()?, m["labels"]["name"].as_str()?)))
         .collect()
+}
+
+/// Whether an object holds all that another one does: the server adds and does not take away.
+pub(super) fn covers(whole: &serde_json::Value, part: &serde_json::Value) -> bool {
+    match (whole, part) {
+        (serde_json::Value::Object(whole), serde_json::Value::Object(part)) => {
+            part.iter().all(|(key, value)| whole.get(key).is_some_and(|whole| covers(whole, value)))
+        }
+        (whole, part) => whole == part,
+    }
 }
 
 /// The kinds that a CRD defines, one for each version.

@@ -59,6 +59,8 @@ pub(super) struct Status {
     pub(super) reason: &'static str,
     /// Why the last try failed.
     pub(super) error: Option<String>,
+    /// Why it is off, where no flag or script of its own says so.
+    pub(super) off_because: String,
     /// Why the files on disk are not in use: the ones before are.
     pub(super) files: Option<String>,
     /// Its objects are left alone.
@@ -124,6 +126,7 @@ impl Status {
 
     fn message(&self) -> String {
         match (self.phase, self.revision) {
+            (Phase::Disabled, _) if !self.off_because.is_empty() => self.off_because.clone(),
             (Phase::Disabled, _) => "the module is off".to_owned(),
             (Phase::Pending, _) => "it waits for its turn".to_owned(),
             (Phase::Running, _) => "its hooks or its release are at work".to_owned(),

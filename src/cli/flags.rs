@@ -14,7 +14,7 @@ pub(super) struct Globals {
     #[arg(short, long, global = true, env = "HELM_NAMESPACE")]
     pub(super) namespace: Option<String>,
     /// Path to the kubeconfig file
-    #[arg(long, global = true, env = "KUBECONFIG")]
+    #[arg(long, alias = "kube-config", global = true, env = "KUBECONFIG")]
     pub(super) kubeconfig: Option<PathBuf>,
     /// Bearer token used for authentication
     #[arg(long, global = true, env = "HELM_KUBETOKEN", hide_env_values = true)]
@@ -26,7 +26,7 @@ pub(super) struct Globals {
     #[arg(long = "kube-as-group", global = true, env = "HELM_KUBEASGROUPS", value_delimiter = ',')]
     pub(super) kube_as_groups: Vec<String>,
     /// The address and the port for the Kubernetes API server
-    #[arg(long, global = true, env = "HELM_KUBEAPISERVER")]
+    #[arg(long, alias = "kube-server", global = true, env = "HELM_KUBEAPISERVER")]
     pub(super) kube_apiserver: Option<String>,
     /// The certificate authority file for the Kubernetes API server connection
     #[arg(long, global = true, env = "HELM_KUBECAFILE")]

@@ -18,6 +18,7 @@ mod flags;
 mod get;
 mod go_template;
 mod history;
+mod hook_lines;
 mod install;
 mod jq;
 mod jsonpath;

@@ -17,9 +17,10 @@ use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use super::flags::Globals;
+use super::hook_lines::Unfolded;
 use super::observe;
 use super::output::Format;
-use super::peer::{WithoutEffect, renamed};
+use super::peer::{self, WithoutEffect};
 use super::webhook_flags::WebhookFlags;
 use super::{Failure, cluster};
 use crate::addon;
@@ -43,7 +44,7 @@ pub(super) struct Args {
     /// Directories of modules, separated by colons
     #[arg(long, env = "MODULES_DIR", default_value = "modules")]
     modules_dir: String,
-    /// Directory of global hooks, and of the schemas of global values in its openapi/
+    /// Directory of global hooks, and of the schemas of global values in its openapi/ [default: global-hooks, if it is there]
     #[arg(long, env = "GLOBAL_HOOKS_DIR")]
     global_hooks_dir: Option<PathBuf>,
     /// Name of the ConfigMap with values and enable flags
@@ -190,8 +191,10 @@ fn start_logs(args: &Args, runtime: &Runtime) -> Result<(), Failure> {
         (LogType::Text, true) => lines.with_ansi(false).without_time().boxed(),
         (LogType::Color, false) => lines.with_ansi(true).boxed(),
         (LogType::Color, true) => lines.with_ansi(true).without_time().boxed(),
-        (LogType::Json, false) => lines.json().flatten_event(true).boxed(),
-        (LogType::Json, true) => lines.json().flatten_event(true).without_time().boxed(),
+        (LogType::Json, false) => lines.json().flatten_event(true).map_event_format(Unfolded).boxed(),
+        (LogType::Json, true) => {
+            lines.json().flatten_event(true).without_time().map_event_format(Unfolded).boxed()
+        }
     };
     tracing_subscriber::registry()
         .with(filter)
@@ -258,22 +261,15 @@ async fn serve_debug(
 pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     let state = Arc::new(State::new(&args.prometheus_metrics_prefix));
     start_logs(args, &state.runtime)?;
-    for line in args.without_effect.told(|name| std::env::var_os(name).is_some_and(|v| !v.is_empty()))? {
+    let names = std::env::vars_os().filter(|(_, value)| !value.is_empty());
+    let mut names: Vec<String> = names.filter_map(|(name, _)| name.into_string().ok()).collect();
+    names.sort();
+    for line in args.without_effect.told(&names)? {
         tracing::warn!("{line}");
     }
-    let variable = |name: &str| std::env::var(name).ok();
-    let modules_dir = renamed("MODULES_DIR", args.modules_dir.clone(), variable)?;
-    let unnumbered_order = renamed("UNNUMBERED_MODULES_ORDER", args.unnumbered_modules_order, variable)?;
-    let strict =
-        renamed("STRICT_CHECK_VALUES_MODE_ENABLED", args.strict_check_values_mode_enabled, variable)?;
-    let global_hooks_dir = std::env::var_os("ADDON_OPERATOR_GLOBAL_HOOKS_DIR").map(PathBuf::from);
-    let namespace = globals.namespace.clone().or_else(|| variable("ADDON_OPERATOR_NAMESPACE"));
-    let mut globals = globals.clone();
-    let peers = |name: &str, given: &mut Option<String>| *given = given.take().or_else(|| variable(name));
-    peers("KUBE_CONTEXT", &mut globals.kube_context);
-    peers("KUBE_SERVER", &mut globals.kube_apiserver);
-    globals.kubeconfig = globals.kubeconfig.or_else(|| variable("KUBE_CONFIG").map(PathBuf::from));
-    let globals = &globals;
+    let globals = &peer::complete(globals, &|name| std::env::var(name).ok().filter(|v| !v.is_empty()));
+    let working = std::env::current_dir().map_err(|e| format!("cannot tell the working directory: {e}"))?;
+    let global_hooks_dir = peer::global_hooks_dir(args.global_hooks_dir.as_deref(), &working);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -283,12 +279,12 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
         let counting = Arc::clone(&state);
         cluster.observe(Box::new(move |exchange| count(&counting, exchange)));
         let options = addon::Options {
-            modules_dir,
-            global_hooks_dir: global_hooks_dir.or_else(|| args.global_hooks_dir.clone()),
-            namespace: namespace.unwrap_or_else(|| cluster.default_namespace().to_owned()),
+            modules_dir: args.modules_dir.clone(),
+            global_hooks_dir,
+            namespace: globals.namespace.clone().unwrap_or_else(|| cluster.default_namespace().to_owned()),
             config_map: args.config_map.clone(),
-            unnumbered_order,
-            strict,
+            unnumbered_order: args.unnumbered_modules_order,
+            strict: args.strict_check_values_mode_enabled,
             strict_order: args.strict_order,
             ignored_release: args.helm_ignore_release.clone().filter(|name| !name.is_empty()),
             storage: super::storage::storage(&globals.driver)?,

@@ -2,9 +2,11 @@
 //!
 //! Owns what is told of them. Names that mean the same are flags of `operator` like any other.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::Failure;
+use super::flags::Globals;
 
 /// Flags that addon-operator has and that change nothing here; why, is told.
 #[derive(clap::Args)]
@@ -29,22 +31,64 @@ pub(super) struct WithoutEffect {
     shell_chroot_dir: Option<String>,
 }
 
-/// Variables without a flag that change nothing here, and why.
+/// Variables without a flag that change nothing here, and why. A star stands for any ending.
 const VARIABLES: [(&str, &str); 6] = [
     ("USE_NELM", "releases are applied server-side in waves already"),
     ("NELM_DEPENDENCY_GRAPH_ENABLED", "objects are applied in waves by what they need"),
-    ("ADDON_OPERATOR_TILLER_LISTEN_PORT", "there is no Tiller"),
-    ("ADDON_OPERATOR_TILLER_PROBE_LISTEN_PORT", "there is no Tiller"),
+    ("QUEUE_ACTIONS_METRICS", "what queues do themselves takes no time here that would be worth a metric"),
     ("TILLER_MAX_HISTORY", "there is no Tiller; HELM_HISTORY_MAX bounds the history"),
-    ("TILLER_BIN_PATH", "there is no Tiller"),
+    ("SHELL_OPERATOR_HOOKS_DIR", "hooks belong to modules here, or are in GLOBAL_HOOKS_DIR"),
+    ("SHELL_OPERATOR_*", "its ADDON_OPERATOR_ namesake says that here"),
 ];
 
+/// Flags with an older and a newer variable: the newer one comes first.
+const RENAMED: [(&str, &str); 4] = [
+    ("modules_dir", "ADDON_OPERATOR_MODULES_DIR"),
+    ("global_hooks_dir", "ADDON_OPERATOR_GLOBAL_HOOKS_DIR"),
+    ("unnumbered_modules_order", "ADDON_OPERATOR_UNNUMBERED_MODULES_ORDER"),
+    ("strict_check_values_mode_enabled", "ADDON_OPERATOR_STRICT_CHECK_VALUES_MODE_ENABLED"),
+];
+
+/// The command `operator` as the environment has it: `is_set` says which variables hold something. An empty one is as good as
+/// none.
+pub(super) fn with_environment(command: clap::Command, is_set: &dyn Fn(&str) -> bool) -> clap::Command {
+    command.mut_args(|argument| {
+        let id = argument.get_id().as_str().to_owned();
+        if let Some((_, newer)) = RENAMED.iter().find(|(of, newer)| *of == id && is_set(newer)) {
+            return argument.env(newer);
+        }
+        let named = argument.get_env().and_then(|name| name.to_str()).map(str::to_owned);
+        match named {
+            Some(name) if !is_set(&name) => argument.env(None::<&'static str>),
+            _ => argument,
+        }
+    })
+}
+
+/// Flags of every command as addon-operator's variables complete them; `variable` gives what is not empty.
+pub(super) fn complete(globals: &Globals, variable: &dyn Fn(&str) -> Option<String>) -> Globals {
+    let mut globals = globals.clone();
+    let or = |given: Option<String>, name: &str| given.filter(|g| !g.is_empty()).or_else(|| variable(name));
+    globals.namespace = or(globals.namespace, "ADDON_OPERATOR_NAMESPACE");
+    globals.kube_context = or(globals.kube_context, "KUBE_CONTEXT");
+    globals.kube_apiserver = or(globals.kube_apiserver, "KUBE_SERVER");
+    let file = globals.kubeconfig.filter(|file| !file.as_os_str().is_empty());
+    globals.kubeconfig = file.or_else(|| variable("KUBE_CONFIG").map(PathBuf::from));
+    globals
+}
+
+/// The directory of global hooks: the one that is named, else the peer's if it is there.
+pub(super) fn global_hooks_dir(named: Option<&Path>, working: &Path) -> Option<PathBuf> {
+    let usual = || Some(working.join("global-hooks")).filter(|d| d.is_dir());
+    named.map(Path::to_owned).or_else(usual)
+}
+
 impl WithoutEffect {
-    /// What is set in vain, a line each.
+    /// What is set in vain, a line each; `set` are the names of variables that hold something.
     ///
     /// # Errors
     /// Something is asked for that would be unsafe to leave out.
-    pub(super) fn told(&self, set: impl Fn(&str) -> bool) -> Result<Vec<String>, Failure> {
+    pub(super) fn told(&self, set: &[String]) -> Result<Vec<String>, Failure> {
         if self.shell_chroot_dir.as_deref().is_some_and(|d| !d.is_empty()) {
             return Err(
                 "--shell-chroot-dir (ADDON_OPERATOR_SHELL_CHROOT_DIR): hooks are not run in a directory of their own root here; \
@@ -79,65 +123,23 @@ impl WithoutEffect {
                     .to_owned(),
             );
         }
-        let found = VARIABLES.iter().filter(|(name, _)| set(name));
-        lines.extend(found.map(|(name, why)| format!("{name} has no effect: {why}")));
+        lines.extend(set.iter().filter_map(|name| Some(format!("{name} has no effect: {}", vain(name)?))));
         Ok(lines)
     }
 }
 
-/// A variable that addon-operator renamed: its new name comes first.
-///
-/// # Errors
-/// The new name holds what cannot be read.
-pub(super) fn renamed<T: std::str::FromStr>(
-    bare: &str,
-    given: T,
-    variable: impl Fn(&str) -> Option<String>,
-) -> Result<T, Failure> {
-    let name = format!("ADDON_OPERATOR_{bare}");
-    match variable(&name) {
-        Some(text) if !text.is_empty() => {
-            text.parse().map_err(|_| format!("{name}: {text:?} cannot be read"))
-        }
-        _ => Ok(given),
+/// Why a variable changes nothing, if it is one of the peers'. What Kubernetes says of Services with such names is not.
+fn vain(name: &str) -> Option<&'static str> {
+    if name.contains("_SERVICE_") || name.contains("_TCP") {
+        return None;
     }
+    let fits = |known: &&(&str, &str)| match known.0.strip_suffix('*') {
+        Some(start) => name.starts_with(start),
+        None => known.0 == name,
+    };
+    let known = VARIABLES.iter().find(fits).map(|(_, why)| *why);
+    known.or_else(|| name.contains("TILLER").then_some("there is no Tiller"))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Only {
-        #[command(flatten)]
-        without_effect: WithoutEffect,
-    }
-
-    #[test]
-    fn what_is_set_in_vain_is_told() {
-        let told = |arguments: &[&str], variables: &[&str]| {
-            let arguments = ["windlass"].iter().chain(arguments);
-            let only = Only::try_parse_from(arguments).unwrap_or_else(|e| panic!("{e}"));
-            only.without_effect.told(|name| variables.contains(&name))
-        };
-        assert_eq!(told(&[], &[]).unwrap(), Vec::<String>::new());
-        let lines = told(&["--kube-client-qps=5", "--helm-monitor-kube-client-burst", "10"], &["USE_NELM"]);
-        let lines = lines.unwrap();
-        assert_eq!(lines.len(), 3, "{lines:?}");
-        assert!(lines[0].starts_with("--kube-client-qps has no effect: "), "{lines:?}");
-        assert!(lines[2].starts_with("USE_NELM has no effect: "), "{lines:?}");
-        let refused = told(&["--shell-chroot-dir", "/x"], &[]).unwrap_err();
-        assert!(refused.contains("ADDON_OPERATOR_SHELL_CHROOT_DIR"), "{refused}");
-    }
-
-    #[test]
-    fn new_names_come_first() {
-        let variable =
-            |name: &str| (name == "ADDON_OPERATOR_UNNUMBERED_MODULES_ORDER").then(|| "7".to_owned());
-        assert_eq!(renamed("UNNUMBERED_MODULES_ORDER", 1, variable), Ok(7));
-        assert_eq!(renamed("MODULES_DIR", "m".to_owned(), variable).as_deref(), Ok("m"));
-        let wrong = renamed("UNNUMBERED_MODULES_ORDER", 1, |_| Some("x".to_owned())).unwrap_err();
-        assert_eq!(wrong, "ADDON_OPERATOR_UNNUMBERED_MODULES_ORDER: \"x\" cannot be read");
-    }
-}
+mod tests;

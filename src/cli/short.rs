@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use super::flags::Globals;
-use super::{Cli, Command, arguments, template};
+use super::{Cli, Command, arguments, peer, template};
 
 #[derive(Parser)]
 #[command(name = "windlass", version, disable_help_subcommand = true, args_override_self = true)]
@@ -36,6 +36,12 @@ pub(super) fn parse(args: Vec<OsString>) -> Result<Cli, clap::Error> {
 
 fn parse_as<C: CommandFactory + FromArgMatches>(args: Vec<OsString>) -> Result<C, clap::Error> {
     let mut command = C::command();
+    // Wherever the verb stands among flags of every command.
+    if args.iter().skip(1).any(|word| word == "operator" || word == "start") {
+        let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        command = peer::with_environment(command, &is_set)
+            .mut_subcommand("operator", |operator| peer::with_environment(operator, &is_set));
+    }
     let args = arguments::plain(&command, args.into_iter());
     let mut matches = command.try_get_matches_from_mut(args)?;
     C::from_arg_matches_mut(&mut matches).map_err(|e| e.format(&mut command))

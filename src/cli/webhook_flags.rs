@@ -16,7 +16,12 @@ pub(super) struct WebhookFlags {
     #[arg(long, visible_alias = "admission-server-enabled", env = "ADDON_OPERATOR_ADMISSION_SERVER_ENABLED", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "true", default_missing_value = "true")]
     webhooks: bool,
     /// Address for webhooks
-    #[arg(long, env = "VALIDATING_WEBHOOK_LISTEN_ADDRESS", default_value = "0.0.0.0")]
+    #[arg(
+        long,
+        visible_alias = "validating-webhook-listen-address",
+        env = "VALIDATING_WEBHOOK_LISTEN_ADDRESS",
+        default_value = "0.0.0.0"
+    )]
     webhook_listen_address: IpAddr,
     /// Port for webhooks; 0 takes a free one. Also VALIDATING_WEBHOOK_LISTEN_PORT [default: 9651]
     #[arg(

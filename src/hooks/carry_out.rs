@@ -42,6 +42,7 @@ fn told(operation: &Operation) -> String {
         Operation::Create { object, .. } => {
             let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
             let (kind, name) = (text("/kind"), text("/metadata/name"));
+            let name = if name.is_empty() { text("/metadata/generateName") } else { name };
             format!("create {kind} {} {name}", text("/metadata/namespace"))
         }
         Operation::Delete { target, .. } => format!("delete {}", object(target)),

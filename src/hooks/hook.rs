@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,9 @@ use crate::serve::hook_metrics;
 
 /// A hook that does not say its configuration within this time will not say it.
 const CONFIG_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The number of the next run, by which lines of one run are told from those of others.
+static TASKS: AtomicU64 = AtomicU64::new(1);
 
 /// What all runs have in common.
 #[derive(Clone, Debug)]
@@ -170,7 +174,8 @@ impl Hook {
             let path = scratch.write(name, content.as_bytes()).map_err(failed)?;
             program.environment.push((variable.to_owned(), OsString::from(path)));
         }
-        let line = |stream: Stream, line: &str| self.log(stream, line, binding, queue, around.proxy_json);
+        let about = About { binding, queue, task: TASKS.fetch_add(1, Ordering::Relaxed) };
+        let line = |stream: Stream, line: &str| self.log(stream, line, &about, around.proxy_json);
         let operations = |text: &str| {
             operations::parse(text)
                 .map_err(|reason| HookError::Operations { hook: self.name.clone(), reason })
@@ -203,47 +208,74 @@ impl Hook {
         })
     }
 
-    /// A line of a hook's output. Lines of JSON keep their level and message.
-    fn log(&self, stream: Stream, line: &str, binding: &str, queue: &str, proxy: bool) {
+    /// A line of a hook's output. Lines of JSON keep their level and message; their other fields begin with `hook_`.
+    fn log(&self, stream: Stream, line: &str, about: &About<'_>, proxy: bool) {
         let (module, hook, output) = (self.module.as_str(), self.name.as_str(), stream.name());
+        let About { binding, queue, task } = *about;
+        let of = match self.scope {
+            Scope::Global => "global",
+            Scope::Module => "module",
+        };
         let parsed: Option<Value> = line.starts_with('{').then(|| serde_json::from_str(line).ok()).flatten();
         if proxy && let Some(Value::Object(mut fields)) = parsed {
             let own = [
-                ("module", module),
-                ("hook", hook),
-                ("binding", binding),
-                ("queue", queue),
-                ("output", output),
+                ("module", module.into()),
+                ("hook", hook.into()),
+                ("hook.type", of.into()),
+                ("binding", binding.into()),
+                ("queue", queue.into()),
+                ("task.id", task.into()),
+                ("output", output.into()),
             ];
             for (key, value) in own {
-                fields.entry(key).or_insert_with(|| value.into());
+                fields.entry(key).or_insert(value);
             }
             fields.insert("proxyJsonLog".to_owned(), true.into());
             // Nothing can be done when nobody reads logs.
             drop(writeln!(std::io::stderr(), "{}", Value::Object(fields)));
             return;
         }
+        macro_rules! tell {
+            ($level:ident, $fields:expr, $message:expr) => {
+                tracing::$level!(
+                    module,
+                    hook,
+                    "hook.type" = of,
+                    binding,
+                    queue,
+                    "task.id" = task,
+                    output,
+                    hook_fields = $fields,
+                    "{}",
+                    $message
+                )
+            };
+        }
         if let Some(Value::Object(mut fields)) = parsed
             && let Some(Value::String(message)) = fields.remove("msg").or_else(|| fields.remove("message"))
         {
             let level = fields.remove("level");
-            let hook_fields = Value::Object(fields).to_string();
+            let fields: serde_json::Map<String, Value> =
+                fields.into_iter().map(|(key, value)| (format!("hook_{key}"), value)).collect();
+            let fields = (!fields.is_empty()).then(|| Value::Object(fields).to_string());
             match level.as_ref().and_then(Value::as_str).unwrap_or("info") {
-                "error" | "fatal" | "panic" => {
-                    tracing::error!(module, hook, binding, queue, output, hook_fields, "{message}");
-                }
-                "warn" | "warning" => {
-                    tracing::warn!(module, hook, binding, queue, output, hook_fields, "{message}");
-                }
-                "debug" | "trace" => {
-                    tracing::debug!(module, hook, binding, queue, output, hook_fields, "{message}");
-                }
-                _ => tracing::info!(module, hook, binding, queue, output, hook_fields, "{message}"),
+                "error" | "fatal" | "panic" => tell!(error, fields, message),
+                "warn" | "warning" => tell!(warn, fields, message),
+                "debug" | "trace" => tell!(debug, fields, message),
+                _ => tell!(info, fields, message),
             }
             return;
         }
-        tracing::info!(module, hook, binding, queue, output, "{line}");
+        tell!(info, None::<String>, line);
     }
+}
+
+/// What the lines of a run say besides the hook.
+struct About<'r> {
+    binding: &'r str,
+    queue: &'r str,
+    /// Another number in each run of this process.
+    task: u64,
 }
 
 #[cfg(test)]

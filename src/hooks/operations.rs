@@ -136,8 +136,11 @@ fn operation(document: &Value) -> Result<Operation, String> {
             Some(fields) if !fields.is_empty() => {}
             _ => return Err("object: no map with fields".to_owned()),
         }
+        let has = |field: &str| object.pointer(field).and_then(Value::as_str).is_some_and(|t| !t.is_empty());
         for field in ["/apiVersion", "/kind", "/metadata/name"] {
-            if object.pointer(field).and_then(Value::as_str).is_none_or(str::is_empty) {
+            // The server makes a name that begins so.
+            let made = field == "/metadata/name" && has("/metadata/generateName");
+            if !has(field) && !made {
                 return Err(format!("object: {} is missing", &field[1..].replace('/', ".")));
             }
         }

@@ -13,10 +13,13 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::AbortHandle;
 
 use super::Hook;
-use super::context::Context;
+use super::context::{self, Context};
 
 /// The longest pause between two tries, but for jitter.
 const MAX_PAUSE: Duration = Duration::from_secs(32);
+
+/// With more runs than that in a queue those of a hook are one, also where others are between them.
+const LONG: usize = 100;
 
 /// Runs of a hook in one queue, as they come; `label` tells bindings of different kinds apart.
 #[derive(Clone)]
@@ -165,6 +168,9 @@ impl Queues {
                 Some(last) if together(&last.run, &task.run) => last.join(task),
                 _ => content.waiting.push_back(task),
             }
+            if content.waiting.len() > LONG {
+                compact(&mut content.waiting);
+            }
         }
         line.wake.notify_one();
         receiver
@@ -202,6 +208,21 @@ fn together(first: &Run, second: &Run) -> bool {
     Arc::ptr_eq(&first.hook, &second.hook)
         && first.kind == second.kind
         && first.allow_failure == second.allow_failure
+}
+
+/// Makes runs one that belong together, each at the place of the first of them.
+fn compact(waiting: &mut VecDeque<Task>) {
+    let mut kept: VecDeque<Task> = VecDeque::new();
+    for task in waiting.drain(..) {
+        match kept.iter_mut().find(|k| together(&k.run, &task.run)) {
+            Some(first) => first.join(task),
+            None => kept.push_back(task),
+        }
+    }
+    for task in &mut kept {
+        task.run.contexts = context::compact(std::mem::take(&mut task.run.contexts));
+    }
+    *waiting = kept;
 }
 
 impl Task {

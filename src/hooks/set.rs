@@ -155,8 +155,9 @@ impl HookSet {
         needed.iter().map(objects).collect()
     }
 
-    /// Starts the schedules of all hooks, unless they run already; their ticks go to the queues.
-    pub fn schedule(&self, queues: &Arc<Queues>) {
+    /// Starts the schedules of all hooks, unless they run already; their ticks go to the queues, and are dropped while `open`
+    /// says no.
+    pub fn schedule(&self, queues: &Arc<Queues>, open: &Arc<dyn Fn() -> bool + Send + Sync>) {
         let mut schedules = self.schedules.lock().unwrap_or_else(PoisonError::into_inner);
         if schedules.is_some() {
             return;
@@ -165,6 +166,7 @@ impl HookSet {
         for hook in &self.hooks {
             for (index, schedule) in hook.config.schedules.iter().enumerate() {
                 let (to, of, cron) = (Arc::clone(queues), Arc::clone(hook), schedule.cron.clone());
+                let open = Arc::clone(open);
                 tasks.spawn(async move {
                     let mut last = Timestamp::now();
                     while let Some(next) = cron.next(last) {
@@ -174,8 +176,10 @@ impl HookSet {
                             tokio::time::sleep(left.min(LONGEST_SLEEP)).await;
                         }
                         last = next.max(Timestamp::now());
-                        let common = &of.config.schedules[index].common;
-                        drop(to.push(Run::of(&of, "schedule", common, What::Schedule)));
+                        if open() {
+                            let common = &of.config.schedules[index].common;
+                            drop(to.push(Run::of(&of, "schedule", common, What::Schedule)));
+                        }
                     }
                 });
             }

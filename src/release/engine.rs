@@ -2,6 +2,7 @@
 
 use super::{
     apply::{Applier, TRIES},
+    attention::Attention,
     carry_out::{CarryOut, Work},
     decide::{self, Action, Decision},
     drift::{self, Expected, Tolerated, Verdict},
@@ -348,22 +349,23 @@ impl Engine {
 
     /// Waits until a release wants a look: an object of it was changed or deleted, or someone wrote its record. Only
     /// with watches, and only for releases that this engine reconciled.
-    pub async fn attention(&self) -> (ReleaseId, String) {
+    pub async fn attention(&self) -> (ReleaseId, Attention) {
         loop {
             let (id, touched) = self.state.next_touched().await;
-            if let Some(reason) = self.judge_touched(&id, &touched) {
-                tracing::info!(release = %id, reason, "wants a look");
-                return (id, reason);
+            if let Some(attention) = self.judge_touched(&id, &touched) {
+                tracing::info!(release = %id, reason = %attention, "wants a look");
+                return (id, attention);
             }
         }
     }
 
-    fn judge_touched(&self, id: &ReleaseId, touched: &Touched) -> Option<String> {
+    fn judge_touched(&self, id: &ReleaseId, touched: &Touched) -> Option<Attention> {
         let watches = self.watches.as_ref()?;
         self.state.with(id, |known| {
             if touched.record_is_news(known) {
-                return Some("its record was written by someone else".to_owned());
+                return Some(Attention::Record);
             }
+            // A change comes first: it is nobody's right to leave it, and the look at it finds what is deleted, too.
             let mut worst = None;
             let looked_at = touched.objects.iter().filter(|_| known.drift != DriftMode::Off);
             for (key, glimpse) in looked_at {
@@ -372,8 +374,14 @@ impl Engine {
                 expected.owned |= glimpse.owned;
                 let lookup = watches.look(&expected.object, expected.written);
                 match drift::judge(expected, &lookup, id) {
-                    Verdict::Missing => worst = Some(format!("{} was deleted", expected.object)),
-                    Verdict::Suspect(why) => worst = worst.or(Some(format!("{}: {why}", expected.object))),
+                    Verdict::Missing => {
+                        worst =
+                            worst.or(Some(Attention::Deleted(format!("{} was deleted", expected.object))));
+                    }
+                    Verdict::Suspect(why) => {
+                        let text = format!("{}: {why}", expected.object);
+                        worst = worst.filter(Attention::is_change).or(Some(Attention::Changed(text)));
+                    }
                     Verdict::Fine => {
                         if let Lookup::Present(seen) = &lookup {
                             expected.note(seen);

@@ -7,6 +7,7 @@
 //! what was done.
 
 mod apply;
+mod attention;
 mod carry_out;
 mod conflicts;
 mod crd_safety;
@@ -52,6 +53,7 @@ mod uninstall;
 mod waiting;
 mod why;
 
+pub use attention::Attention;
 pub use conflicts::Conflict;
 pub use decide::Action;
 pub use engine::{Engine, EngineOptions};

@@ -1,6 +1,7 @@
 //! How far converges are, in the words of addon-operator's `/status/converge`.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use serde_json::json;
 
@@ -9,11 +10,13 @@ use serde_json::json;
 pub struct Progress {
     begun: AtomicBool,
     tasks: AtomicUsize,
+    head: Mutex<Option<(String, &'static str)>>,
 }
 
 impl Progress {
-    /// So many things are still to be done for the current converge.
-    pub fn set(&self, tasks: usize) {
+    /// So many things are still to be done for the current converge; `head` is the module and the kind of what comes first.
+    pub fn set(&self, tasks: usize, head: Option<(String, &'static str)>) {
+        *self.head.lock().unwrap_or_else(PoisonError::into_inner) = head;
         self.tasks.store(tasks, Ordering::Release);
         if tasks > 0 {
             self.begun.store(true, Ordering::Release);
@@ -23,6 +26,11 @@ impl Progress {
     /// How many there are now.
     pub fn tasks(&self) -> usize {
         self.tasks.load(Ordering::Acquire)
+    }
+
+    /// Module and kind of what comes first, if anything is to be done.
+    pub fn head(&self) -> Option<(String, &'static str)> {
+        self.head.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The answer, as lines or JSON; `done` says whether the first converge is.
@@ -65,11 +73,12 @@ mod tests {
         assert_eq!(progress.shown(false, false), "STARTUP_CONVERGE_NOT_STARTED\n");
         let told: Vec<String> = yes(false);
         assert_eq!(told, ["STARTUP_CONVERGE_NOT_STARTED true"]);
-        progress.set(3);
+        progress.set(3, None);
         assert_eq!(progress.shown(false, false), "STARTUP_CONVERGE_IN_PROGRESS: 3 tasks\n");
-        progress.set(0);
+        progress.set(0, None);
         assert_eq!(progress.shown(true, false), "STARTUP_CONVERGE_DONE\nCONVERGE_WAIT_TASK\n");
-        progress.set(2);
+        progress.set(2, Some(("m".to_owned(), "ModuleRun")));
+        assert_eq!(progress.head(), Some(("m".to_owned(), "ModuleRun")));
         assert_eq!(progress.shown(true, false), "STARTUP_CONVERGE_DONE\nCONVERGE_IN_PROGRESS: 2 tasks\n");
         let told: Vec<String> = yes(true);
         assert_eq!(told, ["CONVERGE_IN_PROGRESS 2", "STARTUP_CONVERGE_DONE true"]);

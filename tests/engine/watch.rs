@@ -5,7 +5,9 @@ use std::time::Duration;
 use windlass::release::{Action, Engine, ReleaseId};
 
 pub(crate) async fn attention(engine: &Engine) -> (ReleaseId, String) {
-    tokio::time::timeout(Duration::from_secs(20), engine.attention()).await.expect("attention")
+    let (id, attention) =
+        tokio::time::timeout(Duration::from_secs(20), engine.attention()).await.expect("attention");
+    (id, attention.to_string())
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -129,6 +129,30 @@ fn with_several_replicas_the_service_of_webhooks_selects_nobody() {
 }
 
 #[test]
+fn with_a_read_only_root_the_socket_has_its_place_and_hooks_find_jq() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy");
+    let chart = root.join("chart");
+    let words = ["template", "windlass", chart.to_str().unwrap(), "-n", "ns"];
+    let shown = windlass(Path::new("/nonexistent"), &words);
+    assert!(shown.contains("readOnlyRootFilesystem: true") && shown.contains("mountPath: /tmp}"), "{shown}");
+    assert!(shown.contains("{name: DEBUG_UNIX_SOCKET, value: /tmp/debug.socket}"), "{shown}");
+    let file = std::fs::read_to_string(root.join("Containerfile")).unwrap();
+    let wrapper =
+        "printf '#!/bin/sh\\nexec windlass jq \"$@\"\\n' > /usr/local/bin/jq && chmod 0755 /usr/local/bin/jq";
+    assert!(file.contains(wrapper), "{file}");
+    // The wrapper itself, in a place of ours and with this windlass.
+    let scratch = tempfile::tempdir().unwrap();
+    let jq = scratch.path().join("jq");
+    let made = wrapper.replace("/usr/local/bin/jq", jq.to_str().unwrap());
+    let done = Command::new("sh").args(["-c", &made]).status().unwrap();
+    assert!(done.success());
+    let binary = Path::new(env!("CARGO_BIN_EXE_windlass")).parent().unwrap();
+    let search = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap());
+    let out = Command::new(&jq).args(["-n", "-r", "\"a b\""]).env("PATH", search).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&out.stdout), "a b\n", "{out:?}");
+}
+
+#[test]
 fn what_prometheus_and_grafana_are_given_fits_what_is_measured() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let chart = root.join("deploy/chart");
@@ -148,7 +172,9 @@ fn what_prometheus_and_grafana_are_given_fits_what_is_measured() {
         ],
     );
     let monitor = shown.split("---").find(|d| d.contains("kind: ServiceMonitor")).expect("a ServiceMonitor");
-    assert!(monitor.contains("path: /metrics") && monitor.contains("port: http"), "{monitor}");
+    let paths: Vec<&str> =
+        monitor.lines().filter_map(|l| l.split("path: ").nth(1)?.split(',').next()).collect();
+    assert!(paths == ["/metrics", "/metrics/hooks"] && monitor.contains("port: http"), "{monitor}");
     assert!(shown.contains("grafana_dashboard: \"1\""));
     let dashboard = std::fs::read_to_string(chart.join("dashboard.json")).unwrap();
     serde_json::from_str::<serde_json::Value>(&dashboard).unwrap();

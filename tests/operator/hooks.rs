@@ -3,7 +3,7 @@
 use crate::support::{Modules, Operator, control_plane, history, object, wait_for};
 
 /// A module with one ConfigMap that shows the value `size`, and hooks beside it.
-fn shows_size(modules: &Modules, directory: &str) {
+pub(crate) fn shows_size(modules: &Modules, directory: &str) {
     let name = directory.split_once('-').unwrap().1;
     modules.write(&format!("{directory}/values.yaml"), &format!("{name}: {{size: 1}}\n"));
     let data = format!("{{{{ .Values.{name}.size | toString | quote }}}}");
@@ -14,7 +14,7 @@ fn shows_size(modules: &Modules, directory: &str) {
     );
 }
 
-fn start(namespace: &str, modules: &Modules, more: &[&str]) -> Operator {
+pub(crate) fn start(namespace: &str, modules: &Modules, more: &[&str]) -> Operator {
     let hooks = modules.path().join("global-hooks");
     let mut arguments = more.to_vec();
     if hooks.is_dir() {
@@ -23,12 +23,12 @@ fn start(namespace: &str, modules: &Modules, more: &[&str]) -> Operator {
     Operator::start_with(control_plane(), namespace, &modules.path().join("modules"), &arguments)
 }
 
-fn data(namespace: &str, name: &str, key: &str) -> Option<String> {
+pub(crate) fn data(namespace: &str, name: &str, key: &str) -> Option<String> {
     let object = object(control_plane(), namespace, "configmap", name)?;
     object["data"][key].as_str().map(str::to_owned)
 }
 
-fn edit(namespace: &str, name: &str, key: &str, value: &str) {
+pub(crate) fn edit(namespace: &str, name: &str, key: &str, value: &str) {
     let cp = control_plane();
     let literal = format!("--from-literal={key}={value}");
     let text = cp.kubectl([
@@ -239,13 +239,15 @@ fn schedules_metrics_and_operations_on_objects() {
         "global-hooks/tick",
         "configVersion: v1\nonStartup: 1\nschedule: [{name: often, crontab: '@every 1s', group: g}]",
         &format!(
-            "echo '{{\"name\":\"ticks_total\",\"add\":1}}' > \"$METRICS_PATH\"\necho '{object}{jq}{missing}' > \"$KUBERNETES_PATCH_PATH\"\n\
+            "echo '{{\"level\":\"warn\",\"msg\":\"told\",\"answer\":42}}'\necho '{{\"name\":\"ticks_total\",\"add\":1}}' > \"$METRICS_PATH\"\necho '{object}{jq}{missing}' > \"$KUBERNETES_PATCH_PATH\"\n\
              if context '\"groupName\":\"g\"'; then note ticked; fi"
         ),
     );
     modules.write("modules/values.yaml", "");
     let operator = start(ns.name(), &modules, &[]);
     operator.wait_note("tick ticked");
+    let told = ["\"level\":\"WARN\"", "\"message\":\"told\"", "\"hook_answer\":42"];
+    operator.wait_log(&[told.as_slice(), &["\"hook.type\":\"global\"", "\"task.id\":"]].concat());
     assert_eq!(data(ns.name(), "made", "by").as_deref(), Some("hook"));
     let labels = object_labels(ns.name(), "made");
     assert_eq!(labels["ticked"], "yes", "labels that were not there are made");
@@ -263,6 +265,36 @@ fn schedules_metrics_and_operations_on_objects() {
     ] {
         assert!(own.contains(part), "{part}\n{own}");
     }
+    operator.stop();
+}
+
+#[test]
+fn ticks_count_when_the_first_converge_is_done() {
+    let ns = control_plane().namespace("ticks").unwrap();
+    let modules = Modules::new();
+    let often = "schedule: [{name: often, crontab: '@every 1s', queue: ticks, includeSnapshotsFrom: [maps]}]";
+    let maps = format!(
+        "kubernetes: [{{name: maps, kind: ConfigMap, executeHookOnEvent: [], executeHookOnSynchronization: false, nameSelector: \
+         {{matchNames: [alpha]}}, namespace: {{nameSelector: {{matchNames: [{}]}}}}}}]",
+        ns.name()
+    );
+    let config = format!("configVersion: v1\n{maps}\n{often}");
+    let body = "if context '\"name\":\"alpha\"'; then note whole; else note empty; fi";
+    modules.hook("global-hooks/tick", &config, body).hook("modules/010-alpha/hooks/tock", &config, body);
+    shows_size(&modules, "modules/010-alpha");
+    shows_size(&modules, "modules/020-failing");
+    modules
+        .hook("modules/020-failing/hooks/fails", "configVersion: v1\nbeforeHelm: 1", "note try; exit 1")
+        .write("modules/values.yaml", "alphaEnabled: true\nfailingEnabled: true\n");
+    shows_size(&modules, "modules/030-last");
+    let operator = start(ns.name(), &modules, &["--strict-order"]);
+    // Its pauses are of 1, 2 and 4 s: time enough for ticks.
+    wait_for("the failing hook runs four times", || operator.notes().len() >= 4);
+    assert!(operator.notes().iter().all(|n| n == "fails try"), "{:?}", operator.notes());
+    modules.hook("modules/020-failing/hooks/fails", "configVersion: v1\nbeforeHelm: 1", "");
+    operator.wait_note("tick whole");
+    operator.wait_note("tock whole");
+    assert!(operator.notes().iter().all(|n| !n.ends_with("empty")), "{:?}", operator.notes());
     operator.stop();
 }
 

@@ -21,6 +21,7 @@ fn objects_are_left_alone_until_it_is_over() {
     let modules = Modules::new();
     modules.small("001-alpha").small("002-beta").enable(&["alpha", "beta"]);
     modules.hook("001-alpha/hooks/told", "configVersion: v1\nbeforeHelm: 1", "note ran");
+    modules.hook("001-alpha/hooks/after", "configVersion: v1\nafterHelm: 1", "note ran");
     let (operator, _) = Operator::converged(cp, ns.name(), modules.path());
     assert_eq!(label(ns.name(), "alpha"), "false");
     let create = ["create", "configmap", "addon-operator", "-n", ns.name()];
@@ -42,7 +43,9 @@ fn objects_are_left_alone_until_it_is_over() {
     wait_for("the other module is as it is wanted", || {
         size("beta") == "7" && object(cp, ns.name(), "service", "beta").is_some()
     });
-    wait_for("the hooks of the module run", || operator.notes().len() > runs);
+    wait_for("the hooks of the module run, those after the release, too", || {
+        operator.notes()[runs..].ends_with(&["told ran".to_owned(), "after ran".to_owned()])
+    });
     let untouched = || {
         size("alpha") == "1"
             && object(cp, ns.name(), "service", "alpha").is_none()

@@ -172,7 +172,7 @@ fn every_name_of_the_peers_is_there_and_counts() {
         .write("modules/values.yaml", root)
         .hook("global/hooks/up", &config("onStartup: 1"), "");
     cp.kubectl(["create", "configmap", "watched", "-n", ns.name(), "--from-literal=a=1"]).unwrap();
-    let broken = "--from-literal=global=a: [";
+    let broken = "--from-literal=nobody=a: 1";
     cp.kubectl(["create", "configmap", "addon-operator", "-n", ns.name(), broken]).unwrap();
     let global = modules.path().join("global").display().to_string();
     let operator = Operator::start_with(
@@ -225,5 +225,19 @@ fn every_name_of_the_peers_is_there_and_counts() {
         url
     ]));
     assert!(!text.contains(ns.name()) || !request(&["kubernetes_client", ns.name()]), "no names in the ways");
+    operator.stop();
+}
+
+#[test]
+fn the_task_that_comes_first_is_told() {
+    let cp = control_plane();
+    let ns = cp.namespace("head").unwrap();
+    let modules = Modules::new();
+    modules.small("001-alpha").small("002-beta").enable(&["alpha", "beta"]);
+    modules.hook("001-alpha/hooks/hangs", "configVersion: v1\nbeforeHelm: 1", "note hangs; sleep 600 & wait");
+    let operator = Operator::start(cp, ns.name(), modules.path());
+    operator.wait_note("hangs hangs");
+    let head = "addon_operator_tasks_queue_head_info{queue=\"main\",module=\"alpha\",task_type=\"ModuleRun\",hook=\"\"} 1";
+    wait_for("it is told", || operator.get("/metrics").unwrap().1.contains(head));
     operator.stop();
 }

@@ -1,6 +1,8 @@
 //! What a user does with modules: converge, edit the ConfigMap, delete a piece, switch off, remove, restart.
 
-use crate::support::{Modules, Operator, control_plane, history, is_bookkeeping, object, wait_for};
+use std::process::Command;
+
+use crate::support::{Modules, Operator, control_plane, history, is_bookkeeping, object, status, wait_for};
 
 #[test]
 fn converges_and_real_helm_reads_it() {
@@ -168,6 +170,43 @@ fn modules_wait_for_those_that_they_name_and_with_the_peers_gate_for_all_lower_o
     mend(&modules);
     operator.wait_converged();
     assert!(there(ns.name(), "next") && there(ns.name(), "last"));
+    operator.stop();
+}
+
+#[test]
+fn a_module_is_off_with_what_it_depends_on() {
+    let cp = control_plane();
+    let ns = cp.namespace("needs-off").unwrap();
+    let modules = Modules::new();
+    modules.small("001-base").small("002-next").small("003-last").enable(&["base", "next", "last"]);
+    for (directory, needs) in [("002-next", "base"), ("003-last", "next")] {
+        let name = &directory[4..];
+        modules.write(
+            &format!("{directory}/Chart.yaml"),
+            &format!("apiVersion: v2\nname: {name}\nversion: 0.1.0\nannotations: {{windlass.dev/depends-on-modules: {needs}}}\n"),
+        );
+    }
+    let there = |name: &str| object(cp, ns.name(), "configmap", name).is_some();
+    let (operator, _) = Operator::converged(cp, ns.name(), modules.path());
+    assert!(there("base") && there("next") && there("last"), "{}", operator.log_end());
+    let create =
+        ["create", "configmap", "addon-operator", "-n", ns.name(), "--from-literal=baseEnabled=false"];
+    cp.kubectl(create).unwrap();
+    wait_for("all of them go", || !there("base") && !there("next") && !there("last"));
+    wait_for("it is told why", || {
+        let status = status(ns.name(), "last");
+        status["reason"] == "DependencyOff"
+            && status["message"].as_str().unwrap().starts_with("module next is off")
+    });
+    // One that looks on says so, too.
+    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    command.args(["operator", "--observe", "-n", ns.name(), "--modules-dir"]).arg(modules.path());
+    let out = command.env("KUBECONFIG", cp.kubeconfig()).output().unwrap();
+    let told = String::from_utf8(out.stdout).unwrap();
+    assert!(out.status.success() && told.contains("module base is off, and it depends on"), "{told}");
+    let patch = ["patch", "configmap", "addon-operator", "-n", ns.name(), "--type=merge", "-p"];
+    cp.kubectl(patch.iter().chain([&r#"{"data":{"baseEnabled":"true"}}"#])).unwrap();
+    wait_for("all of them are back", || there("base") && there("next") && there("last"));
     operator.stop();
 }
 

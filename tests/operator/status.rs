@@ -2,16 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Modules, Operator, control_plane, object, wait_for};
-
-const KIND: &str = "modules.windlass.dev";
-
-fn status(namespace: &str, name: &str) -> Value {
-    // The kind comes with the first operator.
-    let arguments = ["get", KIND, name, "-n", namespace, "-o", "json", "--ignore-not-found"];
-    let text = control_plane().kubectl(arguments).unwrap_or_default();
-    serde_json::from_str::<Value>(&text).map(|mut o| o["status"].take()).unwrap_or_default()
-}
+use crate::support::{MODULES as KIND, Modules, Operator, control_plane, object, status, wait_for};
 
 fn condition(status: &Value, kind: &str) -> Value {
     let all = status["conditions"].as_array().cloned().unwrap_or_default();

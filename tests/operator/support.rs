@@ -11,6 +11,9 @@ use std::{
 use tempfile::TempDir;
 use windlass_test_cluster::{AuditEvent, ControlPlane, Error, shared, wait_until};
 
+/// The kind that tells of modules.
+pub(crate) const MODULES: &str = "modules.windlass.dev";
+
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 /// Webhooks on loopback: the API server of a test is there, too.
@@ -222,6 +225,13 @@ impl Operator {
         started.elapsed()
     }
 
+    /// Waits until it ends by itself, with an error.
+    pub(crate) fn wait_failed(&mut self) {
+        let ended = || Ok::<_, Error>(self.child.try_wait().unwrap());
+        let status = wait_until("the operator ends", LIMIT, ended).unwrap_or_else(|e| panic!("{e}"));
+        assert!(!status.success(), "{status}");
+    }
+
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -265,6 +275,14 @@ pub(crate) fn wait_for(what: &str, mut probe: impl FnMut() -> bool) -> Duration 
     let started = Instant::now();
     wait_until(what, LIMIT, || Ok::<_, Error>(probe().then_some(()))).unwrap_or_else(|e| panic!("{e}"));
     started.elapsed()
+}
+
+/// The status of a module as `kubectl` shows it.
+pub(crate) fn status(namespace: &str, name: &str) -> Value {
+    // The kind comes with the first operator.
+    let arguments = ["get", MODULES, name, "-n", namespace, "-o", "json", "--ignore-not-found"];
+    let text = control_plane().kubectl(arguments).unwrap_or_default();
+    serde_json::from_str::<Value>(&text).map(|mut o| o["status"].take()).unwrap_or_default()
 }
 
 /// Revisions of a release with their states, as real Helm tells them.

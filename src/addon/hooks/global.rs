@@ -1,6 +1,7 @@
 //! Global hooks: the start of the operator, what runs before and after all modules, and others in their place.
 
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
@@ -66,12 +67,17 @@ impl Hooks {
         }
     }
 
-    /// Brings the global hooks up: those of the start, schedules, watches, and what exists. It goes on until all of that has
+    /// Whether ticks of schedules count: as with the peer those before the first converge is done do not.
+    pub(super) fn open(&self) -> Arc<dyn Fn() -> bool + Send + Sync> {
+        let state = Arc::clone(&self.state);
+        Arc::new(move || state.converged.load(Ordering::Acquire))
+    }
+
+    /// Brings the global hooks up: those of the start, watches, what exists, and schedules. It goes on until all of that has
     /// worked: modules rely on it.
     pub(in crate::addon) async fn start_global(self: Arc<Self>) {
         let Some(set) = self.global_set() else { return };
         self.run_global(Moment::OnStartup).await;
-        set.schedule(&self.queues);
         let began = Instant::now();
         set.watch(&self.cluster, &self.queues, &self.state.measures);
         let mut failures = 0;
@@ -97,6 +103,8 @@ impl Hooks {
         }
         // A queue of the global hooks is dropped at the end, and when they are others.
         drop(futures::future::join_all(waits).await);
+        // Not before: a tick would see snapshots that are not whole.
+        set.schedule(&self.queues, &self.open());
         failures = 0;
         while let Err(text) = self.webhooks.enter("", set.hooks()).await {
             failures += 1;

@@ -8,6 +8,7 @@ use crate::hooks::config::MAIN_QUEUE;
 use crate::hooks::process::Usage;
 use crate::hooks::queues::Run;
 use crate::hooks::{Hook, HookSet, Scope, WatchedView};
+use crate::serve::Progress;
 use crate::serve::measures::Measures;
 
 impl Hooks {
@@ -90,8 +91,8 @@ impl Hooks {
         );
     }
 
-    /// Sets what is true now of bindings, snapshots and queues. `jobs` is the number of tasks of the operator's own.
-    pub(in crate::addon) fn measure(&self, jobs: usize) {
+    /// Sets what is true now of bindings, snapshots and queues; `progress` knows the operator's own tasks.
+    pub(in crate::addon) fn measure(&self, progress: &Progress) {
         let measures = &self.state.measures;
         for name in ["binding_count", "kube_snapshot_objects", "tasks_queue_length", "tasks_queue_head_info"]
         {
@@ -108,7 +109,11 @@ impl Hooks {
             }
         }
         // The peer has one queue of a name, whoever's it is.
-        let mut lengths = std::collections::BTreeMap::from([(MAIN_QUEUE.to_owned(), jobs)]);
+        let mut lengths = std::collections::BTreeMap::from([(MAIN_QUEUE.to_owned(), progress.tasks())]);
+        if let Some((module, kind)) = progress.head() {
+            let labels = [("queue", MAIN_QUEUE), ("module", &module), ("task_type", kind), ("hook", "")];
+            measures.set("tasks_queue_head_info", &labels, 1.0);
+        }
         for queue in self.queues.view() {
             *lengths.entry(queue.name.clone()).or_default() += queue.tasks.len();
             let labels = [("module", queue.owner.as_str()), ("queue", queue.name.as_str())];

@@ -8,13 +8,14 @@ mod execute;
 mod global;
 mod measure;
 mod module;
+mod quiet;
 mod view;
 mod write_back;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use tokio::sync::mpsc::UnboundedSender;
@@ -28,9 +29,8 @@ use crate::serve::State;
 
 pub(super) use enabled::{Candidate, Verdicts, has_script};
 pub(super) use module::{Maintenance, ModuleRef, Ran};
-
-/// How long after a run of a hook deletions of its module's objects may be its own doing.
-const ECHO: Duration = Duration::from_secs(2);
+pub(super) use quiet::Doing;
+use quiet::Quiet;
 
 /// Values and what hooks are told beside them.
 pub(super) struct Store {
@@ -68,15 +68,10 @@ pub(super) struct Hooks {
     changes: UnboundedSender<Change>,
     /// One write of the ConfigMap at a time.
     writing: tokio::sync::Mutex<()>,
-    /// Until when deletions are taken for a hook's own, by module; the global hooks under the empty name.
-    quiet: Mutex<BTreeMap<String, Quiet>>,
-}
-
-#[derive(Default)]
-struct Quiet {
-    /// When each run that goes on has begun.
-    running: Vec<Instant>,
-    until: Option<Instant>,
+    /// Which hooks run.
+    quiet: Mutex<Quiet>,
+    /// How long hooks may run until nobody waits for them any more.
+    patience: Duration,
 }
 
 impl Hooks {
@@ -86,7 +81,7 @@ impl Hooks {
         state: Arc<State>,
         values: Values,
         config_map: ObjectRef,
-        webhooks: webhooks::Options,
+        (webhooks, patience): (webhooks::Options, Duration),
         changes: UnboundedSender<Change>,
     ) -> Arc<Self> {
         Arc::new_cyclic(|hooks: &Weak<Self>| {
@@ -126,6 +121,7 @@ impl Hooks {
                 changes,
                 writing: tokio::sync::Mutex::default(),
                 quiet: Mutex::default(),
+                patience,
             }
         })
     }
@@ -136,41 +132,6 @@ impl Hooks {
 
     fn module(&self, name: &str) -> Option<Arc<module::ModuleHooks>> {
         self.modules.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
-    }
-
-    /// Whether deletions of a module's objects may be a hook's doing now: the next run of the module decides on them.
-    pub(super) fn is_quiet(&self, module: &str) -> bool {
-        let quiet = self.quiet.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = Instant::now();
-        let is = |name: &str| {
-            quiet.get(name).is_some_and(|q| !q.running.is_empty() || q.until.is_some_and(|at| at > now))
-        };
-        is("") || is(module)
-    }
-
-    /// Since when a hook of a module has been running, the one that began first.
-    pub(super) fn running_since(&self, module: &str) -> Option<Instant> {
-        let quiet = self.quiet.lock().unwrap_or_else(PoisonError::into_inner);
-        quiet.get(module)?.running.iter().min().copied()
-    }
-
-    /// Notes that a hook runs, until what is given goes.
-    fn running(&self, module: &str) -> impl Drop + '_ {
-        struct Running<'h>(&'h Hooks, String, Instant);
-        impl Drop for Running<'_> {
-            fn drop(&mut self) {
-                let mut quiet = self.0.quiet.lock().unwrap_or_else(PoisonError::into_inner);
-                let entry = quiet.entry(std::mem::take(&mut self.1)).or_default();
-                if let Some(at) = entry.running.iter().position(|started| *started == self.2) {
-                    entry.running.remove(at);
-                }
-                entry.until = Some(Instant::now() + ECHO);
-            }
-        }
-        let mut quiet = self.quiet.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = Instant::now();
-        quiet.entry(module.to_owned()).or_default().running.push(now);
-        Running(self, module.to_owned(), now)
     }
 
     /// All modules have had an outcome: webhooks of modules that are off go, also those of an earlier process.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
+use chart_compat::chart::Crd;
 use chart_compat::render::CompiledChart;
 use serde_json::Value;
 use tokio::sync::{Mutex, MutexGuard, OnceCell, oneshot};
@@ -53,6 +54,8 @@ pub(in crate::addon) struct ModuleRef {
     pub(in crate::addon) path: PathBuf,
     /// `None` for a module of hooks only.
     pub(in crate::addon) chart: Option<Arc<CompiledChart>>,
+    /// CRDs of a module without a chart.
+    pub(in crate::addon) crds: Vec<Crd>,
     /// Why it is run.
     pub(in crate::addon) cause: String,
     /// Another number when its hooks on disk are others.
@@ -81,6 +84,7 @@ impl ModuleRef {
             key,
             path: module.path.clone(),
             chart: None,
+            crds: module.crds.clone(),
             cause: String::new(),
             hooks: module.hooks,
             maintenance: Maintenance::Off,
@@ -166,6 +170,9 @@ impl Hooks {
     ) -> Result<Ran, Error> {
         let hooks = self.of(module).await?;
         let Some(set) = hooks.set.get() else { return Err(Error::Hook("its hooks are gone".to_owned())) };
+        if !module.crds.is_empty() && module.maintenance != Maintenance::On {
+            shared.keep_crds(&module.crds).await?;
+        }
         let mut progress = hooks.turn.lock().await;
         self.bring_up(&hooks, set, &mut progress).await?;
         // From here on what the module's own chart says passes its webhooks, too.
@@ -174,11 +181,11 @@ impl Hooks {
         loop {
             self.at(&hooks, set, Moment::BeforeHelm).await?;
             let values = self.store().values.seen(&module.key);
-            if module.chart.is_some() && self.is_held(shared, module).await? {
-                return Ok(Ran { done: None, values });
-            }
+            let held = module.chart.is_some() && self.is_held(shared, module).await?;
             let done = match &module.chart {
                 None => None,
+                // Its hooks run all the same, as with the peer.
+                Some(_) if held => None,
                 Some(chart) => {
                     let values = self.store().values.for_chart(&module.key).map_err(Error::Values)?;
                     let cause = if reruns == 0 {
@@ -265,7 +272,7 @@ impl Hooks {
             }
             progress.elsewhere.pop();
         }
-        set.schedule(&self.queues);
+        set.schedule(&self.queues, &self.open());
         Ok(())
     }
 

@@ -25,6 +25,8 @@ pub(super) enum Phase {
     Starting,
     /// `beforeAll` hooks run, and `enabled` scripts; `all` modules are asked for then.
     Before { all: bool, again: bool },
+    /// CRDs of modules that are new are brought.
+    Crds { all: bool, again: bool },
     /// Modules run.
     Modules,
     /// `afterAll` hooks run; `again`: something has changed meanwhile.
@@ -36,7 +38,7 @@ pub(super) enum Phase {
 impl Phase {
     /// Whether modules wait for the global hooks.
     pub(super) fn holds_modules(self) -> bool {
-        matches!(self, Self::Starting | Self::Before { .. })
+        matches!(self, Self::Starting | Self::Before { .. } | Self::Crds { .. })
     }
 }
 
@@ -45,6 +47,7 @@ pub(super) enum Step {
     Started,
     /// What the scripts said.
     Before(Verdicts),
+    Crds,
     /// Whether the values that all modules see are others than before.
     After(bool),
 }
@@ -65,7 +68,7 @@ impl Operator {
     /// Asks for what changed; with `all` for every module. Global hooks come first, if there are any for that.
     pub(super) fn converge(&mut self, all: bool) {
         match &mut self.phase {
-            Phase::Before { again, .. } | Phase::After { again } => *again = true,
+            Phase::Before { again, .. } | Phase::Crds { again, .. } | Phase::After { again } => *again = true,
             Phase::Starting if self.steps.is_empty() => self.begin(all),
             // The first converge comes when the hooks are up.
             Phase::Starting => {}
@@ -81,8 +84,7 @@ impl Operator {
         if !scripts && !self.hooks.has_global_at(Moment::BeforeAll) {
             self.scripted.clear();
             self.undecided.clear();
-            self.phase = Phase::Modules;
-            return self.ask(all);
+            return self.begin_modules(all);
         }
         self.phase = Phase::Before { all, again: false };
         let hooks = Arc::clone(&self.hooks);
@@ -125,9 +127,10 @@ impl Operator {
             (Ok(Step::Before(_)), Phase::Before { again: true, all }) => self.begin(all),
             (Ok(Step::Before(verdicts)), Phase::Before { all, .. }) => {
                 self.take_verdicts(verdicts);
-                self.phase = Phase::Modules;
-                self.ask(all);
+                self.begin_modules(all);
             }
+            (Ok(Step::Crds), Phase::Crds { again: true, all }) => self.begin(all),
+            (Ok(Step::Crds), Phase::Crds { .. }) => self.phase = Phase::Modules,
             (Ok(Step::After(changed)), Phase::After { again }) => {
                 self.repeats = if changed { self.repeats + 1 } else { 0 };
                 if changed && self.repeats > MAX_REPEATS {
@@ -159,8 +162,9 @@ impl Operator {
         self.activation =
             if change.module.is_empty() { "GlobalValuesChanged" } else { "ModuleValuesChanged" };
         if change.module.is_empty() {
-            // What changes before the modules run is looked at when they are asked for.
-            if !self.phase.holds_modules() && (change.reload || change.flags) {
+            // What changes before the modules are asked for is looked at then.
+            let early = matches!(self.phase, Phase::Starting | Phase::Before { .. });
+            if !early && (change.reload || change.flags) {
                 self.converge(false);
             }
             return;

@@ -6,6 +6,9 @@ use crate::addon::hooks::ModuleRef;
 use crate::addon::queue::Job;
 use crate::release::ReleaseRequest;
 
+/// The peer's word for what comes before new modules.
+const ENSURE_CRDS: &str = "ModuleEnsureCRDs";
+
 impl Operator {
     /// All of it at this moment.
     pub(super) fn view(&self) -> View {
@@ -17,11 +20,21 @@ impl Operator {
         usize::from(!self.configured || self.step().is_some()) + self.queue.owing()
     }
 
+    /// Module and kind of the task that comes first.
+    pub(super) fn head(&self) -> Option<(String, &'static str)> {
+        match self.step() {
+            Some(ENSURE_CRDS) => Some((String::new(), ENSURE_CRDS)),
+            Some(_) => Some((String::new(), "GlobalHookRun")),
+            None => self.queue.head().map(|(module, job)| (module.to_owned(), kind(job))),
+        }
+    }
+
     fn step(&self) -> Option<&'static str> {
         match self.phase {
             Phase::Starting if !self.configured => Some("reading the ConfigMap"),
             Phase::Starting => Some("onStartup"),
             Phase::Before { .. } => Some("beforeAll"),
+            Phase::Crds { .. } => Some(ENSURE_CRDS),
             Phase::After { .. } => Some("afterAll"),
             Phase::Modules | Phase::Idle => None,
         }
@@ -31,7 +44,7 @@ impl Operator {
         let wanted = |module: &str| self.wanted.get(module);
         let view = |module: &str, job: Job, running: bool, failures: u32| JobView {
             module: module.to_owned(),
-            kind: if job == Job::Uninstall { "ModuleDelete" } else { "ModuleRun" },
+            kind: kind(job),
             cause: match job {
                 Job::Run => wanted(module).map(|w| w.cause.clone()).unwrap_or_default(),
                 Job::Restore => "objects differ from what is deployed".to_owned(),
@@ -67,6 +80,11 @@ impl Operator {
         };
         self.modules.modules.iter().map(view).collect()
     }
+}
+
+/// The peer's word for a job.
+fn kind(job: Job) -> &'static str {
+    if job == Job::Uninstall { "ModuleDelete" } else { "ModuleRun" }
 }
 
 /// The objects of a release as `namespace/Kind/name`.

@@ -8,10 +8,9 @@ use crate::addon::drift;
 use crate::addon::lookups::Watch;
 use crate::addon::queue::Job;
 use crate::addon::run::{Done, Error, Inputs};
+use crate::hooks::queues;
 use crate::release::{Action, Disposition, Outcome, ReleaseRequest};
 
-/// The longest pause between two tries of a module that keeps failing.
-const MAX_PAUSE: Duration = Duration::from_secs(32);
 /// Clocks are looked at anew at least this often.
 const LONGEST_SLEEP: Duration = Duration::from_secs(24 * 60 * 60);
 /// A module whose failure nothing but a change will mend is tried again this seldom.
@@ -40,6 +39,7 @@ impl Operator {
             wanted.failure = result.as_ref().err().map(|e| (tell::reason(e), e.to_string()));
             if matches!(result, Ok(Finished::Ran(_))) {
                 wanted.maintenance_ends = false;
+                self.deletions.remove(name);
             }
         }
         self.state.metrics.add(
@@ -147,14 +147,11 @@ impl Operator {
     }
 }
 
-/// How long to wait before the next try: 1 s doubling, or seldom when only a change can help.
+/// How long to wait before the next try: ever longer, or seldom when only a change can help.
 fn pause(disposition: Disposition, failures: u32) -> Duration {
     match disposition {
         Disposition::Stall => STALLED_PAUSE,
         Disposition::Wait => Duration::from_secs(5),
-        Disposition::Retry | Disposition::Ignore => {
-            let exponent = failures.saturating_sub(1).min(5);
-            Duration::from_secs(1 << exponent).min(MAX_PAUSE)
-        }
+        Disposition::Retry | Disposition::Ignore => queues::pause(failures),
     }
 }

@@ -14,12 +14,14 @@ const LOOK: Duration = Duration::from_secs(1);
 impl Operator {
     /// When to look again; `None` if nobody waits.
     pub(super) fn patience_ends(&self) -> Option<Instant> {
-        (!self.queue.awaited().is_empty()).then(|| self.looked + LOOK.min(self.options.hook_patience))
+        (!self.queue.awaited().is_empty() || !self.deletions.is_empty())
+            .then(|| self.looked + LOOK.min(self.options.hook_patience))
     }
 
     /// Lets others go on where a hook has been running for too long.
     pub(super) fn lose_patience(&mut self) {
         self.looked = Instant::now();
+        self.look_at_deletions();
         let patience = self.options.hook_patience;
         let too_long = |name: &str| self.hooks.running_since(name).is_some_and(|at| at.elapsed() >= patience);
         let names: Vec<String> =

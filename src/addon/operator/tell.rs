@@ -37,7 +37,10 @@ impl Operator {
 
     fn status(&self, name: &str, job: Option<(Job, bool)>, files: Option<String>) -> Status {
         let Some(wanted) = self.wanted.get(name) else {
-            return Status { phase: Phase::Pending, reason: "Undecided", files, ..Status::default() };
+            let flag = self.module(name).map(|m| m.name.enabled_key());
+            let problem = self.problems.iter().find(|p| Some(&p.key) == flag.as_ref());
+            let error = problem.map(|p| p.text.clone());
+            return Status { phase: Phase::Pending, reason: "Undecided", error, files, ..Status::default() };
         };
         let error = wanted.failure.as_ref();
         let (phase, reason) = match (job, error) {
@@ -46,6 +49,7 @@ impl Operator {
             (_, Some((reason, _))) => (Phase::Failed, *reason),
             (Some((Job::Run, true)), None) => (Phase::Running, "AtWork"),
             (Some((Job::Run, false)), None) => (Phase::Pending, "Waiting"),
+            _ if !wanted.enabled && !wanted.off_because.is_empty() => (Phase::Disabled, "DependencyOff"),
             _ if !wanted.enabled => (Phase::Disabled, "SwitchedOff"),
             _ if wanted.maintenance => (Phase::Ready, "Maintenance"),
             _ if !wanted.tried => (Phase::Pending, "Waiting"),
@@ -57,6 +61,7 @@ impl Operator {
             revision: wanted.revision,
             reason,
             error: error.map(|(_, text)| text.clone()),
+            off_because: if phase == Phase::Disabled { wanted.off_because.clone() } else { String::new() },
             files,
             maintenance: wanted.maintenance,
         }

@@ -83,6 +83,15 @@ fn streams_of_documents() {
 }
 
 #[test]
+fn the_server_may_make_the_name() {
+    for operation in ["Create", "CreateIfNotExists", "CreateOrUpdate"] {
+        let object = "{apiVersion: v1, kind: X, metadata: {generateName: a-}}";
+        let read = parse(&format!("{{operation: {operation}, object: {object}}}")).unwrap();
+        assert!(matches!(read[..], [Operation::Create { .. }]), "{read:?}");
+    }
+}
+
+#[test]
 fn what_is_wrong_is_told_with_its_document() {
     for (text, part) in [
         ("{\"operation\":", "neither JSON (EOF"),

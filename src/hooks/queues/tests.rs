@@ -53,6 +53,35 @@ fn gated() -> (Runner, mpsc::UnboundedReceiver<String>, Arc<Semaphore>) {
 }
 
 #[tokio::test]
+async fn runs_of_a_hook_in_a_long_queue_are_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, b) = (hook(&dir, "a", "").await, hook(&dir, "b", "").await);
+    let (runner, mut told, gate) = gated();
+    let queues = Queues::new(runner);
+    let _first = queues.push(run(&b, "first", "schedule", "main"));
+    assert_eq!(told.recv().await.unwrap(), "b schedule first");
+    let length = || queues.view()[0].tasks.len() - 1;
+    let mut waits = Vec::new();
+    for number in 0..=50 {
+        let mut grouped = run(&a, &format!("a{number}"), "schedule", "main");
+        grouped.contexts[0].group = Some("group".into());
+        waits.push(queues.push(grouped));
+        // The last one makes it long.
+        assert_eq!(length(), if number == 50 { 2 } else { number * 2 + 1 });
+        if number < 50 {
+            waits.push(queues.push(run(&b, &format!("b{number}"), "schedule", "main")));
+        }
+    }
+    gate.add_permits(10);
+    assert_eq!(told.recv().await.unwrap(), "a schedule a50", "they are of one group");
+    let names: Vec<String> = (0..50).map(|n| format!("b{n}")).collect();
+    assert_eq!(told.recv().await.unwrap(), format!("b schedule {}", names.join(",")));
+    for wait in waits {
+        wait.await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn runs_of_one_queue_follow_each_other_and_are_combined() {
     let dir = tempfile::tempdir().unwrap();
     let (a, b) = (hook(&dir, "a", "").await, hook(&dir, "b", "").await);

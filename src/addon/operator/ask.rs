@@ -1,0 +1,214 @@
+//! What each module should be, compared with what was last asked: the difference is queued.
+//!
+//! Owns whether a module is on: flags, scripts, and modules that it depends on. Of what cannot be read nothing is concluded.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Operator;
+use crate::addon::cause::cause;
+use crate::addon::enabling::Flags;
+use crate::addon::queue::Job;
+use crate::addon::values::{GLOBAL, Values};
+use crate::release::ReleaseId;
+
+/// Whether a module is to be on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Decision {
+    On,
+    /// Why, where no flag or script of its own says so.
+    Off(String),
+    /// Nothing is known yet: it is left as it is.
+    Undecided,
+}
+
+impl Operator {
+    /// Compares what each module should be with what was last asked, and queues the difference; with `all` every module
+    /// that is on.
+    pub(super) fn ask(&mut self, all: bool) {
+        let activation = self.activation(self.activation);
+        let files = std::mem::take(&mut self.files);
+        let hooks = std::sync::Arc::clone(&self.hooks);
+        let mut store = hooks.store();
+        let decisions = self.decisions(&store.values);
+        let config = &self.config;
+        let broken = |section: &str| {
+            let problem = config.problems.iter().find(|p| p.concerns(section));
+            problem.filter(|_| !self.good.contains(section)).map(|p| p.text.clone())
+        };
+        let global_problem = broken(GLOBAL);
+        store.enabled.clear();
+        let mut undecided = BTreeSet::new();
+        for module in &self.modules.modules {
+            let name = &module.name;
+            let decision = decisions.get(&name.name).unwrap_or(&Decision::Undecided);
+            if *decision == Decision::Undecided {
+                self.files.extend(files.get(&name.name).cloned());
+                undecided.insert(name.name.clone());
+                continue;
+            }
+            let wanted = self.wanted.entry(name.name.clone()).or_default();
+            let first = wanted.values.is_none();
+            let enabled = *decision == Decision::On;
+            if enabled {
+                store.enabled.push(name.name.clone());
+            }
+            let values = store.values.seen(&name.key);
+            let referred = store.values.referred(&name.key);
+            // Global values that nobody has seen in a good form yet may be what keeps a module from doing harm.
+            let problem = broken(&name.key).or_else(|| global_problem.clone());
+            let mended = wanted.problem.is_some() && problem.is_none();
+            wanted.problem = problem;
+            wanted.off_because = match decision {
+                Decision::Off(why) => why.clone(),
+                _ => String::new(),
+            };
+            if wanted.values.as_ref() != Some(&values) {
+                let secrets = [&wanted.referred, &referred];
+                wanted.cause = cause(self.writers.as_ref(), name, wanted.values.as_ref(), &values, secrets);
+            }
+            let dirty = files.contains(&name.name);
+            if dirty && wanted.values.as_ref() == Some(&values) {
+                "its files have changed".clone_into(&mut wanted.cause);
+            }
+            let held = wanted.maintenance || first && self.held.contains(&name.name);
+            let hold_broken = config.problems.iter().any(|p| p.key == name.maintenance_key());
+            let maintenance = if hold_broken { held } else { config.maintenance.contains(&name.key) };
+            let turned = held != maintenance;
+            if turned {
+                let cause = if maintenance { "maintenance begins" } else { "maintenance is over" };
+                cause.clone_into(&mut wanted.cause);
+                tracing::info!(module = name.name, "{cause}");
+            }
+            wanted.maintenance_ends = (held || wanted.maintenance_ends) && !maintenance;
+            wanted.maintenance = maintenance;
+            wanted.crds_known &= enabled && !dirty;
+            let changed = wanted.values.as_ref() != Some(&values)
+                || wanted.enabled != enabled
+                || dirty
+                || turned
+                || mended;
+            let namespace = module.place.namespace.as_deref().unwrap_or(&self.options.namespace);
+            let id = ReleaseId::new(namespace, &name.name);
+            if enabled && (changed || all) {
+                self.orphans.remove(&id);
+                self.retries.remove(&name.name);
+                wanted.activation = activation;
+                self.queue.want(&name.name, name.order, Job::Run);
+            } else if !enabled && (wanted.enabled || self.orphans.remove(&id)) {
+                self.retries.remove(&name.name);
+                self.queue.want(&name.name, name.order, Job::Uninstall);
+            }
+            wanted.enabled = enabled;
+            wanted.values = Some(values);
+            wanted.referred = referred;
+            self.state.metrics.set(
+                "windlass_module_enabled",
+                "Whether a module is on.",
+                &[("module", &name.name)],
+                f64::from(u8::from(enabled)),
+            );
+        }
+        drop(store);
+        self.measure_modules();
+        self.ask_orphans(&undecided);
+    }
+
+    /// What is left are releases of modules that exist no more, or that nothing is known of yet.
+    fn ask_orphans(&mut self, undecided: &BTreeSet<String>) {
+        let (undecided, gone): (BTreeSet<ReleaseId>, BTreeSet<ReleaseId>) =
+            std::mem::take(&mut self.orphans).into_iter().partition(|id| undecided.contains(&id.name));
+        self.orphans = undecided;
+        for id in gone {
+            let ReleaseId { namespace, name } = &id;
+            tracing::info!(
+                module = name,
+                namespace,
+                "no such module here any more: its release is uninstalled"
+            );
+            self.tell_lost(name, "hooks, if it had any,");
+            let plain = *namespace == self.options.namespace && self.module(name).is_none();
+            let name = if plain { name.clone() } else { id.to_string() };
+            self.queue.want(&name, u32::MAX, Job::Uninstall);
+        }
+    }
+
+    fn decisions(&self, values: &Values) -> BTreeMap<String, Decision> {
+        let mut decisions = BTreeMap::new();
+        for module in &self.modules.modules {
+            let name = &module.name;
+            let on = |on: bool| if on { Decision::On } else { Decision::Off(String::new()) };
+            let flag_broken = self.config.problems.iter().any(|p| p.key == name.enabled_key());
+            let decision = if self.undecided.contains(&name.name) {
+                Decision::Undecided
+            } else if flag_broken {
+                // It keeps the module as it is; at the start nobody knows how that is.
+                self.wanted.get(&name.name).map_or(Decision::Undecided, |w| on(w.enabled))
+            } else {
+                let flags = Flags {
+                    roots: &self.modules.values,
+                    own: module.flag,
+                    hooks: values.flag(name),
+                    config: &self.config.enabled,
+                };
+                on(self.options.enabling.is_on(name, &flags)
+                    && self.scripted.get(&name.name).copied().unwrap_or(true))
+            };
+            decisions.insert(name.name.clone(), decision);
+        }
+        without_what_they_need(&mut decisions, self.queue.waits());
+        decisions
+    }
+}
+
+/// Takes modules for off that depend on one that is off.
+fn without_what_they_need(
+    decisions: &mut BTreeMap<String, Decision>,
+    needs: &BTreeMap<String, BTreeSet<String>>,
+) {
+    loop {
+        let off = |name: &&String| matches!(decisions.get(*name), Some(Decision::Off(_)));
+        let next = needs.iter().find_map(|(name, others)| {
+            let other = others.iter().find(off)?;
+            (decisions.get(name) == Some(&Decision::On)).then(|| (name.clone(), other.clone()))
+        });
+        let Some((name, other)) = next else { return };
+        let why = format!("module {other} is off, and it depends on that one");
+        decisions.insert(name, Decision::Off(why));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_module_is_off_with_what_it_depends_on() {
+        let off = || Decision::Off(String::new());
+        let table = [
+            ("a", off(), &["b"][..], "off"),
+            ("b", Decision::On, &["off"], "module off is off, and it depends on that one"),
+            ("c", Decision::On, &["b"], "module b is off, and it depends on that one"),
+            ("d", Decision::On, &["on", "gone"], "on"),
+            ("e", Decision::On, &["unknown"], "on"),
+            ("f", Decision::Undecided, &["off"], "undecided"),
+            ("off", off(), &[], "off"),
+            ("on", Decision::On, &[], "on"),
+            ("unknown", Decision::Undecided, &[], "undecided"),
+        ];
+        let mut decisions: BTreeMap<_, _> =
+            table.iter().map(|(name, decision, ..)| ((*name).to_owned(), decision.clone())).collect();
+        let needs = table.iter().map(|(name, _, needs, _)| {
+            ((*name).to_owned(), needs.iter().map(|n| (*n).to_owned()).collect::<BTreeSet<_>>())
+        });
+        without_what_they_need(&mut decisions, &needs.collect());
+        for (name, _, _, expected) in &table {
+            let found = match &decisions[*name] {
+                Decision::On => "on",
+                Decision::Undecided => "undecided",
+                Decision::Off(why) if why.is_empty() => "off",
+                Decision::Off(why) => why,
+            };
+            assert_eq!(found, *expected, "{name}");
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! CRDs of all modules that are on, before the first of them runs: a module may have objects of another one's kinds.
+//!
+//! Kinds that are missing are made here; what else a CRD has to be, the module's own run sees to, and what fails here fails
+//! there again, where it is told and tried anew.
+
+use std::time::Duration;
+
+use chart_compat::chart::Crd;
+use futures::StreamExt as _;
+
+use super::Operator;
+use super::converge::{Phase, Step};
+
+/// How many modules' CRDs are brought at once.
+const AT_ONCE: usize = 8;
+/// How long the other modules wait for those of one module.
+const WITHIN: Duration = Duration::from_secs(10);
+
+impl Operator {
+    /// It is known which modules are to be on: asks for what changed, or with `all` for all of them, and lets them run when
+    /// their CRDs are there.
+    pub(super) fn begin_modules(&mut self, all: bool) {
+        self.ask(all);
+        self.phase = Phase::Modules;
+        let mut found: Vec<(String, Vec<Crd>)> = Vec::new();
+        for module in &self.modules.modules {
+            let name = &module.name.name;
+            let Some(wanted) = self.wanted.get_mut(name) else { continue };
+            if !wanted.enabled || wanted.maintenance || std::mem::replace(&mut wanted.crds_known, true) {
+                continue;
+            }
+            found.push((name.clone(), module.crds()));
+        }
+        found.retain(|(_, crds)| !crds.is_empty());
+        if found.is_empty() {
+            return;
+        }
+        self.phase = Phase::Crds { all, again: false };
+        let shared = self.shared.clone();
+        self.steps.spawn(async move {
+            let one = |(name, crds): (String, Vec<Crd>)| {
+                let shared = shared.clone();
+                async move {
+                    match tokio::time::timeout(WITHIN, shared.make_kinds(&crds)).await {
+                        Ok(Ok(_)) => {}
+                        Ok(Err(error)) => tracing::warn!(module = name, "its CRDs: {error}"),
+                        Err(_) => tracing::warn!(module = name, "its CRDs are not served after {WITHIN:?}"),
+                    }
+                }
+            };
+            futures::stream::iter(found.into_iter().map(one)).buffer_unordered(AT_ONCE).count().await;
+            Step::Crds
+        });
+    }
+}

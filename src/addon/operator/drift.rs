@@ -1,0 +1,43 @@
+//! Releases that were touched from outside.
+//!
+//! What was changed is put right at once; what was deleted while a hook runs may be the hook's own doing, and the module's next
+//! run decides on it.
+
+use super::Operator;
+use crate::addon::hooks::Doing;
+use crate::addon::queue::Job;
+use crate::release::Attention;
+
+impl Operator {
+    /// A release of ours was touched from outside.
+    pub(super) fn look_again(&mut self, name: &str, touched: &Attention) {
+        let activation = self.activation("AbsentHelmResourcesDetected");
+        let Some(wanted) = self.wanted.get_mut(name).filter(|w| w.enabled && !w.maintenance) else { return };
+        let reason = touched.to_string();
+        if matches!(touched, Attention::Deleted(_)) && self.hooks.doing(name) == Doing::Hook {
+            tracing::debug!(
+                module = name,
+                reason,
+                "a hook runs or has just run: the next run of the module decides"
+            );
+            self.deletions.insert(name.to_owned(), touched.clone());
+            return;
+        }
+        tracing::info!(module = name, reason, "putting the release right");
+        wanted.activation = activation;
+        let job = if wanted.request.is_some() && !wanted.outdated { Job::Restore } else { Job::Run };
+        self.queue.want(name, self.order(name), job);
+    }
+
+    /// Looks at deletions that hooks may have made where hooks have been running for too long for that, and forgets them
+    /// where the hooks have come to their end: the next run is the module's to decide.
+    pub(super) fn look_at_deletions(&mut self) {
+        for (name, touched) in std::mem::take(&mut self.deletions) {
+            match self.hooks.doing(&name) {
+                Doing::Nobody => {}
+                Doing::Hook => drop(self.deletions.insert(name, touched)),
+                Doing::Endless => self.look_again(&name, &touched),
+            }
+        }
+    }
+}
