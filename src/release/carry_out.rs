@@ -300,7 +300,11 @@ impl CarryOut<'_> {
             store.delete(id, revision).await?;
             records.retain(|r| r.record.version != revision);
         }
-        let current = store.create(self.new_record(&records, decision.revision)).await?;
+        let created = store.create(self.new_record(&records, decision.revision)).await;
+        let current = created.map_err(|error| match error {
+            RecordError::Exists(_) if history.is_empty() => EngineError::Overtaken,
+            error => error.into(),
+        })?;
         Ok((current, records))
     }
 

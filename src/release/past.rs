@@ -38,15 +38,17 @@ impl Engine {
         Ok(Past { free: lease.is_some(), ..observe::records(self.store(), id).await? })
     }
 
-    /// Whether the newest record is still the one that was read.
+    /// Whether the newest record is still the one that was read. Where there was none, making the first one will tell.
     pub(super) async fn is_as_read(&self, id: &ReleaseId, past: &Past) -> Result<bool> {
+        if past.history.is_empty() {
+            return Ok(true);
+        }
         let history = self.store().history(id).await?;
         Ok(match (history.last(), past.records.last()) {
-            (None, None) => true,
             (Some(now), Some(read)) => {
                 now.revision == read.record.version && now.resource_version == read.resource_version
             }
-            (None, Some(_)) | (Some(_), None) => false,
+            _ => false,
         })
     }
 }

@@ -18,7 +18,7 @@ async fn from_install_to_uninstall() {
     assert_eq!((done.action, done.revision, done.created.len()), (Action::Install, 1, 3), "{done:?}");
     let requests = requests_since(mark, ns);
     assert_eq!(writes(&requests).len(), 7, "three objects, the record twice, the lock twice: {requests:?}");
-    assert_eq!(requests.len(), 13, "the past thrice, three lookups and seven writes: {requests:?}");
+    assert_eq!(requests.len(), 12, "the past twice, three lookups and seven writes: {requests:?}");
     assert_eq!(history(ns, "web"), ["1:deployed"]);
     let marks = get(ns, "configmap", "a").unwrap()["metadata"].clone();
     assert_eq!(marks["labels"]["app.kubernetes.io/managed-by"], "Helm");
