@@ -14,7 +14,7 @@ fn killed_in_mid_apply_it_converges_on_the_next_start() {
     modules.write("001-alpha/templates/many.yaml", &objects);
     // How long it takes undisturbed tells where its middle lies.
     let calm = cp.namespace("calm").unwrap();
-    let (operator, whole) = Operator::converged(cp, calm.name(), modules.path());
+    let (operator, mut whole) = Operator::converged(cp, calm.name(), modules.path());
     operator.stop();
     let mut caught = 0;
     // Twelve kills spread over that time, and more until one fell between the record and its end.
@@ -28,6 +28,12 @@ fn killed_in_mid_apply_it_converges_on_the_next_start() {
         operator.kill();
         let before = records(ns.name());
         caught += usize::from(before.iter().any(|r| r.1.starts_with("pending")));
+        // A machine does not keep its pace.
+        if before.iter().any(|r| r.1 == "deployed") {
+            whole = whole * 9 / 10;
+        } else if before.is_empty() && round % 13 > 6 {
+            whole = whole * 11 / 10;
+        }
         let (operator, took) = Operator::converged(cp, ns.name(), modules.path());
         println!("round {round}: killed at {before:?}, converged again in {took:?}");
         assert_eq!(history(cp, ns.name(), "alpha"), [(1, "deployed".to_owned())], "round {round}");
