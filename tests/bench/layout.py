@@ -59,7 +59,7 @@ def charts(runs):
                 arguments = (case / "args.txt").read_text().splitlines() if (case / "args.txt").exists() else []
                 subprocess.run([runs.binary, "package", chart / "chart", "-d", runs.folder], check=True, stdout=subprocess.DEVNULL)
                 packed = max(runs.folder.glob("*.tgz"), key=os.path.getmtime)
-                runs.start("template", "demo", packed, *values, *arguments).wait()
+                runs.start("template", "demo", packed, *values, *arguments).communicate()
                 packed.unlink()
 
 
