@@ -244,8 +244,8 @@ async fn carry_out(
     failed: &str,
 ) -> Result<(), Explained> {
     let mode = job.options.mode;
-    let newest = s.engine.newest(&s.id(&job.name)).await.map_err(|e| format!("{failed}{e}"))?;
-    let installing = build::installs(mode, newest.as_ref());
+    let past = s.engine.past_of(&s.id(&job.name)).await.map_err(|e| format!("{failed}{e}"))?;
+    let installing = build::installs(mode, past.newest());
     // Helm says nothing in front of what fails in an install by `upgrade --install`.
     let failed = if installing && mode == Mode::UpgradeInstall { "" } else { failed };
     let text = |e: String| format!("{failed}{e}");
@@ -254,7 +254,7 @@ async fn carry_out(
         print(format!("Release \"{}\" does not exist. Installing it now.\n", job.name).as_bytes())?;
     }
     let dry = job.options.dry_run;
-    let built = build::request(s, globals, job, material, newest.as_ref(), !dry)
+    let built = build::request(s, globals, job, material, past.newest(), !dry)
         .await
         .map_err(|e| e.text(|t| format!("{failed}{t}")))?;
     let request = &built.request;
@@ -262,7 +262,7 @@ async fn carry_out(
         // Before the objects: what they hold must be known to the next render, whatever happens to this one.
         store::save(s.engine.cluster(), &s.namespace, &job.name, &memory).await.map_err(text)?;
     }
-    let outcome = s.try_run(s.engine.reconcile(request)).await.map_err(|e| match e {
+    let outcome = s.try_run(s.engine.reconcile_after(request, past)).await.map_err(|e| match e {
         EngineError::NameInUse => text(format!("release name check failed: {e}")),
         other => text(other.to_string()),
     })?;

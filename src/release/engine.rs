@@ -208,7 +208,15 @@ impl Engine {
 
     /// Brings a release to what the request says.
     pub async fn reconcile(&self, request: &ReleaseRequest) -> Result<Outcome> {
-        self.reconcile_as(request, None).await
+        self.reconcile_as(request, None, None).await
+    }
+
+    /// The same for a release whose past was just read. It is read again where it has moved since.
+    ///
+    /// # Errors
+    /// As [`Engine::reconcile`].
+    pub async fn reconcile_after(&self, request: &ReleaseRequest, past: Past) -> Result<Outcome> {
+        self.reconcile_as(request, None, Some(past)).await
     }
 
     /// The same, only as it was planned.
@@ -216,8 +224,9 @@ impl Engine {
         &self,
         request: &ReleaseRequest,
         planned: Option<&Preview>,
+        past: Option<Past>,
     ) -> Result<Outcome> {
-        match self.bounded(request.options.deadline).reconcile_once(request, planned).await {
+        match self.bounded(request.options.deadline).reconcile_once(request, planned, past).await {
             Err(error) if request.options.on_failure == OnFailure::Undo => {
                 Err(self.undo(&request.id, &request.options, error).await)
             }
@@ -252,7 +261,12 @@ impl Engine {
         Ok((decision, work))
     }
 
-    async fn reconcile_once(&self, request: &ReleaseRequest, planned: Option<&Preview>) -> Result<Outcome> {
+    async fn reconcile_once(
+        &self,
+        request: &ReleaseRequest,
+        planned: Option<&Preview>,
+        read: Option<Past>,
+    ) -> Result<Outcome> {
         validate(request)?;
         let busy = self.state.busy(&request.id).await;
         if let Some(records) = &self.records {
@@ -262,7 +276,7 @@ impl Engine {
             }
         }
         let (mut past, mut lease) = tokio::select! {
-            past = self.past(&request.id, &request.options) => past?,
+            past = self.past(&request.id, &request.options, read) => past?,
             error = self.given_up() => return Err(error),
         };
         let mut tries = 0;

@@ -60,6 +60,7 @@ pub use engine::{Engine, EngineOptions};
 pub use error::{Disposition, EngineError, Result, Unready};
 pub use evidence::{Drift, DriftedField};
 pub use fields::FieldChange;
+pub use observe::Past;
 pub use outcome::{Outcome, Uninstalled};
 pub use preview::{Change, PlannedHook, Preview, Verb};
 pub use progress::{Progress, ProgressListener};

@@ -4,7 +4,7 @@
 use super::{
     error::Result,
     plan::SeenObjects,
-    record::{Revision, Status, Store, Stored},
+    record::{Record, Revision, Status, Store, Stored},
     request::ReleaseId,
 };
 use crate::cluster::{Cluster, ClusterError, Gvk, Key, Listed, Lookup, ObjectRef, Seen, Watches};
@@ -19,13 +19,21 @@ const AT_ONCE: usize = 16;
 
 /// The past of a release.
 #[derive(Debug, Default)]
-pub(crate) struct Past {
+pub struct Past {
     /// All revisions, oldest first.
     pub(crate) history: Vec<Revision>,
     /// Whole records of those that matter: all that are not superseded, and the newest.
     pub(crate) records: Vec<Stored>,
     /// Nobody who respects the release's lock is at work on it.
     pub(crate) free: bool,
+}
+
+impl Past {
+    /// The newest record, if there is one.
+    #[must_use]
+    pub fn newest(&self) -> Option<&Record> {
+        self.records.last().map(|stored| &stored.record)
+    }
 }
 
 /// Reads the past of a release.

@@ -10,13 +10,29 @@ use super::{
 };
 
 impl Engine {
-    /// The past of a release. Where a process of ours left something unfinished, its lock is taken first: then nobody is at
-    /// work on it any more.
-    pub(super) async fn past(&self, id: &ReleaseId, options: &Options) -> Result<(Past, Option<Lease>)> {
+    /// The past of a release, for [`Engine::reconcile_after`]: whoever renders by it need not have it read twice.
+    ///
+    /// # Errors
+    /// Records that cannot be read.
+    pub async fn past_of(&self, id: &ReleaseId) -> Result<Past> {
+        observe::records(self.store(), id).await
+    }
+
+    /// The past of a release, as it was read already or as it is. Where a process of ours left something unfinished, its lock
+    /// is taken first: then nobody is at work on it any more.
+    pub(super) async fn past(
+        &self,
+        id: &ReleaseId,
+        options: &Options,
+        read: Option<Past>,
+    ) -> Result<(Past, Option<Lease>)> {
+        let past = match read {
+            Some(past) => past,
+            None => self.past_of(id).await?,
+        };
         if options.dry_run {
-            return Ok((self.past_seen(id).await?, None));
+            return Ok((self.free_or_not(id, past).await?, None));
         }
-        let past = observe::records(self.store(), id).await?;
         if !is_unfinished(&past) {
             return Ok((past, None));
         }
@@ -26,16 +42,20 @@ impl Engine {
 
     /// The same for those who write nothing: the lock is only looked at.
     pub(super) async fn past_seen(&self, id: &ReleaseId) -> Result<Past> {
-        let past = observe::records(self.store(), id).await?;
+        let past = self.past_of(id).await?;
+        self.free_or_not(id, past).await
+    }
+
+    async fn free_or_not(&self, id: &ReleaseId, past: Past) -> Result<Past> {
         if is_unfinished(&past) && self.is_free(id).await? {
-            return Ok(Past { free: true, ..observe::records(self.store(), id).await? });
+            return Ok(Past { free: true, ..self.past_of(id).await? });
         }
         Ok(past)
     }
 
     /// The past of a release read once more, with its lock as it is held.
     pub(super) async fn past_again(&self, id: &ReleaseId, lease: &Option<Lease>) -> Result<Past> {
-        Ok(Past { free: lease.is_some(), ..observe::records(self.store(), id).await? })
+        Ok(Past { free: lease.is_some(), ..self.past_of(id).await? })
     }
 
     /// Whether the newest record is still the one that was read. Where there was none, making the first one will tell.

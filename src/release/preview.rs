@@ -168,7 +168,7 @@ impl Engine {
                 blocked.kind, blocked.name, blocked.reason
             )));
         }
-        self.reconcile_as(request, Some(planned)).await
+        self.reconcile_as(request, Some(planned), None).await
     }
 
     /// Refuses if a plan is not what would be done now.

@@ -25,7 +25,7 @@ impl Engine {
         let id = &request.id;
         let busy = self.state.busy(id).await;
         let (mut past, mut lease) = tokio::select! {
-            past = self.past(id, &request.options) => past?,
+            past = self.past(id, &request.options, None) => past?,
             error = self.given_up() => return Err(error),
         };
         let mut tries = 0;

@@ -34,7 +34,7 @@ impl Engine {
             duplicates: Duplicates::KeepLast,
             ..Options::default()
         };
-        let (mut past, mut lease) = self.past(id, &options).await?;
+        let (mut past, mut lease) = self.past(id, &options, None).await?;
         if lease.is_none() && !request.dry_run && !past.records.is_empty() {
             lease = self.lock(id, request.break_lock, past.records.last()).await?;
             past.free = lease.is_some();

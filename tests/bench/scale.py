@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Measures releases; `make scale` runs this inside a control plane, with the binary of WINDLASS or the release build.
 
-Prints Markdown: releases of 102 and of 5,000 objects beside Helm 4 (wall and processor time, peak memory, API requests); 100
+Prints Markdown: releases of 102 and of 5,000 objects beside Helm 4 (wall and processor time, peak memory, API requests of the command itself); 100
 releases of 5 objects, one process each, beside Helm 4; and an operator that keeps 1,000 of them, which Helm has nothing for:
 converge, and what it costs while nothing happens. Names of parts as arguments choose among them.
 """
-import os, pathlib, statistics, sys, tempfile, time
+import json, os, pathlib, statistics, sys, tempfile, time
 
 import run
 from run import HELM, WINDLASS, Operator, kubectl
@@ -15,6 +15,7 @@ RELEASES = int(os.environ.get("RELEASES", 1000))
 IDLE = int(os.environ.get("IDLE", 60))
 EACH = int(os.environ.get("EACH", 100))
 RUNS = int(os.environ.get("BENCH_RUNS", 7))
+AUDIT = pathlib.Path(os.environ["KUBECONFIG"]).parent / "audit.log"
 
 MANY = """{{- range $i, $_ := until (int .Values.count) }}
 ---
@@ -90,10 +91,37 @@ def requests():
     return int(sum(n for verb, n in run.requests().items() if verb != "WATCH"))
 
 
+def audit_end():
+    """Where the control plane's audit log ends, with all that was answered so far in it: a request of our own shows that."""
+    audit_end.asked = getattr(audit_end, "asked", 0) + 1
+    barrier = f"/livez/ping?bench={os.getpid()}-{audit_end.asked}"
+    kubectl("get", "--raw", barrier)
+    deadline = time.monotonic() + 30
+    position = getattr(audit_end, "position", 0)
+    while time.monotonic() < deadline:
+        with open(AUDIT, "rb") as log:
+            log.seek(position)
+            for line in log:
+                if not line.endswith(b"\n"):
+                    break
+                position += len(line)
+                if barrier.encode() in line:
+                    audit_end.position = position
+                    return position
+        time.sleep(0.01)
+    sys.exit(f"{AUDIT}: the last request did not come")
+
+
 def process(*args):
-    """Wall seconds, processor seconds, peak MiB and API requests of a command."""
-    before = requests()
-    return *run.measured(args), requests() - before
+    """Wall seconds, processor seconds, peak MiB and API requests of a command: its own, by its user agent."""
+    start = audit_end()
+    figures = run.measured(args)
+    end = audit_end()
+    with open(AUDIT, "rb") as log:
+        log.seek(start)
+        lines = log.read(end - start).splitlines()
+    agent = "Helm/" if args[0] == HELM else "windlass/"
+    return *figures, sum(json.loads(line).get("userAgent", "").startswith(agent) for line in lines)
 
 
 def lifecycle(what, namespace, runs, template, values):

@@ -1,10 +1,11 @@
 //! What Windlass leaves when things go wrong: it is killed, its requests fail, the servers die. Asked again, it must
-//! always come to the same end.
+//! always come to the same end. And what it asks of a server when nothing does.
 
 // Helpers outside `#[test]` functions fail like the tests that they serve.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod crash;
+mod economy;
 mod life;
 mod proxy;
 mod requests;

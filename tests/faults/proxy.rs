@@ -11,6 +11,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 use tokio::{runtime::Runtime, sync::watch};
 
@@ -25,6 +26,9 @@ pub(crate) enum Fault {
     Cut { after: bool },
     /// No answer ever comes.
     Hang,
+    /// It goes on as soon as so many are under way, or when nobody else has come for a moment: what a client sends side by
+    /// side is side by side here, too.
+    Gather(usize),
 }
 
 /// What goes wrong with the request of a number (from 0), a method and a path.
@@ -33,8 +37,11 @@ type Script = Arc<dyn Fn(usize, &str, &str) -> Option<Fault> + Send + Sync>;
 struct Shared {
     upstream: kube::Client,
     script: Mutex<Script>,
-    requests: AtomicUsize,
+    asked: Mutex<Vec<String>>,
     faults: AtomicUsize,
+    /// Requests that are not answered yet, and how many there were at most.
+    underway: watch::Sender<usize>,
+    most: AtomicUsize,
     victim: watch::Sender<Option<u32>>,
 }
 
@@ -50,7 +57,10 @@ pub(crate) struct Ended {
     /// `None`: it was killed.
     pub(crate) code: Option<i32>,
     pub(crate) text: String,
-    pub(crate) requests: usize,
+    /// `METHOD path` of each request, in order.
+    pub(crate) asked: Vec<String>,
+    /// Requests that were under way at the same time, at most.
+    pub(crate) most: usize,
     pub(crate) faults: usize,
 }
 
@@ -66,7 +76,9 @@ impl Proxy {
             let shared = Arc::new(Shared {
                 upstream: kube::Client::try_from(config).unwrap(),
                 script: Mutex::new(Arc::new(|_, _, _| None)),
-                requests: AtomicUsize::new(0),
+                asked: Mutex::default(),
+                underway: watch::Sender::new(0),
+                most: AtomicUsize::new(0),
                 faults: AtomicUsize::new(0),
                 victim: watch::Sender::new(None),
             });
@@ -92,7 +104,8 @@ impl Proxy {
         script: impl Fn(usize, &str, &str) -> Option<Fault> + Send + Sync + 'static,
     ) -> Ended {
         *self.shared.script.lock().unwrap() = Arc::new(script);
-        self.shared.requests.store(0, Ordering::SeqCst);
+        self.shared.asked.lock().unwrap().clear();
+        self.shared.most.store(0, Ordering::SeqCst);
         self.shared.faults.store(0, Ordering::SeqCst);
         self.shared.victim.send_replace(None);
         let child: Child = Command::new(env!("CARGO_BIN_EXE_windlass"))
@@ -109,22 +122,33 @@ impl Proxy {
         Ended {
             code: output.status.code(),
             text: String::from_utf8_lossy(&text).into_owned(),
-            requests: self.shared.requests.load(Ordering::SeqCst),
+            asked: self.shared.asked.lock().unwrap().clone(),
+            most: self.shared.most.load(Ordering::SeqCst),
             faults: self.shared.faults.load(Ordering::SeqCst),
         }
     }
 }
 
 async fn pass(shared: Arc<Shared>, request: Request) -> Response {
-    let number = shared.requests.fetch_add(1, Ordering::SeqCst);
     let script = Arc::clone(&shared.script.lock().unwrap());
     let path = request.uri().path_and_query().map_or("/", |p| p.as_str()).to_owned();
+    let number = {
+        let mut asked = shared.asked.lock().unwrap();
+        asked.push(format!("{} {path}", request.method()));
+        asked.len() - 1
+    };
     let fault = script(number, request.method().as_str(), &path);
     shared.faults.fetch_add(usize::from(fault.is_some()), Ordering::SeqCst);
     match fault {
         None => forward(&shared, request).await,
         Some(Fault::Answer(status, after)) => answer(status, after),
         Some(Fault::Hang) => std::future::pending().await,
+        Some(Fault::Gather(many)) => {
+            gather(&shared, many).await;
+            let answer = forward(&shared, request).await;
+            shared.underway.send_modify(|now| *now -= 1);
+            answer
+        }
         Some(Fault::Cut { after }) => {
             if after {
                 forward(&shared, request).await;
@@ -142,6 +166,22 @@ async fn pass(shared: Arc<Shared>, request: Request) -> Response {
             cut()
         }
     }
+}
+
+/// Waits for others to come; an answer is under way from here on.
+async fn gather(shared: &Shared, many: usize) {
+    let mut underway = shared.underway.subscribe();
+    let now = {
+        let mut now = 0;
+        shared.underway.send_modify(|count| {
+            *count += 1;
+            now = *count;
+        });
+        now
+    };
+    shared.most.fetch_max(now, Ordering::SeqCst);
+    // That nobody comes shows in nothing but time.
+    drop(tokio::time::timeout(Duration::from_millis(300), underway.wait_for(|now| *now >= many)).await);
 }
 
 async fn forward(shared: &Shared, request: Request) -> Response {

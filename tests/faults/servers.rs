@@ -57,7 +57,7 @@ fn hit(hits: &[(Tool, usize)]) {
             });
             let plane = plane.lock().unwrap();
             plane.wait_ready().unwrap();
-            assert!(hit.load(Ordering::SeqCst), "{what}: {words:?} made only {} requests", first.requests);
+            assert!(hit.load(Ordering::SeqCst), "{what}: {words:?} made only {} requests", first.asked.len());
             let mut more = 0;
             if first.code == Some(0) {
                 at_first += 1;
