@@ -18,6 +18,7 @@ use std::{
 
 const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
     application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
+const LIST: &str = "APIGroupDiscoveryList";
 /// A kind that is missing is looked for again no sooner than this.
 const MISS_PAUSE: Duration = Duration::from_secs(1);
 /// A server is upgraded now and then; many charts are rendered meanwhile.
@@ -94,6 +95,8 @@ pub(crate) struct Discovery {
 #[derive(Deserialize)]
 struct GroupList {
     #[serde(default)]
+    kind: String,
+    #[serde(default)]
     items: Vec<Group>,
 }
 
@@ -141,12 +144,10 @@ struct ResponseKind {
     kind: String,
 }
 
-/// Reads an `APIGroupDiscoveryList`; `None` if the answer is of another kind.
-fn read(kinds: &mut Kinds, answer: Value) -> Option<()> {
-    if answer.get("kind")? != "APIGroupDiscoveryList" {
-        return None;
-    }
-    let list: GroupList = serde_json::from_value(answer).ok()?;
+/// Reads an `APIGroupDiscoveryList`; `None` if the answer is of another kind. Not by way of a tree, which would be the largest
+/// thing that a command holds.
+fn read(kinds: &mut Kinds, answer: &str) -> Option<()> {
+    let list: GroupList = serde_json::from_str(answer).ok().filter(|l: &GroupList| l.kind == LIST)?;
     for group in list.items {
         for version in group.versions {
             let gvk = |kind: &str| Gvk {
@@ -201,10 +202,10 @@ impl Cluster {
         }
         let started = Instant::now();
         let mut kinds = Kinds::default();
-        let fetch = |path| self.call(Call { accept: ACCEPT, ..Call::get(path) });
-        let (core, groups) = tokio::try_join!(fetch("/api"), fetch("/apis"))?;
+        let fetch = async |path| self.call_text(&Call { accept: ACCEPT, ..Call::get(path) }).await;
+        let ((core, _), (groups, _)) = tokio::try_join!(fetch("/api"), fetch("/apis"))?;
         for (path, answer) in [("/api", core), ("/apis", groups)] {
-            read(&mut kinds, answer.value).ok_or_else(|| ClusterError::Answer {
+            read(&mut kinds, &answer).ok_or_else(|| ClusterError::Answer {
                 path: path.into(),
                 reason: "no aggregated discovery: Kubernetes 1.27 or newer is needed".into(),
             })?;
@@ -266,7 +267,7 @@ mod tests {
                  "shortNames": ["deploy"]}]}]},
             {"metadata": {"name": "metrics.k8s.io"}, "versions": [{"version": "v1beta1", "freshness": "Stale"}]}]});
         let mut kinds = Kinds::default();
-        read(&mut kinds, list).unwrap();
+        read(&mut kinds, &list.to_string()).unwrap();
         let deployment = kinds.get(&Gvk::new("apps/v1", "Deployment")).unwrap();
         assert_eq!(
             (deployment.plural.as_str(), deployment.namespaced, deployment.watchable),
@@ -293,6 +294,6 @@ mod tests {
             assert_eq!(kinds.find(api_version, name), Some(&Gvk::new("apps/v1", "Deployment")), "{name}");
         }
         assert_eq!((kinds.find("v1", "deploy"), kinds.find("", "dep")), (None, None));
-        assert!(read(&mut kinds, json!({"kind": "APIGroupList", "groups": []})).is_none());
+        assert!(read(&mut kinds, r#"{"kind": "APIGroupList", "groups": []}"#).is_none());
     }
 }
