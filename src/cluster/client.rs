@@ -7,7 +7,7 @@ use super::{
     counted::{Counted, Observer},
     discovery::Discovery,
     error::{ApiStatus, ClusterError, Result},
-    retry::{self, Failure},
+    retry::{self, Failure, Throttle},
 };
 use crate::causes::chain;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -28,12 +28,14 @@ use std::{
         Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// An API server closes a request after 60 s; past that nothing more comes.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(70);
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
+/// The attempt after which throttling is told of.
+const SLOW: u32 = 5;
 /// Streams that one connection carries; API servers allow 100 or more.
 const WATCHES_PER_CONNECTION: usize = 80;
 
@@ -67,6 +69,7 @@ struct Inner {
     /// The server has answered once.
     reached: AtomicBool,
     observer: Arc<OnceLock<Observer>>,
+    throttle: Mutex<Throttle>,
 }
 
 #[derive(Default)]
@@ -112,6 +115,7 @@ impl Cluster {
                 discovery: Arc::default(),
                 reached: AtomicBool::new(false),
                 observer,
+                throttle: Mutex::default(),
             }),
         })
     }
@@ -137,6 +141,7 @@ impl Cluster {
                 discovery,
                 reached,
                 observer,
+                throttle: Mutex::default(),
             }),
         })
     }
@@ -187,18 +192,41 @@ impl Cluster {
     /// The same for answers that are text, with the warnings that came along.
     pub(crate) async fn call_text(&self, call: &Call<'_>) -> Result<(String, Vec<String>)> {
         let mut attempt = 1;
+        let mut began = None;
         loop {
             let (failure, error) = match self.attempt(call).await {
                 Ok(answer) => return Ok(answer),
                 Err(failed) => failed,
             };
-            let Some(pause) = failure.and_then(|f| retry::pause(&call.method, f, attempt)) else {
-                return Err(error);
+            let throttled = matches!(failure, Some(Failure::Status(429, _)));
+            let waited = match throttled {
+                true => began.get_or_insert_with(Instant::now).elapsed().max(self.throttled()),
+                false => Duration::ZERO,
             };
-            tracing::debug!(method = %call.method, path = call.path, attempt, %error, "request failed, trying again");
-            tokio::time::sleep(pause).await;
+            let Some(pause) = failure.and_then(|f| retry::pause(&call.method, f, attempt, waited)) else {
+                return Err(match error {
+                    ClusterError::Api(status) if throttled => ClusterError::Throttled {
+                        request: format!("{} {}", call.method, call.path),
+                        seconds: waited.as_secs(),
+                        status,
+                    },
+                    error => error,
+                });
+            };
+            if throttled && attempt == SLOW {
+                tracing::warn!(method = %call.method, path = call.path, %error, "the API server is throttling: asking again for up to {}s", retry::THROTTLED.as_secs());
+            } else {
+                tracing::debug!(method = %call.method, path = call.path, attempt, %error, "request failed, trying again");
+            }
+            tokio::time::sleep(retry::spread(pause)).await;
             attempt += 1;
         }
+    }
+
+    /// For how long the server has been turning requests away, after it did so once more.
+    fn throttled(&self) -> Duration {
+        let mut throttle = self.inner.throttle.lock().unwrap_or_else(PoisonError::into_inner);
+        throttle.refused(Instant::now())
     }
 
     async fn attempt(
@@ -235,6 +263,9 @@ impl Cluster {
             }
         };
         self.inner.reached.store(true, Ordering::Relaxed);
+        if parts.status != http::StatusCode::TOO_MANY_REQUESTS {
+            self.inner.throttle.lock().unwrap_or_else(PoisonError::into_inner).admitted();
+        }
         if parts.status.is_success() {
             let text = String::from_utf8(bytes.into()).map_err(|e| unexpected(e.to_string()))?;
             return Ok((text, warnings(&parts.headers)));

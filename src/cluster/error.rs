@@ -20,6 +20,9 @@ pub enum ClusterError {
     /// The server answered with a failure; the text is the server's own.
     #[error("{}", .0.message)]
     Api(Box<ApiStatus>),
+    /// The server has too many requests, and had for so long.
+    #[error("{request}: the API server is throttling requests, and still was after {seconds}s: {}", .status.message)]
+    Throttled { request: String, seconds: u64, status: Box<ApiStatus> },
     /// The cluster serves no such kind.
     #[error("no matches for kind \"{}\" in version \"{}\"", .0.kind, .0.api_version())]
     NoKind(Box<Gvk>),
@@ -61,7 +64,7 @@ pub struct StatusCause {
 impl ClusterError {
     fn status(&self) -> Option<&ApiStatus> {
         match self {
-            Self::Api(status) => Some(status),
+            Self::Api(status) | Self::Throttled { status, .. } => Some(status),
             _ => None,
         }
     }
@@ -125,7 +128,10 @@ impl ClusterError {
     /// The same request may succeed later without anyone changing anything.
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Unreachable { .. } | Self::Timeout { .. } | Self::WaitTimeout { .. } => true,
+            Self::Unreachable { .. }
+            | Self::Timeout { .. }
+            | Self::Throttled { .. }
+            | Self::WaitTimeout { .. } => true,
             Self::Api(s) => {
                 let code = matches!(s.code, 408 | 409 | 410 | 429 | 500..) && !self.is_malformed();
                 code || self.is_terminating()

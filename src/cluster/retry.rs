@@ -3,14 +3,17 @@
 //! A request that may have been carried out is sent again only if doing it twice is doing it once: never a POST, unless
 //! the server says that it turned the request away before looking at it.
 
-use std::time::Duration;
+use std::{
+    hash::{BuildHasher as _, Hasher as _, RandomState},
+    time::{Duration, Instant},
+};
 
 /// Attempts in all, the first one included.
 pub(crate) const ATTEMPTS: u32 = 5;
-/// The same while the server turns requests away because it has too many: it says when to come again.
-const THROTTLED: u32 = 20;
 /// The same while a server that was there is not: it is being started again, which takes seconds.
 const PATIENT: u32 = 8;
+/// How long a server is waited for that turns all requests away because it has too many.
+pub(crate) const THROTTLED: Duration = Duration::from_secs(60);
 const LONGEST: Duration = Duration::from_secs(10);
 
 /// How an attempt failed.
@@ -24,11 +27,18 @@ pub(crate) enum Failure {
     NotSent,
 }
 
-/// The pause before the next attempt, or `None` to give up. `attempt` counts from 1.
-pub(crate) fn pause(method: &http::Method, failure: Failure, attempt: u32) -> Option<Duration> {
+/// The pause before the next attempt, or `None` to give up. `attempt` counts from 1; `throttled` is how long the server has
+/// been turning requests away.
+pub(crate) fn pause(
+    method: &http::Method,
+    failure: Failure,
+    attempt: u32,
+    throttled: Duration,
+) -> Option<Duration> {
     let most = match failure {
         Failure::NotSent => PATIENT,
-        Failure::Status(429, _) => THROTTLED,
+        // By time: how many there are is the server's to say.
+        Failure::Status(429, _) => u32::MAX,
         Failure::Status(..) | Failure::NoAnswer => ATTEMPTS,
     };
     if attempt >= most {
@@ -37,8 +47,11 @@ pub(crate) fn pause(method: &http::Method, failure: Failure, attempt: u32) -> Op
     let repeatable = *method != http::Method::POST;
     let backoff = Duration::from_millis(100 << attempt.min(6));
     match failure {
-        // Turned away by the server's flow control: nothing was done.
-        Failure::Status(429, after) => Some(after.map_or(backoff, Duration::from_secs).min(LONGEST)),
+        // Turned away by the server's flow control: nothing was done. Not at once again, whatever it says.
+        Failure::Status(429, after) => {
+            let pause = after.map_or(backoff, |s| Duration::from_secs(s).max(backoff / 4)).min(LONGEST);
+            Some(pause).filter(|pause| throttled + *pause <= THROTTLED)
+        }
         Failure::Status(502..=504, after) if repeatable => {
             Some(after.map_or(backoff, Duration::from_secs).min(LONGEST))
         }
@@ -47,6 +60,37 @@ pub(crate) fn pause(method: &http::Method, failure: Failure, attempt: u32) -> Op
         Failure::NotSent => Some(backoff.min(Duration::from_secs(3))),
         Failure::NoAnswer if repeatable => Some(backoff),
         Failure::Status(..) | Failure::NoAnswer => None,
+    }
+}
+
+/// A pause that is longer by up to a quarter, by chance: those who were turned away together do not come back together.
+pub(crate) fn spread(pause: Duration) -> Duration {
+    // Each state is seeded anew.
+    let chance = u32::try_from(RandomState::new().build_hasher().finish() % 256).unwrap_or_default();
+    pause + pause / 1024 * chance
+}
+
+/// For how long a server has been turning requests away, over all requests to it: each of a release's objects would wait for
+/// itself otherwise.
+#[derive(Debug, Default)]
+pub(crate) struct Throttle {
+    /// The first and the last time.
+    turned_away: Option<(Instant, Instant)>,
+}
+
+impl Throttle {
+    /// A request was turned away: for how long they have been.
+    pub(crate) fn refused(&mut self, now: Instant) -> Duration {
+        // Of what was long ago nothing is known.
+        let recent = self.turned_away.filter(|(_, last)| now.duration_since(*last) < THROTTLED / 2);
+        let since = recent.map_or(now, |(first, _)| first);
+        self.turned_away = Some((since, now));
+        now.duration_since(since)
+    }
+
+    /// A request was let through.
+    pub(crate) fn admitted(&mut self) {
+        self.turned_away = None;
     }
 }
 
@@ -59,7 +103,6 @@ mod tests {
     fn repeats_only_what_may_be_repeated() {
         let ms = Duration::from_millis;
         let cases = [
-            (Method::POST, Failure::Status(429, Some(1)), 1, Some(ms(1000))),
             (Method::POST, Failure::Status(503, Some(1)), 1, None),
             (Method::POST, Failure::NoAnswer, 1, None),
             (Method::POST, Failure::NotSent, 1, Some(ms(200))),
@@ -72,12 +115,61 @@ mod tests {
             (Method::PATCH, Failure::Status(500, Some(1)), 1, Some(ms(1000))),
             (Method::PUT, Failure::Status(409, None), 1, None),
             (Method::GET, Failure::Status(404, None), 1, None),
-            (Method::GET, Failure::Status(429, None), ATTEMPTS, Some(ms(3200))),
-            (Method::GET, Failure::Status(429, None), THROTTLED, None),
             (Method::GET, Failure::Status(503, None), ATTEMPTS, None),
         ];
         for (method, failure, attempt, expected) in cases {
-            assert_eq!(pause(&method, failure, attempt), expected, "{method} {failure:?} attempt {attempt}");
+            let found = pause(&method, failure, attempt, Duration::ZERO);
+            assert_eq!(found, expected, "{method} {failure:?} attempt {attempt}");
         }
+    }
+
+    #[test]
+    fn a_server_that_throttles_is_waited_for_and_not_for_ever() {
+        let ms = Duration::from_millis;
+        let second = Duration::from_secs;
+        for (after, attempt, throttled, expected) in [
+            (Some(1), 1, second(0), Some(ms(1000))),
+            (Some(0), 1, second(0), Some(ms(50))),
+            (Some(0), 99, second(0), Some(ms(1600))),
+            (Some(3600), 1, second(0), Some(ms(10_000))),
+            (None, 1, second(0), Some(ms(200))),
+            (None, 99, second(0), Some(ms(6400))),
+            (Some(1), 1, second(59), Some(ms(1000))),
+            (Some(1), 1, ms(59_001), None),
+            (None, 1, second(60), None),
+        ] {
+            let found = pause(&Method::POST, Failure::Status(429, after), attempt, throttled);
+            assert_eq!(found, expected, "{after:?} attempt {attempt} after {throttled:?}");
+        }
+        // All pauses of one request together.
+        for after in [None, Some(0), Some(1), Some(3600)] {
+            let mut waited = Duration::ZERO;
+            let mut attempt = 1;
+            while let Some(next) = pause(&Method::GET, Failure::Status(429, after), attempt, waited) {
+                (waited, attempt) = (waited + next, attempt + 1);
+            }
+            assert!(waited > second(50) && waited <= THROTTLED, "{after:?}: {waited:?}");
+        }
+    }
+
+    #[test]
+    fn pauses_are_spread_upwards() {
+        let pause = Duration::from_secs(8);
+        let all: Vec<Duration> = (0..64).map(|_| spread(pause)).collect();
+        assert!(all.iter().all(|p| *p >= pause && *p <= pause + pause / 4), "{all:?}");
+        assert!(all.iter().any(|p| *p != all[0]), "{all:?}");
+    }
+
+    #[test]
+    fn throttling_is_one_for_all_requests_until_one_is_let_through() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut throttle = Throttle::default();
+        assert_eq!(throttle.refused(at(0)), Duration::ZERO);
+        assert_eq!(throttle.refused(at(20)), Duration::from_secs(20));
+        assert_eq!(throttle.refused(at(45)), Duration::from_secs(45));
+        throttle.admitted();
+        assert_eq!(throttle.refused(at(46)), Duration::ZERO);
+        assert_eq!(throttle.refused(at(146)), Duration::ZERO, "nobody asked for long");
     }
 }
