@@ -1,4 +1,4 @@
-//! What an operation tells while it runs: logs of hooks always, as Helm prints them; what is waited for where someone looks.
+//! What an operation tells while it runs: logs of hooks always, as Helm prints them, and warnings; what is waited for where someone looks.
 //!
 //! On a terminal that is one block, drawn anew at each change; elsewhere a line for each change.
 
@@ -28,6 +28,7 @@ pub(super) fn listener(globals: &Globals) -> ProgressListener {
     }
     Arc::new(move |_, step| match step {
         Progress::HookLog { text, .. } => tell(text.trim_end_matches('\n')),
+        Progress::Warning(text) => tell(&format!("level=WARN msg={text:?}")),
         Progress::Hook { event, kind, name } if live => tell(&format!("{event} hook: {kind} {name}")),
         Progress::Waiting { object, reason } if live => tell(&format!("waiting for {object}: {reason}")),
         Progress::Ready(object) if live => tell(&format!("{object} is ready")),

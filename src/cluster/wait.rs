@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// A watch that has worked before is refused for so long before that is an answer: a server that was just started says so
 /// until it knows its users' rights.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 /// The pause after a watch broke.
 const AGAIN: Duration = Duration::from_millis(200);
 
@@ -81,6 +81,29 @@ impl Cluster {
         labels: &str,
         fields: &str,
     ) -> Result<impl Stream<Item = Result<Event>> + Unpin + use<>> {
+        self.stream(gvk, namespace, labels, fields, true).await
+    }
+
+    /// The same, but that a missing right is told at once.
+    pub(super) async fn follow_while_allowed(
+        &self,
+        gvk: &Gvk,
+        namespace: Option<&str>,
+        labels: &str,
+        fields: &str,
+    ) -> Result<impl Stream<Item = Result<Event>> + Unpin + use<>> {
+        self.stream(gvk, namespace, labels, fields, false).await
+    }
+
+    /// `patient`: a missing right may be that of a server that was just started.
+    async fn stream(
+        &self,
+        gvk: &Gvk,
+        namespace: Option<&str>,
+        labels: &str,
+        fields: &str,
+        patient: bool,
+    ) -> Result<impl Stream<Item = Result<Event>> + Unpin + use<>> {
         let selector = |text: &str| Some(text).filter(|t| !t.is_empty()).map(str::to_owned);
         let config = watcher::Config {
             label_selector: selector(labels),
@@ -117,7 +140,8 @@ impl Cluster {
                 Err(error) => {
                     let status = lasting(&error);
                     let since = status.as_ref().map(|_| *refused.get_or_insert_with(Instant::now));
-                    let passes = since.is_none_or(|since| worked && since.elapsed() < PATIENCE);
+                    let may_pass = worked && (patient || status.as_ref().is_some_and(|s| s.code != 403));
+                    let passes = since.is_none_or(|since| may_pass && since.elapsed() < PATIENCE);
                     Err((error, status.filter(|_| !passes)))
                 }
             };

@@ -9,6 +9,7 @@ use super::{
     progress::{Progress, Teller},
     request::{Immutable, Options, ReleaseId},
     targets::Target,
+    waiting::heard,
 };
 use crate::cluster::{
     ApplyOptions, Cluster, ClusterError, DeleteOptions, Deleted, ObjectEvent, ObjectRef, Propagation, Seen,
@@ -195,7 +196,7 @@ impl Applier<'_> {
     }
 
     async fn await_gone(&self, object: &ObjectRef) -> Result<(), ClusterError> {
-        await_gone(self.cluster, object, self.options.timeout).await
+        await_gone(self.cluster, object, self.options.timeout, self.progress).await
     }
 
     /// Deletes groups of objects one after the other; answers with those that were deleted.
@@ -262,17 +263,19 @@ pub(crate) async fn await_gone(
     cluster: &Cluster,
     object: &ObjectRef,
     timeout: Duration,
+    progress: Teller<'_>,
 ) -> Result<(), ClusterError> {
     let wait = async {
-        let mut events = cluster.follow(&object.gvk, object.namespace.as_deref(), &object.name).await?;
+        let mut events =
+            cluster.follow_named(&object.gvk, object.namespace.as_deref(), &[&object.name], "").await?;
         let mut there = false;
         while let Some(event) = events.next().await {
-            match event? {
-                ObjectEvent::Present(_) => there = true,
-                ObjectEvent::Gone(_) => return Ok(()),
-                ObjectEvent::Listing => there = false,
-                ObjectEvent::Listed if !there => return Ok(()),
-                ObjectEvent::Listed => {}
+            match heard(event?, Some(progress)) {
+                Some(ObjectEvent::Present(_)) => there = true,
+                Some(ObjectEvent::Gone(_)) => return Ok(()),
+                Some(ObjectEvent::Listing) => there = false,
+                Some(ObjectEvent::Listed) if !there => return Ok(()),
+                Some(ObjectEvent::Listed) | None => {}
             }
         }
         Ok(())

@@ -310,7 +310,7 @@ impl HookRunner<'_> {
             source,
         };
         if self.cluster.delete(&reference, options).await.map_err(wrap)? == Deleted::Yes {
-            await_gone(self.cluster, &reference, self.timeout).await.map_err(wrap)?;
+            await_gone(self.cluster, &reference, self.timeout, self.progress).await.map_err(wrap)?;
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ use super::{
     error::{EngineError, Result},
     lock::{self, Claim, LeaseView},
     process::{self, Token},
+    progress::Progress,
     record::Stored,
     request::ReleaseId,
     state::Busy,
@@ -89,7 +90,9 @@ impl Engine {
                 // The record's own write will tell it better.
                 Err(e) if e.is_not_found() || e.is_terminating() => return Ok(None),
                 Err(e) if e.is_forbidden() || matches!(e, ClusterError::NoKind(_)) => {
-                    tracing::warn!(release = %id, error = %e, "no Lease can be taken: the pending record alone is the lock");
+                    let text = format!("{e}: no Lease can be taken, the pending record alone is the lock");
+                    tracing::warn!(release = %id, "{text}");
+                    self.teller(id).tell(&Progress::Warning(&text));
                     return Ok(None);
                 }
                 Err(e) => return Err(e.into()),

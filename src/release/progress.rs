@@ -32,6 +32,8 @@ pub enum Progress<'a> {
         reason: &'a str,
     },
     Ready(&'a ObjectRef),
+    /// What the operation goes on without: a right that it would have used.
+    Warning(&'a str),
     /// What there is to see of an object that does not get ready: states, warnings, logs.
     Diagnosis {
         object: &'a ObjectRef,

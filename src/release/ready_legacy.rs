@@ -252,4 +252,29 @@ mod tests {
             assert_eq!(found, expected, "{object}");
         }
     }
+
+    /// Rows where ours is another, and why.
+    const OWN: [(&str, &str); 1] = [(
+        "Deployment: old ones are left",
+        "a Deployment does not tell which of its ready Pods are new: none that may be old is counted",
+    )];
+
+    #[test]
+    fn as_helm_itself_has_it() {
+        let rows: Vec<Value> =
+            serde_json::from_str(include_str!("../../fixtures/readiness/answers.json")).unwrap();
+        let mut wrong = Vec::new();
+        for row in rows.iter().filter(|row| row["legacy"] != "none") {
+            let found = match judge(&row["object"]) {
+                Ready => "ready",
+                Waiting(_) => "waiting",
+                Failed(_) => "failed",
+            };
+            let own = OWN.iter().any(|(about, _)| row["about"] == *about);
+            if (row["legacy"] == found) == own {
+                wrong.push(format!("{}: {found}; Helm: {}", row["about"], row["legacy"]));
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
 }

@@ -135,7 +135,8 @@ impl Engine {
         result.map_err(|source| EngineError::Delete { name: id.name.clone(), source: Box::new(source) })?;
         if request.wait {
             for object in &done.deleted {
-                if let Err(error) = await_gone(&self.cluster, object, request.timeout).await {
+                let gone = await_gone(&self.cluster, object, request.timeout, self.teller(id));
+                if let Err(error) = gone.await {
                     done.errors.push(error.to_string());
                 }
             }

@@ -4,12 +4,12 @@ use super::{
     diagnose,
     error::{EngineError, Result, Unready},
     progress::{Progress, Teller},
-    ready::{Readiness, judge},
+    ready::{Readiness, UNSCHEDULED, judge, judge_run},
     ready_legacy, ready_when,
     request::{Options, Wait, WaitRules},
     targets::Target,
 };
-use crate::cluster::{Cluster, Gvk, ObjectEvent, ObjectRef};
+use crate::cluster::{Cluster, Followed, Gvk, ObjectEvent, ObjectRef, POLL};
 use futures::{StreamExt as _, stream};
 use serde_json::Value;
 use std::{
@@ -17,8 +17,12 @@ use std::{
     time::Duration,
 };
 
+/// What all objects of releases have.
+const MANAGED: &str = "app.kubernetes.io/managed-by=Helm";
 /// What kstatus says of an object that is not there.
 const NOT_SEEN: &str = "Resource not found";
+/// How often Pods are judged anew for which no node was found.
+const CHECK: Duration = Duration::from_secs(1);
 /// How often what stands still is looked into while someone watches.
 const LOOK_INTO: Duration = Duration::from_secs(10);
 /// Objects that are looked into at a time.
@@ -40,7 +44,7 @@ pub(crate) async fn all_ready(
     for target in targets {
         let object = &target.object;
         let watchable = kinds.get(&object.gvk).is_some_and(|r| r.watchable);
-        let skipped = object.gvk.kind == "Job" && wait == Wait::Ready;
+        let skipped = is_job(&object.gvk) && wait == Wait::Ready && wait_rules == WaitRules::Legacy;
         let by_kind =
             has_readiness(&object.gvk) && (wait_rules == WaitRules::Status || is_built_in(&object.gvk));
         let judged = by_kind || ready_when::states(&target.body);
@@ -54,8 +58,8 @@ pub(crate) async fn all_ready(
     let mut waiting: BTreeMap<ObjectRef, String> = BTreeMap::new();
     let mut streams = Vec::new();
     for ((gvk, namespace), names) in groups {
-        let events =
-            cluster.follow_labelled(&gvk, namespace.as_deref(), "app.kubernetes.io/managed-by=Helm").await?;
+        let all: Vec<&str> = names.iter().map(String::as_str).collect();
+        let events = cluster.follow_named(&gvk, namespace.as_deref(), &all, MANAGED).await?;
         for name in names {
             let object = ObjectRef::new(gvk.clone(), namespace.as_deref(), &name);
             waiting.insert(object, NOT_SEEN.to_owned());
@@ -63,11 +67,18 @@ pub(crate) async fn all_ready(
         streams.push(events.map(move |event| (gvk.clone(), event)));
     }
     let mut events = stream::select_all(streams);
+    // Pods that a deadline of their own makes fail, and no event.
+    let mut unscheduled: BTreeMap<ObjectRef, Value> = BTreeMap::new();
+    let mut checks = tokio::time::interval(CHECK);
     let mut looks = tokio::time::interval_at(tokio::time::Instant::now() + LOOK_INTO, LOOK_INTO);
     let done = async {
         while !waiting.is_empty() {
-            let event = tokio::select! {
+            let told = tokio::select! {
                 event = events.next() => event,
+                _ = checks.tick(), if !unscheduled.is_empty() => {
+                    let first = unscheduled.pop_first();
+                    first.map(|(pod, object)| (pod.gvk, Ok(Followed::Event(ObjectEvent::Present(object)))))
+                }
                 _ = looks.tick(), if progress.diagnoses => {
                     for object in waiting.keys().take(MOST) {
                         tell_why(cluster, object, progress).await;
@@ -75,16 +86,20 @@ pub(crate) async fn all_ready(
                     continue;
                 }
             };
-            let Some((gvk, event)) = event else { return Ok(()) };
-            let ObjectEvent::Present(object) = event? else { continue };
+            let Some((gvk, event)) = told else { return Ok(()) };
+            let Some(ObjectEvent::Present(object)) = heard(event?, Some(progress)) else { continue };
             let metadata = &object["metadata"];
             let name = metadata["name"].as_str().unwrap_or_default();
             let reference = ObjectRef::new(gvk, metadata["namespace"].as_str(), name);
             let Some(state) = waiting.get_mut(&reference) else { continue };
             let readiness = match wait_rules {
-                WaitRules::Status => judge(&object),
                 WaitRules::Legacy => ready_legacy::judge(&object),
+                WaitRules::Status if is_job(&reference.gvk) && wait == Wait::ReadyAndJobs => {
+                    judge_run(&object)
+                }
+                WaitRules::Status => judge(&object),
             };
+            unscheduled.remove(&reference);
             match readiness {
                 Readiness::Ready => {
                     progress.tell(&Progress::Ready(&reference));
@@ -93,6 +108,9 @@ pub(crate) async fn all_ready(
                 Readiness::Waiting(reason) => {
                     if reason != *state {
                         progress.tell(&Progress::Waiting { object: &reference, reason: &reason });
+                    }
+                    if reason == UNSCHEDULED {
+                        unscheduled.insert(reference, object);
                     }
                     *state = reason;
                 }
@@ -127,6 +145,23 @@ pub(crate) async fn tell_why(cluster: &Cluster, object: &ObjectRef, progress: Te
         let lines = diagnose::why(cluster, object).await;
         progress.tell(&Progress::Diagnosis { object, lines: &lines });
     }
+}
+
+/// The event, if it is one. That objects cannot be watched is told, with what is done instead.
+pub(crate) fn heard(followed: Followed, progress: Option<Teller<'_>>) -> Option<ObjectEvent> {
+    match followed {
+        Followed::Event(event) => Some(event),
+        Followed::Refused(reason) => {
+            let text = format!("{reason}: asking for each object every {}s instead", POLL.as_secs());
+            tracing::warn!(release = progress.map(|p| tracing::field::display(p.id)), "{text}");
+            progress.iter().for_each(|progress| progress.tell(&Progress::Warning(&text)));
+            None
+        }
+    }
+}
+
+fn is_job(gvk: &Gvk) -> bool {
+    gvk.group == "batch" && gvk.kind == "Job"
 }
 
 /// Kinds that Helm 3's rules know.
@@ -168,10 +203,11 @@ pub(crate) async fn one_ready(
         Err(EngineError::NotReady { objects: vec![one], timed_out })
     };
     let done = async {
-        let mut events = cluster.follow(&object.gvk, object.namespace.as_deref(), &object.name).await?;
+        let mut events =
+            cluster.follow_named(&object.gvk, object.namespace.as_deref(), &[&object.name], "").await?;
         while let Some(event) = events.next().await {
-            match event? {
-                ObjectEvent::Present(live) => match judge_run(&live) {
+            match heard(event?, progress) {
+                Some(ObjectEvent::Present(live)) => match judge_run(&live) {
                     Readiness::Ready => {
                         tell(&Progress::Ready(object));
                         return Ok(());
@@ -184,10 +220,10 @@ pub(crate) async fn one_ready(
                     }
                     Readiness::Failed(reason) => return unready(true, false, &reason),
                 },
-                ObjectEvent::Gone(_) => {
+                Some(ObjectEvent::Gone(_)) => {
                     return unready(true, false, "it was deleted while it was waited for");
                 }
-                ObjectEvent::Listing | ObjectEvent::Listed => {}
+                Some(ObjectEvent::Listing | ObjectEvent::Listed) | None => {}
             }
         }
         Ok(())
@@ -196,11 +232,4 @@ pub(crate) async fn one_ready(
         Ok(done) => done,
         Err(_) => unready(false, true, &state),
     }
-}
-
-/// Hooks run to their end: a Pod that is merely ready is not through.
-fn judge_run(live: &Value) -> Readiness {
-    let running =
-        live["kind"] == "Pod" && !matches!(live["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
-    if running { Readiness::Waiting("the Pod is running".to_owned()) } else { judge(live) }
 }

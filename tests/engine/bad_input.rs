@@ -2,10 +2,13 @@
 
 use crate::support::*;
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 use windlass::{
-    cluster::{Cluster, ConnectOptions},
-    release::{Disposition, Engine, EngineOptions},
+    cluster::{Cluster, ConnectOptions, Propagation},
+    release::{Disposition, Engine, EngineOptions, Progress, Wait},
 };
 use windlass_test_cluster::wait_until;
 
@@ -93,6 +96,53 @@ async fn missing_rights_are_named() {
     let done = engine.reconcile(&asked).await.unwrap();
     assert_eq!(done.created.len(), 1, "{done:?}");
     engine.uninstall(&uninstall(ns, "no-leases")).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_may_not_be_watched_is_asked_for_and_that_is_told_at_once() {
+    let namespace = control_plane().namespace("unwatched").unwrap();
+    let ns = namespace.name();
+    let table = [
+        ("get patch create delete", Some("list")),
+        ("get list patch create delete", Some("watch")),
+        ("get list watch patch create delete", None),
+    ];
+    for (i, (verbs, missing)) in table.into_iter().enumerate() {
+        let user = format!("unwatched-{i}");
+        let rights = [
+            ["", "secrets", "list get create update delete"],
+            ["apps", "deployments", verbs],
+            ["coordination.k8s.io", "leases", "create get update delete"],
+        ];
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let sink = Arc::clone(&told);
+        let listener = Arc::new(move |_: &_, step: &Progress<'_>| {
+            if let Progress::Warning(text) = step {
+                sink.lock().unwrap().push((*text).to_owned());
+            }
+        });
+        let engine = limited(ns, &user, &rights).await.with_progress(listener, false);
+        let mut asked = request(ns, &user, &[deployment(&user, "x:1")], vec![]);
+        asked.options.wait = Wait::Ready;
+        // A refusal that has to be waited out takes longer than the patience with a server that starts.
+        asked.options.timeout = Duration::from_secs(25);
+        engine.reconcile(&asked).await.unwrap();
+        let mut gone = uninstall(ns, &user);
+        gone.wait = true;
+        gone.propagation = Propagation::Foreground;
+        let done = engine.uninstall(&gone).await.unwrap();
+        assert!(done.errors.is_empty() && get(ns, "deployment", &user).is_none(), "{done:?}");
+        let told = told.lock().unwrap();
+        // Once for the install, once for the uninstall.
+        assert_eq!(told.len(), if missing.is_some() { 2 } else { 0 }, "{verbs}: {told:?}");
+        for (text, verb) in told.iter().zip(missing.iter().cycle()) {
+            let said = format!(
+                "User \"{user}\" cannot {verb} resource \"deployments\" in API group \"apps\" in the namespace \"{ns}\": \
+                 asking for each object every 2s instead"
+            );
+            assert!(text.ends_with(&said), "{text}");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -23,6 +23,7 @@ impl Board {
         let mut said = String::new();
         match step {
             Progress::HookLog { text, .. } => said = format!("{}\n", text.trim_end_matches('\n')),
+            Progress::Warning(text) => said = format!("level=WARN msg={text:?}\n"),
             Progress::Waiting { object, reason } => {
                 let entry = self.waiting.entry(object.to_string()).or_default();
                 (*reason).clone_into(&mut entry.0);
@@ -51,6 +52,9 @@ impl Board {
     }
 
     fn lines(&self) -> Vec<String> {
+        if self.waiting.is_empty() && self.ready == 0 {
+            return Vec::new();
+        }
         if self.waiting.is_empty() {
             return vec![format!("{} ready", self.ready)];
         }
@@ -104,8 +108,14 @@ mod tests {
             format!("\x1b[4A\x1b[Jwaiting for 1 of 2:\n  {b}: new\n")
         );
         assert_eq!(board.step(&Progress::Ready(&b), 80), "\x1b[2A\x1b[J2 ready\n");
+        let warning = Progress::Warning("cannot \"watch\"");
+        assert_eq!(
+            board.step(&warning, 80),
+            "\x1b[1A\x1b[Jlevel=WARN msg=\"cannot \\\"watch\\\"\"\n2 ready\n"
+        );
         let next = Progress::Applied { object: &a, created: true, changed: false };
         assert_eq!(board.step(&next, 80), "");
+        assert_eq!(board.step(&Progress::Warning("x"), 80), "level=WARN msg=\"x\"\n");
         assert!(!board.step(&Progress::Waiting { object: &a, reason: "new" }, 80).contains('\x1b'));
         let hook = Progress::Hook { event: HookEvent::PreUpgrade, kind: "Job", name: "migrate" };
         assert_eq!(board.step(&hook, 80), "pre-upgrade hook: Job migrate\n");

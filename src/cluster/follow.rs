@@ -1,0 +1,195 @@
+//! Objects followed by name, for those who wait for them: by a watch, and where the rights do not reach so far, by asking for
+//! each of them again and again.
+
+use super::{
+    client::Cluster,
+    error::{ClusterError, Result},
+    refs::{Gvk, ObjectRef},
+    wait::{Event, PATIENCE},
+};
+use futures::{Stream, StreamExt as _, stream};
+use serde_json::Value;
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
+
+/// How often objects are asked for where they cannot be watched.
+pub(crate) const POLL: Duration = Duration::from_secs(2);
+/// Objects that are asked for at a time.
+const AT_ONCE: usize = 8;
+
+/// What those who follow objects are told.
+#[derive(Debug)]
+pub(crate) enum Followed {
+    Event(Event),
+    /// The server refuses to list or watch them, in these words of its own: they are asked for one by one from here on.
+    Refused(String),
+}
+
+/// Objects of a kind in a namespace.
+struct Following<W> {
+    cluster: Cluster,
+    objects: Vec<ObjectRef>,
+    watch: Option<W>,
+    poll: Poll,
+}
+
+/// Objects that are asked for one by one.
+#[derive(Default)]
+struct Poll {
+    /// Each as it last was, in the order of the objects.
+    last: Vec<Option<Value>>,
+    told: VecDeque<Event>,
+    asked: Option<Instant>,
+    /// The server has let us see something.
+    worked: bool,
+    /// Since when it does not.
+    refused: Option<Instant>,
+}
+
+impl Cluster {
+    /// Follows objects of a kind in a namespace by their names. They are watched by the labels that all of them have, or by
+    /// its name where there is one; others may be told of, too.
+    pub(crate) async fn follow_named(
+        &self,
+        gvk: &Gvk,
+        namespace: Option<&str>,
+        names: &[&str],
+        labels: &str,
+    ) -> Result<impl Stream<Item = Result<Followed>> + Unpin + use<>> {
+        let fields = match names {
+            [name] => format!("metadata.name={name}"),
+            _ => String::new(),
+        };
+        let labels = if fields.is_empty() { labels } else { "" };
+        let watch = self.follow_while_allowed(gvk, namespace, labels, &fields).await?;
+        let objects = names.iter().map(|name| ObjectRef::new(gvk.clone(), namespace, name)).collect();
+        let following =
+            Following { cluster: self.clone(), objects, watch: Some(watch), poll: Poll::default() };
+        let events = stream::unfold(following, |mut following| async move {
+            let told = following.next().await?;
+            Some((told, following))
+        });
+        Ok(events.boxed())
+    }
+}
+
+impl<W: Stream<Item = Result<Event>> + Unpin> Following<W> {
+    async fn next(&mut self) -> Option<Result<Followed>> {
+        if let Some(watch) = &mut self.watch {
+            return match watch.next().await? {
+                Err(ClusterError::Api(status)) if status.code == 403 => {
+                    self.watch = None;
+                    Some(Ok(Followed::Refused(status.message)))
+                }
+                told => {
+                    self.poll.worked |= told.is_ok();
+                    Some(told.map(Followed::Event))
+                }
+            };
+        }
+        loop {
+            if let Some(event) = self.poll.told.pop_front() {
+                return Some(Ok(Followed::Event(event)));
+            }
+            if let Some(asked) = self.poll.asked {
+                tokio::time::sleep(POLL.saturating_sub(asked.elapsed())).await;
+            }
+            self.poll.asked = Some(Instant::now());
+            let cluster = &self.cluster;
+            let looks: Vec<_> = self.objects.iter().map(|object| cluster.get(object)).collect();
+            let looked = stream::iter(looks).buffered(AT_ONCE).collect::<Vec<_>>().await;
+            if let Err(error) = self.poll.take(looked, Instant::now()) {
+                return Some(Err(error));
+            }
+        }
+    }
+}
+
+impl Poll {
+    /// Takes the answers of a round in, one for each object. What passes by itself is left out of it; an error is what does
+    /// not: a server that was just started refuses what it allowed before, for a while.
+    fn take(&mut self, looked: Vec<Result<Option<Value>>>, now: Instant) -> Result<()> {
+        self.last.resize(looked.len(), None);
+        let mut whole = true;
+        let mut refusal = None;
+        self.told.push_back(Event::Listing);
+        for (last, found) in self.last.iter_mut().zip(looked) {
+            match found {
+                Ok(found) => {
+                    self.worked = true;
+                    let gone = if found.is_none() { last.take() } else { None };
+                    self.told.extend(found.iter().cloned().map(Event::Present).chain(gone.map(Event::Gone)));
+                    *last = found;
+                }
+                Err(error) if error.is_transient() => whole = false,
+                Err(error) => refusal = Some(error),
+            }
+        }
+        let Some(refusal) = refusal else {
+            self.refused = None;
+            if whole {
+                self.told.push_back(Event::Listed);
+            }
+            return Ok(());
+        };
+        let since = *self.refused.get_or_insert(now);
+        let passes = refusal.is_forbidden() && self.worked && now.duration_since(since) < PATIENCE;
+        if passes { Ok(()) } else { Err(refusal) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::error::ApiStatus;
+    use super::*;
+    use serde_json::json;
+
+    fn told(poll: &mut Poll) -> Vec<String> {
+        let name = |object: &Value| object["name"].as_str().unwrap_or_default().to_owned();
+        let show = |event| match event {
+            Event::Present(object) => format!("+{}", name(&object)),
+            Event::Gone(object) => format!("-{}", name(&object)),
+            Event::Listing => "[".to_owned(),
+            Event::Listed => "]".to_owned(),
+        };
+        poll.told.drain(..).map(show).collect()
+    }
+
+    fn answer(code: u16) -> Result<Option<Value>> {
+        match code {
+            200 => Ok(Some(json!({"name": "a"}))),
+            404 => Ok(None),
+            code => Err(ClusterError::Api(Box::new(ApiStatus { code, ..ApiStatus::default() }))),
+        }
+    }
+
+    #[test]
+    fn rounds_tell_what_a_watch_would() {
+        let now = Instant::now();
+        let mut poll = Poll::default();
+        for (answers, expected) in [
+            (vec![answer(404), answer(404)], vec!["[", "]"]),
+            (vec![answer(200), answer(404)], vec!["[", "+a", "]"]),
+            (vec![answer(200), answer(503)], vec!["[", "+a"]),
+            (vec![answer(404), answer(200)], vec!["[", "-a", "+a", "]"]),
+        ] {
+            poll.take(answers, now).unwrap();
+            assert_eq!(told(&mut poll), expected);
+        }
+    }
+
+    #[test]
+    fn a_refusal_is_an_answer_unless_there_were_others_before() {
+        let now = Instant::now();
+        let late = now + PATIENCE;
+        assert!(Poll::default().take(vec![answer(403)], now).is_err(), "nothing ever worked");
+        let mut poll = Poll { worked: true, ..Poll::default() };
+        assert!(poll.take(vec![answer(403)], now).is_ok());
+        assert!(poll.take(vec![answer(200)], late).is_ok());
+        assert!(poll.take(vec![answer(403)], late).is_ok(), "a refusal of its own");
+        assert!(poll.take(vec![answer(403)], late + PATIENCE).is_err());
+        assert!(poll.take(vec![answer(422)], now).is_err());
+    }
+}
