@@ -18,7 +18,7 @@ use windlass::release::{
 };
 use windlass::render::{ClusterLookup, SystemWorld, chart_record, parse_manifest, release, to_json};
 
-type Failure = Box<dyn Error + Send + Sync>;
+pub type Failure = Box<dyn Error + Send + Sync>;
 
 /// From a chart on disk to a request: everything that a front end has to bring.
 async fn request(
@@ -88,10 +88,9 @@ fn told(outcome: &Outcome) -> String {
     }
 }
 
-#[tokio::main]
-async fn main() -> Result<(), Failure> {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let [name, chart, namespace, values @ ..] = &words[..] else {
+/// Keeps a release as the words say: RELEASE CHART NAMESPACE [VALUES].
+pub async fn keep(cluster: Cluster, words: &[String]) -> Result<(), Failure> {
+    let [name, chart, namespace, values @ ..] = words else {
         return Err("give RELEASE CHART NAMESPACE and, perhaps, a file of values".into());
     };
     let id = ReleaseId::new(namespace, name);
@@ -99,7 +98,6 @@ async fn main() -> Result<(), Failure> {
         Some(file) => chart_compat::chart::read_values(&std::fs::read(file)?, Profile::Helm4)?,
         None => Map::new(),
     };
-    let cluster = Cluster::connect(&ConnectOptions::default()).await?;
     let engine = Engine::new(cluster.clone(), parse_manifest, EngineOptions::watching("example"));
     let request = request(&cluster, &id, chart.into(), values).await?;
     loop {
@@ -115,4 +113,10 @@ async fn main() -> Result<(), Failure> {
         let (_, reason) = engine.attention().await;
         println!("a look is wanted: {reason}");
     }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Failure> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    keep(Cluster::connect(&ConnectOptions::default()).await?, &words).await
 }

@@ -5,14 +5,19 @@
 
 mod compare;
 mod flags;
+mod flux;
+mod front_end;
+mod hook_logs;
 mod matrix;
 mod matrix_corpus;
-
 mod plan;
 mod progress;
 mod race;
+mod rights;
 mod signals;
 mod templates;
+#[path = "../engine/tls.rs"]
+mod tls;
 mod verbs;
 
 use serde_json::Value;

@@ -6,9 +6,9 @@ use std::path::Path;
 use windlass::release::{Action, ReleaseId};
 use windlass_test_cluster::{ControlPlane, Error};
 
-type Helm = fn(&ControlPlane, &[&str]) -> Result<String, Error>;
+pub(crate) type Helm = fn(&ControlPlane, &[&str]) -> Result<String, Error>;
 
-fn helms() -> [(&'static str, Helm); 2] {
+pub(crate) fn helms() -> [(&'static str, Helm); 2] {
     [("helm3", |plane, args| plane.helm3(args)), ("helm4", |plane, args| plane.helm4(args))]
 }
 

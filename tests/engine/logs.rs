@@ -1,15 +1,10 @@
 //! The last lines of a container that failed, as those who wait see them. No kubelet runs here: the node's address is that of
 //! a server of the test, which the API server asks as it asks kubelets.
 
-use crate::support::*;
-use rcgen::{CertificateParams, KeyPair};
-use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use crate::{support::*, tls::serve};
 use serde_json::json;
 use std::{
-    io::{BufRead as _, BufReader, Write as _},
-    net::TcpListener,
     sync::{Arc, Mutex},
-    thread,
     time::Duration,
 };
 use windlass::release::{Progress, Wait};
@@ -17,43 +12,13 @@ use windlass_test_cluster::wait_until;
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Answers every request with a log, over TLS; the port, and what was asked for.
+/// Answers every request with a log; the port, and what was asked for.
 fn kubelet() -> (u16, Arc<Mutex<Vec<String>>>) {
-    let key = KeyPair::generate().unwrap();
-    let certificate = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap().self_signed(&key).unwrap();
-    let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = rustls::ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate.der().clone()], key)
-        .unwrap();
-    let (config, asked) = (Arc::new(config), Arc::new(Mutex::new(Vec::new())));
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
+    let asked = Arc::new(Mutex::new(Vec::new()));
     let notes = Arc::clone(&asked);
-    thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let (config, notes) = (Arc::clone(&config), Arc::clone(&notes));
-            thread::spawn(move || {
-                let connection = rustls::ServerConnection::new(config).unwrap();
-                let mut stream = BufReader::new(rustls::StreamOwned::new(connection, stream));
-                let mut line = String::new();
-                while stream.read_line(&mut line).is_ok_and(|n| n > 2) {
-                    if let Some(target) = line.strip_prefix("GET ") {
-                        notes.lock().unwrap().push(target.split(' ').next().unwrap_or_default().to_owned());
-                    }
-                    line.clear();
-                }
-                let text = "connecting\ncannot reach the database\n";
-                let head =
-                    format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", text.len());
-                // A client that is gone needs no log.
-                drop(stream.get_mut().write_all(format!("{head}{text}").as_bytes()));
-                drop(stream.get_mut().flush());
-            });
-        }
+    let (port, _) = serve(move |path, _| {
+        notes.lock().unwrap().push(path.to_owned());
+        "connecting\ncannot reach the database\n".to_owned()
     });
     (port, asked)
 }

@@ -27,5 +27,7 @@ mod ownership;
 mod plan;
 mod removed;
 mod support;
+mod tls;
 mod waits;
 mod watch;
+mod webhook;
