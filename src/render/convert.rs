@@ -129,7 +129,11 @@ pub fn release(rendered: &Rendered) -> Result<RenderedRelease, render::Error> {
     })
 }
 
+/// Helm's word for none is null.
 fn files(files: &[File]) -> Value {
+    if files.is_empty() {
+        return Value::Null;
+    }
     files.iter().map(|f| json!({ "name": f.name, "data": STANDARD.encode(&f.data) })).collect()
 }
 

@@ -357,3 +357,80 @@ fn shells_are_told_how_to_complete() {
         assert!(script.contains("rollback") && script.contains("reuse-values"), "{shell}");
     }
 }
+
+/// Without times, of deployment and of a chart's files.
+fn untimed(value: &mut Value) {
+    match value {
+        Value::Object(object) => {
+            let times = ["first_deployed", "last_deployed", "modtime", "schemamodtime"];
+            object.retain(|key, _| !times.contains(&key.as_str()));
+            object.values_mut().for_each(untimed);
+        }
+        Value::Array(items) => items.iter_mut().for_each(untimed),
+        _ => {}
+    }
+}
+
+#[test]
+fn what_is_made_is_told_to_programs_as_helm_tells_it() {
+    let cp = control_plane();
+    let spaces = [cp.namespace("mine").unwrap(), cp.namespace("theirs").unwrap()];
+    let dir = chart();
+    let path = dir.path().to_str().unwrap();
+    add_template(dir.path(), "tests.yaml", TESTS);
+    for step in [
+        &["install", "r", path, "-o", "json", "-l", "team=a"][..],
+        &["upgrade", "r", path, "-o", "yaml", "--set", "size=2", "--description", "two"],
+        &["upgrade", "r", path, "-o", "json", "--set", "size=3"],
+        &["upgrade", "-i", "s", path, "-o", "json"],
+        &["upgrade", "-i", "t", path, "-o", "yaml", "--dry-run=client"],
+        &["get", "metadata", "r", "-o", "yaml"],
+        &["get", "values", "r", "-a", "-o", "json"],
+    ] {
+        let [mine, theirs] = [0, 1].map(|i| {
+            let ns = spaces[i].name();
+            let args: Vec<&str> = step.iter().copied().chain(["-n", ns]).collect();
+            let text = if i == 0 { ours(&args) } else { helm(cp, &args) };
+            let text = text.unwrap().replace(ns, "NS");
+            let timed = |line: &&str| !["_deployed:", "modtime:"].iter().any(|time| line.contains(time));
+            match serde_json::from_str::<Value>(&text) {
+                Ok(mut json) => {
+                    untimed(&mut json);
+                    json.to_string()
+                }
+                Err(_) => text.lines().filter(timed).collect::<Vec<_>>().join("\n"),
+            }
+        });
+        assert_eq!(mine, theirs, "{step:?}");
+    }
+}
+
+#[test]
+fn why_tells_of_one_revision_and_to_programs() {
+    let cp = control_plane();
+    let ns = cp.namespace("why").unwrap();
+    let n = ns.name();
+    let dir = chart();
+    let path = dir.path().to_str().unwrap();
+    windlass(&["install", "r", path, "-n", n]);
+    windlass(&["upgrade", "r", path, "-n", n, "--set", "size=2"]);
+    windlass(&["rollback", "r", "1", "-n", n]);
+    let all = windlass(&["why", "r", "-n", n]);
+    let two = windlass(&["why", "r", "2", "-n", n]);
+    assert!(two.starts_with("revision 2 (superseded) ") && all.contains(&two), "{two}\n{all}");
+    assert!(two.contains("  values:\n    + size: 2\n") && !two.contains("revision 3"), "{two}");
+    let told = |args: &[&str]| -> Value {
+        serde_json::from_str(&windlass(&[&["why", "r", "-n", n, "-o", "json"], args].concat())).unwrap()
+    };
+    let rows = told(&[]);
+    let numbers: Vec<&Value> = rows.as_array().unwrap().iter().map(|row| &row["revision"]).collect();
+    assert_eq!(numbers.len(), 3, "{rows}");
+    let row = &told(&["3"])[0];
+    assert_eq!((&row["revision"], &row["rollbackTo"]), (&3.into(), &1.into()), "{row}");
+    let row = &told(&["2"])[0];
+    assert_eq!((&row["values"][0]["path"], &row["values"][0]["after"]), (&"size".into(), &2.into()), "{row}");
+    let fields = row["objects"][0]["fields"].as_array().unwrap();
+    assert!(fields.iter().any(|f| f["path"] == "data.size" && f["after"] == "2"), "{row}");
+    assert_eq!(fails(&["why", "r", "77", "-n", n]), "Error: release has no 77 version\n");
+    assert_eq!(fails(&["why", "none", "-n", n]), "Error: release: not found\n");
+}
