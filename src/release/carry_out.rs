@@ -200,11 +200,13 @@ impl CarryOut<'_> {
         let mut base = Vec::new();
         for stored in past.records.iter().filter(|r| decision.base.contains(&r.record.version)) {
             let record = &stored.record;
-            let mut rendered = self.engine.rendered_of(record)?;
-            let told = past_kinds::to_served(rendered.manifests.iter_mut().map(|m| &mut m.object), kinds);
-            outcome.warnings.extend(told.into_iter().map(|t| format!("revision {}: {t}", record.version)));
             let mut objects = Vec::new();
-            for manifest in &rendered.manifests {
+            for manifest in self.engine.manifests_of(record) {
+                let mut manifest = manifest?;
+                let told = past_kinds::to_served(std::iter::once(&mut manifest.object), kinds);
+                outcome
+                    .warnings
+                    .extend(told.into_iter().map(|t| format!("revision {}: {t}", record.version)));
                 match resolve(
                     std::iter::once((manifest.source.as_str(), &manifest.object)),
                     self.work.id,

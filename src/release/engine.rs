@@ -25,6 +25,7 @@ use super::{
     targets::{self, Digest},
 };
 use crate::cluster::{Change, Cluster, Lookup, ObjectRef, WatchScope, Watches};
+use serde_json::Value;
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::watch, time::Instant};
 
@@ -475,39 +476,51 @@ impl Engine {
 
     /// What a record was rendered as.
     pub(super) fn rendered_of(&self, record: &Record) -> Result<RenderedRelease> {
-        let name = super::record::secret_name(&record.name, record.version);
-        let parse = |path: &str, text: &str| {
-            (self.parse)(text).map_err(|reason| {
-                let reason = if path.is_empty() { reason } else { format!("{path}: {reason}") };
-                EngineError::Record(super::record::RecordError::Manifest { name: name.clone(), reason })
-            })
-        };
-        let manifests = split_manifest(&record.manifest).into_iter().map(|(path, text)| {
-            Ok(Manifest { source: path.to_owned(), text: text.to_owned(), object: parse(path, text)? })
-        });
-        let manifests = manifests.collect::<Result<Vec<_>>>()?;
-        let hook = |hook: &RecordedHook| {
-            Ok(Hook {
-                name: hook.name.clone(),
-                kind: hook.kind.clone(),
-                path: hook.path.clone(),
-                text: hook.manifest.clone(),
-                object: parse(&hook.path, &hook.manifest)?,
-                events: hook.events.clone(),
-                weight: hook.weight,
-                delete_policies: hook.delete_policies.clone(),
-                output_log_policies: hook.output_log_policies.clone(),
-            })
-        };
         Ok(RenderedRelease {
-            manifests,
-            hooks: record.hooks.iter().map(hook).collect::<Result<_>>()?,
+            manifests: self.manifests_of(record).collect::<Result<_>>()?,
+            hooks: self.hooks_of(record)?,
             crds: Vec::new(),
             notes: record.info.notes.clone(),
             checksum: String::new(),
             manifest_text: record.manifest.clone(),
         })
     }
+
+    /// The manifests of a record, each read when it is asked for: all of them together are large.
+    pub(super) fn manifests_of<'r>(&self, record: &'r Record) -> impl Iterator<Item = Result<Manifest>> {
+        let parse = self.parse;
+        split_manifest(&record.manifest).into_iter().map(move |(path, text)| {
+            let object = parsed(parse, record, path, text)?;
+            Ok(Manifest { source: path.to_owned(), text: text.to_owned(), object })
+        })
+    }
+
+    /// The hooks of a record.
+    pub(super) fn hooks_of(&self, record: &Record) -> Result<Vec<Hook>> {
+        let hook = |hook: &RecordedHook| {
+            Ok(Hook {
+                name: hook.name.clone(),
+                kind: hook.kind.clone(),
+                path: hook.path.clone(),
+                text: hook.manifest.clone(),
+                object: parsed(self.parse, record, &hook.path, &hook.manifest)?,
+                events: hook.events.clone(),
+                weight: hook.weight,
+                delete_policies: hook.delete_policies.clone(),
+                output_log_policies: hook.output_log_policies.clone(),
+            })
+        };
+        record.hooks.iter().map(hook).collect()
+    }
+}
+
+/// A document of a record.
+fn parsed(parse: ManifestParser, record: &Record, path: &str, text: &str) -> Result<Value> {
+    parse(text).map_err(|reason| {
+        let name = super::record::secret_name(&record.name, record.version);
+        let reason = if path.is_empty() { reason } else { format!("{path}: {reason}") };
+        EngineError::Record(super::record::RecordError::Manifest { name, reason })
+    })
 }
 
 /// Digest of what a release consists of.

@@ -104,13 +104,18 @@ pub(crate) fn items_mut(document: &mut Value) -> Vec<&mut Value> {
     vec![document]
 }
 
+/// A document that says nothing.
+pub(crate) fn is_empty(object: &Value) -> bool {
+    object.is_null() || object.as_object().is_some_and(serde_json::Map::is_empty)
+}
+
 fn target(
     path: &str,
     object: &Value,
     id: &ReleaseId,
     scopes: &Scopes<'_>,
 ) -> Result<Option<Target>, EngineError> {
-    if object.is_null() || object.as_object().is_some_and(serde_json::Map::is_empty) {
+    if is_empty(object) {
         return Ok(None);
     }
     let wrong = |reason: String| EngineError::Manifest { path: path.to_owned(), reason };

@@ -11,10 +11,10 @@ use super::{
     ownership, past_kinds,
     plan::{Deletion, deletion_groups},
     record::{Record, Status, Store, Stored, now},
-    request::{Duplicates, HookEvent, Options, ReleaseId, RenderedRelease, UninstallRequest},
-    targets::{Scopes, Target, resolve},
+    request::{Duplicates, HookEvent, Options, ReleaseId, UninstallRequest},
+    targets::{self, Scopes},
 };
-use crate::cluster::ObjectRef;
+use crate::cluster::{Key, Kinds, ObjectRef};
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -85,32 +85,23 @@ impl Engine {
             return Err(EngineError::InProgress);
         }
         // Unfinished revisions may have made objects that the newest does not have.
-        let mut rendered = self.rendered_of(&current.record)?;
+        let older = past.records.iter().map(|r| &r.record);
+        let deployed = older.clone().filter(|r| r.info.status == Status::Deployed).map(|r| r.version).max();
+        let older: Vec<&Record> = older
+            .filter(|r| deployed.is_none_or(|d| r.version >= d) && r.info.status != Status::Uninstalled)
+            .collect();
         let mut all_hooks: Vec<(String, Value)> = Vec::new();
-        let newest_deployed = past
-            .records
-            .iter()
-            .map(|r| &r.record)
-            .filter(|r| r.info.status == Status::Deployed)
-            .map(|r| r.version)
-            .max();
-        for older in
-            past.records.iter().map(|r| &r.record).filter(|r| newest_deployed.is_none_or(|d| r.version >= d))
-        {
-            if older.info.status != Status::Uninstalled {
-                let older = self.rendered_of(older)?;
-                all_hooks.extend(older.hooks.into_iter().map(|h| (h.path, h.object)));
-                rendered.manifests.extend(older.manifests);
-            }
+        for record in older.iter().filter(|_| request.delete_hooks) {
+            all_hooks.extend(self.hooks_of(record)?.into_iter().map(|h| (h.path, h.object)));
         }
+        let mut hooks = self.hooks_of(&current.record)?;
         let mut done = Uninstalled::default();
         let kinds = self.cluster.kinds().await?;
-        let documents = rendered.manifests.iter_mut().map(|m| &mut m.object);
-        let hooks = rendered.hooks.iter_mut().map(|h| &mut h.object);
-        for told in past_kinds::to_served(documents.chain(hooks), &kinds) {
+        for told in past_kinds::to_served(hooks.iter_mut().map(|h| &mut h.object), &kinds) {
             tracing::warn!(release = %id, "{told}");
         }
-        let (deletions, unserved) = self.what_to_delete(&rendered, id, &mut done).await?;
+        let records = std::iter::once(&current.record).chain(older);
+        let (deletions, unserved) = self.what_to_delete(records, id, &kinds, &mut done).await?;
         if request.dry_run {
             done.deleted = deletions.into_iter().flatten().map(|d| d.object).collect();
             done.record = Some(Arc::new(current.record));
@@ -123,7 +114,10 @@ impl Engine {
         current.record.info.description = "Deletion in progress (or silently failed)".to_owned();
         current.record.memory.holder.clone_from(&self.options.holder);
         current.record.memory.hooks_done.clear();
-        let hooks: Vec<Value> = rendered.hooks.iter().map(|h| h.object.clone()).collect();
+        if request.delete_hooks {
+            all_hooks.extend(hooks.iter().map(|h| (h.path.clone(), h.object.clone())));
+        }
+        let hooks: Vec<Value> = hooks.into_iter().map(|h| h.object).collect();
         let runner = self.hook_runner(id, options);
         store.update(&mut current).await?;
         if request.run_hooks {
@@ -147,12 +141,11 @@ impl Engine {
             done.errors.push(error.to_string());
         }
         if request.delete_hooks {
-            all_hooks.extend(rendered.hooks.iter().map(|h| (h.path.clone(), h.object.clone())));
             for old in store.list(Some(&id.namespace), &format!("name={},status=superseded", id.name)).await?
             {
                 // What cannot be read has made nothing that we could name.
-                let old = self.rendered_of(&old.record).unwrap_or_default();
-                all_hooks.extend(old.hooks.into_iter().map(|h| (h.path, h.object)));
+                let old = self.hooks_of(&old.record).unwrap_or_default();
+                all_hooks.extend(old.into_iter().map(|h| (h.path, h.object)));
             }
             let mut seen = BTreeSet::new();
             all_hooks.retain(|(_, object)| {
@@ -176,49 +169,55 @@ impl Engine {
     /// Objects that are the release's and are not to be kept, in groups; and what is said of kinds that are gone.
     async fn what_to_delete(
         &self,
-        rendered: &RenderedRelease,
+        records: impl Iterator<Item = &Record>,
         id: &ReleaseId,
+        kinds: &Kinds,
         done: &mut Uninstalled,
     ) -> Result<(Vec<Vec<Deletion>>, Vec<String>)> {
-        let kinds = self.cluster.kinds().await?;
-        let scopes = Scopes::new(&kinds, &[], std::iter::empty());
+        let scopes = Scopes::new(kinds, &[], std::iter::empty());
         let mut unserved = Vec::new();
-        let mut kept: Vec<(&str, String)> = Vec::new();
-        let mut targets: BTreeMap<_, Target> = BTreeMap::new();
-        for manifest in &rendered.manifests {
-            let label = |object: &Value| {
-                let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
-                format!("[{}] {}", text(&object["kind"]), text(&object["metadata"]["name"]))
-            };
+        let mut kept: Vec<(String, String)> = Vec::new();
+        // Of each object only its name: whole ones of a large release are most of what this command would hold.
+        let mut named: BTreeMap<Key, ObjectRef> = BTreeMap::new();
+        for manifest in records.flat_map(|record| self.manifests_of(record)) {
+            let mut manifest = manifest?;
+            for told in past_kinds::to_served(std::iter::once(&mut manifest.object), kinds) {
+                tracing::warn!(release = %id, "{told}");
+            }
+            let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
             if Record::keeps(&manifest.object) {
-                kept.push((manifest.object["kind"].as_str().unwrap_or_default(), label(&manifest.object)));
+                let kind = text(&manifest.object["kind"]);
+                let label = format!("[{kind}] {}", text(&manifest.object["metadata"]["name"]));
+                kept.push((kind, label));
                 continue;
             }
-            match resolve(std::iter::once((manifest.source.as_str(), &manifest.object)), id, &scopes) {
-                Ok(found) => targets.extend(found.into_iter().map(|t| (t.key.clone(), t))),
-                // With its kind its objects went.
-                Err(EngineError::NoKind { .. }) if kinds.stale.is_empty() => {}
-                Err(error) => unserved.push(error.to_string()),
+            for object in targets::items(&manifest.object).filter(|o| !targets::is_empty(o)) {
+                match targets::reference(&manifest.source, object, &id.namespace, |gvk| {
+                    scopes.namespaced(gvk)
+                }) {
+                    Ok(found) => drop(named.insert(found.key(), found)),
+                    // With its kind its objects went.
+                    Err(EngineError::NoKind { .. }) if kinds.stale.is_empty() => {}
+                    Err(error) => unserved.push(error.to_string()),
+                }
             }
         }
-        kept.sort_by_key(|(kind, _)| uninstall_rank(kind));
+        kept.sort_by(|(a, _), (b, _)| uninstall_rank(a).cmp(&uninstall_rank(b)));
         kept.dedup();
         done.kept.extend(kept.into_iter().map(|(_, label)| label));
-        let objects: Vec<&ObjectRef> = targets.values().map(|t| &t.object).collect();
-        let seen =
-            observe::objects(&self.cluster, None, &self.options.field_manager, objects.into_iter()).await?;
+        let seen = observe::objects(&self.cluster, None, &self.options.field_manager, named.values()).await?;
         let mut deletions = Vec::new();
-        let mut targets: Vec<Target> = targets.into_values().collect();
-        targets.sort_by(|a, b| uninstall_rank(&a.object.gvk.kind).cmp(&uninstall_rank(&b.object.gvk.kind)));
-        for target in targets {
-            let Some(Some(found)) = seen.get(&target.key) else { continue };
-            let label = format!("[{}] {}", target.object.gvk.kind, target.object.name);
+        let mut named: Vec<(Key, ObjectRef)> = named.into_iter().collect();
+        named.sort_by(|(_, a), (_, b)| uninstall_rank(&a.gvk.kind).cmp(&uninstall_rank(&b.gvk.kind)));
+        for (key, object) in named {
+            let Some(Some(found)) = seen.get(&key) else { continue };
+            let label = format!("[{}] {}", object.gvk.kind, object.name);
             if ownership::check(found, id).is_err() {
                 done.foreign.push(label);
             } else if ownership::is_kept(found.resource_policy.as_deref()) {
                 done.kept.push(label);
             } else {
-                deletions.push(Deletion { object: target.object, uid: found.uid.clone() });
+                deletions.push(Deletion { object, uid: found.uid.clone() });
             }
         }
         Ok((deletion_groups(deletions), unserved))
