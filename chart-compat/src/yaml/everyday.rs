@@ -60,7 +60,7 @@ struct Lines<'t, T> {
     open: Open<'t>,
     /// The lines on which a plain scalar goes on, empty ones too.
     more: Vec<&'t str>,
-    /// The column of a block scalar's text, once it is known, and its lines.
+    /// A block scalar, from its second line on.
     block: Option<Block<'t>>,
 }
 
@@ -188,21 +188,22 @@ fn is_plain_text(text: &str) -> bool {
         && memchr::memchr_iter(b'#', text).all(|n| n > 0 && !matches!(text[n - 1], b' ' | b'\t'))
 }
 
-/// Where the quote that closes stands in what follows the one that opens, or nothing if it is on another line; not for escapes.
+/// Where the quote that closes stands in what follows the one that opens, or nothing if it is on another line; not for rare escapes.
 fn closing(quote: u8, inner: &str) -> Option<Option<usize>> {
     let bytes = inner.as_bytes();
     let mut from = 0;
-    let end = loop {
-        let Some(n) = memchr::memchr(quote, &bytes[from..]) else { break None };
+    while let Some(n) = memchr::memchr2(quote, b'\\', &bytes[from..]) {
         let at = from + n;
-        if quote == b'\'' && bytes.get(at + 1) == Some(&quote) {
-            from = at + 2;
-            continue;
-        }
-        break Some(at);
-    };
-    let escapes = quote == b'"' && memchr::memchr(b'\\', &bytes[..end.unwrap_or(bytes.len())]).is_some();
-    (!escapes).then_some(end)
+        let next = bytes.get(at + 1).copied();
+        from = match (bytes[at], quote) {
+            (b'\\', b'"') if next.is_some_and(|c| matches!(c, b'\\' | b'"' | b'n' | b't')) => at + 2,
+            (b'\\', b'"') => return None,
+            (b'\\', _) => at + 1,
+            (_, b'\'') if next == Some(quote) => at + 2,
+            _ => return Some(Some(at)),
+        };
+    }
+    Some(None)
 }
 
 impl<'t, T: Take> Lines<'t, T> {
@@ -213,22 +214,15 @@ impl<'t, T: Take> Lines<'t, T> {
         if let Open::Block(_) = self.open {
             // What the collection around it has as column ends it, and so does any line that stands less deep.
             let parent = self.levels.last()?.column;
-            match (&mut self.block, text.is_empty()) {
-                (None, true) if column > 0 => return None,
-                (None, true) => {
-                    // Lines before the text are rare.
-                    return (!T::VALUES).then_some(None);
-                }
-                (Some(own), true) => return own.blank(column, T::VALUES).then_some(None),
-                (None, false) if column > parent => {
-                    self.block = Some(Block::new(column, text, T::VALUES));
-                    return (!text.starts_with('\t')).then_some(None);
-                }
-                (Some(own), false) if column >= own.column => {
-                    own.push(&line[own.column..], T::VALUES);
+            let block = self.block.get_or_insert_default();
+            match block.column {
+                _ if text.is_empty() => return block.blank(column, T::VALUES).then_some(None),
+                None if column > parent => return block.begin(column, text, T::VALUES).then_some(None),
+                Some(own) if column >= own => {
+                    block.push(&line[own..], T::VALUES);
                     return Some(None);
                 }
-                (Some(_), false) if column > parent => return None,
+                Some(_) if column > parent && !text.starts_with('#') => return None,
                 _ => self.close()?,
             }
         }
@@ -258,13 +252,12 @@ impl<'t, T: Take> Lines<'t, T> {
         if let Open::Plain(_) = self.open
             && column > self.levels.last()?.column
         {
-            let first = text.as_bytes()[0];
-            let starts =
-                first.is_ascii_alphanumeric() || matches!(first, b'(' | b'"' | b'\'' | b'`' | b'/' | b'<');
+            // A dash would be no item here, but whoever wrote it may have meant one.
+            let item = text == "-" || text.starts_with("- ");
             if T::VALUES {
                 self.more.push(text);
             }
-            return (starts && is_plain_text(text)).then_some(None);
+            return (!item && is_plain_text(text)).then_some(None);
         }
         self.node(column, text)
     }
@@ -336,7 +329,8 @@ impl<'t, T: Take> Lines<'t, T> {
     fn enter(&mut self, column: usize, kind: Kind, starts_line: bool) -> Option<()> {
         let level = Level { column, kind };
         let opens = match self.levels.last() {
-            None => column == 0 && kind == Kind::Map,
+            // Manifests are mappings.
+            None => column == 0 && (kind == Kind::Map || T::VALUES),
             // What follows a dash on its line is its item.
             Some(_) if !starts_line => true,
             Some(last) if self.open == Open::Value => {

@@ -52,8 +52,8 @@ fn collection<'t, T: Take>(text: &'t str, take: &mut T, kind: Kind, depth: usize
             {
                 return None;
             }
-            // Two quotes in a row are one quote in the text.
-            take.key(key, is_quoted).filter(|()| !key.contains('\''))?;
+            // Quotes and escapes in keys are rare.
+            take.key(key, is_quoted).filter(|()| !key.contains(['\'', '\\']) && key != "<<")?;
             rest = skipped(after.strip_prefix(": ")?);
         }
         rest = skipped(item(rest, take, depth + 1)?);

@@ -26,13 +26,33 @@ pub(super) trait Take {
     /// A value that is not there.
     fn null(&mut self);
 
-    /// What lies between quotes on one line; without escapes, but for a doubled single quote.
+    /// What lies between quotes on one line.
     fn quoted(&mut self, quote: u8, inner: &str) {
         if Self::VALUES {
-            let doubled = quote == b'\'' && inner.contains("''");
-            self.text(if doubled { inner.replace("''", "'").into() } else { inner.into() });
+            self.text(match quote {
+                b'\'' if inner.contains("''") => inner.replace("''", "'").into(),
+                b'"' if inner.contains('\\') => unescaped(inner).into(),
+                _ => inner.into(),
+            });
         }
     }
+}
+
+/// A text without its escapes, which are those that `closing` knows.
+fn unescaped(inner: &str) -> String {
+    let mut text = String::with_capacity(inner.len());
+    let mut chars = inner.chars();
+    while let Some(c) = chars.next() {
+        text.extend(match c {
+            '\\' => chars.next().map(|c| match c {
+                'n' => '\n',
+                't' => '\t',
+                other => other,
+            }),
+            other => Some(other),
+        });
+    }
+    text
 }
 
 /// Takes nothing.
@@ -131,15 +151,21 @@ pub(super) fn folded<'t>(first: &str, more: &[&str]) -> Cow<'t, str> {
     text.into()
 }
 
-/// A block scalar: its column and, where values matter, its lines.
+/// A block scalar: the column of its text, once it is known, and, where values matter, its lines.
+#[derive(Default)]
 pub(super) struct Block<'t> {
-    pub(super) column: usize,
+    pub(super) column: Option<usize>,
+    /// The most spaces in a line before the text.
+    widest: usize,
     lines: Vec<&'t str>,
 }
 
 impl<'t> Block<'t> {
-    pub(super) fn new(column: usize, first: &'t str, values: bool) -> Self {
-        Self { column, lines: if values { vec![first] } else { Vec::new() } }
+    /// The first line of text; false if it stands less deep than spaces before it, or starts with a tab.
+    pub(super) fn begin(&mut self, column: usize, first: &'t str, values: bool) -> bool {
+        self.column = Some(column);
+        self.push(first, values);
+        column >= self.widest && !first.starts_with('\t')
     }
 
     pub(super) fn push(&mut self, line: &'t str, values: bool) {
@@ -151,11 +177,18 @@ impl<'t> Block<'t> {
     /// A line of so many spaces; false if they are a part of the text, which is left to the reader.
     pub(super) fn blank(&mut self, size: usize, values: bool) -> bool {
         self.push("", values);
-        !values || size <= self.column
+        match self.column {
+            Some(column) => !values || size <= column,
+            None => {
+                self.widest = self.widest.max(size);
+                true
+            }
+        }
     }
 
     /// The text of a literal scalar with its last line breaks as the header wants them; a folded one is left to the reader.
     pub(super) fn text(mut self, header: &str) -> Option<String> {
+        self.column?;
         let breaks = self.lines.len();
         while self.lines.last().is_some_and(|l| l.is_empty()) {
             self.lines.pop();

@@ -128,7 +128,18 @@ deep:
   description:
     a scalar on its own line
     goes on
+    --and on
   other: 'single: quoted'
+  escaped: "a \"b\" \\ c\n\td"
+  code: |
+
+      first
+
+      last
+     # less deep
+    # and less
+
+  after: [{a: "\n"}]
 "#;
 
 /// The same everyday parts in another text.
@@ -157,6 +168,8 @@ fn values_are_those_of_the_reader() {
         VALUES,
         "a: 1\n\n\nb: 2",
         "a: b\n\n  c\n",
+        "- a\n- b: 1\n  c:\n  - d\n",
+        "a: |\n\n  \n  b\n",
         "a: |\n  b\n\n\nc: |-\n  d\n\ne: |+\n  f\n\n# g\n",
         "a:\n  - b: [ ]\n    c: { }\n  -   d: \"\"\n      e: ''\n",
         "a: 0x1F\nb: 0b11\nc: 1_000\nd: 1e3\ne: 0o7\nf: 017\ng: +1\nh: 9223372036854775808\n",
@@ -177,13 +190,13 @@ fn everyday_manifests_are_known() {
         assert_eq!(head(text.as_bytes()).unwrap(), earnestly(text.as_bytes()).unwrap());
     }
     assert_eq!(fields(DEPLOYMENT.as_bytes(), |_| true), None);
+    assert_eq!(fields(b"- a\n", |_| true), None);
 }
 
 #[test]
 fn other_texts_are_left_to_the_reader() {
     let texts = [
         "",
-        "- a\n",
         " a: 1\n",
         "a: b: c\n",
         "a: [1\n",
@@ -199,7 +212,7 @@ fn other_texts_are_left_to_the_reader() {
         "a: \"b\"#c\n",
         "a: 'b\nc'\n",
         "a: 'b\n c\n",
-        "a: \"b\n  \\n\"\n",
+        "a: \"b\n  \\e\"\n",
         "a:\nb\n",
         "a: ~ b\n",
         "a: b #c\n  d\n",
@@ -218,10 +231,10 @@ fn other_texts_are_left_to_the_reader() {
         "null: 1\n",
         "<<: {}\n",
         "a: 'b' c\n",
-        "a: \"b\\n\"\n",
+        "a: \"b\\x41\"\n",
         "a:\tb\n",
         "a: |2\n   b\n",
-        "a: |\n \n  b\n",
+        "a: |\n   \n  b\n",
         "a: |\n    b\n  c\n",
         "a: 1\n  b: 2\n",
         "a:\n  b: 1\n c: 2\n",
@@ -248,10 +261,11 @@ fn other_texts_are_left_to_the_reader() {
 /// Changes everyday texts at random: what still has the form must be read without an error, and its head must be the same.
 #[test]
 fn the_form_is_never_told_of_what_the_reader_refuses() {
-    const PIECES: [&str; 48] = [
+    const PIECES: [&str; 50] = [
         " ", "  ", "\n", "\n\n", ":", ": ", ":\n", "-", "- ", "-\n", "#", " #", "|", "|\n", ">-\n", "\"",
         "'", "''", "\\", "[", "]", "{", "}", "[]", "{}", ",", "&a ", "*a", "!", "%", "@", "`", "~", "?",
-        "? ", ".", "\t", "a", "0", "null", "<<", "é", "---\n", "=", "[a, ", "{b: ", "\"c\": ", " # d",
+        "? ", ".", "\t", "a", "0", "null", "<<", "é", "---\n", "=", "[a, ", "{b: ", "\"c\": ", " # d", "\\n",
+        "\\\"",
     ];
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = |below: usize| {
