@@ -126,7 +126,7 @@ fn everyday_text(bytes: &[u8]) -> Option<&str> {
     let everyday = bytes.is_ascii()
         || text.chars().all(|c| {
             c.is_ascii()
-                || matches!(c, '\u{a1}'..='\u{2027}' | '\u{202a}'..='\u{d7ff}' | '\u{10000}'..='\u{1ffff}')
+                || matches!(c, '\u{a0}'..='\u{2027}' | '\u{202a}'..='\u{fefe}' | '\u{ff00}'..='\u{fffd}' | '\u{10000}'..)
         });
     everyday.then_some(text)
 }
@@ -161,15 +161,16 @@ fn key(text: &str) -> Option<(Key<'_>, usize)> {
             }
             (Key { text: own, quoted: true }, end + 2)
         }
-        c if c.is_ascii_alphanumeric() => {
+        c if c.is_ascii_alphanumeric() || c == b'.' => {
             let is_key = |c: &u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-' | b'.' | b'/');
             let size = bytes.iter().take_while(|c| is_key(c)).count();
             (Key { text: &text[..size], quoted: false }, size)
         }
         _ => return None,
     };
-    // Numbers that are too large have no JSON form as keys; null has none either.
-    let odd = key.text.eq_ignore_ascii_case("null") || bytes[0].is_ascii_digit() && size > MAX_DIGITS;
+    // Numbers that are too large have no JSON form as keys; null has none either, nor has what is no number.
+    let odd = ["null", ".inf", ".nan"].iter().any(|word| key.text.eq_ignore_ascii_case(word))
+        || !bytes[0].is_ascii_alphabetic() && size > MAX_DIGITS;
     if bytes.get(size) != Some(&b':') || size > MAX_KEY || !key.quoted && odd {
         return None;
     }
@@ -226,7 +227,8 @@ impl<'t, T: Take> Lines<'t, T> {
                 _ => self.close()?,
             }
         }
-        if memchr::memchr(b'\t', text.as_bytes()).is_some() {
+        let comment = text.starts_with('#') && !matches!(self.open, Open::Quoted(_));
+        if !comment && memchr::memchr(b'\t', text.as_bytes()).is_some() {
             return None;
         }
         let text = text.trim_ascii_end();
@@ -239,7 +241,7 @@ impl<'t, T: Take> Lines<'t, T> {
         if let Open::Quoted(quote) = self.open {
             return self.quoted_on(quote, column, text).map(|()| None);
         }
-        if text.starts_with('#') {
+        if comment {
             if let Open::Plain(_) = self.open {
                 self.close()?;
             }
@@ -417,7 +419,7 @@ fn starts_plain(first: u8, second: Option<u8>) -> bool {
         b'/' | b'_' | b'$' | b'(' | b'^' | b'\\' => true,
         // Infinities begin with a sign and a dot.
         b'-' | b'+' => second.is_some_and(|c| c.is_ascii_alphanumeric() || c == b'-'),
-        b'.' => second.is_some_and(|c| !matches!(c, b'i' | b'I' | b'n' | b'N' | b' ')),
+        b'.' => second.is_none_or(|c| !matches!(c, b'i' | b'I' | b'n' | b'N' | b' ')),
         b':' => second.is_some_and(|c| c.is_ascii_alphanumeric()),
         c => c.is_ascii_alphanumeric(),
     }

@@ -54,7 +54,8 @@ fn collection<'t, T: Take>(text: &'t str, take: &mut T, kind: Kind, depth: usize
             }
             // Quotes and escapes in keys are rare.
             take.key(key, is_quoted).filter(|()| !key.contains(['\'', '\\']) && key != "<<")?;
-            rest = skipped(after.strip_prefix(": ")?);
+            // Right behind a quote the colon needs no space, as in JSON.
+            rest = skipped(after.strip_prefix(if is_quoted { ":" } else { ": " })?);
         }
         rest = skipped(item(rest, take, depth + 1)?);
         if let Some(after) = rest.strip_prefix(end) {

@@ -186,20 +186,28 @@ impl<'t> Block<'t> {
         }
     }
 
-    /// The text of a literal scalar with its last line breaks as the header wants them; a folded one is left to the reader.
+    /// The text, with line breaks as the header wants them; a folded scalar with lines that stand deeper is left to the reader.
     pub(super) fn text(mut self, header: &str) -> Option<String> {
-        self.column?;
-        let breaks = self.lines.len();
+        let all = self.lines.len();
         while self.lines.last().is_some_and(|l| l.is_empty()) {
             self.lines.pop();
         }
-        let mut text = self.lines.join("\n");
-        match header {
-            "|-" => {}
-            "|" => text.push('\n'),
-            "|+" => text.extend(std::iter::repeat_n('\n', 1 + breaks - self.lines.len())),
-            _ => return None,
+        let mut text = match header.as_bytes().first()? {
+            b'|' => self.lines.join("\n"),
+            _ if self.lines.iter().any(|l| l.starts_with([' ', '\t'])) => return None,
+            _ => {
+                let empty = self.lines.iter().take_while(|l| l.is_empty()).count();
+                let (first, more) = self.lines.get(empty..)?.split_first().unwrap_or((&"", &[]));
+                "\n".repeat(empty) + &folded(first, more)
+            }
+        };
+        match header.as_bytes().get(1) {
+            Some(b'-') => {}
+            Some(_) => text.extend(std::iter::repeat_n('\n', 1 + all - self.lines.len())),
+            None if self.lines.is_empty() => {}
+            None => text.push('\n'),
         }
-        Some(text)
+        // Where no text is, only line breaks that are to be kept count.
+        (self.column.is_some() || header.len() == 1 || header.ends_with('-')).then_some(text)
     }
 }

@@ -140,6 +140,27 @@ deep:
     # and less
 
   after: [{a: "\n"}]
+  json: {"port":53,"name":"dns","list":[true,{"x":null}]}
+  empty: |
+
+  # nothing
+  none: |-
+  root: .
+  .hidden: .5
+  folded: >-
+
+    one
+    two
+
+    three
+   # less deep
+  # 	tab
+  clipped: >
+    a
+
+  kept: >+
+    b
+
 "#;
 
 /// The same everyday parts in another text.
@@ -170,6 +191,8 @@ fn values_are_those_of_the_reader() {
         "a: b\n\n  c\n",
         "- a\n- b: 1\n  c:\n  - d\n",
         "a: |\n\n  \n  b\n",
+        "a: b\u{a0}c\u{fe0f}\u{fffd}\u{10ffff}\n",
+        "a: |\nb: |-\n\nc: >-\n# d\n",
         "a: |\n  b\n\n\nc: |-\n  d\n\ne: |+\n  f\n\n# g\n",
         "a:\n  - b: [ ]\n    c: { }\n  -   d: \"\"\n      e: ''\n",
         "a: 0x1F\nb: 0b11\nc: 1_000\nd: 1e3\ne: 0o7\nf: 017\ng: +1\nh: 9223372036854775808\n",
