@@ -419,7 +419,7 @@ fn starts_plain(first: u8, second: Option<u8>) -> bool {
         b'/' | b'_' | b'$' | b'(' | b'^' | b'\\' => true,
         // Infinities begin with a sign and a dot.
         b'-' | b'+' => second.is_some_and(|c| c.is_ascii_alphanumeric() || c == b'-'),
-        b'.' => second.is_none_or(|c| !matches!(c, b'i' | b'I' | b'n' | b'N' | b' ')),
+        b'.' => second.is_none_or(|c| !matches!(c, b'i' | b'I' | b'n' | b'N')),
         b':' => second.is_some_and(|c| c.is_ascii_alphanumeric()),
         c => c.is_ascii_alphanumeric(),
     }
