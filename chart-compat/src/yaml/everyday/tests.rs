@@ -2,7 +2,7 @@
 
 use super::{fields, read};
 use crate::data::Data;
-use crate::yaml::head::{earnestly, head};
+use crate::yaml::head::{earnestly, head, of_lines};
 use crate::yaml::sink::DataBuilder;
 
 const DEPLOYMENT: &str = r#"# Source: a/b.yaml
@@ -336,7 +336,7 @@ fn the_form_is_never_told_of_what_the_reader_refuses() {
         }
         if let Some(lines) = quick {
             yes += 1;
-            match (earnestly(text.as_bytes()), earnestly(&lines)) {
+            match (earnestly(text.as_bytes()), of_lines(&lines)) {
                 (Ok(all), Ok(own)) => assert_eq!(own, all, "{text}"),
                 // A head that is wrong is told by the real reader.
                 (Err(all), Err(own)) => assert_eq!(own.problem(), all.problem(), "{text}"),
