@@ -32,3 +32,4 @@ mod status;
 mod support;
 mod takeover;
 mod webhooks;
+mod write_back;

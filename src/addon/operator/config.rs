@@ -23,6 +23,12 @@ impl Operator {
     /// Takes in the ConfigMap as it is now (`None`: there is none) and asks for what changed, or for all that a converge
     /// does if it is to `converge` anyway.
     pub(super) async fn configure(&mut self, object: Option<&Value>, converge: bool) {
+        if let Some(object) = object.filter(|_| !converge)
+            && self.hooks.is_overtaken(object).await
+        {
+            self.object = Some(object.clone());
+            return;
+        }
         if !converge {
             self.activation = "KubeConfigChanged";
         }
@@ -41,7 +47,6 @@ impl Operator {
         let mut config = Config::parse(&data, &self.modules.names());
         self.object = object.cloned();
         let referred = self.follow_references(&mut config).await;
-        self.hooks.store().data = data;
         let global = self.take_sections(&mut config, &referred);
         for problem in config.problems.iter().filter(|p| !self.problems.contains(p)) {
             tracing::warn!(key = problem.key, "ConfigMap {}: {}", self.options.config_map, problem.text);
