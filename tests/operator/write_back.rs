@@ -1,7 +1,7 @@
-//! Config values that hooks write while users edit the ConfigMap.
+//! Config values that hooks write while users edit the ConfigMap, and hooks while it is broken.
 
 use crate::hooks::{data, shows_size, start};
-use crate::support::{Modules, control_plane, wait_for};
+use crate::support::{Modules, control_plane, object, status, wait_for};
 
 fn patch(namespace: &str, data: &str) {
     let text = format!("{{\"data\":{data}}}");
@@ -74,5 +74,66 @@ fn a_section_that_cannot_be_read_is_not_written_over() {
     wait_for("the hook's value is written once it is mended", || {
         data(ns.name(), "addon-operator", "alpha").as_deref() == Some("note: mine\nsize: 5\n")
     });
+    operator.stop();
+}
+
+#[test]
+fn hooks_wait_for_global_values_that_cannot_be_used_yet() {
+    let cp = control_plane();
+    let ns = cp.namespace("unread-globals").unwrap();
+    let modules = Modules::new();
+    shows_size(&modules, "modules/010-alpha");
+    let tell = "note \"$(grep -o '\"zone\":\"[a-z]*\"' \"$CONFIG_VALUES_PATH\" || echo none)\"";
+    modules
+        .hook("global-hooks/start", "configVersion: v1\nonStartup: 1", tell)
+        .hook("global-hooks/tick", "configVersion: v1\nschedule: [{crontab: '* * * * * *'}]", tell)
+        .write("modules/values.yaml", "alphaEnabled: true\n");
+    create(ns.name(), &["--from-literal=global=zone: ["]);
+    let operator = start(ns.name(), &modules, &[]);
+    operator.wait_log(&["hooks and modules wait until the global values can be used: key global line "]);
+    wait_for("the module says why", || {
+        let status = status(ns.name(), "alpha");
+        status["phase"] == "Pending"
+            && status["lastError"].as_str().is_some_and(|e| e.contains("key global line "))
+    });
+    // The rest of the ConfigMap is read all the same, and lets nobody run.
+    patch(ns.name(), r#"{"alpha":"size: 3"}"#);
+    patch(ns.name(), r#"{"unknown":"a: b"}"#);
+    operator.wait_log(&["unknown belongs to no module"]);
+    assert_eq!((operator.notes().len(), operator.get("/readyz").map(|a| a.0)), (0, Some(500)));
+    patch(ns.name(), r#"{"global":"zone: west"}"#);
+    operator.wait_converged();
+    assert_eq!(operator.notes()[0], "start \"zone\":\"west\"");
+    wait_for("the module runs", || object(cp, ns.name(), "configmap", "alpha").is_some());
+    assert_eq!(data(ns.name(), "alpha", "size").as_deref(), Some("3"));
+    // From here on they run with the last good ones, and that is told.
+    patch(ns.name(), r#"{"global":"zone: [", "alpha":"size: 4"}"#);
+    wait_for("the rest applies", || data(ns.name(), "alpha", "size").as_deref() == Some("4"));
+    let before = operator.notes().len();
+    wait_for("hooks tick", || operator.notes().len() > before + 1);
+    assert!(operator.notes().iter().all(|n| n.ends_with("\"zone\":\"west\"")), "{:?}", operator.notes());
+    operator.wait_log(&["ConfigMap addon-operator: key global line ", "\"key\":\"global\""]);
+    operator.stop();
+}
+
+#[test]
+fn enabled_scripts_wait_for_global_values_too() {
+    let cp = control_plane();
+    let ns = cp.namespace("unread-script").unwrap();
+    let modules = Modules::new();
+    shows_size(&modules, "modules/010-alpha");
+    let script = "#!/bin/bash\nif grep -q '\"zone\":\"west\"' \"$VALUES_PATH\"; then on=true; else on=false; fi\n\
+                  echo asked >> \"$(dirname \"$TMPDIR\")/notes\"\necho $on > \"$MODULE_ENABLED_RESULT\"\n";
+    modules.write("modules/010-alpha/enabled", script).write("modules/values.yaml", "alphaEnabled: true\n");
+    let path = modules.path().join("modules/010-alpha/enabled");
+    std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    create(ns.name(), &["--from-literal=global=zone: ["]);
+    let operator = start(ns.name(), &modules, &[]);
+    operator.wait_log(&["hooks and modules wait until the global values can be used"]);
+    patch(ns.name(), r#"{"unknown":"a: b"}"#);
+    operator.wait_log(&["unknown belongs to no module"]);
+    assert_eq!(operator.notes().len(), 0);
+    patch(ns.name(), r#"{"global":"zone: west"}"#);
+    wait_for("the module runs", || object(cp, ns.name(), "configmap", "alpha").is_some());
     operator.stop();
 }

@@ -6,6 +6,7 @@ use chart_compat::data::{Data, Map};
 use serde_json::Value;
 
 use super::Operator;
+use super::converge::Phase;
 use crate::addon::config::{Config, Problem};
 use crate::addon::enabling::Flags;
 use crate::addon::events;
@@ -67,7 +68,7 @@ impl Operator {
         let flags = config.enabled != self.config.enabled;
         self.config = config;
         self.hooks.store().flags.clone_from(&self.config.enabled);
-        if !self.configured {
+        if !self.configured || self.phase == Phase::Waiting {
             self.configured = true;
             self.start_hooks();
         } else if global || flags || converge {
