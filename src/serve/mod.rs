@@ -94,6 +94,7 @@ pub async fn serve(
         .route("/metrics", get(metrics_text))
         .route("/metrics/hooks", get(hook_metrics_text))
         .route("/debug/pprof", get(no_profiles))
+        .route("/debug/pprof/", get(no_profiles))
         .route("/debug/pprof/{*profile}", get(no_profiles))
         .with_state(state);
     let listener = TcpListener::bind(address).await?;
