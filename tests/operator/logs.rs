@@ -4,18 +4,26 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// The first line that a start without a cluster writes: a variable that has no effect any more.
-fn line(variables: &[(&str, &str)]) -> String {
+/// Exit status and log of a start without a cluster.
+fn all(variables: &[(&str, &str)]) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
     command.args(["start", "--observe", "--modules-dir", "/nonexistent"]).env("TILLER_NAMESPACE", "x");
     let done = command.env("KUBECONFIG", "/nonexistent").envs(variables.iter().copied()).output().unwrap();
-    let text = String::from_utf8(done.stderr).unwrap();
-    assert_eq!(done.status.code(), Some(1), "{text}");
+    (done.status.code(), String::from_utf8(done.stderr).unwrap())
+}
+
+/// Its first line: a variable that has no effect any more.
+fn line(variables: &[(&str, &str)]) -> String {
+    let (status, text) = all(variables);
+    assert_eq!(status, Some(1), "{text}");
     text.lines().find(|l| l.contains("TILLER_NAMESPACE")).expect(&text).to_owned()
 }
 
 #[test]
 fn lines_are_text_json_or_coloured_with_their_times_or_without() {
+    // The peer's least talkative level is none of ours, and no reason not to start.
+    assert!(!all(&[("LOG_LEVEL", "Fatal")]).1.contains("TILLER_NAMESPACE"));
+    assert!(all(&[("LOG_LEVEL", "loud")]).1.contains("\"loud\" is no level: write error"));
     let is_time = |word: &str| word.parse::<jiff::Timestamp>().is_ok();
     let first = |line: &str| line.split_whitespace().next().unwrap_or_default().to_owned();
     let text = line(&[]);
