@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::hooks::global_directory;
+use super::hooks::{global_directory, has_script};
 use super::module::{Module, Modules};
 use super::values::Values;
 use crate::hooks::config::{HookConfig, MAIN_QUEUE};
@@ -155,6 +155,15 @@ impl Found {
             self.add(Weight::Differs, name, &module.path.join("values.yaml"), &text);
         }
         self.schemas(name, &module.path.join("openapi"));
+        if has_script(&module.path) {
+            let text = "while it fails its module stays as it is, and the others go on; with addon-operator nothing converges";
+            self.add(Weight::Differs, name, &module.path.join("enabled"), text);
+        }
+        if !module.crds().is_empty() {
+            let text = "a change that takes fields or versions from existing objects is refused here unless the CRD has the annotation \
+                        windlass.dev/allow-data-loss: \"true\"; addon-operator makes it";
+            self.add(Weight::Differs, name, &module.path.join("crds"), text);
+        }
         if let Ok(Some(chart)) = &module.chart {
             let mut charts = vec![chart.chart()];
             while let Some(chart) = charts.pop() {
@@ -234,6 +243,11 @@ impl Found {
             if text.contains("METRICS_PATH") && text.contains("add") && !text.contains("group") {
                 let text = "counters of metrics without a group count on here; with addon-operator since 1.11 of shell-operator they \
                             begin anew in each run (--group-hook-metrics)";
+                self.add(Weight::Differs, module, &path, text);
+            }
+            if text.contains("CONFIG_VALUES_JSON_PATCH_PATH") || text.contains("config_values_patch(") {
+                let text = "what it writes goes on top of what the ConfigMap says by then, and it runs again if someone edited the same \
+                            value meanwhile; addon-operator writes over such edits";
                 self.add(Weight::Differs, module, &path, text);
             }
             for (program, advice) in PROGRAMS {
@@ -416,6 +430,10 @@ mod tests {
             "kubernetes: [{kind: Pod, queue: slow}]",
             "echo '{name: a, add: 1, group: g}' > $METRICS_PATH",
         );
+        put("006-four/crds/c.yaml", "kind: CustomResourceDefinition\n");
+        bound("006-four", "onStartup: 1", "echo [] > $CONFIG_VALUES_JSON_PATCH_PATH");
+        put("006-four/enabled", "#!/bin/sh\n");
+        fs::set_permissions(dir.path().join("006-four/enabled"), fs::Permissions::from_mode(0o755)).unwrap();
         put("005-three/templates/c.yaml", "apiVersion: deckhouse.io/v1\nkind: ConversionWebhook\n");
         let binary = dir.path().join("002-odd/hooks/batch");
         fs::write(&binary, b"\x7fELF\xff\xfe").unwrap();
@@ -445,6 +463,9 @@ mod tests {
         assert!(!found.iter().any(|d| d.module == "three" && d.text.contains("counters")), "{found:#?}");
         has(Weight::Differs, "", "hooks of module three, module two name the queue slow");
         has(Weight::Differs, "005-three/templates/c.yaml", "ConversionWebhook");
+        has(Weight::Differs, "006-four/enabled", "while it fails");
+        has(Weight::Differs, "006-four/crds", "allow-data-loss");
+        has(Weight::Differs, "006-four/hooks/b.sh", "goes on top of what the ConfigMap says");
         has(Weight::Differs, "", "21 modules have the number 9");
     }
 }

@@ -141,6 +141,14 @@ fn a_version_that_objects_may_be_stored_in_goes_only_without_objects() {
     operator.stop();
     // Of nothing but v3, where v2 is what is stored now.
     write(&[("v3", true)]);
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_windlass"));
+    command.args(["operator", "--observe", "-n", ns.name(), "--modules-dir"]).arg(modules.path());
+    let seen = command.env("KUBECONFIG", cp.kubeconfig()).output().unwrap();
+    let text = String::from_utf8_lossy(&seen.stdout).into_owned();
+    assert_eq!(seen.status.code(), Some(2), "{text}");
+    assert!(text.contains("kinds: would change:") && text.contains(&name) && text.contains("v3"), "{text}");
+    assert!(!text.contains("blocked") && !text.contains("cannot tell"), "{text}");
+    assert_eq!(stored(), serde_json::json!(["v2"]), "nothing is written for that");
     Operator::converged(cp, ns.name(), modules.path()).0.stop();
     assert_eq!(stored(), serde_json::json!(["v3"]));
     cp.kubectl(["delete", "crd", &name, "--wait=false"]).unwrap();

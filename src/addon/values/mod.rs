@@ -280,7 +280,7 @@ impl Values {
                 if let Some(path) = part.overwrites(seen, &before, &document) {
                     return Err(format!(
                         "path {path:?}: the ConfigMap's key {key} was edited there since the hook read it; the edit stays, and the \
-                         hook runs again with it"
+                         hook has to decide anew"
                     ));
                 }
                 section.check_config(&key, new.as_ref().unwrap_or(&json!({})))?;
