@@ -240,7 +240,7 @@ impl Found {
                 }
                 continue;
             };
-            if text.contains("METRICS_PATH") && text.contains("add") && !text.contains("group") {
+            if counts_without_group(&text) {
                 let text = "counters of metrics without a group count on here; with addon-operator since 1.11 of shell-operator they \
                             begin anew in each run (--group-hook-metrics)";
                 self.add(Weight::Differs, module, &path, text);
@@ -296,6 +296,13 @@ fn queues(config: &HookConfig) -> impl Iterator<Item = &str> {
     let schedules = config.schedules.iter().map(|s| &s.common);
     let all = schedules.chain(config.kubernetes.iter().map(|k| &k.common));
     all.map(|common| common.queue.as_str()).filter(|queue| *queue != MAIN_QUEUE)
+}
+
+/// Whether a hook adds to metrics and names no group, as far as a look can tell.
+fn counts_without_group(text: &str) -> bool {
+    let measures = text.contains("METRICS_PATH") || text.contains(".metric(");
+    let adds = ["\"add\"", "\\\"add\\\"", "'add'", "add:", "add="].iter().any(|form| text.contains(form));
+    measures && adds && !text.contains("group")
 }
 
 /// Whether a file is a program for the machine itself.
@@ -384,6 +391,21 @@ mod tests {
         ];
         for (line, program, is) in table {
             assert_eq!(calls(line, program), is, "{line}");
+        }
+    }
+
+    #[test]
+    fn counters_are_told_from_other_metrics() {
+        let table = [
+            (r#"echo '{"name":"a","action":"add","value":1}' > $METRICS_PATH"#, true),
+            (r#"echo "{\"name\":\"a\",\"add\":1}" > $METRICS_PATH"#, true),
+            ("context.metric('a', add=1)", true),
+            (r#"echo '{"group":"g","name":"a","add":1}' > $METRICS_PATH"#, false),
+            (r#"echo '{"name":"address","set":1}' > $METRICS_PATH"#, false),
+            (r#"echo '[{"op":"add"}]' > $VALUES_JSON_PATCH_PATH"#, false),
+        ];
+        for (text, is) in table {
+            assert_eq!(counts_without_group(text), is, "{text}");
         }
     }
 
