@@ -1,5 +1,10 @@
 //! Config values that hooks write while users edit the ConfigMap, and hooks while it is broken.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::json;
+use windlass::cluster::{Cluster, ConnectOptions, Gvk, ObjectRef, PatchKind};
+
 use crate::hooks::{data, shows_size, start};
 use crate::support::{Modules, control_plane, object, status, wait_for};
 
@@ -52,6 +57,61 @@ fn edits_of_users_stay_while_a_hook_writes() {
     wait_for("the module runs with the edit", || data(ns.name(), "alpha", "size").as_deref() == Some("7"));
     assert_eq!(data(ns.name(), "addon-operator", "alpha").as_deref(), Some("size: 7"));
     operator.stop();
+}
+
+/// Edits one key of a ConfigMap as fast as it goes until it is told to stop; after each edit it must be there. Gives how often.
+async fn edit_without_a_break(map: &ObjectRef, stop: &AtomicBool) -> u64 {
+    let kubeconfig = Some(control_plane().kubeconfig().to_owned());
+    let options = ConnectOptions { kubeconfig, ..ConnectOptions::default() };
+    let cluster = Cluster::connect(&options).await.expect("a cluster");
+    let mut edits = 0;
+    while !stop.load(Ordering::Acquire) {
+        edits += 1;
+        let edit = json!({"data": {"unrelated": edits.to_string()}});
+        cluster.patch_part(map, "", PatchKind::Merge, &edit, "someone").await.unwrap();
+        let live = cluster.get(map).await.unwrap().unwrap();
+        assert_eq!(live["data"]["unrelated"], edits.to_string(), "a hook's write took an edit back");
+    }
+    edits
+}
+
+#[test]
+fn edits_and_writes_at_the_same_time_are_all_there_in_the_end() {
+    let cp = control_plane();
+    let ns = cp.namespace("at-once").unwrap();
+    let modules = Modules::new();
+    let names: Vec<String> = (0..12).map(|n| format!("m{n}")).collect();
+    for name in &names {
+        let body = format!(
+            "echo '{{\"op\":\"add\",\"path\":\"/{name}/size\",\"value\":5}}' > \"$CONFIG_VALUES_JSON_PATCH_PATH\""
+        );
+        modules.hook(&format!("modules/{name}/hooks/writes"), "configVersion: v1\nbeforeHelm: 1", &body);
+    }
+    modules.write(
+        "modules/values.yaml",
+        &names.iter().map(|n| format!("{n}Enabled: true\n")).collect::<String>(),
+    );
+    create(ns.name(), &["--from-literal=unrelated=0"]);
+    let map = ObjectRef::new(Gvk::new("v1", "ConfigMap"), Some(ns.name()), "addon-operator");
+    let (stop, mark) = (AtomicBool::new(false), cp.audit_mark().unwrap());
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let edits = std::thread::scope(|scope| {
+        let editing = scope.spawn(|| runtime.block_on(edit_without_a_break(&map, &stop)));
+        let operator = start(ns.name(), &modules, &[]);
+        let written = |name: &String| data(ns.name(), "addon-operator", name).as_deref() == Some("size: 5\n");
+        wait_for("all hooks have written", || editing.is_finished() || names.iter().all(written));
+        stop.store(true, Ordering::Release);
+        let edits = editing.join().unwrap();
+        operator.stop();
+        edits
+    });
+    assert_eq!(data(ns.name(), "addon-operator", "unrelated"), Some(edits.to_string()));
+    let writes = cp.audit_since(mark).unwrap();
+    let refused = writes.iter().filter(|e| e.namespace == ns.name() && e.verb == "update" && e.code == 409);
+    println!(
+        "{edits} edits; {} writes of hooks were tried again",
+        refused.filter(|e| e.resource == "configmaps").count()
+    );
 }
 
 #[test]
