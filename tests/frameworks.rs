@@ -8,8 +8,22 @@ use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
-/// Runs a hook on contexts, with our jq as the only one.
-fn run(script: &str, interpreter: &str, contexts: &Value, arguments: &[&str]) -> (Output, String) {
+/// Files that a hook is given, by their variables.
+const FILES: [&str; 9] = [
+    "BINDING_CONTEXT_PATH",
+    "VALUES_PATH",
+    "CONFIG_VALUES_PATH",
+    "VALUES_JSON_PATCH_PATH",
+    "CONFIG_VALUES_JSON_PATCH_PATH",
+    "METRICS_PATH",
+    "KUBERNETES_PATCH_PATH",
+    "ADMISSION_RESPONSE_PATH",
+    "CONVERSION_RESPONSE_PATH",
+];
+
+/// Runs a hook on contexts, with our jq as the only one; gives the directory of its files, which are called as their
+/// variables.
+fn run(script: &str, interpreter: &str, contexts: &Value, arguments: &[&str]) -> (Output, tempfile::TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("frameworks");
     let bin = dir.path().join("bin");
@@ -24,8 +38,15 @@ fn run(script: &str, interpreter: &str, contexts: &Value, arguments: &[&str]) ->
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_windlass"), bin.join("windlass")).unwrap();
     let hook = dir.path().join("hook");
     fs::write(&hook, script.replace("FRAMEWORKS", root.to_str().unwrap())).unwrap();
-    fs::write(dir.path().join("contexts"), contexts.to_string()).unwrap();
-    fs::write(dir.path().join("patch"), "").unwrap();
+    for name in FILES {
+        let content = match name {
+            "BINDING_CONTEXT_PATH" => contexts.to_string(),
+            "VALUES_PATH" => json!({"m": {"size": 2}}).to_string(),
+            "CONFIG_VALUES_PATH" => json!({"m": {"size": 1}}).to_string(),
+            _ => String::new(),
+        };
+        fs::write(dir.path().join(name), content).unwrap();
+    }
     // Python is often a script that looks for the real one.
     let mut command = match interpreter {
         "bash" => Command::new(bin.join("bash")),
@@ -39,12 +60,10 @@ fn run(script: &str, interpreter: &str, contexts: &Value, arguments: &[&str]) ->
         .args(arguments)
         .env("PYTHONPATH", root.join("python"))
         .env("PYTHONDONTWRITEBYTECODE", "1")
-        .env("BINDING_CONTEXT_PATH", dir.path().join("contexts"))
-        .env("VALUES_JSON_PATCH_PATH", dir.path().join("patch"))
+        .envs(FILES.map(|name| (name, dir.path().join(name))))
         .output()
         .unwrap();
-    let patch = fs::read_to_string(dir.path().join("patch")).unwrap();
-    (output, patch)
+    (output, dir)
 }
 
 fn bash(functions: &str, contexts: &Value, arguments: &[&str]) -> Output {
@@ -88,8 +107,13 @@ fn each_context_has_its_first_handler() {
 
 #[test]
 fn configuration_failures_and_missing_handlers() {
-    let output = bash("__config__() { echo 'configVersion: v1'; }", &json!([]), &["--config"]);
-    assert_eq!(printed(&output), "configVersion: v1\n");
+    // As with the peer, what stands after the call is for runs alone.
+    let script = "source FRAMEWORKS/shell_lib.sh\n__config__() { echo 'configVersion: v1'; }\n__main__() { echo main; }\n\
+                  hook::run \"$@\"\necho after\n";
+    let after = |arguments: &[&str]| {
+        printed(&run(script, "bash", &json!([{"binding": "s", "type": "Schedule"}]), arguments).0)
+    };
+    assert_eq!((after(&["--config"]), after(&[])), ("configVersion: v1\n".into(), "main\nafter\n".into()));
     let contexts = json!([{"binding": "s", "type": "Schedule"}]);
     let output = bash("__on_startup() { :; }", &contexts, &[]);
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -120,6 +144,8 @@ fn paths_lead_to_values() {
             "yes",
         ),
         ("context::get --required a.m 2>/dev/null || echo missing", "missing"),
+        ("context::global::jq -r 'length, .[0].binding'", "1\nb"),
+        ("echo $BINDING_CONTEXT_CURRENT_INDEX $BINDING_CONTEXT_CURRENT_BINDING", "0 b"),
     ];
     for (call, want) in table {
         let output = bash(&format!("__main__() {{ {call}; }}"), &context, &[]);
@@ -129,14 +155,65 @@ fn paths_lead_to_values() {
 
 #[test]
 fn python_hooks() {
-    let script = "import windlass_hook\n\ndef handle(context):\n    context.values_patch('add', '/m/x', context['binding'])\n    \
-                  context.values_patch('remove', '/m/y')\n\nwindlass_hook.run({'configVersion': 'v1', 'beforeHelm': 1}, handle)\n";
-    let (output, patch) = run(script, "python3", &json!([{"binding": "beforeHelm"}]), &[]);
+    let script = "import windlass_hook\n\ndef handle(context):\n    context.values_patch('add', '/m/x', context['binding'])\n\nwindlass_hook.run({'configVersion': 'v1', 'beforeHelm': 1}, handle)\n";
+    let contexts = json!([{"binding": "beforeHelm"}, {"binding": "afterHelm"}]);
+    let (output, files) = run(script, "python3", &contexts, &[]);
     printed(&output);
-    assert_eq!(
-        patch,
-        "{\"op\": \"add\", \"path\": \"/m/x\", \"value\": \"beforeHelm\"}\n{\"op\": \"remove\", \"path\": \"/m/y\"}\n"
-    );
+    let patch = fs::read_to_string(files.path().join("VALUES_JSON_PATCH_PATH")).unwrap();
+    let told = |binding: &str| format!("{{\"op\": \"add\", \"path\": \"/m/x\", \"value\": \"{binding}\"}}\n");
+    assert_eq!(patch, told("beforeHelm") + &told("afterHelm"), "it is called for each context");
     let (output, _) = run(script, "python3", &json!([]), &["--config"]);
     assert_eq!(printed(&output).trim(), r#"{"configVersion": "v1", "beforeHelm": 1}"#);
+}
+
+#[test]
+fn all_that_a_python_hook_may_read_and_answer() {
+    let script = "import windlass_hook
+
+def handle(c):
+    print(c.binding, c.type, c['extra'], c.get('extra'), c.get('none', 'nothing'), c.data['extra'])
+    print(c.snapshots['pods'][0]['filterResult'], c.values()['m']['size'], c.config_values()['m']['size'])
+    c.values_patch('remove', '/m/y')
+    c.config_values_patch('add', '/m/z', [1])
+    c.config_values_patch('add', '/m/null')
+    c.metric('pods', set=3, labels={'zone': 'a'})
+    c.kubernetes('Delete', kind='Pod', namespace='n', name='p')
+    c.admit(False, 'no', warnings=['w'], patch='cA==')
+    c.admit(True)
+    c.converted([{'kind': 'K'}])
+
+windlass_hook.run({}, handle)
+";
+    let snapshots = json!({"pods": [{"filterResult": "f"}]});
+    let context = json!([{"binding": "b", "type": "Schedule", "extra": 7, "snapshots": snapshots}]);
+    let (output, files) = run(script, "python3", &context, &[]);
+    assert_eq!(printed(&output), "b Schedule 7 7 nothing 7\nf 2 1\n");
+    let expected = [
+        ("VALUES_JSON_PATCH_PATH", vec![json!({"op": "remove", "path": "/m/y"})]),
+        (
+            "CONFIG_VALUES_JSON_PATCH_PATH",
+            vec![
+                json!({"op": "add", "path": "/m/z", "value": [1]}),
+                json!({"op": "add", "path": "/m/null", "value": null}),
+            ],
+        ),
+        ("METRICS_PATH", vec![json!({"name": "pods", "set": 3, "labels": {"zone": "a"}})]),
+        (
+            "KUBERNETES_PATCH_PATH",
+            vec![json!({"operation": "Delete", "kind": "Pod", "namespace": "n", "name": "p"})],
+        ),
+        (
+            "ADMISSION_RESPONSE_PATH",
+            vec![
+                json!({"allowed": false, "message": "no", "warnings": ["w"], "patch": "cA=="}),
+                json!({"allowed": true, "message": "", "warnings": []}),
+            ],
+        ),
+        ("CONVERSION_RESPONSE_PATH", vec![json!({"convertedObjects": [{"kind": "K"}]})]),
+    ];
+    for (file, documents) in expected {
+        let text = fs::read_to_string(files.path().join(file)).unwrap();
+        let read: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(read, documents, "{file}");
+    }
 }

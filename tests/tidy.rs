@@ -160,6 +160,37 @@ fn the_renderer_asks_nothing_of_the_outside() {
 }
 
 #[test]
+fn programs_are_started_in_few_places() {
+    // The operator starts hooks and scripts; the others belong to commands: git, Docker's helpers, post-renderers, your Helm.
+    let known = [
+        "src/hooks/process.rs",
+        "src/source/git.rs",
+        "src/source/oci/credentials.rs",
+        "src/cli/post_render.rs",
+        "src/cli/compare/program.rs",
+    ];
+    let starts = |line: &str| {
+        let words: Vec<&str> = line.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+        words.contains(&"process") && words.contains(&"Command")
+            || line.contains("posix_spawn")
+            || line.contains("execve")
+    };
+    let mut found = Vec::new();
+    for file in sources(&root().join("src")) {
+        let text = fs::read_to_string(&file).unwrap();
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        if !file.ends_with("tests.rs") && code.lines().any(|l| !l.trim_start().starts_with("//") && starts(l))
+        {
+            found.push(file.strip_prefix(root()).unwrap().to_str().unwrap().to_owned());
+        }
+    }
+    found.sort();
+    let mut known = known.map(str::to_owned);
+    known.sort();
+    assert_eq!(found, known);
+}
+
+#[test]
 fn files_are_small_and_open_with_what_they_own() {
     let mut sizes = Vec::new();
     for base in ["src", "chart-compat/src", "tests/cluster/src", "tests/differential/src", "tests/peers/src"]

@@ -3,7 +3,8 @@
 hook::run() {
   if [[ "${1:-}" == --config ]]; then
     __config__
-    return 0
+    # What stands after the call is for runs alone.
+    exit 0
   fi
   local count index
   count="$(context::global::jq length)"

@@ -112,21 +112,27 @@ impl Config {
             problem(None, unknown(key, modules));
             return;
         }
-        match read_values(text.as_bytes(), Profile::Helm4) {
-            Ok(values) if key == "global" => self.global = values,
-            Ok(values) => drop(self.sections.insert(key.to_owned(), Data::Map(values))),
-            Err(e) => {
-                if module.is_some()
-                    && let Ok(list) = yaml::from_slice_list(text.as_bytes())
-                {
-                    self.sections.insert(key.to_owned(), Data::List(list));
-                    return;
-                }
-                let line = e.line().map_or_else(String::new, |line| format!(" line {line}"));
-                problem(module.map(|m| m.key.as_str()), format!("key {key}{line}: {e}"));
-            }
+        match section(key, text) {
+            Ok(Data::Map(values)) if key == GLOBAL => self.global = values,
+            Ok(values) => drop(self.sections.insert(key.to_owned(), values)),
+            Err(text) => problem(module.map(|m| m.key.as_str()), text),
         }
     }
+}
+
+/// Reads the text of a section: a map, or for a module a list.
+pub(super) fn section(key: &str, text: &str) -> Result<Data, String> {
+    let error = match read_values(text.as_bytes(), Profile::Helm4) {
+        Ok(values) => return Ok(Data::Map(values)),
+        Err(error) => error,
+    };
+    if key != GLOBAL
+        && let Ok(list) = yaml::from_slice_list(text.as_bytes())
+    {
+        return Ok(Data::List(list));
+    }
+    let line = error.line().map_or_else(String::new, |line| format!(" line {line}"));
+    Err(format!("key {key}{line}: {error}"))
 }
 
 /// What to tell about a key that no module has, with the module that may have been meant.

@@ -2,15 +2,16 @@
 //!
 //! Owns the list of differences. Reads files, and runs hooks with `--config` as the operator does; asks no cluster.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::hooks::global_directory;
+use super::hooks::{global_directory, has_script};
 use super::module::{Module, Modules};
 use super::values::Values;
-use crate::hooks::{HookSet, Scope};
+use crate::hooks::config::{HookConfig, MAIN_QUEUE};
+use crate::hooks::{HookSet, Moment, Scope};
 
 /// Functions whose answers are others each time.
 const CHANCE: [&str; 18] = [
@@ -35,11 +36,19 @@ const CHANCE: [&str; 18] = [
 ];
 
 /// Programs that hooks call and that not every image holds, with what to do.
-const PROGRAMS: [(&str, &str); 3] = [
+const PROGRAMS: [(&str, &str); 5] = [
+    (
+        "addon-operator",
+        "windlass has its commands (queue, module, global, config, raw); link it to that name",
+    ),
+    ("shell-operator", "windlass has its commands (hook, queue, raw); link it to that name"),
     ("helm", "there is no helm in the image of Windlass; take it out, or add helm to the image"),
     ("kubectl", "use the image with kubectl, or write to KUBERNETES_PATCH_PATH"),
     ("jq", "the image answers jq by windlass jq; elsewhere, link it or install jq"),
 ];
+
+/// So many modules of one number addon-operator runs at a time.
+const PARALLEL: usize = 20;
 
 /// The largest file that is looked through, in bytes.
 const LARGEST: u64 = 4 << 20;
@@ -86,16 +95,50 @@ pub async fn doctor(roots: &str, global: Option<&Path>, unnumbered: u32) -> Vec<
         let directory = global_directory(directory);
         found.hooks("", &directory, "", Scope::Global).await;
     }
-    found.0.into_iter().collect()
+    found.numbers(&modules);
+    found.shared_queues();
+    found.told.into_iter().collect()
 }
 
 #[derive(Default)]
-struct Found(BTreeSet<Diagnosis>);
+struct Found {
+    told: BTreeSet<Diagnosis>,
+    /// Owners of hooks that name a queue, by its name.
+    queues: BTreeMap<String, BTreeSet<String>>,
+}
 
 impl Found {
     fn add(&mut self, weight: Weight, module: &str, path: &Path, text: &str) {
         let (module, path) = (module.to_owned(), path.to_owned());
-        self.0.insert(Diagnosis { weight, module, path, text: text.to_owned() });
+        self.told.insert(Diagnosis { weight, module, path, text: text.to_owned() });
+    }
+
+    /// Numbers that more modules have than addon-operator runs at a time.
+    fn numbers(&mut self, modules: &Modules) {
+        let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
+        for module in &modules.modules {
+            *counts.entry(module.name.order).or_default() += 1;
+        }
+        for (number, count) in counts.into_iter().filter(|(_, count)| *count > PARALLEL) {
+            let text = format!(
+                "{count} modules have the number {number} and run side by side here; addon-operator runs {PARALLEL} of them at a \
+                 time"
+            );
+            self.add(Weight::Differs, "", Path::new(""), &text);
+        }
+    }
+
+    /// Queues that the hooks of several owners name.
+    fn shared_queues(&mut self) {
+        for (queue, owners) in std::mem::take(&mut self.queues).into_iter().filter(|(_, o)| o.len() > 1) {
+            let owners: Vec<String> = owners.into_iter().collect();
+            let text = format!(
+                "hooks of {} name the queue {queue}: each has a queue of its own of that name here, so that their runs do not wait \
+                 for each other; with addon-operator they do",
+                owners.join(", ")
+            );
+            self.add(Weight::Differs, "", Path::new(""), &text);
+        }
     }
 
     async fn module(&mut self, module: &Module) {
@@ -112,6 +155,15 @@ impl Found {
             self.add(Weight::Differs, name, &module.path.join("values.yaml"), &text);
         }
         self.schemas(name, &module.path.join("openapi"));
+        if has_script(&module.path) {
+            let text = "while it fails its module stays as it is, and the others go on; with addon-operator nothing converges";
+            self.add(Weight::Differs, name, &module.path.join("enabled"), text);
+        }
+        if !module.crds().is_empty() {
+            let text = "a change that takes fields or versions from existing objects is refused here unless the CRD has the annotation \
+                        windlass.dev/allow-data-loss: \"true\"; addon-operator makes it";
+            self.add(Weight::Differs, name, &module.path.join("crds"), text);
+        }
         if let Ok(Some(chart)) = &module.chart {
             let mut charts = vec![chart.chart()];
             while let Some(chart) = charts.pop() {
@@ -141,6 +193,11 @@ impl Found {
     fn template(&mut self, module: &str, path: &Path, text: &str) {
         if text.contains("helm.sh/hook\"") || text.contains("helm.sh/hook:") {
             let text = "a change of a chart hook alone makes a revision here; addon-operator leaves hooks out of its checksum";
+            self.add(Weight::Differs, module, path, text);
+        }
+        if text.contains("kind: ConversionWebhook") {
+            let text = "objects of kind ConversionWebhook come with the module's others here, not before its CRDs, and are not acted on; \
+                        a hook's binding kubernetesCustomResourceConversion converts";
             self.add(Weight::Differs, module, path, text);
         }
         if text.contains("werf.io/") {
@@ -175,7 +232,24 @@ impl Found {
                 self.add(Weight::Breaks, module, &path, text);
                 continue;
             }
-            let Some(text) = read(&path) else { continue };
+            let Some(text) = read(&path) else {
+                if ending.is_empty() && is_binary(&path) {
+                    let text = "it is asked for one configuration with --config; addon-operator asks programs without an ending also \
+                                for several hooks (hook list), which are not known here";
+                    self.add(Weight::Differs, module, &path, text);
+                }
+                continue;
+            };
+            if counts_without_group(&text) {
+                let text = "counters of metrics without a group count on here; with addon-operator since 1.11 of shell-operator they \
+                            begin anew in each run (--group-hook-metrics)";
+                self.add(Weight::Differs, module, &path, text);
+            }
+            if text.contains("CONFIG_VALUES_JSON_PATCH_PATH") || text.contains("config_values_patch(") {
+                let text = "what it writes goes on top of what the ConfigMap says by then, and it runs again if someone edited the same \
+                            value meanwhile; addon-operator writes over such edits";
+                self.add(Weight::Differs, module, &path, text);
+            }
             for (program, advice) in PROGRAMS {
                 if text.lines().any(|line| calls(line, program)) {
                     self.add(Weight::Needs, module, &path, &format!("it calls {program}: {advice}"));
@@ -198,6 +272,16 @@ impl Found {
         for hook in set.hooks() {
             let path = directory.join(hook.name.strip_prefix(prefix).unwrap_or(&hook.name));
             let config = &hook.config;
+            let owner =
+                if module.is_empty() { "the global hooks".to_owned() } else { format!("module {module}") };
+            for queue in queues(config) {
+                self.queues.entry(queue.to_owned()).or_default().insert(owner.clone());
+            }
+            if [Moment::BeforeHelm, Moment::AfterHelm].iter().any(|m| config.moments.contains_key(m)) {
+                let text = "it does not run when a deleted or changed object is put right here; addon-operator runs the whole module \
+                            for an object that is absent";
+                self.add(Weight::Differs, module, &path, text);
+            }
             if !(config.validating.is_empty() && config.mutating.is_empty() && config.conversions.is_empty())
             {
                 let text = "its webhooks are served here; addon-operator takes such bindings and does nothing with them";
@@ -205,6 +289,28 @@ impl Found {
             }
         }
     }
+}
+
+/// The queues besides the main one that a hook's bindings name.
+fn queues(config: &HookConfig) -> impl Iterator<Item = &str> {
+    let schedules = config.schedules.iter().map(|s| &s.common);
+    let all = schedules.chain(config.kubernetes.iter().map(|k| &k.common));
+    all.map(|common| common.queue.as_str()).filter(|queue| *queue != MAIN_QUEUE)
+}
+
+/// Whether a hook adds to metrics and names no group, as far as a look can tell.
+fn counts_without_group(text: &str) -> bool {
+    let measures = text.contains("METRICS_PATH") || text.contains(".metric(");
+    let adds = ["\"add\"", "\\\"add\\\"", "'add'", "add:", "add="].iter().any(|form| text.contains(form));
+    measures && adds && !text.contains("group")
+}
+
+/// Whether a file is a program for the machine itself.
+fn is_binary(path: &Path) -> bool {
+    use std::io::Read as _;
+    let mut start = [0; 4];
+    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut start));
+    read.is_ok() && start == *b"\x7fELF"
 }
 
 /// A file's text, if it is one and not too large.
@@ -288,6 +394,21 @@ mod tests {
         }
     }
 
+    #[test]
+    fn counters_are_told_from_other_metrics() {
+        let table = [
+            (r#"echo '{"name":"a","action":"add","value":1}' > $METRICS_PATH"#, true),
+            (r#"echo "{\"name\":\"a\",\"add\":1}" > $METRICS_PATH"#, true),
+            ("context.metric('a', add=1)", true),
+            (r#"echo '{"group":"g","name":"a","add":1}' > $METRICS_PATH"#, false),
+            (r#"echo '{"name":"address","set":1}' > $METRICS_PATH"#, false),
+            (r#"echo '[{"op":"add"}]' > $VALUES_JSON_PATCH_PATH"#, false),
+        ];
+        for (text, is) in table {
+            assert_eq!(counts_without_group(text), is, "{text}");
+        }
+    }
+
     #[tokio::test]
     async fn differences_are_found_where_they_are() {
         let dir = tempfile::tempdir().unwrap();
@@ -314,6 +435,33 @@ mod tests {
             "#!/bin/sh\nif [ \"$1\" = --config ]; then echo '{configVersion: v1, kubernetesValidating: [{name: a.b.c, rules: []}]}'; exit; fi\nhelm list\n",
         );
         put("1-module-1/Chart.yaml", "apiVersion: v2\nname: x\nversion: 0.1.0\n");
+        let bound = |name: &str, binding: &str, body: &str| {
+            let config = format!("{{configVersion: v1, {binding}}}");
+            let text =
+                format!("#!/bin/sh\nif [ \"$1\" = --config ]; then echo '{config}'; exit; fi\n{body}\n");
+            put(&format!("{name}/hooks/b.sh"), &text);
+        };
+        bound(
+            "003-one",
+            "afterHelm: 1",
+            "addon-operator module list\necho '{name: a, add: 1}' > $METRICS_PATH",
+        );
+        bound("004-two", "schedule: [{crontab: \"* * * * *\", queue: slow}]", "");
+        bound(
+            "005-three",
+            "kubernetes: [{kind: Pod, queue: slow}]",
+            "echo '{name: a, add: 1, group: g}' > $METRICS_PATH",
+        );
+        put("006-four/crds/c.yaml", "kind: CustomResourceDefinition\n");
+        bound("006-four", "onStartup: 1", "echo [] > $CONFIG_VALUES_JSON_PATCH_PATH");
+        put("006-four/enabled", "#!/bin/sh\n");
+        fs::set_permissions(dir.path().join("006-four/enabled"), fs::Permissions::from_mode(0o755)).unwrap();
+        put("005-three/templates/c.yaml", "apiVersion: deckhouse.io/v1\nkind: ConversionWebhook\n");
+        let binary = dir.path().join("002-odd/hooks/batch");
+        fs::write(&binary, b"\x7fELF\xff\xfe").unwrap();
+        for number in 0..21 {
+            put(&format!("009-many-{}/values.yaml", char::from(b'a' + number)), "");
+        }
         let found = doctor(&dir.path().to_string_lossy(), None, 1).await;
         assert!(found.iter().all(|d| d.module != "fine"), "{found:#?}");
         let has = |weight: Weight, path: &str, part: &str| {
@@ -330,5 +478,16 @@ mod tests {
         has(Weight::Breaks, "002-odd/hooks/main.go", "hooks in Go");
         has(Weight::Differs, "002-odd/hooks/a.sh", "webhooks are served");
         has(Weight::Needs, "002-odd/hooks/a.sh", "it calls helm");
+        has(Weight::Differs, "002-odd/hooks/batch", "hook list");
+        has(Weight::Needs, "003-one/hooks/b.sh", "it calls addon-operator");
+        has(Weight::Differs, "003-one/hooks/b.sh", "does not run when a deleted");
+        has(Weight::Differs, "003-one/hooks/b.sh", "counters of metrics without a group");
+        assert!(!found.iter().any(|d| d.module == "three" && d.text.contains("counters")), "{found:#?}");
+        has(Weight::Differs, "", "hooks of module three, module two name the queue slow");
+        has(Weight::Differs, "005-three/templates/c.yaml", "ConversionWebhook");
+        has(Weight::Differs, "006-four/enabled", "while it fails");
+        has(Weight::Differs, "006-four/crds", "allow-data-loss");
+        has(Weight::Differs, "006-four/hooks/b.sh", "goes on top of what the ConfigMap says");
+        has(Weight::Differs, "", "21 modules have the number 9");
     }
 }

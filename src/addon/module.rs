@@ -266,3 +266,56 @@ fn synthetic(path: &Path, name: &str) -> Result<Chart, String> {
     files.push(chart::File::new("Chart.yaml".to_owned(), metadata.into_bytes()));
     chart::load_files(files, Profile::Helm4, &mut |_| {}).map_err(|e| failed(&e))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+    use crate::addon::UNNUMBERED_ORDER;
+
+    #[test]
+    fn what_lies_in_the_roots_is_a_module_or_told_or_passed_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |path: &str| dir.path().join(path);
+        let put = |file: &str, text: &str| {
+            fs::create_dir_all(path(file).parent().unwrap()).unwrap();
+            fs::write(path(file), text).unwrap();
+        };
+        put("one/010-web/values.yaml", "web: {from: one}\n");
+        put("one/values.yaml", "global: {a: 1, b: {c: 1}}\nwebEnabled: true\n");
+        // The same name again, in this root and in another one: the first counts.
+        put("one/020-web/values.yaml", "web: {from: again}\n");
+        put("two/005-web/values.yaml", "web: {from: two}\n");
+        put("two/values.yaml", "global: {b: {d: 2}}\n");
+        // No modules: a file, whatever it is called, and what is hidden.
+        put("one/030-file", "not a directory\n");
+        put("one/.git/config", "");
+        // Links to directories are as good as these; one that leads nowhere is told.
+        put("elsewhere/values.yaml", "linked: {x: 1}\n");
+        symlink(path("elsewhere"), path("one/040-linked")).unwrap();
+        symlink("../one/030-file", path("two/050-to-file")).unwrap();
+        symlink(path("nowhere"), path("two/060-dangling")).unwrap();
+        put("two/unnumbered/values.yaml", "");
+        put("two/07-module-1/values.yaml", "");
+        let roots = format!(":{}::{}:", path("one").display(), path("two").display());
+        let found = Modules::discover(&roots, UNNUMBERED_ORDER, Profile::Helm4);
+        let names: Vec<_> = found.modules.iter().map(|m| (m.name.order, m.name.name.as_str())).collect();
+        assert_eq!(names, [(1, "unnumbered"), (10, "web"), (40, "linked")]);
+        assert_eq!(found.modules[1].path, path("one/010-web"));
+        let global = crate::render::to_json(&found.values["global"]);
+        assert_eq!(global, serde_json::json!({"a": 1, "b": {"c": 1, "d": 2}}));
+        let told = |parts: &[&str]| {
+            let is = |text: &&String| parts.iter().all(|part| text.contains(part));
+            assert_eq!(found.problems.iter().filter(is).count(), 1, "{parts:?}: {:#?}", found.problems);
+        };
+        told(&["one/020-web: module web exists already in", "one/010-web; this one is ignored"]);
+        told(&["two/005-web: module web exists already in", "one/010-web"]);
+        told(&["two/060-dangling: No such file"]);
+        told(&["07-module-1", "rename the module to"]);
+        assert_eq!((found.problems.len(), found.unread.len()), (4, 0));
+        let gone = Modules::discover(&path("gone").display().to_string(), UNNUMBERED_ORDER, Profile::Helm4);
+        assert!(gone.unread[0].contains("modules directory") && gone.unread().is_some(), "{:?}", gone.unread);
+    }
+}

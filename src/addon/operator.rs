@@ -446,7 +446,10 @@ impl Operator {
             tokio::select! {
                 () = &mut stop => break,
                 event = config.next() => match event {
-                    Some(Ok(ObjectEvent::Listing)) => current = None,
+                    Some(Ok(ObjectEvent::Listing)) => {
+                        current = None;
+                        self.hooks.forget_written().await;
+                    }
                     Some(Ok(ObjectEvent::Present(object))) if self.configured => self.configure(Some(&object), false).await,
                     Some(Ok(ObjectEvent::Present(object))) => current = Some(object),
                     Some(Ok(ObjectEvent::Gone(_))) => self.configure(None, false).await,

@@ -222,6 +222,10 @@ impl Needs {
                 // Written out in a template that does not render with these values: its name is not known.
                 None => {}
             },
+            // Which versions objects were stored in, it may have to forget.
+            ("apiextensions.k8s.io", "customresourcedefinitions") => {
+                add(rights, &group, "customresourcedefinitions/status", &["patch"]);
+            }
             _ => {}
         }
     }
@@ -459,6 +463,7 @@ mod tests {
                 "/nodes 3",
                 "/secrets 7",
                 "apiextensions.k8s.io/customresourcedefinitions 7",
+                "apiextensions.k8s.io/customresourcedefinitions/status 1",
                 "rbac.authorization.k8s.io/clusterroles view 1",
                 "t.test/policys 7",
                 "t.test/quotas 7"

@@ -157,7 +157,7 @@ pub(super) struct Args {
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
     /// Least level of log lines
-    #[arg(long, env = "LOG_LEVEL", default_value = "info")]
+    #[arg(long, env = "LOG_LEVEL", default_value = "info", value_parser = level)]
     log_level: LevelFilter,
     /// Form of log lines
     #[arg(long, env = "LOG_TYPE", default_value = "text")]
@@ -170,6 +170,13 @@ pub(super) struct Args {
     log_proxy_hook_json: bool,
     #[command(flatten)]
     without_effect: WithoutEffect,
+}
+
+/// A level by its name; the peer's `fatal` is what we have nothing above.
+fn level(name: &str) -> Result<LevelFilter, String> {
+    let name = name.to_lowercase();
+    let known = if name == "fatal" { "error" } else { &name };
+    known.parse().map_err(|_| format!("{name:?} is no level: write error, warn, info, debug or trace"))
 }
 
 /// Which log lines are written.
@@ -201,13 +208,7 @@ fn start_logs(args: &Args, runtime: &Runtime) -> Result<(), Failure> {
         .with(layer)
         .try_init()
         .map_err(|e| format!("cannot start logging: {e}"))?;
-    let change = move |value: &str| {
-        let level: LevelFilter = value
-            .to_lowercase()
-            .parse()
-            .map_err(|_| format!("{value:?} is no level: write error, warn, info, debug or trace"))?;
-        handle.reload(log_filter(level)).map_err(|e| e.to_string())
-    };
+    let change = move |value: &str| handle.reload(log_filter(level(value)?)).map_err(|e| e.to_string());
     let default = args.log_level.to_string();
     let description = "Global log level. Default duration for debug level is 30m0s";
     runtime.register(LOG_LEVEL, description, &default, Box::new(change));

@@ -41,6 +41,15 @@ pub(crate) fn losses(live: &Value, new: &Value) -> Vec<String> {
     found
 }
 
+/// Versions that objects were stored in at some time and that `new` does not have any more: the server refuses it until nobody
+/// says so any more.
+pub(crate) fn retired(live: &Value, new: &Value) -> Vec<Value> {
+    let stored = live["status"]["storedVersions"].as_array().map_or(&[][..], Vec::as_slice);
+    let is_in = |crd: &Value, name: &Value| versions(crd).iter().any(|version| version["name"] == *name);
+    let gone = versions(live).iter().filter(|v| stored.contains(&v["name"]) && !is_in(new, &v["name"]));
+    gone.cloned().collect()
+}
+
 /// Whether losses are allowed by either side.
 pub(crate) fn allows(crd: &Value) -> bool {
     crd["metadata"]["annotations"][ALLOW] == "true"
@@ -147,6 +156,20 @@ mod tests {
                 assert!(found.ends_with(expected), "{what}: {found}");
             }
         }
+    }
+
+    #[test]
+    fn versions_that_were_stored_and_are_gone() {
+        let any = || json!({});
+        let live = crd(&[("v1", true, any()), ("v2", false, any()), ("v3", true, any())], &["v1", "v3"]);
+        let names = |new: &[&str]| {
+            let new: Vec<_> = new.iter().map(|name| (*name, true, any())).collect();
+            let gone = retired(&live, &crd(&new, &[]));
+            gone.iter().map(|v| v["name"].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&["v1", "v3"]), [""; 0]);
+        assert_eq!(names(&["v3", "v4"]), ["v1"]);
+        assert_eq!(names(&["v2"]), ["v1", "v3"]);
     }
 
     #[test]

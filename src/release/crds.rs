@@ -10,7 +10,7 @@ use super::{
     targets::{self, Digest, Target, kinds_of_crd},
     waiting,
 };
-use crate::cluster::{ApplyOptions, Cluster, ObjectRef, Validation};
+use crate::cluster::{ApplyOptions, Cluster, ObjectRef, PatchKind, Validation};
 use serde_json::Value;
 use std::{
     borrow::Cow,
@@ -136,7 +136,26 @@ pub(crate) async fn apply(
     if !live.is_null() {
         check_losses(cluster, live, &object, reference).await?;
         object = leave_conversion(live, object);
+        let retired = crd_safety::retired(live, &object);
+        if !retired.is_empty() {
+            let between = retire(cluster, live, &object, reference, retired, options).await?;
+            // Nothing is written: what the server would make of it is told with the versions that go still in it.
+            if let Some(between) = between.filter(|_| options.dry_run) {
+                return Ok(between);
+            }
+        }
     }
+    apply_mended(cluster, &object, reference, options).await
+}
+
+/// Applies a CRD; what the server does not know of it is left out.
+async fn apply_mended(
+    cluster: &Cluster,
+    object: &Value,
+    reference: &ObjectRef,
+    options: ApplyOptions<'_>,
+) -> Result<Value> {
+    let mut object = Cow::Borrowed(object);
     loop {
         let error = match cluster.apply(reference, &object, options).await {
             Ok(applied) => return Ok(applied.object),
@@ -148,6 +167,40 @@ pub(crate) async fn apply(
         }
         object = Cow::Owned(mended.body);
     }
+}
+
+/// Has the server forget that objects were ever stored in versions that go, if there are no objects at all: it refuses a CRD
+/// without those versions otherwise, and would be right to. First nothing new can be stored in them, then it is looked.
+async fn retire(
+    cluster: &Cluster,
+    live: &Value,
+    object: &Value,
+    reference: &ObjectRef,
+    retired: Vec<Value>,
+    options: ApplyOptions<'_>,
+) -> Result<Option<Value>> {
+    if objects(cluster, live).await?.as_deref() != Some("0") {
+        // Nobody knows that nothing is lost: the server says what is to be done first.
+        return Ok(None);
+    }
+    let names: Vec<Value> = retired.iter().map(|version| version["name"].clone()).collect();
+    let mut between = object.clone();
+    for mut version in retired {
+        version["storage"] = false.into();
+        if let Some(versions) = between["spec"]["versions"].as_array_mut() {
+            versions.push(version);
+        }
+    }
+    let applied = apply_mended(cluster, &between, reference, options).await?;
+    if options.dry_run || objects(cluster, live).await?.as_deref() != Some("0") {
+        return Ok(Some(applied));
+    }
+    let stored = applied["status"]["storedVersions"].as_array().cloned().unwrap_or_default();
+    let left: Vec<Value> = stored.into_iter().filter(|name| !names.contains(name)).collect();
+    let patch = serde_json::json!({"status": {"storedVersions": left}});
+    cluster.patch_part(reference, "status", PatchKind::Merge, &patch, options.manager).await?;
+    tracing::info!(crd = reference.name, versions = ?names, "there are no objects: versions that were stored once go");
+    Ok(Some(applied))
 }
 
 /// Refuses what CRDs among the templates would take away from objects, before anything is written.
@@ -186,22 +239,25 @@ pub(crate) async fn check_losses(
     if losses.is_empty() || crd_safety::allows(live) || crd_safety::allows(new) {
         return Ok(());
     }
+    match objects(cluster, live).await? {
+        Some(objects) if objects != "0" => {
+            Err(EngineError::CrdLoss { crd: crd.name.clone(), objects, losses: losses.join("; ") })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// How many objects of a CRD's kind there are, in words; `None` if no version of it is served.
+async fn objects(cluster: &Cluster, live: &Value) -> Result<Option<String>> {
     let kinds = cluster.kinds().await?;
     for (gvk, _) in kinds_of_crd(live) {
-        if kinds.get(&gvk).is_none() {
-            continue;
+        if kinds.get(&gvk).is_some() {
+            let page = cluster.list_metadata_page(&gvk, None, None).await?;
+            let more = if page.next.is_some() { " or more" } else { "" };
+            return Ok(Some(format!("{}{more}", page.items.len())));
         }
-        let page = cluster.list_metadata_page(&gvk, None, None).await?;
-        return match page.items.len() {
-            0 => Ok(()),
-            count => Err(EngineError::CrdLoss {
-                crd: crd.name.clone(),
-                objects: format!("{count}{}", if page.next.is_some() { " or more" } else { "" }),
-                losses: losses.join("; "),
-            }),
-        };
     }
-    Ok(())
+    Ok(None)
 }
 
 /// Waits until the kinds that were just applied are served, before anything of theirs.

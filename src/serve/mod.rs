@@ -93,6 +93,9 @@ pub async fn serve(
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics_text))
         .route("/metrics/hooks", get(hook_metrics_text))
+        .route("/debug/pprof", get(no_profiles))
+        .route("/debug/pprof/", get(no_profiles))
+        .route("/debug/pprof/{*profile}", get(no_profiles))
         .with_state(state);
     let listener = TcpListener::bind(address).await?;
     let address = listener.local_addr()?;
@@ -123,6 +126,19 @@ async fn converge(
     let kind = if json { "application/json" } else { "text/plain; charset=utf-8" };
     let done = state.converged.load(Ordering::Acquire);
     ([(header::CONTENT_TYPE, kind)], state.progress.shown(done, json))
+}
+
+/// Instead of the peer's profiles, which are the Go runtime's.
+const NO_PROFILES: &str = "\
+There are no pprof profiles: this program is not written in Go. What there is instead:
+GET /metrics: what modules, hooks, queues and requests to the API server take, under addon-operator's names
+GET /status/converge, windlass queue list: what is being done now
+windlass config set log.level debug: what is done, in the log
+perf record -g -p PID: where processor time goes; /proc/PID/smaps_rollup: what memory is used
+";
+
+async fn no_profiles() -> impl IntoResponse {
+    (StatusCode::NOT_FOUND, NO_PROFILES)
 }
 
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";

@@ -31,6 +31,7 @@ fn crds_of_all_modules_are_there_before_the_first_one_runs() {
         // No chart: hooks are all there is beside the CRDs.
         .hook("030-hooks/hooks/up", "configVersion: v1\nonStartup: 1", "note up")
         .write("030-hooks/crds/doc-x.yaml", "not: a CRD\n")
+        .write("030-hooks/crds/_y.yaml", "not: a CRD\n")
         .write("030-hooks/crds/h.yaml", &crd("Hookly"))
         .write("040-off/crds/o.yaml", &crd("Offly"))
         .hook("040-off/hooks/up", "configVersion: v1\nonStartup: 1", "note up")
@@ -65,10 +66,90 @@ fn crds_of_all_modules_are_there_before_the_first_one_runs() {
         "030-hooks/crds/h.yaml",
         &crd("Hookly").replace("singular: hookly", "singular: hookly, shortNames: [hk]"),
     );
-    Operator::converged(cp, ns.name(), modules.path()).0.stop();
+    // Other names of files are no CRDs now, and other labels are given.
+    std::fs::remove_file(modules.path().join("030-hooks/crds/doc-x.yaml")).unwrap();
+    std::fs::remove_file(modules.path().join("030-hooks/crds/_y.yaml")).unwrap();
+    modules.write("030-hooks/crds/skip-z.yaml", "not: a CRD\n");
+    let arguments = ["--crd-filters", "doc-, skip-", "--crd-extra-labels", "heritage=addon-operator, team=a"];
+    let operator = Operator::start_with(cp, ns.name(), modules.path(), &arguments);
+    operator.wait_converged();
+    let labels = object(cp, "", "crd", &format!("hooklys.{group}")).unwrap()["metadata"]["labels"].clone();
+    assert_eq!((&labels["team"], &labels["heritage"]), (&"a".into(), &"addon-operator".into()));
+    operator.stop();
     let changed = object(cp, "", "crd", &format!("hooklys.{group}")).unwrap();
     assert_eq!(changed["spec"]["names"]["shortNames"][0], "hk");
     for plural in ["chartlys", "hooklys"] {
         cp.kubectl(["delete", &format!("crd/{plural}.{group}"), "--wait=false"]).unwrap();
     }
+}
+
+#[test]
+fn a_version_that_objects_may_be_stored_in_goes_only_without_objects() {
+    let cp = control_plane();
+    let ns = cp.namespace("stored").unwrap();
+    let name = format!("things.{}.example.com", ns.name());
+    let modules = Modules::new();
+    let write = |versions: &[(&str, bool)]| {
+        let version = |(name, storage): &(&str, bool)| {
+            format!(
+                "  - name: {name}\n    served: true\n    storage: {storage}\n    schema: {{openAPIV3Schema: {{type: object, \
+                 x-kubernetes-preserve-unknown-fields: true}}}}\n"
+            )
+        };
+        let versions: String = versions.iter().map(version).collect();
+        modules.write(
+            "010-kinds/crds/things.yaml",
+            &format!(
+                "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {{name: {name}}}\nspec:\n  group: \
+                 {}.example.com\n  scope: Namespaced\n  names: {{kind: Thing, plural: things, singular: thing}}\n  versions:\n{versions}",
+                ns.name()
+            ),
+        );
+    };
+    let stored = || object(cp, "", "crd", &name).unwrap()["status"]["storedVersions"].clone();
+    modules.small("010-kinds").enable(&["kinds"]);
+    write(&[("v1", true)]);
+    Operator::converged(cp, ns.name(), modules.path()).0.stop();
+    let thing = format!(
+        "{{apiVersion: {}.example.com/v1, kind: Thing, metadata: {{name: one}}, spec: {{a: b}}}}",
+        ns.name()
+    );
+    cp.kubectl_with(["apply", "-n", ns.name(), "-f", "-"], &thing).unwrap();
+    // The next version, beside the one before, and then alone: by now the object may be stored in either.
+    write(&[("v1", false), ("v2", true)]);
+    Operator::converged(cp, ns.name(), modules.path()).0.stop();
+    assert_eq!(stored(), serde_json::json!(["v1", "v2"]));
+    write(&[("v2", true)]);
+    let (operator, _) = Operator::converged(cp, ns.name(), modules.path());
+    operator.wait_log(&[
+        "\"module\":\"kinds\"",
+        "would lose what its 1 objects have",
+        "objects may be stored in version v1, which is gone",
+    ]);
+    assert_eq!(stored(), serde_json::json!(["v1", "v2"]), "nothing was done");
+    assert!(object(cp, ns.name(), &name, "one").is_some());
+    operator.stop();
+    cp.kubectl(["delete", &name, "one", "-n", ns.name()]).unwrap();
+    let (operator, _) = Operator::converged(cp, ns.name(), modules.path());
+    operator.wait_log(&["versions that were stored once go", &name]);
+    let crd = object(cp, "", "crd", &name).unwrap();
+    assert_eq!(
+        (&crd["spec"]["versions"][1], &stored()),
+        (&serde_json::Value::Null, &serde_json::json!(["v2"]))
+    );
+    assert_eq!(crd["spec"]["versions"][0]["name"], "v2");
+    operator.stop();
+    // Of nothing but v3, where v2 is what is stored now.
+    write(&[("v3", true)]);
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_windlass"));
+    command.args(["operator", "--observe", "-n", ns.name(), "--modules-dir"]).arg(modules.path());
+    let seen = command.env("KUBECONFIG", cp.kubeconfig()).output().unwrap();
+    let text = String::from_utf8_lossy(&seen.stdout).into_owned();
+    assert_eq!(seen.status.code(), Some(2), "{text}");
+    assert!(text.contains("kinds: would change:") && text.contains(&name) && text.contains("v3"), "{text}");
+    assert!(!text.contains("blocked") && !text.contains("cannot tell"), "{text}");
+    assert_eq!(stored(), serde_json::json!(["v2"]), "nothing is written for that");
+    Operator::converged(cp, ns.name(), modules.path()).0.stop();
+    assert_eq!(stored(), serde_json::json!(["v3"]));
+    cp.kubectl(["delete", "crd", &name, "--wait=false"]).unwrap();
 }

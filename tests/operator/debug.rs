@@ -127,6 +127,13 @@ fn every_question_has_its_answer() {
     }
     let (status, routes) = operator.get("/discovery").unwrap();
     assert!(status == 200 && routes.contains("GET /status/converge\n"), "{routes}");
+    for path in ["/debug/pprof", "/debug/pprof/", "/debug/pprof/profile?seconds=1"] {
+        let (status, text) = operator.get(path).unwrap();
+        assert!(
+            status == 404 && text.contains("There are no pprof profiles") && text.contains("GET /metrics"),
+            "{text}"
+        );
+    }
     let path = operator.stop();
     drop(path);
     assert!(!socket.exists(), "it goes with the operator");

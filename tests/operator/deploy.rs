@@ -1,6 +1,7 @@
 //! Windlass installed by itself from its own chart, and run under the rights that it asked for.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::support::{Modules, ON_LOOPBACK, Operator, control_plane, object, wait_for};
@@ -13,6 +14,60 @@ fn windlass(kubeconfig: &Path, arguments: &[&str]) -> String {
         .expect("windlass");
     assert!(done.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
     String::from_utf8(done.stdout).unwrap()
+}
+
+/// A directory to be the whole PATH: `cat` is real, and other programs only note that they were called.
+struct Programs(tempfile::TempDir);
+
+impl Programs {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let found = std::env::var_os("PATH").unwrap();
+        let cat = std::env::split_paths(&found).map(|d| d.join("cat")).find(|p| p.is_file()).expect("cat");
+        std::os::unix::fs::symlink(cat, directory.path().join("cat")).unwrap();
+        for name in ["helm", "helm3", "kubectl", "kustomize", "git", "jq", "sh", "bash"] {
+            let path = directory.path().join(name);
+            std::fs::write(&path, "#!/bin/bash\necho \"$0 $*\" >> \"${0%/*}/called\"\n").unwrap();
+            executable(&path);
+        }
+        Self(directory)
+    }
+
+    /// Which of those that only note it were called.
+    fn called(&self) -> String {
+        std::fs::read_to_string(self.0.path().join("called")).unwrap_or_default()
+    }
+}
+
+fn executable(path: &Path) {
+    std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+}
+
+/// The operator's program with each start of a program written to a file; `None` where processes cannot be traced.
+fn traced(file: &Path) -> Option<Command> {
+    let found = std::env::var_os("PATH")?;
+    let strace = std::env::split_paths(&found).map(|d| d.join("strace")).find(|p| p.is_file())?;
+    let by = |program: &str| {
+        let mut command = Command::new(&strace);
+        // The tracer stands aside: whoever starts this starts the program itself.
+        command.args(["-D", "-f", "-e", "trace=execve,execveat", "-o"]).arg(file).arg(program);
+        command
+    };
+    by("/bin/true").status().is_ok_and(|s| s.success()).then(|| by(env!("CARGO_BIN_EXE_windlass")))
+}
+
+/// The programs of a trace; waits for its end.
+fn started(file: &Path) -> BTreeSet<PathBuf> {
+    let read = || std::fs::read_to_string(file).unwrap_or_default();
+    wait_for("the trace ends", || {
+        let text = read();
+        let first = text.split(' ').next().unwrap_or_default();
+        text.lines().any(|l| l.starts_with(&format!("{first} ")) && l.contains("+++ exited"))
+    });
+    let text = read();
+    let programs = text.lines().filter(|l| l.contains("execve"));
+    let programs = programs.filter_map(|l| l.split('"').nth(1));
+    programs.map(|p| std::fs::canonicalize(p).unwrap_or_else(|_| p.into())).collect()
 }
 
 #[test]
@@ -42,8 +97,12 @@ fn it_runs_under_the_rights_that_it_asked_for() {
          else echo '{{\"allowed\":true}}' > \"$ADMISSION_RESPONSE_PATH\"; fi\n"
     );
     modules.write("003-gamma/hooks/check", &hook).enable(&["alpha", "beta", "gamma"]);
-    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(modules.path().join("003-gamma/hooks/check"), executable).unwrap();
+    modules.write("001-alpha/enabled", "#!/bin/bash\necho true > \"$MODULE_ENABLED_RESULT\"\n");
+    for script in ["003-gamma/hooks/check", "001-alpha/enabled"] {
+        executable(&modules.path().join(script));
+    }
+    // One that calls a program itself.
+    modules.hook("003-gamma/hooks/start", "configVersion: v1\nonStartup: 1", "");
     let directory = modules.path().to_str().unwrap();
     let rights = modules.path().join("rights.txt");
     let values = windlass(cp.kubeconfig(), &["rbac", directory, "--values", "-n", ns.name()]);
@@ -76,12 +135,16 @@ fn it_runs_under_the_rights_that_it_asked_for() {
     let kubeconfig = modules.path().join("kubeconfig.txt");
     std::fs::write(&kubeconfig, config.to_string()).unwrap();
     let mark = cp.audit_mark().unwrap();
-    let operator = Operator::spawn(
+    let (programs, trace) = (Programs::new(), tempfile::NamedTempFile::new().unwrap());
+    let command = traced(trace.path());
+    let is_traced = command.is_some();
+    let operator = Operator::spawn_by(
+        command.unwrap_or_else(|| Command::new(env!("CARGO_BIN_EXE_windlass"))),
         kubeconfig.to_str().unwrap(),
         ns.name(),
         modules.path(),
         &ON_LOOPBACK,
-        "/nonexistent",
+        &[("PATH", programs.0.path().to_str().unwrap())],
     );
     operator.wait_converged();
     let configuration = format!("windlass-{}-hooks", ns.name());
@@ -103,10 +166,38 @@ fn it_runs_under_the_rights_that_it_asked_for() {
         .collect();
     assert!(troubles.is_empty(), "{troubles:#?}");
     operator.stop();
+    assert_eq!(programs.called(), "", "it calls no program by its name");
+    if is_traced {
+        let scripts = ["001-alpha/enabled", "003-gamma/hooks/check", "003-gamma/hooks/start"];
+        let scripts = scripts.map(|s| modules.path().join(s));
+        let others = [
+            env!("CARGO_BIN_EXE_windlass").into(),
+            // The hook's own doing.
+            programs.0.path().join("cat"),
+        ];
+        let expected = scripts.into_iter().chain(others).map(|p| std::fs::canonicalize(p).unwrap());
+        assert_eq!(started(trace.path()), expected.collect(), "it starts hooks and nothing else");
+    } else {
+        println!(
+            "skipped: processes cannot be traced here, so that only programs called by name were looked for"
+        );
+    }
     cp.kubectl(["delete", "validatingwebhookconfiguration", &configuration]).unwrap();
     let account = format!("system:serviceaccount:{}:windlass", ns.name());
     let events = cp.audit_since(mark).unwrap();
-    assert!(events.iter().any(|e| e.user == account), "it ran as its ServiceAccount");
+    let own: Vec<_> = events.iter().filter(|e| e.user == account).collect();
+    assert!(!own.is_empty(), "it ran as its ServiceAccount");
+    // Its ConfigMap, records and webhooks, and what its modules have; the kind that statuses are told by is only written.
+    let watched: BTreeSet<&str> =
+        own.iter().filter(|e| e.verb == "watch").map(|e| e.resource.as_str()).collect();
+    let own_kinds = ["configmaps", "secrets", "validatingwebhookconfigurations"];
+    let theirs = ["deployments", "priorityclasses", "rolebindings", "roles", "services"];
+    let wanted: BTreeSet<&str> = own_kinds.into_iter().chain(theirs).collect();
+    assert_eq!(watched, wanted, "it watches nothing that it need not");
+    let asked: BTreeSet<&str> = own.iter().map(|e| e.resource.as_str()).collect();
+    for never in ["endpoints", "endpointslices", "pods", "nodes", "namespaces"] {
+        assert!(!asked.contains(never), "{never}: {asked:?}");
+    }
 }
 
 #[test]

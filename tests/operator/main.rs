@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod bad_input;
+mod bindings;
 mod charts;
 mod crash;
 mod crds;
@@ -17,6 +18,7 @@ mod explain;
 mod faults;
 mod hooks;
 mod leader;
+mod logs;
 mod maintenance;
 mod metrics;
 mod modules;
@@ -32,3 +34,4 @@ mod status;
 mod support;
 mod takeover;
 mod webhooks;
+mod write_back;

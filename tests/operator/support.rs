@@ -136,9 +136,28 @@ impl Operator {
         arguments: &[&str],
         variables: &[(&str, &str)],
     ) -> Self {
+        Self::spawn_by(
+            Command::new(env!("CARGO_BIN_EXE_windlass")),
+            kubeconfig,
+            namespace,
+            modules,
+            arguments,
+            variables,
+        )
+    }
+
+    /// Starts it by a command that becomes the operator, where it is not the program alone.
+    pub(crate) fn spawn_by(
+        mut command: Command,
+        kubeconfig: &str,
+        namespace: &str,
+        modules: &Path,
+        arguments: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Self {
         let scratch = tempfile::tempdir().unwrap();
         let log = fs::File::create(scratch.path().join("log")).unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_windlass"))
+        let child = command
             .args(["operator", "--listen-address", "127.0.0.1", "--listen-port", "0", "--log-type", "json"])
             .args(["--namespace", namespace, "--modules-dir", modules.to_str().unwrap()])
             .arg("--address-file")
@@ -207,6 +226,11 @@ impl Operator {
         if let Err(e) = wait_until(&format!("a log line with {parts:?}"), LIMIT, found) {
             panic!("{e}\n{}", self.log_end());
         }
+    }
+
+    /// Makes a file that hooks see in `$(dirname "$TMPDIR")`.
+    pub(crate) fn put(&self, name: &str) {
+        fs::write(self.scratch.path().join(name), "").unwrap();
     }
 
     /// What hooks have noted, a line each.

@@ -45,11 +45,20 @@ pub fn head(text: &[u8]) -> Result<Head, Error> {
     let is_wanted =
         |key: &[u8]| std::str::from_utf8(key).is_ok_and(|key| FIELDS.iter().any(|f| is_field(key, f)));
     if let Some(lines) = super::everyday::fields(text, is_wanted)
-        && let Ok(head) = earnestly(&lines)
+        && let Ok(head) = of_lines(&lines)
     {
         return Ok(head);
     }
     earnestly(text)
+}
+
+/// The head in a manifest's lines that have the everyday form.
+pub(super) fn of_lines(lines: &[u8]) -> Result<Head, Error> {
+    let mut sink = HeadSink::default();
+    match super::everyday::read(lines, &mut sink) {
+        Some(()) => sink.finish(),
+        None => earnestly(lines),
+    }
 }
 
 /// As [`head`], every character read.

@@ -1,6 +1,9 @@
 //! One run of a hook with all that its answers bring about, in the peer's order: metrics, objects, config values, values.
 
+use serde_json::Value;
+
 use super::module::ModuleHooks;
+use super::write_back::ConfigPatch;
 use super::{Change, Hooks};
 use crate::addon::values::{GLOBAL, Patched, Root};
 use crate::hooks::carry_out::carry_out;
@@ -105,7 +108,7 @@ impl Hooks {
                 };
                 // What it does to objects is no drift.
                 let _quiet = (!output.operations.is_empty()).then(|| self.running(name));
-                let done = self.take(name, key, hook, output, reload).await;
+                let done = self.take((name, key), hook, output, &input.config_values, reload).await;
                 self.count(hook, binding, run, Some(usage), done.is_ok());
                 done.map(|patched| (patched, answer))
             }
@@ -115,10 +118,10 @@ impl Hooks {
 
     async fn take(
         &self,
-        name: &str,
-        key: &str,
+        (name, key): (&str, &str),
         hook: &Hook,
         output: crate::hooks::Output,
+        seen: &Value,
         reload: bool,
     ) -> Result<Patched, String> {
         let labels = [("hook", hook.name.as_str()), ("module", name)];
@@ -130,7 +133,9 @@ impl Hooks {
         let root = if name.is_empty() { Root::Global } else { Root::Module(key) };
         let mut patched = Patched::default();
         if !output.config_values_patch.trim().is_empty() {
-            patched = self.write_back(name, root, output.config_values_patch.as_bytes(), reload).await?;
+            let written =
+                ConfigPatch { module: name, root, patch: output.config_values_patch.as_bytes(), seen };
+            patched = self.write_back(&written, reload).await?;
         }
         if !output.values_patch.trim().is_empty() {
             let more = self.store().values.patch(root, output.values_patch.as_bytes())?;

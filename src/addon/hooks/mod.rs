@@ -39,8 +39,6 @@ pub(super) struct Store {
     pub(super) enabled: Vec<String>,
     /// Flags of the ConfigMap, by module key.
     pub(super) flags: BTreeMap<String, bool>,
-    /// The ConfigMap's data, as it was last seen or written.
-    pub(super) data: BTreeMap<String, String>,
 }
 
 /// Something that a hook changed.
@@ -66,8 +64,8 @@ pub(super) struct Hooks {
     queues: Arc<Queues>,
     webhooks: Arc<Webhooks>,
     changes: UnboundedSender<Change>,
-    /// One write of the ConfigMap at a time.
-    writing: tokio::sync::Mutex<()>,
+    /// Held by whoever writes the ConfigMap: the version that was last written.
+    writing: tokio::sync::Mutex<u64>,
     /// Which hooks run.
     quiet: Mutex<Quiet>,
     /// How long hooks may run until nobody waits for them any more.
@@ -107,7 +105,7 @@ impl Hooks {
                 }
                 .boxed()
             };
-            let store = Store { values, enabled: Vec::new(), flags: BTreeMap::new(), data: BTreeMap::new() };
+            let store = Store { values, enabled: Vec::new(), flags: BTreeMap::new() };
             Self {
                 cluster,
                 around,

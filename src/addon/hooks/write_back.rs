@@ -6,52 +6,50 @@ use chart_compat::yaml;
 use serde_json::{Value, json};
 
 use super::{Change, Hooks};
+use crate::addon::config::section;
 use crate::addon::values::{ConfigChange, Patched, Root};
 use crate::hooks::carry_out::MANAGER;
-use crate::render::from_json;
+use crate::render::{from_json, to_json};
 
 /// How often a write is tried that others are faster with.
 const TRIES: u32 = 10;
-/// How long a change of the ConfigMap may take to reach us.
-const PAUSE: Duration = Duration::from_millis(200);
+/// How long to wait before the next try.
+const PAUSE: Duration = Duration::from_millis(50);
+/// How long the news of the ConfigMap wait for a write that is under way.
+const UNDER_WAY: Duration = Duration::from_secs(5);
+
+/// What a hook wants of the ConfigMap.
+pub(super) struct ConfigPatch<'h> {
+    /// Whose hook it is; empty for a global one.
+    pub(super) module: &'h str,
+    pub(super) root: Root<'h>,
+    pub(super) patch: &'h [u8],
+    /// The config values that the hook was given.
+    pub(super) seen: &'h Value,
+}
 
 impl Hooks {
-    /// Brings a patch of config values into the ConfigMap. What it changes is in force before it is written: the write
-    /// comes back to us as a change that changes nothing.
+    /// Brings a patch of config values into the ConfigMap, on top of what it says now: edits that have not reached us yet
+    /// stay. What it changes is in force before it is written: the write comes back to us as a change that changes nothing.
     ///
     /// # Errors
-    /// The patch cannot be applied, breaks a schema, or the ConfigMap cannot be written: nothing has changed then.
-    pub(super) async fn write_back(
-        &self,
-        module: &str,
-        root: Root<'_>,
-        patch: &[u8],
-        reload: bool,
-    ) -> Result<Patched, String> {
-        let _alone = self.writing.lock().await;
+    /// The patch cannot be applied, breaks a schema, changes what someone has edited since the hook read it, or the ConfigMap
+    /// cannot be read or written: nothing has changed then.
+    pub(super) async fn write_back(&self, hook: &ConfigPatch<'_>, reload: bool) -> Result<Patched, String> {
+        let mut version = self.writing.lock().await;
         let mut tries = 0;
         loop {
             tries += 1;
-            let failed = |e: crate::cluster::ClusterError| format!("ConfigMap {}: {e}", self.config_map.name);
+            let name = &self.config_map.name;
+            let failed = |e: crate::cluster::ClusterError| format!("ConfigMap {name}: {e}");
             let live = self.cluster.get(&self.config_map).await.map_err(failed)?;
-            let change = {
-                let store = self.store();
-                store.values.config_patch(root, &store.flags, patch)?
-            };
+            let now = |key: &str| now(live.as_ref(), key);
+            let change = self.store().values.config_patch(hook.root, hook.patch, hook.seen, now);
+            let change = change.map_err(|text| format!("config values: {text}"))?;
             if change.is_empty() {
                 return Ok(Patched::default());
             }
             let texts = texts(&change)?;
-            let now = |key: &str| live.as_ref().and_then(|l| l["data"][key].as_str());
-            let behind = {
-                let store = self.store();
-                texts.keys().any(|key| now(key) != store.data.get(key).map(String::as_str))
-            };
-            if behind && tries < TRIES {
-                // Someone has just edited the same key: their change comes first.
-                tokio::time::sleep(PAUSE).await;
-                continue;
-            }
             let mut data = live.as_ref().map_or_else(|| json!({}), |l| l["data"].clone());
             if !data.is_object() {
                 data = json!({});
@@ -63,13 +61,14 @@ impl Hooks {
                     (_, None) => {}
                 }
             }
-            let (patched, before) = self.take_in(&change, &texts);
+            let (patched, before) = self.take_in(&change);
             self.tell(Change {
-                module: module.to_owned(),
+                module: hook.module.to_owned(),
                 flags: patched.flags,
                 reload: reload && patched.values,
             });
             let written = match live {
+                // With the version that was read: the server refuses it where somebody was faster.
                 Some(mut live) => {
                     live["data"] = data;
                     self.cluster.replace(&self.config_map, &live, MANAGER).await
@@ -83,7 +82,10 @@ impl Hooks {
                 }
             };
             match written {
-                Ok(_) => return Ok(patched),
+                Ok(object) => {
+                    *version = resource_version(&object).unwrap_or_default();
+                    return Ok(patched);
+                }
                 Err(e) => {
                     self.take_back(before);
                     let faster = e.is_conflict() || e.is_already_exists();
@@ -92,15 +94,30 @@ impl Hooks {
                     }
                 }
             }
+            tokio::time::sleep(PAUSE * tries).await;
+        }
+    }
+
+    /// Whether hooks have written the ConfigMap since it was as the watch tells: news of that are on their way, and what is
+    /// in force already is not taken back for a moment.
+    pub(in crate::addon) async fn is_overtaken(&self, object: &Value) -> bool {
+        let written =
+            tokio::time::timeout(UNDER_WAY, self.writing.lock()).await.map_or(0, |version| *version);
+        resource_version(object).is_some_and(|version| version < written)
+    }
+
+    /// The watch begins anew: it tells what there is, whatever its version.
+    pub(in crate::addon) async fn forget_written(&self) {
+        if let Ok(mut version) = tokio::time::timeout(UNDER_WAY, self.writing.lock()).await {
+            *version = 0;
         }
     }
 
     /// Puts a change in force; gives what it changed, and what was there before.
-    fn take_in(&self, change: &ConfigChange, texts: &Texts) -> (Patched, Before) {
+    fn take_in(&self, change: &ConfigChange) -> (Patched, Before) {
         let mut store = self.store();
         let mut patched = Patched::default();
-        let before = Before { flags: store.flags.clone(), data: store.data.clone(), sections: Vec::new() };
-        let mut before = before;
+        let mut before = Before { flags: store.flags.clone(), sections: Vec::new() };
         for (key, value) in change {
             if store.values.section(key).is_some() {
                 let old = store.values.config_section(key);
@@ -115,19 +132,12 @@ impl Hooks {
                 }
             }
         }
-        for (key, text) in texts {
-            match text {
-                Some(text) => drop(store.data.insert(key.clone(), text.clone())),
-                None => drop(store.data.remove(key)),
-            }
-        }
         (patched, before)
     }
 
     fn take_back(&self, before: Before) {
         let mut store = self.store();
         store.flags = before.flags;
-        store.data = before.data;
         for (key, old) in before.sections {
             store.values.set_config(&key, Some(old)).unwrap_or_default();
         }
@@ -137,8 +147,23 @@ impl Hooks {
 /// What a change that could not be written has overwritten.
 struct Before {
     flags: std::collections::BTreeMap<String, bool>,
-    data: std::collections::BTreeMap<String, String>,
     sections: Vec<(String, Value)>,
+}
+
+/// What a key of the ConfigMap says.
+fn now(live: Option<&Value>, key: &str) -> Result<Option<Value>, String> {
+    let Some(text) = live.and_then(|l| l["data"][key].as_str()) else { return Ok(None) };
+    if key.ends_with("Enabled") {
+        return Ok(text.trim().parse().ok().map(Value::Bool));
+    }
+    let read =
+        section(key, text).map_err(|e| format!("{e}; mend it first, what the hook wants stays undone"))?;
+    Ok(Some(to_json(&read)))
+}
+
+/// The version of an object, as a number that grows.
+fn resource_version(object: &Value) -> Option<u64> {
+    object["metadata"]["resourceVersion"].as_str()?.parse().ok()
 }
 
 /// A flag as hooks write it.

@@ -6,6 +6,7 @@ use chart_compat::data::{Data, Map};
 use serde_json::Value;
 
 use super::Operator;
+use super::converge::Phase;
 use crate::addon::config::{Config, Problem};
 use crate::addon::enabling::Flags;
 use crate::addon::events;
@@ -23,6 +24,12 @@ impl Operator {
     /// Takes in the ConfigMap as it is now (`None`: there is none) and asks for what changed, or for all that a converge
     /// does if it is to `converge` anyway.
     pub(super) async fn configure(&mut self, object: Option<&Value>, converge: bool) {
+        if let Some(object) = object.filter(|_| !converge)
+            && self.hooks.is_overtaken(object).await
+        {
+            self.object = Some(object.clone());
+            return;
+        }
         if !converge {
             self.activation = "KubeConfigChanged";
         }
@@ -41,7 +48,6 @@ impl Operator {
         let mut config = Config::parse(&data, &self.modules.names());
         self.object = object.cloned();
         let referred = self.follow_references(&mut config).await;
-        self.hooks.store().data = data;
         let global = self.take_sections(&mut config, &referred);
         for problem in config.problems.iter().filter(|p| !self.problems.contains(p)) {
             tracing::warn!(key = problem.key, "ConfigMap {}: {}", self.options.config_map, problem.text);
@@ -62,7 +68,7 @@ impl Operator {
         let flags = config.enabled != self.config.enabled;
         self.config = config;
         self.hooks.store().flags.clone_from(&self.config.enabled);
-        if !self.configured {
+        if !self.configured || self.phase == Phase::Waiting {
             self.configured = true;
             self.start_hooks();
         } else if global || flags || converge {

@@ -12,6 +12,7 @@ use crate::addon::enabling::Flags;
 use crate::addon::hooks::{Candidate, Change, Verdicts, has_script};
 use crate::addon::name::ModuleName;
 use crate::addon::queue::Job;
+use crate::addon::values::GLOBAL;
 use crate::hooks::Moment;
 use crate::hooks::queues::pause;
 
@@ -21,6 +22,9 @@ const MAX_REPEATS: u32 = 5;
 /// How far a converge is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
+    /// Nobody knows yet what the global values are, for the ConfigMap's have been broken since the start: what would read
+    /// them waits.
+    Waiting,
     /// Global hooks come up.
     Starting,
     /// `beforeAll` hooks run, and `enabled` scripts; `all` modules are asked for then.
@@ -38,7 +42,7 @@ pub(super) enum Phase {
 impl Phase {
     /// Whether modules wait for the global hooks.
     pub(super) fn holds_modules(self) -> bool {
-        matches!(self, Self::Starting | Self::Before { .. } | Self::Crds { .. })
+        matches!(self, Self::Waiting | Self::Starting | Self::Before { .. } | Self::Crds { .. })
     }
 }
 
@@ -55,6 +59,13 @@ pub(super) enum Step {
 impl Operator {
     /// The ConfigMap is known: the global hooks may start, and modules after them.
     pub(super) fn start_hooks(&mut self) {
+        if (self.hooks.has_global() || self.phase == Phase::Waiting) && self.must_wait() {
+            return;
+        }
+        if self.phase == Phase::Waiting {
+            tracing::info!("the global values can be used: what waited for them goes on");
+            self.phase = Phase::Starting;
+        }
         if !self.hooks.has_global() {
             return self.converge(false);
         }
@@ -65,22 +76,39 @@ impl Operator {
         });
     }
 
+    /// Whether the ConfigMap's global section has been broken since the start; if so, this is what is waited for. Hooks and
+    /// scripts cannot be run with values that leave out what the user wrote; once it has been good, its last good form holds.
+    fn must_wait(&mut self) -> bool {
+        if self.good.contains(GLOBAL) {
+            return false;
+        }
+        let Some(problem) = self.problems.iter().find(|p| p.concerns(GLOBAL)) else { return false };
+        if self.phase != Phase::Waiting {
+            tracing::warn!("hooks and modules wait until the global values can be used: {}", problem.text);
+        }
+        self.phase = Phase::Waiting;
+        true
+    }
+
     /// Asks for what changed; with `all` for every module. Global hooks come first, if there are any for that.
     pub(super) fn converge(&mut self, all: bool) {
         match &mut self.phase {
             Phase::Before { again, .. } | Phase::Crds { again, .. } | Phase::After { again } => *again = true,
             Phase::Starting if self.steps.is_empty() => self.begin(all),
             // The first converge comes when the hooks are up.
-            Phase::Starting => {}
+            Phase::Starting | Phase::Waiting => {}
             Phase::Modules | Phase::Idle => self.begin(all),
         }
     }
 
     fn begin(&mut self, all: bool) {
-        self.converge_begins();
-        self.scripts_at = None;
         let enabling = self.options.enabling.clone();
         let scripts = enabling.asks_scripts() && self.modules.modules.iter().any(|m| has_script(&m.path));
+        if scripts && self.must_wait() {
+            return;
+        }
+        self.converge_begins();
+        self.scripts_at = None;
         if !scripts && !self.hooks.has_global_at(Moment::BeforeAll) {
             self.scripted.clear();
             self.undecided.clear();

@@ -32,6 +32,7 @@ impl Operator {
     fn step(&self) -> Option<&'static str> {
         match self.phase {
             Phase::Starting if !self.configured => Some("reading the ConfigMap"),
+            Phase::Waiting => Some("waiting for global values that can be used"),
             Phase::Starting => Some("onStartup"),
             Phase::Before { .. } => Some("beforeAll"),
             Phase::Crds { .. } => Some(ENSURE_CRDS),

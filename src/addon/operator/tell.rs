@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Operator;
+use super::converge::Phase;
 use crate::addon::queue::Job;
 use crate::addon::run::Error;
-use crate::addon::status::{Phase, Status};
+use crate::addon::status::{Phase as ModulePhase, Status};
+use crate::addon::values::GLOBAL;
 
 impl Operator {
     /// Tells the statuses of all modules, if something has happened since the last time.
@@ -38,22 +40,32 @@ impl Operator {
     fn status(&self, name: &str, job: Option<(Job, bool)>, files: Option<String>) -> Status {
         let Some(wanted) = self.wanted.get(name) else {
             let flag = self.module(name).map(|m| m.name.enabled_key());
-            let problem = self.problems.iter().find(|p| Some(&p.key) == flag.as_ref());
+            let waits = self.phase == Phase::Waiting;
+            let problem =
+                self.problems.iter().find(|p| Some(&p.key) == flag.as_ref() || waits && p.concerns(GLOBAL));
             let error = problem.map(|p| p.text.clone());
-            return Status { phase: Phase::Pending, reason: "Undecided", error, files, ..Status::default() };
+            return Status {
+                phase: ModulePhase::Pending,
+                reason: "Undecided",
+                error,
+                files,
+                ..Status::default()
+            };
         };
         let error = wanted.failure.as_ref();
         let (phase, reason) = match (job, error) {
-            (Some((Job::Uninstall, _)), _) => (Phase::Deleting, "SwitchedOff"),
+            (Some((Job::Uninstall, _)), _) => (ModulePhase::Deleting, "SwitchedOff"),
             // A retry that is under way has not mended anything yet, and a repair of objects is nothing to tell of.
-            (_, Some((reason, _))) => (Phase::Failed, *reason),
-            (Some((Job::Run, true)), None) => (Phase::Running, "AtWork"),
-            (Some((Job::Run, false)), None) => (Phase::Pending, "Waiting"),
-            _ if !wanted.enabled && !wanted.off_because.is_empty() => (Phase::Disabled, "DependencyOff"),
-            _ if !wanted.enabled => (Phase::Disabled, "SwitchedOff"),
-            _ if wanted.maintenance => (Phase::Ready, "Maintenance"),
-            _ if !wanted.tried => (Phase::Pending, "Waiting"),
-            _ => (Phase::Ready, if wanted.revision.is_some() { "Released" } else { "HooksRan" }),
+            (_, Some((reason, _))) => (ModulePhase::Failed, *reason),
+            (Some((Job::Run, true)), None) => (ModulePhase::Running, "AtWork"),
+            (Some((Job::Run, false)), None) => (ModulePhase::Pending, "Waiting"),
+            _ if !wanted.enabled && !wanted.off_because.is_empty() => {
+                (ModulePhase::Disabled, "DependencyOff")
+            }
+            _ if !wanted.enabled => (ModulePhase::Disabled, "SwitchedOff"),
+            _ if wanted.maintenance => (ModulePhase::Ready, "Maintenance"),
+            _ if !wanted.tried => (ModulePhase::Pending, "Waiting"),
+            _ => (ModulePhase::Ready, if wanted.revision.is_some() { "Released" } else { "HooksRan" }),
         };
         Status {
             enabled: wanted.enabled,
@@ -61,7 +73,11 @@ impl Operator {
             revision: wanted.revision,
             reason,
             error: error.map(|(_, text)| text.clone()),
-            off_because: if phase == Phase::Disabled { wanted.off_because.clone() } else { String::new() },
+            off_because: if phase == ModulePhase::Disabled {
+                wanted.off_because.clone()
+            } else {
+                String::new()
+            },
             files,
             maintenance: wanted.maintenance,
         }

@@ -249,33 +249,40 @@ impl Values {
         Ok(patched)
     }
 
-    /// What a hook that wrote to `CONFIG_VALUES_JSON_PATCH_PATH` wants the ConfigMap to be, checked against the schema.
-    /// Nothing is changed yet: the ConfigMap is.
+    /// What a hook that wrote to `CONFIG_VALUES_JSON_PATCH_PATH` wants the ConfigMap to be, checked against the schema:
+    /// its patch on top of what the ConfigMap says now, as `now` reads it, key by key. Nothing is changed yet: the
+    /// ConfigMap is.
     ///
     /// # Errors
-    /// As [`Self::patch`]
+    /// As [`Self::patch`]; or what the patch changes is not what the hook has `seen` of the ConfigMap any more: it decided
+    /// on what is no longer so, and has to run again.
     pub fn config_patch(
         &self,
         root: Root<'_>,
-        flags: &BTreeMap<String, bool>,
         bytes: &[u8],
+        seen: &Value,
+        now: impl Fn(&str) -> Result<Option<Value>, String>,
     ) -> Result<ConfigChange, String> {
         let patch = Patch::read(bytes, root)?;
         let mut change = ConfigChange::new();
         for key in patch.roots() {
             let part = patch.below(&key);
             let section = self.sections.get(&key);
-            let old = match section {
-                Some(section) => Some(section.config.clone()),
-                None => key.strip_suffix("Enabled").and_then(|m| flags.get(m)).map(|on| json!(on)),
-            };
+            let old = now(&key)?.or_else(|| section.map(|_| json!({})));
             let mut document = json!({});
             if let Some(old) = &old {
                 document[&key] = old.clone();
             }
+            let before = document.clone();
             part.apply(&mut document, true)?;
             let new = document.get(&key).cloned();
             if let Some(section) = section {
+                if let Some(path) = part.overwrites(seen, &before, &document) {
+                    return Err(format!(
+                        "path {path:?}: the ConfigMap's key {key} was edited there since the hook read it; the edit stays, and the \
+                         hook has to decide anew"
+                    ));
+                }
                 section.check_config(&key, new.as_ref().unwrap_or(&json!({})))?;
             } else if let Some(value) = &new
                 && flag(value).is_none()

@@ -114,6 +114,19 @@ impl Patch {
         Ok(())
     }
 
+    /// The first path at which this patch made of `before` something else in `after`, although `before` was not what the
+    /// patch's author has `seen` there. Something appended to a list takes nothing away.
+    pub(crate) fn overwrites(&self, seen: &Value, before: &Value, after: &Value) -> Option<&str> {
+        let paths = self.0.iter().map(|o| o.path.as_str()).filter(|path| !path.ends_with("/-"));
+        paths.into_iter().find(|path| {
+            // An index says nothing without its list.
+            let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+            let at = if before.pointer(parent).is_some_and(Value::is_array) { parent } else { path };
+            let was = before.pointer(at);
+            was != seen.pointer(at) && was != after.pointer(at)
+        })
+    }
+
     /// Adds newer operations and keeps of all what still counts, sorted by path.
     pub(crate) fn add(&mut self, newer: &Self) {
         let mut kept: BTreeMap<String, Vec<Operation>> = BTreeMap::new();

@@ -174,8 +174,15 @@ fn global_hooks_turn_modules_on_and_off() {
 fn patches_of_the_configmap_say_what_it_should_be() {
     let (mut values, _) = values();
     values.set_config("webSite", Some(json!({"size": 3, "labels": {"b": "3"}}))).unwrap();
-    let flags = BTreeMap::from([("free".to_owned(), true)]);
-    let ask = |root, text: &str| values.config_patch(root, &flags, text.as_bytes());
+    let seen = values.config_for_hook("webSite");
+    let now = |key: &str| {
+        Ok(match key {
+            "freeEnabled" => Some(json!(true)),
+            "webSite" => Some(values.config_section(key)),
+            _ => None,
+        })
+    };
+    let ask = |root, text: &str| values.config_patch(root, text.as_bytes(), &seen, now);
     assert_eq!(
         ask(WEB, r#"{"op":"remove","path":"/webSite/labels"}"#),
         Ok(BTreeMap::from([("webSite".to_owned(), Some(json!({"size": 3})))]))
@@ -198,4 +205,38 @@ fn patches_of_the_configmap_say_what_it_should_be() {
         ask(Root::Global, r#"{"op":"remove","path":"/freeEnabled"}"#),
         Ok(BTreeMap::from([("freeEnabled".to_owned(), None)]))
     );
+}
+
+#[test]
+fn what_someone_edited_meanwhile_stays() {
+    let (mut values, _) = values();
+    let read = json!({"size": 3, "labels": {"a": "1"}, "hosts": [{"name": "x"}]});
+    values.set_config("webSite", Some(read)).unwrap();
+    let seen = values.config_for_hook("webSite");
+    // By now someone has made it four, and given it another label and another entry.
+    let edited = json!({"size": 4, "labels": {"a": "1", "b": "2"}, "hosts": [{"name": "x"}, {"name": "y"}]});
+    let ask = |text: &str| {
+        let now = |_: &str| Ok(Some(edited.clone()));
+        let change = values.config_patch(WEB, text.as_bytes(), &seen, now);
+        change.map(|mut c| c.remove("webSite").flatten().unwrap_or_default())
+    };
+    let with = |pointer: &str, value: serde_json::Value| {
+        let mut changed = edited.clone();
+        *changed.pointer_mut(pointer).unwrap() = value;
+        Ok(changed)
+    };
+    let add = |path: &str, value: &str| format!(r#"{{"op":"add","path":"/webSite/{path}","value":{value}}}"#);
+    assert_eq!(ask(&add("labels/a", "\"9\"")), with("/labels/a", json!("9")), "other keys keep their edits");
+    let three = json!([{"name": "x"}, {"name": "y"}, {"name": "z"}]);
+    assert_eq!(ask(&add("hosts/-", r#"{"name":"z"}"#)), with("/hosts", three));
+    assert_eq!(ask(&add("size", "4")), Ok(json!(null)), "both want the same: there is nothing to do");
+    let remove = r#"{"op":"remove","path":"/webSite/labels"}"#;
+    for taken in [&*add("size", "5"), &*add("hosts/0", "{}"), &*add("labels", "{}"), remove] {
+        let text = ask(taken).unwrap_err();
+        assert!(text.contains("edited there since the hook read it"), "{taken}: {text}");
+    }
+    // What cannot be read is not written over.
+    let unread = |_: &str| Err("key webSite line 1: bad".to_owned());
+    let error = values.config_patch(WEB, add("size", "4").as_bytes(), &seen, unread).unwrap_err();
+    assert_eq!(error, "key webSite line 1: bad");
 }

@@ -1,7 +1,9 @@
 //! What has the everyday form is read as the real reader reads it, and most manifests have it.
 
-use super::fields;
-use crate::yaml::head::{earnestly, head};
+use super::{fields, read};
+use crate::data::Data;
+use crate::yaml::head::{earnestly, head, of_lines};
+use crate::yaml::sink::DataBuilder;
 
 const DEPLOYMENT: &str = r#"# Source: a/b.yaml
 apiVersion: apps/v1
@@ -64,11 +66,143 @@ const EVERYDAY: [&str; 3] = [
     "metadata:\n  name: n\n# c\n  # d\nx: \n  y: # e\n    z: 1\n",
 ];
 
+const VALUES: &str = r#"# Values of a chart.
+---
+## @param image
+image:
+  repository: docker.io/library/nginx   # comment
+  tag: "1.29"
+  'pull-policy': IfNotPresent
+  digest: ""
+  pullSecrets: []
+replicas: 2
+ratio: 0.5
+mode: 0644
+port: 8080
+on: yes
+off: No
+nothing: ~
+empty:
+resources: {}
+strategy:
+  {}
+flow: [a, "b c", 'it''s', 1, true, [2, 3], {k: v, "q": [x]}, null]
+limits: { cpu: 100m, memory: "1Gi" }
+args:
+- --log=info
+- "-v"
+-
+- - nested
+  - 'x'
+- name: a
+  value: .5
+
+  more:
+  - :colon
+  - 12:30:45
+  - 2001-01-01
+text: one
+  two three
+
+  four
+
+
+last: true # yes
+script: |
+  #!/bin/sh
+    echo "a: b" # no comment
+
+  exit 0
+
+strip: |-
+  a
+
+keep: |+
+  a
+
+
+8080: number
+1.5: float
+"quoted key": 18446744073709551615
+deep:
+  description:
+    a scalar on its own line
+    goes on
+    --and on
+  other: 'single: quoted'
+  escaped: "a \"b\" \\ c\n\td"
+  code: |
+
+      first
+
+      last
+     # less deep
+    # and less
+
+  after: [{a: "\n"}]
+  json: {"port":53,"name":"dns","list":[true,{"x":null}]}
+  empty: |
+
+  # nothing
+  none: |-
+  root: .
+  .hidden: .5
+  folded: >-
+
+    one
+    two
+
+    three
+   # less deep
+  # 	tab
+  clipped: >
+    a
+
+  kept: >+
+    b
+
+"#;
+
 /// The same everyday parts in another text.
 fn seeds() -> Vec<String> {
-    let deployment =
-        DEPLOYMENT.replace("    \"quoted key\": x\n", "").replace("        - -\n          x\n", "");
-    EVERYDAY.iter().map(|t| (*t).to_owned()).chain([deployment]).collect()
+    let deployment = DEPLOYMENT.replace("        - -\n          x\n", "");
+    EVERYDAY.iter().map(|t| (*t).to_owned()).chain([deployment, VALUES.to_owned()]).collect()
+}
+
+/// What the lines alone give.
+fn quickly(text: &str) -> Option<Data> {
+    let mut builder = DataBuilder::new();
+    read(text.as_bytes(), &mut builder).map(|()| builder.finish())
+}
+
+/// What the real reader gives.
+fn really(text: &str) -> Result<Data, String> {
+    let mut builder = DataBuilder::new();
+    let outcome =
+        crate::yaml::read::read(text.as_bytes(), &mut builder, false).map_err(|e| format!("{e:?}"))?;
+    if outcome.not_finite { Err("not finite".to_owned()) } else { Ok(builder.finish()) }
+}
+
+#[test]
+fn values_are_those_of_the_reader() {
+    let texts = [
+        VALUES,
+        "a: 1\n\n\nb: 2",
+        "a: b\n\n  c\n",
+        "- a\n- b: 1\n  c:\n  - d\n",
+        "a: |\n\n  \n  b\n",
+        "a: b\u{a0}c\u{fe0f}\u{fffd}\u{10ffff}\n",
+        "a: |\nb: |-\n\nc: >-\n# d\n",
+        "a: |\n  b\n\n\nc: |-\n  d\n\ne: |+\n  f\n\n# g\n",
+        "a:\n  - b: [ ]\n    c: { }\n  -   d: \"\"\n      e: ''\n",
+        "a: 0x1F\nb: 0b11\nc: 1_000\nd: 1e3\ne: 0o7\nf: 017\ng: +1\nh: 9223372036854775808\n",
+        "y: n\nyes: NO\nTrue: Off\n1: a\n1.50: b\n0x10: c\n",
+        "a: 1\na: 2\nb:\n  c: 1\nb:\n  d: 2\n",
+    ];
+    for text in texts {
+        let quick = quickly(text).unwrap_or_else(|| panic!("not everyday: {text}"));
+        assert_eq!(Ok(quick), really(text), "{text}");
+    }
 }
 
 #[test]
@@ -79,16 +213,38 @@ fn everyday_manifests_are_known() {
         assert_eq!(head(text.as_bytes()).unwrap(), earnestly(text.as_bytes()).unwrap());
     }
     assert_eq!(fields(DEPLOYMENT.as_bytes(), |_| true), None);
+    assert_eq!(fields(b"- a\n", |_| true), None);
 }
 
 #[test]
 fn other_texts_are_left_to_the_reader() {
     let texts = [
         "",
-        "- a\n",
         " a: 1\n",
         "a: b: c\n",
-        "a: [1]\n",
+        "a: [1\n",
+        "a: [1,]\n",
+        "a: [b c]\n",
+        "a: [b: c]\n",
+        "a: [b]c\n",
+        "a: [b]#c\n",
+        "a: {b}\n",
+        "a: {b:c}\n",
+        "a: {null: c}\n",
+        "a: {1: c}\n",
+        "a: \"b\"#c\n",
+        "a: 'b\nc'\n",
+        "a: 'b\n c\n",
+        "a: \"b\n  \\e\"\n",
+        "a:\nb\n",
+        "a: ~ b\n",
+        "a: b #c\n  d\n",
+        "\"a\\n\": 1\n",
+        "\"a\" : 1\n",
+        "\"<<\": 1\n",
+        "12345678901234567890: 1\n",
+        "--- a\n",
+        "a: 1\n---\n",
         "a: &x 1\n",
         "a: *x\n",
         "a: !!int 1\n",
@@ -98,45 +254,41 @@ fn other_texts_are_left_to_the_reader() {
         "null: 1\n",
         "<<: {}\n",
         "a: 'b' c\n",
-        "a: \"b\\n\"\n",
-        "a: b #c\n",
+        "a: \"b\\x41\"\n",
         "a:\tb\n",
         "a: |2\n   b\n",
-        "a: |\n \n  b\n",
+        "a: |\n   \n  b\n",
         "a: |\n    b\n  c\n",
         "a: 1\n  b: 2\n",
         "a:\n  b: 1\n c: 2\n",
         "a: 1\n- b\n",
         "a: - b\n",
-        "---\na: 1\n",
         "a: 1\n---\nb: 2\n",
         "a: 1\n...\n",
         "a: b\u{85}c\n",
         "a: b\r\n",
         "a: \u{feff}\n",
         "? a\n",
-        "a: ~\n",
-        "\"a\": 1\n",
         "a: @\n",
         "a: `b`\n",
-        "a: 'b\n  c'\n",
-        "a:\n  b\n",
         "a: b:\n",
         "a: \u{7f}\n",
         "a: b\n  # c\n  d\n",
     ];
     for text in texts {
         assert_eq!(fields(text.as_bytes(), |_| true), None, "{text:?}");
+        assert_eq!(quickly(text), None, "{text:?}");
     }
 }
 
 /// Changes everyday texts at random: what still has the form must be read without an error, and its head must be the same.
 #[test]
 fn the_form_is_never_told_of_what_the_reader_refuses() {
-    const PIECES: [&str; 44] = [
+    const PIECES: [&str; 50] = [
         " ", "  ", "\n", "\n\n", ":", ": ", ":\n", "-", "- ", "-\n", "#", " #", "|", "|\n", ">-\n", "\"",
         "'", "''", "\\", "[", "]", "{", "}", "[]", "{}", ",", "&a ", "*a", "!", "%", "@", "`", "~", "?",
-        "? ", ".", "\t", "a", "0", "null", "<<", "é", "---\n", "=",
+        "? ", ".", "\t", "a", "0", "null", "<<", "é", "---\n", "=", "[a, ", "{b: ", "\"c\": ", " # d", "\\n",
+        "\\\"",
     ];
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = |below: usize| {
@@ -146,7 +298,7 @@ fn the_form_is_never_told_of_what_the_reader_refuses() {
         usize::try_from(state >> 33).unwrap() % below
     };
     let seeds = seeds();
-    let mut yes = 0;
+    let (mut yes, mut read_all) = (0, 0);
     for _ in 0..60_000 {
         let mut text: Vec<char> = seeds[next(seeds.len())].chars().collect();
         // A window, so that changes meet.
@@ -178,9 +330,13 @@ fn the_form_is_never_told_of_what_the_reader_refuses() {
         let quick = fields(text.as_bytes(), |key| {
             [&b"apiVersion"[..], b"kind", b"metadata"].iter().any(|f| key.eq_ignore_ascii_case(f))
         });
+        if let Some(data) = quickly(&text) {
+            read_all += 1;
+            assert_eq!(Ok(data), really(&text), "{text}");
+        }
         if let Some(lines) = quick {
             yes += 1;
-            match (earnestly(text.as_bytes()), earnestly(&lines)) {
+            match (earnestly(text.as_bytes()), of_lines(&lines)) {
                 (Ok(all), Ok(own)) => assert_eq!(own, all, "{text}"),
                 // A head that is wrong is told by the real reader.
                 (Err(all), Err(own)) => assert_eq!(own.problem(), all.problem(), "{text}"),
@@ -189,4 +345,5 @@ fn the_form_is_never_told_of_what_the_reader_refuses() {
         }
     }
     assert!(yes > 5_000, "{yes} texts of 60,000 had the form");
+    assert!(read_all > 3_000, "{read_all} texts of 60,000 were read");
 }
