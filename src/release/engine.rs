@@ -487,7 +487,7 @@ impl Engine {
     }
 
     /// The manifests of a record, each read when it is asked for: all of them together are large.
-    pub(super) fn manifests_of<'r>(&self, record: &'r Record) -> impl Iterator<Item = Result<Manifest>> {
+    pub(super) fn manifests_of(&self, record: &Record) -> impl Iterator<Item = Result<Manifest>> {
         let parse = self.parse;
         split_manifest(&record.manifest).into_iter().map(move |(path, text)| {
             let object = parsed(parse, record, path, text)?;

@@ -384,7 +384,6 @@ fn what_is_made_is_told_to_programs_as_helm_tells_it() {
         &["upgrade", "r", path, "-o", "json", "--set", "size=3"],
         &["upgrade", "-i", "s", path, "-o", "json"],
         &["upgrade", "-i", "t", path, "-o", "yaml", "--dry-run=client"],
-        &["get", "metadata", "r", "-o", "yaml"],
         &["get", "values", "r", "-a", "-o", "json"],
     ] {
         let [mine, theirs] = [0, 1].map(|i| {
