@@ -161,3 +161,21 @@ fn a_quota_that_is_being_counted_and_a_server_that_hangs() {
     let live = plane.kubectl(["get", "configmap", "a", "-n", ns, "-o", "jsonpath={.data.v}"]).unwrap();
     assert_eq!(live, "2");
 }
+
+#[test]
+fn a_server_that_throttles_for_good_is_told_of_after_a_minute() {
+    let plane = shared().expect("a control plane");
+    let proxy = Proxy::start(plane.kubeconfig(), plane.directory());
+    let start = std::time::Instant::now();
+    // It does not say when to come again.
+    let ended = proxy.run(&["list", "-n", "default"], |_, _, _| Some(Fault::Answer(429, None)));
+    let took = start.elapsed().as_secs();
+    assert!(ended.code == Some(1) && (45..90).contains(&took), "after {took} s: {}", ended.text);
+    assert!(ended.asked.len() < 30, "{:?}", ended.asked);
+    let said = [
+        "Error: GET /api",
+        "the API server is throttling requests, and still was after",
+        "a fault of status 429",
+    ];
+    assert!(said.iter().all(|said| ended.text.contains(said)), "{}", ended.text);
+}
