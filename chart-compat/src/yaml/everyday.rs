@@ -56,6 +56,8 @@ enum Open<'t> {
 
 struct Lines<'t, T> {
     take: T,
+    /// Whether the document has said where it starts.
+    started: bool,
     levels: Vec<Level>,
     open: Open<'t>,
     /// The lines on which a plain scalar goes on, empty ones too.
@@ -90,8 +92,14 @@ fn walk<'t, T: Take>(bytes: &'t [u8], take: T, mut each: impl FnMut(Option<&'t s
         return None;
     }
     let text = everyday_text(bytes)?;
-    let mut lines =
-        Lines { take, levels: Vec::with_capacity(16), open: Open::No, more: Vec::new(), block: None };
+    let mut lines = Lines {
+        take,
+        started: false,
+        levels: Vec::with_capacity(16),
+        open: Open::No,
+        more: Vec::new(),
+        block: None,
+    };
     let mut at = 0;
     while at < text.len() {
         let end = memchr::memchr(b'\n', &bytes[at..]).map_or(text.len(), |n| at + n);
@@ -248,8 +256,10 @@ impl<'t, T: Take> Lines<'t, T> {
             return Some(None);
         }
         if column == 0 && (text.starts_with("---") || text.starts_with("...")) {
-            // A document may say where it starts.
-            return (text == "---" && self.levels.is_empty()).then_some(None);
+            // A document may say where it starts, once: another one is another document.
+            let starts = text == "---" && self.levels.is_empty() && !self.started;
+            self.started = true;
+            return starts.then_some(None);
         }
         if let Open::Plain(_) = self.open
             && column > self.levels.last()?.column

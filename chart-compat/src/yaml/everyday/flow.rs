@@ -3,7 +3,7 @@
 //! Owns lists and maps of quoted texts and words; knows neither lines nor columns. What is harder is left to the reader.
 
 use super::taker::Take;
-use super::{Kind, closing, spaces};
+use super::{Kind, MAX_KEY, closing, spaces};
 
 /// How deep they may nest.
 const MAX_DEPTH: usize = 8;
@@ -53,7 +53,8 @@ fn collection<'t, T: Take>(text: &'t str, take: &mut T, kind: Kind, depth: usize
                 return None;
             }
             // Quotes and escapes in keys are rare.
-            take.key(key, is_quoted).filter(|()| !key.contains(['\'', '\\']) && key != "<<")?;
+            let odd = key.len() > MAX_KEY || key.contains(['\'', '\\']) || key == "<<";
+            take.key(key, is_quoted).filter(|()| !odd)?;
             // Right behind a quote the colon needs no space, as in JSON.
             rest = skipped(after.strip_prefix(if is_quoted { ":" } else { ": " })?);
         }

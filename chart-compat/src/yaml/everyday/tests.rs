@@ -244,6 +244,8 @@ fn other_texts_are_left_to_the_reader() {
         "\"<<\": 1\n",
         "12345678901234567890: 1\n",
         "--- a\n",
+        "---\n---\na: 1\n",
+        "---\n# b\n---\na: 1\n",
         "a: 1\n---\n",
         "a: &x 1\n",
         "a: *x\n",
@@ -275,7 +277,8 @@ fn other_texts_are_left_to_the_reader() {
         "a: \u{7f}\n",
         "a: b\n  # c\n  d\n",
     ];
-    for text in texts {
+    let long = format!("a: {{\"{}\": b}}\n", "k".repeat(300));
+    for text in texts.into_iter().chain([long.as_str()]) {
         assert_eq!(fields(text.as_bytes(), |_| true), None, "{text:?}");
         assert_eq!(quickly(text), None, "{text:?}");
     }
