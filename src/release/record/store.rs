@@ -159,6 +159,20 @@ impl<'a> Store<'a> {
         Ok(revisions)
     }
 
+    /// One revision of a release, by metadata; nothing if no record of the release has its name.
+    pub(crate) async fn revision(
+        &self,
+        id: &ReleaseId,
+        revision: u64,
+    ) -> Result<Option<Revision>, RecordError> {
+        if let Storage::Memory(_) = self.storage {
+            return Ok(self.history(id).await?.into_iter().find(|r| r.revision == revision));
+        }
+        let found = self.cluster.get_metadata(&self.storage.reference(id, revision)).await?;
+        let own = |object: &Value| object["metadata"]["labels"]["name"].as_str() == Some(&id.name);
+        Ok(found.filter(own).as_ref().and_then(revision_of))
+    }
+
     /// Revisions that a label selector picks, in a namespace or everywhere, by metadata: by namespace, name and revision.
     pub async fn heads(&self, namespace: Option<&str>, labels: &str) -> Result<Vec<Head>, RecordError> {
         let mut heads: Vec<Head> = if let Storage::Memory(_) = self.storage {
