@@ -65,7 +65,9 @@ impl Engine {
         }
         if !steps.is_empty() && lease.is_none() {
             *lease = self.lock(work.id, work.options.break_lock, Some(&newest)).await?;
-            self.check_newest(work, &newest).await?;
+            if !self.is_newest(work.id, &newest).await? {
+                return Err(EngineError::InProgress);
+            }
         }
         let result = self.put_right(work, &targets, steps, &mut expected, &mut outcome).await;
         for drift in &mut outcome.drift {
@@ -109,15 +111,6 @@ impl Engine {
             },
         );
         result.map(|()| outcome)
-    }
-
-    /// An error if someone wrote the record, or a later one, since it was read.
-    async fn check_newest(&self, work: &Work<'_>, newest: &Stored) -> Result<()> {
-        let history = self.store().history(work.id).await?;
-        let same = history.last().is_some_and(|last| {
-            last.revision == newest.record.version && last.resource_version == newest.resource_version
-        });
-        if same { Ok(()) } else { Err(EngineError::InProgress) }
     }
 
     /// CRDs under a policy that keeps them: written when the chart's differ from those that the record remembers.

@@ -5,7 +5,7 @@ use super::{
     error::Result,
     lease::Lease,
     observe::{self, Past},
-    record::Status,
+    record::{Status, Stored},
     request::{Options, ReleaseId},
 };
 
@@ -59,11 +59,18 @@ impl Engine {
     }
 
     /// Whether the newest record is still the one that was read. Where there was none, making the first one will tell.
+    pub(super) async fn is_as_read(&self, id: &ReleaseId, past: &Past) -> Result<bool> {
+        match past.records.last() {
+            Some(read) => self.is_newest(id, read).await,
+            None => Ok(past.history.is_empty()),
+        }
+    }
+
+    /// Whether a record is the newest of its release, and as it was read.
     ///
     /// Asked by names: right after a write, as that of a lock, the API server answers a list only when its cache has come as
     /// far, which takes up to a tenth of a second.
-    pub(super) async fn is_as_read(&self, id: &ReleaseId, past: &Past) -> Result<bool> {
-        let Some(read) = past.records.last() else { return Ok(past.history.is_empty()) };
+    pub(super) async fn is_newest(&self, id: &ReleaseId, read: &Stored) -> Result<bool> {
         let store = self.store();
         let own = read.record.version;
         let (now, next) = futures::join!(store.revision(id, own), store.revision(id, own + 1));
