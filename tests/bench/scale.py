@@ -27,27 +27,8 @@ data:
   value: {{ $.Values.value | quote }}
 {{- end }}
 """
-MIXED = """{{- range $i, $_ := until 34 }}
----
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: m-{{ $i }}}
-data: {value: {{ $.Values.value | quote }}}
----
-apiVersion: v1
-kind: Service
-metadata: {name: m-{{ $i }}, annotations: {value: {{ $.Values.value | quote }}}}
-spec: {selector: {app: m-{{ $i }}}, ports: [{port: 80}]}
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: m-{{ $i }}, annotations: {value: {{ $.Values.value | quote }}}}
-spec:
-  replicas: 0
-  selector: {matchLabels: {app: m-{{ $i }}}}
-  template: {metadata: {labels: {app: m-{{ $i }}}}, spec: {containers: [{name: main, image: x}]}}
-{{- end }}
-"""
+# A test counts the requests for it, too.
+MIXED = (pathlib.Path(__file__).parent / "mixed.yaml").read_text()
 FIVE = """apiVersion: v1
 kind: ServiceAccount
 metadata: {name: NAME}

@@ -8,27 +8,8 @@ const OBJECTS: usize = 102;
 /// As many writes as the engine has under way.
 const AT_ONCE: usize = 16;
 
-const CHART: &str = r#"{{- range $i, $_ := until 34 }}
----
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: m-{{ $i }}}
-data: {value: {{ $.Values.value | quote }}}
----
-apiVersion: v1
-kind: Service
-metadata: {name: m-{{ $i }}, annotations: {value: {{ $.Values.value | quote }}}}
-spec: {selector: {app: m-{{ $i }}}, ports: [{port: 80}]}
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: m-{{ $i }}, annotations: {value: {{ $.Values.value | quote }}}}
-spec:
-  replicas: 0
-  selector: {matchLabels: {app: m-{{ $i }}}}
-  template: {metadata: {labels: {app: m-{{ $i }}}}, spec: {containers: [{name: main, image: x}]}}
-{{- end }}
-"#;
+/// The one that the benches measure.
+const CHART: &str = include_str!("../bench/mixed.yaml");
 
 fn write_chart(directory: &Path) {
     std::fs::create_dir_all(directory.join("templates")).unwrap();
