@@ -77,7 +77,7 @@ fixtures: prerequisites
 
 # Lists anew which functions lie together in a release build (layout.ld), from runs under valgrind.
 layout: prerequisites
-	CARGO_PROFILE_RELEASE_STRIP=none cargo build --release --bin windlass
+	cargo rustc --release --bin windlass -- -C strip=none
 	cargo run -p windlass-test-cluster --bin control-plane -- run -- python3 tests/bench/layout.py target/release/windlass
 
 tools: prerequisites
