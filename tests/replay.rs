@@ -1,4 +1,5 @@
-//! Replay over whole charts: what a chart makes by chance stays, from render to render and over an edit of every template.
+//! Later renders of whole charts: what a chart makes by chance stays, from render to render and over an edit of every template; and
+//! what is kept of a render is what a render from nothing gives, whatever value is edited.
 //!
 //! The fixture charts always run; the charts of a corpus beside the project run in `make corpus`.
 
@@ -60,6 +61,33 @@ impl World for At {
     }
 }
 
+/// A world in which chance always gives the same.
+struct Even(SystemWorld<'static>);
+
+impl World for Even {
+    fn now(&self) -> Timestamp {
+        Timestamp { seconds: TIMES[0], nanos: 0 }
+    }
+    fn local_zone(&self) -> String {
+        "UTC".to_owned()
+    }
+    fn random(&self, bytes: &mut [u8]) {
+        bytes.fill(7);
+    }
+    fn make_key(&self, _: KeyKind) -> Result<Vec<u8>, String> {
+        Err("no keys here".to_owned())
+    }
+    fn sign(&self, _: &[u8], _: &[u8]) -> Result<Vec<u8>, String> {
+        Err("no keys here".to_owned())
+    }
+    fn lookup(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Result<Data, String> {
+        self.0.lookup(api_version, kind, namespace, name)
+    }
+    fn resolve(&self, host: &str) -> String {
+        self.0.resolve(host)
+    }
+}
+
 /// A chart and all that it is rendered with.
 struct Case {
     name: String,
@@ -82,6 +110,9 @@ fn options() -> Options {
         limits: Limits::default(),
     }
 }
+
+/// How many values of a chart are edited.
+const EDITS: usize = 16;
 
 /// Two days; certificates of some weeks need no renewal between them.
 const TIMES: [i64; 2] = [1_700_000_000, 1_700_100_000];
@@ -145,6 +176,61 @@ impl Case {
     }
 }
 
+/// The paths of all single values, in order.
+fn leaves(values: &Map) -> Vec<Vec<String>> {
+    let each = |(key, value): (&String, &Data)| match value {
+        Data::Map(inner) => leaves(inner).into_iter().map(|p| [vec![key.clone()], p].concat()).collect(),
+        _ => vec![vec![key.clone()]],
+    };
+    values.iter().flat_map(each).collect()
+}
+
+/// The values with the one at a path changed, as someone who tries things would; `all`: what it is.
+fn edited(values: &Map, all: &Map, path: &[String]) -> Map {
+    let Some((key, rest)) = path.split_first() else { return values.clone() };
+    let (mut values, empty) = (values.clone(), Map::new());
+    let inner = |map: &Map| match map.get(key) {
+        Some(Data::Map(inner)) => inner.clone(),
+        _ => empty.clone(),
+    };
+    let value = match all.get(key) {
+        _ if !rest.is_empty() => Data::Map(edited(&inner(&values), &inner(all), rest)),
+        Some(Data::Bool(b)) => Data::Bool(!b),
+        Some(Data::Int(i)) => Data::Int(i + 1),
+        Some(Data::Float(f)) => Data::Float(f + 0.5),
+        Some(Data::String(s)) => Data::String(format!("{s}x")),
+        Some(Data::List(items)) => Data::List(items.iter().skip(1).cloned().collect()),
+        _ => Data::String("edited".to_owned()),
+    };
+    values.insert(key.clone(), value);
+    values
+}
+
+impl Case {
+    /// Edits single values, one after the other, and compares a chart that keeps with one that does not; gives how often.
+    fn keeps(&self, edits: usize) -> usize {
+        let world = Even(SystemWorld::default());
+        let render = |chart: &CompiledChart, values: &Map| {
+            chart.render(values, &self.options, &world, &mut |_| {}).map_err(|e| e.to_string())
+        };
+        let kept = self.compiled();
+        let Ok(first) = render(&kept, &self.values) else { return 0 };
+        let paths = leaves(&first.values);
+        let mut values = self.values.clone();
+        for n in 0..edits {
+            let Some(path) = paths.get(n * paths.len() / edits) else { return n };
+            let next = edited(&values, &first.values, path);
+            let [mine, fresh] = [&kept, &self.compiled()].map(|chart| render(chart, &next).map(|r| text(&r)));
+            assert!(mine == fresh, "{}: {path:?} edited:\n{mine:?}\n{fresh:?}", self.name);
+            // Every other edit stays, unless nothing can be rendered with it.
+            if n % 2 == 0 && fresh.is_ok() {
+                values = next;
+            }
+        }
+        edits
+    }
+}
+
 /// Names in a directory, in order; none if it is not there.
 fn names(directory: &Path) -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(directory)
@@ -199,38 +285,52 @@ fn a_chart_without_memory_does_not_keep_them() {
     assert!(made >= 10, "{made} lines differ:\n{first}");
 }
 
-#[test]
-#[ignore = "needs the chart corpus: make corpus"]
-fn corpus_charts_keep_what_they_made() {
+/// The cases of the corpus beside the project that `wanted` picks by name and command.
+fn corpus(wanted: impl Fn(&str, &Value) -> bool) -> Vec<Case> {
     let corpus: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/corpus");
     let mut cases = Vec::new();
     for chart in names(&corpus.join("cases")) {
         for case in names(&corpus.join("cases").join(&chart)) {
             let path = corpus.join("cases").join(&chart).join(&case);
             let cmd: Value = serde_json::from_slice(&fs::read(path.join("cmd.json")).unwrap()).unwrap();
-            // The corpus says which cases print what is made by chance or from the clock.
-            if cmd["masked"] == true {
-                cases.push((format!("{chart}/{case}"), path, cmd));
+            if !wanted(&case, &cmd) {
+                continue;
             }
+            let word = |key: &str| cmd[key].as_str().unwrap().to_owned();
+            let loaded = source::load(&corpus.join(word("chart")), Profile::Helm4).unwrap().chart;
+            let mut options = options();
+            options.capabilities.kube_version = KubeVersion::parse(&word("kubeVersion")).unwrap();
+            let versions = cmd["apiVersions"].as_array().into_iter().flatten();
+            options.capabilities.api_versions.extend(versions.map(|v| v.as_str().unwrap().to_owned()));
+            options.release = Release {
+                name: word("release"),
+                namespace: word("namespace"),
+                revision: 1,
+                is_upgrade: cmd["isUpgrade"] == true,
+            };
+            let values = values(&path.join("values.yaml"));
+            cases.push(Case { name: format!("{chart}/{case}"), chart: loaded, values, options });
         }
     }
+    cases
+}
+
+#[test]
+#[ignore = "needs the chart corpus: make corpus"]
+fn corpus_charts_keep_what_they_made() {
+    // The corpus says which cases print what is made by chance or from the clock.
+    let cases = corpus(|_, cmd| cmd["masked"] == true);
     let asked = cases.len();
-    let cases = cases.into_iter().map(|(name, path, cmd)| {
-        let word = |key: &str| cmd[key].as_str().unwrap().to_owned();
-        let chart = source::load(&corpus.join(word("chart")), Profile::Helm4).unwrap().chart;
-        let mut options = options();
-        options.capabilities.kube_version = KubeVersion::parse(&word("kubeVersion")).unwrap();
-        let versions = cmd["apiVersions"].as_array().into_iter().flatten();
-        options.capabilities.api_versions.extend(versions.map(|v| v.as_str().unwrap().to_owned()));
-        options.release = Release {
-            name: word("release"),
-            namespace: word("namespace"),
-            revision: 1,
-            is_upgrade: cmd["isUpgrade"] == true,
-        };
-        Case { name, chart, values: values(&path.join("values.yaml")), options }
-    });
-    let found = replaying(cases);
+    let found = replaying(cases.into_iter());
     println!("replay: {} of {asked} cases with chance come out the same, edited or not", found.len());
     assert_eq!(found.len(), asked, "{found:?}");
+}
+
+#[test]
+#[ignore = "needs the chart corpus: make corpus"]
+fn corpus_charts_give_what_they_would_from_nothing() {
+    let cases = corpus(|case, cmd| case == "defaults" && cmd["expect"] == "ok");
+    let edits: usize = cases.iter().map(|case| case.keeps(EDITS)).sum();
+    println!("kept: {edits} edits of values of {} charts give what a render from nothing gives", cases.len());
+    assert_eq!(edits == 0, cases.is_empty());
 }

@@ -3,9 +3,33 @@
 //! Owns their memory and the record of whether templates changed what they all share. Knows nothing of what the values are.
 
 use std::cell::{Cell, RefCell};
+use std::hash::{Hash as _, Hasher as _};
 use std::ops::Deref;
 
 use bumpalo::Bump;
+use rustc_hash::{FxHashSet, FxHasher};
+
+/// A look at an entry of a map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Read {
+    /// The map's number.
+    pub map: usize,
+    /// A hash of the entry's key, or [`WHOLE`].
+    pub key: u64,
+}
+
+/// In place of a key: all entries, or how many there are.
+pub const WHOLE: u64 = 0;
+
+impl Read {
+    /// The hash of a key.
+    #[must_use]
+    pub fn of(key: &[u8]) -> u64 {
+        let mut hasher = FxHasher::default();
+        key.hash(&mut hasher);
+        hasher.finish()
+    }
+}
 
 /// What one render allocates from, a [`Bump`] by way of `Deref`. Nothing in it is dropped on its own: it is freed whole when the
 /// render ends.
@@ -19,6 +43,11 @@ pub struct Arena {
     /// Changes by time that no later one of an older map stands before: number of the change, number of the map.
     oldest: RefCell<Vec<(u64, usize)>>,
     volatile_reads: Cell<usize>,
+    /// The map that is the running template's own, of those that are others for each, and how often somebody looked into one that
+    /// is not.
+    own: Cell<usize>,
+    strange_reads: Cell<usize>,
+    reads: RefCell<FxHashSet<Read>>,
 }
 
 impl Arena {
@@ -48,8 +77,32 @@ impl Arena {
     }
 
     /// Takes note that somebody looked into a map that is another one for each template.
-    pub(super) fn note_volatile_read(&self) {
+    pub(super) fn note_volatile_read(&self, number: usize) {
         self.volatile_reads.set(self.volatile_reads.get() + 1);
+        if number != self.own.get() {
+            self.strange_reads.set(self.strange_reads.get() + 1);
+        }
+    }
+
+    /// Says which map the running template's own is.
+    pub(super) fn set_own(&self, number: usize) {
+        self.own.set(number);
+    }
+
+    pub(super) fn note_read(&self, read: Read) {
+        self.reads.borrow_mut().insert(read);
+    }
+
+    /// The looks at entries of watched maps since they were last taken.
+    #[must_use]
+    pub fn take_reads(&self) -> FxHashSet<Read> {
+        self.reads.take()
+    }
+
+    /// How often somebody looked into a map that is another one for each template, and not the running one's own.
+    #[must_use]
+    pub fn strange_reads(&self) -> usize {
+        self.strange_reads.get()
     }
 
     /// How many maps were made. They have the numbers below.

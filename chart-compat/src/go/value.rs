@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 
 use bumpalo::collections::Vec as BumpVec;
 
-use super::arena::Arena;
+use super::arena::{Arena, Read, WHOLE};
 use super::object::Object;
 use crate::data::Data;
 
@@ -96,10 +96,19 @@ pub struct Map<'a> {
 struct Entries<'a> {
     arena: &'a Arena,
     number: usize,
-    /// Whether it is another one for each template.
-    volatile: bool,
+    watch: Watch,
     prefixes: BumpVec<'a, u64>,
     entries: BumpVec<'a, Entry<'a>>,
+}
+
+/// What is noted of who looks into a map.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Watch {
+    Nothing,
+    /// That somebody did: it is another one for each template.
+    Volatile,
+    /// At which entries.
+    Entries,
 }
 
 /// The first eight bytes of a key as a number that orders as the bytes do.
@@ -153,7 +162,7 @@ impl<'a> Map<'a> {
         let entries = Entries {
             arena,
             number: arena.number(),
-            volatile: false,
+            watch: Watch::Nothing,
             prefixes: BumpVec::with_capacity_in(n, arena),
             entries: BumpVec::with_capacity_in(n, arena),
         };
@@ -170,7 +179,7 @@ impl<'a> Map<'a> {
         let mut all = Entries {
             arena,
             number: arena.number(),
-            volatile: false,
+            watch: Watch::Nothing,
             prefixes: BumpVec::with_capacity_in(n, arena),
             entries: BumpVec::with_capacity_in(n, arena),
         };
@@ -206,13 +215,32 @@ impl<'a> Map<'a> {
 
     /// Says that this map is another one for each template: who looks into it does not give the same for the same dot.
     pub fn set_volatile(&self) {
-        self.entries.borrow_mut().volatile = true;
+        let all = &mut *self.entries.borrow_mut();
+        all.watch = Watch::Volatile;
+        all.arena.set_own(all.number);
     }
 
-    fn read(&self) -> Ref<'_, Entries<'a>> {
+    /// Has the arena take note of which entries are looked at from now on, here and in the maps that are entries here.
+    pub fn watch_entries(&self) {
+        let all = &mut *self.entries.borrow_mut();
+        all.watch = Watch::Entries;
+        for (_, value) in &all.entries {
+            if let Value::Map(map) = value {
+                map.watch_entries();
+            }
+        }
+    }
+
+    /// The entries for someone who looks at the one of that key, or at all.
+    fn read(&self, key: Option<&[u8]>) -> Ref<'_, Entries<'a>> {
         let all = self.entries.borrow();
-        if all.volatile {
-            all.arena.note_volatile_read();
+        match all.watch {
+            Watch::Nothing => {}
+            Watch::Volatile => all.arena.note_volatile_read(all.number),
+            Watch::Entries => {
+                let key = key.map_or(WHOLE, Read::of);
+                all.arena.note_read(Read { map: all.number, key });
+            }
         }
         all
     }
@@ -232,7 +260,7 @@ impl<'a> Map<'a> {
     /// How many entries there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.read().entries.len()
+        self.read(None).entries.len()
     }
 
     /// Whether there is no entry.
@@ -250,7 +278,7 @@ impl<'a> Map<'a> {
     /// The value under `key`, whose [`prefix`] is known.
     #[must_use]
     pub fn get_with(&self, prefix: u64, key: &[u8]) -> Option<Value<'a>> {
-        let all = self.read();
+        let all = self.read(Some(key));
         all.find(prefix, key).ok().map(|i| all.entries[i].1)
     }
 
@@ -291,12 +319,12 @@ impl<'a> Map<'a> {
 
     /// The entries as they are now, in key order. Must not be held over a call that changes the map.
     pub fn entries(&self) -> Ref<'_, [Entry<'a>]> {
-        Ref::map(self.read(), |v| v.entries.as_slice())
+        Ref::map(self.read(None), |v| v.entries.as_slice())
     }
 
     /// A copy of the entries, for walks during which the map may change.
     pub fn snapshot(&self, arena: &'a Arena) -> &'a [Entry<'a>] {
-        arena.alloc_slice_copy(&self.read().entries)
+        arena.alloc_slice_copy(&self.read(None).entries)
     }
 }
 

@@ -54,6 +54,16 @@ fn templates(chart: &Chart) -> impl Iterator<Item = &File> {
         .filter(move |t| !library || t.name.rsplit('/').next().unwrap_or(&t.name).starts_with('_'))
 }
 
+/// All that is to run, and two of the maps that every context has.
+pub(super) struct Jobs<'a> {
+    /// The templates of a chart and its subcharts, each with its chart's context.
+    pub(super) jobs: Vec<Job<'a>>,
+    /// The chart's `.Values`, with those of all subcharts in it.
+    pub(super) values: &'a Map<'a>,
+    /// `.Release`
+    pub(super) release: &'a Map<'a>,
+}
+
 /// The templates of a chart and its subcharts, each with its chart's context.
 pub(super) fn jobs<'a>(
     arena: &'a Arena,
@@ -61,17 +71,21 @@ pub(super) fn jobs<'a>(
     values: &DataMap,
     options: &'a Options,
     profile: Profile,
-) -> Vec<Job<'a>> {
+) -> Jobs<'a> {
+    let release = release(arena, &options.release);
     let mut builder = Builder {
         arena,
         profile,
-        release: release(arena, &options.release),
+        release: Value::Map(release),
         capabilities: capabilities(arena, &options.capabilities, profile),
         jobs: Vec::new(),
     };
-    let Value::Map(root) = Value::from_data(arena, &Data::Map(values.clone())) else { return Vec::new() };
-    builder.chart(chart, chart.name(), root, true);
-    builder.jobs
+    let values = match Value::from_data(arena, &Data::Map(values.clone())) {
+        Value::Map(values) => values,
+        _ => Map::new(arena, MapKind::Any),
+    };
+    builder.chart(chart, chart.name(), values, true);
+    Jobs { jobs: builder.jobs, values, release }
 }
 
 struct Builder<'a> {
@@ -94,8 +108,8 @@ fn text<'a>(s: &'a str) -> Value<'a> {
     Value::Str(s.as_bytes())
 }
 
-fn release<'a>(arena: &'a Arena, r: &'a Release) -> Value<'a> {
-    Value::Map(map(
+fn release<'a>(arena: &'a Arena, r: &'a Release) -> &'a Map<'a> {
+    map(
         arena,
         &[
             ("IsInstall", Value::Bool(!r.is_upgrade)),
@@ -105,7 +119,7 @@ fn release<'a>(arena: &'a Arena, r: &'a Release) -> Value<'a> {
             ("Revision", Value::Int(r.revision)),
             ("Service", text("Helm")),
         ],
-    ))
+    )
 }
 
 fn structure<'a>(

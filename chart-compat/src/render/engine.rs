@@ -9,7 +9,8 @@ use super::ahead::Ahead;
 use super::context::{Job, texts};
 use super::crew::Crew;
 use super::error::Error;
-use super::run::{Ran, Run};
+use super::keep::Keep;
+use super::run::Run;
 use super::{Options, Rendered, functions, manifest};
 use crate::chart::{Chart, Warn, coalesce_values, process_dependencies};
 use crate::data::Map as DataMap;
@@ -53,7 +54,7 @@ pub(crate) fn render_leniently(
     let files = valid.and_then(|()| {
         let compiled = CompiledChart::new(chart, profile);
         compiled.parse_during(&compiled.chart, || Ok(()))?;
-        let run = Run { chart: &compiled.chart, values, options, world, compiled: &compiled };
+        let run = Run { chart: &compiled.chart, values, options, world, compiled: &compiled, session: None };
         let mut files = run.one_by_one(Some(&mut notices))?;
         files.sort();
         Ok(files)
@@ -82,6 +83,7 @@ pub struct CompiledChart {
     profile: Profile,
     parsed: Mutex<Known>,
     ahead: Mutex<Option<Ahead>>,
+    pub(super) keep: Keep,
 }
 
 /// The functions that templates can call.
@@ -118,7 +120,7 @@ impl CompiledChart {
     /// Keeps a loaded chart for rendering.
     #[must_use]
     pub fn new(chart: Chart, profile: Profile) -> Self {
-        Self { chart, profile, parsed: Mutex::default(), ahead: Mutex::default() }
+        Self { chart, profile, parsed: Mutex::default(), ahead: Mutex::default(), keep: Keep::default() }
     }
 
     /// The same, with templates that are being parsed already.
@@ -141,7 +143,9 @@ impl CompiledChart {
 
     /// Renders the chart with the user's values.
     ///
-    /// Templates are parsed by the first render and kept: later ones, with other values or from other threads, only run them.
+    /// Templates are parsed by the first render and kept: later ones, with other values or from other threads, only run them. Of a
+    /// chart with much text the third and later ones run only templates that can give something else than before: those that read
+    /// a value that is another now, or ask the world.
     ///
     /// ```
     /// # use chart_compat::{data::{Data, Map}, world::{KeyKind, Timestamp, World}};
@@ -208,8 +212,8 @@ impl CompiledChart {
         if !range.is_empty() && !semver::is_compatible(range, &kube.normalized) {
             return Err(Error::KubeVersion { range: range.clone(), version: kube.version.clone() });
         }
-        let run = Run { chart: &chart, values: &values, options, world, compiled: self };
-        let Ran { documents, notes } = run.all()?;
+        let run = Run { chart: &chart, values: &values, options, world, compiled: self, session: None };
+        let (documents, notes) = self.keep.all(run)?;
         let notes = join_notes(notes, &chart, options.subchart_notes);
         let (manifests, hooks) = manifest::sort(documents, self.profile, warn)?;
         Ok(Rendered { crds: chart.crds(), chart: chart.metadata, manifests, hooks, notes, values })
@@ -228,7 +232,7 @@ impl CompiledChart {
     ) -> Result<Vec<(String, String)>, Error> {
         let (chart, values) = self.prepare(user, &mut drop)?;
         self.parse_during(&chart, || Ok(()))?;
-        let run = Run { chart: &chart, values: &values, options, world, compiled: self };
+        let run = Run { chart: &chart, values: &values, options, world, compiled: self, session: None };
         let mut files = run.one_by_one(None)?;
         files.retain(|(path, text)| !path.ends_with("NOTES.txt") && !text.trim().is_empty());
         files.sort();

@@ -135,6 +135,7 @@ fn words(head: &Head, key: &str) -> Vec<String> {
 }
 
 /// A rendered file, its documents' heads read.
+#[derive(Clone)]
 pub(super) struct Documents {
     /// The template it came from.
     pub(super) source: String,

@@ -12,6 +12,7 @@ mod engine;
 mod error;
 mod functions;
 mod heads;
+mod keep;
 mod manifest;
 mod order;
 mod output;

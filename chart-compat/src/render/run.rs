@@ -11,11 +11,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::context::{Job, jobs};
+use rustc_hash::FxHashMap;
+
+use super::context::{Job, Jobs, jobs};
 use super::crew::{WORTH_A_THREAD, make_room};
 use super::engine::{CompiledChart, Parsed, funcs};
 use super::error::Error;
 use super::heads::Reader;
+use super::keep::{Paths, Place as Looked, Session};
 use super::manifest::Documents;
 use super::{Options, functions};
 use crate::chart::Chart;
@@ -25,6 +28,7 @@ use crate::template::{Exec, Notice, Set, Template, TemplateSet};
 use crate::world::World;
 
 /// All that a run is made of.
+#[derive(Clone, Copy)]
 pub(super) struct Run<'r> {
     pub(super) chart: &'r Chart,
     pub(super) values: &'r DataMap,
@@ -32,6 +36,8 @@ pub(super) struct Run<'r> {
     pub(super) world: &'r dyn World,
     /// Every template, parsed.
     pub(super) compiled: &'r CompiledChart,
+    /// What earlier renders gave, if results are kept.
+    pub(super) session: Option<&'r Session>,
 }
 
 /// What one thread's values and the templates of its `tpl` calls live in.
@@ -45,6 +51,17 @@ struct Place {
 pub(super) struct Ran {
     pub(super) documents: Vec<Documents>,
     pub(super) notes: Vec<(String, String)>,
+    /// What templates looked at whose results hold as long as that is the same, by their paths.
+    pub(super) looked: FxHashMap<String, Vec<Looked>>,
+    /// Whether a template changed what all share.
+    pub(super) changed: bool,
+}
+
+/// What is to run on one thread.
+struct Order<'a> {
+    jobs: Vec<Job<'a>>,
+    /// Where in the values what lies, if looks at them are noted.
+    paths: Option<Paths>,
 }
 
 /// Where threads meet.
@@ -66,6 +83,10 @@ struct Done {
     failed: Option<(usize, Error)>,
     /// From where on the thread ran everything.
     alone: Option<usize>,
+    /// What templates looked at, by their numbers.
+    looked: Vec<(usize, Vec<Looked>)>,
+    /// Whether one of them changed what all share.
+    changed: bool,
 }
 
 /// One thread's way to know that the other runs no shared template any more: its sender is gone.
@@ -101,9 +122,9 @@ impl Run<'_> {
         };
         let place = Place::default();
         let order = self.order(&place.arena);
-        let parsed = self.compiled.parsed(&order);
-        let set = set(&order, &parsed)?;
-        let text: usize = order.iter().filter(|j| !is_partial(j)).map(|j| j.text.len()).sum();
+        let parsed = self.compiled.parsed(&order.jobs);
+        let set = set(&order.jobs, &parsed)?;
+        let text: usize = order.jobs.iter().filter(|j| self.runs(j)).map(|j| j.text.len()).sum();
         let mut threads = if text < WORTH_A_THREAD || self.world.in_order() {
             vec![self.worker(&place, &order, &set, &shared, 0, None)]
         } else {
@@ -130,6 +151,8 @@ impl Run<'_> {
         let end = shared.end.load(Ordering::SeqCst);
         let mut read = Vec::new();
         let mut notes = Vec::new();
+        let mut looked = FxHashMap::default();
+        let changed = threads.iter().any(|done| done.changed);
         for (thread, done) in (0..).zip(&mut threads) {
             let holds = |number: usize| number < end || done.alone.is_some_and(|from| number >= from);
             if let Some((_, error)) = done.failed.take_if(|(number, _)| holds(*number)) {
@@ -137,9 +160,12 @@ impl Run<'_> {
             }
             read.extend(done.read.iter().filter(|n| holds(**n)).map(|n| (thread, *n)));
             notes.extend(done.notes.drain(..).filter(|n| holds(n.0)).map(|(_, path, text)| (path, text)));
+            let name = |number: usize| order.jobs.get(number).map(|job| job.name.clone());
+            let held = done.looked.drain(..).filter(|l| holds(l.0));
+            looked.extend(held.filter_map(|(number, places)| Some((name(number)?, places))));
         }
         let reader = shared.reader.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Ok(Ran { documents: reader.finish(&read), notes })
+        Ok(Ran { documents: reader.finish(&read), notes, looked, changed })
     }
 
     /// Runs every template one after the other; gives path and text. With `notices` as lint does, which neither installs nor
@@ -152,7 +178,7 @@ impl Run<'_> {
         notices: Option<&mut Vec<Notice>>,
     ) -> Result<Vec<(String, String)>, Error> {
         let place = Place::default();
-        let order = self.order(&place.arena);
+        let order = self.order(&place.arena).jobs;
         if notices.is_some()
             && let Some(Value::Map(release)) = order.first().and_then(|j| j.context.get(b"Release"))
         {
@@ -175,14 +201,24 @@ impl Run<'_> {
 
     /// The templates in the order in which they are parsed and run: deeper charts first, and the later name first. What is parsed
     /// last wins, so parents override subcharts.
-    fn order<'a>(&'a self, arena: &'a Arena) -> Vec<Job<'a>> {
-        let jobs = jobs(arena, self.chart, self.values, self.options, self.compiled.profile());
+    fn order<'a>(&'a self, arena: &'a Arena) -> Order<'a> {
+        let Jobs { jobs, values, release } =
+            jobs(arena, self.chart, self.values, self.options, self.compiled.profile());
+        let paths = self.session.map(|_| {
+            [values, release].into_iter().for_each(Map::watch_entries);
+            Paths::new(self.values, values.number(), release.number())
+        });
         let depth = |job: &Job<'_>| memchr::memchr_iter(b'/', job.name.as_bytes()).count();
         let mut jobs: Vec<(usize, Job<'a>)> = jobs.into_iter().map(|job| (depth(&job), job)).collect();
         jobs.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| b.1.name.cmp(&a.1.name)));
         let mut jobs: Vec<Job<'a>> = jobs.into_iter().map(|(_, job)| job).collect();
         jobs.dedup_by(|later, kept| later.name == kept.name);
-        jobs
+        Order { jobs, paths }
+    }
+
+    /// Whether a template has to run: not a partial, nor one whose result is kept.
+    fn runs(&self, job: &Job<'_>) -> bool {
+        !is_partial(job) && self.session.is_none_or(|session| !session.valid.contains(&job.name))
     }
 
     fn exec<'a>(&'a self, place: &'a Place, set: &'a TemplateSet<'a>) -> Option<Exec<'a>> {
@@ -209,7 +245,7 @@ impl Run<'_> {
     fn worker<'a>(
         &'a self,
         place: &'a Place,
-        order: &[Job<'a>],
+        order: &Order<'a>,
         set: &'a TemplateSet<'a>,
         shared: &Shared,
         thread: usize,
@@ -218,19 +254,30 @@ impl Run<'_> {
         let mut done = Done::default();
         let Some(mut exec) = self.exec(place, set) else { return done };
         place.arena.share();
+        exec.remembers = order.paths.is_none();
+        let jobs = &order.jobs;
         let mut placed = 0;
         let mut step = |number: usize, job: &Job<'a>, done: &mut Done| {
-            if is_partial(job) {
+            if !self.runs(job) {
                 return true;
             }
             // A parent can look at its subcharts' `.Template`, which is that of the last one that ran on any thread.
-            let others = order.iter().take(number).skip(placed).filter(|j| !is_partial(j));
+            let others = jobs.iter().take(number).skip(placed).filter(|j| !is_partial(j));
             others.for_each(|other| place_template(&place.arena, other));
             placed = number + 1;
             if thread > 0 {
                 make_room();
             }
-            match self.run(&mut exec, job) {
+            let chances = |exec: &Exec<'a>| exec.chances() + place.arena.strange_reads();
+            let asked = chances(&exec);
+            let result = self.run(&mut exec, job);
+            if let Some(paths) = &order.paths {
+                let reads = place.arena.take_reads();
+                if asked == chances(&exec) {
+                    done.looked.push((number, paths.places(&reads)));
+                }
+            }
+            match result {
                 Ok(text) if job.name.ends_with("NOTES.txt") => {
                     done.notes.push((number, job.name.clone(), text));
                 }
@@ -246,7 +293,7 @@ impl Run<'_> {
         let mut changed = None;
         loop {
             let number = shared.next.fetch_add(1, Ordering::Relaxed);
-            let Some(job) = order.get(number).filter(|_| number < shared.end.load(Ordering::SeqCst)) else {
+            let Some(job) = jobs.get(number).filter(|_| number < shared.end.load(Ordering::SeqCst)) else {
                 break;
             };
             if !step(number, job, &mut done) {
@@ -259,11 +306,12 @@ impl Run<'_> {
                 break;
             }
         }
+        done.changed = place.arena.is_changed();
         let Some(mut signal) = signal else { return done };
         signal.meet();
         if let Some(from) = changed.filter(|from| *from == shared.end.load(Ordering::SeqCst)) {
             done.alone = Some(from);
-            let rest = (from..).zip(order.iter().skip(from));
+            let rest = (from..).zip(jobs.iter().skip(from));
             let _ran = rest.take_while(|(number, job)| step(*number, job, &mut done)).count();
         }
         done

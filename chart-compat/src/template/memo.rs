@@ -120,8 +120,8 @@ impl<'a> Exec<'a> {
         run: impl FnOnce(&mut Self) -> Result<Vec<u8>, Error>,
     ) -> Result<Value<'a>, Error> {
         // A `tpl` text that defines something has other templates in reach.
-        let key =
-            if self.notices.is_none() && self.set().is_plain() { self.dot_hash(template, dot) } else { None };
+        let plain = self.remembers && self.notices.is_none() && self.set().is_plain();
+        let key = if plain { self.dot_hash(template, dot) } else { None };
         let Some(key) = key else { return self.nested(run) };
         if let Some(text) = self.kept(key, template, dot) {
             return Ok(Value::Str(text));
@@ -163,7 +163,13 @@ impl<'a> Exec<'a> {
     }
 
     fn asked(&self) -> usize {
-        self.memo.asked.get() + self.arena.volatile_reads()
+        self.chances() + self.arena.volatile_reads()
+    }
+
+    /// How often something was asked that may have another answer the next time.
+    #[must_use]
+    pub fn chances(&self) -> usize {
+        self.memo.asked.get()
     }
 
     /// A hash of template and dot; `None` if results for such a dot are not kept.
