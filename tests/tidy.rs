@@ -217,3 +217,31 @@ fn the_code_map_names_every_folder() {
         assert!(map.contains(&format!("[`{folder}`]")), "src/lib.rs does not tell of {folder}");
     }
 }
+
+/// Fixtures are only the tests' own; all else that the build reads has to be copied into the image that it runs in.
+#[test]
+fn the_container_file_copies_what_the_build_reads() {
+    let text = fs::read_to_string(root().join("deploy/Containerfile")).unwrap();
+    let build = text.split("\nFROM ").nth(1).unwrap();
+    let copied: Vec<PathBuf> = build
+        .lines()
+        .filter_map(|line| line.strip_prefix("COPY "))
+        .flat_map(|line| line.split(' ').rev().skip(1).map(|path| root().join(path)).collect::<Vec<_>>())
+        .collect();
+    let there = |path: &Path| copied.iter().any(|copied| path.starts_with(copied));
+    for path in ["Cargo.toml", "Cargo.lock", "build.rs", "layout.ld", "src/main.rs"] {
+        assert!(there(&root().join(path)), "{path} is not copied");
+    }
+    let mut seen = 0;
+    for file in ["src", "chart-compat/src"].iter().flat_map(|dir| sources(&root().join(dir))) {
+        let code = fs::read_to_string(&file).unwrap();
+        for included in code.split("include_str!(\"").skip(1).filter_map(|rest| rest.split('"').next()) {
+            let path = file.parent().unwrap().join(included).canonicalize().unwrap();
+            if !path.starts_with(root().join("fixtures")) {
+                seen += 1;
+                assert!(there(&path), "{} is not copied, and {} includes it", path.display(), file.display());
+            }
+        }
+    }
+    assert!(seen > 2, "{seen}");
+}

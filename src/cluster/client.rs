@@ -278,7 +278,9 @@ impl Cluster {
         }
         let after = parts.headers.get(header::RETRY_AFTER).and_then(|v| v.to_str().ok()?.parse().ok());
         let failure = Failure::Status(status.code, after);
-        Err((Some(failure), ClusterError::Api(Box::new(status))))
+        let error = ClusterError::Api(Box::new(status));
+        // Such a server has waited already; whoever asked has another question.
+        Err((Some(failure).filter(|_| !error.is_version_of_the_future()), error))
     }
 }
 

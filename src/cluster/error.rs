@@ -113,6 +113,11 @@ impl ClusterError {
         matches!(self.code(), Some(401 | 403))
     }
 
+    /// A list was asked for as of a version that the server has not come to, and did not within its time.
+    pub fn is_version_of_the_future(&self) -> bool {
+        self.causes().iter().any(|cause| cause.reason == "ResourceVersionTooLarge")
+    }
+
     /// A refusal that passes by itself: a quota that was updated at the same time, a namespace whose service account is
     /// being made.
     pub fn is_settling(&self) -> bool {

@@ -10,7 +10,7 @@ use super::{
     hooks::HookRunner,
     lease::Lease,
     lock,
-    observe::{self, Past},
+    observe::Past,
     operation::Operation,
     outcome::Outcome,
     past_kinds,
@@ -204,7 +204,7 @@ impl Engine {
     }
 
     pub(super) fn store(&self) -> Store<'_> {
-        Store::new(&self.keeper, &self.options.storage)
+        Store::new(&self.keeper, &self.options.storage, &self.state.horizon)
     }
 
     /// Brings a release to what the request says.
@@ -316,7 +316,7 @@ impl Engine {
     /// Puts objects right that were changed or deleted, as the deployed revision has them. Makes no revision.
     pub async fn restore(&self, id: &ReleaseId, options: &Options) -> Result<Outcome> {
         let busy = self.state.busy(id).await;
-        let past = observe::records(self.store(), id).await?;
+        let past = self.past_of(id).await?;
         let newest = past.records.last().ok_or(EngineError::NotFound)?;
         if newest.record.info.status != Status::Deployed {
             return Err(EngineError::NoDeployed(id.name.clone()));

@@ -12,10 +12,14 @@ use super::{
 impl Engine {
     /// The past of a release, for [`Engine::reconcile_after`]: whoever renders by it need not have it read twice.
     ///
+    /// An engine that watches reads it as new as what it has written and was told of: its watch tells of what is newer, and
+    /// under the lock [`Engine::is_as_read`] does. Any other reads it as of now.
+    ///
     /// # Errors
     /// Records that cannot be read.
     pub async fn past_of(&self, id: &ReleaseId) -> Result<Past> {
-        observe::records(self.store(), id).await
+        let store = if self.options.watch { self.store().as_seen() } else { self.store() };
+        observe::records(store, id).await
     }
 
     /// The past of a release, as it was read already or as it is. Where a process of ours left something unfinished, its lock
@@ -48,14 +52,14 @@ impl Engine {
 
     async fn free_or_not(&self, id: &ReleaseId, past: Past) -> Result<Past> {
         if is_unfinished(&past) && self.is_free(id).await? {
-            return Ok(Past { free: true, ..self.past_of(id).await? });
+            return Ok(Past { free: true, ..observe::records(self.store(), id).await? });
         }
         Ok(past)
     }
 
     /// The past of a release read once more, with its lock as it is held.
     pub(super) async fn past_again(&self, id: &ReleaseId, lease: &Option<Lease>) -> Result<Past> {
-        Ok(Past { free: lease.is_some(), ..self.past_of(id).await? })
+        Ok(Past { free: lease.is_some(), ..observe::records(self.store(), id).await? })
     }
 
     /// Whether the newest record is still the one that was read. Where there was none, making the first one will tell.

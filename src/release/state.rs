@@ -4,6 +4,7 @@
 
 use super::{
     drift::Expected,
+    record::Horizon,
     request::{DriftMode, ReleaseId},
     targets::Digest,
 };
@@ -70,6 +71,8 @@ struct Inner {
 #[derive(Default)]
 pub(crate) struct State {
     inner: Mutex<Inner>,
+    /// How far records were seen.
+    pub(crate) horizon: Horizon,
     wake: Notify,
     /// What goes on beside the operations.
     beside: Mutex<JoinSet<()>>,
@@ -172,6 +175,7 @@ impl State {
     pub(crate) fn touch_record(&self, change: &Change) {
         let (Change::Present(object, seen) | Change::Gone(object, seen)) = change;
         let Some((id, revision)) = release_of(object) else { return };
+        self.horizon.note(&seen.resource_version);
         let mut inner = self.lock();
         let event =
             RecordEvent { version: seen.resource_version.clone(), gone: matches!(change, Change::Gone(..)) };

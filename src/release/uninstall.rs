@@ -225,7 +225,7 @@ impl Engine {
 
     async fn purge(&self, store: &Store<'_>, id: &ReleaseId) -> Result<()> {
         // The newest last: as long as it is there, a crash is finished by asking again.
-        for revision in store.history(id).await? {
+        for revision in store.as_seen().history(id).await? {
             store.delete(id, revision.revision).await?;
         }
         Ok(())

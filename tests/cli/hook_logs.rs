@@ -25,16 +25,15 @@ spec:
       containers: [{name: main, image: x}, {name: side, image: x}]
 "#;
 
-#[test]
-fn are_shown_as_helm_shows_them() {
+/// A node whose Pods' logs come from a server of ours.
+fn node(name: &str) -> String {
     let cp = control_plane();
     let (port, _) = serve(|path, _| {
         let parts: Vec<&str> = path.split(['/', '?']).collect();
         let container = parts[4];
         format!("{container} begins\n{container} ends\n")
     });
-    let namespaces = [cp.namespace("logs").unwrap(), cp.namespace("logs").unwrap()];
-    let node = format!("{}-node", namespaces[0].name());
+    let node = format!("{name}-node");
     let object = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node},
         "spec": {"taints": [{"key": "only", "value": "logs", "effect": "NoSchedule"}]}});
     cp.kubectl_with(["apply", "-f", "-"], &object.to_string()).unwrap();
@@ -47,6 +46,27 @@ fn are_shown_as_helm_shows_them() {
         "daemonEndpoints": {"kubeletEndpoint": {"Port": port}}}});
     cp.kubectl(["patch", "node", &node, "--subresource=status", "--type=merge", "-p", &status.to_string()])
         .unwrap();
+    node
+}
+
+/// Helm makes one line of its own log of what a container wrote; ours are the container's own lines.
+fn lines(said: &str) -> Vec<String> {
+    said.lines()
+        .flat_map(|line| {
+            let text = match line.strip_prefix("level=INFO msg=") {
+                Some(quoted) => serde_json::from_str::<String>(quoted).unwrap_or(quoted.to_owned()),
+                None => line.to_owned(),
+            };
+            text.lines().map(str::to_owned).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+#[test]
+fn are_shown_as_helm_shows_them() {
+    let cp = control_plane();
+    let namespaces = [cp.namespace("logs").unwrap(), cp.namespace("logs").unwrap()];
+    let node = node(namespaces[0].name());
     let dir = chart();
     for policy in ["hook-succeeded", "hook-failed", "hook-succeeded,hook-failed", "never"] {
         let text = HOOK.replace("POLICY", policy).replace("NODE", &node);
@@ -61,20 +81,83 @@ fn are_shown_as_helm_shows_them() {
             let said = String::from_utf8(out.stderr).unwrap();
             assert!(out.status.success(), "{said}");
             cp.helm4(["uninstall", "r", "-n", ns]).unwrap();
-            // Helm makes one line of its own log of what a container wrote; ours are the container's own lines.
-            let lines = said.lines().flat_map(|line| {
-                match line.strip_prefix("level=INFO msg=") {
-                    Some(quoted) => serde_json::from_str::<String>(quoted).unwrap_or(quoted.to_owned()),
-                    None => line.to_owned(),
-                }
-                .lines()
-                .map(str::to_owned)
-                .collect::<Vec<_>>()
-            });
-            lines.collect::<Vec<_>>()
+            lines(&said)
         });
         assert_eq!(mine, theirs, "{policy}");
         assert_eq!(mine.is_empty(), !policy.contains("succeeded"), "{policy}: {mine:?}");
     }
     cp.kubectl(["delete", "node", &node, "--wait=false"]).unwrap();
+}
+
+/// The Job of such a hook is held back, so that it fails when the test says so; its Pod is the test's.
+#[test]
+fn of_a_failing_hook_are_shown_as_helm_shows_them() {
+    let cp = control_plane();
+    let namespaces = [cp.namespace("fails").unwrap(), cp.namespace("fails").unwrap()];
+    let node = node(namespaces[0].name());
+    let dir = chart();
+    for policy in ["hook-failed", "hook-succeeded", "hook-succeeded,hook-failed"] {
+        let text = HOOK
+            .replace("POLICY", policy)
+            .replace("NODE", &node)
+            .replace("\nspec:\n", "\nspec:\n  suspend: true\n");
+        std::fs::write(dir.path().join("templates/hooks.yaml"), text).unwrap();
+        let [mine, theirs] = [0, 1].map(|tool| {
+            let ns = namespaces[tool].name();
+            let args = ["install", "r", dir.path().to_str().unwrap(), "-n", ns, "--timeout", "60s"];
+            let out = std::thread::scope(|scope| {
+                let failing = scope.spawn(|| fail(ns, &node));
+                let out = match tool {
+                    0 => run(&args),
+                    _ => cp.command(Tool::Helm4).unwrap().args(args).output().unwrap(),
+                };
+                failing.join().unwrap();
+                out
+            });
+            assert_eq!(out.status.code(), Some(1));
+            cp.helm4(["uninstall", "r", "-n", ns, "--no-hooks"]).unwrap();
+            cp.kubectl(["delete", "job,pod", "--all", "-n", ns, "--force", "--grace-period=0"]).unwrap();
+            lines(&String::from_utf8(out.stderr).unwrap().replace(ns, "NAMESPACE"))
+        });
+        assert_eq!(mine, theirs, "{policy}");
+        assert_eq!(mine.iter().any(|l| l == "side ends"), policy.contains("failed"), "{policy}: {mine:?}");
+    }
+    cp.kubectl(["delete", "node", &node, "--wait=false"]).unwrap();
+}
+
+/// Gives the Job of the hook a Pod and says of it that it failed.
+fn fail(namespace: &str, node: &str) {
+    let cp = control_plane();
+    wait_until("the hook's Job is there", LIMIT, || {
+        Ok((!cp
+            .kubectl(["get", "job", "job", "-n", namespace, "--ignore-not-found", "-o", "name"])?
+            .is_empty())
+        .then_some(()))
+    })
+    .unwrap();
+    let pod = json!({"apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "job-x", "namespace": namespace, "labels": {"job-name": "job"}},
+        "spec": {"nodeName": node, "restartPolicy": "Never", "tolerations": [{"operator": "Exists"}],
+            "containers": [{"name": "main", "image": "x"}, {"name": "side", "image": "x"}]}});
+    cp.kubectl_with(["create", "-f", "-"], &pod.to_string()).unwrap();
+    let conditions: Vec<_> = ["FailureTarget", "Failed"]
+        .map(|kind| {
+            json!({"type": kind, "status": "True", "reason": "BackoffLimitExceeded", "message": "it failed",
+            "lastTransitionTime": "2026-01-01T00:00:00Z"})
+        })
+        .to_vec();
+    let status =
+        json!({"status": {"startTime": "2026-01-01T00:00:00Z", "conditions": conditions}}).to_string();
+    cp.kubectl([
+        "patch",
+        "job",
+        "job",
+        "-n",
+        namespace,
+        "--subresource=status",
+        "--type=merge",
+        "-p",
+        &status,
+    ])
+    .unwrap();
 }

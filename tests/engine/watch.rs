@@ -2,7 +2,10 @@
 
 use crate::support::*;
 use std::time::Duration;
-use windlass::release::{Action, Engine, ReleaseId};
+use windlass::{
+    cluster::Gvk,
+    release::{Action, Engine, ReleaseId},
+};
 
 pub(crate) async fn attention(engine: &Engine) -> (ReleaseId, String) {
     let (id, attention) =
@@ -69,6 +72,53 @@ async fn a_release_that_helm_changed_wants_a_look() {
         (Action::Upgrade, 4, Some("2")),
         "{done:?}"
     );
+}
+
+/// A list as of now waits for the server's cache, up to a tenth of a second after any write: once for each release that an
+/// operator comes to.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_watches_reads_records_as_far_as_it_has_seen_them() {
+    let plane = control_plane();
+    let namespace = plane.namespace("horizon").unwrap();
+    let ns = namespace.name();
+    let engine = watching().await;
+    engine.reconcile(&request(ns, "one", &[config_map("a", "1")], vec![])).await.unwrap();
+    let mark = plane.audit_mark().unwrap();
+    engine.reconcile(&request(ns, "two", &[config_map("b", "1")], vec![])).await.unwrap();
+    engine.reconcile(&request(ns, "one", &[config_map("a", "2")], vec![])).await.unwrap();
+    let events = plane.audit_since(mark).unwrap();
+    let (seen, now): (Vec<&str>, Vec<&str>) = events
+        .iter()
+        .filter(|e| e.verb == "list" && e.namespace == ns && e.uri.contains("owner%3Dhelm%2Cname%3D"))
+        .map(|e| e.uri.as_str())
+        .partition(|uri| uri.contains("resourceVersionMatch=NotOlderThan"));
+    assert_eq!((seen.len(), now), (4, vec![]), "whole records and heads of both");
+    assert_eq!(history(ns, "one"), ["1:superseded", "2:deployed"]);
+    assert_eq!(history(ns, "two"), ["1:deployed"]);
+
+    // Who does not watch is told by nobody.
+    let once = crate::support::engine().await;
+    once.reconcile(&request(ns, "one", &[config_map("a", "3")], vec![])).await.unwrap();
+    let mark = plane.audit_mark().unwrap();
+    once.reconcile(&request(ns, "one", &[config_map("a", "4")], vec![])).await.unwrap();
+    let events = plane.audit_since(mark).unwrap();
+    assert!(
+        !events.iter().any(|e| e.namespace == ns && e.uri.contains("resourceVersionMatch")),
+        "{events:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_version_that_the_server_has_not_come_to_is_not_waited_for() {
+    let plane = control_plane();
+    let namespace = plane.namespace("future").unwrap();
+    let ns = namespace.name();
+    let cluster = cluster().await;
+    plane.kubectl(["create", "configmap", "a", "-n", ns, "--from-literal=value=1"]).unwrap();
+    // As after etcd was restored from a backup.
+    let listed = cluster.list_since(&Gvk::new("v1", "ConfigMap"), Some(ns), "", Some(1 << 60)).await.unwrap();
+    let names: Vec<&str> = listed.iter().filter_map(|o| o["metadata"]["name"].as_str()).collect();
+    assert!(names.contains(&"a"), "{names:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

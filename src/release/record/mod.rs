@@ -9,7 +9,7 @@ mod store;
 
 pub use encode::{decode_secret, encode_secret, secret_name, split_manifest};
 pub use history::{Revision, to_prune};
-pub use store::{Head, Storage, Store, Stored};
+pub use store::{Head, Horizon, Storage, Store, Stored};
 
 use super::{
     ownership,

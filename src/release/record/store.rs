@@ -10,7 +10,14 @@ use crate::{
 };
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 /// Manager of our writes of records.
 const MANAGER: &str = "windlass";
@@ -60,11 +67,30 @@ pub struct Stored {
     pub uid: String,
 }
 
+/// How far this process has seen a cluster's records: the newest version that it wrote or was told of by a watch.
+#[derive(Debug, Default)]
+pub struct Horizon(AtomicU64);
+
+impl Horizon {
+    /// Takes in the version of a record; one that is no number, as no etcd gives, does not count.
+    pub(crate) fn note(&self, version: &str) {
+        self.0.fetch_max(version.parse().unwrap_or_default(), Ordering::Relaxed);
+    }
+
+    /// The version, if there is one.
+    fn version(&self) -> Option<u64> {
+        Some(self.0.load(Ordering::Relaxed)).filter(|version| *version > 0)
+    }
+}
+
 /// The records of one cluster.
 #[derive(Clone, Copy)]
 pub struct Store<'a> {
     cluster: &'a Cluster,
     storage: &'a Storage,
+    horizon: &'a Horizon,
+    /// Lists are as new as the horizon, not as of now.
+    as_seen: bool,
 }
 
 fn version_of(object: &Value) -> String {
@@ -127,8 +153,19 @@ fn selector(labels: &str) -> String {
 }
 
 impl<'a> Store<'a> {
-    pub fn new(cluster: &'a Cluster, storage: &'a Storage) -> Self {
-        Self { cluster, storage }
+    pub fn new(cluster: &'a Cluster, storage: &'a Storage, horizon: &'a Horizon) -> Self {
+        Self { cluster, storage, horizon, as_seen: false }
+    }
+
+    /// The same, whose lists are no older than what this process has seen, which spares the server's wait for its own
+    /// cache. For those who are told of later writes by a watch, and ask by name before they write.
+    #[must_use]
+    pub fn as_seen(self) -> Self {
+        Self { as_seen: true, ..self }
+    }
+
+    fn since(&self) -> Option<u64> {
+        self.horizon.version().filter(|_| self.as_seen)
     }
 
     fn stored(&self, object: &Value) -> Result<Stored, RecordError> {
@@ -151,8 +188,8 @@ impl<'a> Store<'a> {
             own.map(revision).collect()
         } else {
             let labels = format!("owner=helm,name={}", id.name);
-            let listed =
-                self.cluster.list_metadata(&self.storage.gvk(), Some(&id.namespace), &labels).await?;
+            let (gvk, namespace) = (self.storage.gvk(), Some(id.namespace.as_str()));
+            let listed = self.cluster.list_metadata_since(&gvk, namespace, &labels, self.since()).await?;
             listed.iter().filter_map(revision_of).collect()
         };
         revisions.sort_by_key(|r| r.revision);
@@ -249,7 +286,8 @@ impl<'a> Store<'a> {
             records.extend(all.iter().filter(wanted).map(stored));
         } else {
             let selector = selector(labels);
-            for object in self.cluster.list(&self.storage.gvk(), namespace, &selector).await? {
+            let (gvk, since) = (self.storage.gvk(), self.since());
+            for object in self.cluster.list_since(&gvk, namespace, &selector, since).await? {
                 match self.stored(&object) {
                     Ok(record) => records.push(record),
                     Err(error) => tracing::warn!(%error, "release record left out"),
@@ -347,6 +385,7 @@ impl<'a> Store<'a> {
         };
         match created {
             Ok(created) => {
+                self.horizon.note(&version_of(&created));
                 self.write_parts(&created, &parts).await?;
                 record.memory = memory;
                 Ok(Stored { record, resource_version: version_of(&created), uid: uid_of(&created) })
@@ -385,6 +424,7 @@ impl<'a> Store<'a> {
                         self.write_parts(&written, &parts).await?;
                     }
                     stored.resource_version = version_of(&written);
+                    self.horizon.note(&stored.resource_version);
                     stored.record.memory = memory;
                     return Ok(());
                 }
