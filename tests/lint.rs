@@ -1,4 +1,4 @@
-//! `windlass lint` beside what Helm 4 says of the same charts.
+//! `windlass lint` beside what Helm 4 says of the same charts, and Helm 3 where `--compat` asks for it.
 //!
 //! Charts are the directories of `fixtures/lint` and some of `fixtures/charts`; each is linted with every set of flags below.
 //! `make fixtures` writes what Helm answers to `fixtures/lint/recorded.txt`, and the test fails on a chart that is not there.
@@ -14,7 +14,10 @@ use windlass_test_cluster::Tool;
 
 const RECORDED: &str = "fixtures/lint/recorded.txt";
 
-const FLAGS: [&str; 5] = ["", "--strict", "--quiet", "--with-subcharts", "--kube-version=1.20.0"];
+/// Helm 3's own version for deprecated kinds is stamped in when it is released, and not when it is built here.
+const HELM3: &str = "--compat=helm3 --kube-version=1.37.0";
+
+const FLAGS: [&str; 6] = ["", "--strict", "--quiet", "--with-subcharts", "--kube-version=1.20.0", HELM3];
 
 /// Charts made for other tests that lint has something to say of, or nothing, for different reasons.
 const OTHERS: [&str; 10] =
@@ -41,12 +44,19 @@ fn cases() -> Vec<String> {
     charts.flat_map(|chart| FLAGS.map(|flags| format!("{flags} {chart}").trim().to_owned())).collect()
 }
 
+/// Whether Helm 3 writes the line to its log, or we for it: each in a form of its own.
+fn is_log(line: &str) -> bool {
+    let (file, _) = line.split_once(':').unwrap_or((line, ""));
+    file.ends_with(".go") || line.starts_with("level=")
+}
+
 /// What a program answers: its output, its log lines and errors in order of text, its status.
 fn run(program: &Path, arguments: &[&str]) -> String {
     let home = tempfile::tempdir().unwrap();
+    let is_ours = program == Path::new(env!("CARGO_BIN_EXE_windlass"));
     let output = Command::new(program)
         .arg("lint")
-        .args(arguments)
+        .args(arguments.iter().filter(|a| is_ours || !a.starts_with("--compat")))
         .current_dir(root())
         .env_clear()
         .env("HOME", home.path())
@@ -58,6 +68,9 @@ fn run(program: &Path, arguments: &[&str]) -> String {
     // Go ranges over maps in no order.
     let mut errors: Vec<&str> = errors.lines().collect();
     errors.sort_unstable();
+    if arguments.contains(&"--compat=helm3") {
+        errors.retain(|line| !is_log(line));
+    }
     let all =
         format!("{}{}\nexit {}\n", text(output.stdout), errors.join("\n"), output.status.code().unwrap());
     all.replace(root().to_str().unwrap(), "ROOT")
@@ -106,9 +119,10 @@ fn our_findings_can_be_told_apart() {
 #[test]
 #[ignore = "writes the recordings: make fixtures"]
 fn record() {
-    let helm = Tool::Helm4.path().unwrap();
+    let (helm3, helm4) = (Tool::Helm3.path().unwrap(), Tool::Helm4.path().unwrap());
     let answer = |case: &String| {
-        let answer = run(&helm, &case.split(' ').collect::<Vec<_>>());
+        let helm = if case.contains(HELM3) { &helm3 } else { &helm4 };
+        let answer = run(helm, &case.split(' ').collect::<Vec<_>>());
         format!("=== lint {case}\n{answer}")
     };
     let text: String = cases().iter().map(answer).collect();

@@ -81,7 +81,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
     let least = if args.strict { Severity::Warning } else { Severity::Error };
     let (mut out, mut failed, mut noted) = (String::new(), 0, 0);
     for path in &charts {
-        let (messages, findings, error) = match files(path) {
+        let (messages, findings, error) = match files(path, options.profile) {
             Err(e) => (Vec::new(), Vec::new(), Some(e)),
             Ok(files) => {
                 let subject = files.subject();
@@ -158,11 +158,11 @@ fn is_archive(path: &str) -> bool {
     path.ends_with(".tgz") || path.ends_with(".tar.gz")
 }
 
-fn files(path: &str) -> Result<Files, String> {
-    if is_archive(path) { archive(path) } else { directory(path) }
+fn files(path: &str, profile: Profile) -> Result<Files, String> {
+    if is_archive(path) { archive(path, profile) } else { directory(path, profile) }
 }
 
-fn archive(path: &str) -> Result<Files, String> {
+fn archive(path: &str, profile: Profile) -> Result<Files, String> {
     let missing = |e: std::io::Error| match e.kind() {
         std::io::ErrorKind::NotFound => {
             format!("unable to open tarball: open {path}: no such file or directory")
@@ -186,15 +186,15 @@ fn archive(path: &str) -> Result<Files, String> {
     })?;
     let (values, schema) = (find("values.yaml"), find("values.schema.json"));
     let (templates, crds) = (entry("templates"), entry("crds"));
-    let chart = load(all);
+    let chart = load(all, profile);
     Ok(Files { directory: path.to_owned(), metadata, values, schema, templates, crds, chart })
 }
 
-fn load(files: Vec<File>) -> Result<Chart, String> {
-    load_files_as_v2(files, Profile::default(), &mut |w| tell(&w)).map_err(|e| e.to_string())
+fn load(files: Vec<File>, profile: Profile) -> Result<Chart, String> {
+    load_files_as_v2(files, profile, &mut |w| tell(&w)).map_err(|e| e.to_string())
 }
 
-fn directory(path: &str) -> Result<Files, String> {
+fn directory(path: &str, profile: Profile) -> Result<Files, String> {
     let root = Path::new(path);
     let file = |name: &str| match std::fs::metadata(root.join(name)) {
         Ok(m) if m.is_file() && m.len() <= chart_compat::chart::MAX_CHART_BYTES => {
@@ -214,7 +214,7 @@ fn directory(path: &str) -> Result<Files, String> {
             shown.display()
         )
     })?;
-    let loaded = source::load_directory_as_v2(root, Profile::default());
+    let loaded = source::load_directory_as_v2(root, profile);
     let chart = loaded.map_err(|e| as_lint_reads(&e)).map(|(chart, warnings)| {
         warnings.iter().for_each(|w| tell(w));
         chart

@@ -2,6 +2,7 @@
 
 use chart_compat::chart::{Chart, File};
 use chart_compat::data::Data;
+use chart_compat::profile::Profile;
 use chart_compat::yaml;
 
 use super::failure::Explained;
@@ -57,11 +58,11 @@ pub(super) fn run(globals: &Globals, command: &Command) -> Result<(), Explained>
         let text = text.map_err(|e| format!("error parsing jsonpath {jsonpath}: {e}"))?;
         return Ok(print(text.as_bytes())?);
     }
-    Ok(print(&text(&loaded.chart, command)?)?)
+    Ok(print(&text(&loaded.chart, command, globals.profile())?)?)
 }
 
 /// As `Show.Run` puts it together.
-fn text(chart: &Chart, command: &Command) -> Result<Vec<u8>, String> {
+fn text(chart: &Chart, command: &Command, profile: Profile) -> Result<Vec<u8>, String> {
     let all = matches!(command, Command::All(_));
     let mut out = Vec::new();
     let mut block = |head: &str, data: &[u8]| {
@@ -83,8 +84,10 @@ fn text(chart: &Chart, command: &Command) -> Result<Vec<u8>, String> {
         block(dashes, &readme.data);
     }
     if all || matches!(command, Command::Crds(_)) {
-        for crd in chart.crds() {
-            block(if crd.data.starts_with(b"---") { "" } else { "---\n" }, &crd.data);
+        for (number, crd) in chart.crds().iter().enumerate() {
+            // Helm 3 sets them apart from what else is shown, not from each other.
+            let apart = profile == Profile::Helm4 || (all && number == 0);
+            block(if apart && !crd.data.starts_with(b"---") { "---\n" } else { "" }, &crd.data);
         }
     }
     Ok(out)

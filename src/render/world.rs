@@ -53,7 +53,8 @@ impl World for SystemWorld<'_> {
     }
 
     fn random(&self, bytes: &mut [u8]) {
-        if rand::fill(bytes).is_err() {
+        // The kernel's own: the library that makes keys gathers entropy first, for longer than most charts take to render.
+        if getrandom::fill(bytes).is_err() {
             // No template may go on with a predictable secret.
             std::process::abort();
         }

@@ -1,6 +1,7 @@
 //! Charts packed as Helm packs them (`chartutil.Save`), and unpacked (`chartutil.Expand`).
 
 use std::io::{self, Write};
+use std::num::IntErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -10,8 +11,8 @@ use chart_compat::{json, yaml};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use super::files;
 use super::lock::Lock;
+use super::{clock, files};
 
 /// Why a chart could not be packed or unpacked.
 #[derive(Debug, thiserror::Error)]
@@ -59,16 +60,20 @@ impl Times {
     /// The variable is no number, in Helm's words.
     pub fn of_directory(root: &Path) -> Result<Self, String> {
         let fixed = match std::env::var("SOURCE_DATE_EPOCH") {
-            Ok(text) if !text.is_empty() => Some(
-                text.parse()
-                    .map_err(|_| format!("invalid SOURCE_DATE_EPOCH {text:?}: give seconds since 1970"))?,
-            ),
+            Ok(text) if !text.is_empty() => {
+                Some(epoch(&text).map_err(|e| format!("invalid SOURCE_DATE_EPOCH: {e}"))?)
+            }
             _ => None,
         };
         // What lies in an archive below charts/ has no time of its own here; a fixed one keeps packages repeatable.
         let chart = std::fs::metadata(root.join("Chart.yaml")).and_then(|m| m.modified());
         let fallback = seconds(chart.unwrap_or_else(|_| SystemTime::now()));
         Ok(Self { root: Some(root.to_owned()), fixed, fallback })
+    }
+
+    /// The time that stands in lock files in place of their own: where there is one for all files.
+    fn of_locks(&self) -> Option<String> {
+        self.root.as_ref().and(self.fixed).and_then(clock::at)
     }
 
     fn of(&self, path: &str) -> u64 {
@@ -79,6 +84,16 @@ impl Times {
             self.root.as_ref().and_then(|root| std::fs::metadata(root.join(path)).ok()?.modified().ok());
         found.map_or(self.fallback, seconds)
     }
+}
+
+/// Seconds since 1970, or what is wrong with them in Go's words.
+fn epoch(text: &str) -> Result<u64, String> {
+    let failed = |problem| format!("strconv.ParseInt: parsing {text:?}: {problem}");
+    let seconds = text.parse::<i64>().map_err(|e| match e.kind() {
+        IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => failed("value out of range"),
+        _ => failed("invalid syntax"),
+    })?;
+    u64::try_from(seconds).map_err(|_| "must not be negative".to_owned())
 }
 
 /// The file name of a package.
@@ -129,7 +144,8 @@ fn add_chart<W: Write>(
     }
     add("Chart.yaml", yaml::to_string(&metadata.data()).map_err(form)?.as_bytes())?;
     if let Some(lock) = chart.lock.as_ref().filter(|lock| v2 && **lock != Data::Null) {
-        let lock = Lock::read(lock).map_err(PackageError::Form)?;
+        let mut lock = Lock::read(lock).map_err(PackageError::Form)?;
+        lock.generated = times.of_locks().unwrap_or(lock.generated);
         add("Chart.lock", lock.text().map_err(form)?.as_bytes())?;
     }
     if let Some(values) = &chart.values_text {

@@ -1,10 +1,11 @@
 //! Packages: made, taken apart and shown as Helm does it.
 
 use std::fs;
+use std::path::Path;
 
 use super::repositories::{repository, serve};
 use super::server::Server;
-use super::support::{User, chart, package, write};
+use super::support::{Said, User, chart, helm4, ours, package, write};
 
 /// A chart with an unpacked and a packed dependency, and one of the old form.
 fn family(user: &User) -> [String; 2] {
@@ -62,6 +63,29 @@ fn packages_have_the_content_of_helms() {
     let first = fs::read(user.path("ours/old-0.0.1.tgz")).unwrap();
     user.ok(&["package", "old", "-d", "ours"]);
     assert_eq!(fs::read(user.path("ours/old-0.0.1.tgz")).unwrap(), first);
+}
+
+#[test]
+fn a_time_for_all_files_stands_in_the_lock_too() {
+    let user = User::new();
+    let [name, _] = family(&user);
+    let run = |program: &Path, to: &str, epoch: &str| -> Said {
+        let args = ["package", &name, "-d", to];
+        user.command(program, &args).env("SOURCE_DATE_EPOCH", epoch).output().unwrap().into()
+    };
+    for epoch in ["1700000000", "", "0"] {
+        let lock = |program, to| {
+            assert!(run(program, to, epoch).ok, "{epoch}");
+            let files = package(&user.path(&format!("{to}/family-1.0.0+build.tgz")));
+            files.into_iter().find(|f| f.0 == "family/Chart.lock").unwrap().1
+        };
+        assert_eq!(lock(ours(), "ours"), lock(helm4(), "theirs"), "{epoch}");
+    }
+    for epoch in ["x", "-1", "1.5", "99999999999999999999"] {
+        let (own, theirs) = (run(ours(), "ours", epoch), run(helm4(), "theirs", epoch));
+        assert!(!own.ok && !theirs.ok, "{epoch}");
+        assert_eq!(own.err, theirs.err, "{epoch}");
+    }
 }
 
 #[test]

@@ -27,9 +27,13 @@ pub(crate) struct User {
     dir: tempfile::TempDir,
 }
 
-fn helm4() -> &'static Path {
+pub(crate) fn helm4() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| Tool::Helm4.path().expect("helm 4 builds"))
+}
+
+pub(crate) fn ours() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_windlass"))
 }
 
 impl User {
@@ -57,7 +61,7 @@ impl User {
 
     /// Runs ours.
     pub(crate) fn ours(&self, args: &[&str]) -> Said {
-        self.command(Path::new(env!("CARGO_BIN_EXE_windlass")), args).output().unwrap().into()
+        self.command(ours(), args).output().unwrap().into()
     }
 
     /// Runs Helm 4.

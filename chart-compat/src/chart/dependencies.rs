@@ -6,6 +6,7 @@ use super::Warn;
 use super::coalesce::{coalesce_values, merge_tables, merge_values};
 use super::error::Error;
 use super::imports::Imports;
+use super::kin::{Kin, Place};
 use super::load::Chart;
 use super::metadata::Dependency;
 use super::values::{find_table, path_value, table};
@@ -24,7 +25,11 @@ pub fn process_dependencies(
     profile: Profile,
     warn: Warn<'_>,
 ) -> Result<(), Error> {
-    enable(chart, user, "", profile, warn)?;
+    let mut kin = Kin::default();
+    let mut place = kin.plant(chart, None);
+    let mut walk = Walk { profile, warn: &mut *warn, kin };
+    walk.enable(chart, &mut place, user, "")?;
+    walk.kin.settle(chart, &place);
     import_values(chart, profile, warn)
 }
 
@@ -32,44 +37,76 @@ fn wants(req: &Dependency, chart: &Chart) -> bool {
     chart.name() == req.name && semver::is_compatible(&req.version, &chart.metadata.version)
 }
 
-fn enable(
-    chart: &mut Chart,
-    values: &Map,
-    path: &str,
+/// What is the same for all charts of a tree.
+struct Walk<'w> {
     profile: Profile,
-    warn: Warn<'_>,
-) -> Result<(), Error> {
-    let Some(mut reqs) = chart.metadata.dependencies.take() else { return Ok(()) };
-    let loaded = std::mem::take(&mut chart.dependencies);
-    let undeclared = loaded.iter().filter(|c| !reqs.iter().any(|r| wants(r, c)));
-    let mut selected: Vec<Chart> = undeclared.cloned().collect();
-    for req in &mut reqs {
-        if let Some(found) = loaded.iter().find(|c| wants(req, c)) {
-            let mut sub = found.clone();
-            if !req.alias.is_empty() {
-                sub.metadata.name.clone_from(&req.alias);
+    warn: Warn<'w>,
+    kin: Kin,
+}
+
+impl Walk<'_> {
+    fn enable(
+        &mut self,
+        chart: &mut Chart,
+        place: &mut Place,
+        values: &Map,
+        path: &str,
+    ) -> Result<(), Error> {
+        let Some(mut reqs) = chart.metadata.dependencies.take() else { return Ok(()) };
+        if self.kin.is_renamed(place) {
+            reqs.iter_mut().for_each(take_alias);
+        }
+        let charts = std::mem::take(&mut chart.dependencies);
+        let loaded: Vec<(Chart, Place)> = charts.into_iter().zip(std::mem::take(&mut place.below)).collect();
+        let is_declared = |c: &Chart| reqs.iter().any(|r| wants(r, c));
+        let mut selected: Vec<_> = loaded.iter().filter(|(c, _)| !is_declared(c)).cloned().collect();
+        let undeclared = selected.len();
+        for req in &mut reqs {
+            if let Some((found, original)) = loaded.iter().find(|(c, _)| wants(req, c)) {
+                let mut sub = found.clone();
+                if !req.alias.is_empty() {
+                    sub.metadata.name.clone_from(&req.alias);
+                }
+                selected.push((sub, self.kin.copy(original, &req.alias, self.profile)));
             }
-            selected.push(sub);
+            take_alias(req);
+            req.enabled = true;
         }
-        if !req.alias.is_empty() {
-            req.name.clone_from(&req.alias);
+        (chart.dependencies, place.below) = selected.into_iter().unzip();
+        self.kin.adopt(place);
+        let coalesced = coalesce_values(chart, values, self.profile, self.warn)?;
+        tags(&mut reqs, &coalesced, self.warn);
+        conditions(&mut reqs, &coalesced, path, self.warn);
+        let disabled: Vec<String> = reqs.iter().filter(|r| !r.enabled).map(|r| r.name.clone()).collect();
+        reqs.retain(|r| !disabled.contains(&r.name));
+        let subcharts =
+            std::mem::take(&mut chart.dependencies).into_iter().zip(std::mem::take(&mut place.below));
+        for (number, (mut sub, mut below)) in subcharts.enumerate() {
+            if disabled.iter().any(|n| n == sub.name()) {
+                continue;
+            }
+            let path = format!("{path}{}.", sub.name());
+            // What Helm 3 shares, it goes through again with the subcharts that came of the first time: names and aliases agree.
+            let shared = self.profile == Profile::Helm3 && number < undeclared;
+            let renamed = shared.then(|| self.kin.renamed.clone());
+            self.enable(&mut sub, &mut below, &coalesced, &path)?;
+            match renamed {
+                Some(renamed) => self.kin.renamed = renamed,
+                None => self.kin.rename(&below),
+            }
+            chart.dependencies.push(sub);
+            place.below.push(below);
         }
-        req.enabled = true;
+        // An empty list becomes nil in Go, which switches import-values off.
+        chart.metadata.dependencies = (!reqs.is_empty()).then_some(reqs);
+        Ok(())
     }
-    chart.dependencies = selected;
-    let coalesced = coalesce_values(chart, values, profile, warn)?;
-    tags(&mut reqs, &coalesced, warn);
-    conditions(&mut reqs, &coalesced, path, warn);
-    let disabled: Vec<String> = reqs.iter().filter(|r| !r.enabled).map(|r| r.name.clone()).collect();
-    chart.dependencies.retain(|c| !disabled.iter().any(|n| n == c.name()));
-    reqs.retain(|r| !disabled.contains(&r.name));
-    for sub in &mut chart.dependencies {
-        let path = format!("{path}{}.", sub.name());
-        enable(sub, &coalesced, &path, profile, warn)?;
+}
+
+fn take_alias(req: &mut Dependency) {
+    if !req.alias.is_empty() {
+        req.name.clone_from(&req.alias);
     }
-    // An empty list becomes nil in Go, which switches import-values off.
-    chart.metadata.dependencies = (!reqs.is_empty()).then_some(reqs);
-    Ok(())
 }
 
 fn tags(reqs: &mut [Dependency], values: &Map, warn: Warn<'_>) {

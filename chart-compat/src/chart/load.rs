@@ -58,6 +58,9 @@ pub struct Chart {
     pub files: Vec<File>,
     /// Subcharts, in order of name before dependency processing.
     pub dependencies: Vec<Chart>,
+    /// Where its templates seem to lie when that is not below its parent, e.g. `web/charts/db/charts/x`: below a chart under an
+    /// alias some subcharts keep the path of the chart that it is a copy of.
+    pub home: Option<String>,
 }
 
 /// A file of custom resource definitions.
@@ -76,6 +79,11 @@ impl Chart {
         &self.metadata.name
     }
 
+    /// The path of a subchart of the chart at `parent` (`Chart.ChartFullPath`).
+    pub(crate) fn path_below(&self, parent: &str) -> String {
+        self.home.clone().unwrap_or_else(|| format!("{parent}/charts/{}", self.name()))
+    }
+
     /// The files below `crds/`, then those of the subcharts (`Chart.CRDObjects`).
     #[must_use]
     pub fn crds(&self) -> Vec<Crd> {
@@ -92,7 +100,7 @@ impl Chart {
             }
         }
         for sub in &self.dependencies {
-            sub.collect_crds(&format!("{path}/charts/{}", sub.name()), out);
+            sub.collect_crds(&sub.path_below(path), out);
         }
     }
 }

@@ -10,6 +10,7 @@ mod error;
 mod gunzip;
 mod ignore;
 mod imports;
+mod kin;
 mod load;
 mod metadata;
 mod path_match;

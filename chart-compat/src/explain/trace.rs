@@ -113,11 +113,7 @@ impl Node {
             values: values.unwrap_or_else(|| Map::clone(&chart.values)),
             lines: chart.values_text.as_deref().map(ValuesLines::read).unwrap_or_default(),
             imports: imports.collect(),
-            subcharts: chart
-                .dependencies
-                .iter()
-                .map(|sub| Self::new(sub, &format!("{path}/charts/{}", sub.name())))
-                .collect(),
+            subcharts: chart.dependencies.iter().map(|sub| Self::new(sub, &sub.path_below(path))).collect(),
         }
     }
 

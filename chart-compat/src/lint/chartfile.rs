@@ -18,17 +18,20 @@ const MAINTAINER: [&str; 3] = ["name", "email", "url"];
 const DEPENDENCY: [&str; 8] =
     ["name", "version", "repository", "condition", "tags", "enabled", "import-values", "alias"];
 
-pub(super) fn lint(text: &[u8], messages: &mut Messages) {
-    let (map, metadata) = match read(text) {
+pub(super) fn lint(text: &[u8], profile: Profile, messages: &mut Messages) {
+    let (map, metadata) = match read(text, profile) {
         Ok(found) => found,
         Err(e) => {
             messages.rule(Error, FILE, Err(format!("unable to parse YAML\n\t{e}")));
             return;
         }
     };
-    let strict =
-        strict(text, &map).map_err(|e| format!("failed to strictly parse chart metadata file\n\t{e}"));
-    messages.rule(Warning, FILE, strict);
+    let helm4 = profile == Profile::Helm4;
+    if helm4 {
+        let strict = strict(text, &map);
+        let told = |e| format!("failed to strictly parse chart metadata file\n\t{e}");
+        messages.rule(Warning, FILE, strict.map_err(told));
+    }
     messages.rule(Error, FILE, name(&metadata));
     messages.rule(Error, FILE, api_version(&metadata));
     messages.rule(Error, FILE, is_text(&map, "version"));
@@ -51,7 +54,7 @@ pub(super) fn lint(text: &[u8], messages: &mut Messages) {
     };
     messages.rule(Error, FILE, unless(none || v2, text));
     let text = || format!("version '{}' is not a valid SemVerV2", metadata.version);
-    messages.rule(Warning, FILE, unless(is_strict_version(&metadata.version), text));
+    messages.rule(Warning, FILE, unless(!helm4 || is_strict_version(&metadata.version), text));
 }
 
 fn unless(holds: bool, text: impl FnOnce() -> String) -> Result<(), String> {
@@ -59,12 +62,13 @@ fn unless(holds: bool, text: impl FnOnce() -> String) -> Result<(), String> {
 }
 
 /// `LoadChartfile`
-fn read(text: &[u8]) -> Result<(Map, Metadata), String> {
+fn read(text: &[u8], profile: Profile) -> Result<(Map, Metadata), String> {
     let map = match yaml::from_slice(text) {
         Ok(Data::Map(map)) => map,
         Ok(Data::Null) => Map::new(),
         Ok(other) => {
-            let text = json::wrong_type(&other, "v2.Metadata");
+            let kind = if profile == Profile::Helm4 { "v2.Metadata" } else { "chart.Metadata" };
+            let text = json::wrong_type(&other, kind);
             return Err(format!("error unmarshaling JSON: while decoding JSON: {text}"));
         }
         Err(e) => return Err(format!("error converting YAML to JSON: {e}")),
@@ -77,7 +81,7 @@ fn read(text: &[u8]) -> Result<(Map, Metadata), String> {
             items.retain(|item| *item != Data::Null);
         }
     }
-    metadata.read(&readable, Profile::Helm4)?;
+    metadata.read(&readable, profile)?;
     Ok((map, metadata))
 }
 

@@ -169,11 +169,13 @@ impl Messages {
 /// ```
 pub fn helm(subject: &Subject<'_>, options: &Options<'_>, warn: Warn<'_>) -> Vec<Message> {
     let mut messages = Messages::default();
-    chartfile::lint(&subject.metadata, &mut messages);
+    chartfile::lint(&subject.metadata, options.profile, &mut messages);
     values(subject, options, &mut messages);
     templates::lint(subject, options, &mut messages, warn);
     dependencies(subject, &mut messages);
-    crds(subject, &mut messages);
+    if options.profile == Profile::Helm4 {
+        crds(subject, &mut messages);
+    }
     messages.0
 }
 
@@ -187,7 +189,9 @@ fn values(subject: &Subject<'_>, options: &Options<'_>, messages: &mut Messages)
     let result = match yaml::from_slice_map(text) {
         Err(e) => Err(format!("unable to parse YAML: {e}")),
         Ok(values) => {
-            match subject.schema.as_ref().filter(|s| !s.is_empty() && !options.skip_schema_validation) {
+            // Helm 3 skips the check of a render alone.
+            let skipped = options.skip_schema_validation && options.profile == Profile::Helm4;
+            match subject.schema.as_ref().filter(|s| !s.is_empty() && !skipped) {
                 Some(schema) => {
                     let mut merged = options.values.clone();
                     crate::chart::coalesce_tables(&mut merged, &values);

@@ -5,6 +5,7 @@ use super::{Entry, Messages, Options, Severity, Subject, deprecated, names};
 use crate::chart::{Warn, coalesce_values, process_dependencies};
 use crate::data::Data;
 use crate::go::{slog, strconv};
+use crate::profile::Profile;
 use crate::render::{self, Capabilities, Lenient, Release, render_leniently};
 use crate::template::{Limits, NoticeKind};
 use crate::yaml;
@@ -12,6 +13,9 @@ use crate::yaml;
 use Severity::{Error, Warning};
 
 const DIRECTORY: &str = "templates/";
+
+const CRD_HOOK: &str = "manifest is a crd-install hook. \
+                        This hook is no longer supported in v3 and all CRDs should also exist the crds/ directory at the top level of the chart";
 
 /// Renders a chart as lint does, where that is possible: a missing required value does not stop it.
 pub(super) fn render(subject: &Subject<'_>, options: &Options<'_>, warn: Warn<'_>) -> Option<Lenient> {
@@ -41,16 +45,18 @@ pub(super) fn render(subject: &Subject<'_>, options: &Options<'_>, warn: Warn<'_
 }
 
 pub(super) fn lint(subject: &Subject<'_>, options: &Options<'_>, messages: &mut Messages, warn: Warn<'_>) {
+    let helm4 = options.profile == Profile::Helm4;
     match subject.templates {
-        Entry::Missing => {
+        Entry::Missing if helm4 => {
             messages.rule(Warning, DIRECTORY, Err("directory does not exist".to_owned()));
             return;
         }
         Entry::File => {
-            messages.rule(Error, DIRECTORY, Err("not a directory".to_owned()));
+            let severity = if helm4 { Error } else { Warning };
+            messages.rule(severity, DIRECTORY, Err("not a directory".to_owned()));
             return;
         }
-        Entry::Directory => {}
+        Entry::Missing | Entry::Directory => {}
     }
     let chart = match &subject.chart {
         Ok(chart) => chart,
@@ -86,7 +92,15 @@ pub(super) fn lint(subject: &Subject<'_>, options: &Options<'_>, messages: &mut 
             "file extension '{extension}' not valid. Valid extensions are .yaml, .yml, .tpl, or .txt"
         );
         messages.rule(Error, name, if known { Ok(()) } else { Err(text) });
-        if !matches!(extension.to_ascii_lowercase().as_str(), ".yaml" | ".yml") {
+        if !helm4 {
+            messages.rule(Warning, name, crd_hook(&template.data));
+            messages.rule(Error, name, release_time(&template.data));
+        }
+        let is_yaml = match options.profile {
+            Profile::Helm4 => matches!(extension.to_ascii_lowercase().as_str(), ".yaml" | ".yml"),
+            Profile::Helm3 => extension == ".yaml",
+        };
+        if !is_yaml {
             continue;
         }
         let path = format!("{}/{name}", chart.name());
@@ -102,9 +116,11 @@ pub(super) fn lint(subject: &Subject<'_>, options: &Options<'_>, messages: &mut 
                     messages.rule(Warning, name, names::check(&object.kind, &object.name));
                     messages.rule(Warning, name, deprecated::check(&object.api_version, &object.kind, kube));
                     messages.rule(Error, name, selector(&object, content));
-                    messages.rule(Error, name, list_annotations(&object, content));
+                    messages.rule(Error, name, list_annotations(&object, content, options.profile));
                 }
                 Err(e) => {
+                    // The name of Go's type.
+                    let e = if helm4 { e } else { e.replace("k8sYamlStruct", "K8sYamlStruct") };
                     // Helm looks at no further template.
                     messages.rule(Error, name, Err(format!("unable to parse YAML: {e}")));
                     return;
@@ -118,6 +134,31 @@ pub(super) fn lint(subject: &Subject<'_>, options: &Options<'_>, messages: &mut 
 fn extension(name: &str) -> &str {
     let base = name.rsplit('/').next().unwrap_or(name);
     base.rfind('.').map_or("", |n| &base[n..])
+}
+
+/// `validateNoCRDHooks`: `"?helm\.sh/hook"?:\s+crd-install`
+fn crd_hook(text: &[u8]) -> Result<(), String> {
+    let installs = |after: &[u8]| {
+        let after = after.strip_prefix(b"\"").unwrap_or(after);
+        let Some(value) = after.strip_prefix(b":") else { return false };
+        let space = value.iter().take_while(|b| matches!(b, b'\t' | b'\n' | 12 | b'\r' | b' ')).count();
+        space > 0 && value[space..].starts_with(b"crd-install")
+    };
+    let hook = "helm.sh/hook";
+    if memchr::memmem::find_iter(text, hook).any(|at| installs(&text[at + hook.len()..])) {
+        return Err(CRD_HOOK.to_owned());
+    }
+    Ok(())
+}
+
+/// `validateNoReleaseTime`
+fn release_time(text: &[u8]) -> Result<(), String> {
+    if memchr::memmem::find(text, b".Release.Time").is_some() {
+        let text =
+            ".Release.Time has been removed in v3, please replace with the `now` function in your templates";
+        return Err(text.to_owned());
+    }
+    Ok(())
 }
 
 /// `validateTopIndentLevel`
@@ -142,7 +183,7 @@ fn selector(object: &Object, content: &str) -> Result<(), String> {
 }
 
 /// `validateListAnnotations`
-fn list_annotations(object: &Object, content: &str) -> Result<(), String> {
+fn list_annotations(object: &Object, content: &str, profile: Profile) -> Result<(), String> {
     if object.kind != "List" {
         return Ok(());
     }
@@ -157,7 +198,8 @@ fn list_annotations(object: &Object, content: &str) -> Result<(), String> {
             .is_some()
     };
     if data.get("items").and_then(Data::as_list).is_some_and(|items| items.iter().any(policy)) {
-        return Err("annotation 'helm.sh/resource-policy' within List objects are ignored".to_owned());
+        let first = if profile == Profile::Helm4 { 'a' } else { 'A' };
+        return Err(format!("{first}nnotation 'helm.sh/resource-policy' within List objects are ignored"));
     }
     Ok(())
 }

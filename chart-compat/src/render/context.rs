@@ -33,16 +33,26 @@ impl Job<'_> {
 pub(super) fn texts(chart: &Chart) -> Vec<(String, bytes::Bytes)> {
     fn collect(chart: &Chart, path: &str, out: &mut Vec<(String, bytes::Bytes)>) {
         for sub in &chart.dependencies {
-            collect(sub, &format!("{path}/charts/{}", sub.name()), out);
+            collect(sub, &sub.path_below(path), out);
         }
         out.extend(templates(chart).map(|t| (format!("{path}/{}", t.name), t.data.clone())));
     }
     let mut out = Vec::new();
     collect(chart, chart.name(), &mut out);
-    // Of two with one path the first one counts.
     out.sort_by(|a, b| a.0.cmp(&b.0));
-    out.dedup_by(|later, kept| later.0 == kept.0);
+    keep_last(&mut out, |t| &t.0);
     out
+}
+
+/// Of templates with one path, which lie side by side, the last one counts.
+pub(super) fn keep_last<T>(templates: &mut Vec<T>, path: impl Fn(&T) -> &str) {
+    templates.dedup_by(|later, kept| {
+        let same = path(later) == path(kept);
+        if same {
+            std::mem::swap(later, kept);
+        }
+        same
+    });
 }
 
 /// The templates that take part: of a library only its partials.
@@ -295,7 +305,7 @@ impl<'a> Builder<'a> {
                 Some(Value::Map(m)) => m,
                 _ => Map::new(arena, MapKind::Values),
             };
-            let sub_context = self.chart(sub, &format!("{path}/charts/{}", sub.name()), sub_values, false);
+            let sub_context = self.chart(sub, &sub.path_below(path), sub_values, false);
             subcharts.insert(sub.name().as_bytes(), Value::Map(sub_context));
         }
         for t in templates(chart) {

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustc_hash::FxHashMap;
 
-use super::context::{Job, Jobs, jobs};
+use super::context::{Job, Jobs, jobs, keep_last};
 use super::crew::{WORTH_A_THREAD, make_room};
 use super::engine::{CompiledChart, Parsed, funcs};
 use super::error::Error;
@@ -212,7 +212,7 @@ impl Run<'_> {
         let mut jobs: Vec<(usize, Job<'a>)> = jobs.into_iter().map(|job| (depth(&job), job)).collect();
         jobs.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| b.1.name.cmp(&a.1.name)));
         let mut jobs: Vec<Job<'a>> = jobs.into_iter().map(|(_, job)| job).collect();
-        jobs.dedup_by(|later, kept| later.name == kept.name);
+        keep_last(&mut jobs, |job| &job.name);
         Order { jobs, paths }
     }
 

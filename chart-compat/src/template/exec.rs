@@ -481,7 +481,11 @@ impl<'a> Exec<'a> {
         }
         self.site.end_loop(level);
         match &c.otherwise {
-            Some(list) if !ran => self.list(list, dot),
+            // A break in here ends this range, though it is one of an outer range to the parser.
+            Some(list) if !ran => Ok(match self.list(list, dot)? {
+                Flow::Break => Flow::Done,
+                flow => flow,
+            }),
             _ => Ok(Flow::Done),
         }
     }

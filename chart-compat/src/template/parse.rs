@@ -380,10 +380,14 @@ impl<'t> Parser<'t> {
         let pipe = self.pipeline(context, Kind::RightDelim)?;
         let range = usize::from(context == "range");
         self.range_depth += range;
+        let inside = self.vars.len();
         let (list, end) = self.item_list()?;
         self.range_depth -= range;
         let mut otherwise = None;
         if matches!(end, Item::Else) {
+            // What the list declares is known behind the else, too; but the list did not run, so that it is not there.
+            let declared = self.vars.drain(inside..);
+            self.pending.extend(declared.flatten());
             let next = self.peek();
             if context == "if" && next == Kind::If {
                 self.next();

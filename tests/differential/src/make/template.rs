@@ -206,12 +206,15 @@ fn statement(c: &mut Choices, out: &mut Vec<u8>, scope: &mut Scope) {
     match pick {
         6 => {
             let value = expression_in(c, Kind::Any, 2, scope);
-            out.extend(format!("$v{} := ", scope.variables).bytes());
+            // Every third shadows one that there is.
+            let shadows = scope.variables > 0 && c.one_in(3);
+            let variable = if shadows { c.below(scope.variables) } else { scope.variables };
+            out.extend(format!("$v{variable} := ").bytes());
             out.extend(pipeline(c, value));
-            scope.variables += 1;
+            scope.variables += usize::from(!shadows);
         }
         7 => match c.below(6) {
-            0 if scope.variables > 0 => {
+            0 | 5 if scope.variables > 0 => {
                 let value = expression_in(c, Kind::Any, 2, scope);
                 out.extend(format!("$v{} = ", c.below(scope.variables)).bytes());
                 out.extend(value);
