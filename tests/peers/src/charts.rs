@@ -149,7 +149,15 @@ impl Case {
         template_output(&rendered, self.crds, |_| true, &all, Profile::Helm4).ok().map(|t| t.len())
     }
 
-    /// From the archive's bytes to text, and again with other values and the chart kept; nothing for a chart that needs more
+    /// The values with one number after the other changed, as far as the chart renders with that.
+    fn edits(&self, chart: &CompiledChart) -> Vec<Map> {
+        let rendered = chart.render(&self.values, &self.options, &Nothing, &mut drop);
+        let all = rendered.map(|r| r.values).unwrap_or_default();
+        let edits = numbers(&all).into_iter().map(|path| changed(&self.values, &all, &path));
+        edits.filter(|values| self.render(chart, values).is_some()).collect()
+    }
+
+    /// From the archive's bytes to text, and again with a number of the values changed and the chart kept; nothing for a chart that needs more
     /// of the world than there is here.
     fn renders(&self) -> (Option<Duration>, Option<Duration>) {
         let Some(kept) = self.compiled() else { return (None, None) };
@@ -161,15 +169,41 @@ impl Case {
                 black_box(self.compiled().and_then(|c| self.render(&c, &self.values)));
             }
         });
-        let mut n = 0;
+        let edits = self.edits(&kept);
+        let mut next = edits.iter().cycle();
         let later = per_turn(|turns| {
             for _ in 0..turns {
-                n += 1;
-                let mut values = self.values.clone();
-                values.insert("measured".to_owned(), Data::Int(n));
-                black_box(self.render(&kept, &values));
+                black_box(next.next().and_then(|values| self.render(&kept, values)));
             }
         });
         (Some(first), Some(later))
     }
+}
+
+/// The paths of all whole numbers.
+fn numbers(values: &Map) -> Vec<Vec<String>> {
+    let each = |(key, value): (&String, &Data)| match value {
+        Data::Map(inner) => {
+            numbers(inner).into_iter().map(|path| [vec![key.clone()], path].concat()).collect()
+        }
+        Data::Int(_) => vec![vec![key.clone()]],
+        _ => Vec::new(),
+    };
+    values.iter().flat_map(each).collect()
+}
+
+/// `values` with the number at a path one greater than it is in `all`.
+fn changed(values: &Map, all: &Map, path: &[String]) -> Map {
+    let mut values = values.clone();
+    let Some((key, rest)) = path.split_first() else { return values };
+    let inner = |map: &Map| match map.get(key) {
+        Some(Data::Map(inner)) => inner.clone(),
+        _ => Map::new(),
+    };
+    let value = match all.get(key) {
+        Some(Data::Int(n)) => Data::Int(n + 1),
+        _ => Data::Map(changed(&inner(&values), &inner(all), rest)),
+    };
+    values.insert(key.clone(), value);
+    values
 }
