@@ -39,8 +39,15 @@ impl Past {
 /// Reads the past of a release.
 pub(crate) async fn records(store: Store<'_>, id: &ReleaseId) -> Result<Past> {
     let labels = format!("name={},status!={}", id.name, Status::Superseded);
-    let (history, mut records) =
-        tokio::try_join!(store.history(id), store.list(Some(&id.namespace), &labels))?;
+    let whole = store.list(Some(&id.namespace), &labels);
+    let (history, mut records) = if store.is_as_seen() {
+        // That list takes no time, and a first install needs no other.
+        let history = store.history(id).await?;
+        let records = if history.is_empty() { Vec::new() } else { whole.await? };
+        (history, records)
+    } else {
+        tokio::try_join!(store.history(id), whole)?
+    };
     if let Some(newest) = history.last()
         && records.last().is_none_or(|r| r.record.version < newest.revision)
         && let Some(found) = store.get(id, newest.revision).await?

@@ -164,6 +164,11 @@ impl<'a> Store<'a> {
         Self { as_seen: true, ..self }
     }
 
+    /// Whether its lists are as new as what was seen, and not as of now.
+    pub(crate) fn is_as_seen(&self) -> bool {
+        self.since().is_some()
+    }
+
     fn since(&self) -> Option<u64> {
         self.horizon.version().filter(|_| self.as_seen)
     }
