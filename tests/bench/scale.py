@@ -93,6 +93,22 @@ def audit_end():
     sys.exit(f"{AUDIT}: the last request did not come")
 
 
+def settle():
+    """Waits until the controllers have done what the last command gave them to do: half a second in which nobody asks anything."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        start = audit_end()
+        time.sleep(0.5)
+        end = audit_end()
+        with open(AUDIT, "rb") as log:
+            log.seek(start)
+            events = map(json.loads, log.read(end - start).splitlines())
+            # Leaders renew their leases for ever.
+            if all(event.get("objectRef", {}).get("resource") in (None, "leases") for event in events):
+                return
+    sys.exit("the control plane does not come to rest")
+
+
 def process(*args):
     """Wall seconds, processor seconds, peak MiB and API requests of a command: its own, by its user agent."""
     start = audit_end()
@@ -106,7 +122,7 @@ def process(*args):
 
 
 def lifecycle(what, namespace, runs, template, values):
-    """Install, two upgrades and uninstall of one release, Helm and ours in turns; the median of the runs."""
+    """Install, two upgrades and uninstall of one release, Helm and ours in turns, each on a control plane at rest; the median of the runs."""
     print(f"One release of {what}, median of {runs}:\n")
     print("| | windlass | helm 4 | times faster | of its memory |")
     print("| --- | ---: | ---: | ---: | ---: |")
@@ -122,6 +138,7 @@ def lifecycle(what, namespace, runs, template, values):
         for _ in range(runs):
             for name, args in steps:
                 for tool, (program, own) in enumerate(tools):
+                    settle()
                     figures[name][tool].append(process(program, *args, "-n", own))
         for name, both in figures.items():
             ours, helm = ([statistics.median(column) for column in zip(*measured)] for measured in both)
