@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Modules, ON_LOOPBACK, Operator, control_plane, object, wait_for};
+use crate::support::{MODULES, Modules, ON_LOOPBACK, Operator, control_plane, object, wait_for};
 
 fn start(namespace: &str, modules: &Modules, more: &[&str]) -> Operator {
     let hooks = modules.path().join("global-hooks");
@@ -54,7 +54,9 @@ fn switch(namespace: &str, key: &str, on: &str) {
     let text = format!(
         "{{apiVersion: v1, kind: ConfigMap, metadata: {{name: addon-operator}}, data: {{{key}Enabled: '{on}'}}}}"
     );
-    control_plane().kubectl_with(["apply", "-n", namespace, "-f", "-"], &text).unwrap();
+    // Each key has a manager of its own, so that the others stay.
+    let apply = ["apply", "--server-side", "--field-manager", key, "-n", namespace, "-f", "-"];
+    control_plane().kubectl_with(apply, &text).unwrap();
 }
 
 const VALIDATING: &str = "validatingwebhookconfiguration";
@@ -186,6 +188,11 @@ fn admission() {
     .unwrap();
     wait_for("the entry is right again", || {
         object(cp, "default", VALIDATING, &name).is_some_and(|o| o["webhooks"][0]["failurePolicy"] == "Fail")
+    });
+    // It would take the name that it wants while the other one is off.
+    switch(ns, "twice", "false");
+    wait_for("that module is off", || {
+        object(cp, ns, MODULES, "twice").is_some_and(|o| o["status"]["phase"] == "Disabled")
     });
     switch(ns, "web", "false");
     wait_for("the module's entries are gone", || {
