@@ -55,7 +55,7 @@ pub(crate) fn print(corpus: &Path, windlass: &Path) -> Result<(), Box<dyn Error>
         let whole = process(windlass, &case.arguments)?;
         let over = |a: Duration, b: Duration| format!("{:.1}", a.as_secs_f64() / b.as_secs_f64());
         let ms = |d: Duration| format!("{:.2} ms", d.as_secs_f64() * 1e3);
-        let optional = |d: Option<Duration>| d.map_or_else(|| "asks for keys".to_owned(), ms);
+        let optional = |d: Option<Duration>| d.map_or_else(|| "–".to_owned(), ms);
         let ratio = first.zip(later).map_or_else(|| "–".to_owned(), |(f, l)| over(f, l));
         writeln!(
             out,
@@ -170,6 +170,9 @@ impl Case {
             }
         });
         let edits = self.edits(&kept);
+        if edits.is_empty() {
+            return (Some(first), None);
+        }
         let mut next = edits.iter().cycle();
         let later = per_turn(|turns| {
             for _ in 0..turns {
@@ -180,13 +183,13 @@ impl Case {
     }
 }
 
-/// The paths of all whole numbers.
+/// The paths of all numbers.
 fn numbers(values: &Map) -> Vec<Vec<String>> {
     let each = |(key, value): (&String, &Data)| match value {
         Data::Map(inner) => {
             numbers(inner).into_iter().map(|path| [vec![key.clone()], path].concat()).collect()
         }
-        Data::Int(_) => vec![vec![key.clone()]],
+        Data::Int(_) | Data::Float(_) => vec![vec![key.clone()]],
         _ => Vec::new(),
     };
     values.iter().flat_map(each).collect()
@@ -202,6 +205,7 @@ fn changed(values: &Map, all: &Map, path: &[String]) -> Map {
     };
     let value = match all.get(key) {
         Some(Data::Int(n)) => Data::Int(n + 1),
+        Some(Data::Float(n)) => Data::Float(n + 1.0),
         _ => Data::Map(changed(&inner(&values), &inner(all), rest)),
     };
     values.insert(key.clone(), value);
