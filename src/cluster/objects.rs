@@ -159,7 +159,7 @@ impl Cluster {
 
     /// All objects of a kind that a label selector picks (empty: all).
     pub async fn list(&self, gvk: &Gvk, namespace: Option<&str>, labels: &str) -> Result<Vec<Value>> {
-        self.list_all(gvk, namespace, labels, JSON, None).await
+        self.list_since(gvk, namespace, labels, None).await
     }
 
     /// The same as it was at this resource version of the kind or later; nothing: as it is now.
@@ -180,7 +180,7 @@ impl Cluster {
         namespace: Option<&str>,
         labels: &str,
     ) -> Result<Vec<Value>> {
-        self.list_all(gvk, namespace, labels, METADATA_LIST, None).await
+        self.list_metadata_since(gvk, namespace, labels, None).await
     }
 
     /// The same as it was at this resource version of the kind or later; nothing: as it is now.
