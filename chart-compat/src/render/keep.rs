@@ -37,7 +37,7 @@ enum State {
     /// The next render is worth keeping, if nobody is at it.
     Wanted,
     Kept(Box<Kept>),
-    /// Templates of this chart change what they share.
+    /// Templates of this chart change what they share, or there are too few of them to be worth it.
     Never,
 }
 
@@ -93,7 +93,7 @@ impl Ground {
             let texts = chart.templates.iter().map(|t| t.data.as_ptr().addr()).collect();
             charts.push((path.to_owned(), chart.metadata.clone(), texts));
             for sub in &chart.dependencies {
-                collect(sub, &format!("{path}/{}", sub.name()), charts);
+                collect(sub, &sub.path_below(path), charts);
             }
         }
         let mut charts = Vec::new();
