@@ -5,8 +5,8 @@
 
 use super::ast::{Arg, Control, Node, Pipe, Template, Term};
 
-/// Functions whose result is a list of one type, or a number that `range` counts to.
-const TYPED: [&str; 18] = [
+/// Functions whose result is a list or map of one type, or a number that `range` counts to.
+const TYPED: [&str; 26] = [
     "until",
     "untilStep",
     "int",
@@ -18,6 +18,14 @@ const TYPED: [&str; 18] = [
     "div",
     "mod",
     "len",
+    "max",
+    "min",
+    "biggest",
+    "atoi",
+    "toDecimal",
+    "randInt",
+    "split",
+    "splitn",
     "splitList",
     "sortAlpha",
     "toStrings",
