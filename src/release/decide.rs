@@ -38,6 +38,8 @@ pub(crate) struct Past {
     pub(crate) same: bool,
     /// Whose it is, if it is pending or uninstalling.
     pub(crate) hold: Hold,
+    /// It is deployed, and so is an older one: who made it died before the last writes.
+    pub(crate) unsettled: bool,
 }
 
 /// What to do.
@@ -91,6 +93,12 @@ pub(crate) fn decide(name: &str, options: &Options, past: &[Past]) -> Result<Dec
         _ if resumable => {
             let reason = format!("revision {} of the same state is {}", newest.revision, newest.status);
             Ok(Decision::new(Action::Resume, &reason, newest.revision, after_uninstall))
+        }
+        // Asked again for what was done but for calling the old revision superseded.
+        (_, Status::Deployed) if newest.unsettled && newest.same => {
+            let reason =
+                format!("revision {} of the same state was deployed by who died then", newest.revision);
+            Ok(Decision::new(Action::Unchanged, &reason, newest.revision, after_uninstall))
         }
         (Mode::Install, Status::Uninstalled | Status::Failed) if options.replace => {
             let reason = format!("revision {} is {} and may be replaced", newest.revision, newest.status);

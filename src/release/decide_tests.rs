@@ -11,8 +11,10 @@ type VerbCase<'a> = (&'a str, Mode, &'a [Row], Result<(Action, u64), &'a str>);
 type SteadyCase<'a> = (&'a str, &'a [Row], (Action, u64, bool));
 
 fn run(options: &Options, rows: &[Row]) -> Result<Decision, String> {
-    let past: Vec<Past> =
-        rows.iter().map(|&(revision, status, same, hold)| Past { revision, status, same, hold }).collect();
+    let past: Vec<Past> = rows
+        .iter()
+        .map(|&(revision, status, same, hold)| Past { revision, status, same, hold, unsettled: false })
+        .collect();
     decide("web", options, &past).map_err(|e| e.to_string())
 }
 
@@ -154,6 +156,21 @@ fn bases_and_leftovers() {
         (Action::Unchanged, vec![4]),
         "an older deployed one is put right"
     );
+}
+
+#[test]
+fn a_death_before_the_last_writes_makes_no_second_revision() {
+    let row = |revision, same, unsettled| Past { revision, status: Deployed, same, hold: GONE, unsettled };
+    for mode in [Mode::Install, Mode::Upgrade, Mode::UpgradeInstall] {
+        let asked = |same, unsettled| {
+            let past = [row(2, false, false), row(3, same, unsettled)];
+            decide("web", &options(mode), &past).map(|d| (d.action, d.revision, d.supersede)).ok()
+        };
+        assert_eq!(asked(true, true), Some((Action::Unchanged, 3, vec![2])), "{mode:?}");
+        let other = (mode != Mode::Install).then(|| (Action::Upgrade, 4, vec![2, 3]));
+        assert_eq!(asked(false, true), other, "{mode:?} of something else");
+        assert_eq!(asked(true, false), other, "{mode:?} of two by Helm");
+    }
 }
 
 #[test]

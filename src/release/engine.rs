@@ -459,6 +459,7 @@ impl Engine {
     /// The past revisions as `decide` sees them.
     pub(super) fn rows(&self, past: &Past, state: Digest, owner: Option<&str>) -> Vec<decide::Past> {
         let now = jiff::Timestamp::now();
+        let unsettled = past.is_unsettled();
         let row = |stored: &Stored| {
             let record = &stored.record;
             let comparable = !matches!(record.info.status, Status::Superseded | Status::Uninstalled);
@@ -469,6 +470,7 @@ impl Engine {
                 status: record.info.status,
                 same,
                 hold: lock::judge(record, &self.options.holder, owner, past.free, now),
+                unsettled: unsettled && past.newest().is_some_and(|newest| newest.version == record.version),
             }
         };
         past.records.iter().map(row).collect()

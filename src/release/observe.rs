@@ -34,6 +34,20 @@ impl Past {
     pub fn newest(&self) -> Option<&Record> {
         self.records.last().map(|stored| &stored.record)
     }
+
+    /// Whether two revisions are called deployed, and whoever of ours made the newer one is gone: it died, or could not
+    /// write, before the older one was called superseded.
+    pub(crate) fn is_unsettled(&self) -> bool {
+        self.free && self.has_two_deployed()
+    }
+
+    /// Whether the newest revision was deployed by one of ours while an older one is still called so.
+    pub(crate) fn has_two_deployed(&self) -> bool {
+        let deployed = |stored: &Stored| stored.record.info.status == Status::Deployed;
+        self.records.split_last().is_some_and(|(newest, older)| {
+            deployed(newest) && !newest.record.memory.holder.is_empty() && older.iter().any(deployed)
+        })
+    }
 }
 
 /// Reads the past of a release.

@@ -82,11 +82,11 @@ impl Engine {
     }
 }
 
-/// Whether a process of ours left something unfinished.
+/// Whether a process of ours left something unfinished, or is at it.
 fn is_unfinished(past: &Past) -> bool {
     past.records.last().is_some_and(|newest| {
         let status = newest.record.info.status;
         let open = status.is_pending() || status == Status::Uninstalling;
         open && !newest.record.memory.holder.is_empty()
-    })
+    }) || past.has_two_deployed()
 }

@@ -52,7 +52,11 @@ impl Engine {
     ) -> Result<Outcome> {
         let id = &request.id;
         let newest = past.history.last().ok_or(EngineError::NotFound)?;
-        let unfinished = past.records.last().filter(|r| r.record.info.status == Status::PendingRollback);
+        let unsettled = past.is_unsettled();
+        let unfinished = past
+            .records
+            .last()
+            .filter(|r| unsettled || r.record.info.status == Status::PendingRollback);
         let to = match (request.revision, unfinished.map(|r| r.record.info.rollback_revision)) {
             // Asked again for what died under way: the one before that, not the one that it rolled back.
             (0, Some(to)) if to > 0 => to,
@@ -68,7 +72,7 @@ impl Engine {
         let options =
             Options { mode: Mode::UpgradeInstall, skip_unchanged: false, ..request.options.clone() };
         let mut decision = decide::decide(&id.name, &options, &rows)?;
-        if decision.action != Action::Resume {
+        if !matches!(decision.action, Action::Resume | Action::Unchanged) {
             decision.action = Action::Rollback;
             decision.reason = format!("a rollback to revision {to} was asked for");
         }
@@ -88,7 +92,10 @@ impl Engine {
             operation: Operation::Rollback { to },
             state,
         };
-        let mut outcome = CarryOut { engine: self, work: &work }.run(decision, past, lease).await?;
+        let mut outcome = match decision.action {
+            Action::Unchanged => self.keep(&work, decision, past, lease).await?,
+            _ => CarryOut { engine: self, work: &work }.run(decision, past, lease).await?,
+        };
         outcome.warnings.extend(told);
         Ok(outcome)
     }

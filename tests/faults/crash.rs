@@ -74,6 +74,35 @@ fn live(
     counts.wrong.extend(gone.err().map(|_| "a Lease outlives its release".to_owned()));
 }
 
+#[test]
+fn what_died_before_its_last_write_is_finished_and_not_done_twice() {
+    let plane = shared().expect("a control plane");
+    let proxy = Proxy::start(plane.kubeconfig(), plane.directory());
+    let namespace = plane.namespace("last").unwrap();
+    let charts = tempfile::tempdir().unwrap();
+    life::write_charts(charts.path());
+    for step in 0..STEPS - 1 {
+        let mut words = life::command(step, charts.path(), namespace.name());
+        // An upgrade to the same would be one more revision, and "the one before" another one.
+        words.retain(|word| word != "--skip-unchanged" && word != "1");
+        let args: Vec<&str> = words.iter().map(String::as_str).collect();
+        let old = format!(".life.v{step}?");
+        let first = proxy.run(&args, move |_, method, path| {
+            let last = method == "PUT" && path.contains(&old);
+            last.then_some(Fault::Kill { after: false })
+        });
+        let dead = look(plane, namespace.name());
+        if step > 0 {
+            assert_eq!(first.code, None, "{args:?} wrote no old revision: {:#?}", first.asked);
+            assert_eq!(dead.history.iter().filter(|row| row.ends_with(":deployed")).count(), 2, "{dead:?}");
+            let again = proxy.run(&args, |_, _, _| None);
+            assert_eq!(again.code, Some(0), "{}", again.text);
+        }
+        let end = look(plane, namespace.name());
+        assert_eq!((end.wrong(step, step, 0), end.leases), (None, 0));
+    }
+}
+
 /// How many requests each step makes when nothing goes wrong.
 fn lengths(plane: &ControlPlane, proxy: &Proxy) -> [usize; STEPS] {
     let namespace = plane.namespace("calm").unwrap();

@@ -119,8 +119,10 @@ pub(crate) fn look(plane: &ControlPlane, namespace: &str) -> Life {
 impl Life {
     /// Whether the state of a step is deployed: nothing was left to do but to let the lock go.
     pub(crate) fn is_done(&self, step: usize) -> bool {
-        let deployed = self.history.last().is_some_and(|last| last.ends_with(":deployed"));
-        if step + 1 == STEPS { self.history.is_empty() } else { deployed && self.objects == wanted(step) }
+        let deployed = |row: &String| row.ends_with(":deployed");
+        let one = self.history.iter().filter(|row| deployed(row)).count() == 1;
+        let last = one && self.history.last().is_some_and(deployed);
+        if step + 1 == STEPS { self.history.is_empty() } else { last && self.objects == wanted(step) }
     }
 
     /// What is wrong after a step was repeated to its end. `more`: how many revisions it may have made besides its own.
