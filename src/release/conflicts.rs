@@ -25,14 +25,30 @@ pub(crate) fn of(error: &ClusterError, manager: &str) -> Vec<Conflict> {
 /// Whether a rule leaves a field of an object to its owner. A rule is a path, or `Kind:path`, or `Kind/name:path`; it
 /// speaks of the field and of all below it.
 pub(crate) fn is_left(rules: &[String], object: &ObjectRef, field: &str) -> bool {
-    rules.iter().any(|rule| {
+    paths_of(rules, object).any(|path| {
+        field.strip_prefix(path).is_some_and(|below| below.is_empty() || below.starts_with(['.', '[']))
+    })
+}
+
+/// The paths of the rules that speak of an object.
+pub(crate) fn paths_of<'r>(rules: &'r [String], object: &ObjectRef) -> impl Iterator<Item = &'r str> {
+    rules.iter().filter_map(|rule| {
         let (whose, path) = rule.split_once(':').unwrap_or(("", rule));
         let (kind, name) = whose.split_once('/').unwrap_or((whose, ""));
         let whose = (kind.is_empty() || kind == object.gvk.kind) && (name.is_empty() || name == object.name);
         let path = path.trim_start_matches('.');
-        let below = field.strip_prefix(path);
-        whose && !path.is_empty() && below.is_some_and(|b| b.is_empty() || b.starts_with(['.', '[']))
+        (whose && !path.is_empty()).then_some(path)
     })
+}
+
+/// Takes fields out of a body that may differ and that someone took out of the live object: applied without them it leaves
+/// them away.
+pub(crate) fn leave_away(body: &mut Value, live: &Value, rules: &[String], object: &ObjectRef) {
+    for path in paths_of(rules, object) {
+        if remove(&mut live.clone(), path).is_none() {
+            remove(body, path);
+        }
+    }
 }
 
 /// Annotations that ask someone to put the bundle of a certificate authority into an object.

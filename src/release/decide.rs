@@ -6,6 +6,7 @@
 use super::{
     error::EngineError,
     lock::Hold,
+    reason::Reason,
     record::Status,
     request::{Mode, Options},
 };
@@ -46,7 +47,7 @@ pub(crate) struct Past {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Decision {
     pub(crate) action: Action,
-    pub(crate) reason: String,
+    pub(crate) reason: Reason,
     /// The revision that is written, or that stays.
     pub(crate) revision: u64,
     /// Hooks and texts of an install rather than of an upgrade.
@@ -65,7 +66,7 @@ pub(crate) fn decide(name: &str, options: &Options, past: &[Past]) -> Result<Dec
         return match options.mode {
             Mode::Upgrade => Err(EngineError::NoDeployed(name.to_owned())),
             Mode::Install | Mode::UpgradeInstall => {
-                Ok(Decision::new(Action::Install, "the release does not exist", 1, &[]))
+                Ok(Decision::new(Action::Install, Reason::Absent, 1, &[]))
             }
         };
     };
@@ -77,6 +78,7 @@ pub(crate) fn decide(name: &str, options: &Options, past: &[Past]) -> Result<Dec
         });
     }
     let next = newest.revision + 1;
+    let (revision, status) = (newest.revision, newest.status);
     let after_uninstall =
         past.iter().rposition(|p| p.status == Status::Uninstalled).map_or(past, |at| &past[at + 1..]);
     let resumable = newest.same
@@ -91,46 +93,42 @@ pub(crate) fn decide(name: &str, options: &Options, past: &[Past]) -> Result<Dec
         };
     let mut decision = match (options.mode, newest.status) {
         _ if resumable => {
-            let reason = format!("revision {} of the same state is {}", newest.revision, newest.status);
-            Ok(Decision::new(Action::Resume, &reason, newest.revision, after_uninstall))
+            let reason = Reason::Unfinished { revision, status };
+            Ok(Decision::new(Action::Resume, reason, newest.revision, after_uninstall))
         }
         // Asked again for what was done but for calling the old revision superseded.
         (_, Status::Deployed) if newest.unsettled && newest.same => {
-            let reason =
-                format!("revision {} of the same state was deployed by who died then", newest.revision);
-            Ok(Decision::new(Action::Unchanged, &reason, newest.revision, after_uninstall))
+            let reason = Reason::Unsettled { revision };
+            Ok(Decision::new(Action::Unchanged, reason, newest.revision, after_uninstall))
         }
         (Mode::Install, Status::Uninstalled | Status::Failed) if options.replace => {
-            let reason = format!("revision {} is {} and may be replaced", newest.revision, newest.status);
-            Ok(Decision::new(Action::Install, &reason, next, after_uninstall))
+            let reason = Reason::Replaced { revision, status };
+            Ok(Decision::new(Action::Install, reason, next, after_uninstall))
         }
         // What was never there is installed again: its name is in use by nothing.
-        (Mode::Install, status) if never_installed(past) => {
-            let reason =
-                format!("revision {} is {status}, and no earlier one was ever deployed", newest.revision);
-            Ok(Decision::new(Action::Install, &reason, next, after_uninstall))
+        (Mode::Install, _) if never_installed(past) => {
+            let reason = Reason::NeverDeployed { revision, status };
+            Ok(Decision::new(Action::Install, reason, next, after_uninstall))
         }
         (Mode::Install, _) => Err(EngineError::NameInUse),
         (Mode::UpgradeInstall, Status::Uninstalled) => {
-            Ok(Decision::new(Action::Install, "the release was uninstalled", next, &[]))
+            Ok(Decision::new(Action::Install, Reason::Uninstalled, next, &[]))
         }
         (Mode::Upgrade, Status::Uninstalled) => Err(EngineError::NoDeployed(name.to_owned())),
         (_, Status::Deployed) if options.skip_unchanged && newest.same => {
-            let reason = format!("revision {} has the same objects and hooks", newest.revision);
-            Ok(Decision::new(Action::Unchanged, &reason, newest.revision, after_uninstall))
+            let reason = Reason::Same { revision };
+            Ok(Decision::new(Action::Unchanged, reason, newest.revision, after_uninstall))
         }
         (_, Status::Deployed) => {
-            let reason = if newest.same { "a new revision was asked for" } else { "objects or hooks differ" };
-            Ok(Decision::new(
-                Action::Upgrade,
-                &format!("{reason} from revision {}", newest.revision),
-                next,
-                after_uninstall,
-            ))
+            let reason = match newest.same {
+                true => Reason::Repeated { revision },
+                false => Reason::Differs { revision },
+            };
+            Ok(Decision::new(Action::Upgrade, reason, next, after_uninstall))
         }
-        (_, status) => {
-            let reason = format!("revision {} is {status}", newest.revision);
-            Ok(Decision::new(Action::Upgrade, &reason, next, after_uninstall))
+        _ => {
+            let reason = Reason::NotDeployed { revision, status };
+            Ok(Decision::new(Action::Upgrade, reason, next, after_uninstall))
         }
     }?;
     decision.installing |= decision.action == Action::Resume && newest.status == Status::PendingInstall;
@@ -148,7 +146,7 @@ fn never_installed(past: &[Past]) -> bool {
 }
 
 impl Decision {
-    fn new(action: Action, reason: &str, revision: u64, live: &[Past]) -> Self {
+    fn new(action: Action, reason: Reason, revision: u64, live: &[Past]) -> Self {
         let deployed = live.iter().filter(|p| p.status == Status::Deployed).map(|p| p.revision).max();
         let made = |p: &&Past| action == Action::Unchanged || p.revision != revision;
         let in_base = |p: &&Past| deployed.is_none_or(|d| p.revision >= d) && made(p);
@@ -161,7 +159,7 @@ impl Decision {
         };
         Self {
             action,
-            reason: reason.to_owned(),
+            reason,
             revision,
             installing,
             base: live.iter().filter(in_base).map(|p| p.revision).collect(),

@@ -16,6 +16,7 @@ use super::{
     past_kinds,
     preview::Preview,
     progress::{ProgressListener, Teller},
+    reason::Reason,
     record::{Record, RecordedHook, SYSTEM_LABELS, Status, Storage, Store, Stored, split_manifest},
     request::{
         CrdFile, CrdPolicy, DriftMode, Hook, Manifest, ManifestParser, OnFailure, Options, ReleaseId,
@@ -107,7 +108,7 @@ impl Engine {
         }
     }
 
-    /// The same engine, telling its steps to a listener; `diagnoses`: also why something does not get ready, which costs
+    /// The same engine, telling its steps to a listener; `diagnoses`: also why something is not ready yet, which costs
     /// requests.
     #[must_use]
     pub fn with_progress(mut self, listener: ProgressListener, diagnoses: bool) -> Self {
@@ -243,8 +244,9 @@ impl Engine {
     ) -> Result<(Decision, Work<'a>)> {
         let state = state_of(&request.rendered);
         let rows = self.rows(past, state, request.owner.as_deref());
-        let decision = decide::decide(&request.id.name, &request.options, &rows)?;
-        tracing::debug!(release = %request.id, action = ?decision.action, reason = decision.reason, "decided");
+        let decision =
+            decide::decide(&request.id.name, &request.options, &rows).map_err(|e| past.explained(e))?;
+        tracing::debug!(release = %request.id, action = ?decision.action, reason = %decision.reason, "decided");
         let work = Work {
             id: &request.id,
             rendered: &request.rendered,
@@ -344,7 +346,7 @@ impl Engine {
         let revision = record.version;
         let decision = Decision {
             action: Action::Unchanged,
-            reason: format!("revision {revision} is deployed"),
+            reason: Reason::Deployed { revision },
             revision,
             installing: false,
             base: vec![revision],
@@ -447,8 +449,7 @@ impl Engine {
                     )
                 });
             fine.then(|| {
-                let reason =
-                    format!("revision {} has the same objects and hooks, and nothing moved", known.revision);
+                let reason = Reason::Quiet { revision: known.revision };
                 let mut outcome = Outcome::new(Action::Unchanged, reason, known.revision);
                 outcome.unchanged = known.expected.len();
                 outcome

@@ -3,7 +3,7 @@
 use super::{
     apply::several,
     carry_out::Work,
-    crds,
+    conflicts, crds,
     decide::{Action, Decision},
     drift::{self, Expected, Tolerated, Verdict},
     engine::{Engine, remembered},
@@ -14,6 +14,7 @@ use super::{
     observe::{self, Past},
     outcome::Outcome,
     plan::Step,
+    reason::Reason,
     record::{Status, Stored},
     request::{CrdPolicy, DriftMode},
     state::Known,
@@ -52,11 +53,12 @@ impl Engine {
         let kinds = self.cluster.kinds().await?;
         let documents = || work.rendered.manifests.iter().map(|m| (m.source.as_str(), &m.object));
         let scopes = Scopes::new(&kinds, &work.rendered.crds, documents().map(|(_, o)| o));
-        let targets = resolve(documents(), work.id, &scopes)?;
+        let mut targets = resolve(documents(), work.id, &scopes)?;
         self.watch_kinds(targets.iter().map(|t| &t.object)).await?;
         let tolerant = evidence::tolerant(work.options);
         let work = &Work { options: &tolerant, ..*work };
         let (mut expected, steps) = self.suspects(work, &targets, &newest).await?;
+        self.leave_ignored_away(work, &mut targets, &steps).await?;
         let steps = self.look_into(work, &targets, steps, &mut expected, &mut outcome).await;
         outcome.unchanged = targets.len() - steps.len();
         if work.options.dry_run {
@@ -76,11 +78,8 @@ impl Engine {
         }
         if !(outcome.created.is_empty() && outcome.changed.is_empty()) {
             outcome.action = Action::Restore;
-            outcome.reason = format!(
-                "{} objects were not as revision {} has them",
-                outcome.created.len() + outcome.changed.len(),
-                decision.revision
-            );
+            let objects = outcome.created.len() + outcome.changed.len();
+            outcome.reason = Reason::Drifted { revision: decision.revision, objects };
         }
         // What is merely tolerated is not what was applied: the next process is to see the difference.
         let old = &newest.record.memory.applied;
@@ -126,6 +125,26 @@ impl Engine {
             newest.record.memory.crds = digest;
         }
         Ok(due)
+    }
+
+    /// Takes out of suspects what may differ and is not there: nobody owns it, so that no conflict would tell.
+    async fn leave_ignored_away(
+        &self,
+        work: &Work<'_>,
+        targets: &mut [Target],
+        steps: &[Step],
+    ) -> Result<()> {
+        let rules = &work.options.drift_ignore;
+        for step in steps.iter().filter(|step| step.before.is_some()) {
+            let target = &mut targets[step.target];
+            if conflicts::paths_of(rules, &target.object).next().is_none() {
+                continue;
+            }
+            if let Some(live) = self.cluster.get(&target.object).await? {
+                conflicts::leave_away(&mut target.body, &live, rules, &target.object);
+            }
+        }
+        Ok(())
     }
 
     /// Tells suspects from the changed, and what is to be put right from what is left as it is.

@@ -1,6 +1,11 @@
 //! What the engine answers: what was done, and why. Plain data.
 
-use super::{decide::Action, evidence::Drift, record::Record};
+use super::{
+    decide::Action,
+    evidence::Drift,
+    reason::{Kept, Reason},
+    record::Record,
+};
 use crate::cluster::ObjectRef;
 use std::sync::Arc;
 
@@ -8,8 +13,8 @@ use std::sync::Arc;
 #[derive(Debug, Clone)]
 pub struct Outcome {
     pub action: Action,
-    /// One sentence that says why this action.
-    pub reason: String,
+    /// Why this action.
+    pub reason: Reason,
     pub revision: u64,
     /// The record as it was written; `None` if nothing was.
     pub record: Option<Arc<Record>>,
@@ -22,7 +27,7 @@ pub struct Outcome {
     /// Objects that left the chart and were deleted.
     pub pruned: Vec<ObjectRef>,
     /// Objects that left the chart and were not deleted, each with the reason.
-    pub kept: Vec<(ObjectRef, String)>,
+    pub kept: Vec<(ObjectRef, Kept)>,
     /// What the server, or we, warn of.
     pub warnings: Vec<String>,
     /// Objects that were found changed or deleted.
@@ -30,7 +35,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    pub(super) fn new(action: Action, reason: String, revision: u64) -> Self {
+    pub(super) fn new(action: Action, reason: Reason, revision: u64) -> Self {
         Self {
             action,
             reason,

@@ -4,6 +4,7 @@ use super::{
     error::EngineError,
     graph::{Order, Wave},
     order, ownership,
+    reason::Kept,
     request::ReleaseId,
     targets::{Digest, Target},
 };
@@ -51,7 +52,7 @@ pub(crate) struct Plan {
     /// Groups one after the other.
     pub(crate) prune: Vec<Vec<Deletion>>,
     /// What left the chart and stays, with the reason.
-    pub(crate) kept: Vec<(ObjectRef, String)>,
+    pub(crate) kept: Vec<(ObjectRef, Kept)>,
 }
 
 /// Refuses targets that exist and belong to someone else.
@@ -129,9 +130,9 @@ pub(crate) fn plan(
     for (key, object) in gone {
         let Some(Some(found)) = seen.get(&key) else { continue };
         if ownership::check(found, id).is_err() {
-            plan.kept.push((object.clone(), "it is not owned by this release".to_owned()));
+            plan.kept.push((object.clone(), Kept::NotOwned));
         } else if ownership::is_kept(found.resource_policy.as_deref()) {
-            plan.kept.push((object.clone(), "its resource policy says keep".to_owned()));
+            plan.kept.push((object.clone(), Kept::Policy));
         } else {
             deletions.push(Deletion { object: object.clone(), uid: found.uid.clone() });
         }

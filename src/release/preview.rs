@@ -93,6 +93,9 @@ pub struct Preview {
     pub revision: u64,
     pub changes: Vec<Change>,
     pub hooks: Vec<PlannedHook>,
+    /// Whether the hooks are others than those of the newest revision.
+    #[serde(default)]
+    pub hooks_differ: bool,
     pub warnings: Vec<String>,
     /// Digest of all of this with what Secrets hold, and of the newest record: the same plan has the same.
     pub digest: String,
@@ -104,9 +107,9 @@ impl Preview {
         self.changes.iter().filter(|c| c.verb == verb).count()
     }
 
-    /// Whether any object would be changed.
+    /// Whether any object would be changed, or the hooks are others.
     pub fn changes_anything(&self) -> bool {
-        self.changes.iter().any(|c| !matches!(c.verb, Verb::Skip | Verb::Unchanged))
+        self.hooks_differ || self.changes.iter().any(|c| !matches!(c.verb, Verb::Skip | Verb::Unchanged))
     }
 
     /// Whether nothing at all would be done: no revision, no object.
@@ -123,13 +126,18 @@ impl Preview {
             );
         }
         let name = |c: &Change| format!("{} {}", c.kind, c.name);
-        let changed = self.changes.iter().zip(&other.changes).find(|(a, b)| a != b);
-        match changed {
-            Some((a, b)) if a.verb != b.verb => {
-                format!("{} was planned as {:?} and is now {:?}", name(a), a.verb, b.verb)
+        for a in &self.changes {
+            match other.changes.iter().find(|b| a.is_of_same(b)) {
+                None => return format!("{} is no longer concerned", name(a)),
+                Some(b) if a.verb != b.verb => {
+                    return format!("{} was planned as {:?} and is now {:?}", name(a), a.verb, b.verb);
+                }
+                Some(b) if a != b => return format!("{} is not as it was", name(a)),
+                Some(_) => {}
             }
-            Some((a, _)) => format!("{} is not as it was", name(a)),
-            None if self.changes.len() != other.changes.len() => "other objects are concerned".to_owned(),
+        }
+        match other.changes.iter().find(|b| !self.changes.iter().any(|a| a.is_of_same(b))) {
+            Some(new) => format!("{} was not in the plan", name(new)),
             None => "an object or the release's record was changed".to_owned(),
         }
     }
@@ -149,6 +157,11 @@ impl Change {
             writer: None,
             conflicts: Vec::new(),
         }
+    }
+
+    fn is_of_same(&self, other: &Self) -> bool {
+        let object = |c: &Self| (c.api_version.clone(), c.kind.clone(), c.namespace.clone(), c.name.clone());
+        object(self) == object(other)
     }
 }
 
@@ -195,6 +208,7 @@ impl Engine {
             steps.map(|step| self.preview_one(&targets[step.target], step, work, revision)).collect();
         let looked: Vec<Change> = stream::iter(looks).buffered(AT_ONCE).try_collect().await?;
         changes.extend(looked);
+        self.block_without_namespace(work, &mut changes).await;
         for step in &plan.unchanged {
             let target = &targets[step.target];
             let reason = "it is as our last apply left it";
@@ -225,9 +239,17 @@ impl Engine {
             revision: decision.revision,
             changes,
             hooks: planned_hooks(work),
+            hooks_differ: work.options.run_hooks && self.hooks_differ(work, past),
             warnings: outcome.warnings,
             digest,
         })
+    }
+
+    /// Whether a request has other hooks than the newest revision; what cannot be read is another.
+    fn hooks_differ(&self, work: &Work<'_>, past: &Past) -> bool {
+        let old = past.records.last().map_or(Ok(Vec::new()), |newest| self.hooks_of(&newest.record));
+        let texts = |hooks: &[Hook]| hooks.iter().map(|h| (h.path.clone(), h.text.clone())).collect::<BTreeSet<_>>();
+        old.map_or(true, |old| texts(&old) != texts(&work.rendered.hooks))
     }
 
     pub(super) async fn preview_one(

@@ -12,7 +12,9 @@ use super::{
     targets,
 };
 use crate::cluster::{ApplyOptions, Gvk, ObjectRef, Validation};
+use futures::future::join_all;
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 impl Engine {
     /// What would become of the namespace and of `crds/`, which come before everything.
@@ -43,6 +45,29 @@ impl Engine {
             }
         }
         Ok(changes)
+    }
+
+    /// Blocks what would be created in a namespace that is not there and does not come with the release: the server's dry run
+    /// says nothing of it. A namespace that may not be read is taken to be there.
+    pub(super) async fn block_without_namespace(&self, work: &Work<'_>, changes: &mut [Change]) {
+        let created = || changes.iter().filter(|c| c.verb == Verb::Create);
+        let comes = |name: &str| {
+            work.options.create_namespace && name == work.id.namespace
+                || created().any(|c| c.api_version == "v1" && c.kind == "Namespace" && c.name == name)
+        };
+        let names: BTreeSet<String> =
+            created().filter_map(|c| c.namespace.clone()).filter(|name| !comes(name)).collect();
+        let looks = names.into_iter().map(async |name| {
+            let object = ObjectRef::new(Gvk::new("v1", "Namespace"), None, &name);
+            matches!(self.cluster.get_metadata(&object).await, Ok(None)).then_some(name)
+        });
+        let missing: Vec<String> = join_all(looks).await.into_iter().flatten().collect();
+        for change in changes.iter_mut().filter(|c| c.verb == Verb::Create) {
+            if let Some(name) = change.namespace.as_ref().filter(|name| missing.contains(name)) {
+                change.verb = Verb::Blocked;
+                change.reason = format!("namespaces {name:?} not found; --create-namespace makes the release's own");
+            }
+        }
     }
 
     /// What applying a CRD would change, or why that would not be done.

@@ -11,6 +11,7 @@ use super::{
     operation::Operation,
     outcome::Outcome,
     past_kinds,
+    reason::Reason,
     record::Status,
     request::{Mode, OnFailure, Options, ReleaseId, RollbackRequest, UninstallRequest},
 };
@@ -53,10 +54,8 @@ impl Engine {
         let id = &request.id;
         let newest = past.history.last().ok_or(EngineError::NotFound)?;
         let unsettled = past.is_unsettled();
-        let unfinished = past
-            .records
-            .last()
-            .filter(|r| unsettled || r.record.info.status == Status::PendingRollback);
+        let unfinished =
+            past.records.last().filter(|r| unsettled || r.record.info.status == Status::PendingRollback);
         let to = match (request.revision, unfinished.map(|r| r.record.info.rollback_revision)) {
             // Asked again for what died under way: the one before that, not the one that it rolled back.
             (0, Some(to)) if to > 0 => to,
@@ -71,10 +70,10 @@ impl Engine {
         let rows = self.rows(&past, state, old.owner());
         let options =
             Options { mode: Mode::UpgradeInstall, skip_unchanged: false, ..request.options.clone() };
-        let mut decision = decide::decide(&id.name, &options, &rows)?;
+        let mut decision = decide::decide(&id.name, &options, &rows).map_err(|e| past.explained(e))?;
         if !matches!(decision.action, Action::Resume | Action::Unchanged) {
             decision.action = Action::Rollback;
-            decision.reason = format!("a rollback to revision {to} was asked for");
+            decision.reason = Reason::RolledBack { to };
         }
         decision.installing = false;
         let labels = old.labels.clone();

@@ -82,10 +82,14 @@ async fn rules_and_annotations_leave_things_alone() {
     let namespace = plane.namespace("rules").unwrap();
     let ns = namespace.name();
     let engine = watching().await;
-    let objects = [config_map("ruled", "1"), config_map("paused", "1"), config_map("last", "1")];
+    let objects = ["ruled", "bare", "paused", "last"].map(|name| config_map(name, "1"));
     let mut wanted = request(ns, "web", &objects, vec![]);
-    wanted.options.drift_ignore = vec!["ConfigMap/ruled:data.value".to_owned()];
+    wanted.options.drift_ignore =
+        vec!["ConfigMap/ruled:data.value".to_owned(), "ConfigMap/bare:data.value".to_owned()];
     engine.reconcile(&wanted).await.unwrap();
+    // What may differ may be gone as well.
+    let removal = r#"[{"op": "remove", "path": "/data/value"}]"#;
+    plane.kubectl(["patch", "configmap", "bare", "-n", ns, "--type", "json", "-p", removal]).unwrap();
     plane.kubectl(["annotate", "configmap", "paused", "-n", ns, "windlass.dev/drift=off"]).unwrap();
     for name in ["ruled", "paused", "last"] {
         patch(ns, "configmap", name, &json!({"data": {"value": "9"}}));
@@ -100,6 +104,11 @@ async fn rules_and_annotations_leave_things_alone() {
     assert_eq!(found, [format!("ConfigMap {ns}/last: data.value is 9 instead of 1, by \"somebody\"")]);
     let values = ["ruled", "paused", "last"].map(|name| value(ns, name).unwrap());
     assert_eq!(values, ["9", "9", "1"]);
+    assert_eq!(value(ns, "bare"), None);
+    // Nor is it looked at again and again.
+    assert_eq!(engine.reconcile(&wanted).await.unwrap().action, Action::Unchanged);
+    let fresh = watching().await;
+    assert_eq!((fresh.reconcile(&wanted).await.unwrap().drift, value(ns, "bare")), (vec![], None));
 
     plane.kubectl(["annotate", "configmap", "paused", "-n", ns, "windlass.dev/drift-"]).unwrap();
     let (_, why) = attention(&engine).await;

@@ -97,7 +97,7 @@ impl Operator {
         }
         drift::tell(self.shared.engine.cluster(), &self.state, name, outcome);
         match outcome.action {
-            Action::Unchanged => tracing::debug!(module = name, reason = outcome.reason, "unchanged"),
+            Action::Unchanged => tracing::debug!(module = name, reason = %outcome.reason, "unchanged"),
             action => tracing::info!(
                 module = name,
                 ?action,
@@ -105,7 +105,7 @@ impl Operator {
                 created = outcome.created.len(),
                 changed = outcome.changed.len(),
                 pruned = outcome.pruned.len(),
-                reason = outcome.reason,
+                reason = %outcome.reason,
                 "released"
             ),
         }
