@@ -21,7 +21,8 @@ pub(super) fn listener(globals: &Globals) -> ProgressListener {
         let board = Mutex::new(Board::default());
         return Arc::new(move |_, step| {
             let mut board = board.lock().unwrap_or_else(PoisonError::into_inner);
-            let text = board.step(step, width());
+            let (width, height) = size();
+            let text = board.step(step, width, height);
             // Nothing can be done when the terminal is gone.
             drop(std::io::stderr().lock().write_all(text.as_bytes()));
         });
@@ -32,7 +33,8 @@ pub(super) fn listener(globals: &Globals) -> ProgressListener {
         Progress::Hook { event, kind, name } if live => tell(&format!("{event} hook: {kind} {name}")),
         Progress::Waiting { object, reason } if live => tell(&format!("waiting for {object}: {reason}")),
         Progress::Ready(object) if live => tell(&format!("{object} is ready")),
-        Progress::Diagnosis { object, lines } if live => {
+        // Without anyone who looks on this is told at the end only, where a wait failed.
+        Progress::Diagnosis { object, lines } => {
             for line in *lines {
                 tell(&format!("  {object}: {line}"));
             }
@@ -41,8 +43,9 @@ pub(super) fn listener(globals: &Globals) -> ProgressListener {
     })
 }
 
-/// Columns of the terminal; some know of none.
-fn width() -> usize {
-    let columns = tcgetwinsize(std::io::stderr()).map(|size| usize::from(size.ws_col));
-    columns.ok().filter(|c| *c > 0).unwrap_or(80)
+/// Columns and rows of the terminal; some know of none.
+fn size() -> (usize, usize) {
+    let size = tcgetwinsize(std::io::stderr()).ok();
+    let or = |told: Option<u16>, otherwise| told.filter(|n| *n > 0).map_or(otherwise, usize::from);
+    (or(size.map(|s| s.ws_col), 80), or(size.map(|s| s.ws_row), 24))
 }

@@ -195,7 +195,8 @@ impl HookRunner<'_> {
             return Ok(());
         }
         let result = waiting::one_ready(self.cluster, &reference, self.timeout, Some(self.progress)).await;
-        if result.is_err() {
+        // Their log policies tell the rest.
+        if result.is_err() && self.progress.diagnoses {
             waiting::tell_why(self.cluster, &reference, self.progress).await;
         }
         result

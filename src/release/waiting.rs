@@ -139,9 +139,9 @@ pub(crate) async fn all_ready(
     result
 }
 
-/// Tells those who watch what there is to see of an object that does not get ready.
+/// Tells those who listen what there is to see of an object that does not get ready.
 pub(crate) async fn tell_why(cluster: &Cluster, object: &ObjectRef, progress: Teller<'_>) {
-    if progress.diagnoses {
+    if progress.listener.is_some() {
         let lines = diagnose::why(cluster, object).await;
         progress.tell(&Progress::Diagnosis { object, lines: &lines });
     }

@@ -13,8 +13,10 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Words in the names of values that are not shown.
-const SECRET_WORDS: [&str; 8] =
-    ["password", "passwd", "secret", "token", "credential", "apikey", "privatekey", "auth"];
+const SECRET_WORDS: [&str; 9] =
+    ["password", "passwd", "passphrase", "secret", "token", "credential", "apikey", "privatekey", "auth"];
+/// The same, where they are a name or a part of one by themselves.
+const SECRET_PARTS: [&str; 5] = ["pw", "pwd", "pass", "psk", "dsn"];
 
 /// What is known of why a revision was made.
 #[derive(Debug, Clone, Serialize)]
@@ -120,8 +122,10 @@ pub fn value_changes(before: &Value, after: &Value) -> Vec<FieldChange> {
 /// Values whose name, or the name of something in them, says that they are secret.
 pub(super) fn hide(change: &mut FieldChange) {
     let secret = |text: &str| {
-        let text = text.to_lowercase().replace(['_', '-'], "");
-        SECRET_WORDS.iter().any(|word| text.contains(word))
+        let small = text.to_lowercase();
+        let mut parts = small.split(|c: char| !c.is_ascii_alphanumeric());
+        let plain = small.replace(['_', '-'], "");
+        parts.any(|part| SECRET_PARTS.contains(&part)) || SECRET_WORDS.iter().any(|word| plain.contains(word))
     };
     let within =
         |value: &Option<Value>| value.as_ref().is_some_and(|v| !v.is_string() && secret(&v.to_string()));

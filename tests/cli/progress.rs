@@ -53,4 +53,5 @@ fn waits_are_one_block_on_a_terminal_and_lines_elsewhere() {
     let out = install("silent", &[]).output().unwrap();
     let text = String::from_utf8_lossy(&out.stderr).into_owned();
     assert!(!text.contains("waiting for Deployment "), "as Helm: {text}");
+    assert!(text.contains("Unschedulable"), "but why it failed is told: {text}");
 }

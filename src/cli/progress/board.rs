@@ -18,8 +18,8 @@ pub(super) struct Board {
 }
 
 impl Board {
-    /// Takes a step in; what to write to a terminal with so many columns.
-    pub(super) fn step(&mut self, step: &Progress<'_>, width: usize) -> String {
+    /// Takes a step in; what to write to a terminal with so many columns and rows.
+    pub(super) fn step(&mut self, step: &Progress<'_>, width: usize, height: usize) -> String {
         let mut said = String::new();
         match step {
             Progress::HookLog { text, .. } => said = format!("{}\n", text.trim_end_matches('\n')),
@@ -44,14 +44,16 @@ impl Board {
                 return said;
             }
         }
-        let lines = self.lines();
+        // What has left the screen cannot be drawn over, and the cursor has a row of its own.
+        let lines = self.lines(height.saturating_sub(1));
         let over = if self.drawn > 0 { format!("\x1b[{}A\x1b[J", self.drawn) } else { String::new() };
         self.drawn = lines.len();
         let lines: String = lines.iter().map(|line| format!("{}\n", cut(line, width))).collect();
         format!("{over}{said}{lines}")
     }
 
-    fn lines(&self) -> Vec<String> {
+    /// At most `rows` lines, but one that counts and one object: objects come before what there is to see of them.
+    fn lines(&self, rows: usize) -> Vec<String> {
         if self.waiting.is_empty() && self.ready == 0 {
             return Vec::new();
         }
@@ -60,12 +62,20 @@ impl Board {
         }
         let all = self.waiting.len() + self.ready;
         let mut out = vec![format!("waiting for {} of {all}:", self.waiting.len())];
-        for (object, (reason, lines)) in self.waiting.iter().take(MOST) {
+        let mut shown = self.waiting.len().min(MOST);
+        if shown < self.waiting.len() || shown + 1 > rows {
+            shown = shown.min(rows.saturating_sub(2)).max(1);
+        }
+        let more = self.waiting.len() - shown;
+        let mut spare = rows.saturating_sub(1 + shown + usize::from(more > 0));
+        for (object, (reason, lines)) in self.waiting.iter().take(shown) {
             out.push(format!("  {object}: {reason}"));
+            let lines = &lines[..lines.len().min(spare)];
+            spare -= lines.len();
             out.extend(lines.iter().map(|line| format!("      {line}")));
         }
-        if self.waiting.len() > MOST {
-            out.push(format!("  and {} more", self.waiting.len() - MOST));
+        if more > 0 {
+            out.push(format!("  and {more} more"));
         }
         out
     }
@@ -92,33 +102,51 @@ mod tests {
         let object = |name: &str| ObjectRef::new(Gvk::new("apps/v1", "Deployment"), Some("ns"), name);
         let (a, b) = (object("a"), object("b"));
         let mut board = Board::default();
-        let first = board.step(&Progress::Waiting { object: &a, reason: "0 of 1 available" }, 80);
+        let first = board.step(&Progress::Waiting { object: &a, reason: "0 of 1 available" }, 80, 24);
         assert_eq!(first, format!("waiting for 1 of 1:\n  {a}: 0 of 1 available\n"));
-        board.step(&Progress::Waiting { object: &b, reason: "new" }, 80);
+        board.step(&Progress::Waiting { object: &b, reason: "new" }, 80, 24);
         let lines = ["Pod x: main waits:\x1b[2J ErrImagePull".to_owned()];
-        let told = board.step(&Progress::Diagnosis { object: &a, lines: &lines }, 80);
+        let told = board.step(&Progress::Diagnosis { object: &a, lines: &lines }, 80, 24);
         assert!(told.starts_with("\x1b[3A\x1b[Jwaiting for 2 of 2:\n"), "{told:?}");
         assert!(told.contains("\n      Pod x: main waits: [2J ErrImagePull\n"), "{told:?}");
         let log = Progress::HookLog { pod: "p", container: "c", text: "hello\n" };
-        let told = board.step(&log, 24);
+        let told = board.step(&log, 24, 24);
         assert!(told.starts_with("\x1b[4A\x1b[Jhello\nwaiting for 2 of 2:\n"), "{told:?}");
         assert!(told.lines().skip(2).all(|l| l.chars().count() <= 24) && told.contains('…'), "{told:?}");
         assert_eq!(
-            board.step(&Progress::Ready(&a), 80),
+            board.step(&Progress::Ready(&a), 80, 24),
             format!("\x1b[4A\x1b[Jwaiting for 1 of 2:\n  {b}: new\n")
         );
-        assert_eq!(board.step(&Progress::Ready(&b), 80), "\x1b[2A\x1b[J2 ready\n");
+        assert_eq!(board.step(&Progress::Ready(&b), 80, 24), "\x1b[2A\x1b[J2 ready\n");
         let warning = Progress::Warning("cannot \"watch\"");
         assert_eq!(
-            board.step(&warning, 80),
+            board.step(&warning, 80, 24),
             "\x1b[1A\x1b[Jlevel=WARN msg=\"cannot \\\"watch\\\"\"\n2 ready\n"
         );
         let next = Progress::Applied { object: &a, created: true, changed: false };
-        assert_eq!(board.step(&next, 80), "");
-        assert_eq!(board.step(&Progress::Warning("x"), 80), "level=WARN msg=\"x\"\n");
-        assert!(!board.step(&Progress::Waiting { object: &a, reason: "new" }, 80).contains('\x1b'));
+        assert_eq!(board.step(&next, 80, 24), "");
+        assert_eq!(board.step(&Progress::Warning("x"), 80, 24), "level=WARN msg=\"x\"\n");
+        assert!(!board.step(&Progress::Waiting { object: &a, reason: "new" }, 80, 24).contains('\x1b'));
         let hook = Progress::Hook { event: HookEvent::PreUpgrade, kind: "Job", name: "migrate" };
-        assert_eq!(board.step(&hook, 80), "pre-upgrade hook: Job migrate\n");
-        assert!(!board.step(&Progress::Waiting { object: &b, reason: "new" }, 80).contains('\x1b'));
+        assert_eq!(board.step(&hook, 80, 24), "pre-upgrade hook: Job migrate\n");
+        assert!(!board.step(&Progress::Waiting { object: &b, reason: "new" }, 80, 24).contains('\x1b'));
+    }
+
+    #[test]
+    fn a_block_fits_the_screen() {
+        let mut board = Board::default();
+        let lines: Vec<String> = (0..5).map(|n| format!("line {n}")).collect();
+        for n in 0..20 {
+            let object = ObjectRef::new(Gvk::new("apps/v1", "Deployment"), Some("ns"), &format!("d{n:02}"));
+            board.step(&Progress::Waiting { object: &object, reason: "new" }, 80, 24);
+            board.step(&Progress::Diagnosis { object: &object, lines: &lines }, 80, 24);
+        }
+        let rows = |height: usize| board.lines(height);
+        assert_eq!(rows(24).len(), 24, "{:#?}", rows(24));
+        assert_eq!(rows(24).iter().filter(|line| line.contains("Deployment")).count(), MOST);
+        let few = ["waiting for 20 of 20:", "  Deployment ns/d00: new", "  and 19 more"];
+        assert_eq!(rows(3), few);
+        assert_eq!(rows(0), few);
+        assert_eq!(rows(100).len(), 2 + MOST * 6);
     }
 }
