@@ -270,10 +270,12 @@ async fn carry_out(
         tell(&format!("level=WARN msg={warning:?}"));
     }
     if !built.installing && people {
-        let line = if outcome.action == Action::Unchanged && !dry {
-            format!("Release \"{}\" is unchanged.\n", job.name)
-        } else {
-            format!("Release \"{}\" has been upgraded. Happy Helming!\n", job.name)
+        let line = match outcome.action {
+            Action::Unchanged if !dry => format!("Release \"{}\" is unchanged.\n", job.name),
+            Action::Restore if !dry => {
+                format!("Release \"{}\" is as it was: {}.\n", job.name, outcome.reason)
+            }
+            _ => format!("Release \"{}\" has been upgraded. Happy Helming!\n", job.name),
         };
         print(line.as_bytes())?;
     }

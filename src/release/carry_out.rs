@@ -65,7 +65,7 @@ impl CarryOut<'_> {
         past: Past,
         lease: &mut Option<Lease>,
     ) -> Result<Outcome> {
-        let mut outcome = Outcome::new(decision.action, decision.reason.clone(), decision.revision);
+        let mut outcome = Outcome::new(decision.action, decision.reason, decision.revision);
         let (targets, plan) = tokio::select! {
             ready = self.get_ready(&decision, &past, lease, &mut outcome) => ready?,
             error = self.engine.given_up() => return Err(error),
@@ -448,7 +448,8 @@ impl CarryOut<'_> {
     async fn fail(&self, current: &mut Stored, error: &EngineError) {
         self.engine.state.forget(self.work.id);
         current.record.info.status = Status::Failed;
-        current.record.info.description = self.work.operation.failed(&self.work.id.name, &error.to_string());
+        current.record.info.description =
+            self.work.operation.failed(&self.work.id.name, &error.without_hint());
         let store = self.engine.store();
         let mut written = store.update(current).await;
         if let Err(RecordError::Changed(_)) = written {

@@ -1,6 +1,10 @@
 //! How the engine fails, in Helm's words where scripts see them, and what a caller does about it.
 
-use super::{conflicts::Conflict, record::RecordError, request::HookEvent};
+use super::{
+    conflicts::Conflict,
+    record::{RecordError, Status},
+    request::HookEvent,
+};
 use crate::cluster::{ClusterError, ObjectRef};
 
 pub type Result<T, E = EngineError> = std::result::Result<T, E>;
@@ -27,6 +31,12 @@ pub enum EngineError {
     NoDeployed(String),
     #[error("another operation (install/upgrade/rollback) is in progress")]
     InProgress,
+    /// A pending record that may be someone's live work, and that no lock tells more of.
+    #[error(
+        "another operation (install/upgrade/rollback) is in progress: revision {revision} is {status} since {since}, by {by}; \
+         it is taken for abandoned {respected} after that, or at once with --break-lock"
+    )]
+    Pending { revision: u64, status: Status, since: String, by: &'static str, respected: &'static str },
     /// Someone who lives has the release's lock.
     #[error(
         "another operation (install/upgrade/rollback) is in progress: {by} holds Lease {lease}; wait for it, or take over \
@@ -163,11 +173,20 @@ fn join(errors: &[EngineError]) -> String {
 }
 
 impl EngineError {
+    /// What happened, without what to do about it: the history is a table.
+    pub(crate) fn without_hint(&self) -> String {
+        let text = self.to_string();
+        text.split("\n  (--").next().unwrap_or_default().to_owned()
+    }
+
     pub fn disposition(&self) -> Disposition {
         match self {
-            Self::InProgress | Self::Held { .. } | Self::Overtaken | Self::LockLost | Self::Cancelled => {
-                Disposition::Wait
-            }
+            Self::InProgress
+            | Self::Pending { .. }
+            | Self::Held { .. }
+            | Self::Overtaken
+            | Self::LockLost
+            | Self::Cancelled => Disposition::Wait,
             Self::NotFound | Self::AlreadyDeleted(_) => Disposition::Ignore,
             Self::NameInUse
             | Self::NoDeployed(_)

@@ -7,6 +7,7 @@ use super::{
     engine::Engine,
     error::{EngineError, Result},
     lock::{self, Claim, LeaseView},
+    observe::Holder,
     process::{self, Token},
     progress::Progress,
     record::Stored,
@@ -32,6 +33,15 @@ pub(super) struct Lease {
     /// Proves that we live as long as it is here.
     token: Token,
     held: Held,
+}
+
+/// What a look at a lock finds.
+pub(super) enum Look {
+    /// Nobody who lives has it.
+    Free,
+    Held(Holder),
+    /// Leases may not be read, or are not known.
+    OutOfReach,
 }
 
 fn reference(id: &ReleaseId) -> ObjectRef {
@@ -122,21 +132,25 @@ impl Engine {
         }
     }
 
-    /// Whether nobody who lives has a release's lock. Writes nothing; a lock that may be dead is watched until that is
-    /// known.
-    pub(super) async fn is_free(&self, id: &ReleaseId) -> Result<bool> {
+    /// Who has a release's lock. Writes nothing; a lock that may be dead is watched until that is known.
+    pub(super) async fn look_at_lock(&self, id: &ReleaseId) -> Result<Look> {
         let object = reference(id);
         let mut observed = None;
         loop {
             let found = match self.keeper.get(&object).await {
                 Ok(Some(found)) => found,
-                Ok(None) => return Ok(true),
-                Err(e) if e.is_forbidden() || matches!(e, ClusterError::NoKind(_)) => return Ok(false),
+                Ok(None) => return Ok(Look::Free),
+                Err(e) if e.is_forbidden() || matches!(e, ClusterError::NoKind(_)) => {
+                    return Ok(Look::OutOfReach);
+                }
                 Err(e) => return Err(e.into()),
             };
             match judge(&found, &mut observed) {
-                Claim::Free => return Ok(true),
-                Claim::Held => return Ok(false),
+                Claim::Free => return Ok(Look::Free),
+                Claim::Held => {
+                    let by = process::holder_of(lease_holder(&found)).to_owned();
+                    return Ok(Look::Held(Holder { lease: object.name, by }));
+                }
                 Claim::Doubtful => tokio::time::sleep(LOOK).await,
             }
         }

@@ -3,11 +3,12 @@
 //! Helm takes no lock but its pending record, so such a record of someone else is respected for as long as Helm's own
 //! default timeout lets an operation run. Ours come with a Lease: whoever has it knows that nobody works on them.
 
-use super::record::Record;
+use super::{error::EngineError, record::Record};
 use jiff::{SignedDuration, Timestamp};
 use std::time::Duration;
 
 const RESPECT: SignedDuration = SignedDuration::from_mins(5);
+const RESPECT_TEXT: &str = "5m";
 /// How long a Lease holds without being renewed.
 pub(crate) const LEASE: Duration = Duration::from_secs(15);
 /// A living holder renews well within this.
@@ -67,6 +68,18 @@ pub(crate) enum Hold {
     Theirs,
     /// Whoever wrote it is gone.
     Abandoned,
+}
+
+/// The refusal to touch a record that someone may be at work on: whose it is, since when, and how it ends.
+pub(crate) fn pending(record: &Record) -> EngineError {
+    let by = if record.memory.holder.is_empty() { "Helm or another tool without a lock" } else { "Windlass" };
+    let since = record
+        .info
+        .last_deployed
+        .parse::<Timestamp>()
+        .map_or_else(|_| String::new(), |at| format!("{at:.0}"));
+    let (revision, status) = (record.version, record.info.status);
+    EngineError::Pending { revision, status, since, by, respected: RESPECT_TEXT }
 }
 
 /// Judges a record that is pending or being uninstalled. `me` names this process, `owner` the operator it is; `locked`:

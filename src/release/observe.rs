@@ -2,7 +2,8 @@
 //! server in as few requests as bounded answers allow.
 
 use super::{
-    error::Result,
+    error::{EngineError, Result},
+    lock,
     plan::SeenObjects,
     record::{Record, Revision, Status, Store, Stored},
     request::ReleaseId,
@@ -26,6 +27,15 @@ pub struct Past {
     pub(crate) records: Vec<Stored>,
     /// Nobody who respects the release's lock is at work on it.
     pub(crate) free: bool,
+    /// Who lives and has the release's lock, where it was only looked at.
+    pub(crate) holder: Option<Holder>,
+}
+
+/// Who has a lock.
+#[derive(Debug, Clone)]
+pub(crate) struct Holder {
+    pub(crate) lease: String,
+    pub(crate) by: String,
 }
 
 impl Past {
@@ -33,6 +43,17 @@ impl Past {
     #[must_use]
     pub fn newest(&self) -> Option<&Record> {
         self.records.last().map(|stored| &stored.record)
+    }
+
+    /// An operation in progress, with what is known of it.
+    pub(crate) fn explained(&self, error: EngineError) -> EngineError {
+        match (error, &self.holder, self.newest()) {
+            (EngineError::InProgress, Some(held), _) => {
+                EngineError::Held { lease: held.lease.clone(), by: held.by.clone() }
+            }
+            (EngineError::InProgress, None, Some(newest)) => lock::pending(newest),
+            (error, ..) => error,
+        }
     }
 
     /// Whether two revisions are called deployed, and whoever of ours made the newer one is gone: it died, or could not
@@ -71,7 +92,7 @@ pub(crate) async fn records(store: Store<'_>, id: &ReleaseId) -> Result<Past> {
     for stored in &mut records {
         store.complete(&mut stored.record).await?;
     }
-    Ok(Past { history, records, free: false })
+    Ok(Past { history, records, free: false, holder: None })
 }
 
 /// Looks at objects: in the caches, and at the server where those do not know.

@@ -3,7 +3,7 @@
 use super::{
     engine::Engine,
     error::Result,
-    lease::Lease,
+    lease::{Lease, Look},
     observe::{self, Past},
     record::{Status, Stored},
     request::{Options, ReleaseId},
@@ -51,10 +51,14 @@ impl Engine {
     }
 
     async fn free_or_not(&self, id: &ReleaseId, past: Past) -> Result<Past> {
-        if is_unfinished(&past) && self.is_free(id).await? {
-            return Ok(Past { free: true, ..observe::records(self.store(), id).await? });
+        if !is_unfinished(&past) {
+            return Ok(past);
         }
-        Ok(past)
+        match self.look_at_lock(id).await? {
+            Look::Free => Ok(Past { free: true, ..observe::records(self.store(), id).await? }),
+            Look::Held(holder) => Ok(Past { holder: Some(holder), ..past }),
+            Look::OutOfReach => Ok(past),
+        }
     }
 
     /// The past of a release read once more, with its lock as it is held.

@@ -18,8 +18,8 @@ use super::{
     outcome::Outcome,
     plan::Step,
     record::RecordedHook,
-    request::{HookEvent, Immutable, Options, ReleaseRequest},
-    targets::Target,
+    request::{Hook, HookEvent, Immutable, Options, ReleaseRequest},
+    targets::{self, Target},
 };
 use crate::cluster::{ApplyOptions, ClusterError, ObjectRef, needs_folding, without_orphans};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -197,7 +197,7 @@ impl Engine {
     }
 
     async fn preview(&self, work: &Work<'_>, decision: &Decision, past: &Past) -> Result<Preview> {
-        let mut outcome = Outcome::new(decision.action, decision.reason.clone(), decision.revision);
+        let mut outcome = Outcome::new(decision.action, decision.reason, decision.revision);
         let operation = CarryOut { engine: self, work };
         let (targets, plan) = operation.prepare(decision, past, &mut outcome).await?;
         let mut changes = self.preview_ground(work, decision).await?;
@@ -235,7 +235,7 @@ impl Engine {
             release: work.id.name.clone(),
             namespace: work.id.namespace.clone(),
             action: decision.action,
-            reason: decision.reason.clone(),
+            reason: decision.reason.to_string(),
             revision: decision.revision,
             changes,
             hooks: planned_hooks(work),
@@ -248,8 +248,9 @@ impl Engine {
     /// Whether a request has other hooks than the newest revision; what cannot be read is another.
     fn hooks_differ(&self, work: &Work<'_>, past: &Past) -> bool {
         let old = past.records.last().map_or(Ok(Vec::new()), |newest| self.hooks_of(&newest.record));
-        let texts = |hooks: &[Hook]| hooks.iter().map(|h| (h.path.clone(), h.text.clone())).collect::<BTreeSet<_>>();
-        old.map_or(true, |old| texts(&old) != texts(&work.rendered.hooks))
+        let state =
+            |hooks: &[Hook]| targets::state_digest(std::iter::empty(), hooks.iter().map(|h| &h.object));
+        old.map_or(true, |old| state(&old) != state(&work.rendered.hooks))
     }
 
     pub(super) async fn preview_one(

@@ -65,7 +65,8 @@ impl Engine {
         for change in changes.iter_mut().filter(|c| c.verb == Verb::Create) {
             if let Some(name) = change.namespace.as_ref().filter(|name| missing.contains(name)) {
                 change.verb = Verb::Blocked;
-                change.reason = format!("namespaces {name:?} not found; --create-namespace makes the release's own");
+                change.reason =
+                    format!("namespaces {name:?} not found; --create-namespace makes the release's own");
             }
         }
     }

@@ -138,6 +138,7 @@ mod tests {
                 ),
                 change(Verb::Unchanged, "c", vec![]),
             ],
+            hooks_differ: false,
             hooks: vec![],
             warnings: vec![],
             digest: String::new(),

@@ -82,7 +82,7 @@ impl Engine {
             jiff::Timestamp::now(),
         );
         if current.record.info.status.is_pending() && held == Hold::Theirs && !request.break_lock {
-            return Err(EngineError::InProgress);
+            return Err(lock::pending(&current.record));
         }
         // Unfinished revisions may have made objects that the newest does not have.
         let older = past.records.iter().map(|r| &r.record);

@@ -106,7 +106,17 @@ async fn helms_pending_record_is_respected_until_told_otherwise() {
     engine.reconcile(&asked(ns, "1")).await.unwrap();
     put_pending(ns, 1, "");
     let error = engine.reconcile(&asked(ns, "2")).await.unwrap_err();
-    assert!(matches!(error, EngineError::InProgress), "{error}");
+    assert!(matches!(error, EngineError::Pending { revision: 2, .. }), "{error}");
+    let told = error.to_string();
+    assert!(
+        told.starts_with(
+            "another operation (install/upgrade/rollback) is in progress: revision 2 is pending-"
+        )
+    );
+    assert!(
+        told.contains("by Helm") && told.contains("5m after that") && told.contains("--break-lock"),
+        "{told}"
+    );
     let back = windlass::release::RollbackRequest {
         id: asked(ns, "").id,
         revision: 1,
@@ -168,8 +178,8 @@ async fn a_plan_looks_at_the_lock_and_takes_none() {
         if free {
             assert_eq!((planned.unwrap().revision, foretold.unwrap()), (3, 3), "{holder}");
         } else {
-            assert!(matches!(planned, Err(EngineError::InProgress)), "{planned:?}");
-            assert!(matches!(foretold, Err(EngineError::InProgress)), "{foretold:?}");
+            assert!(matches!(planned, Err(EngineError::Held { .. })), "{planned:?}");
+            assert!(matches!(foretold, Err(EngineError::Held { .. })), "{foretold:?}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{helm::write_chart, support::*};
 use serde_json::{Value, json};
-use windlass::release::{EngineError, Immutable, Mode, Preview, ReleaseRequest};
+use windlass::release::{EngineError, HookEvent, Immutable, Mode, Preview, ReleaseRequest};
 
 /// A plan in lines: verb, name, and the fields that change.
 fn lines(preview: &Preview) -> Vec<String> {
@@ -162,6 +162,17 @@ async fn a_plan_holds_only_in_the_world_that_it_was_made_in() {
     assert!(error.to_string().contains("the plan no longer holds: ConfigMap a"), "{error}");
     assert_eq!(history(ns, "web"), ["1:deployed"], "nothing was written");
 
+    // What moved is named by its name, wherever it stands in the plan.
+    let two = request(ns, "web", &[config_map("a", "2"), config_map("b", "2")], vec![]);
+    let planned = engine.plan(&two).await.unwrap();
+    let mut made = config_map("b", "2");
+    made["metadata"]["labels"] = json!({"app.kubernetes.io/managed-by": "Helm"});
+    made["metadata"]["annotations"] =
+        json!({"meta.helm.sh/release-name": "web", "meta.helm.sh/release-namespace": ns});
+    plane.kubectl_with(["create", "-n", ns, "-f", "-"], &made.to_string()).unwrap();
+    let error = engine.apply_planned(&two, &planned).await.unwrap_err();
+    assert!(error.to_string().contains("ConfigMap b was planned as Create and is now Adopt"), "{error}");
+
     let preview = engine.plan(&wanted).await.unwrap();
     let mut other = wanted.clone();
     other.rendered = request(ns, "web", &[config_map("a", "3")], vec![]).rendered;
@@ -170,6 +181,34 @@ async fn a_plan_holds_only_in_the_world_that_it_was_made_in() {
     let mut install = wanted.clone();
     install.options.mode = Mode::Install;
     assert!(engine.plan(&install).await.is_err(), "what install refuses, its plan refuses");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_tells_of_hooks_and_of_namespaces_that_are_missing() {
+    let plane = control_plane();
+    let namespace = plane.namespace("whole").unwrap();
+    let ns = namespace.name();
+    let engine = engine().await;
+    let with = |value: &str| {
+        let hook = hook(&config_map("before", value), &[HookEvent::PreUpgrade], 0, &[]);
+        let mut request = request(ns, "web", &[config_map("a", "1")], vec![hook]);
+        request.options.skip_unchanged = false;
+        request
+    };
+    engine.reconcile(&with("1")).await.unwrap();
+    assert!(!engine.plan(&with("1")).await.unwrap().changes_anything());
+    let other = engine.plan(&with("2")).await.unwrap();
+    assert!(other.hooks_differ && other.changes_anything(), "{other:?}");
+
+    let absent = format!("{ns}-absent");
+    let mut wanted = request(&absent, "web", &[config_map("a", "1")], vec![]);
+    wanted.options.create_namespace = false;
+    let told = engine.plan(&wanted).await.unwrap();
+    assert!(told.changes[0].reason.contains(&format!("namespaces \"{absent}\" not found")), "{told:?}");
+    assert!(lines(&told)[0].starts_with("Blocked a"), "{told:?}");
+    wanted.options.create_namespace = true;
+    let told = engine.plan(&wanted).await.unwrap();
+    assert_eq!(lines(&told), [format!("Create {absent}"), "Create a".to_owned()]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
