@@ -16,6 +16,12 @@ pub(super) struct Args {
     /// Time to wait for any individual Kubernetes operation
     #[arg(long, default_value = "5m", value_parser = duration)]
     timeout: Duration,
+    /// Time for all tests
+    #[arg(long, value_parser = duration)]
+    deadline: Option<Duration>,
+    /// Test a release that someone else has locked
+    #[arg(long)]
+    break_lock: bool,
     /// Dump the logs from test Pods, after all tests and before any clean-up
     #[arg(long)]
     logs: bool,
@@ -34,7 +40,15 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
         }
     }
     let tested = with_engine(globals, async |s| {
-        let request = TestRequest { id: s.id(&args.name), only, not, timeout: args.timeout, logs: args.logs };
+        let request = TestRequest {
+            id: s.id(&args.name),
+            only,
+            not,
+            timeout: args.timeout,
+            deadline: args.deadline,
+            break_lock: args.break_lock,
+            logs: args.logs,
+        };
         s.run(s.engine.test(&request)).await
     })?;
     let shown = Shown { hide_notes: true, ..Shown::after(globals, true) };

@@ -48,6 +48,9 @@ pub(super) struct Args {
     /// Time to wait for any individual Kubernetes operation
     #[arg(long, default_value = "5m", value_parser = duration)]
     timeout: Duration,
+    /// Time for all that is done to the cluster for a release, waits and hooks included
+    #[arg(long, value_parser = duration)]
+    deadline: Option<Duration>,
     /// Add a custom description
     #[arg(long)]
     description: Option<String>,
@@ -70,6 +73,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
                 },
                 wait: !matches!(args.wait, None | Some(WaitFor::HookOnly)),
                 timeout: args.timeout,
+                deadline: args.deadline,
                 dry_run: args.dry_run,
                 break_lock: args.break_lock,
                 delete_hooks: args.delete_hooks,

@@ -366,6 +366,8 @@ pub struct UninstallRequest {
     /// Wait until the objects are gone.
     pub wait: bool,
     pub timeout: Duration,
+    /// Bound of the whole operation; what is not done then is left uninstalling, and the next uninstall goes on.
+    pub deadline: Option<Duration>,
     pub dry_run: bool,
     pub break_lock: bool,
     /// Delete what hooks made, which Helm leaves.
@@ -383,6 +385,7 @@ impl UninstallRequest {
             propagation: crate::cluster::Propagation::default(),
             wait: false,
             timeout: Duration::from_secs(300),
+            deadline: None,
             dry_run: false,
             break_lock: false,
             delete_hooks: false,

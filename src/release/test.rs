@@ -25,6 +25,10 @@ pub struct TestRequest {
     pub not: Vec<String>,
     /// Bound of each hook.
     pub timeout: Duration,
+    /// Bound of them all.
+    pub deadline: Option<Duration>,
+    /// Take the lock of someone who lives.
+    pub break_lock: bool,
     /// Read what the containers of test Pods wrote, before they are deleted.
     pub logs: bool,
 }
@@ -59,14 +63,25 @@ impl TestRequest {
 impl Engine {
     /// Runs the test hooks of the newest revision, all or those that are chosen, and records how they went.
     pub async fn test(&self, request: &TestRequest) -> Result<Tested> {
+        self.bounded(request.deadline).test_bounded(request).await
+    }
+
+    async fn test_bounded(&self, request: &TestRequest) -> Result<Tested> {
         let id = &request.id;
         let busy = self.state.busy(id).await;
-        let past = observe::records(self.store(), id).await?;
-        let stored = past.records.into_iter().next_back().ok_or(EngineError::NotFound)?;
-        let lease = self.lock(id, false, Some(&stored)).await?;
+        let start = async {
+            let past = observe::records(self.store(), id).await?;
+            let stored = past.records.into_iter().next_back().ok_or(EngineError::NotFound)?;
+            let lease = self.lock(id, request.break_lock, Some(&stored)).await?;
+            Ok::<_, EngineError>((stored, lease))
+        };
+        let (stored, lease) = tokio::select! {
+            start = start => start?,
+            error = self.given_up() => return Err(error),
+        };
         let tested = tokio::select! {
             tested = self.test_locked(request, stored) => tested,
-            () = self.cancelled() => Err(EngineError::Cancelled),
+            error = self.given_up() => Err(error),
         };
         self.let_go(lease, busy).await;
         tested

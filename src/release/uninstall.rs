@@ -24,6 +24,10 @@ use std::{
 impl Engine {
     /// Deletes a release's objects and its records.
     pub async fn uninstall(&self, request: &UninstallRequest) -> Result<Uninstalled> {
+        self.bounded(request.deadline).uninstall_bounded(request).await
+    }
+
+    async fn uninstall_bounded(&self, request: &UninstallRequest) -> Result<Uninstalled> {
         let id = &request.id;
         let busy = self.state.busy(id).await;
         let options = Options {
@@ -34,14 +38,17 @@ impl Engine {
             duplicates: Duplicates::KeepLast,
             ..Options::default()
         };
-        let (mut past, mut lease) = self.past(id, &options, None).await?;
+        let (mut past, mut lease) = tokio::select! {
+            past = self.past(id, &options, None) => past?,
+            error = self.given_up() => return Err(error),
+        };
         if lease.is_none() && !request.dry_run && !past.records.is_empty() {
             lease = self.lock(id, request.break_lock, past.records.last()).await?;
             past.free = lease.is_some();
         }
         let done = tokio::select! {
             done = self.uninstall_locked(request, &options, past) => done,
-            () = self.cancelled() => Err(EngineError::Cancelled),
+            error = self.given_up() => Err(error),
         };
         self.let_go(lease, busy).await;
         done

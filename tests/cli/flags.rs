@@ -63,6 +63,10 @@ fn locks_and_deadlines() {
     let told = fails(&["upgrade", "one", path, "-n", n]);
     assert!(told.contains("someone holds Lease windlass-one") && told.contains("--break-lock"), "{told}");
     windlass(&["upgrade", "one", path, "-n", n, "--break-lock"]);
+    cp.kubectl_with(["apply", "-f", "-"], &lease).unwrap();
+    let told = fails(&["test", "one", "-n", n]);
+    assert!(told.contains("someone holds Lease windlass-one"), "{told}");
+    windlass(&["test", "one", "-n", n, "--break-lock"]);
 
     template(dir.path(), "stuck.yaml", STUCK);
     // Readiness is asked for of Jobs only where that is said.
@@ -78,6 +82,16 @@ fn locks_and_deadlines() {
         told.contains("context deadline exceeded") && !told.contains("Job/"),
         "as Helm 3 says it: {told}"
     );
+
+    // An uninstall ends as well, and the next one goes on with it.
+    let held = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: held, finalizers: [example.com/hold]}\n";
+    template(dir.path(), "stuck.yaml", held);
+    windlass(&["upgrade", "one", path, "-n", n]);
+    let told = fails(&["uninstall", "one", "-n", n, "--wait", "--deadline", "2s"]);
+    assert!(told.contains("not done within its deadline of 2s"), "{told}");
+    let free = r#"{"metadata": {"finalizers": null}}"#;
+    cp.kubectl(["patch", "configmap", "held", "-n", n, "--type", "merge", "-p", free]).unwrap();
+    windlass(&["uninstall", "one", "-n", n, "--wait"]);
 }
 
 #[test]

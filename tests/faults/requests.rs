@@ -15,14 +15,17 @@ use windlass_test_cluster::shared;
 
 /// What may go wrong with a request. A server that is busy says when to ask again: at once, here.
 fn fault(chance: &mut Chance, method: &str) -> Fault {
-    let write = matches!(method, "PUT" | "PATCH");
-    match chance.below(7) {
+    // A POST meets a conflict where a quota is being counted.
+    let write = matches!(method, "PUT" | "PATCH" | "POST");
+    match chance.below(8) {
         0 if write => Fault::Answer(409, None),
         0 | 1 => Fault::Answer(429, Some(0)),
         2 => Fault::Answer(500, Some(0)),
         3 => Fault::Answer(500, None),
         4 => Fault::Answer(503, None),
-        5 => Fault::Cut { after: false },
+        // The API server's own timeout.
+        5 => Fault::Answer(504, None),
+        6 => Fault::Cut { after: false },
         _ => Fault::Cut { after: true },
     }
 }
