@@ -6,8 +6,8 @@
 BINARY is the release build with its symbols: of the same profile, since that is in the names. It runs under valgrind: charts are rendered, a release lives its life, and an operator
 converges, on the control plane of KUBECONFIG. What ran is listed, what renders charts first; the linker takes the list as it is. A
 name that is no more costs nothing, and what is not listed lies where it would have without. A name ends with a hash, which changes with
-the compiler, the profile and versions of crates; it is left open where there is one function of the name. `make layout` is for after
-an upgrade of those, or when much is new.
+the compiler, the profile, and what the crate of the function and those before it depend on; it is left open where most of what has the
+name runs. `make layout` is for after a change of those, or when much is new.
 """
 import collections, os, pathlib, re, signal, subprocess, sys, tempfile, time
 
@@ -54,6 +54,21 @@ def section(name):
     return ".text." + re.sub(r"('\d+|\.(llvm|cold|part|isra|constprop)\..*)$", "", name)
 
 
+def opened(names, binary):
+    """The names with their hashes left open where at least half of what is pulled in so has run, by bytes."""
+    sizes, ran, alike = {}, collections.Counter(), collections.Counter()
+    for line in subprocess.run(["nm", "-S", binary], check=True, capture_output=True, text=True).stdout.splitlines():
+        if len(fields := line.split()) == 4 and fields[2] in "tT":
+            name = section(fields[3])
+            sizes[name] = sizes.get(name, 0) + int(fields[1], 16)
+    for name, size in sizes.items():
+        stem = HASH.sub("17h*E", name)
+        alike[stem] += size
+        ran[stem] += size if name in names else 0
+    stems = ((HASH.sub("17h*E", name), name) for name in names)
+    return dict.fromkeys(stem if 2 * ran[stem] >= alike[stem] else name for stem, name in stems)
+
+
 def charts(runs):
     for chart in sorted((ROOT / "fixtures/charts").iterdir()):
         for case in sorted((chart / "cases").iterdir())[:1]:
@@ -96,10 +111,7 @@ def main():
         releases(runs)
         operator(runs)
         runs.collect()
-        nm = subprocess.run(["nm", sys.argv[1]], check=True, capture_output=True, text=True).stdout
-        alike = collections.Counter(HASH.sub("", section(line.split()[-1])) for line in nm.splitlines())
-        names = (HASH.sub("17h*E", name) if alike[HASH.sub("", name)] < 2 else name for name in runs.names)
-        lines = "".join(f"    *({name})\n" for name in names)
+        lines = "".join(f"    *({name})\n" for name in opened(runs.names, sys.argv[1]))
         (ROOT / "layout.ld").write_text(f"{HEAD}{lines}  }}\n}}\nINSERT BEFORE .text;\n")
         print(f"{len(runs.names)} functions")
 
