@@ -1,17 +1,14 @@
 //! Killed in the middle of its work, the operator finishes it on the next start.
 
-use crate::support::{Modules, Operator, control_plane, history, object};
+use crate::support::{LIMIT, Modules, Operator, control_plane, history, object};
+use windlass_test_cluster::wait_until;
 
 #[test]
 fn killed_in_mid_apply_it_converges_on_the_next_start() {
     let cp = control_plane();
     let modules = Modules::new();
     modules.small("001-alpha").enable(&["alpha"]);
-    // Many objects, so that there is a middle to be killed in.
-    let objects: String = (0..40)
-        .map(|i| format!("---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: part-{i}\ndata: {{size: {{{{ .Values.alpha.size | toString | quote }}}}}}\n"))
-        .collect();
-    modules.write("001-alpha/templates/many.yaml", &objects);
+    modules.write("001-alpha/templates/many.yaml", &parts(40));
     // How long it takes undisturbed tells where its middle lies.
     let calm = cp.namespace("calm").unwrap();
     let (operator, mut whole) = Operator::converged(cp, calm.name(), modules.path());
@@ -46,6 +43,59 @@ fn killed_in_mid_apply_it_converges_on_the_next_start() {
         operator.stop();
     }
     assert!(caught > 0, "no round killed the operator in the middle");
+}
+
+#[test]
+fn killed_in_mid_upgrade_or_uninstall_it_goes_on() {
+    let cp = control_plane();
+    for (what, status) in [("upgrade", "pending-upgrade"), ("uninstall", "uninstalling")] {
+        // It may be through before it is seen to be at it.
+        let caught = (2..12).any(|round| {
+            let ns = cp.namespace("mid").unwrap();
+            let modules = Modules::new();
+            modules.small("001-alpha").enable(&["alpha"]);
+            modules.write("001-alpha/templates/many.yaml", &parts(150));
+            let (operator, _) = Operator::converged(cp, ns.name(), modules.path());
+            operator.stop();
+            match what {
+                "upgrade" => modules.write("001-alpha/values.yaml", &format!("alpha:\n  size: {round}\n")),
+                _ => modules.enable(&[]),
+            };
+            let mut operator = Operator::start(cp, ns.name(), modules.path());
+            let moved = || {
+                let newest = records(ns.name()).pop().map(|record| record.1);
+                let before =
+                    newest.as_deref() == Some("deployed") && history(cp, ns.name(), "alpha").len() == 1;
+                Ok((!before).then(|| newest.unwrap_or_default()))
+            };
+            let seen = wait_until(what, LIMIT, moved).unwrap();
+            operator.kill();
+            let (operator, _) = Operator::converged(cp, ns.name(), modules.path());
+            let objects =
+                cp.kubectl(["get", "configmaps", "-n", ns.name(), "-o", "jsonpath={.items[*].data.size}"]);
+            let sizes: Vec<String> = objects.unwrap().split_whitespace().map(str::to_owned).collect();
+            let states: Vec<String> = records(ns.name()).into_iter().map(|record| record.1).collect();
+            if what == "upgrade" {
+                assert_eq!(states, ["superseded", "deployed"], "{seen}");
+                assert_eq!(sizes, vec![round.to_string(); 151], "{seen}");
+            } else {
+                assert_eq!((states, sizes), (vec![], vec![]), "{seen}");
+            }
+            operator.stop();
+            seen == status
+        });
+        assert!(caught, "no round killed the operator in the middle of an {what}");
+    }
+}
+
+/// Many objects, so that there is a middle to be killed in.
+fn parts(count: usize) -> String {
+    let part = |i| {
+        format!(
+            "---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: part-{i}\ndata: {{size: {{{{ .Values.alpha.size | toString | quote }}}}}}\n"
+        )
+    };
+    (0..count).map(part).collect()
 }
 
 fn records(namespace: &str) -> Vec<(String, String)> {
