@@ -210,6 +210,8 @@ struct Operator {
     broken: BTreeMap<String, String>,
     /// Sections that the ConfigMap has had a good form of, by key.
     good: BTreeSet<String>,
+    /// Sections that could not be taken in, of modules that were off then, by key.
+    rejected: BTreeMap<String, Problem>,
     problems: Vec<Problem>,
     /// What `enabled` scripts said last, by module name.
     scripted: BTreeMap<String, bool>,
@@ -390,6 +392,7 @@ pub async fn run(
         wanted: BTreeMap::new(),
         broken,
         good: BTreeSet::new(),
+        rejected: BTreeMap::new(),
         problems: Vec::new(),
         scripted: BTreeMap::new(),
         undecided: BTreeSet::new(),

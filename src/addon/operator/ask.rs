@@ -30,6 +30,11 @@ impl Operator {
         let hooks = std::sync::Arc::clone(&self.hooks);
         let mut store = hooks.store();
         let decisions = self.decisions(&store.values);
+        for name in self.modules.names() {
+            if decisions.get(&name.name) == Some(&Decision::On) {
+                self.take_rejected(&name.key);
+            }
+        }
         let config = &self.config;
         let broken = |section: &str| {
             let problem = config.problems.iter().find(|p| p.concerns(section));
