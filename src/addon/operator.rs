@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use chart_compat::profile::Profile;
 use futures::StreamExt as _;
 use serde_json::Value;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use super::config::{Config, Problem};
@@ -200,6 +200,8 @@ struct Operator {
     changes: mpsc::UnboundedReceiver<Change>,
     /// How far the current converge is.
     phase: Phase,
+    /// Whether `afterAll` hooks that fail are left for a new converge.
+    leave_after: watch::Sender<bool>,
     /// Converges in a row that `afterAll` hooks brought about.
     repeats: u32,
     /// Work of global hooks, one at a time.
@@ -383,6 +385,7 @@ pub async fn run(
         hooks,
         changes,
         phase: Phase::Starting,
+        leave_after: watch::Sender::new(false),
         repeats: 0,
         steps: JoinSet::new(),
         config: Config::default(),

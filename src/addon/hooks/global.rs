@@ -6,6 +6,8 @@ use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use super::{Hooks, global_directory};
+use tokio::sync::watch;
+
 use crate::hooks::config::MAIN_QUEUE;
 use crate::hooks::queues::{Run, pause};
 use crate::hooks::{HookError, HookSet, Moment, Scope};
@@ -77,7 +79,7 @@ impl Hooks {
     /// worked: modules rely on it.
     pub(in crate::addon) async fn start_global(self: Arc<Self>) {
         let Some(set) = self.global_set() else { return };
-        self.run_global(Moment::OnStartup).await;
+        self.run_global(Moment::OnStartup, None).await;
         let began = Instant::now();
         set.watch(&self.cluster, &self.queues, &self.state.measures);
         let mut failures = 0;
@@ -114,11 +116,16 @@ impl Hooks {
         }
     }
 
-    /// Runs the global hooks of a moment, each until it works; gives whether values of all modules are others than before.
-    pub(in crate::addon) async fn run_global(&self, moment: Moment) -> bool {
+    /// Runs the global hooks of a moment, each until it works; gives whether values of all modules are others than before. After
+    /// a failed try the rest is left when `leave` says so.
+    pub(in crate::addon) async fn run_global(
+        &self,
+        moment: Moment,
+        mut leave: Option<watch::Receiver<bool>>,
+    ) -> bool {
         let Some(set) = self.global_set() else { return false };
         let before = self.store().values.section(super::super::values::GLOBAL).cloned();
-        for hook in set.at(moment) {
+        'hooks: for hook in set.at(moment) {
             let run = Run::at(&hook, moment);
             let mut failures = 0;
             while let Err(error) = self.execute(&set, None, &run, false).await {
@@ -130,7 +137,21 @@ impl Hooks {
                     retry_in_s = pause.as_secs_f32(),
                     "{error}"
                 );
-                tokio::time::sleep(pause).await;
+                let asked = async {
+                    match &mut leave {
+                        // Without a sender nobody asks any more.
+                        Some(leave) => drop(leave.wait_for(|leave| *leave).await),
+                        None => std::future::pending().await,
+                    }
+                };
+                if tokio::time::timeout(pause, asked).await.is_ok() {
+                    tracing::info!(
+                        hook = hook.name,
+                        binding = moment.name(),
+                        "something has changed: a new converge begins, and the hook has its turn at the end of it"
+                    );
+                    break 'hooks;
+                }
             }
         }
         self.store().values.section(super::super::values::GLOBAL) != before.as_ref()

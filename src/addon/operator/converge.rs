@@ -93,7 +93,11 @@ impl Operator {
     /// Asks for what changed; with `all` for every module. Global hooks come first, if there are any for that.
     pub(super) fn converge(&mut self, all: bool) {
         match &mut self.phase {
-            Phase::Before { again, .. } | Phase::Crds { again, .. } | Phase::After { again } => *again = true,
+            Phase::Before { again, .. } | Phase::Crds { again, .. } => *again = true,
+            Phase::After { again } => {
+                *again = true;
+                self.leave_after.send_replace(true);
+            }
             Phase::Starting if self.steps.is_empty() => self.begin(all),
             // The first converge comes when the hooks are up.
             Phase::Starting | Phase::Waiting => {}
@@ -121,7 +125,7 @@ impl Operator {
             self.modules.modules.iter().map(|m| (m.name.clone(), m.path.clone(), m.flag)).collect();
         let before = self.scripted.clone();
         self.steps.spawn(async move {
-            hooks.run_global(Moment::BeforeAll).await;
+            hooks.run_global(Moment::BeforeAll, None).await;
             if !scripts {
                 return Step::Before(Verdicts::default());
             }
@@ -224,7 +228,10 @@ impl Operator {
             if self.hooks.has_global_at(Moment::AfterAll) {
                 self.phase = Phase::After { again: false };
                 let hooks = Arc::clone(&self.hooks);
-                self.steps.spawn(async move { Step::After(hooks.run_global(Moment::AfterAll).await) });
+                self.leave_after.send_replace(false);
+                let leave = self.leave_after.subscribe();
+                self.steps
+                    .spawn(async move { Step::After(hooks.run_global(Moment::AfterAll, Some(leave)).await) });
             }
         }
         if self.phase == Phase::Idle {

@@ -1,0 +1,50 @@
+//! Hooks and scripts that fail or hang for ever: what they must not hold up, and how one gets rid of them.
+
+use std::time::Duration;
+
+use crate::hooks::{data, shows_size, start};
+use crate::support::{Modules, control_plane, wait_for};
+
+fn patch(namespace: &str, name: &str, text: &str) {
+    let patch = ["patch", "configmap", name, "-n", namespace, "--type=merge", "-p", text];
+    control_plane().kubectl(patch).unwrap();
+}
+
+fn config(namespace: &str, literal: &str) {
+    let create = ["create", "configmap", "addon-operator", "-n", namespace, "--from-literal", literal];
+    control_plane().kubectl(create).unwrap();
+}
+
+/// A global hook that fails while the file `bad` is there.
+fn fails_if_bad(modules: &Modules, name: &str, moment: &str) {
+    let body = "if [[ -e $(dirname \"$TMPDIR\")/bad ]]; then note failed; exit 1; fi; note worked";
+    modules.hook(&format!("global-hooks/{name}"), &format!("configVersion: v1\n{moment}: 1"), body);
+}
+
+#[test]
+fn a_failing_hook_after_all_modules_holds_up_no_new_converge() {
+    let ns = control_plane().namespace("stuck-after").unwrap();
+    let modules = Modules::new();
+    shows_size(&modules, "modules/010-alpha");
+    shows_size(&modules, "modules/020-gamma");
+    modules.write("modules/values.yaml", "alphaEnabled: true\n");
+    fails_if_bad(&modules, "after", "afterAll");
+    let operator = start(ns.name(), &modules, &[]);
+    operator.wait_converged();
+    operator.put("bad");
+    config(ns.name(), "global=a: 1");
+    // Its next try is far away then.
+    let failed = || operator.notes().iter().filter(|n| *n == "after failed").count();
+    wait_for("the hook has failed often", || failed() >= 4);
+    patch(ns.name(), "addon-operator", r#"{"data":{"gammaEnabled":"true"}}"#);
+    let took = wait_for("a module is switched on", || data(ns.name(), "gamma", "size").is_some());
+    println!("switched on after {took:?}");
+    assert!(took < Duration::from_secs(4), "{took:?}");
+    patch(ns.name(), "addon-operator", r#"{"data":{"alphaEnabled":"false"}}"#);
+    wait_for("another one is switched off", || data(ns.name(), "alpha", "size").is_none());
+    operator.take("bad");
+    patch(ns.name(), "addon-operator", r#"{"data":{"global":"a: 2"}}"#);
+    let worked = || operator.notes().iter().filter(|n| *n == "after worked").count();
+    wait_for("the mended hook runs", || worked() >= 2);
+    operator.stop();
+}
