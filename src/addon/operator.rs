@@ -200,6 +200,8 @@ struct Operator {
     changes: mpsc::UnboundedReceiver<Change>,
     /// How far the current converge is.
     phase: Phase,
+    /// The hooks before all modules have worked once since they were loaded.
+    prepared: bool,
     /// Whether `afterAll` hooks that fail are left for a new converge.
     leave_after: watch::Sender<bool>,
     /// Converges in a row that `afterAll` hooks brought about.
@@ -385,6 +387,7 @@ pub async fn run(
         hooks,
         changes,
         phase: Phase::Starting,
+        prepared: false,
         leave_after: watch::Sender::new(false),
         repeats: 0,
         steps: JoinSet::new(),
@@ -549,7 +552,15 @@ impl Operator {
     }
 
     fn start_jobs(&mut self) {
-        if !self.configured || self.phase.holds_modules() {
+        if !self.configured {
+            return;
+        }
+        if !self.modules_run() {
+            // What is put right is as it was last released, whatever values are to be.
+            let ready = |w: &Wanted| w.enabled && !w.maintenance && !w.outdated && w.request.is_some();
+            for name in self.queue.start_restores(|name| self.wanted.get(name).is_some_and(ready)) {
+                self.start_job(name, Job::Restore);
+            }
             return;
         }
         // A module that cannot run has its outcome at once, and the next ones get their turn in the same pass.

@@ -147,6 +147,18 @@ impl Queue {
         started
     }
 
+    /// The modules among those that may whose objects are to be put right; as [`Self::start`], whoever's turn it is.
+    pub(super) fn start_restores(&mut self, may: impl Fn(&str) -> bool) -> Vec<String> {
+        let mut started = Vec::new();
+        for (name, slot) in &mut self.slots {
+            if slot.waiting == Some(Job::Restore) && slot.running.is_none() && may(name) {
+                slot.running = slot.waiting.take();
+                started.push(name.clone());
+            }
+        }
+        started
+    }
+
     /// Notes that a job ended; gives how often it has failed in a row.
     pub(super) fn done(&mut self, module: &str, worked: bool) -> u32 {
         let Some(slot) = self.slots.get_mut(module) else { return 0 };

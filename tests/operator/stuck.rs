@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::hooks::{data, shows_size, start};
-use crate::support::{Modules, control_plane, wait_for};
+use crate::support::{Modules, control_plane, status, wait_for};
 
 fn patch(namespace: &str, name: &str, text: &str) {
     let patch = ["patch", "configmap", name, "-n", namespace, "--type=merge", "-p", text];
@@ -46,5 +46,43 @@ fn a_failing_hook_after_all_modules_holds_up_no_new_converge() {
     patch(ns.name(), "addon-operator", r#"{"data":{"global":"a: 2"}}"#);
     let worked = || operator.notes().iter().filter(|n| *n == "after worked").count();
     wait_for("the mended hook runs", || worked() >= 2);
+    operator.stop();
+}
+
+#[test]
+fn a_failing_hook_before_all_modules_leaves_those_that_run_alone() {
+    let cp = control_plane();
+    let ns = cp.namespace("stuck-before").unwrap();
+    let modules = Modules::new();
+    for module in ["010-alpha", "020-beta", "030-gamma"] {
+        shows_size(&modules, &format!("modules/{module}"));
+    }
+    modules.write("modules/values.yaml", "alphaEnabled: true\nbetaEnabled: true\n");
+    fails_if_bad(&modules, "before", "beforeAll");
+    let operator = start(ns.name(), &modules, &[]);
+    operator.wait_converged();
+    operator.put("bad");
+    config(ns.name(), "global=zone: west");
+    let failed = || operator.notes().iter().filter(|n| *n == "before failed").count();
+    wait_for("the hook has failed often", || failed() >= 4);
+    patch(ns.name(), "alpha", r#"{"data":{"size":"8"}}"#);
+    let took = wait_for("a change is put right", || data(ns.name(), "alpha", "size").as_deref() == Some("1"));
+    println!("put right after {took:?}");
+    cp.kubectl(["delete", "configmap", "alpha", "-n", ns.name()]).unwrap();
+    let took = wait_for("what was deleted is back", || data(ns.name(), "alpha", "size").is_some());
+    println!("back after {took:?}");
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    assert_eq!(data(ns.name(), "alpha", "zone").as_deref(), Some("none"), "what the converge asks for waits");
+    // A section is an edit of one module; whether modules are on is the converge's to say.
+    let edit = r#"{"data":{"beta":"size: 5","gammaEnabled":"true","alphaEnabled":"false"}}"#;
+    patch(ns.name(), "addon-operator", edit);
+    patch(ns.name(), "addon-operator", r#"{"data":{"beta":"size: 6"}}"#);
+    wait_for("the section is in force", || data(ns.name(), "beta", "size").as_deref() == Some("6"));
+    assert!(data(ns.name(), "gamma", "size").is_none(), "{}", operator.log_end());
+    assert!(data(ns.name(), "alpha", "size").is_some(), "{}", operator.log_end());
+    operator.take("bad");
+    wait_for("the converge goes on", || data(ns.name(), "gamma", "zone").as_deref() == Some("west"));
+    wait_for("the other one is off", || data(ns.name(), "alpha", "size").is_none());
+    wait_for("and that is told", || status(ns.name(), "alpha")["phase"] == "Disabled");
     operator.stop();
 }

@@ -25,6 +25,15 @@ impl Operator {
     /// Compares what each module should be with what was last asked, and queues the difference; with `all` every module
     /// that is on.
     pub(super) fn ask(&mut self, all: bool) {
+        self.compare(all, true);
+    }
+
+    /// The same for modules that stay on: which ones are to be on is what the converge that is under way will ask.
+    pub(super) fn ask_running(&mut self) {
+        self.compare(false, false);
+    }
+
+    fn compare(&mut self, all: bool, may_turn: bool) {
         let activation = self.activation(self.activation);
         let files = std::mem::take(&mut self.files);
         let hooks = std::sync::Arc::clone(&self.hooks);
@@ -49,6 +58,15 @@ impl Operator {
             if *decision == Decision::Undecided {
                 self.files.extend(files.get(&name.name).cloned());
                 undecided.insert(name.name.clone());
+                continue;
+            }
+            let was_on = self.wanted.get(&name.name).is_some_and(|w| w.enabled);
+            if !may_turn && was_on != (*decision == Decision::On) {
+                self.files.extend(files.get(&name.name).cloned());
+                undecided.insert(name.name.clone());
+                if was_on {
+                    store.enabled.push(name.name.clone());
+                }
                 continue;
             }
             let wanted = self.wanted.entry(name.name.clone()).or_default();

@@ -63,6 +63,8 @@ impl Operator {
             self.start_hooks();
         } else if global || flags || converge {
             self.converge(false);
+        } else if matches!(self.phase, Phase::Before { .. }) {
+            self.ask_running();
         } else {
             self.ask(false);
         }

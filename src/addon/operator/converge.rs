@@ -40,8 +40,8 @@ pub(super) enum Phase {
 }
 
 impl Phase {
-    /// Whether modules wait for the global hooks.
-    pub(super) fn holds_modules(self) -> bool {
+    /// Whether what a converge asks of modules is still to come.
+    pub(super) fn precedes_modules(self) -> bool {
         matches!(self, Self::Waiting | Self::Starting | Self::Before { .. } | Self::Crds { .. })
     }
 }
@@ -88,6 +88,15 @@ impl Operator {
         }
         self.phase = Phase::Waiting;
         true
+    }
+
+    /// Whether modules run: not before the global hooks have set what values are to be, once. Later `beforeAll` hooks hold up
+    /// only what their converge asks for; nothing of that is queued yet.
+    pub(super) fn modules_run(&self) -> bool {
+        match self.phase {
+            Phase::Before { .. } => self.prepared,
+            phase => !phase.precedes_modules(),
+        }
     }
 
     /// Asks for what changed; with `all` for every module. Global hooks come first, if there are any for that.
@@ -220,7 +229,7 @@ impl Operator {
 
     /// Goes on to what comes after the modules, once each has had an outcome.
     pub(super) fn note_convergence(&mut self) {
-        if !self.configured || self.phase.holds_modules() || !self.queue.all_tried() {
+        if !self.configured || self.phase.precedes_modules() || !self.queue.all_tried() {
             return;
         }
         if self.phase == Phase::Modules {

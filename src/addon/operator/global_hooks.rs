@@ -28,6 +28,7 @@ impl Operator {
             self.hooks.leave_global().await;
         }
         self.repeats = 0;
+        self.prepared = false;
         self.activation = "GlobalHooksChanged";
         self.phase = Phase::Starting;
         self.start_hooks();
