@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::hooks::{data, shows_size, start};
-use crate::support::{Modules, control_plane, status, wait_for};
+use crate::support::{Modules, Operator, control_plane, object, status, wait_for};
 
 fn patch(namespace: &str, name: &str, text: &str) {
     let patch = ["patch", "configmap", name, "-n", namespace, "--type=merge", "-p", text];
@@ -84,5 +84,45 @@ fn a_failing_hook_before_all_modules_leaves_those_that_run_alone() {
     wait_for("the converge goes on", || data(ns.name(), "gamma", "zone").as_deref() == Some("west"));
     wait_for("the other one is off", || data(ns.name(), "alpha", "size").is_none());
     wait_for("and that is told", || status(ns.name(), "alpha")["phase"] == "Disabled");
+    operator.stop();
+}
+
+fn script(modules: &Modules, module: &str, text: &str) {
+    use std::os::unix::fs::PermissionsExt as _;
+    let path = format!("{module}/enabled");
+    modules.write(&path, &format!("#!/bin/bash\n{text}\n"));
+    let path = modules.path().join(path);
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// Whether a process of this number runs.
+fn runs(pid: &str) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    !status.is_empty() && !status.contains("State:\tZ")
+}
+
+/// The numbers of processes that hooks or scripts have noted.
+fn pids(operator: &Operator) -> Vec<String> {
+    let note = |n: &String| n.rsplit_once("pid ").map(|(_, pid)| pid.to_owned());
+    operator.notes().iter().filter_map(note).collect()
+}
+
+#[test]
+fn a_script_that_hangs_is_killed_after_the_patience() {
+    let ns = control_plane().namespace("stuck-script").unwrap();
+    let modules = Modules::new();
+    modules.small("010-alpha").small("020-beta").enable(&["alpha", "beta"]);
+    script(
+        &modules,
+        "010-alpha",
+        "sleep 600 & echo \"enabled pid $!\" >> \"$(dirname \"$TMPDIR\")/notes\"; wait",
+    );
+    let operator =
+        Operator::start_with(control_plane(), ns.name(), modules.path(), &["--hook-patience", "2s"]);
+    operator.wait_log(&["\"module\":\"alpha\"", "enabled script: killed after 2s", "--hook-patience"]);
+    wait_for("the next one is there", || object(control_plane(), ns.name(), "configmap", "beta").is_some());
+    operator.wait_converged();
+    assert!(!runs(&pids(&operator)[0]), "what it started is killed with it");
+    assert!(object(control_plane(), ns.name(), "configmap", "alpha").is_none());
     operator.stop();
 }

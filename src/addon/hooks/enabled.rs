@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::Hooks;
-use crate::hooks::process::{self, Program, Scratch, Stdout};
+use crate::hooks::process::{self, ProcessError, Program, Scratch, Stdout};
 
 /// The file's name in a module's directory.
 const SCRIPT: &str = "enabled";
@@ -101,12 +101,19 @@ impl Hooks {
             environment.push((variable.to_owned(), OsString::from(path)));
         }
         let path = std::path::absolute(module.path.join(SCRIPT)).map_err(|e| e.to_string())?;
-        let program = Program { path, environment, timeout: self.around.timeout, ..Program::default() };
+        // Nothing converges until it has ended, so that it may not run for ever as a hook may.
+        let limit = self.around.timeout.map_or(self.patience, |timeout| timeout.min(self.patience));
+        let program = Program { path, environment, timeout: Some(limit), ..Program::default() };
         let name = module.name.as_str();
         let line = |stream: process::Stream, line: &str| {
             tracing::info!(module = name, script = SCRIPT, output = stream.name(), "{line}");
         };
-        process::run(&program, Stdout::Lines, line).await.map_err(|e| e.to_string())?;
+        process::run(&program, Stdout::Lines, line).await.map_err(|e| match e {
+            ProcessError::Timeout { .. } => {
+                format!("{e} (--hook-patience, or --hook-timeout if that is less)")
+            }
+            e => e.to_string(),
+        })?;
         let read = |name: &str| scratch.read(name).map_err(|e| e.to_string());
         let on = match read("result")?.trim() {
             "true" => true,
