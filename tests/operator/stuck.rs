@@ -126,3 +126,57 @@ fn a_script_that_hangs_is_killed_after_the_patience() {
     assert!(object(control_plane(), ns.name(), "configmap", "alpha").is_none());
     operator.stop();
 }
+
+#[test]
+fn a_module_whose_hooks_cannot_be_loaded_can_be_switched_off() {
+    let cp = control_plane();
+    let ns = cp.namespace("stuck-off").unwrap();
+    let modules = Modules::new();
+    modules.small("010-alpha").small("020-beta").enable(&["alpha", "beta"]);
+    modules.hook("020-beta/hooks/clean", "configVersion: v1\nafterDeleteHelm: 1", "note cleaned");
+    let (operator, _) = Operator::converged(cp, ns.name(), modules.path());
+    // Hooks that this process knows run as they were.
+    modules.hook("020-beta/hooks/clean", "bad: [", "note cleaned");
+    operator.wait_log(&["\"module\":\"beta\"", "--config"]);
+    config(ns.name(), "betaEnabled=false");
+    operator.wait_note("clean cleaned");
+    wait_for("it is off", || status(ns.name(), "beta")["phase"] == "Disabled");
+    operator.stop();
+    // And where it knows none, that is told.
+    modules.hook("010-alpha/hooks/clean", "bad: [", "note cleaned");
+    patch(ns.name(), "addon-operator", r#"{"data":{"alphaEnabled":"false"}}"#);
+    let operator = Operator::start(cp, ns.name(), modules.path());
+    wait_for("its release is gone", || object(cp, ns.name(), "deployment", "alpha").is_none());
+    operator.wait_log(&["\"level\":\"WARN\"", "\"module\":\"alpha\"", "its hooks cannot be loaded"]);
+    wait_for("an Event says so", || {
+        let events = cp.kubectl(["get", "events", "-n", ns.name(), "-o", "json"]).unwrap();
+        events.contains("\"DeleteHooksLost\"") && events.contains("module alpha")
+    });
+    wait_for("it is off", || status(ns.name(), "alpha")["phase"] == "Disabled");
+    operator.stop();
+}
+
+#[test]
+fn a_hook_that_hangs_is_left_when_it_is_mended_and_when_its_module_is_switched_off() {
+    let cp = control_plane();
+    let ns = cp.namespace("stuck-hook").unwrap();
+    let modules = Modules::new();
+    let hangs = "sleep 600 & note pid $!; wait";
+    modules.small("010-alpha").small("020-beta").enable(&["alpha", "beta"]);
+    for module in ["010-alpha", "020-beta"] {
+        modules.hook(&format!("{module}/hooks/hook"), "configVersion: v1\nbeforeHelm: 1", hangs);
+    }
+    let operator = Operator::start_with(cp, ns.name(), modules.path(), &["--hook-patience", "1s"]);
+    wait_for("both hang", || pids(&operator).len() == 2);
+    let hanging = pids(&operator);
+    modules.hook("010-alpha/hooks/hook", "configVersion: v1\nbeforeHelm: 1", "note mended");
+    operator.wait_note("hook mended");
+    wait_for("its release is there", || object(cp, ns.name(), "deployment", "alpha").is_some());
+    assert!(!runs(&hanging[0]), "{}", operator.log_end());
+    config(ns.name(), "betaEnabled=false");
+    wait_for("it is off", || status(ns.name(), "beta")["phase"] == "Disabled");
+    assert!(!runs(&hanging[1]), "{}", operator.log_end());
+    operator
+        .wait_log(&["\"module\":\"beta\"", "killed: its files have changed, or its module is switched off"]);
+    operator.stop();
+}

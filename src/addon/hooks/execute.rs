@@ -36,11 +36,11 @@ impl Hooks {
         let gone = || "its module is off".to_owned();
         if run.hook.scope == Scope::Global {
             let set = self.global_set().ok_or_else(gone)?;
-            return self.perform(&set, None, &run, true).await.map(|(_, answer)| answer);
+            return self.perform(&set, None, &run, true, None).await.map(|(_, answer)| answer);
         }
         let module = self.module(&run.hook.module).ok_or_else(gone)?;
         let set = module.set.get().ok_or_else(gone)?;
-        self.perform(set, Some(&module), &run, true).await.map(|(_, answer)| answer)
+        self.perform(set, Some(&module), &run, true, None).await.map(|(_, answer)| answer)
     }
 
     /// Runs a hook; tells the loop what changed, and that it must act on it if `reload`. Gives what changed.
@@ -57,16 +57,18 @@ impl Hooks {
         let name = module.map_or("", |m| m.name.as_str());
         // The API server may ask all the time: runs for it do not make a module quiet.
         let _quiet = self.running(name);
-        self.perform(set, module, run, reload).await.map(|(patched, _)| patched)
+        self.perform(set, module, run, reload, module).await.map(|(patched, _)| patched)
     }
 
-    /// Runs a hook, and gives what it has to say to the API server besides what it changed.
+    /// Runs a hook, and gives what it has to say to the API server besides what it changed. The hook is killed where hooks of
+    /// the module that it `leaves` with are.
     async fn perform(
         &self,
         set: &HookSet,
         module: Option<&ModuleHooks>,
         run: &Run,
         reload: bool,
+        leaves: Option<&ModuleHooks>,
     ) -> Result<(Patched, Answer), String> {
         let hook = &run.hook;
         let key = module.map_or(GLOBAL, |m| m.key.as_str());
@@ -85,7 +87,21 @@ impl Hooks {
         drop(snapshots);
         let binding = contexts.first().map_or(run.kind, |c| c.binding.as_str());
         self.count_wait(run, binding);
-        let output = hook.run(&self.around, &input, binding, &run.queue).await;
+        let left = async {
+            match leaves {
+                Some(module) => module.is_left().await,
+                None => std::future::pending().await,
+            }
+        };
+        let output = tokio::select! {
+            output = hook.run(&self.around, &input, binding, &run.queue) => output,
+            // Its processes end with the run.
+            () = left => {
+                self.count(hook, binding, run, None, false);
+                let text = "killed: its files have changed, or its module is switched off";
+                return Err(format!("hook {}: {text}", hook.name));
+            }
+        };
         let result = match output {
             Err(error) => {
                 let usage = match &error {

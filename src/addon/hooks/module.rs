@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use chart_compat::chart::Crd;
 use chart_compat::render::CompiledChart;
 use serde_json::Value;
-use tokio::sync::{Mutex, MutexGuard, OnceCell, oneshot};
+use tokio::sync::{Mutex, MutexGuard, OnceCell, oneshot, watch};
 
 use super::Hooks;
+use crate::addon::events;
 use crate::addon::module::Module;
 use crate::addon::run::{Done, Error, Shared};
 use crate::hooks::config::MAIN_QUEUE;
@@ -24,6 +25,9 @@ const MAX_RERUNS: u32 = 5;
 /// How long a module's run waits for hooks in other queues before it counts as failed.
 const ELSEWHERE: Duration = Duration::from_secs(30);
 
+/// When hooks that could not be loaded at a deletion are loaded once more.
+const AGAIN: Duration = Duration::from_secs(1);
+
 /// The hooks of a module and how far they are.
 pub(super) struct ModuleHooks {
     pub(super) name: String,
@@ -33,6 +37,16 @@ pub(super) struct ModuleHooks {
     pub(super) set: OnceCell<HookSet>,
     /// Held by the module's own run, and by runs of hooks in its main queue.
     pub(super) turn: Mutex<Progress>,
+    /// Runs of its hooks are killed: there is something else to do with the module.
+    pub(super) left: watch::Sender<bool>,
+}
+
+impl ModuleHooks {
+    /// Resolves when runs are to be killed.
+    pub(super) async fn is_left(&self) {
+        // The sender is our own.
+        drop(self.left.subscribe().wait_for(|left| *left).await);
+    }
 }
 
 /// What has been done since the module was switched on: a run that failed goes on where it failed.
@@ -122,6 +136,7 @@ impl Hooks {
             tracing::warn!(module = module.name, "{text}");
         }
         if let Some(known) = known {
+            known.left.send_replace(true);
             let _turn = known.turn.lock().await;
             self.unload(&module.name);
             self.store().values.forget(&module.key);
@@ -133,6 +148,7 @@ impl Hooks {
             print: module.hooks,
             set: OnceCell::new_with(Some(set)),
             turn: Mutex::default(),
+            left: watch::Sender::new(false),
         });
         let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
         modules.insert(module.name.clone(), Arc::clone(&hooks));
@@ -151,6 +167,18 @@ impl Hooks {
         names.sort();
         names.dedup();
         names
+    }
+
+    /// Whether other hooks of a module are loaded than those that its files have this number for.
+    pub(in crate::addon) fn is_outdated(&self, module: &str, hooks: u64) -> bool {
+        self.module(module).is_some_and(|known| known.print != hooks)
+    }
+
+    /// Runs of hooks of a module are killed from here on, or no more; those that the API server waits for come to their end.
+    pub(in crate::addon) fn leave(&self, module: &str, leave: bool) {
+        if let Some(known) = self.module(module) {
+            known.left.send_replace(leave);
+        }
     }
 
     /// Forgets the hooks of a module: they are others now, or the module is gone.
@@ -324,7 +352,29 @@ impl Hooks {
         // First of all: nobody is to wait for hooks that go.
         self.webhooks.leave(name).await.map_err(Error::Hook)?;
         let Some(module) = module else { return shared.uninstall(name).await };
-        let hooks = self.of(module).await?;
+        let loaded = match self.of(module).await {
+            // What keeps a program from starting may pass.
+            Err(_) => {
+                tokio::time::sleep(AGAIN).await;
+                self.of(module).await
+            }
+            loaded => loaded,
+        };
+        let mut broken = None;
+        let hooks = match (loaded, self.module(name)) {
+            (Ok(hooks), _) => hooks,
+            (Err(error), Some(known)) => {
+                tracing::warn!(module = name, "its hooks as they were before run at its deletion: {error}");
+                broken = Some(error.to_string());
+                known
+            }
+            (Err(error), None) => {
+                let deleted = shared.uninstall(name).await?;
+                self.tell_lost(name, "its hooks cannot be loaded", &error.to_string());
+                self.store().values.forget(&module.key);
+                return Ok(deleted);
+            }
+        };
         let Some(set) = hooks.set.get() else { return Err(Error::Hook("its hooks are gone".to_owned())) };
         let mut progress = hooks.turn.lock().await;
         set.stop_schedules();
@@ -335,16 +385,46 @@ impl Hooks {
             set.synchronize().await.map_err(Error::Hook)?;
         }
         if !before.is_empty() && shared.exists(name).await? {
-            self.at(&hooks, set, Moment::BeforeDeleteHelm).await?;
+            let done = self.at(&hooks, set, Moment::BeforeDeleteHelm).await;
+            self.unless_broken(name, &mut broken, done)?;
         }
         let deleted = shared.uninstall(name).await?;
-        self.at(&hooks, set, Moment::AfterDeleteHelm).await?;
+        let done = self.at(&hooks, set, Moment::AfterDeleteHelm).await;
+        self.unless_broken(name, &mut broken, done)?;
         set.stop();
         // Events that came meanwhile mean nothing any more.
         self.queues.drop_owner(name);
         self.store().values.forget(&module.key);
         *progress = Progress::default();
         Ok(deleted)
+    }
+
+    /// What hooks at a deletion came to; where they are `broken`, a failure is told and the deletion goes on.
+    fn unless_broken(
+        &self,
+        module: &str,
+        broken: &mut Option<String>,
+        done: Result<bool, Error>,
+    ) -> Result<(), Error> {
+        match (done, broken.take()) {
+            (Err(failure), Some(error)) => {
+                self.tell_lost(module, &failure.to_string(), &error);
+                *broken = Some(error);
+                Ok(())
+            }
+            (done, before) => {
+                *broken = before;
+                done.map(drop)
+            }
+        }
+    }
+
+    fn tell_lost(&self, module: &str, what: &str, error: &str) {
+        let note = format!(
+            "module {module}: {what}, so that what hooks would have cleaned up at its deletion is left: {error}. Mend the hooks, \
+             switch the module on, and off again"
+        );
+        events::delete_hooks_lost(&self.cluster, &self.config_map, module, note);
     }
 }
 

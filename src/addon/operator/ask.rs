@@ -51,7 +51,7 @@ impl Operator {
         };
         let global_problem = broken(GLOBAL);
         store.enabled.clear();
-        let mut undecided = BTreeSet::new();
+        let (mut undecided, mut off) = (BTreeSet::new(), Vec::new());
         for module in &self.modules.modules {
             let name = &module.name;
             let decision = decisions.get(&name.name).unwrap_or(&Decision::Undecided);
@@ -120,6 +120,7 @@ impl Operator {
             } else if !enabled && (wanted.enabled || self.orphans.remove(&id)) {
                 self.retries.remove(&name.name);
                 self.queue.want(&name.name, name.order, Job::Uninstall);
+                off.push(name.name.clone());
             }
             wanted.enabled = enabled;
             wanted.values = Some(values);
@@ -132,6 +133,8 @@ impl Operator {
             );
         }
         drop(store);
+        // A hook that does not come back must not keep its module on.
+        off.iter().for_each(|name| self.leave_hooks(name));
         self.measure_modules();
         self.ask_orphans(&undecided);
     }
