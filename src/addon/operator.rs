@@ -164,8 +164,8 @@ struct Wanted {
     cause: String,
     /// Why its values cannot be used.
     problem: Option<String>,
-    /// Why it is off, where no flag or script of its own says so.
-    off_because: String,
+    /// Why it is off, where no flag says so: a word, and all of it.
+    off_because: Option<(&'static str, String)>,
     /// Its CRDs have been brought before the modules ran.
     crds_known: bool,
     /// Why its last job failed: a word, and all of it.
@@ -219,6 +219,8 @@ struct Operator {
     problems: Vec<Problem>,
     /// What `enabled` scripts said last, by module name.
     scripted: BTreeMap<String, bool>,
+    /// Why modules are off, by name, in the words of their scripts.
+    script_reasons: BTreeMap<String, String>,
     /// Modules whose script has said nothing yet.
     undecided: BTreeSet<String>,
     script_failures: u32,
@@ -401,6 +403,7 @@ pub async fn run(
         rejected: BTreeMap::new(),
         problems: Vec::new(),
         scripted: BTreeMap::new(),
+        script_reasons: BTreeMap::new(),
         undecided: BTreeSet::new(),
         script_failures: 0,
         scripts_at: None,

@@ -15,8 +15,8 @@ use crate::release::ReleaseId;
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Decision {
     On,
-    /// Why, where no flag or script of its own says so.
-    Off(String),
+    /// Why, where no flag says so: a word, and all of it.
+    Off(Option<(&'static str, String)>),
     /// Nothing is known yet: it is left as it is.
     Undecided,
 }
@@ -83,7 +83,7 @@ impl Operator {
             wanted.problem = problem;
             wanted.off_because = match decision {
                 Decision::Off(why) => why.clone(),
-                _ => String::new(),
+                _ => None,
             };
             if wanted.values.as_ref() != Some(&values) {
                 let secrets = [&wanted.referred, &referred];
@@ -162,7 +162,7 @@ impl Operator {
         let mut decisions = BTreeMap::new();
         for module in &self.modules.modules {
             let name = &module.name;
-            let on = |on: bool| if on { Decision::On } else { Decision::Off(String::new()) };
+            let on = |on: bool| if on { Decision::On } else { Decision::Off(None) };
             let flag_broken = self.config.problems.iter().any(|p| p.key == name.enabled_key());
             let decision = if self.undecided.contains(&name.name) {
                 Decision::Undecided
@@ -176,8 +176,15 @@ impl Operator {
                     hooks: values.flag(name),
                     config: &self.config.enabled,
                 };
-                on(self.options.enabling.is_on(name, &flags)
-                    && self.scripted.get(&name.name).copied().unwrap_or(true))
+                let flagged = self.options.enabling.is_on(name, &flags);
+                if flagged && self.scripted.get(&name.name) == Some(&false) {
+                    let reason = self.script_reasons.get(&name.name).filter(|r| !r.is_empty());
+                    let reason = reason.map_or_else(String::new, |r| format!(": {r}"));
+                    let why = format!("its enabled script says that the module is off{reason}");
+                    Decision::Off(Some(("ScriptDisabled", why)))
+                } else {
+                    on(flagged)
+                }
             };
             decisions.insert(name.name.clone(), decision);
         }
@@ -199,7 +206,7 @@ fn without_what_they_need(
         });
         let Some((name, other)) = next else { return };
         let why = format!("module {other} is off, and it depends on that one");
-        decisions.insert(name, Decision::Off(why));
+        decisions.insert(name, Decision::Off(Some(("DependencyOff", why))));
     }
 }
 
@@ -209,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_module_is_off_with_what_it_depends_on() {
-        let off = || Decision::Off(String::new());
+        let off = || Decision::Off(None);
         let table = [
             ("a", off(), &["b"][..], "off"),
             ("b", Decision::On, &["off"], "module off is off, and it depends on that one"),
@@ -231,8 +238,8 @@ mod tests {
             let found = match &decisions[*name] {
                 Decision::On => "on",
                 Decision::Undecided => "undecided",
-                Decision::Off(why) if why.is_empty() => "off",
-                Decision::Off(why) => why,
+                Decision::Off(None) => "off",
+                Decision::Off(Some((_, why))) => why,
             };
             assert_eq!(found, *expected, "{name}");
         }

@@ -124,6 +124,7 @@ impl Operator {
         self.scripts_at = None;
         if !scripts && !self.hooks.has_global_at(Moment::BeforeAll) {
             self.scripted.clear();
+            self.script_reasons.clear();
             self.undecided.clear();
             return self.begin_modules(all);
         }
@@ -132,7 +133,7 @@ impl Operator {
         let (fixed, config) = (self.modules.values.clone(), self.config.enabled.clone());
         let modules: Vec<_> =
             self.modules.modules.iter().map(|m| (m.name.clone(), m.path.clone(), m.flag)).collect();
-        let before = self.scripted.clone();
+        let (before, reasons) = (self.scripted.clone(), self.script_reasons.clone());
         self.steps.spawn(async move {
             hooks.run_global(Moment::BeforeAll, None).await;
             if !scripts {
@@ -144,6 +145,7 @@ impl Operator {
                 Candidate {
                     flagged: enabling.is_on(&name, &flags),
                     before: before.get(&name.name).copied(),
+                    reason: reasons.get(&name.name).cloned().unwrap_or_default(),
                     name: name.name,
                     key: name.key,
                     path,
@@ -157,6 +159,7 @@ impl Operator {
     /// Takes what the scripts said; one that failed is asked again, ever more seldom.
     fn take_verdicts(&mut self, verdicts: Verdicts) {
         self.scripted = verdicts.on;
+        self.script_reasons = verdicts.reasons;
         self.undecided = verdicts.undecided;
         self.script_failures = if verdicts.failed { self.script_failures + 1 } else { 0 };
         self.scripts_at = verdicts.failed.then(|| Instant::now() + pause(self.script_failures));
