@@ -11,7 +11,7 @@ use super::hooks::{global_directory, has_script};
 use super::module::{Module, Modules};
 use super::values::Values;
 use crate::hooks::config::{HookConfig, MAIN_QUEUE};
-use crate::hooks::{HookSet, Moment, Scope};
+use crate::hooks::{CONFIG_TIMEOUT, HookSet, Moment, Scope};
 
 /// Functions whose answers are others each time.
 const CHANCE: [&str; 18] = [
@@ -260,7 +260,7 @@ impl Found {
                 self.add(Weight::Differs, module, &path, text);
             }
         }
-        let set = match HookSet::load(directory, module, prefix, scope).await {
+        let set = match HookSet::load(directory, module, prefix, scope, CONFIG_TIMEOUT).await {
             Ok((set, problems)) => {
                 for text in problems {
                     self.add(Weight::Breaks, module, directory, &text);

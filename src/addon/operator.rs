@@ -30,7 +30,7 @@ use tokio::task::JoinSet;
 use super::config::{Config, Problem};
 use super::drift::Policy;
 use super::enabling::Enabling;
-use super::hooks::{Change, Hooks, Maintenance, ModuleRef, Ran};
+use super::hooks::{self, Change, Hooks, Maintenance, ModuleRef, Ran};
 use super::lookups::Watch;
 use super::module::{Module, Modules};
 use super::queue::{Job, Queue};
@@ -359,7 +359,8 @@ pub async fn run(
     let served = (options.webhooks.clone(), options.hook_patience);
     let hooks =
         Hooks::new(cluster.clone(), around, Arc::clone(&state), values, target, served, changes_sender);
-    let global = Hooks::read_global(options.global_hooks_dir.as_deref()).await;
+    let limit = hooks::limit(options.hook_timeout, options.hook_patience);
+    let global = Hooks::read_global(options.global_hooks_dir.as_deref(), limit).await;
     hooks.set_global(global.map_err(ClusterError::Config)?);
     let measured = (Arc::downgrade(&hooks), Arc::downgrade(&state));
     let collect = move || {

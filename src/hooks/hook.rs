@@ -17,7 +17,7 @@ use super::{Scope, metrics};
 use crate::serve::hook_metrics;
 
 /// A hook that does not say its configuration within this time will not say it.
-const CONFIG_TIMEOUT: Duration = Duration::from_secs(60);
+pub const CONFIG_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The number of the next run, by which lines of one run are told from those of others.
 static TASKS: AtomicU64 = AtomicU64::new(1);
@@ -87,14 +87,20 @@ pub enum HookError {
 }
 
 impl Hook {
-    /// Asks a hook for its configuration.
+    /// Asks a hook for its configuration; one that takes longer than `limit` is killed.
     ///
     /// # Errors
     /// It cannot be run, or says nothing that can be used.
-    pub async fn load(path: &Path, name: &str, module: &str, scope: Scope) -> Result<Self, HookError> {
+    pub async fn load(
+        path: &Path,
+        name: &str,
+        module: &str,
+        scope: Scope,
+        limit: Duration,
+    ) -> Result<Self, HookError> {
         let mut program = Self::program(path);
         program.arguments.push("--config".into());
-        program.timeout = Some(CONFIG_TIMEOUT);
+        program.timeout = Some(limit.min(CONFIG_TIMEOUT));
         let log = |stream: Stream, line: &str| {
             tracing::debug!(module, hook = name, output = stream.name(), "{line}");
         };

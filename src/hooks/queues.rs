@@ -146,12 +146,14 @@ pub struct Queues {
     runner: Runner,
     /// How long to wait after so many failures in a row.
     pause: fn(u32) -> Duration,
+    /// Told when a run has failed.
+    failed: Arc<Notify>,
 }
 
 impl Queues {
     #[must_use]
     pub fn new(runner: Runner) -> Self {
-        Self { lines: Mutex::default(), runner, pause }
+        Self { lines: Mutex::default(), runner, pause, failed: Arc::default() }
     }
 
     /// Puts a run at the end of its queue, and joins it to the last one there if they belong together. What is given resolves
@@ -180,7 +182,12 @@ impl Queues {
         let content = Arc::new(Mutex::new(Content::default()));
         let wake = Arc::new(Notify::new());
         let runner = Arc::clone(&self.runner);
-        let worker = tokio::spawn(work(Arc::clone(&content), Arc::clone(&wake), runner, self.pause));
+        let worker = tokio::spawn(work(
+            Arc::clone(&content),
+            (Arc::clone(&wake), Arc::clone(&self.failed)),
+            runner,
+            self.pause,
+        ));
         Line { content, wake, worker: worker.abort_handle() }
     }
 
@@ -188,6 +195,36 @@ impl Queues {
     pub fn drop_owner(&self, owner: &str) {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         lines.retain(|(of, _), _| of != owner);
+    }
+
+    /// Resolves when one of these runs has failed and is still to be done: with its queue, and why.
+    pub async fn failure(&self, runs: &[Run]) -> (String, String) {
+        loop {
+            let failed = self.failed.notified();
+            tokio::pin!(failed);
+            failed.as_mut().enable();
+            if let Some(found) = self.failing(runs) {
+                return found;
+            }
+            failed.await;
+        }
+    }
+
+    fn failing(&self, runs: &[Run]) -> Option<(String, String)> {
+        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let failing = |(id, line): (&Id, &Line)| {
+            let content = line.content.lock().unwrap_or_else(PoisonError::into_inner);
+            let head = content.head.as_ref().filter(|head| !head.error.is_empty())?;
+            let is_in = |run: &Run| {
+                let mut contexts = head.run.contexts.iter();
+                Arc::ptr_eq(&run.hook, &head.run.hook)
+                    && run.queue == head.run.queue
+                    && contexts
+                        .any(|c| run.contexts.iter().any(|of| c.binding == of.binding && c.what == of.what))
+            };
+            runs.iter().any(is_in).then(|| (id.1.clone(), head.error.clone()))
+        };
+        lines.iter().find_map(failing)
     }
 
     /// All queues as they are now, by owner and name.
@@ -232,7 +269,12 @@ impl Task {
     }
 }
 
-async fn work(content: Arc<Mutex<Content>>, wake: Arc<Notify>, runner: Runner, pause: fn(u32) -> Duration) {
+async fn work(
+    content: Arc<Mutex<Content>>,
+    (wake, failed): (Arc<Notify>, Arc<Notify>),
+    runner: Runner,
+    pause: fn(u32) -> Duration,
+) {
     let content = || content.lock().unwrap_or_else(PoisonError::into_inner);
     let take = || {
         let mut content = content();
@@ -274,6 +316,7 @@ async fn work(content: Arc<Mutex<Content>>, wake: Arc<Notify>, runner: Runner, p
                 head.error = error;
                 head.rests_until = Some(Instant::now() + pause);
             }
+            failed.notify_waiters();
             tokio::time::sleep(pause).await;
         }
         content().head = None;

@@ -44,8 +44,8 @@ pub struct Synchronization {
 }
 
 impl HookSet {
-    /// Finds the hooks below a directory and asks each for its configuration. `prefix` stands in front of their names. Gives
-    /// what is odd, too.
+    /// Finds the hooks below a directory and asks each for its configuration, which may take as long as `limit`. `prefix` stands
+    /// in front of their names. Gives what is odd, too.
     ///
     /// # Errors
     /// A hook has no configuration that can be used.
@@ -54,13 +54,14 @@ impl HookSet {
         module: &str,
         prefix: &str,
         scope: Scope,
+        limit: Duration,
     ) -> Result<(Self, Vec<String>), HookError> {
         let found = discover::discover(directory, scope);
         let mut loads = Vec::new();
         for path in found.hooks {
             let name = format!("{prefix}{}", path.strip_prefix(directory).unwrap_or(&path).display());
             let module = module.to_owned();
-            loads.push(async move { Hook::load(&path, &name, &module, scope).await.map(Arc::new) });
+            loads.push(async move { Hook::load(&path, &name, &module, scope, limit).await.map(Arc::new) });
         }
         let hooks: Vec<Arc<Hook>> =
             futures::stream::iter(loads).buffered(LOADED_AT_ONCE).try_collect().await?;

@@ -180,3 +180,30 @@ fn a_hook_that_hangs_is_left_when_it_is_mended_and_when_its_module_is_switched_o
         .wait_log(&["\"module\":\"beta\"", "killed: its files have changed, or its module is switched off"]);
     operator.stop();
 }
+
+#[test]
+fn the_next_number_does_not_wait_for_what_has_failed_already() {
+    let ns = control_plane().namespace("stuck-early").unwrap();
+    let modules = Modules::new();
+    modules.small("010-mute").small("020-refused").small("030-failing").small("040-next");
+    modules.enable(&["mute", "refused", "failing", "next"]);
+    modules.hook("010-mute/hooks/hook", "configVersion: v1", "");
+    let path = modules.path().join("010-mute/hooks/hook");
+    std::fs::write(path, "#!/bin/sh\nsleep 600\n").unwrap();
+    // The API server knows no such field.
+    let selector = "fieldSelector: {matchExpressions: [{field: spec.none, operator: Equals, value: x}]}";
+    let watch =
+        |more: &str| format!("configVersion: v1\nkubernetes: [{{name: maps, kind: ConfigMap, {more}}}]");
+    modules.hook("020-refused/hooks/hook", &watch(selector), "");
+    modules.hook("030-failing/hooks/hook", &watch("queue: own"), "note failed; exit 1");
+    let operator =
+        Operator::start_with(control_plane(), ns.name(), modules.path(), &["--hook-timeout", "2s"]);
+    let there = || object(control_plane(), ns.name(), "configmap", "next").is_some();
+    let took = wait_for("the last one is there", there);
+    println!("the last one is there after {took:?}");
+    assert!(took < Duration::from_secs(20), "{took:?}");
+    operator.wait_log(&["\"module\":\"mute\"", "--config: killed after 2s"]);
+    operator.wait_log(&["\"module\":\"refused\"", "the objects are not listed: ", "spec.none"]);
+    operator.wait_log(&["\"module\":\"failing\"", "exit status 1; it is tried again in queue own"]);
+    operator.stop();
+}

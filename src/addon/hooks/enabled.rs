@@ -115,8 +115,8 @@ impl Hooks {
         }
         let path = std::path::absolute(module.path.join(SCRIPT)).map_err(|e| e.to_string())?;
         // Nothing converges until it has ended, so that it may not run for ever as a hook may.
-        let limit = self.around.timeout.map_or(self.patience, |timeout| timeout.min(self.patience));
-        let program = Program { path, environment, timeout: Some(limit), ..Program::default() };
+        let timeout = Some(self.limit());
+        let program = Program { path, environment, timeout, ..Program::default() };
         let name = module.name.as_str();
         let line = |stream: process::Stream, line: &str| {
             tracing::info!(module = name, script = SCRIPT, output = stream.name(), "{line}");

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::{Hooks, global_directory};
 use tokio::sync::watch;
@@ -13,18 +13,22 @@ use crate::hooks::queues::{Run, pause};
 use crate::hooks::{HookError, HookSet, Moment, Scope};
 
 impl Hooks {
-    /// Finds the global hooks and asks them for their configuration.
+    /// Finds the global hooks and asks them for their configuration, each for as long as `limit`.
     ///
     /// # Errors
     /// A hook has none that can be used, or the directory is not there.
-    pub(in crate::addon) async fn read_global(directory: Option<&Path>) -> Result<Option<HookSet>, String> {
+    pub(in crate::addon) async fn read_global(
+        directory: Option<&Path>,
+        limit: Duration,
+    ) -> Result<Option<HookSet>, String> {
         let Some(directory) = directory else { return Ok(None) };
         if !directory.is_dir() {
             return Err(format!("{}: no such directory of global hooks", directory.display()));
         }
         let directory = global_directory(directory);
-        let (set, problems) =
-            HookSet::load(&directory, "", "", Scope::Global).await.map_err(|e: HookError| e.to_string())?;
+        let (set, problems) = HookSet::load(&directory, "", "", Scope::Global, limit)
+            .await
+            .map_err(|e: HookError| e.to_string())?;
         for text in problems {
             tracing::warn!("{text}");
         }

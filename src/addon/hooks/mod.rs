@@ -141,10 +141,20 @@ impl Hooks {
         self.webhooks.settle(owners);
     }
 
+    /// How long a program may take that others wait for, whatever it is.
+    fn limit(&self) -> Duration {
+        limit(self.around.timeout, self.patience)
+    }
+
     fn tell(&self, change: Change) {
         // Nobody listens when the operator stops.
         drop(self.changes.send(change));
     }
+}
+
+/// The smaller of a timeout and the patience.
+pub(super) fn limit(timeout: Option<Duration>, patience: Duration) -> Duration {
+    timeout.map_or(patience, |timeout| timeout.min(patience))
 }
 
 /// Where the hooks of a directory of global hooks are: in its `hooks`, if it has one.

@@ -57,7 +57,7 @@ pub(super) struct Progress {
     /// Runs that tell hooks of the main queue what exists: what is left of them.
     synchronizations: Option<Vec<Run>>,
     /// The same in other queues, where they are waited for.
-    elsewhere: Vec<oneshot::Receiver<()>>,
+    elsewhere: Vec<(Run, oneshot::Receiver<()>)>,
 }
 
 /// A module as its run needs it.
@@ -129,7 +129,7 @@ impl Hooks {
         let directory = module.path.file_name().unwrap_or_default().to_string_lossy();
         let prefix = format!("{directory}/hooks/");
         let directory = module.path.join("hooks");
-        let (set, problems) = HookSet::load(&directory, &module.name, &prefix, Scope::Module)
+        let (set, problems) = HookSet::load(&directory, &module.name, &prefix, Scope::Module, self.limit())
             .await
             .map_err(|e| Error::Hook(e.to_string()))?;
         for text in problems {
@@ -284,19 +284,28 @@ impl Hooks {
             let runs = runs.map_err(Error::Hook)?;
             let (main, others): (Vec<_>, Vec<_>) = runs.into_iter().partition(|s| s.run.queue == MAIN_QUEUE);
             for other in others {
-                let done = self.queues.push(other.run);
+                let done = self.queues.push(other.run.clone());
                 if other.waited_for {
-                    progress.elsewhere.push(done);
+                    progress.elsewhere.push((other.run, done));
                 }
             }
             progress.synchronizations = Some(join_runs(main.into_iter().map(|s| s.run)));
         }
         self.go_on(hooks, set, progress).await?;
-        while let Some(done) = progress.elsewhere.last_mut() {
+        let waited: Vec<Run> = progress.elsewhere.iter().map(|(run, _)| run.clone()).collect();
+        while let Some((_, done)) = progress.elsewhere.last_mut() {
             // It goes on in its queue; modules that come after this one must not wait for a hook that keeps failing.
-            if tokio::time::timeout(ELSEWHERE, done).await.is_err() {
-                let text = "hooks in other queues have not worked on what exists yet";
-                return Err(Error::Hook(text.to_owned()));
+            tokio::select! {
+                biased;
+                // A queue that is dropped has nothing more to wait for.
+                _ = done => {}
+                (queue, error) = self.queues.failure(&waited) => {
+                    return Err(Error::Hook(format!("{error}; it is tried again in queue {queue}")));
+                }
+                () = tokio::time::sleep(ELSEWHERE) => {
+                    let text = "hooks in other queues have not worked on what exists yet";
+                    return Err(Error::Hook(text.to_owned()));
+                }
             }
             progress.elsewhere.pop();
         }

@@ -30,7 +30,7 @@ impl Lab {
         let path = self.dir.path().join("hook.sh");
         fs::write(&path, format!("#!/bin/sh\n{script}")).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        Hook::load(&path, "hook.sh", "", Scope::Global).await
+        Hook::load(&path, "hook.sh", "", Scope::Global, CONFIG_TIMEOUT).await
     }
 
     async fn run(&self, script: &str) -> Result<Output, HookError> {
