@@ -207,3 +207,24 @@ fn the_next_number_does_not_wait_for_what_has_failed_already() {
     operator.wait_log(&["\"module\":\"failing\"", "exit status 1; it is tried again in queue own"]);
     operator.stop();
 }
+
+#[test]
+fn runs_in_the_main_queue_of_the_global_hooks_follow_each_other() {
+    let ns = control_plane().namespace("serial").unwrap();
+    let modules = Modules::new();
+    modules.write("modules/values.yaml", "");
+    let config = "configVersion: v1\nbeforeAll: 1\nschedule: [{name: tick, crontab: '* * * * * *'}]";
+    let body = "if context beforeAll; then note begins; sleep 3; note ends; else note tick; fi";
+    modules.hook("global-hooks/hook", config, body);
+    let operator = start(ns.name(), &modules, &[]);
+    operator.wait_note("hook tick");
+    self::config(ns.name(), "global=a: 1");
+    let ends = || operator.notes().iter().filter(|n| *n == "hook ends").count();
+    wait_for("the hook has run again", || ends() == 2);
+    let notes = operator.notes();
+    let begun = notes.iter().rposition(|n| n == "hook begins").unwrap();
+    assert_eq!(notes.get(begun + 1).map(String::as_str), Some("hook ends"), "{notes:?}");
+    let so_far = notes.len();
+    wait_for("ticks go on", || operator.notes().len() > so_far);
+    operator.stop();
+}

@@ -7,6 +7,7 @@ use super::write_back::ConfigPatch;
 use super::{Change, Hooks};
 use crate::addon::values::{GLOBAL, Patched, Root};
 use crate::hooks::carry_out::carry_out;
+use crate::hooks::config::MAIN_QUEUE;
 use crate::hooks::context;
 use crate::hooks::queues::Run;
 use crate::hooks::webhooks::Answer;
@@ -19,13 +20,13 @@ impl Hooks {
         let Some(module) = self.module(&run.hook.module) else { return Ok(()) };
         let Some(set) = module.set.get() else { return Ok(()) };
         // The module's own run and its hooks in the main queue take turns; other queues do not.
-        let _turn =
-            if run.queue == crate::hooks::config::MAIN_QUEUE { Some(module.turn.lock().await) } else { None };
+        let _turn = if run.queue == MAIN_QUEUE { Some(module.turn.lock().await) } else { None };
         self.execute(set, Some(&module), &run, true).await.map(|_| ())
     }
 
     async fn run_queued_global(&self, run: Run) -> Result<(), String> {
         let Some(set) = self.global_set() else { return Ok(()) };
+        let _turn = if run.queue == MAIN_QUEUE { self.global_turn().await } else { None };
         self.execute(&set, None, &run, true).await.map(|_| ())
     }
 

@@ -6,7 +6,8 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::{Hooks, global_directory};
-use tokio::sync::watch;
+use crate::addon::values::Patched;
+use tokio::sync::{MutexGuard, watch};
 
 use crate::hooks::config::MAIN_QUEUE;
 use crate::hooks::queues::{Run, pause};
@@ -120,6 +121,17 @@ impl Hooks {
         }
     }
 
+    /// A run in the main queue of the global hooks: one at a time.
+    async fn in_turn(&self, set: &HookSet, run: &Run) -> Result<Patched, String> {
+        let _turn = self.global_turn().await;
+        self.execute(set, None, run, false).await
+    }
+
+    /// The turn of a run in the main queue of the global hooks; behind one that hangs others wait for the patience only.
+    pub(super) async fn global_turn(&self) -> Option<MutexGuard<'_, ()>> {
+        tokio::time::timeout(self.patience, self.global_turn.lock()).await.ok()
+    }
+
     /// Runs the global hooks of a moment, each until it works; gives whether values of all modules are others than before. After
     /// a failed try the rest is left when `leave` says so.
     pub(in crate::addon) async fn run_global(
@@ -132,7 +144,7 @@ impl Hooks {
         'hooks: for hook in set.at(moment) {
             let run = Run::at(&hook, moment);
             let mut failures = 0;
-            while let Err(error) = self.execute(&set, None, &run, false).await {
+            while let Err(error) = self.in_turn(&set, &run).await {
                 failures += 1;
                 let pause = pause(failures);
                 tracing::error!(

@@ -70,6 +70,8 @@ pub(super) struct Hooks {
     quiet: Mutex<Quiet>,
     /// How long hooks may run until nobody waits for them any more.
     patience: Duration,
+    /// Held by runs in the main queue of the global hooks, those of moments among them.
+    global_turn: tokio::sync::Mutex<()>,
 }
 
 impl Hooks {
@@ -120,6 +122,7 @@ impl Hooks {
                 writing: tokio::sync::Mutex::default(),
                 quiet: Mutex::default(),
                 patience,
+                global_turn: tokio::sync::Mutex::default(),
             }
         })
     }
