@@ -386,4 +386,21 @@ mod tests {
         assert!(q.all_tried());
         assert_eq!(q.start(), [("a".to_owned(), Job::Restore)]);
     }
+
+    #[test]
+    fn restores_start_while_all_else_is_held() {
+        let mut q = Queue::default();
+        for name in ["a", "c"] {
+            q.want(name, 1, Job::Run);
+            q.start();
+            q.done(name, true);
+        }
+        q.want("a", 1, Job::Restore);
+        q.want("c", 1, Job::Restore);
+        q.want("b", 1, Job::Run);
+        assert_eq!(q.start_restores(|name| name != "c"), ["a"]);
+        assert_eq!(q.start_restores(|name| name != "c"), [""; 0]);
+        q.done("a", true);
+        assert_eq!(names(&q.start()), ["b", "c"]);
+    }
 }

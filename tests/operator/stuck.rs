@@ -54,10 +54,10 @@ fn a_failing_hook_before_all_modules_leaves_those_that_run_alone() {
     let cp = control_plane();
     let ns = cp.namespace("stuck-before").unwrap();
     let modules = Modules::new();
-    for module in ["010-alpha", "020-beta", "030-gamma"] {
+    for module in ["010-alpha", "020-beta", "030-gamma", "005-delta"] {
         shows_size(&modules, &format!("modules/{module}"));
     }
-    modules.write("modules/values.yaml", "alphaEnabled: true\nbetaEnabled: true\n");
+    modules.write("modules/values.yaml", "alphaEnabled: true\nbetaEnabled: true\ndeltaEnabled: true\n");
     fails_if_bad(&modules, "before", "beforeAll");
     let operator = start(ns.name(), &modules, &[]);
     operator.wait_converged();
@@ -80,8 +80,10 @@ fn a_failing_hook_before_all_modules_leaves_those_that_run_alone() {
     wait_for("the section is in force", || data(ns.name(), "beta", "size").as_deref() == Some("6"));
     assert!(data(ns.name(), "gamma", "size").is_none(), "{}", operator.log_end());
     assert!(data(ns.name(), "alpha", "size").is_some(), "{}", operator.log_end());
+    assert_eq!(data(ns.name(), "delta", "zone").as_deref(), Some("none"), "nobody has edited its section");
     operator.take("bad");
     wait_for("the converge goes on", || data(ns.name(), "gamma", "zone").as_deref() == Some("west"));
+    wait_for("others follow", || data(ns.name(), "delta", "zone").as_deref() == Some("west"));
     wait_for("the other one is off", || data(ns.name(), "alpha", "size").is_none());
     wait_for("and that is told", || status(ns.name(), "alpha")["phase"] == "Disabled");
     operator.stop();

@@ -28,7 +28,8 @@ impl Operator {
         self.compare(all, true);
     }
 
-    /// The same for modules that stay on: which ones are to be on is what the converge that is under way will ask.
+    /// The same for what is said of modules that stay on, each alone: which ones are to be on, and other global values, are what
+    /// the converge that is under way will ask for.
     pub(super) fn ask_running(&mut self) {
         self.compare(false, false);
     }
@@ -60,8 +61,16 @@ impl Operator {
                 undecided.insert(name.name.clone());
                 continue;
             }
-            let was_on = self.wanted.get(&name.name).is_some_and(|w| w.enabled);
-            if !may_turn && was_on != (*decision == Decision::On) {
+            let known = self.wanted.get(&name.name);
+            let own = known.is_some_and(|w| {
+                let values = w.values.as_ref().and_then(|v| v.get(&name.key));
+                let maintenance = config.maintenance.contains(&name.key);
+                values != store.values.section(&name.key)
+                    || w.problem.is_some()
+                    || w.maintenance != maintenance
+            });
+            let was_on = known.is_some_and(|w| w.enabled);
+            if !may_turn && (was_on != (*decision == Decision::On) || !own) {
                 self.files.extend(files.get(&name.name).cloned());
                 undecided.insert(name.name.clone());
                 if was_on {

@@ -36,7 +36,7 @@ impl Operator {
             match self.hooks.doing(&name) {
                 // Hooks that fail before all modules may put that run off for ever.
                 Doing::Nobody if matches!(self.phase, Phase::Before { .. }) => {
-                    self.look_again(&name, &touched)
+                    self.look_again(&name, &touched);
                 }
                 Doing::Nobody => {}
                 Doing::Hook => drop(self.deletions.insert(name, touched)),
