@@ -46,7 +46,7 @@ impl Operator {
                 self.broken.remove(&module.name.key);
             }
         }
-        self.files.extend(changed);
+        self.files.extend(changed.iter().cloned());
         self.modules = modules;
         self.take_waits();
         self.hooks.store().values.reload(&self.modules, schemas);
@@ -54,7 +54,7 @@ impl Operator {
         let object = self.object.take();
         self.configure(object.as_ref(), true).await;
         // A hook that does not come back must not keep the one that mends it out.
-        for module in &self.modules.modules {
+        for module in self.modules.modules.iter().filter(|m| changed.contains(&m.name.name)) {
             if self.hooks.is_outdated(&module.name.name, module.hooks) {
                 self.leave_hooks(&module.name.name);
             }
@@ -63,7 +63,7 @@ impl Operator {
 
     /// If a module's job is in a hook now, or comes to one, the hook is killed and the job fails: there is another one to do.
     pub(super) fn leave_hooks(&self, module: &str) {
-        if self.running.values().any(|(name, _)| name == module) {
+        if self.running.values().any(|(name, job)| name == module && *job != Job::Restore) {
             self.hooks.leave(module, true);
         }
     }
