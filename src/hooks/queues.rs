@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -21,6 +22,14 @@ const MAX_PAUSE: Duration = Duration::from_secs(32);
 /// With more runs than that in a queue those of a hook are one, also where others are between them.
 const LONG: usize = 100;
 
+/// The number of the next event.
+static EVENTS: AtomicU64 = AtomicU64::new(1);
+
+/// A number for something that brings a run about.
+pub(super) fn next_event() -> u64 {
+    EVENTS.fetch_add(1, Ordering::Relaxed)
+}
+
 /// Runs of a hook in one queue, as they come; `label` tells bindings of different kinds apart.
 #[derive(Clone)]
 pub struct Run {
@@ -33,6 +42,8 @@ pub struct Run {
     pub allow_failure: bool,
     /// When it was asked for.
     pub since: Instant,
+    /// The number of what brought it about.
+    pub event: u64,
     /// How often it has failed.
     pub failures: u32,
 }

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use super::config::{Common, Kubernetes, WatchEvent};
 use super::context::{Context, Include, Item, Snapshots, What};
 use super::monitor::{Changes, Monitor, Owner};
-use super::queues::{Queues, Run};
+use super::queues::{Queues, Run, next_event};
 use super::{Hook, HookError, Moment, Scope, discover};
 use crate::cluster::Cluster;
 use crate::serve::measures::Measures;
@@ -250,6 +250,7 @@ impl Run {
             queue: common.queue.clone(),
             allow_failure: common.allow_failure,
             since: Instant::now(),
+            event: next_event(),
             failures: 0,
         }
     }
@@ -264,6 +265,7 @@ impl Run {
             queue: super::config::MAIN_QUEUE.to_owned(),
             allow_failure: false,
             since: Instant::now(),
+            event: next_event(),
             failures: 0,
         }
     }

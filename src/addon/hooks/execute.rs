@@ -11,7 +11,7 @@ use crate::hooks::config::MAIN_QUEUE;
 use crate::hooks::context;
 use crate::hooks::queues::Run;
 use crate::hooks::webhooks::Answer;
-use crate::hooks::{Hook, HookError, HookSet, Input, Scope};
+use crate::hooks::{About, Hook, HookError, HookSet, Input, Scope};
 
 impl Hooks {
     /// A run from a queue: what it changes is told to the operator's loop.
@@ -88,6 +88,7 @@ impl Hooks {
         drop(snapshots);
         let binding = contexts.first().map_or(run.kind, |c| c.binding.as_str());
         self.count_wait(run, binding);
+        let about = About { binding, queue: &run.queue, event: run.event };
         let left = async {
             match leaves {
                 Some(module) => module.is_left().await,
@@ -95,7 +96,7 @@ impl Hooks {
             }
         };
         let output = tokio::select! {
-            output = hook.run(&self.around, &input, binding, &run.queue) => output,
+            output = hook.run(&self.around, &input, &about) => output,
             // Its processes end with the run.
             () = left => {
                 self.count(hook, binding, run, None, false);

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 
 use tokio::sync::{Semaphore, mpsc};
 
@@ -27,6 +27,7 @@ fn run(hook: &Arc<Hook>, binding: &str, kind: &'static str, queue: &str) -> Run 
         queue: queue.into(),
         allow_failure: false,
         since: std::time::Instant::now(),
+        event: 1,
         failures: 0,
     }
 }
