@@ -11,7 +11,7 @@ use super::hooks::{global_directory, has_script};
 use super::module::{Module, Modules};
 use super::values::Values;
 use crate::hooks::config::{HookConfig, MAIN_QUEUE};
-use crate::hooks::{HookSet, Moment, Scope};
+use crate::hooks::{CONFIG_TIMEOUT, HookSet, Moment, Scope};
 
 /// Functions whose answers are others each time.
 const CHANCE: [&str; 18] = [
@@ -255,12 +255,16 @@ impl Found {
                     self.add(Weight::Needs, module, &path, &format!("it calls {program}: {advice}"));
                 }
             }
+            if runs_in_python(&path, &text) {
+                let text = "it runs in python3: use the image with kubectl, which has it, or add python3 to the image";
+                self.add(Weight::Needs, module, &path, text);
+            }
             if text.contains("enabledModules") {
                 let text = "global.enabledModules is given to hooks here, as addon-operator's documents say and it itself does not";
                 self.add(Weight::Differs, module, &path, text);
             }
         }
-        let set = match HookSet::load(directory, module, prefix, scope).await {
+        let set = match HookSet::load(directory, module, prefix, scope, CONFIG_TIMEOUT).await {
             Ok((set, problems)) => {
                 for text in problems {
                     self.add(Weight::Breaks, module, directory, &text);
@@ -303,6 +307,15 @@ fn counts_without_group(text: &str) -> bool {
     let measures = text.contains("METRICS_PATH") || text.contains(".metric(");
     let adds = ["\"add\"", "\\\"add\\\"", "'add'", "add:", "add="].iter().any(|form| text.contains(form));
     measures && adds && !text.contains("group")
+}
+
+/// Whether a file is a program for Python: by its first line, or by its name where it can be executed.
+fn runs_in_python(path: &Path, text: &str) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    let first = text.lines().next().unwrap_or_default();
+    let executable = || std::fs::metadata(path).is_ok_and(|m| m.permissions().mode() & 0o111 != 0);
+    first.starts_with("#!") && first.contains("python")
+        || path.extension().is_some_and(|e| e == "py") && executable()
 }
 
 /// Whether a file is a program for the machine itself.
@@ -434,6 +447,8 @@ mod tests {
             "002-odd/hooks/a.sh",
             "#!/bin/sh\nif [ \"$1\" = --config ]; then echo '{configVersion: v1, kubernetesValidating: [{name: a.b.c, rules: []}]}'; exit; fi\nhelm list\n",
         );
+        put("002-odd/hooks/d.py", "#!/usr/bin/env python3\n");
+        put("002-odd/hooks/lib/e.py", "x = 1\n");
         put("1-module-1/Chart.yaml", "apiVersion: v2\nname: x\nversion: 0.1.0\n");
         let bound = |name: &str, binding: &str, body: &str| {
             let config = format!("{{configVersion: v1, {binding}}}");
@@ -479,6 +494,8 @@ mod tests {
         has(Weight::Differs, "002-odd/hooks/a.sh", "webhooks are served");
         has(Weight::Needs, "002-odd/hooks/a.sh", "it calls helm");
         has(Weight::Differs, "002-odd/hooks/batch", "hook list");
+        has(Weight::Needs, "002-odd/hooks/d.py", "it runs in python3");
+        assert!(!found.iter().any(|d| d.path.ends_with("e.py")), "{found:#?}");
         has(Weight::Needs, "003-one/hooks/b.sh", "it calls addon-operator");
         has(Weight::Differs, "003-one/hooks/b.sh", "does not run when a deleted");
         has(Weight::Differs, "003-one/hooks/b.sh", "counters of metrics without a group");

@@ -31,6 +31,13 @@ pub(super) async fn about(cluster: &Cluster, object: &ObjectRef, reason: &str, n
     post(cluster, &involved, reason, "Watch", note).await;
 }
 
+/// Tells that hooks which were to run at a module's deletion did not.
+pub(super) fn delete_hooks_lost(cluster: &Cluster, config_map: &ObjectRef, module: &str, note: String) {
+    tracing::warn!(module, "{note}");
+    let (cluster, object) = (cluster.clone(), config_map.clone());
+    tokio::spawn(async move { about(&cluster, &object, "DeleteHooksLost", &note).await });
+}
+
 /// Puts a Warning Event on the status object of a module; `metadata` is the object's, as it was answered.
 pub(super) async fn of_module(
     cluster: &Cluster,

@@ -24,13 +24,13 @@ use std::time::{Duration, Instant};
 use chart_compat::profile::Profile;
 use futures::StreamExt as _;
 use serde_json::Value;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use super::config::{Config, Problem};
 use super::drift::Policy;
 use super::enabling::Enabling;
-use super::hooks::{Change, Hooks, Maintenance, ModuleRef, Ran};
+use super::hooks::{self, Change, Hooks, Maintenance, ModuleRef, Ran};
 use super::lookups::Watch;
 use super::module::{Module, Modules};
 use super::queue::{Job, Queue};
@@ -164,8 +164,8 @@ struct Wanted {
     cause: String,
     /// Why its values cannot be used.
     problem: Option<String>,
-    /// Why it is off, where no flag or script of its own says so.
-    off_because: String,
+    /// Why it is off, where no flag says so: a word, and all of it.
+    off_because: Option<(&'static str, String)>,
     /// Its CRDs have been brought before the modules ran.
     crds_known: bool,
     /// Why its last job failed: a word, and all of it.
@@ -200,6 +200,10 @@ struct Operator {
     changes: mpsc::UnboundedReceiver<Change>,
     /// How far the current converge is.
     phase: Phase,
+    /// The hooks before all modules have worked once since they were loaded.
+    prepared: bool,
+    /// Whether `afterAll` hooks that fail are left for a new converge.
+    leave_after: watch::Sender<bool>,
     /// Converges in a row that `afterAll` hooks brought about.
     repeats: u32,
     /// Work of global hooks, one at a time.
@@ -210,9 +214,13 @@ struct Operator {
     broken: BTreeMap<String, String>,
     /// Sections that the ConfigMap has had a good form of, by key.
     good: BTreeSet<String>,
+    /// Sections that could not be taken in, of modules that were off then, by key.
+    rejected: BTreeMap<String, Problem>,
     problems: Vec<Problem>,
     /// What `enabled` scripts said last, by module name.
     scripted: BTreeMap<String, bool>,
+    /// Why modules are off, by name, in the words of their scripts.
+    script_reasons: BTreeMap<String, String>,
     /// Modules whose script has said nothing yet.
     undecided: BTreeSet<String>,
     script_failures: u32,
@@ -351,7 +359,8 @@ pub async fn run(
     let served = (options.webhooks.clone(), options.hook_patience);
     let hooks =
         Hooks::new(cluster.clone(), around, Arc::clone(&state), values, target, served, changes_sender);
-    let global = Hooks::read_global(options.global_hooks_dir.as_deref()).await;
+    let limit = hooks::limit(options.hook_timeout, options.hook_patience);
+    let global = Hooks::read_global(options.global_hooks_dir.as_deref(), limit).await;
     hooks.set_global(global.map_err(ClusterError::Config)?);
     let measured = (Arc::downgrade(&hooks), Arc::downgrade(&state));
     let collect = move || {
@@ -381,6 +390,8 @@ pub async fn run(
         hooks,
         changes,
         phase: Phase::Starting,
+        prepared: false,
+        leave_after: watch::Sender::new(false),
         repeats: 0,
         steps: JoinSet::new(),
         config: Config::default(),
@@ -390,8 +401,10 @@ pub async fn run(
         wanted: BTreeMap::new(),
         broken,
         good: BTreeSet::new(),
+        rejected: BTreeMap::new(),
         problems: Vec::new(),
         scripted: BTreeMap::new(),
+        script_reasons: BTreeMap::new(),
         undecided: BTreeSet::new(),
         script_failures: 0,
         scripts_at: None,
@@ -543,7 +556,15 @@ impl Operator {
     }
 
     fn start_jobs(&mut self) {
-        if !self.configured || self.phase.holds_modules() {
+        if !self.configured {
+            return;
+        }
+        if !self.modules_run() {
+            // What is put right is as it was last released, whatever values are to be.
+            let ready = |w: &Wanted| w.enabled && !w.maintenance && !w.outdated && w.request.is_some();
+            for name in self.queue.start_restores(|name| self.wanted.get(name).is_some_and(ready)) {
+                self.start_job(name, Job::Restore);
+            }
             return;
         }
         // A module that cannot run has its outcome at once, and the next ones get their turn in the same pass.

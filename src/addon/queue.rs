@@ -147,6 +147,18 @@ impl Queue {
         started
     }
 
+    /// The modules among those that may whose objects are to be put right; as [`Self::start`], whoever's turn it is.
+    pub(super) fn start_restores(&mut self, may: impl Fn(&str) -> bool) -> Vec<String> {
+        let mut started = Vec::new();
+        for (name, slot) in &mut self.slots {
+            if slot.waiting == Some(Job::Restore) && slot.running.is_none() && may(name) {
+                slot.running = slot.waiting.take();
+                started.push(name.clone());
+            }
+        }
+        started
+    }
+
     /// Notes that a job ended; gives how often it has failed in a row.
     pub(super) fn done(&mut self, module: &str, worked: bool) -> u32 {
         let Some(slot) = self.slots.get_mut(module) else { return 0 };
@@ -373,5 +385,22 @@ mod tests {
         q.want("a", 1, Job::Restore);
         assert!(q.all_tried());
         assert_eq!(q.start(), [("a".to_owned(), Job::Restore)]);
+    }
+
+    #[test]
+    fn restores_start_while_all_else_is_held() {
+        let mut q = Queue::default();
+        for name in ["a", "c"] {
+            q.want(name, 1, Job::Run);
+            q.start();
+            q.done(name, true);
+        }
+        q.want("a", 1, Job::Restore);
+        q.want("c", 1, Job::Restore);
+        q.want("b", 1, Job::Run);
+        assert_eq!(q.start_restores(|name| name != "c"), ["a"]);
+        assert_eq!(q.start_restores(|name| name != "c"), [""; 0]);
+        q.done("a", true);
+        assert_eq!(names(&q.start()), ["b", "c"]);
     }
 }

@@ -1,12 +1,15 @@
 //! The rights that an operator needs for its modules: as few as do.
 //!
 //! What modules create is read from what they render with the values of their files, and from the kinds that their templates
-//! name: a template may be waiting for a value. Webhooks of hooks are seen in their text. What hooks do to a cluster is theirs to know; their modules are named.
+//! name: a template may be waiting for a value. Hooks say with `--config` what they watch; webhooks are seen in their text. What
+//! hooks write to a cluster is theirs to know; their modules are named.
 
+mod watches;
 mod webhooks;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::Arc;
 
 use chart_compat::chart::Crd;
 use chart_compat::go::regexp;
@@ -18,7 +21,8 @@ use super::hooks::global_directory;
 use super::module::{Module, Modules};
 use super::values::Values;
 use crate::cluster::Gvk;
-use crate::hooks::Scope;
+use crate::hooks::config::Kubernetes;
+use crate::hooks::{CONFIG_TIMEOUT, Hook, HookSet, Scope};
 use crate::render::{SystemWorld, parse_manifest};
 
 /// What is done to the objects of a release.
@@ -85,6 +89,27 @@ fn made(text: &str, home: &str) -> Vec<(Gvk, Option<Value>)> {
     chart_compat::render::split_documents(text).iter().filter_map(one).collect()
 }
 
+/// What the hooks of a module, or the global ones, watch: bindings with the names of their hooks, or why they do not say.
+pub struct Watched {
+    owner: String,
+    bindings: Result<Vec<(String, Kubernetes)>, String>,
+}
+
+impl Watched {
+    async fn of(owner: String, directory: &Path, scope: Scope) -> Self {
+        let loaded = HookSet::load(directory, "", "", scope, CONFIG_TIMEOUT).await;
+        let bindings = loaded.map_err(|e| e.to_string()).map(|(set, _)| {
+            let of_hook = |hook: &Arc<Hook>| {
+                let bindings =
+                    hook.config.kubernetes.iter().map(|binding| (hook.name.clone(), binding.clone()));
+                bindings.collect::<Vec<_>>()
+            };
+            set.hooks().iter().flat_map(of_hook).collect()
+        });
+        Self { owner, bindings }
+    }
+}
+
 /// A resource as a CRD names it.
 struct Defined {
     plural: String,
@@ -94,7 +119,7 @@ struct Defined {
 impl Needs {
     /// Looks through modules as they would run in a namespace.
     #[must_use]
-    pub fn of(modules: &Modules, values: &Values, namespace: &str) -> Self {
+    pub fn of(modules: &Modules, values: &Values, namespace: &str, watched: &[Watched]) -> Self {
         let mut needs = Self::default();
         for (group, resource) in [
             ("", "secrets"),
@@ -114,6 +139,21 @@ impl Needs {
         let defined = defined(&kinds);
         for (gvk, object) in &kinds {
             needs.kind(gvk, object.as_ref(), &defined, namespace);
+        }
+        for Watched { owner, bindings } in watched {
+            let bindings = match bindings {
+                Ok(bindings) => bindings,
+                Err(text) => {
+                    needs.unknown.push(format!("{owner}: what its hooks watch is not known: {text}"));
+                    continue;
+                }
+            };
+            for (hook, binding) in bindings {
+                let rights = (&mut needs.namespaced, &mut needs.everywhere);
+                if let Err(text) = watches::add_rights(rights, binding, &defined, namespace) {
+                    needs.unknown.push(format!("{owner}: hook {hook}: {text}"));
+                }
+            }
         }
         needs
     }
@@ -141,7 +181,7 @@ impl Needs {
         let hooks = module.path.join("hooks");
         if hooks.is_dir() {
             webhooks::add_rights(&mut self.everywhere, &hooks, Scope::Module);
-            tell("what its hooks read and write in the cluster is not known; add rules for that".to_owned());
+            tell("what its hooks write in the cluster, and read besides what they watch, is not known; add rules for that".to_owned());
         }
         let chart = match &module.chart {
             Ok(Some(chart)) => chart,
@@ -364,13 +404,26 @@ fn looked_up(text: &str) -> Vec<(Gvk, bool)> {
         .collect()
 }
 
-/// Modules and their values as they are on disk.
-#[must_use]
-pub fn needs(roots: &str, global: Option<&Path>, namespace: &str, unnumbered: u32) -> (Needs, Vec<String>) {
+/// Modules and their values as they are on disk, with what their hooks say on `--config`.
+pub async fn needs(
+    roots: &str,
+    global: Option<&Path>,
+    namespace: &str,
+    unnumbered: u32,
+) -> (Needs, Vec<String>) {
     let modules = Modules::discover(roots, unnumbered, chart_compat::profile::Profile::default());
     let (values, broken) = Values::new(&modules, global);
     let problems = modules.problems.iter().cloned().chain(broken.into_values()).collect();
-    let mut needs = Needs::of(&modules, &values, namespace);
+    let mut watched = Vec::new();
+    for module in &modules.modules {
+        let owner = format!("module {}", module.name.name);
+        watched.push(Watched::of(owner, &module.path.join("hooks"), Scope::Module).await);
+    }
+    if let Some(directory) = global {
+        watched
+            .push(Watched::of("global hooks".to_owned(), &global_directory(directory), Scope::Global).await);
+    }
+    let mut needs = Needs::of(&modules, &values, namespace, &watched);
     if let Some(directory) = global {
         webhooks::add_rights(&mut needs.everywhere, &global_directory(directory), Scope::Global);
     }
@@ -380,6 +433,7 @@ pub fn needs(roots: &str, global: Option<&Path>, namespace: &str, unnumbered: u3
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
 
@@ -399,8 +453,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn rights_follow_from_what_modules_render_write_out_and_look_up() {
+    #[tokio::test]
+    async fn rights_follow_from_what_modules_render_write_out_and_look_up() {
         let dir = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {
             let path = dir.path().join(path);
@@ -429,11 +483,34 @@ mod tests {
             let spec = format!("spec: {{group: t.test, scope: Cluster, {names}}}");
             write(path, &format!("{crd}\nmetadata: {{name: {plural}.t.test}}\n{spec}\n"));
         }
-        write("002-hooked/hooks/a.sh", "");
-        let (needs, problems) = needs(&dir.path().to_string_lossy(), None, "ns", 1);
+        let hook = |path: &str, binding: &str| {
+            write(path, &format!("#!/bin/sh\necho '{{configVersion: v1, kubernetes: [{binding}]}}'\n"));
+            fs::set_permissions(dir.path().join(path), fs::Permissions::from_mode(0o755)).unwrap();
+        };
+        hook("002-hooked/hooks/a.sh", "{kind: job, namespace: {nameSelector: {matchNames: [ns]}}}");
+        hook("global/b.sh", "{kind: Quota}, {name: odd, kind: Nobody}");
+        // What cannot be asked is told.
+        write("003-mute/hooks/c.sh", "#!/bin/sh\nexit 3\n");
+        fs::set_permissions(dir.path().join("003-mute/hooks/c.sh"), fs::Permissions::from_mode(0o755))
+            .unwrap();
+        let global = dir.path().join("global");
+        let roots = dir.path().join("modules");
+        fs::create_dir(&roots).unwrap();
+        for module in ["001-web", "002-hooked", "003-mute"] {
+            fs::rename(dir.path().join(module), roots.join(module)).unwrap();
+        }
+        let (needs, problems) = needs(&roots.to_string_lossy(), Some(&global), "ns", 1).await;
         assert_eq!(problems, [""; 0]);
-        assert_eq!(needs.unknown.len(), 1, "{:?}", needs.unknown);
-        assert!(needs.unknown[0].starts_with("module hooked: what its hooks"), "{:?}", needs.unknown);
+        let starts = [
+            "module hooked: what its hooks write",
+            "module mute: what its hooks write",
+            "module mute: what its hooks watch is not known: hook c.sh: --config: exit status 3",
+            "global hooks: hook b.sh: binding odd: the group of Nobody",
+        ];
+        assert_eq!(needs.unknown.len(), starts.len(), "{:?}", needs.unknown);
+        for (text, start) in needs.unknown.iter().zip(starts) {
+            assert!(text.starts_with(start), "{text}");
+        }
         let all = |rights: &Rights| -> Vec<String> {
             let shown = |((g, r, name), v): (&(String, String, Option<String>), &BTreeSet<&str>)| {
                 format!("{g}/{r} {}{}", name.as_ref().map_or_else(String::new, |n| format!("{n} ")), v.len())
@@ -449,6 +526,7 @@ mod tests {
                 "/secrets 7",
                 "/services 7",
                 "apps/deployments 7",
+                "batch/jobs 3",
                 "coordination.k8s.io/leases 7",
                 "events.k8s.io/events 2",
                 "rbac.authorization.k8s.io/rolebindings 7",

@@ -59,7 +59,7 @@ pub(super) struct Status {
     pub(super) reason: &'static str,
     /// Why the last try failed.
     pub(super) error: Option<String>,
-    /// Why it is off, where no flag or script of its own says so.
+    /// Why it is off, where no flag says so.
     pub(super) off_because: String,
     /// Why the files on disk are not in use: the ones before are.
     pub(super) files: Option<String>,

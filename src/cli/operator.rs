@@ -112,7 +112,8 @@ pub(super) struct Args {
     /// Kill a run of a hook after this time, e.g. 10m, unless the hook's settings.timeout says another
     #[arg(long, env = "WINDLASS_HOOK_TIMEOUT", value_parser = super::flags::duration)]
     hook_timeout: Option<Duration>,
-    /// Modules of higher numbers wait no longer for a module whose hook runs for so long; the hook itself runs on
+    /// Modules of higher numbers wait no longer for a module whose hook runs for so long; the hook itself runs on, but a script
+    /// or a --config that takes as long is killed
     #[arg(long, env = "WINDLASS_HOOK_PATIENCE", default_value = "5m", value_parser = super::flags::duration)]
     hook_patience: Duration,
     /// Give metrics of hooks that name no group the hook's name for it: they begin anew in each run then

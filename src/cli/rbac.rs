@@ -27,7 +27,12 @@ pub(super) struct Args {
 pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
     let namespace = globals.namespace.as_deref().unwrap_or("default");
     let global = args.global_hooks_dir.as_deref();
-    let (needs, problems) = addon::needs(&args.modules_dir, global, namespace, addon::UNNUMBERED_ORDER);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| format!("cannot start: {e}"))?;
+    let look = addon::needs(&args.modules_dir, global, namespace, addon::UNNUMBERED_ORDER);
+    let (needs, problems) = runtime.block_on(look);
     if !problems.is_empty() {
         return Err(problems.join("\n"));
     }

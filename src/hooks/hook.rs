@@ -17,7 +17,7 @@ use super::{Scope, metrics};
 use crate::serve::hook_metrics;
 
 /// A hook that does not say its configuration within this time will not say it.
-const CONFIG_TIMEOUT: Duration = Duration::from_secs(60);
+pub const CONFIG_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The number of the next run, by which lines of one run are told from those of others.
 static TASKS: AtomicU64 = AtomicU64::new(1);
@@ -87,14 +87,20 @@ pub enum HookError {
 }
 
 impl Hook {
-    /// Asks a hook for its configuration.
+    /// Asks a hook for its configuration; one that takes longer than `limit` is killed.
     ///
     /// # Errors
     /// It cannot be run, or says nothing that can be used.
-    pub async fn load(path: &Path, name: &str, module: &str, scope: Scope) -> Result<Self, HookError> {
+    pub async fn load(
+        path: &Path,
+        name: &str,
+        module: &str,
+        scope: Scope,
+        limit: Duration,
+    ) -> Result<Self, HookError> {
         let mut program = Self::program(path);
         program.arguments.push("--config".into());
-        program.timeout = Some(CONFIG_TIMEOUT);
+        program.timeout = Some(limit.min(CONFIG_TIMEOUT));
         let log = |stream: Stream, line: &str| {
             tracing::debug!(module, hook = name, output = stream.name(), "{line}");
         };
@@ -138,7 +144,7 @@ impl Hook {
         }
     }
 
-    /// Runs the hook once; `binding` and `queue` are for its log lines.
+    /// Runs the hook once.
     ///
     /// # Errors
     /// It failed, or wrote files that cannot be read: what it answered counts for nothing then.
@@ -146,8 +152,7 @@ impl Hook {
         &self,
         around: &Surroundings,
         input: &Input,
-        binding: &str,
-        queue: &str,
+        about: &About<'_>,
     ) -> Result<Output, HookError> {
         let failed = |reason| HookError::Run {
             hook: self.name.clone(),
@@ -174,8 +179,8 @@ impl Hook {
             let path = scratch.write(name, content.as_bytes()).map_err(failed)?;
             program.environment.push((variable.to_owned(), OsString::from(path)));
         }
-        let about = About { binding, queue, task: TASKS.fetch_add(1, Ordering::Relaxed) };
-        let line = |stream: Stream, line: &str| self.log(stream, line, &about, around.proxy_json);
+        let task = TASKS.fetch_add(1, Ordering::Relaxed);
+        let line = |stream: Stream, line: &str| self.log(stream, line, (about, task), around.proxy_json);
         let operations = |text: &str| {
             operations::parse(text)
                 .map_err(|reason| HookError::Operations { hook: self.name.clone(), reason })
@@ -209,9 +214,9 @@ impl Hook {
     }
 
     /// A line of a hook's output. Lines of JSON keep their level and message; their other fields begin with `hook_`.
-    fn log(&self, stream: Stream, line: &str, about: &About<'_>, proxy: bool) {
+    fn log(&self, stream: Stream, line: &str, (about, task): (&About<'_>, u64), proxy: bool) {
         let (module, hook, output) = (self.module.as_str(), self.name.as_str(), stream.name());
-        let About { binding, queue, task } = *about;
+        let About { binding, queue, event } = *about;
         let of = match self.scope {
             Scope::Global => "global",
             Scope::Module => "module",
@@ -224,6 +229,7 @@ impl Hook {
                 ("hook.type", of.into()),
                 ("binding", binding.into()),
                 ("queue", queue.into()),
+                ("event.id", event.into()),
                 ("task.id", task.into()),
                 ("output", output.into()),
             ];
@@ -243,6 +249,7 @@ impl Hook {
                     "hook.type" = of,
                     binding,
                     queue,
+                    "event.id" = event,
                     "task.id" = task,
                     output,
                     hook_fields = $fields,
@@ -270,12 +277,12 @@ impl Hook {
     }
 }
 
-/// What the lines of a run say besides the hook.
-struct About<'r> {
-    binding: &'r str,
-    queue: &'r str,
-    /// Another number in each run of this process.
-    task: u64,
+/// What the lines of a run say besides the hook and the number of the run.
+pub struct About<'r> {
+    pub binding: &'r str,
+    pub queue: &'r str,
+    /// The number of what brought the run about: the same in each of its tries.
+    pub event: u64,
 }
 
 #[cfg(test)]

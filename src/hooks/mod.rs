@@ -23,7 +23,7 @@ pub mod webhooks;
 
 use std::fmt;
 
-pub use hook::{Hook, HookError, Input, Output, Surroundings};
+pub use hook::{About, CONFIG_TIMEOUT, Hook, HookError, Input, Output, Surroundings};
 pub use monitor::Changes;
 pub use set::{HookSet, Synchronization, WatchedView};
 

@@ -91,24 +91,28 @@ impl Monitor {
     /// Waits until all objects that exist are known.
     ///
     /// # Errors
-    /// That takes longer than `limit`: why, as far as it is known.
+    /// The API server refuses that, or it takes longer than `limit`: why, as far as it is known.
     pub(super) async fn listed(&self, limit: Duration) -> Result<(), String> {
         let listed = async {
             loop {
                 let notified = self.shared.listed.notified();
                 tokio::pin!(notified);
                 notified.as_mut().enable();
-                if self.shared.state(|s| s.is_listed()) {
-                    return;
+                let (listed, refused) = self.shared.state(|s| (s.is_listed(), s.refused));
+                if listed || refused {
+                    return listed;
                 }
                 notified.await;
             }
         };
-        tokio::time::timeout(limit, listed).await.map_err(|_| {
-            let problem = self.shared.state(|s| s.problem.clone());
-            let problem = problem.unwrap_or_else(|| "the API server does not answer".to_owned());
-            format!("{}: the objects are not listed after {}s: {problem}", self.shared.name, limit.as_secs())
-        })
+        let when = match tokio::time::timeout(limit, listed).await {
+            Ok(true) => return Ok(()),
+            Ok(false) => String::new(),
+            Err(_) => format!(" after {}s", limit.as_secs()),
+        };
+        let problem = self.shared.state(|s| s.problem.clone());
+        let problem = problem.unwrap_or_else(|| "the API server does not answer".to_owned());
+        Err(format!("{}: the objects are not listed{when}: {problem}", self.shared.name))
     }
 
     /// The objects, by namespace and name.

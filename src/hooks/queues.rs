@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -21,6 +22,14 @@ const MAX_PAUSE: Duration = Duration::from_secs(32);
 /// With more runs than that in a queue those of a hook are one, also where others are between them.
 const LONG: usize = 100;
 
+/// The number of the next event.
+static EVENTS: AtomicU64 = AtomicU64::new(1);
+
+/// A number for something that brings a run about.
+pub(super) fn next_event() -> u64 {
+    EVENTS.fetch_add(1, Ordering::Relaxed)
+}
+
 /// Runs of a hook in one queue, as they come; `label` tells bindings of different kinds apart.
 #[derive(Clone)]
 pub struct Run {
@@ -33,6 +42,8 @@ pub struct Run {
     pub allow_failure: bool,
     /// When it was asked for.
     pub since: Instant,
+    /// The number of what brought it about.
+    pub event: u64,
     /// How often it has failed.
     pub failures: u32,
 }
@@ -146,12 +157,14 @@ pub struct Queues {
     runner: Runner,
     /// How long to wait after so many failures in a row.
     pause: fn(u32) -> Duration,
+    /// Told when a run has failed.
+    failed: Arc<Notify>,
 }
 
 impl Queues {
     #[must_use]
     pub fn new(runner: Runner) -> Self {
-        Self { lines: Mutex::default(), runner, pause }
+        Self { lines: Mutex::default(), runner, pause, failed: Arc::default() }
     }
 
     /// Puts a run at the end of its queue, and joins it to the last one there if they belong together. What is given resolves
@@ -180,7 +193,12 @@ impl Queues {
         let content = Arc::new(Mutex::new(Content::default()));
         let wake = Arc::new(Notify::new());
         let runner = Arc::clone(&self.runner);
-        let worker = tokio::spawn(work(Arc::clone(&content), Arc::clone(&wake), runner, self.pause));
+        let worker = tokio::spawn(work(
+            Arc::clone(&content),
+            (Arc::clone(&wake), Arc::clone(&self.failed)),
+            runner,
+            self.pause,
+        ));
         Line { content, wake, worker: worker.abort_handle() }
     }
 
@@ -188,6 +206,36 @@ impl Queues {
     pub fn drop_owner(&self, owner: &str) {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         lines.retain(|(of, _), _| of != owner);
+    }
+
+    /// Resolves when one of these runs has failed and is still to be done: with its queue, and why.
+    pub async fn failure(&self, runs: &[Run]) -> (String, String) {
+        loop {
+            let failed = self.failed.notified();
+            tokio::pin!(failed);
+            failed.as_mut().enable();
+            if let Some(found) = self.failing(runs) {
+                return found;
+            }
+            failed.await;
+        }
+    }
+
+    fn failing(&self, runs: &[Run]) -> Option<(String, String)> {
+        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let failing = |(id, line): (&Id, &Line)| {
+            let content = line.content.lock().unwrap_or_else(PoisonError::into_inner);
+            let head = content.head.as_ref().filter(|head| !head.error.is_empty())?;
+            let is_in = |run: &Run| {
+                let mut contexts = head.run.contexts.iter();
+                Arc::ptr_eq(&run.hook, &head.run.hook)
+                    && run.queue == head.run.queue
+                    && contexts
+                        .any(|c| run.contexts.iter().any(|of| c.binding == of.binding && c.what == of.what))
+            };
+            runs.iter().any(is_in).then(|| (id.1.clone(), head.error.clone()))
+        };
+        lines.iter().find_map(failing)
     }
 
     /// All queues as they are now, by owner and name.
@@ -232,7 +280,12 @@ impl Task {
     }
 }
 
-async fn work(content: Arc<Mutex<Content>>, wake: Arc<Notify>, runner: Runner, pause: fn(u32) -> Duration) {
+async fn work(
+    content: Arc<Mutex<Content>>,
+    (wake, failed): (Arc<Notify>, Arc<Notify>),
+    runner: Runner,
+    pause: fn(u32) -> Duration,
+) {
     let content = || content.lock().unwrap_or_else(PoisonError::into_inner);
     let take = || {
         let mut content = content();
@@ -274,6 +327,7 @@ async fn work(content: Arc<Mutex<Content>>, wake: Arc<Notify>, runner: Runner, p
                 head.error = error;
                 head.rests_until = Some(Instant::now() + pause);
             }
+            failed.notify_waiters();
             tokio::time::sleep(pause).await;
         }
         content().head = None;

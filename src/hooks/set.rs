@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use super::config::{Common, Kubernetes, WatchEvent};
 use super::context::{Context, Include, Item, Snapshots, What};
 use super::monitor::{Changes, Monitor, Owner};
-use super::queues::{Queues, Run};
+use super::queues::{Queues, Run, next_event};
 use super::{Hook, HookError, Moment, Scope, discover};
 use crate::cluster::Cluster;
 use crate::serve::measures::Measures;
@@ -44,8 +44,8 @@ pub struct Synchronization {
 }
 
 impl HookSet {
-    /// Finds the hooks below a directory and asks each for its configuration. `prefix` stands in front of their names. Gives
-    /// what is odd, too.
+    /// Finds the hooks below a directory and asks each for its configuration, which may take as long as `limit`. `prefix` stands
+    /// in front of their names. Gives what is odd, too.
     ///
     /// # Errors
     /// A hook has no configuration that can be used.
@@ -54,13 +54,14 @@ impl HookSet {
         module: &str,
         prefix: &str,
         scope: Scope,
+        limit: Duration,
     ) -> Result<(Self, Vec<String>), HookError> {
         let found = discover::discover(directory, scope);
         let mut loads = Vec::new();
         for path in found.hooks {
             let name = format!("{prefix}{}", path.strip_prefix(directory).unwrap_or(&path).display());
             let module = module.to_owned();
-            loads.push(async move { Hook::load(&path, &name, &module, scope).await.map(Arc::new) });
+            loads.push(async move { Hook::load(&path, &name, &module, scope, limit).await.map(Arc::new) });
         }
         let hooks: Vec<Arc<Hook>> =
             futures::stream::iter(loads).buffered(LOADED_AT_ONCE).try_collect().await?;
@@ -249,6 +250,7 @@ impl Run {
             queue: common.queue.clone(),
             allow_failure: common.allow_failure,
             since: Instant::now(),
+            event: next_event(),
             failures: 0,
         }
     }
@@ -263,6 +265,7 @@ impl Run {
             queue: super::config::MAIN_QUEUE.to_owned(),
             allow_failure: false,
             since: Instant::now(),
+            event: next_event(),
             failures: 0,
         }
     }

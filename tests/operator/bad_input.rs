@@ -1,6 +1,7 @@
 //! Whatever is wrong with one module is told by name, and the others converge.
 
-use crate::support::{Modules, Operator, control_plane, object, wait_for};
+use crate::hooks::{data, shows_size, start};
+use crate::support::{Modules, Operator, control_plane, object, status, wait_for};
 use std::io::Write;
 
 /// A tar.gz whose one file inflates to 101 MiB.
@@ -122,5 +123,38 @@ fn values_that_break_a_schema_are_told_and_the_last_good_ones_stay() {
     let patch = ["patch", "configmap", "addon-operator", "-n", ns.name(), "--type=merge", "-p"];
     cp.kubectl(patch.iter().chain([&r#"{"data":{"alpha":"size: 4"}}"#])).unwrap();
     wait_for("the mended section is applied", || size() == "4");
+    operator.stop();
+}
+
+#[test]
+fn a_bad_section_is_told_when_a_hook_turns_its_module_on() {
+    let cp = control_plane();
+    let ns = cp.namespace("bad-section").unwrap();
+    let modules = Modules::new();
+    shows_size(&modules, "modules/020-beta");
+    modules
+        .write("modules/values.yaml", "")
+        .write("modules/020-beta/openapi/config-values.yaml", "properties: {size: {type: integer}}\n")
+        .hook(
+            "global-hooks/up",
+            "configVersion: v1\nonStartup: 1",
+            r#"echo '[{"op":"add","path":"/betaEnabled","value":true}]' > "$VALUES_JSON_PATCH_PATH""#,
+        );
+    let create = ["create", "configmap", "addon-operator", "-n", ns.name(), "--from-literal=beta=size: nine"];
+    cp.kubectl(create).unwrap();
+    let operator = start(ns.name(), &modules, &[]);
+    operator.wait_log(&["\"level\":\"WARN\"", "key beta: ", "size"]);
+    wait_for("the module says why it does not run", || {
+        let status = status(ns.name(), "beta");
+        status["reason"] == "ConfigInvalid" && status["lastError"].as_str().unwrap().contains("size")
+    });
+    wait_for("an Event tells it", || {
+        let events = cp.kubectl(["get", "events", "-n", ns.name(), "-o", "json"]).unwrap();
+        events.contains("InvalidConfigKey") && events.contains("key beta: ")
+    });
+    assert_eq!(data(ns.name(), "beta", "size"), None, "nothing is released without what the user wrote");
+    let patch = ["patch", "configmap", "addon-operator", "-n", ns.name(), "--type=merge", "-p"];
+    cp.kubectl(patch.iter().chain([&r#"{"data":{"beta":"size: 9"}}"#])).unwrap();
+    wait_for("the mended section counts", || data(ns.name(), "beta", "size").as_deref() == Some("9"));
     operator.stop();
 }

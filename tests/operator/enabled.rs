@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use crate::support::{Modules, Operator, control_plane, object, wait_for};
+use crate::support::{Modules, Operator, control_plane, object, status, wait_for};
 
 fn script(modules: &Modules, module: &str, text: &str) {
     let path = format!("{module}/enabled");
@@ -47,6 +47,11 @@ fn scripts_have_the_last_word_and_a_failed_one_changes_nothing() {
     cp.kubectl(map).unwrap();
     wait_for("the scripts turn both off", || !there("alpha") && !there("beta"));
     operator.wait_log(&["\"module\":\"alpha\"", "\"reason\":\"too large\"", "is off"]);
+    wait_for("users see why", || {
+        let status = status(ns.name(), "alpha");
+        status["reason"] == "ScriptDisabled"
+            && status["message"].as_str().unwrap().ends_with("off: too large")
+    });
     assert!(there("gamma"), "a module without a script is left alone");
     let patch = |text: &str| {
         let patch = ["patch", "configmap", "addon-operator", "-n", ns.name(), "--type=merge", "-p"];

@@ -247,7 +247,9 @@ fn schedules_metrics_and_operations_on_objects() {
     let operator = start(ns.name(), &modules, &[]);
     operator.wait_note("tick ticked");
     let told = ["\"level\":\"WARN\"", "\"message\":\"told\"", "\"hook_answer\":42"];
-    operator.wait_log(&[told.as_slice(), &["\"hook.type\":\"global\"", "\"task.id\":"]].concat());
+    operator.wait_log(
+        &[told.as_slice(), &["\"hook.type\":\"global\"", "\"task.id\":", "\"event.id\":"]].concat(),
+    );
     assert_eq!(data(ns.name(), "made", "by").as_deref(), Some("hook"));
     let labels = object_labels(ns.name(), "made");
     assert_eq!(labels["ticked"], "yes", "labels that were not there are made");

@@ -31,6 +31,7 @@ mod reload;
 mod replay;
 mod start;
 mod status;
+mod stuck;
 mod support;
 mod takeover;
 mod webhooks;

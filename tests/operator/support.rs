@@ -233,6 +233,11 @@ impl Operator {
         fs::write(self.scratch.path().join(name), "").unwrap();
     }
 
+    /// Takes such a file away.
+    pub(crate) fn take(&self, name: &str) {
+        fs::remove_file(self.scratch.path().join(name)).unwrap();
+    }
+
     /// What hooks have noted, a line each.
     pub(crate) fn notes(&self) -> Vec<String> {
         let text = fs::read_to_string(self.scratch.path().join("notes")).unwrap_or_default();

@@ -172,6 +172,9 @@ fn admission() {
         );
         assert!(metrics.contains(&line), "{line}\n{metrics}");
     }
+    // One that watches, and two webhooks.
+    let line = "binding_count{module=\"web\",hook=\"010-web/hooks/check\"} 3";
+    assert!(metrics.contains(line), "{line}\n{metrics}");
     // What someone else makes of our objects does not last.
     let name = format!("windlass-{ns}-hooks");
     cp.kubectl(["delete", VALIDATING, &name]).unwrap();

@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::Hooks;
-use crate::hooks::process::{self, Program, Scratch, Stdout};
+use crate::hooks::process::{self, ProcessError, Program, Scratch, Stdout};
 
 /// The file's name in a module's directory.
 const SCRIPT: &str = "enabled";
@@ -26,6 +26,8 @@ pub(in crate::addon) struct Candidate {
     pub(in crate::addon) flagged: bool,
     /// What its script said last; `None`: it has not been asked yet.
     pub(in crate::addon) before: Option<bool>,
+    /// Why it is off, if that is what it said.
+    pub(in crate::addon) reason: String,
 }
 
 /// What the scripts said.
@@ -33,6 +35,8 @@ pub(in crate::addon) struct Candidate {
 pub(in crate::addon) struct Verdicts {
     /// By module name, of the modules that were asked.
     pub(in crate::addon) on: BTreeMap<String, bool>,
+    /// Why modules are off, by name, in the words of their scripts.
+    pub(in crate::addon) reasons: BTreeMap<String, String>,
     /// Modules whose script failed before it ever said anything: nothing is done with them.
     pub(in crate::addon) undecided: BTreeSet<String>,
     /// Some script failed: it is to be asked again.
@@ -61,13 +65,21 @@ impl Hooks {
             let mut on = Some(true);
             if has_script(&module.path) {
                 on = match self.ask_script(module, &enabled).await {
-                    Ok(on) => Some(on),
+                    Ok((on, reason)) => {
+                        if !on {
+                            verdicts.reasons.insert(module.name.clone(), reason);
+                        }
+                        Some(on)
+                    }
                     Err(text) => {
                         verdicts.failed = true;
                         tracing::error!(
                             module = module.name,
                             "enabled script: {text}; the module stays as it is"
                         );
+                        if module.before == Some(false) {
+                            verdicts.reasons.insert(module.name.clone(), module.reason.clone());
+                        }
                         module.before
                     }
                 };
@@ -83,7 +95,8 @@ impl Hooks {
         verdicts
     }
 
-    async fn ask_script(&self, module: &Candidate, enabled: &[String]) -> Result<bool, String> {
+    /// Whether the module is on, and why it is not.
+    async fn ask_script(&self, module: &Candidate, enabled: &[String]) -> Result<(bool, String), String> {
         let scratch =
             Scratch::new(&self.around.scratch, self.around.keep_files).map_err(|e| e.to_string())?;
         let (config, values) = {
@@ -101,12 +114,19 @@ impl Hooks {
             environment.push((variable.to_owned(), OsString::from(path)));
         }
         let path = std::path::absolute(module.path.join(SCRIPT)).map_err(|e| e.to_string())?;
-        let program = Program { path, environment, timeout: self.around.timeout, ..Program::default() };
+        // Nothing converges until it has ended, so that it may not run for ever as a hook may.
+        let timeout = Some(self.limit());
+        let program = Program { path, environment, timeout, ..Program::default() };
         let name = module.name.as_str();
         let line = |stream: process::Stream, line: &str| {
             tracing::info!(module = name, script = SCRIPT, output = stream.name(), "{line}");
         };
-        process::run(&program, Stdout::Lines, line).await.map_err(|e| e.to_string())?;
+        process::run(&program, Stdout::Lines, line).await.map_err(|e| match e {
+            ProcessError::Timeout { .. } => {
+                format!("{e} (--hook-patience, or --hook-timeout if that is less)")
+            }
+            e => e.to_string(),
+        })?;
         let read = |name: &str| scratch.read(name).map_err(|e| e.to_string());
         let on = match read("result")?.trim() {
             "true" => true,
@@ -116,10 +136,13 @@ impl Hooks {
                 return Err(format!("it wrote {shown:?} to $MODULE_ENABLED_RESULT instead of true or false"));
             }
         };
-        if !on && module.before != Some(false) {
-            let reason: String = read("reason")?.trim().chars().take(MAX_REASON).collect();
+        if on {
+            return Ok((on, String::new()));
+        }
+        let reason: String = read("reason")?.trim().chars().take(MAX_REASON).collect();
+        if module.before != Some(false) {
             tracing::info!(module = name, reason, "its enabled script says that the module is off");
         }
-        Ok(on)
+        Ok((on, reason))
     }
 }

@@ -7,10 +7,11 @@ use super::write_back::ConfigPatch;
 use super::{Change, Hooks};
 use crate::addon::values::{GLOBAL, Patched, Root};
 use crate::hooks::carry_out::carry_out;
+use crate::hooks::config::MAIN_QUEUE;
 use crate::hooks::context;
 use crate::hooks::queues::Run;
 use crate::hooks::webhooks::Answer;
-use crate::hooks::{Hook, HookError, HookSet, Input, Scope};
+use crate::hooks::{About, Hook, HookError, HookSet, Input, Scope};
 
 impl Hooks {
     /// A run from a queue: what it changes is told to the operator's loop.
@@ -19,13 +20,13 @@ impl Hooks {
         let Some(module) = self.module(&run.hook.module) else { return Ok(()) };
         let Some(set) = module.set.get() else { return Ok(()) };
         // The module's own run and its hooks in the main queue take turns; other queues do not.
-        let _turn =
-            if run.queue == crate::hooks::config::MAIN_QUEUE { Some(module.turn.lock().await) } else { None };
+        let _turn = if run.queue == MAIN_QUEUE { Some(module.turn.lock().await) } else { None };
         self.execute(set, Some(&module), &run, true).await.map(|_| ())
     }
 
     async fn run_queued_global(&self, run: Run) -> Result<(), String> {
         let Some(set) = self.global_set() else { return Ok(()) };
+        let _turn = if run.queue == MAIN_QUEUE { self.global_turn().await } else { None };
         self.execute(&set, None, &run, true).await.map(|_| ())
     }
 
@@ -36,11 +37,11 @@ impl Hooks {
         let gone = || "its module is off".to_owned();
         if run.hook.scope == Scope::Global {
             let set = self.global_set().ok_or_else(gone)?;
-            return self.perform(&set, None, &run, true).await.map(|(_, answer)| answer);
+            return self.perform(&set, None, &run, true, None).await.map(|(_, answer)| answer);
         }
         let module = self.module(&run.hook.module).ok_or_else(gone)?;
         let set = module.set.get().ok_or_else(gone)?;
-        self.perform(set, Some(&module), &run, true).await.map(|(_, answer)| answer)
+        self.perform(set, Some(&module), &run, true, None).await.map(|(_, answer)| answer)
     }
 
     /// Runs a hook; tells the loop what changed, and that it must act on it if `reload`. Gives what changed.
@@ -57,16 +58,18 @@ impl Hooks {
         let name = module.map_or("", |m| m.name.as_str());
         // The API server may ask all the time: runs for it do not make a module quiet.
         let _quiet = self.running(name);
-        self.perform(set, module, run, reload).await.map(|(patched, _)| patched)
+        self.perform(set, module, run, reload, module).await.map(|(patched, _)| patched)
     }
 
-    /// Runs a hook, and gives what it has to say to the API server besides what it changed.
+    /// Runs a hook, and gives what it has to say to the API server besides what it changed. The hook is killed where hooks of
+    /// the module that it `leaves` with are.
     async fn perform(
         &self,
         set: &HookSet,
         module: Option<&ModuleHooks>,
         run: &Run,
         reload: bool,
+        leaves: Option<&ModuleHooks>,
     ) -> Result<(Patched, Answer), String> {
         let hook = &run.hook;
         let key = module.map_or(GLOBAL, |m| m.key.as_str());
@@ -85,7 +88,22 @@ impl Hooks {
         drop(snapshots);
         let binding = contexts.first().map_or(run.kind, |c| c.binding.as_str());
         self.count_wait(run, binding);
-        let output = hook.run(&self.around, &input, binding, &run.queue).await;
+        let about = About { binding, queue: &run.queue, event: run.event };
+        let left = async {
+            match leaves {
+                Some(module) => module.is_left().await,
+                None => std::future::pending().await,
+            }
+        };
+        let output = tokio::select! {
+            output = hook.run(&self.around, &input, &about) => output,
+            // Its processes end with the run.
+            () = left => {
+                self.count(hook, binding, run, None, false);
+                let text = "killed: its files have changed, or its module is switched off";
+                return Err(format!("hook {}: {text}", hook.name));
+            }
+        };
         let result = match output {
             Err(error) => {
                 let usage = match &error {

@@ -3,26 +3,33 @@
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::{Hooks, global_directory};
+use crate::addon::values::Patched;
+use tokio::sync::{MutexGuard, watch};
+
 use crate::hooks::config::MAIN_QUEUE;
 use crate::hooks::queues::{Run, pause};
 use crate::hooks::{HookError, HookSet, Moment, Scope};
 
 impl Hooks {
-    /// Finds the global hooks and asks them for their configuration.
+    /// Finds the global hooks and asks them for their configuration, each for as long as `limit`.
     ///
     /// # Errors
     /// A hook has none that can be used, or the directory is not there.
-    pub(in crate::addon) async fn read_global(directory: Option<&Path>) -> Result<Option<HookSet>, String> {
+    pub(in crate::addon) async fn read_global(
+        directory: Option<&Path>,
+        limit: Duration,
+    ) -> Result<Option<HookSet>, String> {
         let Some(directory) = directory else { return Ok(None) };
         if !directory.is_dir() {
             return Err(format!("{}: no such directory of global hooks", directory.display()));
         }
         let directory = global_directory(directory);
-        let (set, problems) =
-            HookSet::load(&directory, "", "", Scope::Global).await.map_err(|e: HookError| e.to_string())?;
+        let (set, problems) = HookSet::load(&directory, "", "", Scope::Global, limit)
+            .await
+            .map_err(|e: HookError| e.to_string())?;
         for text in problems {
             tracing::warn!("{text}");
         }
@@ -77,7 +84,7 @@ impl Hooks {
     /// worked: modules rely on it.
     pub(in crate::addon) async fn start_global(self: Arc<Self>) {
         let Some(set) = self.global_set() else { return };
-        self.run_global(Moment::OnStartup).await;
+        self.run_global(Moment::OnStartup, None).await;
         let began = Instant::now();
         set.watch(&self.cluster, &self.queues, &self.state.measures);
         let mut failures = 0;
@@ -114,14 +121,30 @@ impl Hooks {
         }
     }
 
-    /// Runs the global hooks of a moment, each until it works; gives whether values of all modules are others than before.
-    pub(in crate::addon) async fn run_global(&self, moment: Moment) -> bool {
+    /// A run in the main queue of the global hooks: one at a time.
+    async fn in_turn(&self, set: &HookSet, run: &Run) -> Result<Patched, String> {
+        let _turn = self.global_turn().await;
+        self.execute(set, None, run, false).await
+    }
+
+    /// The turn of a run in the main queue of the global hooks; behind one that hangs others wait for the patience only.
+    pub(super) async fn global_turn(&self) -> Option<MutexGuard<'_, ()>> {
+        tokio::time::timeout(self.patience, self.global_turn.lock()).await.ok()
+    }
+
+    /// Runs the global hooks of a moment, each until it works; gives whether values of all modules are others than before. After
+    /// a failed try the rest is left when `leave` says so.
+    pub(in crate::addon) async fn run_global(
+        &self,
+        moment: Moment,
+        mut leave: Option<watch::Receiver<bool>>,
+    ) -> bool {
         let Some(set) = self.global_set() else { return false };
         let before = self.store().values.section(super::super::values::GLOBAL).cloned();
-        for hook in set.at(moment) {
+        'hooks: for hook in set.at(moment) {
             let run = Run::at(&hook, moment);
             let mut failures = 0;
-            while let Err(error) = self.execute(&set, None, &run, false).await {
+            while let Err(error) = self.in_turn(&set, &run).await {
                 failures += 1;
                 let pause = pause(failures);
                 tracing::error!(
@@ -130,7 +153,21 @@ impl Hooks {
                     retry_in_s = pause.as_secs_f32(),
                     "{error}"
                 );
-                tokio::time::sleep(pause).await;
+                let asked = async {
+                    match &mut leave {
+                        // Without a sender nobody asks any more.
+                        Some(leave) => drop(leave.wait_for(|leave| *leave).await),
+                        None => std::future::pending().await,
+                    }
+                };
+                if tokio::time::timeout(pause, asked).await.is_ok() {
+                    tracing::info!(
+                        hook = hook.name,
+                        binding = moment.name(),
+                        "something has changed: a new converge begins, and the hook has its turn at the end of it"
+                    );
+                    break 'hooks;
+                }
             }
         }
         self.store().values.section(super::super::values::GLOBAL) != before.as_ref()

@@ -138,8 +138,7 @@ impl Hooks {
 
 fn measure_set(measures: &Measures, module: &str, set: &HookSet) {
     for hook in set.hooks() {
-        let config = &hook.config;
-        let count = config.moments.len() + config.schedules.len() + config.kubernetes.len();
+        let count = hook.config.count();
         measures.set("binding_count", &[("module", module), ("hook", &hook.name)], count as f64);
     }
     for WatchedView { hook, binding, queue, kind, objects, .. } in set.watched() {

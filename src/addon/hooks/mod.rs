@@ -70,6 +70,8 @@ pub(super) struct Hooks {
     quiet: Mutex<Quiet>,
     /// How long hooks may run until nobody waits for them any more.
     patience: Duration,
+    /// Held by runs in the main queue of the global hooks, those of moments among them.
+    global_turn: tokio::sync::Mutex<()>,
 }
 
 impl Hooks {
@@ -120,6 +122,7 @@ impl Hooks {
                 writing: tokio::sync::Mutex::default(),
                 quiet: Mutex::default(),
                 patience,
+                global_turn: tokio::sync::Mutex::default(),
             }
         })
     }
@@ -141,10 +144,20 @@ impl Hooks {
         self.webhooks.settle(owners);
     }
 
+    /// How long a program may take that others wait for, whatever it is.
+    fn limit(&self) -> Duration {
+        limit(self.around.timeout, self.patience)
+    }
+
     fn tell(&self, change: Change) {
         // Nobody listens when the operator stops.
         drop(self.changes.send(change));
     }
+}
+
+/// The smaller of a timeout and the patience.
+pub(super) fn limit(timeout: Option<Duration>, patience: Duration) -> Duration {
+    timeout.map_or(patience, |timeout| timeout.min(patience))
 }
 
 /// Where the hooks of a directory of global hooks are: in its `hooks`, if it has one.

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use chart_compat::chart::Crd;
 use chart_compat::render::CompiledChart;
 use serde_json::Value;
-use tokio::sync::{Mutex, MutexGuard, OnceCell, oneshot};
+use tokio::sync::{Mutex, MutexGuard, OnceCell, oneshot, watch};
 
 use super::Hooks;
+use crate::addon::events;
 use crate::addon::module::Module;
 use crate::addon::run::{Done, Error, Shared};
 use crate::hooks::config::MAIN_QUEUE;
@@ -24,6 +25,9 @@ const MAX_RERUNS: u32 = 5;
 /// How long a module's run waits for hooks in other queues before it counts as failed.
 const ELSEWHERE: Duration = Duration::from_secs(30);
 
+/// When hooks that could not be loaded at a deletion are loaded once more.
+const AGAIN: Duration = Duration::from_secs(1);
+
 /// The hooks of a module and how far they are.
 pub(super) struct ModuleHooks {
     pub(super) name: String,
@@ -33,6 +37,16 @@ pub(super) struct ModuleHooks {
     pub(super) set: OnceCell<HookSet>,
     /// Held by the module's own run, and by runs of hooks in its main queue.
     pub(super) turn: Mutex<Progress>,
+    /// Runs of its hooks are killed: there is something else to do with the module.
+    pub(super) left: watch::Sender<bool>,
+}
+
+impl ModuleHooks {
+    /// Resolves when runs are to be killed.
+    pub(super) async fn is_left(&self) {
+        // The sender is our own.
+        drop(self.left.subscribe().wait_for(|left| *left).await);
+    }
 }
 
 /// What has been done since the module was switched on: a run that failed goes on where it failed.
@@ -43,7 +57,7 @@ pub(super) struct Progress {
     /// Runs that tell hooks of the main queue what exists: what is left of them.
     synchronizations: Option<Vec<Run>>,
     /// The same in other queues, where they are waited for.
-    elsewhere: Vec<oneshot::Receiver<()>>,
+    elsewhere: Vec<(Run, oneshot::Receiver<()>)>,
 }
 
 /// A module as its run needs it.
@@ -115,13 +129,14 @@ impl Hooks {
         let directory = module.path.file_name().unwrap_or_default().to_string_lossy();
         let prefix = format!("{directory}/hooks/");
         let directory = module.path.join("hooks");
-        let (set, problems) = HookSet::load(&directory, &module.name, &prefix, Scope::Module)
+        let (set, problems) = HookSet::load(&directory, &module.name, &prefix, Scope::Module, self.limit())
             .await
             .map_err(|e| Error::Hook(e.to_string()))?;
         for text in problems {
             tracing::warn!(module = module.name, "{text}");
         }
         if let Some(known) = known {
+            known.left.send_replace(true);
             let _turn = known.turn.lock().await;
             self.unload(&module.name);
             self.store().values.forget(&module.key);
@@ -133,6 +148,7 @@ impl Hooks {
             print: module.hooks,
             set: OnceCell::new_with(Some(set)),
             turn: Mutex::default(),
+            left: watch::Sender::new(false),
         });
         let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
         modules.insert(module.name.clone(), Arc::clone(&hooks));
@@ -151,6 +167,18 @@ impl Hooks {
         names.sort();
         names.dedup();
         names
+    }
+
+    /// Whether other hooks of a module are loaded than those that its files have this number for.
+    pub(in crate::addon) fn is_outdated(&self, module: &str, hooks: u64) -> bool {
+        self.module(module).is_some_and(|known| known.print != hooks)
+    }
+
+    /// Runs of hooks of a module are killed from here on, or no more; those that the API server waits for come to their end.
+    pub(in crate::addon) fn leave(&self, module: &str, leave: bool) {
+        if let Some(known) = self.module(module) {
+            known.left.send_replace(leave);
+        }
     }
 
     /// Forgets the hooks of a module: they are others now, or the module is gone.
@@ -256,19 +284,28 @@ impl Hooks {
             let runs = runs.map_err(Error::Hook)?;
             let (main, others): (Vec<_>, Vec<_>) = runs.into_iter().partition(|s| s.run.queue == MAIN_QUEUE);
             for other in others {
-                let done = self.queues.push(other.run);
+                let done = self.queues.push(other.run.clone());
                 if other.waited_for {
-                    progress.elsewhere.push(done);
+                    progress.elsewhere.push((other.run, done));
                 }
             }
             progress.synchronizations = Some(join_runs(main.into_iter().map(|s| s.run)));
         }
         self.go_on(hooks, set, progress).await?;
-        while let Some(done) = progress.elsewhere.last_mut() {
+        let waited: Vec<Run> = progress.elsewhere.iter().map(|(run, _)| run.clone()).collect();
+        while let Some((_, done)) = progress.elsewhere.last_mut() {
             // It goes on in its queue; modules that come after this one must not wait for a hook that keeps failing.
-            if tokio::time::timeout(ELSEWHERE, done).await.is_err() {
-                let text = "hooks in other queues have not worked on what exists yet";
-                return Err(Error::Hook(text.to_owned()));
+            tokio::select! {
+                biased;
+                // A queue that is dropped has nothing more to wait for.
+                _ = done => {}
+                (queue, error) = self.queues.failure(&waited) => {
+                    return Err(Error::Hook(format!("{error}; it is tried again in queue {queue}")));
+                }
+                () = tokio::time::sleep(ELSEWHERE) => {
+                    let text = "hooks in other queues have not worked on what exists yet";
+                    return Err(Error::Hook(text.to_owned()));
+                }
             }
             progress.elsewhere.pop();
         }
@@ -324,7 +361,29 @@ impl Hooks {
         // First of all: nobody is to wait for hooks that go.
         self.webhooks.leave(name).await.map_err(Error::Hook)?;
         let Some(module) = module else { return shared.uninstall(name).await };
-        let hooks = self.of(module).await?;
+        let loaded = match self.of(module).await {
+            // What keeps a program from starting may pass.
+            Err(_) => {
+                tokio::time::sleep(AGAIN).await;
+                self.of(module).await
+            }
+            loaded => loaded,
+        };
+        let mut broken = None;
+        let hooks = match (loaded, self.module(name)) {
+            (Ok(hooks), _) => hooks,
+            (Err(error), Some(known)) => {
+                tracing::warn!(module = name, "its hooks as they were before run at its deletion: {error}");
+                broken = Some(error.to_string());
+                known
+            }
+            (Err(error), None) => {
+                let deleted = shared.uninstall(name).await?;
+                self.tell_lost(name, "its hooks cannot be loaded", &error.to_string());
+                self.store().values.forget(&module.key);
+                return Ok(deleted);
+            }
+        };
         let Some(set) = hooks.set.get() else { return Err(Error::Hook("its hooks are gone".to_owned())) };
         let mut progress = hooks.turn.lock().await;
         set.stop_schedules();
@@ -335,16 +394,46 @@ impl Hooks {
             set.synchronize().await.map_err(Error::Hook)?;
         }
         if !before.is_empty() && shared.exists(name).await? {
-            self.at(&hooks, set, Moment::BeforeDeleteHelm).await?;
+            let done = self.at(&hooks, set, Moment::BeforeDeleteHelm).await;
+            self.unless_broken(name, &mut broken, done)?;
         }
         let deleted = shared.uninstall(name).await?;
-        self.at(&hooks, set, Moment::AfterDeleteHelm).await?;
+        let done = self.at(&hooks, set, Moment::AfterDeleteHelm).await;
+        self.unless_broken(name, &mut broken, done)?;
         set.stop();
         // Events that came meanwhile mean nothing any more.
         self.queues.drop_owner(name);
         self.store().values.forget(&module.key);
         *progress = Progress::default();
         Ok(deleted)
+    }
+
+    /// What hooks at a deletion came to; where they are `broken`, a failure is told and the deletion goes on.
+    fn unless_broken(
+        &self,
+        module: &str,
+        broken: &mut Option<String>,
+        done: Result<bool, Error>,
+    ) -> Result<(), Error> {
+        match (done, broken.take()) {
+            (Err(failure), Some(error)) => {
+                self.tell_lost(module, &failure.to_string(), &error);
+                *broken = Some(error);
+                Ok(())
+            }
+            (done, before) => {
+                *broken = before;
+                done.map(drop)
+            }
+        }
+    }
+
+    fn tell_lost(&self, module: &str, what: &str, error: &str) {
+        let note = format!(
+            "module {module}: {what}, so that what hooks would have cleaned up at its deletion is left: {error}. Mend the hooks, \
+             switch the module on, and off again"
+        );
+        events::delete_hooks_lost(&self.cluster, &self.config_map, module, note);
     }
 }
 

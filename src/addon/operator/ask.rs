@@ -15,8 +15,8 @@ use crate::release::ReleaseId;
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Decision {
     On,
-    /// Why, where no flag or script of its own says so.
-    Off(String),
+    /// Why, where no flag says so: a word, and all of it.
+    Off(Option<(&'static str, String)>),
     /// Nothing is known yet: it is left as it is.
     Undecided,
 }
@@ -25,11 +25,26 @@ impl Operator {
     /// Compares what each module should be with what was last asked, and queues the difference; with `all` every module
     /// that is on.
     pub(super) fn ask(&mut self, all: bool) {
+        self.compare(all, true);
+    }
+
+    /// The same for what is said of modules that stay on, each alone: which ones are to be on, and other global values, are what
+    /// the converge that is under way will ask for.
+    pub(super) fn ask_running(&mut self) {
+        self.compare(false, false);
+    }
+
+    fn compare(&mut self, all: bool, may_turn: bool) {
         let activation = self.activation(self.activation);
         let files = std::mem::take(&mut self.files);
         let hooks = std::sync::Arc::clone(&self.hooks);
         let mut store = hooks.store();
         let decisions = self.decisions(&store.values);
+        for name in self.modules.names() {
+            if decisions.get(&name.name) == Some(&Decision::On) {
+                self.take_rejected(&name.key);
+            }
+        }
         let config = &self.config;
         let broken = |section: &str| {
             let problem = config.problems.iter().find(|p| p.concerns(section));
@@ -37,13 +52,30 @@ impl Operator {
         };
         let global_problem = broken(GLOBAL);
         store.enabled.clear();
-        let mut undecided = BTreeSet::new();
+        let (mut undecided, mut off) = (BTreeSet::new(), Vec::new());
         for module in &self.modules.modules {
             let name = &module.name;
             let decision = decisions.get(&name.name).unwrap_or(&Decision::Undecided);
             if *decision == Decision::Undecided {
                 self.files.extend(files.get(&name.name).cloned());
                 undecided.insert(name.name.clone());
+                continue;
+            }
+            let known = self.wanted.get(&name.name);
+            let own = known.is_some_and(|w| {
+                let values = w.values.as_ref().and_then(|v| v.get(&name.key));
+                let maintenance = config.maintenance.contains(&name.key);
+                values != store.values.section(&name.key)
+                    || w.problem.is_some()
+                    || w.maintenance != maintenance
+            });
+            let was_on = known.is_some_and(|w| w.enabled);
+            if !may_turn && (was_on != (*decision == Decision::On) || !own) {
+                self.files.extend(files.get(&name.name).cloned());
+                undecided.insert(name.name.clone());
+                if was_on {
+                    store.enabled.push(name.name.clone());
+                }
                 continue;
             }
             let wanted = self.wanted.entry(name.name.clone()).or_default();
@@ -60,7 +92,7 @@ impl Operator {
             wanted.problem = problem;
             wanted.off_because = match decision {
                 Decision::Off(why) => why.clone(),
-                _ => String::new(),
+                _ => None,
             };
             if wanted.values.as_ref() != Some(&values) {
                 let secrets = [&wanted.referred, &referred];
@@ -97,6 +129,7 @@ impl Operator {
             } else if !enabled && (wanted.enabled || self.orphans.remove(&id)) {
                 self.retries.remove(&name.name);
                 self.queue.want(&name.name, name.order, Job::Uninstall);
+                off.push(name.name.clone());
             }
             wanted.enabled = enabled;
             wanted.values = Some(values);
@@ -109,6 +142,8 @@ impl Operator {
             );
         }
         drop(store);
+        // A hook that does not come back must not keep its module on.
+        off.iter().for_each(|name| self.leave_hooks(name));
         self.measure_modules();
         self.ask_orphans(&undecided);
     }
@@ -136,7 +171,7 @@ impl Operator {
         let mut decisions = BTreeMap::new();
         for module in &self.modules.modules {
             let name = &module.name;
-            let on = |on: bool| if on { Decision::On } else { Decision::Off(String::new()) };
+            let on = |on: bool| if on { Decision::On } else { Decision::Off(None) };
             let flag_broken = self.config.problems.iter().any(|p| p.key == name.enabled_key());
             let decision = if self.undecided.contains(&name.name) {
                 Decision::Undecided
@@ -150,8 +185,15 @@ impl Operator {
                     hooks: values.flag(name),
                     config: &self.config.enabled,
                 };
-                on(self.options.enabling.is_on(name, &flags)
-                    && self.scripted.get(&name.name).copied().unwrap_or(true))
+                let flagged = self.options.enabling.is_on(name, &flags);
+                if flagged && self.scripted.get(&name.name) == Some(&false) {
+                    let reason = self.script_reasons.get(&name.name).filter(|r| !r.is_empty());
+                    let reason = reason.map_or_else(String::new, |r| format!(": {r}"));
+                    let why = format!("its enabled script says that the module is off{reason}");
+                    Decision::Off(Some(("ScriptDisabled", why)))
+                } else {
+                    on(flagged)
+                }
             };
             decisions.insert(name.name.clone(), decision);
         }
@@ -173,7 +215,7 @@ fn without_what_they_need(
         });
         let Some((name, other)) = next else { return };
         let why = format!("module {other} is off, and it depends on that one");
-        decisions.insert(name, Decision::Off(why));
+        decisions.insert(name, Decision::Off(Some(("DependencyOff", why))));
     }
 }
 
@@ -183,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_module_is_off_with_what_it_depends_on() {
-        let off = || Decision::Off(String::new());
+        let off = || Decision::Off(None);
         let table = [
             ("a", off(), &["b"][..], "off"),
             ("b", Decision::On, &["off"], "module off is off, and it depends on that one"),
@@ -205,8 +247,8 @@ mod tests {
             let found = match &decisions[*name] {
                 Decision::On => "on",
                 Decision::Undecided => "undecided",
-                Decision::Off(why) if why.is_empty() => "off",
-                Decision::Off(why) => why,
+                Decision::Off(None) => "off",
+                Decision::Off(Some((_, why))) => why,
             };
             assert_eq!(found, *expected, "{name}");
         }

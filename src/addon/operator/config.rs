@@ -50,17 +50,7 @@ impl Operator {
         let referred = self.follow_references(&mut config).await;
         let global = self.take_sections(&mut config, &referred);
         for problem in config.problems.iter().filter(|p| !self.problems.contains(p)) {
-            tracing::warn!(key = problem.key, "ConfigMap {}: {}", self.options.config_map, problem.text);
-            self.state.metrics.add(
-                "windlass_config_values_errors_total",
-                "Keys of the ConfigMap that could not be used.",
-                &[("key", &problem.key)],
-                1.0,
-            );
-            self.state.measures.add("config_values_errors_total", &[], 1.0);
-            if let Some(object) = object {
-                events::warn(self.shared.engine.cluster(), object, problem).await;
-            }
+            self.tell_problem(problem);
         }
         self.problems.clone_from(&config.problems);
         self.writers = object
@@ -73,6 +63,8 @@ impl Operator {
             self.start_hooks();
         } else if global || flags || converge {
             self.converge(false);
+        } else if matches!(self.phase, Phase::Before { .. }) {
+            self.ask_running();
         } else {
             self.ask(false);
         }
@@ -83,6 +75,7 @@ impl Operator {
     /// global values are others.
     fn take_sections(&mut self, config: &mut Config, referred: &BTreeMap<String, Map>) -> bool {
         let mut global = false;
+        self.rejected.clear();
         let names: Vec<Option<ModuleName>> =
             std::iter::once(None).chain(self.modules.names().into_iter().map(Some)).collect();
         for name in names {
@@ -102,15 +95,44 @@ impl Operator {
                     global |= changed && name.is_none();
                     self.good.insert(key);
                 }
-                // What a module's section says does not matter while the module is off.
-                Err(_) if name.as_ref().is_some_and(|n| !self.is_enabled(n, config)) => {}
                 Err(text) => {
                     let text = format!("key {key}: {text}");
-                    config.problems.push(Problem { key: key.clone(), module: name.map(|n| n.key), text });
+                    // What a module's section says does not matter while the module is off.
+                    let off = name.as_ref().is_some_and(|n| !self.is_enabled(n, config));
+                    let problem = Problem { key: key.clone(), module: name.map(|n| n.key), text };
+                    if off {
+                        self.rejected.insert(key, problem);
+                    } else {
+                        config.problems.push(problem);
+                    }
                 }
             }
         }
         global
+    }
+
+    /// A module is to be on: what its section says matters now, if it could not be taken in.
+    pub(super) fn take_rejected(&mut self, section: &str) {
+        let Some(problem) = self.rejected.remove(section) else { return };
+        self.tell_problem(&problem);
+        self.config.problems.push(problem.clone());
+        self.problems.push(problem);
+    }
+
+    /// Tells of a key that cannot be used: log, metrics, and an Event on the ConfigMap.
+    fn tell_problem(&self, problem: &Problem) {
+        tracing::warn!(key = problem.key, "ConfigMap {}: {}", self.options.config_map, problem.text);
+        self.state.metrics.add(
+            "windlass_config_values_errors_total",
+            "Keys of the ConfigMap that could not be used.",
+            &[("key", &problem.key)],
+            1.0,
+        );
+        self.state.measures.add("config_values_errors_total", &[], 1.0);
+        if let Some(object) = self.object.clone() {
+            let (cluster, problem) = (self.shared.engine.cluster().clone(), problem.clone());
+            tokio::spawn(async move { events::warn(&cluster, &object, &problem).await });
+        }
     }
 
     fn is_enabled(&self, name: &ModuleName, config: &Config) -> bool {

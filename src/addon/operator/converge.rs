@@ -40,8 +40,8 @@ pub(super) enum Phase {
 }
 
 impl Phase {
-    /// Whether modules wait for the global hooks.
-    pub(super) fn holds_modules(self) -> bool {
+    /// Whether what a converge asks of modules is still to come.
+    pub(super) fn precedes_modules(self) -> bool {
         matches!(self, Self::Waiting | Self::Starting | Self::Before { .. } | Self::Crds { .. })
     }
 }
@@ -90,10 +90,23 @@ impl Operator {
         true
     }
 
+    /// Whether modules run: not before the global hooks have set what values are to be, once. Later `beforeAll` hooks hold up
+    /// only what their converge asks for; nothing of that is queued yet.
+    pub(super) fn modules_run(&self) -> bool {
+        match self.phase {
+            Phase::Before { .. } => self.prepared,
+            phase => !phase.precedes_modules(),
+        }
+    }
+
     /// Asks for what changed; with `all` for every module. Global hooks come first, if there are any for that.
     pub(super) fn converge(&mut self, all: bool) {
         match &mut self.phase {
-            Phase::Before { again, .. } | Phase::Crds { again, .. } | Phase::After { again } => *again = true,
+            Phase::Before { again, .. } | Phase::Crds { again, .. } => *again = true,
+            Phase::After { again } => {
+                *again = true;
+                self.leave_after.send_replace(true);
+            }
             Phase::Starting if self.steps.is_empty() => self.begin(all),
             // The first converge comes when the hooks are up.
             Phase::Starting | Phase::Waiting => {}
@@ -111,6 +124,7 @@ impl Operator {
         self.scripts_at = None;
         if !scripts && !self.hooks.has_global_at(Moment::BeforeAll) {
             self.scripted.clear();
+            self.script_reasons.clear();
             self.undecided.clear();
             return self.begin_modules(all);
         }
@@ -119,9 +133,9 @@ impl Operator {
         let (fixed, config) = (self.modules.values.clone(), self.config.enabled.clone());
         let modules: Vec<_> =
             self.modules.modules.iter().map(|m| (m.name.clone(), m.path.clone(), m.flag)).collect();
-        let before = self.scripted.clone();
+        let (before, reasons) = (self.scripted.clone(), self.script_reasons.clone());
         self.steps.spawn(async move {
-            hooks.run_global(Moment::BeforeAll).await;
+            hooks.run_global(Moment::BeforeAll, None).await;
             if !scripts {
                 return Step::Before(Verdicts::default());
             }
@@ -131,6 +145,7 @@ impl Operator {
                 Candidate {
                     flagged: enabling.is_on(&name, &flags),
                     before: before.get(&name.name).copied(),
+                    reason: reasons.get(&name.name).cloned().unwrap_or_default(),
                     name: name.name,
                     key: name.key,
                     path,
@@ -144,6 +159,7 @@ impl Operator {
     /// Takes what the scripts said; one that failed is asked again, ever more seldom.
     fn take_verdicts(&mut self, verdicts: Verdicts) {
         self.scripted = verdicts.on;
+        self.script_reasons = verdicts.reasons;
         self.undecided = verdicts.undecided;
         self.script_failures = if verdicts.failed { self.script_failures + 1 } else { 0 };
         self.scripts_at = verdicts.failed.then(|| Instant::now() + pause(self.script_failures));
@@ -216,7 +232,7 @@ impl Operator {
 
     /// Goes on to what comes after the modules, once each has had an outcome.
     pub(super) fn note_convergence(&mut self) {
-        if !self.configured || self.phase.holds_modules() || !self.queue.all_tried() {
+        if !self.configured || self.phase.precedes_modules() || !self.queue.all_tried() {
             return;
         }
         if self.phase == Phase::Modules {
@@ -224,7 +240,10 @@ impl Operator {
             if self.hooks.has_global_at(Moment::AfterAll) {
                 self.phase = Phase::After { again: false };
                 let hooks = Arc::clone(&self.hooks);
-                self.steps.spawn(async move { Step::After(hooks.run_global(Moment::AfterAll).await) });
+                self.leave_after.send_replace(false);
+                let leave = self.leave_after.subscribe();
+                self.steps
+                    .spawn(async move { Step::After(hooks.run_global(Moment::AfterAll, Some(leave)).await) });
             }
         }
         if self.phase == Phase::Idle {

@@ -20,6 +20,7 @@ impl Operator {
     /// It is known which modules are to be on: asks for what changed, or with `all` for all of them, and lets them run when
     /// their CRDs are there.
     pub(super) fn begin_modules(&mut self, all: bool) {
+        self.prepared = true;
         self.ask(all);
         self.phase = Phase::Modules;
         let mut found: Vec<(String, Vec<Crd>)> = Vec::new();

@@ -3,7 +3,7 @@
 //! What was changed is put right at once; what was deleted while a hook runs may be the hook's own doing, and the module's next
 //! run decides on it.
 
-use super::Operator;
+use super::{Operator, Phase};
 use crate::addon::hooks::Doing;
 use crate::addon::queue::Job;
 use crate::release::Attention;
@@ -34,6 +34,10 @@ impl Operator {
     pub(super) fn look_at_deletions(&mut self) {
         for (name, touched) in std::mem::take(&mut self.deletions) {
             match self.hooks.doing(&name) {
+                // Hooks that fail before all modules may put that run off for ever.
+                Doing::Nobody if matches!(self.phase, Phase::Before { .. }) => {
+                    self.look_again(&name, &touched);
+                }
                 Doing::Nobody => {}
                 Doing::Hook => drop(self.deletions.insert(name, touched)),
                 Doing::Endless => self.look_again(&name, &touched),

@@ -46,13 +46,26 @@ impl Operator {
                 self.broken.remove(&module.name.key);
             }
         }
-        self.files.extend(changed);
+        self.files.extend(changed.iter().cloned());
         self.modules = modules;
         self.take_waits();
         self.hooks.store().values.reload(&self.modules, schemas);
         self.activation = "ModuleFilesChanged";
         let object = self.object.take();
         self.configure(object.as_ref(), true).await;
+        // A hook that does not come back must not keep the one that mends it out.
+        for module in self.modules.modules.iter().filter(|m| changed.contains(&m.name.name)) {
+            if self.hooks.is_outdated(&module.name.name, module.hooks) {
+                self.leave_hooks(&module.name.name);
+            }
+        }
+    }
+
+    /// If a module's job is in a hook now, or comes to one, the hook is killed and the job fails: there is another one to do.
+    pub(super) fn leave_hooks(&self, module: &str) {
+        if self.running.values().any(|(name, job)| name == module && *job != Job::Restore) {
+            self.hooks.leave(module, true);
+        }
     }
 
     /// Takes in which modules wait for which.
@@ -71,10 +84,8 @@ impl Operator {
             "module {module}: {hooks} went with its directory and cannot run at its deletion; what they would have cleaned up is \
              left. Switch a module off before you remove its files"
         );
-        tracing::warn!(module, "{note}");
-        let cluster = self.shared.engine.cluster().clone();
         let object = config_map(&self.options.namespace, &self.options.config_map);
-        tokio::spawn(async move { events::about(&cluster, &object, "DeleteHooksLost", &note).await });
+        events::delete_hooks_lost(self.shared.engine.cluster(), &object, module, note);
     }
 
     /// A module's directory has vanished.
@@ -86,6 +97,7 @@ impl Operator {
         self.renewals.remove(name);
         self.files.remove(name);
         self.undecided.remove(name);
+        self.leave_hooks(name);
         let lost = self.hooks.delete_hooks(name);
         self.hooks.unload(name);
         self.state.metrics.remove("windlass_module_enabled", &[("module", name)]);

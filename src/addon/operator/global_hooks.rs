@@ -4,12 +4,13 @@
 //! Modules wait for it, so that none is released with values that the hooks have yet to set.
 
 use super::{Operator, Phase};
-use crate::addon::hooks::Hooks;
+use crate::addon::hooks::{self, Hooks};
 
 impl Operator {
     /// Takes in the global hooks as they are now; what cannot be used leaves those before at work.
     pub(super) async fn take_global_hooks(&mut self) {
-        let set = match Hooks::read_global(self.options.global_hooks_dir.as_deref()).await {
+        let limit = hooks::limit(self.options.hook_timeout, self.options.hook_patience);
+        let set = match Hooks::read_global(self.options.global_hooks_dir.as_deref(), limit).await {
             Ok(set) => set,
             Err(text) => {
                 tracing::error!(
@@ -28,6 +29,7 @@ impl Operator {
             self.hooks.leave_global().await;
         }
         self.repeats = 0;
+        self.prepared = false;
         self.activation = "GlobalHooksChanged";
         self.phase = Phase::Starting;
         self.start_hooks();

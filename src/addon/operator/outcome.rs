@@ -32,6 +32,7 @@ impl Operator {
     }
 
     pub(super) fn finish_job(&mut self, name: &str, job: Job, result: JobResult) {
+        self.hooks.leave(name, false);
         let failures = self.queue.done(name, result.is_ok());
         let outcome = if result.is_ok() { "ok" } else { "error" };
         if let Some(wanted) = self.wanted.get_mut(name) {

@@ -59,10 +59,9 @@ impl Operator {
             (_, Some((reason, _))) => (ModulePhase::Failed, *reason),
             (Some((Job::Run, true)), None) => (ModulePhase::Running, "AtWork"),
             (Some((Job::Run, false)), None) => (ModulePhase::Pending, "Waiting"),
-            _ if !wanted.enabled && !wanted.off_because.is_empty() => {
-                (ModulePhase::Disabled, "DependencyOff")
+            _ if !wanted.enabled => {
+                (ModulePhase::Disabled, wanted.off_because.as_ref().map_or("SwitchedOff", |why| why.0))
             }
-            _ if !wanted.enabled => (ModulePhase::Disabled, "SwitchedOff"),
             _ if wanted.maintenance => (ModulePhase::Ready, "Maintenance"),
             _ if !wanted.tried => (ModulePhase::Pending, "Waiting"),
             _ => (ModulePhase::Ready, if wanted.revision.is_some() { "Released" } else { "HooksRan" }),
@@ -73,10 +72,9 @@ impl Operator {
             revision: wanted.revision,
             reason,
             error: error.map(|(_, text)| text.clone()),
-            off_because: if phase == ModulePhase::Disabled {
-                wanted.off_because.clone()
-            } else {
-                String::new()
+            off_because: match &wanted.off_because {
+                Some((_, why)) if phase == ModulePhase::Disabled => why.clone(),
+                _ => String::new(),
             },
             files,
             maintenance: wanted.maintenance,

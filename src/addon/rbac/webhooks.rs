@@ -1,7 +1,6 @@
 //! Rights for webhooks of hooks: configurations of our own, and CRDs whose objects hooks convert.
 //!
-//! Hooks are not run for that: whoever asks for rights may have none of what hooks need. A binding is there if its key is in
-//! the hook's text; which CRDs it names, only the hook can tell.
+//! A binding is there if its key is in the hook's text: also that of a hook which cannot say so itself where rights are asked for.
 
 use std::fs::File;
 use std::io::Read as _;

@@ -7,6 +7,8 @@ use serde_json::json;
 
 use super::*;
 
+const ABOUT: About<'static> = About { binding: "onStartup", queue: "main", event: 1 };
+
 struct Lab {
     dir: tempfile::TempDir,
     around: Surroundings,
@@ -30,7 +32,7 @@ impl Lab {
         let path = self.dir.path().join("hook.sh");
         fs::write(&path, format!("#!/bin/sh\n{script}")).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        Hook::load(&path, "hook.sh", "", Scope::Global).await
+        Hook::load(&path, "hook.sh", "", Scope::Global, CONFIG_TIMEOUT).await
     }
 
     async fn run(&self, script: &str) -> Result<Output, HookError> {
@@ -41,7 +43,7 @@ impl Lab {
             config_values: json!({"global": {"a": 1}}),
             values: json!({"global": {"a": 2}}),
         };
-        hook.run(&self.around, &input, "onStartup", "main").await
+        hook.run(&self.around, &input, &ABOUT).await
     }
 }
 
@@ -118,6 +120,6 @@ async fn the_hooks_own_timeout_counts() {
         .load("[ \"$1\" = --config ] && { echo 'configVersion: v1\nonStartup: 1\nsettings: {timeout: 200ms}'; exit; }\nsleep 100")
         .await
         .unwrap();
-    let error = hook.run(&lab.around, &Input::default(), "onStartup", "main").await.unwrap_err();
+    let error = hook.run(&lab.around, &Input::default(), &ABOUT).await.unwrap_err();
     assert_eq!(error.to_string(), "hook hook.sh: killed after 0.2s, its timeout");
 }

@@ -55,6 +55,8 @@ pub(super) struct State {
     held: Option<Vec<Event>>,
     /// Why there is no list yet.
     pub(super) problem: Option<String>,
+    /// It does not go away by itself.
+    pub(super) refused: bool,
     /// Since the watch began, and since the hook last saw the objects.
     pub(super) changes: (Changes, Changes),
     /// How long the filter took on the last object.
@@ -72,6 +74,7 @@ impl State {
             parts_known: false,
             held: Some(Vec::new()),
             problem: None,
+            refused: false,
             changes: <(Changes, Changes)>::default(),
             filtering: None,
         }

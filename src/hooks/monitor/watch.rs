@@ -111,7 +111,12 @@ fn failed(shared: &Shared, error: &ClusterError) {
     if !told_before {
         tracing::warn!(hook = shared.name, "cannot watch {}: {text}", shared.binding.kind);
     }
-    shared.state(|s| s.problem = Some(text));
+    shared.state(|s| {
+        s.problem = Some(text);
+        s.refused = kind != "transient";
+    });
+    // Whoever waits for the list need not wait any longer to know.
+    shared.listed.notify_waiters();
 }
 
 async fn one(cluster: Cluster, shared: Arc<Shared>, part: Part) {
@@ -173,7 +178,7 @@ async fn follow(cluster: &Cluster, shared: &Shared, part: &Part) -> Result<(), C
             ObjectEvent::Listed => {
                 let seen = seen.take().unwrap_or_default();
                 let events = shared.state(|s| {
-                    s.problem = None;
+                    (s.problem, s.refused) = (None, false);
                     s.listed(part, &seen)
                 });
                 shared.send(events);

@@ -2,19 +2,19 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 
 use tokio::sync::{Semaphore, mpsc};
 
 use super::*;
-use crate::hooks::Scope;
 use crate::hooks::context::{Include, What};
+use crate::hooks::{CONFIG_TIMEOUT, Scope};
 
 async fn hook(dir: &tempfile::TempDir, name: &str, module: &str) -> Arc<Hook> {
     let path = dir.path().join(name);
     fs::write(&path, "#!/bin/sh\necho 'onStartup: 1'\n").unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    Arc::new(Hook::load(&path, name, module, Scope::Global).await.unwrap())
+    Arc::new(Hook::load(&path, name, module, Scope::Global, CONFIG_TIMEOUT).await.unwrap())
 }
 
 fn run(hook: &Arc<Hook>, binding: &str, kind: &'static str, queue: &str) -> Run {
@@ -27,6 +27,7 @@ fn run(hook: &Arc<Hook>, binding: &str, kind: &'static str, queue: &str) -> Run 
         queue: queue.into(),
         allow_failure: false,
         since: std::time::Instant::now(),
+        event: 1,
         failures: 0,
     }
 }
