@@ -11,6 +11,7 @@ mod attention;
 mod carry_out;
 mod conflicts;
 mod crd_safety;
+mod crd_schema;
 mod crds;
 mod decide;
 mod diagnose;
