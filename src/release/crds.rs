@@ -276,7 +276,7 @@ async fn real(cluster: &Cluster, live: &Value, new: &Value, mut losses: Vec<Loss
 }
 
 /// How many objects of a CRD's kind there are, in words; `None` if no version of it is served.
-async fn objects(cluster: &Cluster, live: &Value) -> Result<Option<String>> {
+pub(crate) async fn objects(cluster: &Cluster, live: &Value) -> Result<Option<String>> {
     let kinds = cluster.kinds().await?;
     for (gvk, _) in kinds_of_crd(live) {
         if kinds.get(&gvk).is_some() {

@@ -43,6 +43,7 @@ mod ready;
 mod ready_legacy;
 mod ready_when;
 pub mod record;
+mod recreate;
 mod request;
 mod resources;
 mod rollback;
