@@ -75,7 +75,7 @@ pub struct Engine {
     diagnoses: bool,
     pub(super) cancel: Option<watch::Receiver<bool>>,
     /// When the operation that is under way has to end, and how long it was given.
-    until: Option<(Instant, Duration)>,
+    pub(super) until: Option<(Instant, Duration)>,
 }
 
 impl Engine {
@@ -131,9 +131,11 @@ impl Engine {
         self
     }
 
-    /// The same engine, for one operation that is given so long from now on.
-    pub(super) fn bounded(&self, deadline: Option<Duration>) -> Self {
-        Self { until: deadline.map(|deadline| (Instant::now() + deadline, deadline)), ..self.clone() }
+    /// The same engine, for one operation that is given so long from now on, unless it is under way already.
+    #[must_use]
+    pub fn bounded(&self, deadline: Option<Duration>) -> Self {
+        let from_now = || deadline.map(|deadline| (Instant::now() + deadline, deadline));
+        Self { until: self.until.or_else(from_now), ..self.clone() }
     }
 
     /// Ends when the operation is to be given up; tells why.
@@ -359,7 +361,11 @@ impl Engine {
 
     /// Creates (or, by policy, updates) the CRDs of a chart ahead of rendering it, which may look for their kinds.
     pub async fn install_crds(&self, crds: &[CrdFile], policy: CrdPolicy) -> Result<Vec<ObjectRef>> {
-        super::crds::install(&self.keeper, &self.options.field_manager, crds, policy).await
+        tokio::select! {
+            biased;
+            error = self.given_up() => Err(error),
+            done = super::crds::install(&self.keeper, &self.options.field_manager, crds, policy) => done,
+        }
     }
 
     /// Waits until a release wants a look: an object of it was changed or deleted, or someone wrote its record. Only
@@ -458,18 +464,27 @@ impl Engine {
 
     /// The past revisions as `decide` sees them.
     pub(super) fn rows(&self, past: &Past, state: Digest, owner: Option<&str>) -> Vec<decide::Past> {
-        let now = jiff::Timestamp::now();
-        let row = |stored: &Stored| {
-            let record = &stored.record;
+        self.rows_where(past, past.free, owner, |record| {
             let comparable = !matches!(record.info.status, Status::Superseded | Status::Uninstalled);
             // A stored manifest that cannot be read is not the same as anything.
-            let same = comparable && self.rendered_of(record).is_ok_and(|r| state_of(&r) == state);
-            decide::Past {
-                revision: record.version,
-                status: record.info.status,
-                same,
-                hold: lock::judge(record, &self.options.holder, owner, past.free, now),
-            }
+            comparable && self.rendered_of(record).is_ok_and(|r| state_of(&r) == state)
+        })
+    }
+
+    /// The same where something else tells whether a revision has the same objects and hooks.
+    pub(super) fn rows_where(
+        &self,
+        past: &Past,
+        free: bool,
+        owner: Option<&str>,
+        same: impl Fn(&Record) -> bool,
+    ) -> Vec<decide::Past> {
+        let now = jiff::Timestamp::now();
+        let row = |stored: &Stored| decide::Past {
+            revision: stored.record.version,
+            status: stored.record.info.status,
+            same: same(&stored.record),
+            hold: lock::judge(&stored.record, &self.options.holder, owner, free, now),
         };
         past.records.iter().map(row).collect()
     }
