@@ -3,6 +3,7 @@
 use super::{
     apply::{Applier, TRIES},
     attention::Attention,
+    brought,
     carry_out::{CarryOut, Work},
     decide::{self, Action, Decision},
     drift::{self, Expected, Tolerated, Verdict},
@@ -26,7 +27,7 @@ use super::{
 };
 use crate::cluster::{Change, Cluster, Lookup, ObjectRef, WatchScope, Watches};
 use serde_json::Value;
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::{sync::watch, time::Instant};
 
 /// How an engine works; the same for all its releases.
@@ -71,6 +72,8 @@ pub struct Engine {
     pub(super) state: Arc<State>,
     pub(super) watches: Option<Watches>,
     records: Option<Watches>,
+    /// All CRDs, once a release brings any.
+    pub(super) crds: Option<Watches>,
     progress: Option<ProgressListener>,
     diagnoses: bool,
     pub(super) cancel: Option<watch::Receiver<bool>>,
@@ -92,6 +95,7 @@ impl Engine {
         };
         let watches = cache("app.kubernetes.io/managed-by=Helm", State::touch);
         let records = cache("owner=helm", State::touch_record);
+        let crds = cache("", State::touch_crd);
         Self {
             keeper: cluster.clone(),
             cluster,
@@ -100,6 +104,7 @@ impl Engine {
             state,
             watches,
             records,
+            crds,
             progress: None,
             diagnoses: false,
             cancel: None,
@@ -274,6 +279,9 @@ impl Engine {
         let busy = self.state.busy(&request.id).await;
         if let Some(records) = &self.records {
             records.watch([(self.options.storage.gvk(), Some(request.id.namespace.clone()))]).await;
+            if matches!(request.options.crds, CrdPolicy::CreateMissing | CrdPolicy::Apply) {
+                self.watch_crds(&request.id, &request.rendered.crds).await;
+            }
             if let Some(outcome) = self.unchanged_by_memory(request) {
                 return Ok(outcome);
             }
@@ -364,7 +372,12 @@ impl Engine {
         tokio::select! {
             biased;
             error = self.given_up() => Err(error),
-            done = super::crds::install(&self.keeper, &self.options.field_manager, crds, policy) => done,
+            done = super::crds::install(&self.keeper, &self.options.field_manager, crds, policy) => {
+                if done.is_ok() && policy != CrdPolicy::Skip {
+                    self.state.made_crds(&brought::names(crds));
+                }
+                done
+            }
         }
     }
 
@@ -382,7 +395,9 @@ impl Engine {
 
     fn judge_touched(&self, id: &ReleaseId, touched: &Touched) -> Option<Attention> {
         let watches = self.watches.as_ref()?;
-        self.state.with(id, |known| {
+        let mut missing = if touched.crds { self.missing_crds(id) } else { BTreeSet::new() };
+        let missing = missing.pop_first().map(Attention::Crd);
+        let judged = self.state.with(id, |known| {
             if touched.record_is_news(known) {
                 return Some(Attention::Record);
             }
@@ -412,13 +427,25 @@ impl Engine {
                 }
             }
             worst
-        })?
+        });
+        match judged.flatten() {
+            // Its objects go with a kind.
+            None | Some(Attention::Deleted(_)) if missing.is_some() => missing,
+            judged => judged,
+        }
+    }
+
+    /// The CRDs that a release brought, that were deleted, and that are to come back.
+    pub(super) fn missing_crds(&self, id: &ReleaseId) -> BTreeSet<String> {
+        let corrects = self.state.with(id, |known| known.drift == DriftMode::Correct);
+        if corrects == Some(false) { BTreeSet::new() } else { self.state.missing_crds(id) }
     }
 
     /// Number of cached objects and of watches.
     pub fn cache_size(&self) -> (usize, usize) {
-        let sizes = [&self.watches, &self.records].map(|w| w.as_ref().map_or((0, 0), Watches::size));
-        (sizes[0].0 + sizes[1].0, sizes[0].1 + sizes[1].1)
+        let all = [&self.watches, &self.records, &self.crds];
+        let sizes = all.into_iter().flatten().map(Watches::size);
+        sizes.fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1))
     }
 
     /// The answer without a request: the same was asked before, and the caches say that nothing moved since.
@@ -426,6 +453,9 @@ impl Engine {
         let (watches, records) = (self.watches.as_ref()?, self.records.as_ref()?);
         let checksum = &request.rendered.checksum;
         if !request.options.skip_unchanged || request.options.dry_run || checksum.is_empty() {
+            return None;
+        }
+        if !self.missing_crds(&request.id).is_empty() {
             return None;
         }
         let crds = super::crds::kept_digest(request.options.crds, &request.rendered.crds);

@@ -8,6 +8,7 @@
 
 mod apply;
 mod attention;
+mod brought;
 mod carry_out;
 mod conflicts;
 mod crd_safety;
