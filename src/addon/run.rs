@@ -344,8 +344,9 @@ impl Shared {
     }
 
     /// Makes CRDs of a module without a release what its files say; those that are so already are not written.
-    pub(super) async fn keep_crds(&self, files: &[Crd]) -> Result<(), Error> {
+    pub(super) async fn keep_crds(&self, module: &str, files: &[Crd]) -> Result<(), Error> {
         let mut crds = self.crds_of(files)?;
+        self.engine.watch_crds(&self.id(module), &crds).await;
         for file in &mut crds {
             let mut left = Vec::new();
             for object in std::mem::take(&mut file.objects) {

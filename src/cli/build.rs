@@ -18,7 +18,7 @@ use super::values::{self, User};
 use super::{Connected, Failure, chart, get, tell};
 use crate::addon::capabilities;
 use crate::release::record::{Record, Status};
-use crate::release::{CrdPolicy, Mode, Options, ReleaseRequest, RenderedRelease};
+use crate::release::{CrdPolicy, EngineError, Mode, Options, Past, ReleaseRequest, RenderedRelease};
 use crate::render::replay::{self, Memory, store};
 use crate::render::{ClusterLookup, SystemWorld, chart_record, crds, from_json, release, to_json};
 use crate::source::Loaded;
@@ -194,14 +194,15 @@ pub(super) fn installs(mode: Mode, newest: Option<&Record>) -> bool {
     }
 }
 
-/// Renders for a cluster and its last revision. `writes`: CRDs are created ahead of rendering, as Helm does it.
+/// Renders for a cluster and its last revision. `after`: CRDs are created ahead of rendering, as Helm does it, unless this past
+/// of the release forbids the whole.
 pub(super) async fn request(
     s: &Connected,
     globals: &Globals,
     job: &Job<'_>,
     mut material: Material,
     newest: Option<&Record>,
-    writes: bool,
+    after: Option<&Past>,
 ) -> Result<Built, Explained> {
     let profile = globals.profile();
     let installing = installs(job.options.mode, newest);
@@ -213,9 +214,12 @@ pub(super) async fn request(
     let revision = i64::try_from(last_revision + 1).unwrap_or(i64::MAX);
     let mut options = lenient(job.options.clone(), profile);
     options.create_namespace &= installing;
-    if options.crds.is_due(installing) && writes {
+    if let Some(past) = after.filter(|_| options.crds.is_due(installing)) {
         // Before the render: templates may look for the kinds of the chart's own CRDs.
         let files = crds(&compiled.chart().crds()).map_err(|e| e.to_string())?;
+        if !files.is_empty() {
+            s.engine.check_past(&s.id(&job.name), &options, past).await.map_err(refused)?;
+        }
         s.engine.install_crds(&files, options.crds).await.map_err(|e| e.to_string())?;
         options.crds = CrdPolicy::Skip;
     }
@@ -271,6 +275,14 @@ pub(super) async fn request(
         options,
     };
     Ok(Built { request, installing, memory })
+}
+
+/// A refusal of the engine in Helm's words: names are checked first.
+pub(super) fn refused(error: EngineError) -> String {
+    match error {
+        EngineError::NameInUse => format!("release name check failed: {error}"),
+        other => other.to_string(),
+    }
 }
 
 /// The values of an upgrade: new ones, old ones, or new over old (`Upgrade.reuseValues`).

@@ -12,7 +12,7 @@ use super::schemas::Schemas;
 use super::status::{self, Shown};
 use super::{Connected, Failure, go_template, print, tell, with_engine};
 use crate::release::record::{Info, Record, RecordedHook, Status};
-use crate::release::{Action, EngineError, Mode, Options, RenderedRelease};
+use crate::release::{Action, Mode, Options, RenderedRelease};
 use crate::render::replay::store;
 use crate::render::{SystemWorld, chart_record, to_json};
 use chart_compat::data::Data;
@@ -178,7 +178,10 @@ fn run(globals: &Globals, mut job: Job<'_>, told: &Told, failed: &str) -> Result
         return dry_install(globals, &job, told, material).map_err(text);
     }
     // The connection fails with a text alone; what the work itself fails with is explained.
-    with_engine(globals, async |s| Ok(carry_out(&s, globals, &job, told, material, failed).await))?
+    with_engine(globals, async |mut s| {
+        s.engine = s.engine.bounded(job.options.deadline);
+        Ok(carry_out(&s, globals, &job, told, material, failed).await)
+    })?
 }
 
 /// `install --dry-run`: rendered and shown, no cluster asked.
@@ -254,7 +257,7 @@ async fn carry_out(
         print(format!("Release \"{}\" does not exist. Installing it now.\n", job.name).as_bytes())?;
     }
     let dry = job.options.dry_run;
-    let built = build::request(s, globals, job, material, past.newest(), !dry)
+    let built = build::request(s, globals, job, material, past.newest(), (!dry).then_some(&past))
         .await
         .map_err(|e| e.text(|t| format!("{failed}{t}")))?;
     let request = &built.request;
@@ -262,10 +265,8 @@ async fn carry_out(
         // Before the objects: what they hold must be known to the next render, whatever happens to this one.
         store::save(s.engine.cluster(), &s.namespace, &job.name, &memory).await.map_err(text)?;
     }
-    let outcome = s.try_run(s.engine.reconcile_after(request, past)).await.map_err(|e| match e {
-        EngineError::NameInUse => text(format!("release name check failed: {e}")),
-        other => text(other.to_string()),
-    })?;
+    let outcome =
+        s.try_run(s.engine.reconcile_after(request, past)).await.map_err(|e| text(build::refused(e)))?;
     for warning in &outcome.warnings {
         tell(&format!("level=WARN msg={warning:?}"));
     }

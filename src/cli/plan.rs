@@ -74,7 +74,7 @@ pub(super) fn plan(globals: &Globals, args: &PlanArgs) -> Result<ExitCode, Expla
     let saved = with_engine(globals, async |s| {
         Ok(async {
             let newest = s.engine.newest(&s.id(&job.name)).await.map_err(|e| e.to_string())?;
-            let built = build::request(&s, globals, &job, material, newest.as_ref(), false).await?;
+            let built = build::request(&s, globals, &job, material, newest.as_ref(), None).await?;
             let preview = s.run(s.engine.plan(&built.request)).await?;
             let server = s.engine.cluster().server();
             let (request, memory) = (built.request, built.memory);

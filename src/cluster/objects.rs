@@ -206,6 +206,18 @@ impl Cluster {
         Ok(Listed { items, next })
     }
 
+    /// One page of whole objects, of at most 500, the first or the one that follows another.
+    pub async fn list_page_of(
+        &self,
+        gvk: &Gvk,
+        namespace: Option<&str>,
+        after: Option<&str>,
+    ) -> Result<Listed> {
+        let path = self.path(gvk, namespace, None).await?;
+        let (items, next) = self.list_page(&path, "", JSON, Page::of(after, None)).await?;
+        Ok(Listed { items, next })
+    }
+
     async fn list_all(
         &self,
         gvk: &Gvk,

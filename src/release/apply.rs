@@ -7,6 +7,7 @@ use super::{
     ownership,
     plan::{Deletion, Step},
     progress::{Progress, Teller},
+    recreate,
     request::{Immutable, Options, ReleaseId},
     targets::Target,
     waiting::heard,
@@ -53,7 +54,8 @@ impl Applier<'_> {
             .iter()
             .map(|step| async move {
                 let target = &targets[step.target];
-                let written = self.write(target, step).await.map_err(|source| {
+                let written = self.write(target, step).await.map_err(|error| {
+                    let EngineError::Cluster(source) = error else { return error };
                     let (object, path) = (target.object.to_string(), target.path.clone());
                     let conflicts = conflicts::of(&source, self.manager);
                     if is_immutable(&source) && step.before.is_some() {
@@ -81,7 +83,7 @@ impl Applier<'_> {
         (written, several(errors))
     }
 
-    async fn write(&self, target: &Target, step: &Step) -> Result<Written, ClusterError> {
+    async fn write(&self, target: &Target, step: &Step) -> Result<Written> {
         let before = step.before.as_ref();
         if before.is_some_and(|b| b.deleting) {
             self.await_gone(&target.object).await?;
@@ -107,7 +109,7 @@ impl Applier<'_> {
                         match self.cluster.fold(&target.object, &applied, self.manager).await {
                             Ok(_) => {}
                             Err(e) if e.is_conflict() => {}
-                            Err(e) => return Err(e),
+                            Err(e) => return Err(e.into()),
                         }
                         continue;
                     }
@@ -126,7 +128,7 @@ impl Applier<'_> {
                 Err(error) => error,
             };
             if tries >= TRIES {
-                return Err(error);
+                return Err(error.into());
             }
             if error.is_apply_conflict() {
                 let live = self.cluster.get_metadata(&target.object).await?;
@@ -137,7 +139,7 @@ impl Applier<'_> {
                 match folded {
                     Ok(true) => continue,
                     Err(e) if e.is_conflict() => continue,
-                    Err(e) => return Err(e),
+                    Err(e) => return Err(e.into()),
                     Ok(false) => {
                         let entries = live.as_ref().map_or(&Value::Null, |l| &l["metadata"]["managedFields"]);
                         match settle(
@@ -154,7 +156,7 @@ impl Applier<'_> {
                                 force = settled.force;
                                 left |= settled.left;
                             }
-                            None => return Err(error),
+                            None => return Err(error.into()),
                         }
                     }
                 }
@@ -169,17 +171,30 @@ impl Applier<'_> {
                 && is_immutable(&error)
                 && before.is_some()
             {
-                let options =
-                    DeleteOptions { propagation: Propagation::Background, ..DeleteOptions::default() };
-                self.cluster.delete(&target.object, options).await?;
-                self.await_gone(&target.object).await?;
+                self.delete_for_another(target, error).await?;
             } else {
                 if error.is_not_found() {
                     // Perhaps the kind went: the next try is to know.
                     self.cluster.refresh_kinds(Instant::now()).await?;
                 }
-                return Err(error);
+                return Err(error.into());
             }
+        }
+    }
+
+    /// Deletes an object that the server does not change in place, unless data would go with it.
+    async fn delete_for_another(&self, target: &Target, source: ClusterError) -> Result<()> {
+        let Some(live) = self.cluster.get(&target.object).await? else { return Ok(()) };
+        if let Some(reason) = recreate::refusal(self.cluster, &target.object, &live, &target.body).await? {
+            let (object, path) = (target.object.to_string(), target.path.clone());
+            return Err(EngineError::NotRecreated { object, path, reason, source });
+        }
+        let uid = live["metadata"]["uid"].as_str();
+        let options = DeleteOptions { uid, ..DeleteOptions::default() };
+        match self.cluster.delete(&target.object, options).await? {
+            Deleted::Yes | Deleted::Absent => Ok(self.await_gone(&target.object).await?),
+            // Someone made it again already: what that one is like shows when it is applied.
+            Deleted::Another => Ok(()),
         }
     }
 

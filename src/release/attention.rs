@@ -11,6 +11,8 @@ pub enum Attention {
     Changed(String),
     /// Nothing but deletions: the text names an object.
     Deleted(String),
+    /// A CRD of its `crds/` was deleted, of this name. No hook does that by the way.
+    Crd(String),
 }
 
 impl Attention {
@@ -24,6 +26,7 @@ impl fmt::Display for Attention {
         f.write_str(match self {
             Self::Record => "its record was written by someone else",
             Self::Changed(text) | Self::Deleted(text) => text,
+            Self::Crd(name) => return write!(f, "CustomResourceDefinition {name} was deleted"),
         })
     }
 }

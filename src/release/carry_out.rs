@@ -76,7 +76,7 @@ impl CarryOut<'_> {
         self.make(&decision, past, &targets, &plan, lease.as_ref(), outcome).await
     }
 
-    /// Everything up to the pending record: CRDs, the plan, the namespace and the lock.
+    /// Everything up to the pending record: the plan, the lock, the namespace and CRDs.
     async fn get_ready(
         &self,
         decision: &Decision,
@@ -85,10 +85,8 @@ impl CarryOut<'_> {
         outcome: &mut Outcome,
     ) -> Result<(Vec<Target>, Plan)> {
         let (engine, work) = (self.engine, self.work);
-        let Options { dry_run, create_namespace, break_lock, crds, .. } = *work.options;
-        if !dry_run && crds.is_due(decision.installing) {
-            outcome.changed.extend(engine.install_crds(&work.rendered.crds, crds).await?);
-        }
+        let Options { dry_run, create_namespace, break_lock, .. } = *work.options;
+        let bare = outcome.clone();
         // Nobody who respects the lock can have changed the release since it was read if the newest record is as it was then.
         let lock = async |due: bool| {
             if !due {
@@ -125,7 +123,23 @@ impl CarryOut<'_> {
                 }
             }
         }
+        // Last of all that comes before the record: what is refused leaves no CRD.
+        if !dry_run && self.bring_kinds(decision, outcome).await? {
+            *outcome = Outcome { changed: std::mem::take(&mut outcome.changed), ..bare };
+            return self.prepare(decision, past, outcome).await;
+        }
         Ok(ready)
+    }
+
+    /// Writes the CRDs of `crds/`, if they are due; whether there are kinds now that were not known before.
+    async fn bring_kinds(&self, decision: &Decision, outcome: &mut Outcome) -> Result<bool> {
+        let (engine, work) = (self.engine, self.work);
+        if work.rendered.crds.is_empty() || !work.options.crds.is_due(decision.installing) {
+            return Ok(false);
+        }
+        let before = engine.cluster.kinds().await?;
+        outcome.changed.extend(engine.install_crds(&work.rendered.crds, work.options.crds).await?);
+        Ok(!Arc::ptr_eq(&before, &engine.cluster.kinds().await?))
     }
 
     /// From the pending record to the deployed one.

@@ -2,7 +2,7 @@
 //! of any CRD, also of one among the templates, may not take away.
 
 use super::{
-    crd_safety,
+    crd_safety::{self, Loss},
     error::{EngineError, Result},
     mend::mend,
     plan::Plan,
@@ -228,7 +228,8 @@ pub(crate) fn is_crd(object: &ObjectRef) -> bool {
     object.gvk.group == "apiextensions.k8s.io" && object.gvk.kind == "CustomResourceDefinition"
 }
 
-/// Refuses a change that objects of the kind would suffer from; where there are none, nothing can be lost.
+/// Refuses a change that objects of the kind would suffer from: where there are none, or none has what would be dropped, nothing
+/// can be lost.
 pub(crate) async fn check_losses(
     cluster: &Cluster,
     live: &Value,
@@ -239,16 +240,43 @@ pub(crate) async fn check_losses(
     if losses.is_empty() || crd_safety::allows(live) || crd_safety::allows(new) {
         return Ok(());
     }
-    match objects(cluster, live).await? {
-        Some(objects) if objects != "0" => {
-            Err(EngineError::CrdLoss { crd: crd.name.clone(), objects, losses: losses.join("; ") })
-        }
-        _ => Ok(()),
+    let objects = match objects(cluster, live).await? {
+        Some(objects) if objects != "0" => objects,
+        _ => return Ok(()),
+    };
+    let losses = real(cluster, live, new, losses).await?;
+    if losses.is_empty() {
+        return Ok(());
     }
+    Err(EngineError::CrdLoss { crd: crd.name.clone(), objects, losses: crd_safety::told(&losses) })
+}
+
+/// The losses that objects would really suffer: of versions that can be read, fields count only where some object has such.
+async fn real(cluster: &Cluster, live: &Value, new: &Value, mut losses: Vec<Loss>) -> Result<Vec<Loss>> {
+    let kinds = cluster.kinds().await?;
+    for (gvk, _) in kinds_of_crd(live) {
+        let is_of = |loss: &Loss| loss.dropped_in.as_deref() == Some(gvk.version.as_str());
+        if kinds.get(&gvk).is_none() || !losses.iter().any(is_of) {
+            continue;
+        }
+        let mut next = None;
+        let used = loop {
+            let page = cluster.list_page_of(&gvk, None, next.as_deref()).await?;
+            if page.items.iter().any(|object| crd_safety::drops(new, &gvk.version, object)) {
+                break true;
+            }
+            next = page.next;
+            if next.is_none() {
+                break false;
+            }
+        };
+        losses.retain(|loss| used || !is_of(loss));
+    }
+    Ok(losses)
 }
 
 /// How many objects of a CRD's kind there are, in words; `None` if no version of it is served.
-async fn objects(cluster: &Cluster, live: &Value) -> Result<Option<String>> {
+pub(crate) async fn objects(cluster: &Cluster, live: &Value) -> Result<Option<String>> {
     let kinds = cluster.kinds().await?;
     for (gvk, _) in kinds_of_crd(live) {
         if kinds.get(&gvk).is_some() {

@@ -3,6 +3,7 @@
 use super::{
     apply::{Applier, TRIES},
     attention::Attention,
+    brought,
     carry_out::{CarryOut, Work},
     decide::{self, Action, Decision},
     drift::{self, Expected, Tolerated, Verdict},
@@ -27,7 +28,7 @@ use super::{
 };
 use crate::cluster::{Change, Cluster, Lookup, ObjectRef, WatchScope, Watches};
 use serde_json::Value;
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::{sync::watch, time::Instant};
 
 /// How an engine works; the same for all its releases.
@@ -72,11 +73,13 @@ pub struct Engine {
     pub(super) state: Arc<State>,
     pub(super) watches: Option<Watches>,
     records: Option<Watches>,
+    /// All CRDs, once a release brings any.
+    pub(super) crds: Option<Watches>,
     progress: Option<ProgressListener>,
     diagnoses: bool,
     pub(super) cancel: Option<watch::Receiver<bool>>,
     /// When the operation that is under way has to end, and how long it was given.
-    until: Option<(Instant, Duration)>,
+    pub(super) until: Option<(Instant, Duration)>,
 }
 
 impl Engine {
@@ -93,6 +96,7 @@ impl Engine {
         };
         let watches = cache("app.kubernetes.io/managed-by=Helm", State::touch);
         let records = cache("owner=helm", State::touch_record);
+        let crds = cache("", State::touch_crd);
         Self {
             keeper: cluster.clone(),
             cluster,
@@ -101,6 +105,7 @@ impl Engine {
             state,
             watches,
             records,
+            crds,
             progress: None,
             diagnoses: false,
             cancel: None,
@@ -132,9 +137,11 @@ impl Engine {
         self
     }
 
-    /// The same engine, for one operation that is given so long from now on.
-    pub(super) fn bounded(&self, deadline: Option<Duration>) -> Self {
-        Self { until: deadline.map(|deadline| (Instant::now() + deadline, deadline)), ..self.clone() }
+    /// The same engine, for one operation that is given so long from now on, unless it is under way already.
+    #[must_use]
+    pub fn bounded(&self, deadline: Option<Duration>) -> Self {
+        let from_now = || deadline.map(|deadline| (Instant::now() + deadline, deadline));
+        Self { until: self.until.or_else(from_now), ..self.clone() }
     }
 
     /// Ends when the operation is to be given up; tells why.
@@ -274,6 +281,9 @@ impl Engine {
         let busy = self.state.busy(&request.id).await;
         if let Some(records) = &self.records {
             records.watch([(self.options.storage.gvk(), Some(request.id.namespace.clone()))]).await;
+            if matches!(request.options.crds, CrdPolicy::CreateMissing | CrdPolicy::Apply) {
+                self.watch_crds(&request.id, &request.rendered.crds).await;
+            }
             if let Some(outcome) = self.unchanged_by_memory(request) {
                 return Ok(outcome);
             }
@@ -361,7 +371,16 @@ impl Engine {
 
     /// Creates (or, by policy, updates) the CRDs of a chart ahead of rendering it, which may look for their kinds.
     pub async fn install_crds(&self, crds: &[CrdFile], policy: CrdPolicy) -> Result<Vec<ObjectRef>> {
-        super::crds::install(&self.keeper, &self.options.field_manager, crds, policy).await
+        tokio::select! {
+            biased;
+            error = self.given_up() => Err(error),
+            done = super::crds::install(&self.keeper, &self.options.field_manager, crds, policy) => {
+                if done.is_ok() && policy != CrdPolicy::Skip {
+                    self.state.made_crds(&brought::names(crds));
+                }
+                done
+            }
+        }
     }
 
     /// Waits until a release wants a look: an object of it was changed or deleted, or someone wrote its record. Only
@@ -378,7 +397,9 @@ impl Engine {
 
     fn judge_touched(&self, id: &ReleaseId, touched: &Touched) -> Option<Attention> {
         let watches = self.watches.as_ref()?;
-        self.state.with(id, |known| {
+        let mut missing = if touched.crds { self.missing_crds(id) } else { BTreeSet::new() };
+        let missing = missing.pop_first().map(Attention::Crd);
+        let judged = self.state.with(id, |known| {
             if touched.record_is_news(known) {
                 return Some(Attention::Record);
             }
@@ -408,13 +429,25 @@ impl Engine {
                 }
             }
             worst
-        })?
+        });
+        match judged.flatten() {
+            // Its objects go with a kind.
+            None | Some(Attention::Deleted(_)) if missing.is_some() => missing,
+            judged => judged,
+        }
+    }
+
+    /// The CRDs that a release brought, that were deleted, and that are to come back.
+    pub(super) fn missing_crds(&self, id: &ReleaseId) -> BTreeSet<String> {
+        let corrects = self.state.with(id, |known| known.drift == DriftMode::Correct);
+        if corrects == Some(false) { BTreeSet::new() } else { self.state.missing_crds(id) }
     }
 
     /// Number of cached objects and of watches.
     pub fn cache_size(&self) -> (usize, usize) {
-        let sizes = [&self.watches, &self.records].map(|w| w.as_ref().map_or((0, 0), Watches::size));
-        (sizes[0].0 + sizes[1].0, sizes[0].1 + sizes[1].1)
+        let all = [&self.watches, &self.records, &self.crds];
+        let sizes = all.into_iter().flatten().map(Watches::size);
+        sizes.fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1))
     }
 
     /// The answer without a request: the same was asked before, and the caches say that nothing moved since.
@@ -422,6 +455,9 @@ impl Engine {
         let (watches, records) = (self.watches.as_ref()?, self.records.as_ref()?);
         let checksum = &request.rendered.checksum;
         if !request.options.skip_unchanged || request.options.dry_run || checksum.is_empty() {
+            return None;
+        }
+        if !self.missing_crds(&request.id).is_empty() {
             return None;
         }
         let crds = super::crds::kept_digest(request.options.crds, &request.rendered.crds);
@@ -459,20 +495,30 @@ impl Engine {
 
     /// The past revisions as `decide` sees them.
     pub(super) fn rows(&self, past: &Past, state: Digest, owner: Option<&str>) -> Vec<decide::Past> {
-        let now = jiff::Timestamp::now();
-        let unsettled = past.is_unsettled();
-        let row = |stored: &Stored| {
-            let record = &stored.record;
+        self.rows_where(past, past.free, owner, |record| {
             let comparable = !matches!(record.info.status, Status::Superseded | Status::Uninstalled);
             // A stored manifest that cannot be read is not the same as anything.
-            let same = comparable && self.rendered_of(record).is_ok_and(|r| state_of(&r) == state);
-            decide::Past {
-                revision: record.version,
-                status: record.info.status,
-                same,
-                hold: lock::judge(record, &self.options.holder, owner, past.free, now),
-                unsettled: unsettled && past.newest().is_some_and(|newest| newest.version == record.version),
-            }
+            comparable && self.rendered_of(record).is_ok_and(|r| state_of(&r) == state)
+        })
+    }
+
+    /// The same where something else tells whether a revision has the same objects and hooks.
+    pub(super) fn rows_where(
+        &self,
+        past: &Past,
+        free: bool,
+        owner: Option<&str>,
+        same: impl Fn(&Record) -> bool,
+    ) -> Vec<decide::Past> {
+        let now = jiff::Timestamp::now();
+        let unsettled = free && past.has_two_deployed();
+        let newest = past.newest().map(|newest| newest.version);
+        let row = |stored: &Stored| decide::Past {
+            revision: stored.record.version,
+            status: stored.record.info.status,
+            same: same(&stored.record),
+            hold: lock::judge(&stored.record, &self.options.holder, owner, free, now),
+            unsettled: unsettled && newest == Some(stored.record.version),
         };
         past.records.iter().map(row).collect()
     }

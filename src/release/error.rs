@@ -83,6 +83,9 @@ pub enum EngineError {
     /// A field that cannot be changed in place.
     #[error("applying {object} ({path}): {source}\n  (--force-replace deletes it and makes it again)")]
     Immutable { object: String, path: String, source: ClusterError },
+    /// A field that cannot be changed in place, of an object that is not deleted either.
+    #[error("applying {object} ({path}): {source}\n  (it is not deleted and made again: {reason})")]
+    NotRecreated { object: String, path: String, reason: String, source: ClusterError },
     /// Fields of an object belong to others.
     #[error("applying {object} ({path}): {source}{}", owners(conflicts))]
     Conflict { object: String, path: String, conflicts: Vec<Conflict>, source: Box<ClusterError> },
@@ -199,7 +202,9 @@ impl EngineError {
             Self::NoKind { .. } | Self::NotReady { .. } | Self::Timeout { .. } | Self::Deadline { .. } => {
                 Disposition::Retry
             }
-            Self::Moved(_) | Self::Blocked(_) | Self::CrdLoss { .. } => Disposition::Stall,
+            Self::Moved(_) | Self::Blocked(_) | Self::CrdLoss { .. } | Self::NotRecreated { .. } => {
+                Disposition::Stall
+            }
             Self::Conflict { source, .. } => of_cluster(source),
             Self::Object { source, .. } | Self::Immutable { source, .. } | Self::Cluster(source) => {
                 of_cluster(source)

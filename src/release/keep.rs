@@ -2,6 +2,7 @@
 
 use super::{
     apply::several,
+    brought,
     carry_out::Work,
     conflicts, crds,
     decide::{Action, Decision},
@@ -112,19 +113,26 @@ impl Engine {
         result.map(|()| outcome)
     }
 
-    /// CRDs under a policy that keeps them: written when the chart's differ from those that the record remembers.
+    /// CRDs under a policy that keeps them: written when the chart's differ from those that the record remembers, and those
+    /// that were deleted. Whether there are others to remember.
     async fn keep_crds(&self, work: &Work<'_>, newest: &mut Stored, outcome: &mut Outcome) -> Result<bool> {
         let policy = work.options.crds;
         let digest = hex(&crds::digest(&work.rendered.crds));
-        let due = matches!(policy, CrdPolicy::Apply | CrdPolicy::CreateMissing)
-            && !work.rendered.crds.is_empty()
-            && newest.record.memory.crds != digest
-            && !work.options.dry_run;
-        if due {
-            outcome.changed.extend(self.install_crds(&work.rendered.crds, policy).await?);
-            newest.record.memory.crds = digest;
+        let files = &work.rendered.crds;
+        let keeps = matches!(policy, CrdPolicy::Apply | CrdPolicy::CreateMissing) && !files.is_empty();
+        if !keeps || work.options.dry_run {
+            return Ok(false);
         }
-        Ok(due)
+        if newest.record.memory.crds != digest {
+            outcome.changed.extend(self.install_crds(files, policy).await?);
+            newest.record.memory.crds = digest;
+            return Ok(true);
+        }
+        let missing = self.missing_crds(work.id);
+        if !missing.is_empty() && work.options.drift == DriftMode::Correct {
+            outcome.created.extend(self.install_crds(&brought::only(files, &missing), policy).await?);
+        }
+        Ok(false)
     }
 
     /// Takes out of suspects what may differ and is not there: nobody owns it, so that no conflict would tell.

@@ -132,6 +132,21 @@ impl Engine {
         }
     }
 
+    /// The error that names who holds a release's lock, if someone who lives does for sure. One look, and nothing written.
+    pub(super) async fn holder_of(&self, id: &ReleaseId) -> Result<Option<EngineError>> {
+        let object = reference(id);
+        let found = match self.keeper.get(&object).await {
+            Ok(found) => found,
+            Err(e) if e.is_forbidden() || matches!(e, ClusterError::NoKind(_)) => None,
+            Err(e) => return Err(e.into()),
+        };
+        let held = found.filter(|found| judge(found, &mut None) == Claim::Held);
+        Ok(held.map(|found| EngineError::Held {
+            lease: object.name,
+            by: process::holder_of(lease_holder(&found)).to_owned(),
+        }))
+    }
+
     /// Who has a release's lock. Writes nothing; a lock that may be dead is watched until that is known.
     pub(super) async fn look_at_lock(&self, id: &ReleaseId) -> Result<Look> {
         let object = reference(id);

@@ -8,9 +8,11 @@
 
 mod apply;
 mod attention;
+mod brought;
 mod carry_out;
 mod conflicts;
 mod crd_safety;
+mod crd_schema;
 mod crds;
 mod decide;
 mod diagnose;
@@ -43,6 +45,7 @@ mod ready_legacy;
 mod ready_when;
 mod reason;
 pub mod record;
+mod recreate;
 mod request;
 mod resources;
 mod rollback;

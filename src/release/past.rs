@@ -1,6 +1,7 @@
 //! The past of a release, and whether it is still what was read.
 
 use super::{
+    decide,
     engine::Engine,
     error::Result,
     lease::{Lease, Look},
@@ -20,6 +21,27 @@ impl Engine {
     pub async fn past_of(&self, id: &ReleaseId) -> Result<Past> {
         let store = if self.options.watch { self.store().as_seen() } else { self.store() };
         observe::records(store, id).await
+    }
+
+    /// Refuses what would be refused whatever a chart is rendered to: for those who write something ahead of rendering. Who
+    /// works on the release is looked at, and nothing is written.
+    ///
+    /// # Errors
+    /// As [`Engine::reconcile`].
+    pub async fn check_past(&self, id: &ReleaseId, options: &Options, past: &Past) -> Result<()> {
+        if !options.break_lock
+            && let Some(by) = self.holder_of(id).await?
+        {
+            return Err(by);
+        }
+        // What a process of ours left unfinished is taken up once its lock is ours.
+        let free = past.free || is_unfinished(past);
+        let as_if = |same| decide::decide(&id.name, options, &self.rows_where(past, free, None, |_| same));
+        // Whether it is the same again matters: what is refused either way is refused.
+        match as_if(true) {
+            Ok(_) => Ok(()),
+            Err(error) => as_if(false).map(drop).map_err(|_| past.explained(error)),
+        }
     }
 
     /// The past of a release, as it was read already or as it is. Where a process of ours left something unfinished, its lock

@@ -18,6 +18,7 @@ use super::{
     outcome::Outcome,
     plan::Step,
     record::RecordedHook,
+    recreate,
     request::{Hook, HookEvent, Immutable, Options, ReleaseRequest},
     targets::{self, Target},
 };
@@ -340,6 +341,15 @@ impl Engine {
             if is_immutable(&error) && work.options.immutable == Immutable::Recreate {
                 looked.verb = Verb::Recreate;
                 looked.reason = format!("it cannot be changed in place: {error}");
+                if let Some(reason) =
+                    recreate::refusal(&self.cluster, &target.object, &live, &target.body).await?
+                {
+                    looked.verb = Verb::Blocked;
+                    looked.reason =
+                        format!("{}, and it is not deleted and made again: {reason}", looked.reason);
+                } else if recreate::holds_data(&target.object) {
+                    looked.reason = format!("{}; what it holds goes with it", looked.reason);
+                }
                 let (before, after) = (fields::wished(live.clone()), target.body.clone());
                 looked.fields = immutable_fields(&before, &after);
                 return Ok(looked);

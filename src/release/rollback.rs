@@ -104,7 +104,7 @@ impl Engine {
     pub(super) async fn undo(&self, id: &ReleaseId, options: &Options, failed: EngineError) -> EngineError {
         // What was given up is undone all the same.
         let mut calm = self.clone();
-        calm.cancel = None;
+        (calm.cancel, calm.until) = (None, None);
         match calm.try_undo(id, options).await {
             Ok(None) => failed,
             Ok(Some(undone)) => {

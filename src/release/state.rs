@@ -3,6 +3,7 @@
 //! Everything here can be lost: it is rebuilt from records and watches.
 
 use super::{
+    brought::Brought,
     drift::Expected,
     record::Horizon,
     request::{DriftMode, ReleaseId},
@@ -49,6 +50,8 @@ pub(crate) struct Touched {
     /// Records that were written, by us or by Helm, by revision. Whose write it was is judged when it is looked at: an
     /// event may come before we know of our own write.
     pub(crate) records: BTreeMap<u64, RecordEvent>,
+    /// A CRD that it brought was deleted.
+    pub(crate) crds: bool,
 }
 
 /// The last thing that happened to a record.
@@ -66,6 +69,7 @@ struct Inner {
     locks: BTreeMap<ReleaseId, Arc<tokio::sync::Mutex<()>>>,
     touched: BTreeMap<ReleaseId, Touched>,
     busy: BTreeSet<ReleaseId>,
+    brought: Brought,
 }
 
 #[derive(Default)]
@@ -146,6 +150,7 @@ impl State {
 
     pub(crate) fn forget(&self, id: &ReleaseId) {
         let mut inner = self.lock();
+        inner.brought.set(id, BTreeSet::new());
         inner.owners.retain(|_, owner| owner != id);
         inner.known.remove(id);
     }
@@ -169,6 +174,39 @@ impl State {
         }
         drop(inner);
         self.wake.notify_one();
+    }
+
+    /// Takes in an event of the CRDs' watch.
+    pub(crate) fn touch_crd(&self, change: &Change) {
+        let mut inner = self.lock();
+        match change {
+            Change::Present(object, _) => inner.brought.came(&object.name),
+            Change::Gone(object, _) => {
+                for id in inner.brought.went(&object.name) {
+                    inner.touched.entry(id).or_default().crds = true;
+                }
+            }
+        }
+        drop(inner);
+        self.wake.notify_one();
+    }
+
+    /// A release brings these CRDs and no others.
+    pub(crate) fn bring(&self, id: &ReleaseId, crds: BTreeSet<String>) {
+        self.lock().brought.set(id, crds);
+    }
+
+    /// CRDs were written: what was gone is back, also where the watch is behind.
+    pub(crate) fn made_crds(&self, names: &BTreeSet<String>) {
+        let mut inner = self.lock();
+        for name in names {
+            inner.brought.came(name);
+        }
+    }
+
+    /// The CRDs that a release brought and that were deleted.
+    pub(crate) fn missing_crds(&self, id: &ReleaseId) -> BTreeSet<String> {
+        self.lock().brought.missing(id)
     }
 
     /// Takes in an event of the records' watch.
@@ -300,6 +338,23 @@ mod tests {
         drop(busy);
         let (touched, what) = waiting.await.unwrap();
         assert_eq!((touched, what.objects.len()), (id, 1));
+    }
+
+    #[tokio::test]
+    async fn a_crd_that_went_touches_who_brought_it_until_it_is_back() {
+        let state = Arc::new(State::default());
+        let id = ReleaseId::new("ns", "rel");
+        let crd =
+            || ObjectRef::new(Gvk::new("apiextensions.k8s.io/v1", "CustomResourceDefinition"), None, "a");
+        state.bring(&id, BTreeSet::from(["a".to_owned()]));
+        state.touch_crd(&Change::Gone(crd(), Seen::default()));
+        let (touched, what) = state.next_touched().await;
+        assert_eq!((touched, what.crds, state.missing_crds(&id).len()), (id.clone(), true, 1));
+        state.made_crds(&BTreeSet::from(["a".to_owned()]));
+        assert_eq!(state.missing_crds(&id).len(), 0);
+        state.touch_crd(&Change::Gone(crd(), Seen::default()));
+        state.touch_crd(&Change::Present(crd(), Seen::default()));
+        assert_eq!(state.missing_crds(&id).len(), 0, "someone made it again");
     }
 
     #[tokio::test]

@@ -3,7 +3,7 @@
 use crate::support::*;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use windlass::release::{Action, CrdFile, CrdPolicy};
+use windlass::release::{Action, CrdFile, CrdPolicy, EngineError, Options, ReleaseRequest};
 
 fn crd(group: &str, scope: &str) -> Value {
     json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": format!("things.{group}")},
@@ -164,6 +164,114 @@ async fn a_newer_crd_takes_nothing_from_objects() {
     assert_eq!(live(), json!({}), "what was allowed was done");
     // Without objects nothing can be lost.
     engine.reconcile(&with(json!({"a": number}), false, None)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_refused_brings_no_crd() {
+    let namespace = control_plane().namespace("nocrd").unwrap();
+    let ns = namespace.name();
+    let group = format!("{ns}.example.com");
+    let name = format!("things.{group}");
+    let crd = crd(&group, "Namespaced");
+    let mut wanted = request(ns, "web", &[config_map("c", "1"), thing(&group, "one")], vec![]);
+    Arc::make_mut(&mut wanted.rendered).crds =
+        vec![CrdFile { name: "crds/things.yaml".into(), text: crd.to_string(), objects: vec![crd] }];
+    wanted.options.crds = CrdPolicy::Apply;
+    // Nobody's, and then somebody else at work.
+    control_plane().kubectl(["create", "configmap", "c", "-n", ns]).unwrap();
+    let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "windlass-web"},
+        "spec": {"holderIdentity": "windlass-7/a.b.1/7/7/cd", "leaseDurationSeconds": 15, "acquireTime": now, "renewTime": now}});
+    for engine in [engine().await, watching().await] {
+        let refused = async |words: &str| {
+            let error = engine.reconcile(&wanted).await.unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+            assert!(get(ns, "crd", &name).is_none(), "{words}");
+        };
+        refused("exists and cannot be imported").await;
+        control_plane().kubectl_with(["create", "-n", ns, "-f", "-"], &lease.to_string()).unwrap();
+        let adopted = ReleaseRequest {
+            options: Options { take_ownership: true, ..wanted.options.clone() },
+            ..wanted.clone()
+        };
+        let error = engine.reconcile(&adopted).await.unwrap_err();
+        assert!(matches!(error, EngineError::Held { .. }), "{error}");
+        assert!(get(ns, "crd", &name).is_none());
+        control_plane().kubectl(["delete", "lease", "windlass-web", "-n", ns]).unwrap();
+        // The kind that it brings is known to the rest.
+        let done = engine.reconcile(&adopted).await.unwrap();
+        assert_eq!((done.created.len(), done.changed.len()), (1, 2), "{done:?}");
+        assert!(get(ns, &name, "one").is_some());
+        engine.uninstall(&uninstall(ns, "web")).await.unwrap();
+        control_plane().kubectl(["delete", "crd", &name]).unwrap();
+        control_plane().kubectl(["create", "configmap", "c", "-n", ns]).unwrap();
+    }
+}
+
+/// Fields that a schema kept without naming them are no less the objects' than others: what the server would drop decides.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_newer_crd_takes_nothing_that_the_old_one_merely_kept() {
+    let namespace = control_plane().namespace("kept").unwrap();
+    let ns = namespace.name();
+    let group = format!("{ns}.example.com");
+    let name = format!("things.{group}");
+    let engine = engine().await;
+    let with = |spec: Value| {
+        let mut crd = crd(&group, "Namespaced");
+        crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"] =
+            json!({"type": "object", "properties": {"spec": spec}});
+        let mut wanted = request(ns, "web", &[config_map("c", "1")], vec![]);
+        Arc::make_mut(&mut wanted.rendered).crds =
+            vec![CrdFile { name: "crds/things.yaml".into(), text: crd.to_string(), objects: vec![crd] }];
+        wanted.options.crds = CrdPolicy::Apply;
+        wanted
+    };
+    let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let map = |of: Value| json!({"type": "object", "additionalProperties": of});
+    let names = |fields: Value| json!({"type": "object", "properties": fields});
+    let text = json!({"type": "string"});
+    let table = [
+        // What it is, what objects have, what it becomes, and what the server leaves of it.
+        (open.clone(), json!({"a": "x", "b": "y"}), names(json!({"b": text})), json!({"b": "y"})),
+        (open.clone(), json!({"b": "y"}), names(json!({"b": text})), json!({"b": "y"})),
+        (map(text.clone()), json!({"a": "x"}), names(json!({"b": text})), json!({})),
+        (map(text.clone()), json!({"b": "y"}), names(json!({"a": text, "b": text})), json!({"b": "y"})),
+        (open.clone(), json!({"a": {"x": "1"}, "b": "y"}), map(json!(true)), json!({"a": {}, "b": "y"})),
+        (open, json!({"a": "x"}), map(text.clone()), json!({"a": "x"})),
+        (
+            names(json!({"a": text, "b": text})),
+            json!({"b": "y"}),
+            names(json!({"b": text})),
+            json!({"b": "y"}),
+        ),
+    ];
+    for (was, has, is, left) in table {
+        let case = format!("{was} {has} {is}");
+        engine.reconcile(&with(was)).await.unwrap();
+        let one = json!({"apiVersion": format!("{group}/v1"), "kind": "Thing", "metadata": {"name": "one"}, "spec": has});
+        control_plane().kubectl_with(["create", "-n", ns, "-f", "-"], &one.to_string()).unwrap();
+        let live = || get(ns, &name, "one").unwrap()["spec"].clone();
+        let mut newer = with(is);
+        let planned = engine.plan(&newer).await.unwrap();
+        let change = planned.changes.iter().find(|c| c.name == name).unwrap();
+        if has == left {
+            assert_eq!(format!("{:?}", change.verb), "Update", "{case}: {change:?}");
+        } else {
+            assert_eq!(format!("{:?}", change.verb), "Blocked", "{case}: {change:?}");
+            let error = engine.reconcile(&newer).await.unwrap_err().to_string();
+            assert!(error.contains("would lose what its 1 objects have"), "{case}: {error}");
+            assert_eq!(live(), has, "{case}");
+            let crds = &mut Arc::make_mut(&mut newer.rendered).crds;
+            crds[0].objects[0]["metadata"]["annotations"] = json!({"windlass.dev/allow-data-loss": "true"});
+        }
+        engine.reconcile(&newer).await.unwrap();
+        // The server hears of the new schema a moment later.
+        windlass_test_cluster::wait_until(&case, std::time::Duration::from_secs(10), || {
+            Ok((live() == left).then_some(()))
+        })
+        .unwrap();
+        control_plane().kubectl(["delete", "crd", &name]).unwrap();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -25,6 +25,7 @@ mod logs;
 mod order;
 mod ownership;
 mod plan;
+mod recreate;
 mod removed;
 mod support;
 mod tls;

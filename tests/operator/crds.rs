@@ -84,6 +84,57 @@ fn crds_of_all_modules_are_there_before_the_first_one_runs() {
 }
 
 #[test]
+fn a_crd_that_is_deleted_comes_back() {
+    let cp = control_plane();
+    let ns = cp.namespace("crdback").unwrap();
+    let group = format!("{}.example.com", ns.name());
+    let modules = Modules::new();
+    let crd = |kind: &str| {
+        let plural = kind.to_lowercase() + "s";
+        format!(
+            "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {{name: {plural}.{group}}}\nspec:\n  \
+             group: {group}\n  scope: Namespaced\n  names: {{kind: {kind}, plural: {plural}}}\n  versions:\n  - name: v1\n    \
+             served: true\n    storage: true\n    schema: {{openAPIV3Schema: {{type: object}}}}\n"
+        )
+    };
+    modules
+        .small("010-chart")
+        .write("010-chart/crds/c.yaml", &crd("Chartly"))
+        .write(
+            "010-chart/templates/cr.yaml",
+            &format!("apiVersion: {group}/v1\nkind: Chartly\nmetadata: {{name: one}}\n"),
+        )
+        // No chart, and so no release.
+        .hook("020-hooks/hooks/up", "configVersion: v1\nonStartup: 1", "note up")
+        .write("020-hooks/crds/h.yaml", &crd("Hookly"))
+        .enable(&["chart", "hooks"]);
+    let (operator, _) = Operator::converged(cp, ns.name(), modules.path());
+    let uid = |plural: &str| {
+        object(cp, "", "crd", &format!("{plural}.{group}")).map(|o| o["metadata"]["uid"].to_string())
+    };
+    for plural in ["chartlys", "hooklys"] {
+        for _ in 0..2 {
+            let before = uid(plural).unwrap();
+            cp.kubectl(["delete", "crd", &format!("{plural}.{group}")]).unwrap();
+            windlass_test_cluster::wait_until(plural, std::time::Duration::from_secs(30), || {
+                Ok(uid(plural).filter(|now| *now != before).map(drop))
+            })
+            .unwrap_or_else(|e| panic!("{e}\n{}", operator.log_end()));
+        }
+    }
+    // What was deleted with its kind is back, too.
+    windlass_test_cluster::wait_until("the object", std::time::Duration::from_secs(30), || {
+        Ok(object(cp, ns.name(), &format!("chartlys.{group}"), "one").map(drop))
+    })
+    .unwrap_or_else(|e| panic!("{e}\n{}", operator.log_end()));
+    operator.wait_log(&["CustomResourceDefinition hooklys", "was deleted"]);
+    operator.stop();
+    for plural in ["chartlys", "hooklys"] {
+        cp.kubectl(["delete", &format!("crd/{plural}.{group}"), "--wait=false"]).unwrap();
+    }
+}
+
+#[test]
 fn a_version_that_objects_may_be_stored_in_goes_only_without_objects() {
     let cp = control_plane();
     let ns = cp.namespace("stored").unwrap();

@@ -199,7 +199,7 @@ impl Hooks {
         let hooks = self.of(module).await?;
         let Some(set) = hooks.set.get() else { return Err(Error::Hook("its hooks are gone".to_owned())) };
         if !module.crds.is_empty() && module.maintenance != Maintenance::On {
-            shared.keep_crds(&module.crds).await?;
+            shared.keep_crds(&module.name, &module.crds).await?;
         }
         let mut progress = hooks.turn.lock().await;
         self.bring_up(&hooks, set, &mut progress).await?;
