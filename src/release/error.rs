@@ -76,7 +76,7 @@ pub enum EngineError {
     Immutable { object: String, path: String, source: ClusterError },
     /// A field that cannot be changed in place, of an object that is not deleted either.
     #[error("applying {object} ({path}): {source}\n  (it is not deleted and made again: {reason})")]
-    NotRecreated { object: String, path: String, reason: String, source: ClusterError },
+    NotRecreated { object: String, path: String, reason: String, source: Box<ClusterError> },
     /// Fields of an object belong to others.
     #[error("applying {object} ({path}): {source}{}", owners(conflicts))]
     Conflict { object: String, path: String, conflicts: Vec<Conflict>, source: Box<ClusterError> },
