@@ -187,6 +187,7 @@ impl Applier<'_> {
         let Some(live) = self.cluster.get(&target.object).await? else { return Ok(()) };
         if let Some(reason) = recreate::refusal(self.cluster, &target.object, &live, &target.body).await? {
             let (object, path) = (target.object.to_string(), target.path.clone());
+            let source = Box::new(source);
             return Err(EngineError::NotRecreated { object, path, reason, source });
         }
         let uid = live["metadata"]["uid"].as_str();

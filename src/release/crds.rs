@@ -242,6 +242,7 @@ pub(crate) async fn check_losses(
     }
     let objects = match objects(cluster, live).await? {
         Some(objects) if objects != "0" => objects,
+        None if kinds_of_crd(live).is_empty() => return Err(unseen(crd, &losses)),
         _ => return Ok(()),
     };
     let losses = real(cluster, live, new, losses).await?;
@@ -249,6 +250,13 @@ pub(crate) async fn check_losses(
         return Ok(());
     }
     Err(EngineError::CrdLoss { crd: crd.name.clone(), objects, losses: crd_safety::told(&losses) })
+}
+
+/// The refusal where objects may be stored that nobody can read.
+fn unseen(crd: &ObjectRef, losses: &[Loss]) -> EngineError {
+    let losses =
+        format!("{}; none of its versions is served: serve one to see its objects", crd_safety::told(losses));
+    EngineError::CrdLoss { crd: crd.name.clone(), objects: "unseen".to_owned(), losses }
 }
 
 /// The losses that objects would really suffer: of versions that can be read, fields count only where some object has such.
@@ -277,8 +285,13 @@ async fn real(cluster: &Cluster, live: &Value, new: &Value, mut losses: Vec<Loss
 
 /// How many objects of a CRD's kind there are, in words; `None` if no version of it is served.
 pub(crate) async fn objects(cluster: &Cluster, live: &Value) -> Result<Option<String>> {
-    let kinds = cluster.kinds().await?;
-    for (gvk, _) in kinds_of_crd(live) {
+    let served = kinds_of_crd(live);
+    let mut kinds = cluster.kinds().await?;
+    if !served.is_empty() && served.iter().all(|(gvk, _)| kinds.get(gvk).is_none()) {
+        // Someone else may have made it just now.
+        kinds = cluster.refresh_kinds(Instant::now()).await?;
+    }
+    for (gvk, _) in served {
         if kinds.get(&gvk).is_some() {
             let page = cluster.list_metadata_page(&gvk, None, None).await?;
             let more = if page.next.is_some() { " or more" } else { "" };

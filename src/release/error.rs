@@ -64,11 +64,12 @@ pub enum EngineError {
         "user supplied labels contains system reserved label name. System labels: [name owner status version createdAt modifiedAt]"
     )]
     SystemLabel,
-    /// An object of the chart exists and is not the release's.
+    /// Objects of the chart exist and are not the release's: of the first Helm's line, of the others one each.
     #[error(
-        "unable to continue with {operation}: {object} exists and cannot be imported into the current release: {reason}"
+        "unable to continue with {operation}: {object} exists and cannot be imported into the current release: {reason}{}",
+        neither(others)
     )]
-    Ownership { operation: &'static str, object: String, reason: String },
+    Ownership { operation: &'static str, object: String, reason: String, others: Vec<(String, String)> },
     /// A document that is no object.
     #[error("{path}: {reason}")]
     Manifest { path: String, reason: String },
@@ -85,7 +86,7 @@ pub enum EngineError {
     Immutable { object: String, path: String, source: ClusterError },
     /// A field that cannot be changed in place, of an object that is not deleted either.
     #[error("applying {object} ({path}): {source}\n  (it is not deleted and made again: {reason})")]
-    NotRecreated { object: String, path: String, reason: String, source: ClusterError },
+    NotRecreated { object: String, path: String, reason: String, source: Box<ClusterError> },
     /// Fields of an object belong to others.
     #[error("applying {object} ({path}): {source}{}", owners(conflicts))]
     Conflict { object: String, path: String, conflicts: Vec<Conflict>, source: Box<ClusterError> },
@@ -169,6 +170,11 @@ fn owners(conflicts: &[Conflict]) -> String {
         "{}\n  (--force-conflicts takes them, --leave-to-owner PATH leaves them)",
         each.collect::<String>()
     )
+}
+
+/// Further objects that are not the release's, each with the reason.
+fn neither(others: &[(String, String)]) -> String {
+    others.iter().map(|(object, reason)| format!("\n  neither can {object}: {reason}")).collect()
 }
 
 fn join(errors: &[EngineError]) -> String {

@@ -64,6 +64,7 @@ pub(crate) fn check_ownership(
     operation: &'static str,
 ) -> Result<(), EngineError> {
     let ours: BTreeSet<Key> = base.iter().flatten().map(|o| o.object.key()).collect();
+    let mut foreign = Vec::new();
     for target in targets {
         let Some(Some(found)) = seen.get(&target.key) else { continue };
         // What we made before may have lost its marks, but not to another release.
@@ -78,10 +79,12 @@ pub(crate) fn check_ownership(
             let namespace = target.object.namespace.as_deref().unwrap_or("");
             let object =
                 format!("{} {:?} in namespace {namespace:?}", target.object.gvk.kind, target.object.name);
-            return Err(EngineError::Ownership { operation, object, reason });
+            foreign.push((object, reason));
         }
     }
-    Ok(())
+    let mut foreign = foreign.into_iter();
+    let Some((object, reason)) = foreign.next() else { return Ok(()) };
+    Err(EngineError::Ownership { operation, object, reason, others: foreign.collect() })
 }
 
 /// Plans. `order`: that of the targets. `base`: the objects of the last deployed revision and of each unfinished one after it.

@@ -150,6 +150,22 @@ fn ownership_of_what_exists() {
          release: invalid ownership metadata; annotation validation error: key \"meta.helm.sh/release-name\" must equal \
          \"rel\": current value is \"other\""
     );
+    let several = ["c", "d", "e"].map(|name| target("ConfigMap", name, 1));
+    let seen = [
+        ("ConfigMap", "c", Some(foreign.clone())),
+        ("ConfigMap", "d", Some(ours())),
+        ("ConfigMap", "e", Some(foreign.clone())),
+    ];
+    let told = check_ownership(&several, &[], &cluster(&seen), &id(), "install").unwrap_err().to_string();
+    let lines: Vec<&str> = told.lines().collect();
+    assert_eq!(lines[0], check(&[], foreign.clone()).unwrap_err());
+    assert_eq!(
+        lines[1..],
+        [
+            "  neither can ConfigMap \"e\" in namespace \"ns\": invalid ownership metadata; annotation validation error: key \
+          \"meta.helm.sh/release-name\" must equal \"rel\": current value is \"other\""
+        ]
+    );
     assert!(check(&[], bare.clone()).is_err(), "never ours");
     assert_eq!(check(&base, bare), Ok(()), "ours, and someone took the marks away");
     assert!(check(&base, foreign).is_err(), "ours once, another release's now");

@@ -167,6 +167,33 @@ async fn a_newer_crd_takes_nothing_from_objects() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn objects_that_nobody_can_read_are_not_lost_either() {
+    let namespace = control_plane().namespace("unseen").unwrap();
+    let ns = namespace.name();
+    let group = format!("{ns}.example.com");
+    let name = format!("things.{group}");
+    let with = |schema: Value| {
+        let mut crd = crd(&group, "Namespaced");
+        crd["spec"]["versions"][0]["served"] = false.into();
+        crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = schema;
+        let mut wanted = request(ns, "web", &[config_map("c", "1")], vec![]);
+        Arc::make_mut(&mut wanted.rendered).crds =
+            vec![CrdFile { name: "crds/things.yaml".into(), text: crd.to_string(), objects: vec![crd] }];
+        wanted.options.crds = CrdPolicy::Apply;
+        wanted
+    };
+    let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    engine().await.reconcile(&with(open)).await.unwrap();
+    let error = engine().await.reconcile(&with(json!({"type": "object"}))).await.unwrap_err().to_string();
+    assert!(
+        error.contains(&format!("{name} would lose what its unseen objects have: v1 keeps only")),
+        "{error}"
+    );
+    assert!(error.contains("none of its versions is served: serve one to see its objects"), "{error}");
+    control_plane().kubectl(["delete", "crd", &name]).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_refused_brings_no_crd() {
     let namespace = control_plane().namespace("nocrd").unwrap();
     let ns = namespace.name();
