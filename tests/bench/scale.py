@@ -2,7 +2,7 @@
 """Measures releases; `make scale` runs this inside a control plane, with the binary of WINDLASS or the release build.
 
 Prints Markdown: releases of 102 and of 5,000 objects beside Helm 4 (wall and processor time, peak memory, API requests of the command itself); 100
-releases of 5 objects, one process each, beside Helm 4; and an operator that keeps 1,000 of them, which Helm has nothing for:
+releases of 5 objects, one process each, beside Helm 4, and what asks for them; and an operator that keeps 1,000 of them, which Helm has nothing for:
 converge, and what it costs while nothing happens. Names of parts as arguments choose among them.
 """
 import json, os, pathlib, statistics, sys, tempfile, time
@@ -174,6 +174,11 @@ def each():
                 walls.append(sum(wall))
                 cells.append(f"{sum(wall) / EACH:.3f} s, {sum(cpu) / EACH:.3f} s CPU, {max(mib):.0f} MiB, {sum(asked) / EACH:.0f} requests")
             print(f"| {name} | {' | '.join(cells)} | {walls[1] / walls[0]:.1f} |", flush=True)
+        for args in (["list", "--max", "0"], ["list", "--short"], ["status", "r0000"], ["history", "r0000"]):
+            figures = [[process(program, *args, "-n", own) for _ in range(5)] for program, own in tools]
+            both = [[statistics.median(column) for column in zip(*measured)] for measured in figures]
+            cells = [f"{wall:.3f} s, {cpu:.3f} s CPU, {mib:.0f} MiB, {asked:.0f} requests" for wall, cpu, mib, asked in both]
+            print(f"| `{' '.join(args)}` | {' | '.join(cells)} | {both[1][0] / both[0][0]:.1f} |", flush=True)
     print()
 
 
