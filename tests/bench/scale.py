@@ -199,7 +199,8 @@ def releases():
             print(f"| {name} | {wall:.1f} s, {operator.cpu():.1f} s CPU, {operator.memory()['VmRSS']:.0f} MiB, "
                   f"{requests() - before} requests |", flush=True)
             if name.startswith("restart"):
-                time.sleep(5)
+                # What modules are doing is told at leisure, also what the first one had not told yet.
+                settle()
                 cpu, before = operator.cpu(), requests()
                 time.sleep(IDLE)
                 used, memory = operator.cpu() - cpu, operator.memory()["VmRSS"]
