@@ -4,7 +4,7 @@
     layout.py BINARY
 
 BINARY is the release build with its symbols: of the same profile, since that is in the names. It runs under valgrind: charts are rendered, a release lives its life, and an operator
-converges, on the control plane of KUBECONFIG. What ran is listed, what renders charts first; the linker takes the list as it is. A
+converges, on the control plane of KUBECONFIG. What ran is listed, what all of these need first; the linker takes the list as it is. A
 name that is no more costs nothing, and what is not listed lies where it would have without. A name ends with a hash, which changes with
 the compiler, the profile, and what the crate of the function and those before it depend on; it is left open where most of what has the
 name runs. `make layout` is for after a change of those, or when much is new.
@@ -26,7 +26,7 @@ class Runs:
     """Runs of the binary, and the names of the functions that ran."""
 
     def __init__(self, binary, folder):
-        self.binary, self.folder, self.names, self.count = binary, pathlib.Path(folder), collections.OrderedDict(), 0
+        self.binary, self.folder, self.names, self.count = binary, pathlib.Path(folder), {}, 0
 
     def start(self, *args):
         self.count += 1
@@ -40,13 +40,19 @@ class Runs:
         if child.returncode:
             sys.exit(f"{' '.join(map(str, args))}: {errors}")
 
-    def collect(self):
+    def collect(self, what):
+        """Takes in what has run since: for each name the kinds of runs that it was seen in."""
         for path in sorted(self.folder.iterdir()):
             with path.open(errors="replace") as lines:
                 for line in lines:
                     if found := NAME.match(line):
-                        self.names.setdefault(section(found[1]), None)
+                        self.names.setdefault(section(found[1]), set()).add(what)
             path.unlink()
+
+    def ordered(self):
+        """The names, side by side what the same kinds of runs have: what most have first. A page that is touched brings its neighbours."""
+        kinds = sorted({kind for kinds in self.names.values() for kind in kinds})
+        return sorted(self.names, key=lambda name: (-len(self.names[name]), [kind not in self.names[name] for kind in kinds]))
 
 
 def section(name):
@@ -56,7 +62,7 @@ def section(name):
 
 def opened(names, binary):
     """The names with their hashes left open where at least half of what is pulled in so has run, by bytes."""
-    sizes, ran, alike = {}, collections.Counter(), collections.Counter()
+    sizes, ran, alike, seen = {}, collections.Counter(), collections.Counter(), set(names)
     for line in subprocess.run(["nm", "-S", binary], check=True, capture_output=True, text=True).stdout.splitlines():
         if len(fields := line.split()) == 4 and fields[2] in "tT":
             name = section(fields[3])
@@ -64,7 +70,7 @@ def opened(names, binary):
     for name, size in sizes.items():
         stem = HASH.sub("17h*E", name)
         alike[stem] += size
-        ran[stem] += size if name in names else 0
+        ran[stem] += size if name in seen else 0
     stems = ((HASH.sub("17h*E", name), name) for name in names)
     return dict.fromkeys(stem if 2 * ran[stem] >= alike[stem] else name for stem, name in stems)
 
@@ -83,9 +89,11 @@ def charts(runs):
 
 def releases(runs):
     chart = ROOT / "modules/030-cache"
-    for args in (["install", "r", chart], ["upgrade", "r", chart], ["list"], ["history", "r"], ["status", "r"], ["rollback", "r", "1"],
-                 ["uninstall", "r"]):
-        runs.run(*args, "-n", "layout")
+    for kind, commands in (("change", (["install", "r", chart], ["upgrade", "r", chart], ["rollback", "r", "1"])),
+                           ("look", (["list"], ["history", "r"], ["status", "r"])), ("uninstall", (["uninstall", "r"],))):
+        for args in commands:
+            runs.run(*args, "-n", "layout")
+        runs.collect(kind)
 
 
 def operator(runs):
@@ -106,14 +114,15 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         runs = Runs(pathlib.Path(sys.argv[1]).resolve(), folder)
         charts(runs)
-        runs.collect()
+        runs.collect("template")
         subprocess.run(["kubectl", "create", "namespace", "layout"], check=True, stdout=subprocess.DEVNULL)
         releases(runs)
         operator(runs)
-        runs.collect()
-        lines = "".join(f"    *({name})\n" for name in opened(runs.names, sys.argv[1]))
+        runs.collect("operator")
+        lines = "".join(f"    *({name})\n" for name in opened(runs.ordered(), sys.argv[1]))
         (ROOT / "layout.ld").write_text(f"{HEAD}{lines}  }}\n}}\nINSERT BEFORE .text;\n")
-        print(f"{len(runs.names)} functions")
+        for kinds, count in collections.Counter(" ".join(sorted(kinds)) for kinds in runs.names.values()).most_common():
+            print(f"{count} functions in {kinds}")
 
 
 if __name__ == "__main__":
