@@ -201,9 +201,7 @@ impl Cluster {
         namespace: Option<&str>,
         after: Option<&str>,
     ) -> Result<Listed> {
-        let path = self.path(gvk, namespace, None).await?;
-        let (items, next) = self.list_page(&path, "", METADATA_LIST, Page::of(after, None)).await?;
-        Ok(Listed { items, next })
+        self.page(gvk, namespace, METADATA_LIST, after).await
     }
 
     /// One page of whole objects, of at most 500, the first or the one that follows another.
@@ -213,8 +211,18 @@ impl Cluster {
         namespace: Option<&str>,
         after: Option<&str>,
     ) -> Result<Listed> {
+        self.page(gvk, namespace, JSON, after).await
+    }
+
+    async fn page(
+        &self,
+        gvk: &Gvk,
+        namespace: Option<&str>,
+        accept: &str,
+        after: Option<&str>,
+    ) -> Result<Listed> {
         let path = self.path(gvk, namespace, None).await?;
-        let (items, next) = self.list_page(&path, "", JSON, Page::of(after, None)).await?;
+        let (items, next) = self.list_page(&path, "", accept, Page::of(after, None)).await?;
         Ok(Listed { items, next })
     }
 

@@ -34,9 +34,9 @@ pub enum EngineError {
     /// A pending record that may be someone's live work, and that no lock tells more of.
     #[error(
         "another operation (install/upgrade/rollback) is in progress: revision {revision} is {status} since {since}, by {by}; \
-         it is taken for abandoned {respected} after that, or at once with --break-lock"
+         it is taken for abandoned {minutes}m after that, or at once with --break-lock"
     )]
-    Pending { revision: u64, status: Status, since: String, by: &'static str, respected: &'static str },
+    Pending { revision: u64, status: Status, since: String, by: &'static str, minutes: i64 },
     /// Someone who lives has the release's lock.
     #[error(
         "another operation (install/upgrade/rollback) is in progress: {by} holds Lease {lease}; wait for it, or take over \

@@ -5,7 +5,7 @@
 
 use super::{
     engine::Engine,
-    error::{EngineError, Result},
+    error::Result,
     lock::{self, Claim, LeaseView},
     observe::Holder,
     process::{self, Token},
@@ -47,6 +47,10 @@ pub(super) enum Look {
 fn reference(id: &ReleaseId) -> ObjectRef {
     let name = format!("windlass-{}", id.name);
     ObjectRef::new(Gvk::new("coordination.k8s.io/v1", "Lease"), Some(&id.namespace), &name)
+}
+
+fn holder(object: &ObjectRef, found: &Value) -> Holder {
+    Holder { lease: object.name.clone(), by: process::holder_of(lease_holder(found)).to_owned() }
 }
 
 fn body(object: &ObjectRef, token: &str, owner: &Value, old: Option<&Value>) -> Value {
@@ -113,10 +117,7 @@ impl Engine {
             let Some(found) = self.keeper.get(&object).await? else { continue };
             match judge(&found, &mut observed) {
                 Claim::Held if !take => {
-                    return Err(EngineError::Held {
-                        lease: object.name,
-                        by: process::holder_of(lease_holder(&found)).to_owned(),
-                    });
+                    return Err(holder(&object, &found).into());
                 }
                 Claim::Doubtful if !take => tokio::time::sleep(LOOK).await,
                 Claim::Free | Claim::Held | Claim::Doubtful => {
@@ -132,8 +133,8 @@ impl Engine {
         }
     }
 
-    /// The error that names who holds a release's lock, if someone who lives does for sure. One look, and nothing written.
-    pub(super) async fn holder_of(&self, id: &ReleaseId) -> Result<Option<EngineError>> {
+    /// Who holds a release's lock, if someone who lives does for sure. One look, and nothing written.
+    pub(super) async fn holder_of(&self, id: &ReleaseId) -> Result<Option<Holder>> {
         let object = reference(id);
         let found = match self.keeper.get(&object).await {
             Ok(found) => found,
@@ -141,10 +142,7 @@ impl Engine {
             Err(e) => return Err(e.into()),
         };
         let held = found.filter(|found| judge(found, &mut None) == Claim::Held);
-        Ok(held.map(|found| EngineError::Held {
-            lease: object.name,
-            by: process::holder_of(lease_holder(&found)).to_owned(),
-        }))
+        Ok(held.map(|found| holder(&object, &found)))
     }
 
     /// Who has a release's lock. Writes nothing; a lock that may be dead is watched until that is known.
@@ -162,10 +160,7 @@ impl Engine {
             };
             match judge(&found, &mut observed) {
                 Claim::Free => return Ok(Look::Free),
-                Claim::Held => {
-                    let by = process::holder_of(lease_holder(&found)).to_owned();
-                    return Ok(Look::Held(Holder { lease: object.name, by }));
-                }
+                Claim::Held => return Ok(Look::Held(holder(&object, &found))),
                 Claim::Doubtful => tokio::time::sleep(LOOK).await,
             }
         }

@@ -8,7 +8,6 @@ use jiff::{SignedDuration, Timestamp};
 use std::time::Duration;
 
 const RESPECT: SignedDuration = SignedDuration::from_mins(5);
-const RESPECT_TEXT: &str = "5m";
 /// How long a Lease holds without being renewed.
 pub(crate) const LEASE: Duration = Duration::from_secs(15);
 /// A living holder renews well within this.
@@ -79,7 +78,7 @@ pub(crate) fn pending(record: &Record) -> EngineError {
         .parse::<Timestamp>()
         .map_or_else(|_| String::new(), |at| format!("{at:.0}"));
     let (revision, status) = (record.version, record.info.status);
-    EngineError::Pending { revision, status, since, by, respected: RESPECT_TEXT }
+    EngineError::Pending { revision, status, since, by, minutes: RESPECT.as_mins() }
 }
 
 /// Judges a record that is pending or being uninstalled. `me` names this process, `owner` the operator it is; `locked`:

@@ -38,6 +38,12 @@ pub(crate) struct Holder {
     pub(crate) by: String,
 }
 
+impl From<Holder> for EngineError {
+    fn from(Holder { lease, by }: Holder) -> Self {
+        Self::Held { lease, by }
+    }
+}
+
 impl Past {
     /// The newest record, if there is one.
     #[must_use]
@@ -48,9 +54,7 @@ impl Past {
     /// An operation in progress, with what is known of it.
     pub(crate) fn explained(&self, error: EngineError) -> EngineError {
         match (error, &self.holder, self.newest()) {
-            (EngineError::InProgress, Some(held), _) => {
-                EngineError::Held { lease: held.lease.clone(), by: held.by.clone() }
-            }
+            (EngineError::InProgress, Some(holder), _) => holder.clone().into(),
             (EngineError::InProgress, None, Some(newest)) => lock::pending(newest),
             (error, ..) => error,
         }

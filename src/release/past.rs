@@ -30,9 +30,9 @@ impl Engine {
     /// As [`Engine::reconcile`].
     pub async fn check_past(&self, id: &ReleaseId, options: &Options, past: &Past) -> Result<()> {
         if !options.break_lock
-            && let Some(by) = self.holder_of(id).await?
+            && let Some(holder) = self.holder_of(id).await?
         {
-            return Err(by);
+            return Err(holder.into());
         }
         // What a process of ours left unfinished is taken up once its lock is ours.
         let free = past.free || is_unfinished(past);

@@ -26,7 +26,7 @@ use crate::cluster::{ApplyOptions, ClusterError, ObjectRef, needs_folding, witho
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeMap};
 
 const AT_ONCE: usize = 16;
 /// A conflict may be left, then forced, then found invalid.
@@ -95,12 +95,15 @@ pub struct Preview {
     pub changes: Vec<Change>,
     pub hooks: Vec<PlannedHook>,
     /// Whether the hooks are others than those of the newest revision.
-    #[serde(default)]
+    #[serde(rename = "hooksDiffer", default)]
     pub hooks_differ: bool,
     pub warnings: Vec<String>,
     /// Digest of all of this with what Secrets hold, and of the newest record: the same plan has the same.
     pub digest: String,
 }
+
+/// API version, kind, namespace, name.
+type Identity = (String, String, Option<String>, String);
 
 impl Preview {
     /// How many objects a verb is meant for.
@@ -127,8 +130,12 @@ impl Preview {
             );
         }
         let name = |c: &Change| format!("{} {}", c.kind, c.name);
+        let index = |preview: &'_ Self| -> BTreeMap<Identity, usize> {
+            preview.changes.iter().enumerate().map(|(i, c)| (c.identity(), i)).collect()
+        };
+        let (planned, now) = (index(self), index(other));
         for a in &self.changes {
-            match other.changes.iter().find(|b| a.is_of_same(b)) {
+            match now.get(&a.identity()).map(|i| &other.changes[*i]) {
                 None => return format!("{} is no longer concerned", name(a)),
                 Some(b) if a.verb != b.verb => {
                     return format!("{} was planned as {:?} and is now {:?}", name(a), a.verb, b.verb);
@@ -137,7 +144,7 @@ impl Preview {
                 Some(_) => {}
             }
         }
-        match other.changes.iter().find(|b| !self.changes.iter().any(|a| a.is_of_same(b))) {
+        match other.changes.iter().find(|b| !planned.contains_key(&b.identity())) {
             Some(new) => format!("{} was not in the plan", name(new)),
             None => "an object or the release's record was changed".to_owned(),
         }
@@ -160,9 +167,8 @@ impl Change {
         }
     }
 
-    fn is_of_same(&self, other: &Self) -> bool {
-        let object = |c: &Self| (c.api_version.clone(), c.kind.clone(), c.namespace.clone(), c.name.clone());
-        object(self) == object(other)
+    fn identity(&self) -> Identity {
+        (self.api_version.clone(), self.kind.clone(), self.namespace.clone(), self.name.clone())
     }
 }
 
