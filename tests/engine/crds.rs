@@ -16,6 +16,15 @@ fn thing(group: &str, name: &str) -> Value {
     json!({"apiVersion": format!("{group}/v1"), "kind": "Thing", "metadata": {"name": name}, "spec": {"a": 1}})
 }
 
+/// A release of objects whose chart brings a CRD.
+fn bringing(ns: &str, objects: &[Value], crd: Value, policy: CrdPolicy) -> ReleaseRequest {
+    let mut wanted = request(ns, "web", objects, vec![]);
+    Arc::make_mut(&mut wanted.rendered).crds =
+        vec![CrdFile { name: "crds/things.yaml".into(), text: crd.to_string(), objects: vec![crd] }];
+    wanted.options.crds = policy;
+    wanted
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_template_may_bring_its_kind() {
     let namespace = control_plane().namespace("crd").unwrap();
@@ -42,13 +51,7 @@ async fn crds_of_the_chart_come_first_and_stay() {
     let ns = namespace.name();
     let group = format!("{ns}.example.com");
     let engine = engine().await;
-    let with = |policy, crd: Value| {
-        let mut wanted = request(ns, "web", &[thing(&group, "one")], vec![]);
-        Arc::make_mut(&mut wanted.rendered).crds =
-            vec![CrdFile { name: "crds/things.yaml".into(), text: crd.to_string(), objects: vec![crd] }];
-        wanted.options.crds = policy;
-        wanted
-    };
+    let with = |policy, crd: Value| bringing(ns, &[thing(&group, "one")], crd, policy);
     let error =
         engine.reconcile(&request(ns, "web", &[thing(&group, "one")], vec![])).await.unwrap_err().to_string();
     assert!(
@@ -137,11 +140,7 @@ async fn a_newer_crd_takes_nothing_from_objects() {
             crd["metadata"]["annotations"] = json!({"windlass.dev/allow-data-loss": "true"});
         }
         let objects: Vec<Value> = thing.into_iter().chain([config_map("c", "1")]).collect();
-        let mut wanted = request(ns, "web", &objects, vec![]);
-        Arc::make_mut(&mut wanted.rendered).crds =
-            vec![CrdFile { name: "crds/things.yaml".into(), text: crd.to_string(), objects: vec![crd] }];
-        wanted.options.crds = CrdPolicy::Apply;
-        wanted
+        bringing(ns, &objects, crd, CrdPolicy::Apply)
     };
     let number = json!({"type": "integer"});
     let one = Some(thing(&group, "one"));
@@ -176,11 +175,7 @@ async fn objects_that_nobody_can_read_are_not_lost_either() {
         let mut crd = crd(&group, "Namespaced");
         crd["spec"]["versions"][0]["served"] = false.into();
         crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = schema;
-        let mut wanted = request(ns, "web", &[config_map("c", "1")], vec![]);
-        Arc::make_mut(&mut wanted.rendered).crds =
-            vec![CrdFile { name: "crds/things.yaml".into(), text: crd.to_string(), objects: vec![crd] }];
-        wanted.options.crds = CrdPolicy::Apply;
-        wanted
+        bringing(ns, &[config_map("c", "1")], crd, CrdPolicy::Apply)
     };
     let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     engine().await.reconcile(&with(open)).await.unwrap();
@@ -200,10 +195,7 @@ async fn what_is_refused_brings_no_crd() {
     let group = format!("{ns}.example.com");
     let name = format!("things.{group}");
     let crd = crd(&group, "Namespaced");
-    let mut wanted = request(ns, "web", &[config_map("c", "1"), thing(&group, "one")], vec![]);
-    Arc::make_mut(&mut wanted.rendered).crds =
-        vec![CrdFile { name: "crds/things.yaml".into(), text: crd.to_string(), objects: vec![crd] }];
-    wanted.options.crds = CrdPolicy::Apply;
+    let wanted = bringing(ns, &[config_map("c", "1"), thing(&group, "one")], crd, CrdPolicy::Apply);
     // Nobody's, and then somebody else at work.
     control_plane().kubectl(["create", "configmap", "c", "-n", ns]).unwrap();
     let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
@@ -247,11 +239,7 @@ async fn a_newer_crd_takes_nothing_that_the_old_one_merely_kept() {
         let mut crd = crd(&group, "Namespaced");
         crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"] =
             json!({"type": "object", "properties": {"spec": spec}});
-        let mut wanted = request(ns, "web", &[config_map("c", "1")], vec![]);
-        Arc::make_mut(&mut wanted.rendered).crds =
-            vec![CrdFile { name: "crds/things.yaml".into(), text: crd.to_string(), objects: vec![crd] }];
-        wanted.options.crds = CrdPolicy::Apply;
-        wanted
+        bringing(ns, &[config_map("c", "1")], crd, CrdPolicy::Apply)
     };
     let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let map = |of: Value| json!({"type": "object", "additionalProperties": of});
@@ -348,11 +336,7 @@ async fn crds_that_are_kept_are_planned_by_what_changes() {
         crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = json!({"type": "object",
             // As generators of documentation leave them.
             "x-doc-required": true, "properties": {"spec": {"type": "object", "properties": fields}}});
-        let mut wanted = request(ns, "web", &[config_map("c", "1")], vec![]);
-        Arc::make_mut(&mut wanted.rendered).crds =
-            vec![CrdFile { name: "crds/things.yaml".into(), text: crd.to_string(), objects: vec![crd] }];
-        wanted.options.crds = CrdPolicy::Apply;
-        wanted
+        bringing(ns, &[config_map("c", "1")], crd, CrdPolicy::Apply)
     };
     let planned = async |fields: Value| {
         let preview = engine.plan(&with(fields)).await.unwrap();

@@ -2,21 +2,24 @@
 
 use crate::support::{Modules, Operator, control_plane, object};
 
+/// A CRD of a kind whose objects keep all fields.
+fn crd(group: &str, kind: &str) -> String {
+    let plural = kind.to_lowercase() + "s";
+    format!(
+        "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {{name: {plural}.{group}}}\nspec:\n  \
+         group: {group}\n  scope: Namespaced\n  names: {{kind: {kind}, plural: {plural}, singular: {}}}\n  versions:\n  - name: v1\n    \
+         served: true\n    storage: true\n    schema: {{openAPIV3Schema: {{type: object, x-kubernetes-preserve-unknown-fields: true}}}}\n",
+        kind.to_lowercase()
+    )
+}
+
 #[test]
 fn crds_of_all_modules_are_there_before_the_first_one_runs() {
     let cp = control_plane();
     let ns = cp.namespace("crds-first").unwrap();
     let group = format!("{}.example.com", ns.name());
     let modules = Modules::new();
-    let crd = |kind: &str| {
-        let plural = kind.to_lowercase() + "s";
-        format!(
-            "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {{name: {plural}.{group}}}\nspec:\n  \
-             group: {group}\n  scope: Namespaced\n  names: {{kind: {kind}, plural: {plural}, singular: {}}}\n  versions:\n  - name: v1\n    \
-             served: true\n    storage: true\n    schema: {{openAPIV3Schema: {{type: object, x-kubernetes-preserve-unknown-fields: true}}}}\n",
-            kind.to_lowercase()
-        )
-    };
+    let crd = |kind: &str| crd(&group, kind);
     let one = |kind: &str| {
         format!(
             "apiVersion: {group}/v1\nkind: {kind}\nmetadata: {{name: {}}}\nspec: {{a: b}}\n",
@@ -89,14 +92,7 @@ fn a_crd_that_is_deleted_comes_back() {
     let ns = cp.namespace("crdback").unwrap();
     let group = format!("{}.example.com", ns.name());
     let modules = Modules::new();
-    let crd = |kind: &str| {
-        let plural = kind.to_lowercase() + "s";
-        format!(
-            "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {{name: {plural}.{group}}}\nspec:\n  \
-             group: {group}\n  scope: Namespaced\n  names: {{kind: {kind}, plural: {plural}}}\n  versions:\n  - name: v1\n    \
-             served: true\n    storage: true\n    schema: {{openAPIV3Schema: {{type: object}}}}\n"
-        )
-    };
+    let crd = |kind: &str| crd(&group, kind);
     modules
         .small("010-chart")
         .write("010-chart/crds/c.yaml", &crd("Chartly"))
