@@ -63,6 +63,7 @@ use std::io::{ErrorKind, IoSlice, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use self::failure::Explained;
@@ -322,16 +323,18 @@ impl Connected {
 
     /// Does work of the engine. The first signal to end gives it up in order, a second one at once.
     async fn try_run<T>(&self, work: impl Future<Output = Result<T, EngineError>>) -> Result<T, EngineError> {
+        // Where no signal can be heard, the first one ends the process: the lock and the next command repair what it left.
+        let Ok(mut ended) = Ended::listen() else { return work.await };
         tokio::pin!(work);
         tokio::select! {
             result = &mut work => return result,
-            () = ended() => {}
+            () = ended.next() => {}
         }
         tell("windlass: stopping; a second signal stops at once");
         self.cancel.send_replace(true);
         tokio::select! {
             result = &mut work => result,
-            () = ended() => Err(EngineError::Cancelled),
+            () = ended.next() => Err(EngineError::Cancelled),
         }
     }
 
@@ -341,24 +344,26 @@ impl Connected {
     }
 }
 
-/// Ends when this process is asked to end.
-async fn ended() {
-    let terminated = async {
-        match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
-            Ok(mut signals) => {
-                signals.recv().await;
-            }
-            Err(_) => std::future::pending().await,
+/// What asks this process to end: SIGINT and SIGTERM, heard from here on.
+struct Ended {
+    interrupted: Signal,
+    terminated: Signal,
+}
+
+impl Ended {
+    /// # Errors
+    /// The system hears no signals for us.
+    fn listen() -> Result<Self, Failure> {
+        let hear = |kind| signal(kind).map_err(|e| format!("cannot listen for signals: {e}"));
+        Ok(Self { interrupted: hear(SignalKind::interrupt())?, terminated: hear(SignalKind::terminate())? })
+    }
+
+    /// Ends when one has come since the last call.
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupted.recv() => {}
+            _ = self.terminated.recv() => {}
         }
-    };
-    let interrupted = async {
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    };
-    tokio::select! {
-        () = terminated => {}
-        () = interrupted => {}
     }
 }
 

@@ -7,7 +7,6 @@ use std::process::ExitCode;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tracing_subscriber::Layer as _;
@@ -22,7 +21,7 @@ use super::observe;
 use super::output::Format;
 use super::peer::{self, WithoutEffect};
 use super::webhook_flags::WebhookFlags;
-use super::{Failure, cluster};
+use super::{Ended, Failure, cluster};
 use crate::addon;
 use crate::cluster::{Cluster, ClusterError, Election, Exchange};
 use crate::hooks::webhooks;
@@ -310,9 +309,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
         if args.observe {
             return observe::run(cluster, &options, args.output, globals.paints()).await;
         }
-        let failed = |e: std::io::Error| format!("cannot watch for signals: {e}");
-        let mut term = signal(SignalKind::terminate()).map_err(failed)?;
-        let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+        let mut ended = Ended::listen()?;
         let (stopping, stopped) = watch::channel(false);
         let address = SocketAddr::new(args.listen_address, args.listen_port);
         let mut server_stop = stopped.clone();
@@ -329,12 +326,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
         }
         let mut servers = serve_debug(args, &state, &stopped).await;
         servers.push(server);
-        let stop = async move {
-            tokio::select! {
-                _ = term.recv() => {}
-                _ = interrupt.recv() => {}
-            }
-        };
+        let stop = async move { ended.next().await };
         let election = args.leader_election.then(|| election(args, &options));
         let result = work(cluster, options, election, state, stop).await.map_err(|e| e.to_string());
         stopping.send_replace(true);

@@ -7,7 +7,7 @@ use std::io::{BufRead as _, IsTerminal as _, Read as _};
 
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
-use super::{Failure, print, tell};
+use super::{Ended, Failure, print, tell};
 
 /// The longest answer that is read, in bytes.
 const MAX: u64 = 64 << 10;
@@ -35,19 +35,19 @@ pub(super) fn line(question: &str) -> Result<String, Failure> {
 /// Nobody can be asked, or Ctrl-C.
 pub(super) fn secret(question: &str) -> Result<String, Failure> {
     need_terminal()?;
-    let hidden = Hidden::new()?;
     let question = question.to_owned();
-    // The terminal must show again what is typed, however this ends.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| format!("cannot start: {e}"))?;
     let answer = runtime.block_on(async {
+        // The terminal must show again what is typed, however this ends: who hides listens first.
+        let mut ended = Ended::listen()?;
+        let _hidden = Hidden::new()?;
         let answer = tokio::task::spawn_blocking(move || ask(&question));
         tokio::select! {
             answer = answer => answer.unwrap_or_else(|e| Err(e.to_string())),
-            _ = tokio::signal::ctrl_c() => Err("interrupted".to_owned()),
+            () = ended.next() => Err("interrupted".to_owned()),
         }
     });
-    drop(hidden);
     runtime.shutdown_background();
     print(b"\n")?;
     answer
