@@ -1,5 +1,6 @@
 //! The world as a process on a machine sees it: its clock, randomness, keys and, if there is one, a cluster.
 
+use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use aws_lc_rs::encoding::AsDer;
@@ -41,6 +42,19 @@ pub struct SystemWorld<'l> {
     pub dns: bool,
 }
 
+/// The local zone as Go's time package finds it: `TZ`, else the file that `/etc/localtime` is a link to.
+///
+/// By hand, as a database of zones reads all their directories for the one name, which takes longer than most renders.
+fn zone_name(variable: Option<String>, localtime: impl FnOnce() -> Option<PathBuf>) -> String {
+    let place = match variable {
+        Some(zone) => zone.strip_prefix(':').unwrap_or(&zone).to_owned(),
+        None => localtime().and_then(|path| path.into_os_string().into_string().ok()).unwrap_or_default(),
+    };
+    let name = place.rsplit_once("zoneinfo/").map_or(place.as_str(), |(_, name)| name);
+    // What is no zone's name, such as the path of a file that somebody copied, is UTC to who asks the database.
+    if name.is_empty() { "UTC".to_owned() } else { name.to_owned() }
+}
+
 impl World for SystemWorld<'_> {
     fn now(&self) -> Timestamp {
         // A clock before 1970 reads as 1970.
@@ -49,7 +63,7 @@ impl World for SystemWorld<'_> {
     }
 
     fn local_zone(&self) -> String {
-        jiff::tz::TimeZone::system().iana_name().unwrap_or("UTC").to_owned()
+        zone_name(std::env::var("TZ").ok(), || std::fs::canonicalize("/etc/localtime").ok())
     }
 
     fn random(&self, bytes: &mut [u8]) {

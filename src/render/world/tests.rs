@@ -1,4 +1,5 @@
-//! Keys and certificates that templates make in the real world: every signature is checked with the key that it is to be of.
+//! Keys and certificates that templates make in the real world: every signature is checked with the key that it is to be of; and the
+//! zone that it is in.
 
 use aws_lc_rs::signature::{self, UnparsedPublicKey, VerificationAlgorithm};
 use base64::Engine;
@@ -9,7 +10,7 @@ use chart_compat::profile::Profile;
 use chart_compat::render::{Capabilities, CompiledChart, Options, Release};
 use chart_compat::template::Limits;
 
-use super::SystemWorld;
+use super::{PathBuf, SystemWorld, zone_name};
 
 /// Renders a template and gives what it printed, line by line.
 fn render(template: &str) -> Vec<String> {
@@ -174,5 +175,23 @@ fn keys_of_other_kinds_sign_too() {
         assert!(ca.is_signed_by(&ca, algorithm), "{kind}");
         assert!(leaf.is_signed_by(&ca, algorithm), "{kind}");
         assert_eq!(ca.public_key(), leaf.public_key(), "{kind}");
+    }
+}
+
+#[test]
+fn the_local_zone_is_where_go_looks_for_it() {
+    let of = |variable: Option<&str>, link: Option<&str>| {
+        zone_name(variable.map(str::to_owned), || link.map(PathBuf::from))
+    };
+    for (variable, link, zone) in [
+        (Some("Europe/Berlin"), None, "Europe/Berlin"),
+        (Some(":Europe/Berlin"), None, "Europe/Berlin"),
+        (Some("/usr/share/zoneinfo/Asia/Tokyo"), None, "Asia/Tokyo"),
+        (Some(""), Some("/usr/share/zoneinfo/Asia/Tokyo"), "UTC"),
+        (None, Some("/usr/share/zoneinfo/America/Argentina/Salta"), "America/Argentina/Salta"),
+        (None, Some("/etc/localtime"), "/etc/localtime"),
+        (None, None, "UTC"),
+    ] {
+        assert_eq!(of(variable, link), zone, "{variable:?} {link:?}");
     }
 }
