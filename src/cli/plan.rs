@@ -1,4 +1,5 @@
-//! `windlass plan` (or `diff`) and `windlass apply`: what a change of a release would do, and just that done.
+//! `windlass plan` (or `diff`) and `windlass apply`: what a change of a release would do, and just that done; `--plan` of
+//! other verbs.
 
 use std::io::Write as _;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
@@ -44,6 +45,27 @@ pub(super) struct PlanArgs {
     change: Change,
 }
 
+/// Flags of the other verbs that can be planned.
+#[derive(clap::Args)]
+pub(super) struct Planned {
+    /// Show what would become of each object, and why, and do nothing
+    #[arg(long)]
+    plan: bool,
+    /// Prints the plan in the specified format
+    #[arg(short, long, value_enum, default_value_t, requires = "plan")]
+    output: Format,
+}
+
+impl Planned {
+    pub(super) fn only(&self) -> bool {
+        self.plan
+    }
+
+    pub(super) fn show(&self, globals: &Globals, preview: &Preview) -> Result<(), Failure> {
+        show(globals, preview, self.output, false)
+    }
+}
+
 /// Flags of `apply`.
 #[derive(clap::Args)]
 pub(super) struct ApplyArgs {
@@ -83,20 +105,28 @@ pub(super) fn plan(globals: &Globals, args: &PlanArgs) -> Result<ExitCode, Expla
         .await)
     })??;
     let preview = &saved.preview;
-    let text = match args.output {
-        Format::Table => preview.text(args.show_unchanged, globals.paints()),
-        format => output::structured(preview, format)?,
-    };
-    print(text.as_bytes())?;
-    let blocked = preview.count(Verb::Blocked);
-    if blocked > 0 {
-        return Err(format!("the server would refuse {blocked} object(s) of this plan").into());
-    }
+    show(globals, preview, args.output, args.show_unchanged)?;
     if let Some(path) = &args.out {
         save(path, &saved)?;
     }
     let differs = args.detailed_exitcode && preview.changes_anything();
     Ok(if differs { ExitCode::from(CHANGES) } else { ExitCode::SUCCESS })
+}
+
+/// Prints a plan.
+///
+/// # Errors
+/// The server would refuse a part of it.
+fn show(globals: &Globals, preview: &Preview, format: Format, unchanged: bool) -> Result<(), Failure> {
+    let text = match format {
+        Format::Table => preview.text(unchanged, globals.paints()),
+        format => output::structured(preview, format)?,
+    };
+    print(text.as_bytes())?;
+    match preview.count(Verb::Blocked) {
+        0 => Ok(()),
+        blocked => Err(format!("the server would refuse {blocked} object(s) of this plan")),
+    }
 }
 
 pub(super) fn apply(globals: &Globals, args: &ApplyArgs) -> Result<(), Failure> {

@@ -1,6 +1,7 @@
 //! `windlass rollback`: an old revision again.
 
 use super::flags::Globals;
+use super::plan::Planned;
 use super::release_flags::{Carry, DryRun, exclusive, lenient};
 use super::{Failure, print, tell, with_engine};
 use crate::release::{Options, RollbackRequest};
@@ -28,6 +29,8 @@ pub(super) struct Args {
     /// Add a custom description for the rollback (max 256 characters)
     #[arg(long)]
     description: Option<String>,
+    #[command(flatten)]
+    planned: Planned,
     #[command(flatten)]
     carry: Carry,
 }
@@ -60,6 +63,9 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
         let description = args.description.clone().filter(|text| !text.is_empty());
         let cause = s.cause("rollback");
         let request = RollbackRequest { id: s.id(&args.name), revision, options, description, cause };
+        if args.planned.only() {
+            return args.planned.show(globals, &s.run(s.engine.plan_rollback(&request)).await?);
+        }
         let outcome = s.run(s.engine.rollback(&request)).await?;
         for warning in &outcome.warnings {
             tell(&format!("level=WARN msg={warning:?}"));

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::flags::{Globals, duration};
+use super::plan::Planned;
 use super::release_flags::WaitFor;
 use super::{Failure, print, tell, with_engine};
-use crate::cluster::Propagation;
+use crate::cluster::{ObjectRef, Propagation};
 use crate::release::UninstallRequest;
 use crate::render::replay::store;
 
@@ -57,6 +58,8 @@ pub(super) struct Args {
     /// Take over a release that someone else left in the middle of an operation
     #[arg(long)]
     break_lock: bool,
+    #[command(flatten)]
+    planned: Planned,
 }
 
 pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
@@ -80,6 +83,10 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
                 description: args.description.clone(),
                 ..UninstallRequest::new(s.id(name))
             };
+            if args.planned.only() {
+                args.planned.show(globals, &s.run(s.engine.plan_uninstall(&request)).await?)?;
+                continue;
+            }
             let done = s.run(s.engine.uninstall(&request)).await.map_err(|e| match e.as_str() {
                 "release: not found" if !args.dry_run => {
                     format!("uninstall: Release not loaded: {name}: release: not found")
@@ -92,7 +99,8 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
             if !info.is_empty() {
                 print(format!("{info}\n").as_bytes())?;
             }
-            if !done.errors.is_empty() {
+            // Nor does it tell of what could not be deleted.
+            if !done.errors.is_empty() && !args.dry_run {
                 return Err(format!(
                     "uninstallation completed with {} error(s): {}",
                     done.errors.len(),
@@ -112,8 +120,9 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
 }
 
 /// What was not deleted, in Helm's words.
-fn left_behind(kept: &[String], foreign: &[String]) -> String {
-    let lines = |all: &[String]| all.iter().map(|one| format!("{one}\n")).collect::<String>();
+fn left_behind(kept: &[ObjectRef], foreign: &[ObjectRef]) -> String {
+    let line = |one: &ObjectRef| format!("[{}] {}\n", one.gvk.kind, one.name);
+    let lines = |all: &[ObjectRef]| all.iter().map(line).collect::<String>();
     let mut text = String::new();
     if !kept.is_empty() {
         text.push_str(&format!("These resources were kept due to the resource policy:\n{}", lines(kept)));

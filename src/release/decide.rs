@@ -28,6 +28,8 @@ pub enum Action {
     Restore,
     /// A new revision that repeats an old one.
     Rollback,
+    /// The release goes.
+    Uninstall,
 }
 
 /// A past revision.

@@ -64,10 +64,11 @@ pub struct Uninstalled {
     /// The newest record, as it was left; `None` if there was no release.
     pub record: Option<Arc<Record>>,
     pub deleted: Vec<ObjectRef>,
-    /// Objects that were not deleted because of their resource policy, as `[Kind] name`.
-    pub kept: Vec<String>,
-    /// Objects that were not deleted because they belong to someone else, as `[Kind] name`.
-    pub foreign: Vec<String>,
-    /// What went wrong after the objects were deleted.
+    /// Objects that were not deleted because of their resource policy; of those whose kind is gone only kind and name are
+    /// sure.
+    pub kept: Vec<ObjectRef>,
+    /// Objects that were not deleted because they belong to someone else.
+    pub foreign: Vec<ObjectRef>,
+    /// What could not be deleted, or went wrong after the objects were.
     pub errors: Vec<String>,
 }

@@ -15,6 +15,7 @@ use super::{
     hooks::of_event,
     mend::mend,
     observe::Past,
+    operation::Operation,
     outcome::Outcome,
     plan::Step,
     record::RecordedHook,
@@ -203,7 +204,7 @@ impl Engine {
         if now.digest == planned.digest { Ok(()) } else { Err(EngineError::Moved(planned.difference(&now))) }
     }
 
-    async fn preview(&self, work: &Work<'_>, decision: &Decision, past: &Past) -> Result<Preview> {
+    pub(super) async fn preview(&self, work: &Work<'_>, decision: &Decision, past: &Past) -> Result<Preview> {
         let mut outcome = Outcome::new(decision.action, decision.reason, decision.revision);
         let operation = CarryOut { engine: self, work };
         let (targets, plan) = operation.prepare(decision, past, &mut outcome).await?;
@@ -221,17 +222,15 @@ impl Engine {
             let reason = "it is as our last apply left it";
             changes.push(Change::new(Verb::Unchanged, &target.object, &target.path, reason));
         }
+        let left = match work.operation {
+            Operation::Rollback { to } => format!("revision {to} does not have it"),
+            Operation::Install | Operation::Upgrade => "it is no longer in the chart".to_owned(),
+        };
         for deletion in plan.prune.iter().flatten() {
-            let reason = "it is no longer in the chart";
-            changes.push(Change::new(Verb::Delete, &deletion.object, "", reason));
+            changes.push(Change::new(Verb::Delete, &deletion.object, "", &left));
         }
         for (object, reason) in &plan.kept {
-            changes.push(Change::new(
-                Verb::Skip,
-                object,
-                "",
-                &format!("it is no longer in the chart; {reason}"),
-            ));
+            changes.push(Change::new(Verb::Skip, object, "", &format!("{left}; {reason}")));
         }
         let newest = past.records.last().map(|r| r.resource_version.as_str());
         let digest = fields::digest(&(&changes, decision.revision, newest, &work.state));
@@ -440,10 +439,16 @@ fn planned_hooks(work: &Work<'_>) -> Vec<PlannedHook> {
         return Vec::new();
     }
     let hooks: Vec<RecordedHook> = work.rendered.hooks.iter().map(RecordedHook::from).collect();
-    let of = |event| {
-        let named =
-            |i: usize| PlannedHook { event, kind: hooks[i].kind.clone(), name: hooks[i].name.clone() };
-        of_event(&hooks, event).into_iter().map(named).collect::<Vec<_>>()
+    hooks_of_events(&hooks, [work.operation.pre(), work.operation.post()])
+}
+
+/// The hooks that run at some events, in the order in which they do.
+pub(super) fn hooks_of_events(hooks: &[RecordedHook], events: [HookEvent; 2]) -> Vec<PlannedHook> {
+    let of = |event| of_event(hooks, event).into_iter().map(move |i| (event, &hooks[i]));
+    let named = |(event, hook): (_, &RecordedHook)| PlannedHook {
+        event,
+        kind: hook.kind.clone(),
+        name: hook.name.clone(),
     };
-    [of(work.operation.pre()), of(work.operation.post())].concat()
+    events.into_iter().flat_map(of).map(named).collect()
 }

@@ -3,7 +3,7 @@
 use super::{
     apply::TRIES,
     carry_out::{CarryOut, Work},
-    decide::{self, Action},
+    decide::{self, Action, Decision},
     engine::{Engine, state_of},
     error::{EngineError, Result},
     lease::Lease,
@@ -11,10 +11,43 @@ use super::{
     operation::Operation,
     outcome::Outcome,
     past_kinds,
+    preview::Preview,
     reason::Reason,
-    record::Status,
-    request::{Mode, OnFailure, Options, ReleaseId, RollbackRequest, UninstallRequest},
+    record::{Record, Status},
+    request::{Mode, OnFailure, Options, ReleaseId, RenderedRelease, RollbackRequest, UninstallRequest},
+    targets::Digest,
 };
+
+/// An old revision that is to be repeated.
+struct WayBack {
+    to: u64,
+    old: Record,
+    /// What it had, as this server knows its kinds.
+    rendered: RenderedRelease,
+    state: Digest,
+    options: Options,
+    /// What became of its kinds.
+    told: Vec<String>,
+}
+
+impl WayBack {
+    fn work<'a>(&'a self, request: &'a RollbackRequest) -> Work<'a> {
+        Work {
+            id: &request.id,
+            rendered: &self.rendered,
+            chart: &self.old.chart,
+            config: &self.old.config,
+            owner: self.old.owner(),
+            description: request.description.as_deref(),
+            labels: &self.old.labels,
+            old_hooks: &self.old.hooks,
+            cause: &request.cause,
+            options: &self.options,
+            operation: Operation::Rollback { to: self.to },
+            state: self.state,
+        }
+    }
+}
 
 impl Engine {
     /// Makes a new revision that repeats an old one.
@@ -45,12 +78,33 @@ impl Engine {
         result
     }
 
+    /// What a rollback would do. Writes nothing.
+    pub async fn plan_rollback(&self, request: &RollbackRequest) -> Result<Preview> {
+        let past = self.past_seen(&request.id).await?;
+        let (back, decision) = self.way_back(request, &past).await?;
+        let mut preview = self.preview(&back.work(request), &decision, &past).await?;
+        preview.warnings.extend(back.told);
+        Ok(preview)
+    }
+
     async fn rollback_locked(
         &self,
         request: &RollbackRequest,
         past: Past,
         lease: &mut Option<Lease>,
     ) -> Result<Outcome> {
+        let (back, decision) = self.way_back(request, &past).await?;
+        let work = back.work(request);
+        let mut outcome = match decision.action {
+            Action::Unchanged => self.keep(&work, decision, past, lease).await?,
+            _ => CarryOut { engine: self, work: &work }.run(decision, past, lease).await?,
+        };
+        outcome.warnings.extend(back.told);
+        Ok(outcome)
+    }
+
+    /// Which revision is to be repeated, and as what.
+    async fn way_back(&self, request: &RollbackRequest, past: &Past) -> Result<(WayBack, Decision)> {
         let id = &request.id;
         let newest = past.history.last().ok_or(EngineError::NotFound)?;
         let unsettled = past.is_unsettled();
@@ -67,7 +121,7 @@ impl Engine {
         let mut rendered = self.rendered_of(&old)?;
         let state = state_of(&rendered);
         let told = past_kinds::to_last(&mut rendered, &*self.cluster.kinds().await?);
-        let rows = self.rows(&past, state, old.owner());
+        let rows = self.rows(past, state, old.owner());
         let options =
             Options { mode: Mode::UpgradeInstall, skip_unchanged: false, ..request.options.clone() };
         let mut decision = decide::decide(&id.name, &options, &rows).map_err(|e| past.explained(e))?;
@@ -76,27 +130,7 @@ impl Engine {
             decision.reason = Reason::RolledBack { to };
         }
         decision.installing = false;
-        let labels = old.labels.clone();
-        let work = Work {
-            id,
-            rendered: &rendered,
-            chart: &old.chart,
-            config: &old.config,
-            owner: old.owner(),
-            description: request.description.as_deref(),
-            labels: &labels,
-            old_hooks: &old.hooks,
-            cause: &request.cause,
-            options: &options,
-            operation: Operation::Rollback { to },
-            state,
-        };
-        let mut outcome = match decision.action {
-            Action::Unchanged => self.keep(&work, decision, past, lease).await?,
-            _ => CarryOut { engine: self, work: &work }.run(decision, past, lease).await?,
-        };
-        outcome.warnings.extend(told);
-        Ok(outcome)
+        Ok((WayBack { to, old, rendered, state, options, told }, decision))
     }
 
     /// Undoes what a failed operation did; answers with the error to report. An operation that failed before it made a

@@ -2,19 +2,23 @@
 
 use super::{
     apply::await_gone,
+    decide::Action,
     engine::Engine,
     error::{EngineError, Result},
+    fields,
     lock::{self, Hold},
     observe::{self, Past},
     order::uninstall_rank,
     outcome::Uninstalled,
     ownership, past_kinds,
     plan::{Deletion, deletion_groups},
+    preview::{Change, Preview, Verb, hooks_of_events},
+    reason::{Kept, Reason},
     record::{Record, Status, Store, Stored, now},
     request::{Duplicates, HookEvent, Options, ReleaseId, UninstallRequest},
     targets::{self, Scopes},
 };
-use crate::cluster::{Key, Kinds, ObjectRef};
+use crate::cluster::{Gvk, Key, Kinds, ObjectRef};
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,6 +29,45 @@ impl Engine {
     /// Deletes a release's objects and its records.
     pub async fn uninstall(&self, request: &UninstallRequest) -> Result<Uninstalled> {
         self.bounded(request.deadline).uninstall_bounded(request).await
+    }
+
+    /// What an uninstall would do. Writes nothing.
+    pub async fn plan_uninstall(&self, request: &UninstallRequest) -> Result<Preview> {
+        let id = &request.id;
+        let done = self.uninstall(&UninstallRequest { dry_run: true, ..request.clone() }).await?;
+        let record = done.record.as_deref();
+        let mut changes: Vec<Change> = Vec::new();
+        let mut push = |verb, objects: &[ObjectRef], reason: &str| {
+            changes.extend(objects.iter().map(|object| Change::new(verb, object, "", reason)));
+        };
+        push(Verb::Delete, &done.deleted, "it is the release's");
+        push(Verb::Skip, &done.kept, &Kept::Policy.to_string());
+        push(Verb::Skip, &done.foreign, &Kept::NotOwned.to_string());
+        let hooks = record.filter(|r| request.run_hooks && r.info.status != Status::Uninstalled);
+        let hooks = hooks.map_or(&[][..], |record| &record.hooks);
+        let mut warnings = done.errors;
+        if request.delete_hooks {
+            warnings.push("what the hooks of its revisions made is deleted, too".to_owned());
+        }
+        let history = if request.keep_history { "is kept" } else { "goes with it" };
+        let reason = match record {
+            Some(_) => format!("an uninstall was asked for, and its history {history}"),
+            None => Reason::Absent.to_string(),
+        };
+        let revision = record.map_or(0, |record| record.version);
+        let digest = fields::digest(&(&changes, revision, history));
+        Ok(Preview {
+            release: id.name.clone(),
+            namespace: id.namespace.clone(),
+            action: Action::Uninstall,
+            reason,
+            revision,
+            changes,
+            hooks: hooks_of_events(hooks, [HookEvent::PreDelete, HookEvent::PostDelete]),
+            hooks_differ: false,
+            warnings,
+            digest,
+        })
     }
 
     async fn uninstall_bounded(&self, request: &UninstallRequest) -> Result<Uninstalled> {
@@ -108,13 +151,12 @@ impl Engine {
             tracing::warn!(release = %id, "{told}");
         }
         let records = std::iter::once(&current.record).chain(older);
-        let (deletions, unserved) = self.what_to_delete(records, id, &kinds, &mut done).await?;
+        let deletions = self.what_to_delete(records, id, &kinds, &mut done).await?;
         if request.dry_run {
             done.deleted = deletions.into_iter().flatten().map(|d| d.object).collect();
             done.record = Some(Arc::new(current.record));
             return Ok(done);
         }
-        done.errors.extend(unserved);
         self.state.forget(id);
         current.record.info.status = Status::Uninstalling;
         current.record.info.deleted = now();
@@ -180,22 +222,21 @@ impl Engine {
         id: &ReleaseId,
         kinds: &Kinds,
         done: &mut Uninstalled,
-    ) -> Result<(Vec<Vec<Deletion>>, Vec<String>)> {
+    ) -> Result<Vec<Vec<Deletion>>> {
         let scopes = Scopes::new(kinds, &[], std::iter::empty());
-        let mut unserved = Vec::new();
-        let mut kept: Vec<(String, String)> = Vec::new();
+        let (mut kept, mut told) = (Vec::new(), BTreeSet::new());
         // Of each object only its name: whole ones of a large release are most of what this command would hold.
         let mut named: BTreeMap<Key, ObjectRef> = BTreeMap::new();
         for manifest in records.flat_map(|record| self.manifests_of(record)) {
             let mut manifest = manifest?;
-            for told in past_kinds::to_served(std::iter::once(&mut manifest.object), kinds) {
-                tracing::warn!(release = %id, "{told}");
+            for moved in past_kinds::to_served(std::iter::once(&mut manifest.object), kinds) {
+                tracing::warn!(release = %id, "{moved}");
             }
-            let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
             if Record::keeps(&manifest.object) {
-                let kind = text(&manifest.object["kind"]);
-                let label = format!("[{kind}] {}", text(&manifest.object["metadata"]["name"]));
-                kept.push((kind, label));
+                let object = named_by(&manifest.object, id);
+                if told.insert(object.key()) {
+                    kept.push(object);
+                }
                 continue;
             }
             for object in targets::items(&manifest.object).filter(|o| !targets::is_empty(o)) {
@@ -205,29 +246,27 @@ impl Engine {
                     Ok(found) => drop(named.insert(found.key(), found)),
                     // With its kind its objects went.
                     Err(EngineError::NoKind { .. }) if kinds.stale.is_empty() => {}
-                    Err(error) => unserved.push(error.to_string()),
+                    Err(error) => done.errors.push(error.to_string()),
                 }
             }
         }
-        kept.sort_by(|(a, _), (b, _)| uninstall_rank(a).cmp(&uninstall_rank(b)));
-        kept.dedup();
-        done.kept.extend(kept.into_iter().map(|(_, label)| label));
+        kept.sort_by(|a, b| uninstall_rank(&a.gvk.kind).cmp(&uninstall_rank(&b.gvk.kind)));
+        done.kept.extend(kept);
         let seen = observe::objects(&self.cluster, None, &self.options.field_manager, named.values()).await?;
         let mut deletions = Vec::new();
         let mut named: Vec<(Key, ObjectRef)> = named.into_iter().collect();
         named.sort_by(|(_, a), (_, b)| uninstall_rank(&a.gvk.kind).cmp(&uninstall_rank(&b.gvk.kind)));
         for (key, object) in named {
             let Some(Some(found)) = seen.get(&key) else { continue };
-            let label = format!("[{}] {}", object.gvk.kind, object.name);
             if ownership::check(found, id).is_err() {
-                done.foreign.push(label);
+                done.foreign.push(object);
             } else if ownership::is_kept(found.resource_policy.as_deref()) {
-                done.kept.push(label);
+                done.kept.push(object);
             } else {
                 deletions.push(Deletion { object, uid: found.uid.clone() });
             }
         }
-        Ok((deletion_groups(deletions), unserved))
+        Ok(deletion_groups(deletions))
     }
 
     async fn purge(&self, store: &Store<'_>, id: &ReleaseId) -> Result<()> {
@@ -248,4 +287,13 @@ impl Engine {
         }
         Ok(())
     }
+}
+
+/// An object by what its manifest says, whether its kind is served or not.
+fn named_by(manifest: &Value, id: &ReleaseId) -> ObjectRef {
+    let text = |v: &'_ Value| v.as_str().unwrap_or_default().to_owned();
+    let namespace = text(&manifest["metadata"]["namespace"]);
+    let namespace = if namespace.is_empty() { &id.namespace } else { &namespace };
+    let gvk = Gvk::new(&text(&manifest["apiVersion"]), &text(&manifest["kind"]));
+    ObjectRef::new(gvk, Some(namespace), &text(&manifest["metadata"]["name"]))
 }

@@ -133,3 +133,62 @@ fn crds_are_kept_where_that_is_asked_for() {
     assert!(fails(&["plan", "one", path, "--crds=apply", "--skip-crds"]).contains("cannot be used with"));
     cp.kubectl(["delete", "crd", &name]).unwrap();
 }
+
+#[test]
+fn rollbacks_and_uninstalls_are_planned_as_well() {
+    let cp = control_plane();
+    let ns = cp.namespace("plan-back").unwrap();
+    let n = ns.name();
+    let dir = chart();
+    let path = dir.path().to_str().unwrap();
+    let write = |text: &str| std::fs::write(dir.path().join("templates/all.yaml"), text).unwrap();
+    let map = |name: &str, size: &str, more: &str| {
+        format!(
+            "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}, annotations: {{{more}}}}}\ndata: {{size: \"{size}\"}}\n"
+        )
+    };
+    let hook = map("asked", "1", "helm.sh/hook: 'pre-rollback,post-delete'");
+    let kept = map("kept", "1", "helm.sh/resource-policy: keep");
+    write(&[map("one", "1", ""), map("old", "1", ""), hook.clone()].concat());
+    windlass(&["install", "one", path, "-n", n]);
+    write(&[map("one", "2", ""), map("new", "1", ""), kept, hook].concat());
+    windlass(&["upgrade", "one", path, "-n", n]);
+    let back = format!(
+        "{n}/one: revision 3 (a rollback to revision 1 was asked for)\n\
+         ~ ConfigMap {n}/one  it differs\n    data.size: \"2\" → \"1\"\n\
+         + ConfigMap {n}/old  it is not there\n\
+         - ConfigMap {n}/new  revision 1 does not have it\n\
+         · ConfigMap {n}/kept  revision 1 does not have it; its resource policy says keep\n\
+         ▸ pre-rollback hook ConfigMap asked\n\
+         Plan: 1 create, 1 update, 1 delete, 1 skip\n"
+    );
+    assert_eq!(windlass(&["rollback", "one", "1", "-n", n, "--plan"]), back);
+    // What somebody took from the release stays.
+    cp.kubectl(["annotate", "-n", n, "configmap", "new", "--overwrite", "meta.helm.sh/release-name=other"])
+        .unwrap();
+    let gone = format!(
+        "{n}/one: revision 2 (an uninstall was asked for, and its history goes with it)\n\
+         - ConfigMap {n}/one  it is the release's\n\
+         · ConfigMap {n}/kept  its resource policy says keep\n\
+         · ConfigMap {n}/new  it is not owned by this release\n\
+         ▸ post-delete hook ConfigMap asked\n\
+         Plan: 1 delete, 2 skip\n"
+    );
+    assert_eq!(windlass(&["uninstall", "one", "-n", n, "--plan"]), gone);
+    let json =
+        windlass(&["uninstall", "one", "-n", n, "--plan", "--keep-history", "--no-hooks", "-o", "json"]);
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["action"], &json["hooks"]), (&"uninstall".into(), &Value::Array(vec![])), "{json}");
+    assert!(json["reason"].as_str().unwrap().ends_with("its history is kept"), "{json}");
+    let size = |name: &str| {
+        cp.get(&format!("/api/v1/namespaces/{n}/configmaps/{name}")).ok().map(|o| o["data"]["size"].clone())
+    };
+    assert_eq!(
+        (size("one"), size("old"), size("new")),
+        (Some("2".into()), None, Some("1".into())),
+        "nothing was written"
+    );
+    assert!(fails(&["rollback", "one", "7", "-n", n, "--plan"]).contains("7"));
+    assert!(fails(&["uninstall", "two", "-n", n, "--plan"]).contains("not found"));
+    assert!(fails(&["uninstall", "one", "-n", n, "-o", "json"]).contains("--plan"));
+}

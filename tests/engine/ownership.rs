@@ -48,7 +48,7 @@ async fn objects_of_others_are_taken_only_on_demand() {
     let error = engine.reconcile(&request(ns, "one", &[config_map("a", "3")], vec![])).await.unwrap_err();
     assert!(error.to_string().contains("current value is \"two\""), "{error}");
     let gone = engine.uninstall(&uninstall(ns, "one")).await.unwrap();
-    assert_eq!((gone.deleted.len(), gone.foreign.as_slice()), (0, ["[ConfigMap] a".to_owned()].as_slice()));
+    assert_eq!((gone.deleted.len(), gone.foreign.len()), (0, 1));
     assert!(value(ns, "a").is_some());
 }
 
