@@ -1,5 +1,7 @@
 //! Rendered text to the engine's plain data, and the chart to what release records hold.
 
+use std::borrow::Cow;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use chart_compat::chart::{Chart, Crd, File};
@@ -54,22 +56,28 @@ pub(super) fn object_data(value: &Value) -> Data {
     }
 }
 
-/// Reads one document of a manifest.
+/// Reads one document of a manifest. Its last line ends, as all lines do that Kubernetes' `YAMLReader` reads: a block text
+/// at the end has its line break.
 ///
 /// # Errors
 /// The YAML error, with its line.
 pub fn parse_manifest(text: &str) -> Result<Value, String> {
-    yaml::from_slice(text.as_bytes()).map(|d| to_json(&d)).map_err(|e| e.to_string())
+    let ended = if text.ends_with('\n') { Cow::Borrowed(text) } else { Cow::Owned(format!("{text}\n")) };
+    yaml::from_slice(ended.as_bytes()).map(|d| to_json(&d)).map_err(|e| e.to_string())
 }
 
 fn event(name: &str) -> Option<HookEvent> {
     serde_json::from_value(Value::String(name.to_owned())).ok()
 }
 
+/// A manifest of the release. Helm reads its object from all manifests in one text, in which another line break follows each.
 fn manifest(m: &render::Manifest) -> Result<Manifest, render::Error> {
-    let object =
-        parse_manifest(&m.text).map_err(|reason| render::Error::manifest(&m.source, &m.text, reason))?;
+    let object = parse_manifest(&format!("{}\n", m.text)).map_err(|reason| refused(m, reason))?;
     Ok(Manifest { source: m.source.clone(), text: m.text.clone(), object })
+}
+
+fn refused(m: &render::Manifest, reason: String) -> render::Error {
+    render::Error::manifest(&m.source, &m.text, reason)
 }
 
 fn policies<T: serde::de::DeserializeOwned>(names: &[String]) -> Vec<T> {
@@ -77,14 +85,15 @@ fn policies<T: serde::de::DeserializeOwned>(names: &[String]) -> Vec<T> {
     names.iter().filter_map(|n| serde_json::from_value(Value::String(n.clone())).ok()).collect()
 }
 
+/// A hook, which Helm reads by itself.
 fn hook(h: &render::Hook) -> Result<Hook, render::Error> {
-    let m = manifest(&h.manifest)?;
+    let m = &h.manifest;
     Ok(Hook {
-        name: h.manifest.head.name.clone(),
-        kind: h.manifest.head.kind.clone(),
-        path: m.source,
-        text: m.text,
-        object: m.object,
+        name: m.head.name.clone(),
+        kind: m.head.kind.clone(),
+        path: m.source.clone(),
+        text: m.text.clone(),
+        object: parse_manifest(&m.text).map_err(|reason| refused(m, reason))?,
         events: h.events.iter().filter_map(|e| event(e)).collect(),
         weight: h.weight,
         delete_policies: policies::<HookDeletePolicy>(&h.delete_policies),

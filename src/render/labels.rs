@@ -35,7 +35,9 @@ pub fn add_labels(
             continue;
         }
         changed = true;
-        labelled(&manifest.text).map_err(failed)?.trim_end().clone_into(&mut manifest.text);
+        // With the line break that it has among the others, and without it again: a block text at its end keeps its own.
+        let text = labelled(&format!("{}\n", manifest.text)).map_err(failed)?;
+        text.strip_suffix('\n').unwrap_or(&text).clone_into(&mut manifest.text);
     }
     if changed {
         let mut digest = sha2::Sha256::default();
@@ -104,7 +106,7 @@ mod tests {
         let manifest = |text: &&str| Manifest {
             source: "m/templates/a.yaml".to_owned(),
             text: (*text).to_owned(),
-            object: parse_manifest(text).unwrap(),
+            object: parse_manifest(&format!("{text}\n")).unwrap(),
         };
         let manifests: Vec<Manifest> = texts.iter().map(manifest).collect();
         let manifest_text =
@@ -120,6 +122,8 @@ mod tests {
             "kind: B\nmetadata:\n  name: b\n  labels: {heritage: Helm, x: \"1\"}",
             "kind: C\nmetadata:\n  labels:\n    heritage: addon-operator # as it is\n  name: c",
             "# nothing",
+            "kind: D\ntext: |+\n  a\n",
+            "kind: E\nmetadata:\n  labels:\n    heritage: Helm\ntext: |\n  a",
         ]);
         add_labels(&mut r, &labels).unwrap();
         let texts: Vec<&str> = r.manifests.iter().map(|m| m.text.as_str()).collect();
@@ -130,10 +134,12 @@ mod tests {
                 "kind: B\nmetadata:\n  name: b\n  labels:\n    heritage: addon-operator\n    x: \"1\"",
                 "kind: C\nmetadata:\n  labels:\n    heritage: addon-operator # as it is\n  name: c",
                 "# nothing",
+                "kind: D\ntext: |+\n  a\n\nmetadata:\n  labels:\n    heritage: addon-operator",
+                "kind: E\nmetadata:\n  labels:\n    heritage: addon-operator\ntext: |\n  a",
             ]
         );
         for manifest in r.manifests.iter().filter(|m| !m.object.is_null()) {
-            assert_eq!(parse_manifest(&manifest.text).unwrap(), manifest.object);
+            assert_eq!(parse_manifest(&format!("{}\n", manifest.text)).unwrap(), manifest.object);
         }
         assert!(r.manifest_text.starts_with("---\n# Source: m/templates/a.yaml\nkind: A\n"));
         assert_ne!(r.checksum, "c");

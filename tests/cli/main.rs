@@ -18,6 +18,7 @@ mod race;
 mod rights;
 mod signals;
 mod templates;
+mod texts;
 #[path = "../engine/tls.rs"]
 mod tls;
 mod verbs;
