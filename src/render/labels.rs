@@ -10,6 +10,7 @@ use chart_compat::kyaml;
 use md5::{Digest as _, Md5};
 use serde_json::{Value, json};
 
+use super::convert::parse_manifest;
 use crate::release::{CrdFile, RenderedRelease};
 
 /// Puts labels on every object of a release that is applied and kept, over what the chart says of the same labels
@@ -37,6 +38,8 @@ pub fn add_labels(
         changed = true;
         // With the line break that it has among the others, and without it again: a block text at its end keeps its own.
         let text = labelled(&format!("{}\n", manifest.text)).map_err(failed)?;
+        // As it will be read from the record: the peer's writer leaves out what is empty.
+        manifest.object = parse_manifest(&text).map_err(failed)?;
         text.strip_suffix('\n').unwrap_or(&text).clone_into(&mut manifest.text);
     }
     if changed {
@@ -100,7 +103,6 @@ fn hex(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
     use crate::release::Manifest;
-    use crate::render::parse_manifest;
 
     fn release(texts: &[&str]) -> RenderedRelease {
         let manifest = |text: &&str| Manifest {
@@ -124,6 +126,7 @@ mod tests {
             "# nothing",
             "kind: D\ntext: |+\n  a\n",
             "kind: E\nmetadata:\n  labels:\n    heritage: Helm\ntext: |\n  a",
+            "kind: F\nmetadata:\n  annotations:\n  name: f\n  labels: {}",
         ]);
         add_labels(&mut r, &labels).unwrap();
         let texts: Vec<&str> = r.manifests.iter().map(|m| m.text.as_str()).collect();
@@ -136,6 +139,7 @@ mod tests {
                 "# nothing",
                 "kind: D\ntext: |+\n  a\n\nmetadata:\n  labels:\n    heritage: addon-operator",
                 "kind: E\nmetadata:\n  labels:\n    heritage: addon-operator\ntext: |\n  a",
+                "kind: F\nmetadata:\n  name: f\n  labels:\n    heritage: addon-operator",
             ]
         );
         for manifest in r.manifests.iter().filter(|m| !m.object.is_null()) {
