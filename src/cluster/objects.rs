@@ -162,7 +162,8 @@ impl Cluster {
         self.list_since(gvk, namespace, labels, None).await
     }
 
-    /// The same as it was at this resource version of the kind or later; nothing: as it is now.
+    /// The same as it was at this resource version of the kind or later; nothing: as it is now. A version that the server has
+    /// not come to is an error, once the server has waited for it.
     pub async fn list_since(
         &self,
         gvk: &Gvk,
@@ -183,7 +184,7 @@ impl Cluster {
         self.list_metadata_since(gvk, namespace, labels, None).await
     }
 
-    /// The same as it was at this resource version of the kind or later; nothing: as it is now.
+    /// The same as it was at this resource version of the kind or later; nothing: as it is now. As [`Cluster::list_since`].
     pub async fn list_metadata_since(
         &self,
         gvk: &Gvk,
@@ -239,14 +240,7 @@ impl Cluster {
         let mut next: Option<String> = None;
         loop {
             let page = Page::of(next.as_deref(), since);
-            let answer = match self.list_page(&path, labels, accept, page).await {
-                // What a cluster was before it was restored tells nothing of now.
-                Err(error) if error.is_version_of_the_future() => {
-                    self.list_page(&path, labels, accept, Page::Now).await
-                }
-                answer => answer,
-            };
-            let (items, token) = answer?;
+            let (items, token) = self.list_page(&path, labels, accept, page).await?;
             all.extend(items);
             if token.is_none() {
                 return Ok(all);

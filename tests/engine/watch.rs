@@ -2,9 +2,9 @@
 
 use crate::support::*;
 use std::time::Duration;
-use windlass::{
-    cluster::Gvk,
-    release::{Action, Engine, ReleaseId},
+use windlass::release::{
+    Action, Engine, ReleaseId,
+    record::{Horizon, Storage, Store},
 };
 
 pub(crate) async fn attention(engine: &Engine) -> (ReleaseId, String) {
@@ -109,16 +109,26 @@ async fn who_watches_reads_records_as_far_as_it_has_seen_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_version_that_the_server_has_not_come_to_is_not_waited_for() {
+async fn a_version_that_the_server_has_not_come_to_is_waited_for_once() {
     let plane = control_plane();
     let namespace = plane.namespace("future").unwrap();
     let ns = namespace.name();
-    let cluster = cluster().await;
-    plane.kubectl(["create", "configmap", "a", "-n", ns, "--from-literal=value=1"]).unwrap();
+    engine().await.reconcile(&request(ns, "web", &[config_map("a", "1")], vec![])).await.unwrap();
     // As after etcd was restored from a backup.
-    let listed = cluster.list_since(&Gvk::new("v1", "ConfigMap"), Some(ns), "", Some(1 << 60)).await.unwrap();
-    let names: Vec<&str> = listed.iter().filter_map(|o| o["metadata"]["name"].as_str()).collect();
-    assert!(names.contains(&"a"), "{names:?}");
+    let horizon = Horizon::default();
+    horizon.note(&(1u64 << 60).to_string());
+    let (cluster, storage) = (cluster().await, Storage::default());
+    let store = Store::new(&cluster, &storage, &horizon).as_seen();
+    let mark = plane.audit_mark().unwrap();
+    for _ in 0..2 {
+        let revisions = store.history(&ReleaseId::new(ns, "web")).await.unwrap();
+        assert_eq!(revisions.iter().map(|r| r.revision).collect::<Vec<_>>(), [1]);
+        assert_eq!(store.list(Some(ns), "name=web").await.unwrap().len(), 1);
+    }
+    let events = plane.audit_since(mark).unwrap();
+    let lists = events.iter().filter(|e| e.namespace == ns && e.verb == "list");
+    let waited: Vec<bool> = lists.map(|e| e.uri.contains("resourceVersionMatch")).collect();
+    assert_eq!(waited, [true, false, false, false, false], "{events:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,7 +5,7 @@ use super::{
     encode::{self, Encoded, Form, secret_name},
 };
 use crate::{
-    cluster::{Cluster, DeleteOptions, Gvk, ObjectRef, Propagation},
+    cluster::{Cluster, ClusterError, DeleteOptions, Gvk, ObjectRef, Propagation},
     release::request::ReleaseId,
 };
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -73,8 +73,13 @@ pub struct Horizon(AtomicU64);
 
 impl Horizon {
     /// Takes in the version of a record; one that is no number, as no etcd gives, does not count.
-    pub(crate) fn note(&self, version: &str) {
+    pub fn note(&self, version: &str) {
         self.0.fetch_max(version.parse().unwrap_or_default(), Ordering::Relaxed);
+    }
+
+    /// Starts anew: the cluster has not come so far, as after it was restored from a backup.
+    fn forget(&self) {
+        self.0.store(0, Ordering::Relaxed);
     }
 
     /// The version, if there is one.
@@ -173,6 +178,31 @@ impl<'a> Store<'a> {
         self.horizon.version().filter(|_| self.as_seen)
     }
 
+    /// Records, or their metadata, as new as they have to be. What a cluster was before it was restored tells nothing of now:
+    /// the server waits for a version that is not to come, which is paid once.
+    async fn listed(
+        &self,
+        namespace: Option<&str>,
+        labels: &str,
+        whole: bool,
+    ) -> Result<Vec<Value>, ClusterError> {
+        let gvk = self.storage.gvk();
+        let mut since = self.since();
+        loop {
+            let listed = match whole {
+                true => self.cluster.list_since(&gvk, namespace, labels, since).await,
+                false => self.cluster.list_metadata_since(&gvk, namespace, labels, since).await,
+            };
+            match listed {
+                Err(error) if since.is_some() && error.is_version_of_the_future() => {
+                    self.horizon.forget();
+                    since = None;
+                }
+                listed => return listed,
+            }
+        }
+    }
+
     fn stored(&self, object: &Value) -> Result<Stored, RecordError> {
         Ok(Stored {
             record: encode::decode(object, self.storage.form())?,
@@ -193,8 +223,7 @@ impl<'a> Store<'a> {
             own.map(revision).collect()
         } else {
             let labels = format!("owner=helm,name={}", id.name);
-            let (gvk, namespace) = (self.storage.gvk(), Some(id.namespace.as_str()));
-            let listed = self.cluster.list_metadata_since(&gvk, namespace, &labels, self.since()).await?;
+            let listed = self.listed(Some(&id.namespace), &labels, false).await?;
             listed.iter().filter_map(revision_of).collect()
         };
         revisions.sort_by_key(|r| r.revision);
@@ -291,8 +320,7 @@ impl<'a> Store<'a> {
             records.extend(all.iter().filter(wanted).map(stored));
         } else {
             let selector = selector(labels);
-            let (gvk, since) = (self.storage.gvk(), self.since());
-            for object in self.cluster.list_since(&gvk, namespace, &selector, since).await? {
+            for object in self.listed(namespace, &selector, true).await? {
                 match self.stored(&object) {
                     Ok(record) => records.push(record),
                     Err(error) => tracing::warn!(%error, "release record left out"),
