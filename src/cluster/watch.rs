@@ -86,7 +86,7 @@ struct Table {
     arriving: Option<(Instant, Objects)>,
     /// When the last complete list was asked for.
     listed_at: Option<Instant>,
-    /// Highest resource version seen.
+    /// Highest resource version seen since the last complete list; what was before a cluster was restored is no more.
     newest: u64,
     /// The server refuses this watch.
     refused: bool,
@@ -186,16 +186,19 @@ impl Watches {
 
 impl Table {
     fn look(&self, name: &Name, written: Option<(Option<u64>, Instant)>) -> Lookup {
+        // A list that was asked for after a write has it, whatever its versions say: a cluster that was restored counts anew.
+        let relisted = |at| self.listed_at.is_some_and(|listed| listed > at);
         match (self.objects.get(name), written) {
-            (Some(seen), Some((Some(version), _))) if seen.version_number().is_some_and(|v| v < version) => {
+            (Some(seen), Some((Some(version), at)))
+                if seen.version_number().is_some_and(|v| v < version) && !relisted(at) =>
+            {
                 Lookup::Behind
             }
             (Some(seen), _) => Lookup::Present(seen.clone()),
             (None, None) => Lookup::Absent,
             (None, Some((version, at))) => {
                 let passed = version.is_some_and(|v| self.newest >= v);
-                let relisted = self.listed_at.is_some_and(|listed| listed > at);
-                if passed || relisted { Lookup::Absent } else { Lookup::Behind }
+                if passed || relisted(at) { Lookup::Absent } else { Lookup::Behind }
             }
         }
     }
@@ -220,7 +223,6 @@ impl Shared {
                 Vec::new()
             }
             watcher::Event::InitApply((namespace, name, seen)) => {
-                table.newest = table.newest.max(seen.version_number().unwrap_or_default());
                 if let Some((_, arriving)) = &mut table.arriving {
                     arriving.insert((namespace, name), seen);
                 }
@@ -229,6 +231,8 @@ impl Shared {
             watcher::Event::InitDone => {
                 let Some((asked, arrived)) = table.arriving.take() else { return Vec::new() };
                 let before = std::mem::replace(&mut table.objects, arrived);
+                table.newest =
+                    table.objects.values().filter_map(Seen::version_number).max().unwrap_or_default();
                 table.listed_at = Some(asked);
                 table.refused = false;
                 let changed = table.objects.iter().filter(|(name, seen)| before.get(*name) != Some(*seen));
@@ -350,6 +354,7 @@ mod tests {
     fn knows_when_it_is_behind() {
         let start = Instant::now();
         let later = start + Duration::from_secs(1);
+        let before = start.checked_sub(Duration::from_millis(1)).unwrap();
         let name = (Some("n".to_owned()), "o".to_owned());
         let objects = HashMap::from([(name.clone(), seen(5))]);
         let full = Table { objects, newest: 5, listed_at: Some(start), ..Table::default() };
@@ -358,15 +363,16 @@ mod tests {
             ("as written", &full, Some((Some(5), later)), Lookup::Present(seen(5))),
             ("changed since", &full, Some((Some(4), later)), Lookup::Present(seen(5))),
             ("our write has not arrived", &full, Some((Some(6), later)), Lookup::Behind),
+            (
+                "listed since, in a cluster that was restored",
+                &full,
+                Some((Some(6), before)),
+                Lookup::Present(seen(5)),
+            ),
             ("never written", &full, None, Lookup::Present(seen(5))),
             ("created, not arrived", &empty, Some((Some(6), later)), Lookup::Behind),
             ("created and gone", &empty, Some((Some(4), later)), Lookup::Absent),
-            (
-                "gone by a newer list",
-                &empty,
-                Some((None, start.checked_sub(Duration::from_millis(1)).unwrap())),
-                Lookup::Absent,
-            ),
+            ("gone by a newer list", &empty, Some((None, before)), Lookup::Absent),
             ("never there", &empty, None, Lookup::Absent),
         ];
         for (what, table, written, expected) in cases {
@@ -405,5 +411,16 @@ mod tests {
         let mut told = told.lock().unwrap().clone();
         told[..2].sort();
         assert_eq!(told, ["+a", "+b", "-a", "+c", "-b"]);
+        // Restored from a backup: versions go back, and a write after that is not yet here.
+        for event in
+            [watcher::Event::Init, watcher::Event::InitApply(object("d", 2)), watcher::Event::InitDone]
+        {
+            shared.take(&key, event, at);
+        }
+        let look = |version| {
+            let name = (Some("n".to_owned()), "new".to_owned());
+            shared.table(&key, |table| table.look(&name, Some((Some(version), at))))
+        };
+        assert_eq!((look(3), look(2)), (Lookup::Behind, Lookup::Absent));
     }
 }
