@@ -13,7 +13,8 @@ use super::{
     waiting::heard,
 };
 use crate::cluster::{
-    ApplyOptions, Cluster, ClusterError, DeleteOptions, Deleted, ObjectEvent, ObjectRef, Propagation, Seen,
+    Applied, ApplyOptions, Cluster, ClusterError, DeleteOptions, Deleted, ObjectEvent, ObjectRef,
+    Propagation, Seen,
 };
 use futures::{StreamExt as _, stream};
 use serde_json::Value;
@@ -83,6 +84,32 @@ impl Applier<'_> {
         (written, several(errors))
     }
 
+    /// The conflicts that objects which are not to be written any more would have met, by the server's own dry run. What else
+    /// would have become of them is not told.
+    pub(crate) async fn conflicts_ahead<'s>(
+        &self,
+        targets: &[Target],
+        steps: impl Iterator<Item = &'s Step>,
+    ) -> Vec<EngineError> {
+        let there = steps.filter(|step| step.before.as_ref().is_some_and(|before| !before.deleting));
+        let looks: Vec<_> = there.map(|step| self.conflict_ahead(&targets[step.target])).collect();
+        let found: Vec<Option<EngineError>> = stream::iter(looks).buffered(AT_ONCE).collect().await;
+        found.into_iter().flatten().collect()
+    }
+
+    async fn conflict_ahead(&self, target: &Target) -> Option<EngineError> {
+        let error = self.send(&target.object, &target.body, false, true).await.err()?;
+        let conflicts = conflicts::of(&error, self.manager);
+        if conflicts.is_empty() {
+            return None;
+        }
+        let fields = &Value::Null;
+        let settled = settle(&target.body, &error, fields, &target.object, self.options, self.manager, false);
+        let (object, path) = (target.object.to_string(), target.path.clone());
+        let conflict = EngineError::Conflict { object, path, conflicts, source: Box::new(error) };
+        settled.is_none().then_some(conflict)
+    }
+
     async fn write(&self, target: &Target, step: &Step) -> Result<Written> {
         let before = step.before.as_ref();
         if before.is_some_and(|b| b.deleting) {
@@ -94,8 +121,8 @@ impl Applier<'_> {
         let mut tries = 0;
         loop {
             tries += 1;
-            let error = match self.patch(&target.object, &body, force).await {
-                Ok((applied, told)) => {
+            let error = match self.send(&target.object, &body, force, false).await {
+                Ok(Applied { object: applied, warnings: told }) => {
                     warnings.extend(told);
                     let after = Seen::of(&applied, self.manager);
                     if after.deleting && tries < TRIES {
@@ -199,16 +226,16 @@ impl Applier<'_> {
         }
     }
 
-    async fn patch(
+    async fn send(
         &self,
         object: &ObjectRef,
         body: &Value,
         force: bool,
-    ) -> Result<(Value, Vec<String>), ClusterError> {
+        dry_run: bool,
+    ) -> Result<Applied, ClusterError> {
         let validation = self.options.validation;
-        let options = ApplyOptions { manager: self.manager, force, validation, dry_run: false, whole: false };
-        let applied = self.cluster.apply(object, body, options).await?;
-        Ok((applied.object, applied.warnings))
+        let options = ApplyOptions { manager: self.manager, force, validation, dry_run, whole: false };
+        self.cluster.apply(object, body, options).await
     }
 
     async fn await_gone(&self, object: &ObjectRef) -> Result<(), ClusterError> {

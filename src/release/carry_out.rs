@@ -7,7 +7,7 @@ use super::{
     drift::Expected,
     engine::Engine,
     error::{EngineError, Result},
-    graph,
+    graph::{self, Wave},
     hooks::HookRunner,
     keep::hex,
     lease::Lease,
@@ -27,6 +27,7 @@ use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ops::Bound,
     sync::Arc,
     time::Duration,
 };
@@ -401,7 +402,7 @@ impl CarryOut<'_> {
                 expected.insert(target.key.clone(), as_left);
             }
         }
-        for steps in plan.waves.values() {
+        for (wave, steps) in &plan.waves {
             self.await_needed(targets, plan, steps).await?;
             let (written, result) = applier.phase(targets, steps).await;
             for one in written {
@@ -422,7 +423,9 @@ impl CarryOut<'_> {
                 }
                 outcome.warnings.extend(one.warnings);
             }
-            result?;
+            if let Err(stopped) = result {
+                return Err(self.with_conflicts_ahead(stopped, targets, plan, wave).await);
+            }
             let applied = steps.iter().map(|step| &targets[step.target]);
             crds::await_applied(&engine.cluster, applied, work.options.timeout).await?;
         }
@@ -432,6 +435,27 @@ impl CarryOut<'_> {
         let progress = engine.teller(work.id);
         waiting::all_ready(&engine.cluster, targets.iter(), work.options, progress).await?;
         self.hooks(work.operation.post(), current).await
+    }
+
+    /// A failure of a wave. Where it is about fields of others, those in later waves are told with it: who settles the first ones
+    /// need not meet them one wave after the other.
+    async fn with_conflicts_ahead(
+        &self,
+        stopped: EngineError,
+        targets: &[Target],
+        plan: &Plan,
+        wave: &Wave,
+    ) -> EngineError {
+        if !stopped.is_field_conflict() {
+            return stopped;
+        }
+        let later = plan.waves.range((Bound::Excluded(wave), Bound::Unbounded)).flat_map(|(_, steps)| steps);
+        let applier = self.engine.applier(self.work.id, self.work.options);
+        let further = applier.conflicts_ahead(targets, later).await;
+        match further.is_empty() {
+            true => stopped,
+            false => EngineError::Conflicts { stopped: Box::new(stopped), further },
+        }
     }
 
     /// Waits for what the annotations of these objects ask to be ready before them.

@@ -82,7 +82,7 @@ pub enum EngineError {
     #[error("{action} {object} ({path}): {source}")]
     Object { action: &'static str, object: String, path: String, source: ClusterError },
     /// A field that cannot be changed in place.
-    #[error("applying {object} ({path}): {source}\n  (--force-replace deletes it and makes it again)")]
+    #[error("applying {object} ({path}): {source}{REPLACE}")]
     Immutable { object: String, path: String, source: ClusterError },
     /// A field that cannot be changed in place, of an object that is not deleted either.
     #[error("applying {object} ({path}): {source}\n  (it is not deleted and made again: {reason})")]
@@ -90,6 +90,9 @@ pub enum EngineError {
     /// Fields of an object belong to others.
     #[error("applying {object} ({path}): {source}{}", owners(conflicts))]
     Conflict { object: String, path: String, conflicts: Vec<Conflict>, source: Box<ClusterError> },
+    /// Fields of objects belong to others: of some this stopped the operation, further ones were not tried any more.
+    #[error("{}", all_conflicts(stopped, further))]
+    Conflicts { stopped: Box<EngineError>, further: Vec<EngineError> },
     /// The cluster is not as it was when a plan was made.
     #[error("the plan no longer holds: {0}; make a new one")]
     Moved(String),
@@ -163,13 +166,22 @@ fn hooks_failed(event: HookEvent) -> String {
     }
 }
 
+/// What can be done about a field that cannot be changed in place.
+const REPLACE: &str = "\n  (--force-replace deletes it and makes it again)";
+/// What can be done about fields of others.
+const TAKE_OR_LEAVE: &str = "\n  (--force-conflicts takes them, --leave-to-owner PATH leaves them)";
+
 /// Who owns what, and what can be done about it.
 fn owners(conflicts: &[Conflict]) -> String {
     let each = conflicts.iter().map(|c| format!("\n  {} is owned by {:?}", c.field, c.manager));
-    format!(
-        "{}\n  (--force-conflicts takes them, --leave-to-owner PATH leaves them)",
-        each.collect::<String>()
-    )
+    format!("{}{TAKE_OR_LEAVE}", each.collect::<String>())
+}
+
+/// A line for each object, and what can be done about them once.
+fn all_conflicts(stopped: &EngineError, further: &[EngineError]) -> String {
+    let bare = |error: &EngineError| error.to_string().replace(TAKE_OR_LEAVE, "");
+    let each: String = further.iter().map(|error| format!("\n{}", bare(error))).collect();
+    format!("{}\nnot tried any more, and in conflict too:{each}{TAKE_OR_LEAVE}", bare(stopped))
 }
 
 /// Further objects that are not the release's, each with the reason.
@@ -184,8 +196,16 @@ fn join(errors: &[EngineError]) -> String {
 impl EngineError {
     /// What happened, without what to do about it: the history is a table.
     pub(crate) fn without_hint(&self) -> String {
-        let text = self.to_string();
-        text.split("\n  (--").next().unwrap_or_default().to_owned()
+        self.to_string().replace(REPLACE, "").replace(TAKE_OR_LEAVE, "")
+    }
+
+    /// Whether fields of others are what is wrong, or part of it.
+    pub(crate) fn is_field_conflict(&self) -> bool {
+        match self {
+            Self::Conflict { .. } => true,
+            Self::Several(all) => all.iter().any(Self::is_field_conflict),
+            _ => false,
+        }
     }
 
     pub fn disposition(&self) -> Disposition {
@@ -219,6 +239,7 @@ impl EngineError {
                 let stalls = all.iter().all(|e| e.disposition() == Disposition::Stall);
                 if stalls { Disposition::Stall } else { Disposition::Retry }
             }
+            Self::Conflicts { stopped, .. } => stopped.disposition(),
             Self::Hooks { source, .. }
             | Self::Crd { source, .. }
             | Self::Undone { source, .. }

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use serde_json::json;
-use windlass::release::{Action, Disposition, Immutable, ReleaseRequest};
+use windlass::release::{Action, Disposition, EngineError, Immutable, ReleaseRequest};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fields_of_others() {
@@ -27,6 +27,61 @@ async fn fields_of_others() {
     let live = get(ns, "deployment", "d").unwrap();
     assert_eq!(live["spec"]["template"]["spec"]["containers"][0]["image"], "x:2");
     assert_eq!(live["spec"]["replicas"], 3, "scaled by someone whose business that is");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn conflicts_of_later_waves_are_told_with_the_first() {
+    let plane = control_plane();
+    let namespace = plane.namespace("waves").unwrap();
+    let ns = namespace.name();
+    let engine = engine().await;
+    let after = |mut object: serde_json::Value, needs: &str| {
+        object["metadata"]["annotations"] = json!({"windlass.dev/depends-on": needs});
+        object
+    };
+    let with = |value: &str, left: &[&str]| -> ReleaseRequest {
+        let objects = [
+            config_map("a", value),
+            after(config_map("b", value), "ConfigMap/a"),
+            after(config_map("c", value), "ConfigMap/b"),
+            after(config_map("d", value), "ConfigMap/b"),
+            after(config_map(&format!("new-{value}"), value), "ConfigMap/b"),
+        ];
+        let mut wanted = request(ns, "web", &objects, vec![]);
+        wanted.options.force_conflicts = false;
+        wanted.options.leave_to_owner = left.iter().map(|rule| (*rule).to_owned()).collect();
+        wanted
+    };
+    engine.reconcile(&with("1", &[])).await.unwrap();
+    for name in ["a", "c", "d"] {
+        let patch = r#"{"data":{"value":"theirs"}}"#;
+        plane.kubectl(["patch", "configmap", name, "-n", ns, "--field-manager=them", "-p", patch]).unwrap();
+    }
+    let mark = plane.audit_mark().unwrap();
+    // What is left to its owner is no conflict.
+    let error = engine.reconcile(&with("2", &["ConfigMap/d:data.value"])).await.unwrap_err();
+    assert!(matches!(error, EngineError::Conflicts { .. }), "{error:?}");
+    let told = error.to_string();
+    let (stopped, further) = told.split_once("\nnot tried any more, and in conflict too:\n").unwrap();
+    assert!(stopped.starts_with(&format!("applying ConfigMap {ns}/a ")), "{told}");
+    assert!(further.starts_with(&format!("applying ConfigMap {ns}/c ")), "{told}");
+    assert_eq!(told.matches("\n  data.value is owned by \"them\"").count(), 2, "{told}");
+    assert_eq!(told.matches("--force-conflicts takes them").count(), 1, "{told}");
+    assert_eq!(error.disposition(), Disposition::Retry);
+    let mut tries: Vec<String> =
+        requests_since(mark, ns).into_iter().filter(|r| r.starts_with("try ")).collect();
+    tries.sort();
+    assert_eq!(tries, ["b", "c", "d"].map(|name| format!("try patch configmaps/{name}")));
+    assert_eq!(value(ns, "b").as_deref(), Some("1"), "only tried");
+    let record = engine.get(&with("2", &[]).id, 0).await.unwrap();
+    let description = record.info.description;
+    assert!(description.contains("/a ") && description.contains("/c "), "{description}");
+    assert!(!description.contains("--force-conflicts"), "{description}");
+
+    let mark = plane.audit_mark().unwrap();
+    engine.reconcile(&with("2", &["ConfigMap:data.value"])).await.unwrap();
+    let requests = requests_since(mark, ns);
+    assert!(!requests.iter().any(|r| r.starts_with("try ")), "nothing is tried that goes well: {requests:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
