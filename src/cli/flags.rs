@@ -48,6 +48,10 @@ pub(super) struct Globals {
     pub(super) burst_limit: Option<i64>,
     #[arg(long, global = true, hide = true)]
     pub(super) qps: Option<f32>,
+    /// Time for one answer of the API server, of a watch until it begins; past it the request is sent again where that is safe
+    /// [default: 70s]
+    #[arg(long, global = true, env = "WINDLASS_REQUEST_TIMEOUT", value_parser = duration)]
+    pub(super) request_timeout: Option<std::time::Duration>,
     /// Name of the kubeconfig context to use
     #[arg(long, global = true, env = "HELM_KUBECONTEXT")]
     pub(super) kube_context: Option<String>,

@@ -296,6 +296,7 @@ async fn cluster(globals: &flags::Globals) -> Result<Cluster, Failure> {
         insecure_skip_tls_verify: globals.kube_insecure_skip_tls_verify,
         as_user: globals.kube_as_user.clone(),
         as_groups: globals.kube_as_groups.clone(),
+        request_timeout: globals.request_timeout,
     };
     Cluster::connect(&options).await.map_err(|e| e.to_string())
 }

@@ -53,6 +53,8 @@ pub struct ConnectOptions {
     pub insecure_skip_tls_verify: bool,
     pub as_user: Option<String>,
     pub as_groups: Vec<String>,
+    /// How long an answer may take; of a watch, until it begins. Nothing or zero: 70 s.
+    pub request_timeout: Option<Duration>,
 }
 
 /// A connected cluster. Cheap to clone; all clones share connections and discovery.
@@ -63,6 +65,8 @@ pub struct Cluster {
 
 struct Inner {
     config: Config,
+    /// How long an answer may take.
+    patience: Duration,
     requests: Client,
     watches: Mutex<WatchClients>,
     discovery: Arc<Discovery>,
@@ -106,10 +110,12 @@ impl Cluster {
     pub async fn connect(options: &ConnectOptions) -> Result<Self> {
         let config = load_config(options).await?;
         let observer = Arc::default();
-        let requests = new_client(&config, &observer)?;
+        let patience = options.request_timeout.filter(|time| !time.is_zero()).unwrap_or(REQUEST_TIMEOUT);
+        let requests = new_client(&config, &observer, None)?;
         Ok(Self {
             inner: Arc::new(Inner {
                 config,
+                patience,
                 requests,
                 watches: Mutex::default(),
                 discovery: Arc::default(),
@@ -130,12 +136,14 @@ impl Cluster {
         config.auth_info.impersonate = Some(user.to_owned());
         config.auth_info.impersonate_groups = None;
         let observer = Arc::clone(&self.inner.observer);
-        let requests = new_client(&config, &observer)?;
+        let patience = self.inner.patience;
+        let requests = new_client(&config, &observer, None)?;
         let discovery = Arc::clone(&self.inner.discovery);
         let reached = AtomicBool::new(self.inner.reached.load(Ordering::Relaxed));
         Ok(Self {
             inner: Arc::new(Inner {
                 config,
+                patience,
                 requests,
                 watches: Mutex::default(),
                 discovery,
@@ -175,7 +183,10 @@ impl Cluster {
         }
         let client = match &watches.current {
             Some(client) => client.clone(),
-            None => watches.current.insert(new_client(&self.inner.config, &self.inner.observer)?).clone(),
+            None => {
+                let Inner { config, observer, patience, .. } = &*self.inner;
+                watches.current.insert(new_client(config, observer, Some(*patience))?).clone()
+            }
         };
         watches.used += 1;
         Ok(client)
@@ -246,7 +257,7 @@ impl Cluster {
             let (parts, body) = response.into_parts();
             Ok::<_, kube::Error>((parts, body.collect_bytes().await?))
         };
-        let (parts, bytes) = match tokio::time::timeout(REQUEST_TIMEOUT, exchange).await {
+        let (parts, bytes) = match tokio::time::timeout(self.inner.patience, exchange).await {
             Ok(Ok(exchanged)) => exchanged,
             Ok(Err(error)) => {
                 let reached = self.inner.reached.load(Ordering::Relaxed);
@@ -258,7 +269,7 @@ impl Cluster {
             }
             Err(_) => {
                 let request = format!("{} {}", call.method, call.path);
-                let error = ClusterError::Timeout { request, seconds: REQUEST_TIMEOUT.as_secs() };
+                let error = ClusterError::Timeout { request, seconds: self.inner.patience.as_secs() };
                 return Err((Some(Failure::NoAnswer), error));
             }
         };
@@ -341,8 +352,13 @@ fn certificates(text: &str) -> Option<Vec<Vec<u8>>> {
     decoded.filter(|all| !all.is_empty())
 }
 
-/// kube's own stack speaks HTTP/1.1, one connection a watch, and repeats POSTs; this one is the same without that.
-fn new_client(config: &Config, observer: &Arc<OnceLock<Observer>>) -> Result<Client> {
+/// kube's own stack speaks HTTP/1.1, one connection a watch, and repeats POSTs; this one is the same without that. `begins`: how
+/// long it may take until an answer begins, where nobody else bounds that.
+fn new_client(
+    config: &Config,
+    observer: &Arc<OnceLock<Observer>>,
+    begins: Option<Duration>,
+) -> Result<Client> {
     let failed = |e: kube::Error| ClusterError::Config(chain(&e));
     if config.proxy_url.is_some() {
         // A tunnel through a proxy is kube's business; it costs HTTP/2.
@@ -374,6 +390,7 @@ fn new_client(config: &Config, observer: &Arc<OnceLock<Observer>>) -> Result<Cli
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer().map_err(failed)?)
         .layer(config.extra_headers_layer().map_err(failed)?)
+        .option_layer(begins.map(tower::timeout::TimeoutLayer::new))
         .map_err(Into::<tower::BoxError>::into)
         .service(Counted { inner: http, observer: Arc::clone(observer) });
     Ok(Client::new(service, config.default_namespace.clone()))
