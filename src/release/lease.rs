@@ -194,7 +194,7 @@ impl Lease {
         self.held.lost().await;
     }
 
-    /// Lets the lock go.
+    /// Lets the lock go. A server that does not answer is waited for no longer than it takes the lock to expire by itself.
     pub(super) async fn release(self) {
         let lease = self.held.end().await;
         let options = DeleteOptions {
@@ -202,8 +202,12 @@ impl Lease {
             version: lease["metadata"]["resourceVersion"].as_str(),
             ..DeleteOptions::default()
         };
-        if let Err(error) = self.cluster.delete(&self.object, options).await {
-            tracing::debug!(lease = %self.object, token = self.token.as_str(), %error, "the lock expires by itself");
-        }
+        let error = match tokio::time::timeout(lock::LEASE, self.cluster.delete(&self.object, options)).await
+        {
+            Ok(Ok(_)) => return,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("no answer within {}s", lock::LEASE.as_secs()),
+        };
+        tracing::debug!(lease = %self.object, token = self.token.as_str(), error, "the lock expires by itself");
     }
 }
