@@ -43,6 +43,8 @@ pub(crate) struct Past {
     pub(crate) hold: Hold,
     /// It is deployed, and so is an older one: who made it died before the last writes.
     pub(crate) unsettled: bool,
+    /// It was being uninstalled, and neither it nor any before it had ever been deployed.
+    pub(crate) undeployed: bool,
 }
 
 /// What to do.
@@ -140,11 +142,16 @@ pub(crate) fn decide(name: &str, options: &Options, past: &[Past]) -> Result<Dec
     Ok(decision)
 }
 
-/// Whether all revisions, from the first on, are installs that did not come to their end.
-fn never_installed(past: &[Past]) -> bool {
-    let count = u64::try_from(past.len()).unwrap_or(u64::MAX);
-    past.last().is_some_and(|newest| newest.revision == count)
-        && past.iter().all(|p| matches!(p.status, Status::Failed | Status::PendingInstall))
+/// Whether all revisions, from the first on, are installs that did not come to their end. Of those before one whose undoing
+/// began some may be gone already.
+pub(crate) fn never_installed(past: &[Past]) -> bool {
+    let (last, rest) = match past.iter().rposition(|p| p.undeployed) {
+        Some(at) => (past[at].revision, &past[at + 1..]),
+        None => (0, past),
+    };
+    let count = u64::try_from(rest.len()).unwrap_or(u64::MAX);
+    past.last().is_some_and(|newest| newest.revision == last + count)
+        && rest.iter().all(|p| matches!(p.status, Status::Failed | Status::PendingInstall))
 }
 
 impl Decision {

@@ -13,7 +13,14 @@ type SteadyCase<'a> = (&'a str, &'a [Row], (Action, u64, bool));
 fn run(options: &Options, rows: &[Row]) -> Result<Decision, String> {
     let past: Vec<Past> = rows
         .iter()
-        .map(|&(revision, status, same, hold)| Past { revision, status, same, hold, unsettled: false })
+        .map(|&(revision, status, same, hold)| Past {
+            revision,
+            status,
+            same,
+            hold,
+            unsettled: false,
+            undeployed: false,
+        })
         .collect();
     decide("web", options, &past).map_err(|e| e.to_string())
 }
@@ -160,7 +167,10 @@ fn bases_and_leftovers() {
 
 #[test]
 fn a_death_before_the_last_writes_makes_no_second_revision() {
-    let row = |revision, same, unsettled| Past { revision, status: Deployed, same, hold: GONE, unsettled };
+    let row = |revision, same, unsettled| {
+        let undeployed = false;
+        Past { revision, status: Deployed, same, hold: GONE, unsettled, undeployed }
+    };
     for mode in [Mode::Install, Mode::Upgrade, Mode::UpgradeInstall] {
         let asked = |same, unsettled| {
             let past = [row(2, false, false), row(3, same, unsettled)];
@@ -171,6 +181,34 @@ fn a_death_before_the_last_writes_makes_no_second_revision() {
         assert_eq!(asked(false, true), other, "{mode:?} of something else");
         assert_eq!(asked(true, false), other, "{mode:?} of two by Helm");
     }
+}
+
+#[test]
+fn an_install_whose_undoing_died_frees_its_name() {
+    let row = |revision, status, undeployed| {
+        let (same, hold, unsettled) = (true, GONE, false);
+        Past { revision, status, same, hold, unsettled, undeployed }
+    };
+    let in_use = Err("cannot reuse a name that is still in use".to_owned());
+    let cases = [
+        ("undone half", vec![row(1, Uninstalling, true)], Ok((Action::Install, 2, vec![1]))),
+        ("its elder is gone already", vec![row(2, Uninstalling, true)], Ok((Action::Install, 3, vec![2]))),
+        (
+            "and the next one died as well",
+            vec![row(2, Failed, true), row(3, PendingInstall, false)],
+            Ok((Action::Resume, 3, vec![])),
+        ),
+        ("it was deployed once", vec![row(2, Uninstalling, false)], in_use.clone()),
+        ("deployed since", vec![row(1, Failed, true), row(2, Deployed, false)], in_use),
+    ];
+    for (what, past, expected) in cases {
+        let decided = decide("web", &options(Mode::Install), &past);
+        let decided = decided.map(|d| (d.action, d.revision, d.abandon)).map_err(|e| e.to_string());
+        assert_eq!(decided, expected, "{what}");
+    }
+    // Someone may be at it.
+    let past = [Past { hold: THEIRS, ..row(1, Uninstalling, true) }];
+    assert!(decide("web", &options(Mode::Install), &past).is_err());
 }
 
 #[test]

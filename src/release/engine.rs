@@ -519,6 +519,7 @@ impl Engine {
             same: same(&stored.record),
             hold: lock::judge(&stored.record, &self.options.holder, owner, free, now),
             unsettled: unsettled && newest == Some(stored.record.version),
+            undeployed: stored.record.memory.undeployed && stored.record.info.status != Status::Uninstalled,
         };
         past.records.iter().map(row).collect()
     }

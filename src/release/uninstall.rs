@@ -2,7 +2,7 @@
 
 use super::{
     apply::await_gone,
-    decide::Action,
+    decide::{self, Action},
     engine::Engine,
     error::{EngineError, Result},
     fields,
@@ -109,6 +109,7 @@ impl Engine {
         }
         let Some(mut current) = past.records.pop() else {
             return if request.ignore_not_found {
+        let undeployed = decide::never_installed(&self.rows_where(&past, past.free, None, |_| false));
                 Ok(Uninstalled::default())
             } else {
                 Err(EngineError::NotFound)
@@ -165,6 +166,7 @@ impl Engine {
         current.record.memory.hooks_done.clear();
         if request.delete_hooks {
             all_hooks.extend(hooks.iter().map(|h| (h.path.clone(), h.object.clone())));
+        current.record.memory.undeployed = undeployed;
         }
         let hooks: Vec<Value> = hooks.into_iter().map(|h| h.object).collect();
         let runner = self.hook_runner(id, options);

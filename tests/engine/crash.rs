@@ -1,9 +1,12 @@
 //! A process that dies at any point leaves what the next one finishes.
 
 use crate::support::*;
-use serde_json::Value;
-use std::{future::Future, pin::pin, task::Poll};
-use windlass::release::{Engine, EngineOptions, HookDeletePolicy, HookEvent, ReleaseRequest};
+use serde_json::{Value, json};
+use std::{collections::BTreeSet, future::Future, pin::pin, task::Poll};
+use windlass::release::{
+    Engine, EngineError, EngineOptions, HookDeletePolicy, HookEvent, Mode, OnFailure, ReleaseRequest,
+    UninstallRequest,
+};
 
 /// Runs a future until it was polled `polls` times, then drops it where it stands: a crash. `None` if it came to its
 /// end before.
@@ -79,7 +82,7 @@ async fn at_any_point_and_back() {
         assert_eq!(past.iter().filter(|r| r.ends_with(":deployed")).count(), 1, "{polls} polls: {past:?}");
         assert!(!past.iter().any(|r| r.contains("pending")), "{polls} polls: {past:?}");
         let gone = crash_after(polls, operator("five").await.uninstall(&uninstall(ns, "web"))).await;
-        let again = windlass::release::UninstallRequest { ignore_not_found: true, ..uninstall(ns, "web") };
+        let again = UninstallRequest { ignore_not_found: true, ..uninstall(ns, "web") };
         operator("six").await.uninstall(&again).await.unwrap();
         assert_eq!((history(ns, "web"), names(ns)), (vec![], vec![]), "uninstall, {polls} polls");
         crashes += [installed.is_none(), upgraded.is_none(), gone.is_none()]
@@ -91,6 +94,44 @@ async fn at_any_point_and_back() {
         }
     }
     assert!(crashes > 10, "only {crashes} crashes were tried");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_the_undoing_of_an_install_that_failed() {
+    let plane = control_plane();
+    let asked = |ns: &str, value: &Value| {
+        let mut broken = config_map("b", "1");
+        broken["data"]["value"] = value.clone();
+        let hooks = vec![hook(&config_map("hook", "1"), &[HookEvent::PreDelete], 0, &[])];
+        let mut wanted = request(ns, "web", &[config_map("a", "1"), broken], hooks);
+        wanted.options.mode = Mode::Install;
+        wanted.options.skip_unchanged = false;
+        wanted.options.on_failure = OnFailure::Undo;
+        wanted
+    };
+    let mut left = BTreeSet::new();
+    for polls in (1..).step_by(2) {
+        let namespace = plane.namespace("undo").unwrap();
+        let ns = namespace.name();
+        // No ConfigMap holds a list.
+        let failed = crash_after(polls, operator("one").await.reconcile(&asked(ns, &json!([])))).await;
+        left.extend(history(ns, "web"));
+        let done = operator("two").await.reconcile(&asked(ns, &json!("1"))).await;
+        assert!(done.is_ok(), "{polls} polls: {done:?}");
+        let past = history(ns, "web");
+        let ended = |row: &String| row.ends_with(":failed") || row.ends_with(":superseded");
+        let (last, others) = past.split_last().unwrap();
+        assert!(last.ends_with(":deployed") && others.iter().all(ended), "{polls} polls: {past:?}");
+        if let Some(failed) = failed {
+            let error = failed.unwrap_err();
+            assert!(matches!(error, EngineError::Undone { .. }), "{error}");
+            break;
+        }
+    }
+    assert!(
+        ["1:pending-install", "1:failed", "1:uninstalling"].iter().all(|row| left.contains(*row)),
+        "{left:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

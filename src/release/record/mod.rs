@@ -207,6 +207,9 @@ pub struct Memory {
     /// Why this revision was made, in words of whoever asked for it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cause: String,
+    /// No revision up to this one was ever deployed when it began to be uninstalled: its name is free for another install.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub undeployed: bool,
     /// Number of the parts that hold what is too large for the record's own object.
     /// The manifest's place tells of it, as Helm forgets the rest of this.
     #[serde(skip)]
