@@ -280,14 +280,14 @@ impl Engine {
     }
 
     async fn keep_history(&self, store: &Store<'_>, current: &mut Stored, others: Vec<Stored>) -> Result<()> {
-        store.update(current).await?;
         for mut stored in others {
             if stored.record.info.status == Status::Deployed {
                 stored.record.info.status = Status::Superseded;
                 store.update(&mut stored).await?;
             }
         }
-        Ok(())
+        // Last of all: what dies before is finished by asking again.
+        Ok(store.update(current).await?)
     }
 }
 

@@ -135,6 +135,34 @@ async fn in_the_undoing_of_an_install_that_failed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn in_an_uninstall_that_keeps_the_history() {
+    let plane = control_plane();
+    let mut broken = config_map("b", "1");
+    broken["data"]["value"] = json!([]);
+    let mut seen = BTreeSet::new();
+    for polls in 1.. {
+        let namespace = plane.namespace("keeps").unwrap();
+        let ns = namespace.name();
+        let one = operator("one").await;
+        one.reconcile(&request(ns, "web", &[config_map("a", "1")], vec![])).await.unwrap();
+        // The newest revision failed, and an older one is deployed.
+        one.reconcile(&request(ns, "web", std::slice::from_ref(&broken), vec![])).await.unwrap_err();
+        let gone = UninstallRequest { keep_history: true, ..uninstall(ns, "web") };
+        let done = crash_after(polls, operator("two").await.uninstall(&gone)).await;
+        seen.insert(history(ns, "web"));
+        match operator("three").await.uninstall(&gone).await {
+            Ok(_) | Err(EngineError::AlreadyDeleted(_)) => {}
+            Err(error) => panic!("{polls} polls: {error}"),
+        }
+        assert_eq!(history(ns, "web"), ["1:superseded", "2:uninstalled"], "{polls} polls");
+        if done.is_some() {
+            break;
+        }
+    }
+    assert!(seen.contains(&vec!["1:superseded".to_owned(), "2:uninstalling".to_owned()]), "{seen:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn two_at_once() {
     let namespace = control_plane().namespace("race").unwrap();
     let ns = namespace.name();
