@@ -280,7 +280,9 @@ pub(super) async fn request(
 /// A refusal of the engine in Helm's words: names are checked first.
 pub(super) fn refused(error: EngineError) -> String {
     match error {
-        EngineError::NameInUse => format!("release name check failed: {error}"),
+        EngineError::NameInUse | EngineError::HalfUninstalled { .. } => {
+            format!("release name check failed: {error}")
+        }
         other => other.to_string(),
     }
 }

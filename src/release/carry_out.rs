@@ -11,6 +11,7 @@ use super::{
     hooks::HookRunner,
     keep::hex,
     lease::Lease,
+    lock,
     observe::{self, Past},
     operation::Operation,
     outcome::Outcome,
@@ -191,6 +192,10 @@ impl CarryOut<'_> {
         let all = || targets.iter().map(|t| &t.object).chain(base.iter().flatten().map(|o| &o.object));
         engine.watch_kinds(all()).await?;
         let manager = &engine.options.field_manager;
+        if let Some(newest) = past.newest().filter(|newest| newest.info.status == Status::Uninstalling) {
+            let half = lock::half_uninstalled(newest, past.free, jiff::Timestamp::now());
+            outcome.warnings.push(format!("{half}: what it deleted is made again"));
+        }
         let wanted: BTreeMap<Key, &ObjectRef> = all().map(|object| (object.key(), object)).collect();
         let seen =
             observe::objects(&engine.cluster, engine.watches.as_ref(), manager, wanted.into_values()).await?;

@@ -27,6 +27,12 @@ pub enum Disposition {
 pub enum EngineError {
     #[error("cannot reuse a name that is still in use")]
     NameInUse,
+    /// A name whose release was not uninstalled to the end.
+    #[error(
+        "{}: {half}; \"uninstall {name}\" finishes that, \"upgrade --install {name}\" brings the release back",
+        Self::NameInUse
+    )]
+    HalfUninstalled { name: String, half: String },
     #[error("\"{0}\" has no deployed releases")]
     NoDeployed(String),
     #[error("another operation (install/upgrade/rollback) is in progress")]
@@ -36,7 +42,7 @@ pub enum EngineError {
         "another operation (install/upgrade/rollback) is in progress: revision {revision} is {status} since {since}, by {by}; \
          it is taken for abandoned {minutes}m after that, or at once with --break-lock"
     )]
-    Pending { revision: u64, status: Status, since: String, by: &'static str, minutes: i64 },
+    Pending { revision: u64, status: Status, since: String, by: String, minutes: i64 },
     /// Someone who lives has the release's lock.
     #[error(
         "another operation (install/upgrade/rollback) is in progress: {by} holds Lease {lease}; wait for it, or take over \
@@ -218,6 +224,7 @@ impl EngineError {
             | Self::Cancelled => Disposition::Wait,
             Self::NotFound | Self::AlreadyDeleted(_) => Disposition::Ignore,
             Self::NameInUse
+            | Self::HalfUninstalled { .. }
             | Self::NoDeployed(_)
             | Self::NoRevision(_)
             | Self::Name(_)

@@ -3,7 +3,10 @@
 //! Helm takes no lock but its pending record, so such a record of someone else is respected for as long as Helm's own
 //! default timeout lets an operation run. Ours come with a Lease: whoever has it knows that nobody works on them.
 
-use super::{error::EngineError, record::Record};
+use super::{
+    error::EngineError,
+    record::{Record, Status},
+};
 use jiff::{SignedDuration, Timestamp};
 use std::time::Duration;
 
@@ -71,14 +74,34 @@ pub(crate) enum Hold {
 
 /// The refusal to touch a record that someone may be at work on: whose it is, since when, and how it ends.
 pub(crate) fn pending(record: &Record) -> EngineError {
-    let by = if record.memory.holder.is_empty() { "Helm or another tool without a lock" } else { "Windlass" };
-    let since = record
-        .info
-        .last_deployed
-        .parse::<Timestamp>()
-        .map_or_else(|_| String::new(), |at| format!("{at:.0}"));
+    let since = touched(record).map_or_else(String::new, |at| format!("{at:.0}"));
     let (revision, status) = (record.version, record.info.status);
-    EngineError::Pending { revision, status, since, by, minutes: RESPECT.as_mins() }
+    EngineError::Pending { revision, status, since, by: worker(record), minutes: RESPECT.as_mins() }
+}
+
+/// What is to be said of an uninstall that did not come to its end: of what, since when and for how long, and whose it was.
+/// `gone`: nobody is at it any more.
+pub(crate) fn half_uninstalled(record: &Record, gone: bool, now: Timestamp) -> String {
+    let since = touched(record).map_or_else(String::new, |at| {
+        let age = SignedDuration::from_secs(now.duration_since(at).as_secs().max(0));
+        format!(" since {at:.0} ({age:#})")
+    });
+    let end = if gone { ", who died or failed over it" } else { "" };
+    format!("revision {} is {}{since}, by {}{end}", record.version, Status::Uninstalling, worker(record))
+}
+
+/// Who is, or was, at work on a record.
+fn worker(record: &Record) -> String {
+    match record.memory.holder.as_str() {
+        "" => "Helm or another tool without a lock".to_owned(),
+        holder => holder.to_owned(),
+    }
+}
+
+/// When whoever works on a record last began to.
+fn touched(record: &Record) -> Option<Timestamp> {
+    let times = [&record.info.last_deployed, &record.info.deleted];
+    times.into_iter().filter_map(|time| time.parse().ok()).max()
 }
 
 /// Judges a record that is pending or being uninstalled. `me` names this process, `owner` the operator it is; `locked`:
@@ -92,9 +115,7 @@ pub(crate) fn judge(record: &Record, me: &str, owner: Option<&str>, locked: bool
     if locked && !record.memory.holder.is_empty() {
         return Hold::Abandoned;
     }
-    let times = [&record.info.last_deployed, &record.info.deleted];
-    let newest = times.into_iter().filter_map(|t| t.parse::<Timestamp>().ok()).max();
-    match newest {
+    match touched(record) {
         Some(time) if now.duration_since(time) < RESPECT => Hold::Theirs,
         Some(_) | None => Hold::Abandoned,
     }
@@ -137,6 +158,36 @@ mod tests {
             };
             assert_eq!(locked, free, "{what}, with the Lease");
         }
+    }
+
+    #[test]
+    fn a_half_uninstalled_release_is_told_of() {
+        let now: Timestamp = "2026-01-01T00:10:00Z".parse().unwrap();
+        let record = |holder: &str, deleted: &str| Record {
+            version: 3,
+            info: Info {
+                last_deployed: "2025-12-31T00:00:00Z".into(),
+                deleted: deleted.into(),
+                status: Status::Uninstalling,
+                ..Info::default()
+            },
+            memory: Memory { holder: holder.into(), ..Memory::default() },
+            ..Record::default()
+        };
+        let ours = record("windlass-7-ab", "2026-01-01T00:05:48.1Z");
+        assert_eq!(
+            half_uninstalled(&ours, true, now),
+            "revision 3 is uninstalling since 2026-01-01T00:05:48Z (4m 11s), by windlass-7-ab, who died or failed over it"
+        );
+        let helms = record("", "2026-01-01T02:09:00+02:00");
+        assert_eq!(
+            half_uninstalled(&helms, false, now),
+            "revision 3 is uninstalling since 2026-01-01T00:09:00Z (1m), by Helm or another tool without a lock"
+        );
+        // Since it is being uninstalled, not since it was deployed.
+        assert!(
+            pending(&ours).to_string().contains("uninstalling since 2026-01-01T00:05:48Z, by windlass-7-ab;")
+        );
     }
 
     #[test]

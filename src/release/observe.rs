@@ -10,6 +10,7 @@ use super::{
 };
 use crate::cluster::{Cluster, ClusterError, Gvk, Key, Listed, Lookup, ObjectRef, Seen, Watches};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
+use jiff::Timestamp;
 use std::collections::BTreeMap;
 
 /// Up to this many objects of a kind are asked for one by one; more are found in a list.
@@ -56,6 +57,10 @@ impl Past {
         match (error, &self.holder, self.newest()) {
             (EngineError::InProgress, Some(holder), _) => holder.clone().into(),
             (EngineError::InProgress, None, Some(newest)) => lock::pending(newest),
+            (EngineError::NameInUse, None, Some(newest)) if newest.info.status == Status::Uninstalling => {
+                let half = lock::half_uninstalled(newest, self.free, Timestamp::now());
+                EngineError::HalfUninstalled { name: newest.name.clone(), half }
+            }
             (error, ..) => error,
         }
     }

@@ -3,7 +3,7 @@
 use crate::support::*;
 use serde_json::{Value, json};
 use std::process::{Command, Stdio};
-use windlass::release::{Action, EngineError, ReleaseRequest, record};
+use windlass::release::{Action, EngineError, Mode, ReleaseRequest, record};
 
 fn lease(ns: &str) -> Option<Value> {
     get(ns, "lease", "windlass-web")
@@ -129,6 +129,48 @@ async fn helms_pending_record_is_respected_until_told_otherwise() {
     assert_eq!((done.action, done.revision), (Action::Resume, 2));
     let why = engine.why(&back.id, Some(2)).await.unwrap();
     assert_eq!((why.len(), why[0].cause.as_str(), why[0].rollback_to), (1, "a test", Some(1)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_not_uninstalled_to_the_end_is_told_of() {
+    let plane = control_plane();
+    let namespace = plane.namespace("half").unwrap();
+    let ns = namespace.name();
+    let engine = engine().await;
+    engine.reconcile(&asked(ns, "1")).await.unwrap();
+    let secret = get(ns, "secret", "sh.helm.release.v1.web.v1").unwrap();
+    let mut record = record::decode_secret(&secret).unwrap();
+    record.info.status = record::Status::Uninstalling;
+    let at = jiff::Timestamp::now() - jiff::SignedDuration::from_mins(3);
+    (record.info.last_deployed, record.info.deleted) = (at.to_string(), at.to_string());
+    record.memory.holder = "windlass-7-ab".to_owned();
+    let half = record::encode_secret(&record, "modifiedAt").unwrap();
+    plane.kubectl_with(["replace", "-f", "-"], &half.to_string()).unwrap();
+    plane.kubectl(["delete", "configmap", "a", "-n", ns]).unwrap();
+    let told = format!("revision 1 is uninstalling since {at:.0} (3m");
+
+    let mut install = asked(ns, "1");
+    install.options.mode = Mode::Install;
+    let refused = engine.reconcile(&install).await.unwrap_err();
+    let text = refused.to_string();
+    assert!(text.starts_with(&format!("cannot reuse a name that is still in use: {told}")), "{text}");
+    assert!(
+        text.contains("by windlass-7-ab, who died or failed over it; \"uninstall web\" finishes"),
+        "{text}"
+    );
+    assert_eq!(refused.disposition(), windlass::release::Disposition::Stall);
+
+    let warned = |warnings: &[String]| {
+        assert!(
+            warnings[0].starts_with(&told) && warnings[0].ends_with("what it deleted is made again"),
+            "{warnings:?}"
+        );
+    };
+    warned(&engine.plan(&asked(ns, "1")).await.unwrap().warnings);
+    let done = engine.reconcile(&asked(ns, "1")).await.unwrap();
+    warned(&done.warnings);
+    assert_eq!((done.warnings.len(), value(ns, "a").as_deref()), (1, Some("1")));
+    assert_eq!(history(ns, "web"), ["1:failed", "2:deployed"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
