@@ -10,7 +10,7 @@ use super::{
     graph::{self, Wave},
     hooks::HookRunner,
     keep::hex,
-    lease::Lease,
+    lease::{Lease, lost},
     lock,
     observe::{self, Past},
     operation::Operation,
@@ -167,7 +167,9 @@ impl CarryOut<'_> {
             if tokio::time::timeout(LAST_WORDS, self.fail(&mut current, &error)).await.is_err() {
                 tracing::warn!(release = %self.work.id, "the failure could not be recorded: the server does not answer");
             }
-            if self.work.options.cleanup_on_fail && self.work.operation != Operation::Install {
+            // What is someone else's by now is theirs to keep or to delete.
+            let ours = !matches!(error, EngineError::LockLost);
+            if ours && self.work.options.cleanup_on_fail && self.work.operation != Operation::Install {
                 self.clean_up(targets, plan).await;
             }
             return Err(error);
@@ -189,13 +191,13 @@ impl CarryOut<'_> {
         let targets = resolve(documents(), work.id, &scopes)?;
         let order = graph::order(&targets)?;
         let base = self.base(decision, past, &kinds, &scopes, outcome)?;
-        let all = || targets.iter().map(|t| &t.object).chain(base.iter().flatten().map(|o| &o.object));
-        engine.watch_kinds(all()).await?;
-        let manager = &engine.options.field_manager;
         if let Some(newest) = past.newest().filter(|newest| newest.info.status == Status::Uninstalling) {
             let half = lock::half_uninstalled(newest, past.free, jiff::Timestamp::now());
             outcome.warnings.push(format!("{half}: what it deleted is made again"));
         }
+        let all = || targets.iter().map(|t| &t.object).chain(base.iter().flatten().map(|o| &o.object));
+        engine.watch_kinds(all()).await?;
+        let manager = &engine.options.field_manager;
         let wanted: BTreeMap<Key, &ObjectRef> = all().map(|object| (object.key(), object)).collect();
         let seen =
             observe::objects(&engine.cluster, engine.watches.as_ref(), manager, wanted.into_values()).await?;
@@ -603,14 +605,6 @@ impl CarryOut<'_> {
                 Err(_) => {}
             }
         }
-    }
-}
-
-/// Ends when a lock is lost.
-async fn lost(lease: Option<&Lease>) {
-    match lease {
-        Some(lease) => lease.lost().await,
-        None => std::future::pending().await,
     }
 }
 

@@ -11,7 +11,7 @@ use super::{
     error::{EngineError, Result},
     evidence::{self, Drift},
     graph,
-    lease::Lease,
+    lease::{Lease, lost},
     observe::{self, Past},
     outcome::Outcome,
     plan::Step,
@@ -72,7 +72,11 @@ impl Engine {
                 return Err(EngineError::InProgress);
             }
         }
-        let result = self.put_right(work, &targets, steps, &mut expected, &mut outcome).await;
+        let result = tokio::select! {
+            result = self.put_right(work, &targets, steps, &mut expected, &mut outcome) => result,
+            // What is remembered below is someone else's to say.
+            () = lost(lease.as_ref()) => return Err(EngineError::LockLost),
+        };
         for drift in &mut outcome.drift {
             let done = |object: &ObjectRef| *object == drift.object;
             drift.corrected = outcome.created.iter().chain(&outcome.changed).any(done);

@@ -188,12 +188,15 @@ impl Engine {
     }
 }
 
-impl Lease {
-    /// Ends when the lock is no longer ours.
-    pub(super) async fn lost(&self) {
-        self.held.lost().await;
+/// Ends when a lock that was held is no longer ours.
+pub(super) async fn lost(lease: Option<&Lease>) {
+    match lease {
+        Some(lease) => lease.held.lost().await,
+        None => std::future::pending().await,
     }
+}
 
+impl Lease {
     /// Lets the lock go. A server that does not answer is waited for no longer than it takes the lock to expire by itself.
     pub(super) async fn release(self) {
         let lease = self.held.end().await;

@@ -6,6 +6,7 @@ use super::{
     engine::Engine,
     error::{EngineError, Result},
     fields,
+    lease::lost,
     lock::{self, Hold},
     observe::{self, Past},
     order::uninstall_rank,
@@ -92,6 +93,7 @@ impl Engine {
         let done = tokio::select! {
             done = self.uninstall_locked(request, &options, past) => done,
             error = self.given_up() => Err(error),
+            () = lost(lease.as_ref()) => Err(EngineError::LockLost),
         };
         self.let_go(lease, busy).await;
         done
@@ -107,9 +109,9 @@ impl Engine {
         if past.free && !self.is_as_read(id, &past).await? {
             past = Past { free: true, ..observe::records(self.store(), id).await? };
         }
+        let undeployed = decide::never_installed(&self.rows_where(&past, past.free, None, |_| false));
         let Some(mut current) = past.records.pop() else {
             return if request.ignore_not_found {
-        let undeployed = decide::never_installed(&self.rows_where(&past, past.free, None, |_| false));
                 Ok(Uninstalled::default())
             } else {
                 Err(EngineError::NotFound)
@@ -164,9 +166,9 @@ impl Engine {
         current.record.info.description = "Deletion in progress (or silently failed)".to_owned();
         current.record.memory.holder.clone_from(&self.options.holder);
         current.record.memory.hooks_done.clear();
+        current.record.memory.undeployed = undeployed;
         if request.delete_hooks {
             all_hooks.extend(hooks.iter().map(|h| (h.path.clone(), h.object.clone())));
-        current.record.memory.undeployed = undeployed;
         }
         let hooks: Vec<Value> = hooks.into_iter().map(|h| h.object).collect();
         let runner = self.hook_runner(id, options);

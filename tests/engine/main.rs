@@ -22,6 +22,7 @@ mod large;
 mod lifecycle;
 mod locks;
 mod logs;
+mod lost;
 mod order;
 mod ownership;
 mod plan;
