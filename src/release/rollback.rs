@@ -151,8 +151,9 @@ impl Engine {
     async fn try_undo(&self, id: &ReleaseId, options: &Options) -> Result<Option<&'static str>> {
         let past = observe::records(self.store(), id).await?;
         let newest = past.records.last().map(|stored| &stored.record);
-        let ours =
-            newest.is_some_and(|r| r.info.status == Status::Failed && r.memory.holder == self.options.holder);
+        // A failure that could not be recorded is one as well.
+        let failed = |status: Status| status == Status::Failed || status.is_pending();
+        let ours = newest.is_some_and(|r| failed(r.info.status) && r.memory.holder == self.options.holder);
         if !ours {
             return Ok(None);
         }
