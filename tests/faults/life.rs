@@ -53,8 +53,13 @@ pub(crate) fn write_charts(directory: &Path) {
         };
         let service =
             "---\napiVersion: v1\nkind: Service\nmetadata: {name: life-web}\nspec: {ports: [{port: 80}]}\n";
+        let labels = "{app: life}";
+        let app = format!(
+            "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: life-app}}\nspec:\n  selector: {{matchLabels: {labels}}}\n  \
+             template:\n    metadata: {{labels: {labels}}}\n    spec: {{containers: [{{name: main, image: \"x:{version}\"}}]}}\n"
+        );
         let all: String = others.iter().map(|name| object(name)).collect();
-        std::fs::write(chart.join("templates/all.yaml"), all + service + HOOK).unwrap();
+        std::fs::write(chart.join("templates/all.yaml"), all + service + &app + HOOK).unwrap();
         std::fs::write(chart.join("templates").join(JOB_FILE), JOB).unwrap();
     }
 }
@@ -75,8 +80,18 @@ pub(crate) fn command(step: usize, charts: &Path, namespace: &str) -> Vec<String
 /// What a step leaves in the cluster: objects with their version.
 fn wanted(step: usize) -> &'static [&'static str] {
     match step {
-        0 | 2 => &["ConfigMap/life-both 1", "ConfigMap/life-first 1", "Service/life-web"],
-        1 => &["ConfigMap/life-both 2", "ConfigMap/life-second 2", "Service/life-web"],
+        0 | 2 => &[
+            "ConfigMap/life-both 1",
+            "ConfigMap/life-first 1",
+            "Deployment/life-app x:1",
+            "Service/life-web",
+        ],
+        1 => &[
+            "ConfigMap/life-both 2",
+            "ConfigMap/life-second 2",
+            "Deployment/life-app x:2",
+            "Service/life-web",
+        ],
         _ => &[],
     }
 }
@@ -92,7 +107,14 @@ pub(crate) struct Life {
 
 pub(crate) fn look(plane: &ControlPlane, namespace: &str) -> Life {
     let text = plane
-        .kubectl(["get", "secrets,leases,configmaps,services,jobs", "-n", namespace, "-o", "json"])
+        .kubectl([
+            "get",
+            "secrets,leases,configmaps,services,jobs,deployments",
+            "-n",
+            namespace,
+            "-o",
+            "json",
+        ])
         .unwrap();
     let list: Value = serde_json::from_str(&text).unwrap();
     let (mut history, mut objects, mut leases) = (Vec::new(), Vec::new(), 0);
@@ -106,7 +128,10 @@ pub(crate) fn look(plane: &ControlPlane, namespace: &str) -> Life {
             }
             "Lease" => leases += 1,
             _ if name.starts_with("life") => {
-                objects.push(format!("{kind}/{name} {}", text("/data/version")).trim_end().to_owned());
+                let version =
+                    text("/data/version").to_owned() + text("/spec/template/spec/containers/0/image");
+                let version = if kind == "Job" { String::new() } else { version };
+                objects.push(format!("{kind}/{name} {version}").trim_end().to_owned());
             }
             _ => {}
         }
@@ -123,6 +148,12 @@ impl Life {
         let one = self.history.iter().filter(|row| deployed(row)).count() == 1;
         let last = one && self.history.last().is_some_and(deployed);
         if step + 1 == STEPS { self.history.is_empty() } else { last && self.objects == wanted(step) }
+    }
+
+    /// What is wrong after a step failed and was undone: the state before it is to be there. `more`: as below.
+    pub(crate) fn wrong_undone(&self, step: usize, before: usize, more: usize) -> Option<String> {
+        let back = step.checked_sub(1).unwrap_or(STEPS - 1);
+        self.wrong(back, before, more).map(|wrong| format!("undone: {wrong}"))
     }
 
     /// What is wrong after a step was repeated to its end. `more`: how many revisions it may have made besides its own.

@@ -10,6 +10,7 @@ mod life;
 mod proxy;
 mod requests;
 mod servers;
+mod temper;
 
 /// Numbers by chance, the same for the same seed.
 struct Chance(u64);

@@ -22,10 +22,12 @@ pub(crate) enum Fault {
     Kill { after: bool },
     /// The server answers with a failure of this status, and when to ask again.
     Answer(u16, Option<u32>),
-    /// The connection breaks in the midst of the answer, before or after the request was carried out.
+    /// The connection breaks before the answer, before or after the request was carried out.
     Cut { after: bool },
-    /// No answer ever comes.
-    Hang,
+    /// The request is carried out, and the connection breaks in the midst of the answer.
+    Half,
+    /// No answer ever comes, whether the request was carried out or not.
+    Hang { after: bool },
     /// It goes on as soon as so many are under way, or when nobody else has come for a moment: what a client sends side by
     /// side is side by side here, too.
     Gather(usize),
@@ -103,6 +105,16 @@ impl Proxy {
         args: &[&str],
         script: impl Fn(usize, &str, &str) -> Option<Fault> + Send + Sync + 'static,
     ) -> Ended {
+        self.run_patient(args, None, script)
+    }
+
+    /// The same with a bound of single requests of its own, in seconds.
+    pub(crate) fn run_patient(
+        &self,
+        args: &[&str],
+        seconds: Option<u32>,
+        script: impl Fn(usize, &str, &str) -> Option<Fault> + Send + Sync + 'static,
+    ) -> Ended {
         *self.shared.script.lock().unwrap() = Arc::new(script);
         self.shared.asked.lock().unwrap().clear();
         self.shared.most.store(0, Ordering::SeqCst);
@@ -111,6 +123,7 @@ impl Proxy {
         let child: Child = Command::new(env!("CARGO_BIN_EXE_windlass"))
             .args(args)
             .env("KUBECONFIG", &self.kubeconfig)
+            .envs(seconds.map(|seconds| ("WINDLASS_REQUEST_TIMEOUT", format!("{seconds}s"))))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -142,7 +155,13 @@ async fn pass(shared: Arc<Shared>, request: Request) -> Response {
     match fault {
         None => forward(&shared, request).await,
         Some(Fault::Answer(status, after)) => answer(status, after),
-        Some(Fault::Hang) => std::future::pending().await,
+        Some(Fault::Hang { after }) => {
+            if after {
+                forward(&shared, request).await;
+            }
+            std::future::pending().await
+        }
+        Some(Fault::Half) => half(forward(&shared, request).await).await,
         Some(Fault::Gather(many)) => {
             gather(&shared, many).await;
             let answer = forward(&shared, request).await;
@@ -201,7 +220,16 @@ async fn forward(shared: &Shared, request: Request) -> Response {
     }
 }
 
-/// An answer that breaks off.
+/// An answer without its second half.
+async fn half(answer: Response) -> Response {
+    let (parts, body) = answer.into_parts();
+    let whole = axum::body::to_bytes(body, 64 << 20).await.unwrap_or_default();
+    let first = Ok(whole.slice(..whole.len() / 2));
+    let broken = stream::iter([first, Err(std::io::Error::other("cut"))]);
+    Response::from_parts(parts, Body::from_stream(broken))
+}
+
+/// An answer that breaks off before it begins.
 fn cut() -> Response {
     let broken = stream::once(async { Err::<Vec<u8>, _>(std::io::Error::other("cut")) });
     Response::builder().header("content-length", "100").body(Body::from_stream(broken)).unwrap()
