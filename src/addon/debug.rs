@@ -5,6 +5,7 @@
 
 mod queues;
 mod route;
+mod runs;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -169,10 +170,12 @@ impl Desk {
                 Content::Value(Value::Object(modules.map(shown).collect()))
             }
             Question::Hooks => Content::Value(json!(self.hooks.all_names())),
-            Question::HookSnapshots(name) => match self.hooks.snapshots_of_hook(&name) {
-                Some(found) => Content::Value(found),
-                None => return Err(Answer::text(400, format!("hook '{name}' does not exist\n"))),
-            },
+            Question::HookSnapshots(name) => {
+                Content::Value(self.hooks.snapshots_of_hook(&name).ok_or_else(|| no_hook(&name))?)
+            }
+            Question::HookRuns(name) => {
+                runs::runs(&self.hooks.runs_of_hook(&name).ok_or_else(|| no_hook(&name))?)
+            }
             Question::Graph => Content::Text(graph(&self.view().await?)),
         })
     }
@@ -244,6 +247,11 @@ impl Desk {
             false => Ok(Content::Text("No diff found".to_owned())),
         }
     }
+}
+
+/// As the peer says it.
+fn no_hook(name: &str) -> Answer {
+    Answer::text(400, format!("hook '{name}' does not exist\n"))
 }
 
 /// The modules by their numbers, as text for graphviz.

@@ -198,6 +198,8 @@ enum HookVerb {
     /// Dump hook snapshots
     #[command(visible_alias = "snapshots")]
     Snapshot { hook: String },
+    /// Tell how the last runs of a hook went: when, how they ended, what they used and printed
+    Runs { hook: String },
 }
 
 /// `raw PATH`
@@ -280,6 +282,7 @@ pub(super) fn hook(args: &HookArgs) -> Result<(), Failure> {
         HookVerb::Snapshot { hook } => {
             args.socket.show(&format!("/hook/{}/snapshots.{format}", escaped(hook)))
         }
+        HookVerb::Runs { hook } => args.socket.show(&format!("/hook/{}/runs.{format}", escaped(hook))),
     }
 }
 

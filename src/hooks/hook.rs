@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -13,6 +13,7 @@ use super::config::{ConfigError, HookConfig};
 use super::limit::Limit;
 use super::operations::{self, Operation, OperationsError};
 use super::process::{self, ProcessError, Program, Scratch, Stdout, Stream, Usage};
+use super::runs::{RunView, Runs};
 use super::{Scope, metrics};
 use crate::serve::hook_metrics;
 
@@ -48,6 +49,7 @@ pub struct Hook {
     pub config: HookConfig,
     program: Program,
     limit: Mutex<Option<Limit>>,
+    runs: Arc<Runs>,
 }
 
 /// What a run is told besides its contexts.
@@ -62,6 +64,8 @@ pub struct Input {
 /// What a run answered. Patches and responses are as they were written: who owns the hook reads them.
 #[derive(Clone, Debug, Default)]
 pub struct Output {
+    /// The number of the run.
+    pub task: u64,
     pub usage: Usage,
     pub metrics: Vec<hook_metrics::Operation>,
     pub operations: Vec<Operation>,
@@ -119,6 +123,7 @@ impl Hook {
             config,
             program,
             limit: Mutex::new(limit),
+            runs: Arc::default(),
         })
     }
 
@@ -180,17 +185,19 @@ impl Hook {
             program.environment.push((variable.to_owned(), OsString::from(path)));
         }
         let task = TASKS.fetch_add(1, Ordering::Relaxed);
-        let line = |stream: Stream, line: &str| self.log(stream, line, (about, task), around.proxy_json);
-        let operations = |text: &str| {
-            operations::parse(text)
-                .map_err(|reason| HookError::Operations { hook: self.name.clone(), reason })
+        let running = self.runs.begin((task, about.event), bindings(&input.contexts), about.queue);
+        let line = |stream: Stream, line: &str| {
+            running.line(stream, line);
+            self.log(stream, line, (about, task), around.proxy_json);
         };
-        let ended = match process::run(&program, Stdout::Lines, line).await {
+        let ended = process::run(&program, Stdout::Lines, line).await;
+        running.ended(&ended);
+        let ended = match ended {
             Ok(ended) => ended,
             Err(reason) => {
                 // Of a failed run only changes of a status that ask for it are done.
                 let written = scratch.read("kubernetes-patch").unwrap_or_default();
-                let mut status_patches = operations(&written).unwrap_or_default();
+                let mut status_patches = operations::parse(&written).unwrap_or_default();
                 status_patches.retain(|o| {
                     matches!(o, Operation::Patch { target, ignore_hook_error: true, .. } if target.subresource == "status")
                 });
@@ -198,19 +205,46 @@ impl Hook {
                 return Err(HookError::Run { hook: self.name.clone(), reason, status_patches });
             }
         };
-        let read = |name: &str| scratch.read(name).map_err(failed);
+        let answers = self.answers(around, &scratch);
+        let answers = answers.inspect_err(|e| self.refused(task, &e.to_string()))?;
+        Ok(Output { task, usage: ended.usage, ..answers })
+    }
+
+    /// What a run has written into its files.
+    fn answers(&self, around: &Surroundings, scratch: &Scratch) -> Result<Output, HookError> {
+        let hook = || self.name.clone();
+        let read = |name: &str| {
+            scratch.read(name).map_err(|reason| HookError::Run {
+                hook: hook(),
+                reason: Box::new(reason),
+                status_patches: Vec::new(),
+            })
+        };
         let group = around.group_metrics.then_some(self.name.as_str());
         let metrics = metrics::parse(&read("metrics.json")?, group)
-            .map_err(|reason| HookError::Metrics { hook: self.name.clone(), reason })?;
+            .map_err(|reason| HookError::Metrics { hook: hook(), reason })?;
+        let operations = operations::parse(&read("kubernetes-patch")?)
+            .map_err(|reason| HookError::Operations { hook: hook(), reason })?;
         Ok(Output {
-            usage: ended.usage,
             metrics,
-            operations: operations(&read("kubernetes-patch")?)?,
+            operations,
             config_values_patch: read("config-values-patch.json")?,
             values_patch: read("values-patch.json")?,
             admission: read("admission-response.json")?,
             conversion: read("conversion-response.json")?,
+            ..Output::default()
         })
+    }
+
+    /// Its last runs, the oldest first.
+    #[must_use]
+    pub fn runs(&self) -> Vec<RunView> {
+        self.runs.list()
+    }
+
+    /// What a run answered cannot be used: those who ask for its runs are told why.
+    pub fn refused(&self, task: u64, why: &str) {
+        self.runs.refused(task, why);
     }
 
     /// A line of a hook's output. Lines of JSON keep their level and message; their other fields begin with `hook_`.
@@ -275,6 +309,17 @@ impl Hook {
         }
         tell!(info, None::<String>, line);
     }
+}
+
+/// Names of the bindings of a run, each once.
+fn bindings(contexts: &Value) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for name in contexts.as_array().into_iter().flatten().filter_map(|c| c["binding"].as_str()) {
+        if !names.iter().any(|known| known == name) {
+            names.push(name.to_owned());
+        }
+    }
+    names
 }
 
 /// What the lines of a run say besides the hook and the number of the run.

@@ -18,6 +18,7 @@ pub mod operations;
 pub mod process;
 pub mod queues;
 pub mod responses;
+mod runs;
 mod set;
 pub mod webhooks;
 
@@ -25,6 +26,7 @@ use std::fmt;
 
 pub use hook::{About, CONFIG_TIMEOUT, Hook, HookError, Input, Output, Surroundings};
 pub use monitor::Changes;
+pub use runs::{Outcome, Printed, RunView};
 pub use set::{HookSet, Synchronization, WatchedView};
 
 /// Whose hook it is: that decides which bindings it may have.

@@ -4,6 +4,7 @@
 //! the caller's, and lines of output go to whom the caller says.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe::Receiver;
-use wait4::Wait4 as _;
+use wait4::{ResUse, Wait4 as _};
 
 /// A longer line of output is cut, as the peer cuts it.
 const MAX_LINE: usize = 10_000;
@@ -89,14 +90,18 @@ pub struct Ended {
 pub enum ProcessError {
     #[error("cannot start {}: {reason}", path.display())]
     Start { path: PathBuf, reason: io::Error },
-    #[error("{status}{}", after(stderr))]
-    Failed { status: String, stderr: String, usage: Usage },
-    #[error("killed after {}s, its timeout{}", timeout.as_secs_f64(), after(stderr))]
-    Timeout { timeout: Duration, stderr: String },
+    #[error("{end}{}", after(stderr))]
+    Failed { end: End, stderr: String, usage: Usage },
+    #[error("{}{}", timed_out(*timeout), after(stderr))]
+    Timeout { timeout: Duration, stderr: String, usage: Option<Usage> },
     #[error("it printed more than {MAX_ANSWER} bytes")]
     Flood,
     #[error("{what}: {reason}")]
     Io { what: String, reason: io::Error },
+}
+
+fn timed_out(timeout: Duration) -> String {
+    format!("killed after {}s, its timeout", timeout.as_secs_f64())
 }
 
 fn after(stderr: &str) -> String {
@@ -104,12 +109,48 @@ fn after(stderr: &str) -> String {
 }
 
 impl ProcessError {
-    /// What the program used, if it ran to its end.
+    /// What the program used, where it was started and its end is known.
     #[must_use]
     pub fn usage(&self) -> Option<Usage> {
         match self {
             Self::Failed { usage, .. } => Some(*usage),
+            Self::Timeout { usage, .. } => *usage,
             _ => None,
+        }
+    }
+
+    /// The error without what the program said on stderr.
+    #[must_use]
+    pub fn in_short(&self) -> String {
+        match self {
+            Self::Failed { end, .. } => end.to_string(),
+            Self::Timeout { timeout, .. } => timed_out(*timeout),
+            other => other.to_string(),
+        }
+    }
+}
+
+/// How a program came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// By itself, with this status.
+    Status(i32),
+    /// By a signal of this number.
+    Signal(i32),
+}
+
+impl From<ExitStatus> for End {
+    fn from(status: ExitStatus) -> Self {
+        // What was waited for has one of the two.
+        status.signal().map_or_else(|| Self::Status(status.code().unwrap_or_default()), Self::Signal)
+    }
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Status(code) => write!(f, "exit status {code}"),
+            Self::Signal(number) => write!(f, "ended by signal {number}"),
         }
     }
 }
@@ -151,12 +192,12 @@ pub async fn run(
     let pipe = |fd: Option<OwnedFd>| fd.map(Receiver::from_owned_fd).transpose().map_err(io("its output"));
     let out = pipe(child.stdout.take().map(OwnedFd::from))?;
     let err = pipe(child.stderr.take().map(OwnedFd::from))?;
-    let wait = tokio::task::spawn_blocking(move || child.wait4());
+    let mut wait = tokio::task::spawn_blocking(move || child.wait4());
     let mut lines = Lines::new(stdout);
     let outcome = {
         let reading = read(out, err, &mut lines, &mut line);
         let waiting = async {
-            let waited = wait.await.unwrap_or_else(|e| Err(io::Error::other(e.to_string())));
+            let waited = (&mut wait).await.unwrap_or_else(|e| Err(io::Error::other(e.to_string())));
             waited.map_err(io("its end"))
         };
         let timeout = program.timeout.unwrap_or(Duration::MAX);
@@ -180,20 +221,25 @@ pub async fn run(
     drop(group);
     lines.flush(&mut line);
     let stderr = lines.tail();
-    let ended = match outcome {
-        Ok(ended) => ended?,
-        Err(_) => {
-            return Err(ProcessError::Timeout { timeout: program.timeout.unwrap_or_default(), stderr });
-        }
-    };
-    let usage = Usage {
+    let used = |ended: &ResUse| Usage {
         took: started.elapsed(),
         user: ended.rusage.utime,
         system: ended.rusage.stime,
         max_rss_bytes: ended.rusage.maxrss,
     };
+    let ended = match outcome {
+        Ok(ended) => ended?,
+        Err(_) => {
+            // It is killed by now; one that the kernel holds has used what nobody knows yet.
+            let ended = tokio::time::timeout(AFTERMATH, &mut wait).await.ok();
+            let usage = ended.and_then(Result::ok).and_then(Result::ok).map(|ended| used(&ended));
+            let timeout = program.timeout.unwrap_or_default();
+            return Err(ProcessError::Timeout { timeout, stderr, usage });
+        }
+    };
+    let usage = used(&ended);
     if !ended.status.success() {
-        return Err(ProcessError::Failed { status: told(ended.status), stderr, usage });
+        return Err(ProcessError::Failed { end: ended.status.into(), stderr, usage });
     }
     if lines.answer.len() > MAX_ANSWER {
         return Err(ProcessError::Flood);
@@ -218,14 +264,6 @@ async fn start(program: &Program) -> Result<std::process::Child, ProcessError> {
             }
             Err(reason) => return Err(ProcessError::Start { path: program.path.clone(), reason }),
         }
-    }
-}
-
-fn told(status: ExitStatus) -> String {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => format!("exit status {code}"),
-        (None, Some(signal)) => format!("ended by signal {signal}"),
-        (None, None) => status.to_string(),
     }
 }
 

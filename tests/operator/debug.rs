@@ -35,8 +35,8 @@ fn modules(namespace: &str) -> Modules {
         "configVersion: v1\nkubernetes: [{{name: maps, kind: ConfigMap, nameSelector: {{matchNames: [watched]}}, namespace: \
          {{nameSelector: {{matchNames: [{namespace}]}}}}, jqFilter: .data.a, queue: own}}]"
     );
-    let patch =
-        r#"echo '[{"op":"add","path":"/alpha/added","value":"by a hook"}]' > "$VALUES_JSON_PATCH_PATH""#;
+    let patch = r#"echo '[{"op":"add","path":"/alpha/added","value":"by a hook"}]' > "$VALUES_JSON_PATCH_PATH"
+echo seen; echo told >&2"#;
     modules.hook("001-alpha/hooks/sub/watch", &watched, patch);
     let global = r#"echo '[{"op":"add","path":"/global/zone","value":"west"}]' > "$VALUES_JSON_PATCH_PATH""#;
     modules.hook("global/first", "configVersion: v1\nonStartup: 1", global);
@@ -84,6 +84,16 @@ fn every_question_has_its_answer() {
     assert_eq!(snapshot["maps"]["snapshot"][0]["object"]["metadata"]["name"], "watched");
     assert_eq!(snapshot["maps"]["operations"]["sinceStart"]["added"], 1);
     assert_eq!(read(&socket, &["module", "snapshots", "alpha"])[hook], snapshot);
+    let runs = read(&socket, &["hook", "runs", hook]);
+    let run = &runs[0];
+    let facts =
+        json!([run["state"], run["exitStatus"], run["bindings"], run["queue"], run["stdout"], run["stderr"]]);
+    assert_eq!(facts, json!(["succeeded", 0, ["maps"], "own", "seen\n", "told\n"]), "{runs}");
+    assert!(run["maxRssBytes"].as_u64() > Some(0) && run["userCpuSeconds"].is_f64(), "{runs}");
+    let text = told(&socket, &["hook", "runs", hook]);
+    assert!(text.contains(" succeeded after ") && text.contains(": maps in queue own\n"), "{text}");
+    assert!(text.contains("  stdout: seen\n  stderr: told\n") && text.contains(" MiB of memory"), "{text}");
+    assert!(told(&socket, &["hook", "runs", "first", "-o", "yaml"]).contains("state: succeeded"));
     let monitors = read(&socket, &["module", "resource-monitor"]);
     assert_eq!(monitors["beta"].as_array().unwrap().len(), 3, "{monitors}");
     assert!(told(&socket, &["raw", "/graph"]).contains("\"order 1\" -> \"alpha\";"));
@@ -115,6 +125,7 @@ fn every_question_has_its_answer() {
     for (arguments, part) in [
         (&["module", "values", "nobody"][..], "module \"nobody\" not found"),
         (&["hook", "snapshot", "nobody"], "hook 'nobody' does not exist"),
+        (&["hook", "runs", "nobody"], "hook 'nobody' does not exist"),
         (&["raw", "/nowhere"], "404"),
         (&["raw", "nowhere"], "is no path"),
         (&["config", "set", "x", "y"], "unknown runtime parameter \"x\""),
@@ -159,6 +170,8 @@ fn a_job_that_hangs_or_fails_is_seen_while_others_go_on() {
         &["--debug-unix-socket", socket.to_str().unwrap()],
     );
     operator.wait_note("slow began");
+    let runs = read(&socket, &["hook", "runs", "001-alpha/hooks/slow"]);
+    assert_eq!((&runs[0]["state"], &runs[0]["exitStatus"]), (&json!("running"), &Value::Null), "{runs}");
     let main = read(&socket, &["queue", "main"]);
     assert_eq!(main["status"], "run first task");
     let first = main["tasks"][0]["description"].as_str().unwrap().to_owned();

@@ -1,4 +1,5 @@
-//! What a request asks, by its path. Pure; the paths are addon-operator's and shell-operator's.
+//! What a request asks, by its path. Pure; the paths are addon-operator's and shell-operator's, but for runs of hooks, which they
+//! do not tell.
 
 use crate::serve::debug::Request;
 
@@ -14,6 +15,7 @@ GET /global/snapshots.{json|yaml|text}
 GET /global/values.{json|yaml|text}
 GET /graph
 GET /hook/list.{json|yaml|text}
+GET /hook/{name}/runs.{json|yaml|text}
 GET /hook/{name}/snapshots.{json|yaml|text}
 GET /module/list.{json|yaml|text}
 GET /module/resource-monitor.{json|yaml|text}
@@ -78,6 +80,8 @@ pub(super) enum Question {
     },
     Hooks,
     HookSnapshots(String),
+    /// How its last runs went.
+    HookRuns(String),
     Graph,
 }
 
@@ -147,7 +151,11 @@ fn formatted(path: &str, request: &Request, flag: &dyn Fn(&str) -> bool) -> Opti
         }
         ("hook", "list") => Question::Hooks,
         // Names of hooks have slashes.
-        ("hook", rest) => Question::HookSnapshots(rest.strip_suffix("/snapshots")?.to_owned()),
+        ("hook", rest) => match rest.rsplit_once('/')? {
+            (name, "snapshots") => Question::HookSnapshots(name.to_owned()),
+            (name, "runs") => Question::HookRuns(name.to_owned()),
+            _ => return None,
+        },
         _ => return None,
     };
     Some((question, format))
@@ -197,6 +205,7 @@ mod tests {
             ("/hook/list.text", Question::Hooks, Format::Text),
             ("/hook/x/y.sh/snapshots.json", Question::HookSnapshots("x/y.sh".into()), Format::Json),
             ("/hook/y.sh/snapshots", Question::HookSnapshots("y.sh".into()), Format::Text),
+            ("/hook/x/y.sh/runs.yaml", Question::HookRuns("x/y.sh".into()), Format::Yaml),
         ];
         for (path, question, format) in table {
             assert_eq!(get(path), Some((question, format)), "{path}");

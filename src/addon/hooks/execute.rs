@@ -119,7 +119,7 @@ impl Hooks {
                 return Err(error.to_string());
             }
             Ok(mut output) => {
-                let usage = output.usage;
+                let (task, usage) = (output.task, output.usage);
                 let answer = Answer {
                     admission: std::mem::take(&mut output.admission),
                     conversion: std::mem::take(&mut output.conversion),
@@ -128,6 +128,9 @@ impl Hooks {
                 let _quiet = (!output.operations.is_empty()).then(|| self.running(name));
                 let done = self.take((name, key), hook, output, &input.config_values, reload).await;
                 self.count(hook, binding, run, Some(usage), done.is_ok());
+                if let Err(text) = &done {
+                    hook.refused(task, text);
+                }
                 done.map(|patched| (patched, answer))
             }
         };

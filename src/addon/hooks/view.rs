@@ -1,4 +1,4 @@
-//! What the debug endpoint shows of hooks: names, snapshots, queues.
+//! What the debug endpoint shows of hooks: names, snapshots, runs, queues.
 
 use std::sync::{Arc, PoisonError};
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::Hooks;
 use super::module::ModuleHooks;
 use crate::hooks::queues::QueueView;
-use crate::hooks::{Changes, HookSet, WatchedView};
+use crate::hooks::{Changes, HookSet, RunView, WatchedView};
 
 impl Hooks {
     fn all_modules(&self) -> Vec<Arc<ModuleHooks>> {
@@ -37,12 +37,19 @@ impl Hooks {
 
     /// Snapshots of one hook by binding; `None` if there is no such hook.
     pub(in crate::addon) fn snapshots_of_hook(&self, hook: &str) -> Option<Value> {
-        let found =
-            |set: &HookSet| set.hooks().iter().any(|h| h.name == hook).then(|| snapshots(set)[hook].take());
-        self.global_set()
-            .as_deref()
-            .and_then(found)
-            .or_else(|| self.all_modules().iter().find_map(|m| m.set.get().and_then(found)))
+        self.in_sets(|set| set.hooks().iter().any(|h| h.name == hook).then(|| snapshots(set)[hook].take()))
+    }
+
+    /// How the last runs of a hook went, the oldest first; `None` if there is no such hook.
+    pub(in crate::addon) fn runs_of_hook(&self, hook: &str) -> Option<Vec<RunView>> {
+        self.in_sets(|set| set.hooks().iter().find(|h| h.name == hook).map(|h| h.runs()))
+    }
+
+    /// What is found first in the sets of all owners, the global hooks before the others.
+    fn in_sets<T>(&self, find: impl Fn(&HookSet) -> Option<T>) -> Option<T> {
+        let global = self.global_set();
+        let found = global.as_deref().and_then(&find);
+        found.or_else(|| self.all_modules().iter().find_map(|m| m.set.get().and_then(&find)))
     }
 
     /// All queues of hooks as they are now.

@@ -6,6 +6,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use serde_json::json;
 
 use super::*;
+use crate::hooks::Outcome;
+use crate::hooks::process::End;
 
 const ABOUT: About<'static> = About { binding: "onStartup", queue: "main", event: 1 };
 
@@ -122,4 +124,57 @@ async fn the_hooks_own_timeout_counts() {
         .unwrap();
     let error = hook.run(&lab.around, &Input::default(), &ABOUT).await.unwrap_err();
     assert_eq!(error.to_string(), "hook hook.sh: killed after 0.2s, its timeout");
+}
+
+#[tokio::test]
+async fn runs_are_remembered_with_what_they_used_and_printed() {
+    let lab = Lab::new();
+    let script = r#"[ "$1" = --config ] && { echo 'configVersion: v1
+onStartup: 1
+settings: {timeout: 2s}'; exit; }
+case $(cat "$BINDING_CONTEXT_PATH") in
+*well*) echo out; echo '{"level":"info","msg":"json"}'; echo err >&2;;
+*badly*) echo why >&2; exit 3;;
+*killed*) kill -TERM $$;;
+*late*) echo begun; i=0; while true; do i=$((i+1)); done;;
+*garbled*) printf '{' > "$METRICS_PATH";;
+esac"#;
+    let hook = lab.load(script).await.unwrap();
+    for binding in ["well", "badly", "killed", "late", "garbled"] {
+        let contexts = json!([{"binding": binding}, {"binding": "other"}, {"binding": binding}]);
+        let input = Input { contexts, ..Input::default() };
+        let done = hook.run(&lab.around, &input, &About { binding, queue: "own", event: 7 }).await;
+        assert_eq!(done.is_ok(), binding == "well", "{done:?}");
+    }
+    let runs = hook.runs();
+    let [well, badly, killed, late, garbled] = &runs[..] else { panic!("{runs:?}") };
+    assert_eq!((well.bindings.join(","), well.queue.as_str(), well.event), ("well,other".into(), "own", 7));
+    assert_eq!(well.stdout.text(), "out\n{\"level\":\"info\",\"msg\":\"json\"}\n");
+    assert_eq!((well.stderr.text().as_str(), badly.stderr.text().as_str()), ("err\n", "why\n"));
+    let ended = |run: &RunView| match run.outcome.clone() {
+        Outcome::Ended { end, timed_out, error, .. } => (end, timed_out, error.unwrap_or_default()),
+        Outcome::Running => panic!("{run:?}"),
+    };
+    assert_eq!(ended(well), (Some(End::Status(0)), false, String::new()));
+    assert_eq!(ended(badly), (Some(End::Status(3)), false, "exit status 3".to_owned()));
+    assert_eq!(ended(killed), (Some(End::Signal(15)), false, "ended by signal 15".to_owned()));
+    assert_eq!(ended(late), (None, true, "killed after 2s, its timeout".to_owned()));
+    assert_eq!((late.stdout.text().as_str(), late.seconds() >= 2.0), ("begun\n", true));
+    // It has used most of its time: what is killed is measured, too.
+    let used = late.usage.unwrap();
+    assert!(used.user + used.system > Duration::from_millis(100) && used.max_rss_bytes > 0, "{used:?}");
+    let (end, _, error) = ended(garbled);
+    assert!(end == Some(End::Status(0)) && error.contains("metrics file"), "{error}");
+    hook.refused(well.task, "its patch leads nowhere");
+    assert_eq!(ended(&hook.runs()[0]).2, "its patch leads nowhere");
+
+    // One that is given up is told as such.
+    let input = Input { contexts: json!([{"binding": "late"}]), ..Input::default() };
+    let run = hook.run(&lab.around, &input, &ABOUT);
+    tokio::select! {
+        done = run => panic!("{done:?}"),
+        () = async { while hook.runs()[4].stdout.text().is_empty() { tokio::task::yield_now().await } } => {}
+    }
+    let (end, timed_out, error) = ended(&hook.runs()[4]);
+    assert!(end.is_none() && !timed_out && error.starts_with("given up"), "{error}");
 }
