@@ -32,30 +32,47 @@ pub(super) struct WithoutEffect {
 }
 
 /// Variables without a flag that change nothing here, and why. A star stands for any ending.
-const VARIABLES: [(&str, &str); 6] = [
+const VARIABLES: [(&str, &str); 5] = [
     ("USE_NELM", "releases are applied server-side in waves already"),
     ("NELM_DEPENDENCY_GRAPH_ENABLED", "objects are applied in waves by what they need"),
     ("QUEUE_ACTIONS_METRICS", "what queues do themselves takes no time here that would be worth a metric"),
     ("TILLER_MAX_HISTORY", "there is no Tiller; HELM_HISTORY_MAX bounds the history"),
-    ("SHELL_OPERATOR_HOOKS_DIR", "hooks belong to modules here, or are in GLOBAL_HOOKS_DIR"),
-    ("SHELL_OPERATOR_*", "its ADDON_OPERATOR_ namesake says that here"),
+    ("SHELL_OPERATOR_*", "addon-operator knows six variables of shell-operator, and this is none of them"),
 ];
 
-/// Flags with an older and a newer variable: the newer one comes first.
-const RENAMED: [(&str, &str); 4] = [
-    ("modules_dir", "ADDON_OPERATOR_MODULES_DIR"),
-    ("global_hooks_dir", "ADDON_OPERATOR_GLOBAL_HOOKS_DIR"),
-    ("unnumbered_modules_order", "ADDON_OPERATOR_UNNUMBERED_MODULES_ORDER"),
-    ("strict_check_values_mode_enabled", "ADDON_OPERATOR_STRICT_CHECK_VALUES_MODE_ENABLED"),
+/// Flags with several variables: the first that holds something counts. Those of addon-operator come before shell-operator's, as in
+/// its `applyShellOperatorEnv`, and the newer ones before the older.
+const SEVERAL: [(&str, &[&str]); 8] = [
+    ("modules_dir", &["ADDON_OPERATOR_MODULES_DIR", "MODULES_DIR"]),
+    (
+        "global_hooks_dir",
+        &["ADDON_OPERATOR_GLOBAL_HOOKS_DIR", "GLOBAL_HOOKS_DIR", "SHELL_OPERATOR_HOOKS_DIR"],
+    ),
+    ("unnumbered_modules_order", &["ADDON_OPERATOR_UNNUMBERED_MODULES_ORDER", "UNNUMBERED_MODULES_ORDER"]),
+    (
+        "strict_check_values_mode_enabled",
+        &["ADDON_OPERATOR_STRICT_CHECK_VALUES_MODE_ENABLED", "STRICT_CHECK_VALUES_MODE_ENABLED"],
+    ),
+    ("tmp_dir", &["ADDON_OPERATOR_TMP_DIR", "SHELL_OPERATOR_TMP_DIR"]),
+    ("listen_address", &["ADDON_OPERATOR_LISTEN_ADDRESS", "SHELL_OPERATOR_LISTEN_ADDRESS"]),
+    ("listen_port", &["ADDON_OPERATOR_LISTEN_PORT", "SHELL_OPERATOR_LISTEN_PORT"]),
+    (
+        "prometheus_metrics_prefix",
+        &["ADDON_OPERATOR_PROMETHEUS_METRICS_PREFIX", "SHELL_OPERATOR_PROMETHEUS_METRICS_PREFIX"],
+    ),
 ];
+
+/// The same for the namespace, which is a flag of every command.
+const NAMESPACE: [&str; 2] = ["ADDON_OPERATOR_NAMESPACE", "SHELL_OPERATOR_NAMESPACE"];
 
 /// The command `operator` as the environment has it: `is_set` says which variables hold something. An empty one is as good as
 /// none.
 pub(super) fn with_environment(command: clap::Command, is_set: &dyn Fn(&str) -> bool) -> clap::Command {
     command.mut_args(|argument| {
         let id = argument.get_id().as_str().to_owned();
-        if let Some((_, newer)) = RENAMED.iter().find(|(of, newer)| *of == id && is_set(newer)) {
-            return argument.env(newer);
+        let names = SEVERAL.iter().find(|(of, _)| *of == id).map(|(_, names)| *names).unwrap_or_default();
+        if let Some(name) = names.iter().find(|name| is_set(name)) {
+            return argument.env(name);
         }
         let named = argument.get_env().and_then(|name| name.to_str()).map(str::to_owned);
         match named {
@@ -69,7 +86,9 @@ pub(super) fn with_environment(command: clap::Command, is_set: &dyn Fn(&str) -> 
 pub(super) fn complete(globals: &Globals, variable: &dyn Fn(&str) -> Option<String>) -> Globals {
     let mut globals = globals.clone();
     let or = |given: Option<String>, name: &str| given.filter(|g| !g.is_empty()).or_else(|| variable(name));
-    globals.namespace = or(globals.namespace, "ADDON_OPERATOR_NAMESPACE");
+    for name in NAMESPACE {
+        globals.namespace = or(globals.namespace, name);
+    }
     globals.kube_context = or(globals.kube_context, "KUBE_CONTEXT");
     globals.kube_apiserver = or(globals.kube_apiserver, "KUBE_SERVER");
     let file = globals.kubeconfig.filter(|file| !file.as_os_str().is_empty());
@@ -130,7 +149,8 @@ impl WithoutEffect {
 
 /// Why a variable changes nothing, if it is one of the peers'. What Kubernetes says of Services with such names is not.
 fn vain(name: &str) -> Option<&'static str> {
-    if name.contains("_SERVICE_") || name.contains("_TCP") {
+    let heard = NAMESPACE.contains(&name) || SEVERAL.iter().any(|(_, names)| names.contains(&name));
+    if heard || name.contains("_SERVICE_") || name.contains("_TCP") {
         return None;
     }
     let fits = |known: &&(&str, &str)| match known.0.strip_suffix('*') {

@@ -20,7 +20,18 @@ fn what_is_set_in_vain_is_told() {
         only.without_effect.told(&variables)
     };
     assert_eq!(
-        told(&[], &["PATH", "ADDON_OPERATOR_NAMESPACE", "TILLER_DEPLOY_SERVICE_HOST"]).unwrap(),
+        told(
+            &[],
+            &[
+                "PATH",
+                "ADDON_OPERATOR_NAMESPACE",
+                "TILLER_DEPLOY_SERVICE_HOST",
+                "SHELL_OPERATOR_PORT_9115_TCP",
+                "SHELL_OPERATOR_NAMESPACE",
+                "SHELL_OPERATOR_LISTEN_PORT"
+            ]
+        )
+        .unwrap(),
         Vec::<String>::new()
     );
     let lines = told(&["--kube-client-qps=5", "--helm-monitor-kube-client-burst", "10"], &["USE_NELM"]);
@@ -35,12 +46,7 @@ fn what_is_set_in_vain_is_told() {
         "ADDON_OPERATOR_TILLER_PROBE_LISTEN_PORT",
         "TILLER_BIN_PATH",
         "TILLER_MAX_HISTORY",
-        "SHELL_OPERATOR_HOOKS_DIR",
-        "SHELL_OPERATOR_TMP_DIR",
-        "SHELL_OPERATOR_LISTEN_ADDRESS",
-        "SHELL_OPERATOR_LISTEN_PORT",
-        "SHELL_OPERATOR_NAMESPACE",
-        "SHELL_OPERATOR_PROMETHEUS_METRICS_PREFIX",
+        "SHELL_OPERATOR_WORKING_DIR",
     ] {
         let lines = told(&[], &[name]).unwrap();
         assert!(lines.len() == 1 && lines[0].starts_with(&format!("{name} has no effect: ")), "{lines:?}");
@@ -52,14 +58,14 @@ fn what_is_set_in_vain_is_told() {
 /// The peers' flags with their variables, the one that comes first in front, and their defaults here. A dash stands for none.
 const FLAGS: &str = "
 modules-dir ADDON_OPERATOR_MODULES_DIR,MODULES_DIR modules
-global-hooks-dir ADDON_OPERATOR_GLOBAL_HOOKS_DIR,GLOBAL_HOOKS_DIR -
+global-hooks-dir ADDON_OPERATOR_GLOBAL_HOOKS_DIR,GLOBAL_HOOKS_DIR,SHELL_OPERATOR_HOOKS_DIR -
 unnumbered-modules-order ADDON_OPERATOR_UNNUMBERED_MODULES_ORDER,UNNUMBERED_MODULES_ORDER 1
 strict-check-values-mode-enabled ADDON_OPERATOR_STRICT_CHECK_VALUES_MODE_ENABLED,STRICT_CHECK_VALUES_MODE_ENABLED false
-tmp-dir ADDON_OPERATOR_TMP_DIR -
+tmp-dir ADDON_OPERATOR_TMP_DIR,SHELL_OPERATOR_TMP_DIR -
 config-map ADDON_OPERATOR_CONFIG_MAP addon-operator
-prometheus-listen-address ADDON_OPERATOR_LISTEN_ADDRESS 0.0.0.0
-prometheus-listen-port ADDON_OPERATOR_LISTEN_PORT 9650
-prometheus-metrics-prefix ADDON_OPERATOR_PROMETHEUS_METRICS_PREFIX addon_operator_
+prometheus-listen-address ADDON_OPERATOR_LISTEN_ADDRESS,SHELL_OPERATOR_LISTEN_ADDRESS 0.0.0.0
+prometheus-listen-port ADDON_OPERATOR_LISTEN_PORT,SHELL_OPERATOR_LISTEN_PORT 9650
+prometheus-metrics-prefix ADDON_OPERATOR_PROMETHEUS_METRICS_PREFIX,SHELL_OPERATOR_PROMETHEUS_METRICS_PREFIX addon_operator_
 shell-chroot-dir ADDON_OPERATOR_SHELL_CHROOT_DIR -
 applied-module-extenders ADDON_OPERATOR_APPLIED_MODULE_EXTENDERS -
 crd-extra-labels ADDON_OPERATOR_CRD_EXTRA_LABELS heritage=addon-operator
@@ -209,6 +215,8 @@ fn variables_complete_the_flags_of_every_command() {
     globals.kubeconfig = Some(PathBuf::new());
     assert_eq!(shown(&complete(&globals, &set)), names);
     assert_eq!(shown(&complete(&globals, &|_| None)), [""; 4]);
+    let shell = |name: &str| (name == "SHELL_OPERATOR_NAMESPACE").then(|| "s".to_owned());
+    assert_eq!(shown(&complete(&globals, &shell))[0], "s");
 }
 
 #[test]
