@@ -1,9 +1,12 @@
 //! What an operator would change if it started now: nothing is written, so that it can look beside a running addon-operator.
 //!
-//! Owns the one pass over all modules. Hooks and `enabled` scripts are not run: where a module has hooks, its values are
-//! those that its release was made with, and where it has a script, it is on if its release exists.
+//! Owns the one pass over all modules. Hooks are asked for their configuration, and neither they nor `enabled` scripts are run:
+//! where a module has hooks, its values are those that its release was made with, and where it has a script, it is on if its
+//! release exists.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
 
 use chart_compat::data::Data;
 use serde::Serialize;
@@ -11,6 +14,7 @@ use serde_json::json;
 
 use super::config::{Config, Problem};
 use super::enabling::{Enabling, Flags};
+use super::hooks::{global_directory, limit};
 use super::module::{Module, Modules};
 use super::needs::{self, Waits};
 use super::operator::Options;
@@ -18,6 +22,8 @@ use super::references;
 use super::run::{Error, Shared, config_map, covers};
 use super::values::{GLOBAL, Values};
 use crate::cluster::{Cluster, ClusterError};
+use crate::hooks::webhooks::{self, Foreseen};
+use crate::hooks::{Hook, HookSet, Scope};
 use crate::release::record::Status;
 use crate::release::{Engine, EngineOptions, Preview, ReleaseId};
 use crate::render::{from_json, parse_manifest, to_json};
@@ -30,6 +36,9 @@ pub struct Observation {
     pub module: String,
     #[serde(flatten)]
     pub finding: Finding,
+    /// What would be written for it besides a release: CRDs where it has no chart, webhooks of its hooks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub besides: Vec<String>,
     /// What could not be looked into, and what else is worth knowing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -54,10 +63,15 @@ pub enum Finding {
 }
 
 impl Observation {
+    fn new(module: &str, finding: Finding, notes: Vec<String>) -> Self {
+        Self { module: module.to_owned(), finding, besides: Vec::new(), notes }
+    }
+
     /// Whether an operator would do something about the module, or fail to.
     #[must_use]
     pub fn differs(&self) -> bool {
-        matches!(self.finding, Finding::Change(_) | Finding::Uninstall | Finding::Failed(_))
+        !self.besides.is_empty()
+            || matches!(self.finding, Finding::Change(_) | Finding::Uninstall | Finding::Failed(_))
     }
 }
 
@@ -111,18 +125,102 @@ pub async fn observe(
     for module in &modules.modules {
         observations.push(observer.one(module).await);
     }
+    let limit = limit(options.hook_timeout, options.hook_patience);
+    let mut bound = Bound { limit, ..Bound::default() };
+    for (module, observation) in modules.modules.iter().zip(&mut observations) {
+        bound.module(module, observation).await;
+    }
+    if let Some(directory) = &options.global_hooks_dir {
+        if let Err(text) = bound.load("", &global_directory(directory), "", Scope::Global).await {
+            problems.push(text);
+        }
+    }
+    let Bound { hooks, unknown, .. } = bound;
+    let found = webhooks::foresee(&cluster, &options.namespace, &options.webhooks, &hooks, &unknown).await?;
+    tell_webhooks(found, &mut observations);
     let known = |id: &&ReleaseId| modules.modules.iter().any(|m| m.name.name == id.name);
     for id in ours.iter().filter(|id| !known(id)) {
-        let notes = vec!["there is no such module any more".to_owned()];
-        observations.push(Observation { module: id.name.clone(), finding: Finding::Uninstall, notes });
+        let notes = vec![NO_MODULE.to_owned()];
+        match observations.iter_mut().find(|o| o.module == id.name) {
+            Some(observation) => observation.finding = Finding::Uninstall,
+            None => observations.push(Observation::new(&id.name, Finding::Uninstall, notes)),
+        }
     }
     for id in inherited.difference(&ours).filter(|id| !known(id)) {
         let notes = vec![
             "addon-operator made this release; there is no such module, and it is left alone".to_owned(),
         ];
-        observations.push(Observation { module: id.name.clone(), finding: Finding::Off, notes });
+        observations.push(Observation::new(&id.name, Finding::Off, notes));
     }
     Ok((observations, problems))
+}
+
+/// What an owner of webhooks is called that has no directory.
+const NO_MODULE: &str = "there is no such module any more";
+/// What stands for the global hooks where modules are told of.
+const GLOBAL_HOOKS: &str = "global hooks";
+
+/// Hooks by their owners, as far as they say what they are bound to.
+#[derive(Default)]
+struct Bound {
+    /// How long one may take to say it.
+    limit: std::time::Duration,
+    hooks: BTreeMap<String, Vec<Arc<Hook>>>,
+    /// Owners of whom it is not known whether they are on, or what their hooks are bound to.
+    unknown: BTreeSet<String>,
+}
+
+impl Bound {
+    async fn module(&mut self, module: &Module, observation: &mut Observation) {
+        match &observation.finding {
+            Finding::Off | Finding::Uninstall => return,
+            Finding::Failed(_) => drop(self.unknown.insert(module.name.name.clone())),
+            Finding::HooksOnly | Finding::Unchanged | Finding::Change(_) => {
+                let directory = module.path.file_name().unwrap_or_default().to_string_lossy();
+                let prefix = format!("{directory}/hooks/");
+                let below = module.path.join("hooks");
+                if let Err(text) = self.load(&module.name.name, &below, &prefix, Scope::Module).await {
+                    observation.finding = Finding::Failed(text);
+                }
+            }
+        }
+    }
+
+    async fn load(
+        &mut self,
+        owner: &str,
+        directory: &Path,
+        prefix: &str,
+        scope: Scope,
+    ) -> Result<(), String> {
+        match HookSet::load(directory, owner, prefix, scope, self.limit).await {
+            Ok((set, _)) => drop(self.hooks.insert(owner.to_owned(), set.hooks().to_vec())),
+            Err(e) => {
+                self.unknown.insert(owner.to_owned());
+                return Err(e.to_string());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Puts what would be written for webhooks to the modules whose hooks it is for.
+fn tell_webhooks(found: Vec<Foreseen>, observations: &mut Vec<Observation>) {
+    for Foreseen { owner, text } in found {
+        let name = if owner.is_empty() { GLOBAL_HOOKS } else { &owner };
+        match observations.iter_mut().find(|o| o.module == name) {
+            Some(observation) => observation.besides.push(text),
+            None => {
+                let (finding, notes) = match owner.as_str() {
+                    "" => (Finding::HooksOnly, Vec::new()),
+                    _ => (Finding::Off, vec![NO_MODULE.to_owned()]),
+                };
+                let mut observation = Observation::new(name, finding, notes);
+                observation.besides.push(text);
+                observations.push(observation);
+            }
+        }
+    }
 }
 
 /// Lays the ConfigMap's sections over the values of files.
@@ -174,8 +272,16 @@ struct Observer<'a> {
 impl Observer<'_> {
     async fn one(&self, module: &Module) -> Observation {
         let mut notes = Vec::new();
-        let finding = self.look(module, &mut notes).await.unwrap_or_else(|e| Finding::Failed(e.to_string()));
-        Observation { module: module.name.name.clone(), finding, notes }
+        let failed = |e: Error| Finding::Failed(e.to_string());
+        let finding = self.look(module, &mut notes).await.unwrap_or_else(failed);
+        let mut observation = Observation::new(&module.name.name, finding, notes);
+        if matches!(observation.finding, Finding::HooksOnly) {
+            match self.shared.foresee_crds(&module.crds).await {
+                Ok(besides) => observation.besides = besides,
+                Err(e) => observation.finding = failed(e),
+            }
+        }
+        observation
     }
 
     /// The module that another one depends on, be it by way of others, and that is off by all that is known.

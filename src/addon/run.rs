@@ -350,12 +350,7 @@ impl Shared {
         for file in &mut crds {
             let mut left = Vec::new();
             for object in std::mem::take(&mut file.objects) {
-                let text = |v: &serde_json::Value| v.as_str().unwrap_or_default().to_owned();
-                let gvk = Gvk::new(&text(&object["apiVersion"]), &text(&object["kind"]));
-                let is_crd = gvk.kind == "CustomResourceDefinition";
-                let reference = ObjectRef::new(gvk, None, &text(&object["metadata"]["name"]));
-                let live = if is_crd { self.engine.keeper().get(&reference).await? } else { None };
-                if !live.is_some_and(|live| covers(&live, &object)) {
+                if !self.live_crd(&object).await?.1.is_some_and(|live| covers(&live, &object)) {
                     left.push(object);
                 }
             }
@@ -363,6 +358,36 @@ impl Shared {
         }
         self.engine.install_crds(&crds, CrdPolicy::Apply).await?;
         Ok(())
+    }
+
+    /// What [`Self::keep_crds`] would write, in words; a change that it would refuse is an error.
+    pub(super) async fn foresee_crds(&self, files: &[Crd]) -> Result<Vec<String>, Error> {
+        let mut told = Vec::new();
+        for object in self.crds_of(files)?.iter().flat_map(|file| &file.objects) {
+            let (reference, live) = self.live_crd(object).await?;
+            match live {
+                None => told.push(format!("{reference} would be created")),
+                Some(live) if !covers(&live, object) => {
+                    self.engine.check_crd(&live, object, &reference).await?;
+                    told.push(format!("{reference} would be changed"));
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(told)
+    }
+
+    /// An object of a file of CRDs as it is in the cluster.
+    async fn live_crd(
+        &self,
+        object: &serde_json::Value,
+    ) -> Result<(ObjectRef, Option<serde_json::Value>), Error> {
+        let text = |v: &serde_json::Value| v.as_str().unwrap_or_default().to_owned();
+        let gvk = Gvk::new(&text(&object["apiVersion"]), &text(&object["kind"]));
+        let is_crd = gvk.kind == "CustomResourceDefinition";
+        let reference = ObjectRef::new(gvk, None, &text(&object["metadata"]["name"]));
+        let live = if is_crd { self.engine.keeper().get(&reference).await? } else { None };
+        Ok((reference, live))
     }
 
     /// CRDs from their files: without files that are none by their names, and labelled.

@@ -32,7 +32,8 @@ fn text(observations: &[Observation], problems: &[String], painted: bool) -> Str
         out.push_str(&format!("problem: {problem}\n"));
     }
     let mut differing = 0;
-    for Observation { module, finding, notes } in observations {
+    for observation in observations {
+        let Observation { module, finding, besides, notes } = observation;
         let told = match finding {
             Finding::Off => "off".to_owned(),
             Finding::HooksOnly => "on, without a chart".to_owned(),
@@ -42,6 +43,9 @@ fn text(observations: &[Observation], problems: &[String], painted: bool) -> Str
             Finding::Failed(text) => format!("cannot tell: {text}"),
         };
         out.push_str(&format!("{module}: {told}\n"));
+        for text in besides {
+            out.push_str(&format!("  {text}\n"));
+        }
         for note in notes {
             out.push_str(&format!("  note: {note}\n"));
         }
@@ -50,8 +54,7 @@ fn text(observations: &[Observation], problems: &[String], painted: bool) -> Str
                 out.push_str(&format!("  {line}\n"));
             }
         }
-        differing +=
-            usize::from(matches!(finding, Finding::Change(_) | Finding::Uninstall | Finding::Failed(_)));
+        differing += usize::from(observation.differs());
     }
     out.push_str(&format!("{differing} of {} modules would change\n", observations.len()));
     out

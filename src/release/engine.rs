@@ -383,6 +383,14 @@ impl Engine {
         }
     }
 
+    /// Whether a CRD that is there may be made another one.
+    ///
+    /// # Errors
+    /// Objects of its kind would lose something, or cannot be looked at.
+    pub async fn check_crd(&self, live: &Value, new: &Value, crd: &ObjectRef) -> Result<()> {
+        super::crds::check_losses(&self.cluster, live, new, crd).await
+    }
+
     /// Waits until a release wants a look: an object of it was changed or deleted, or someone wrote its record. Only
     /// with watches, and only for releases that this engine reconciled.
     pub async fn attention(&self) -> (ReleaseId, Attention) {

@@ -34,9 +34,14 @@ fn versions(cp: &ControlPlane, namespace: &str) -> BTreeMap<String, String> {
 
 /// Exit status and text of `operator --observe`, which must write nothing.
 fn observed(cp: &ControlPlane, namespace: &str, modules: &Path) -> (i32, String) {
+    observed_with(cp, namespace, modules, &[])
+}
+
+fn observed_with(cp: &ControlPlane, namespace: &str, modules: &Path, more: &[&str]) -> (i32, String) {
     let mark = cp.audit_mark().unwrap();
     let done = std::process::Command::new(env!("CARGO_BIN_EXE_windlass"))
         .args(["operator", "--observe", "-n", namespace, "--modules-dir", modules.to_str().unwrap()])
+        .args(more)
         .env("KUBECONFIG", cp.kubeconfig())
         .output()
         .unwrap();
@@ -45,7 +50,8 @@ fn observed(cp: &ControlPlane, namespace: &str, modules: &Path) -> (i32, String)
     let events = cp.audit_since(mark).unwrap();
     let writes: Vec<_> = events
         .iter()
-        .filter(|e| e.user_agent.starts_with("windlass/") && e.namespace == namespace && e.is_write())
+        .filter(|e| e.user_agent.starts_with("windlass/") && e.is_write())
+        .filter(|e| e.namespace == namespace || e.name.contains(namespace))
         .collect();
     assert!(writes.is_empty(), "{writes:?}");
     (done.status.code().unwrap(), String::from_utf8(done.stdout).unwrap())
@@ -178,6 +184,105 @@ fn what_would_change_is_told_and_not_done() {
         assert!(told.contains(part), "{part:?} in {told}");
     }
     assert_eq!(status, 2);
+}
+
+#[test]
+fn crds_without_a_chart_and_webhooks_are_foreseen() {
+    let cp = control_plane();
+    let ns = cp.namespace("observe-besides").unwrap();
+    let name = |plural: &str| format!("{plural}.{}.example.com", ns.name());
+    let crd = |plural: &str, more: &str| {
+        format!(
+            "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {{name: {}}}\nspec:\n  group: \
+             {}.example.com\n  scope: Namespaced\n  names: {{kind: {plural}, plural: {plural}, singular: {plural}}}\n  versions:\n  - \
+             {{name: v1, served: true, storage: true{more}, schema: {{openAPIV3Schema: {{type: object}}}}}}\n",
+            name(plural),
+            ns.name()
+        )
+    };
+    let modules = Modules::new();
+    modules.write("modules/010-kinds/crds/one.yaml", &crd("ones", ""));
+    modules.write("modules/values.yaml", "kindsEnabled: true\nchecksEnabled: true\n");
+    let entry = |name: &str, more: &str| {
+        format!(
+            "{{name: {name}.{}.example.com{more}, namespace: {{labelSelector: {{matchLabels: {{none: such}}}}}}, rules: [{{apiVersions: [v1], \
+             apiGroups: [''], resources: [configmaps], operations: [CREATE], scope: Namespaced}}]}}",
+            ns.name()
+        )
+    };
+    let checks = |more: &str| {
+        let conversions = "conversions: [{fromVersion: v1, toVersion: v2}]";
+        let config = format!(
+            "configVersion: v1\nkubernetesValidating: [{}]\nkubernetesCustomResourceConversion: [{{name: c, crdName: {}, {conversions}}}]",
+            entry("check", more),
+            name("ones")
+        );
+        modules.hook("modules/020-checks/hooks/check", &config, "exit 1");
+    };
+    checks("");
+    let mutate = format!("configVersion: v1\nkubernetesMutating: [{}]", entry("mutate", ""));
+    modules.hook("global-hooks/mutate", &mutate, "exit 1");
+    let global = modules.path().join("global-hooks");
+    let mut arguments = crate::support::ON_LOOPBACK.to_vec();
+    arguments.extend(["--global-hooks-dir", global.to_str().unwrap()]);
+    let look = || observed_with(cp, ns.name(), &modules.path().join("modules"), &arguments);
+    let told = |parts: &[&str]| {
+        let (status, told) = look();
+        let lines: Vec<&str> = told.lines().collect();
+        assert_eq!(lines, parts, "{told}");
+        assert_eq!(status, if parts.last().unwrap().starts_with("0 of") { 0 } else { 2 });
+    };
+    let configuration = |kind: &str| format!("{kind}WebhookConfiguration windlass-{}-hooks", ns.name());
+    let webhook = |name: &str| format!("webhook {name}.{}.example.com", ns.name());
+    let one = format!("  CustomResourceDefinition {} would be ", name("ones"));
+    let check = webhook("check");
+    let added = format!("  {check} would be added to {}", configuration("Validating"));
+    let mutating = format!("  {} would be added to {}", webhook("mutate"), configuration("Mutating"));
+    told(&[
+        "kinds: on, without a chart",
+        &format!("{one}created"),
+        "checks: on, without a chart",
+        &added,
+        "global hooks: on, without a chart",
+        &mutating,
+        "3 of 3 modules would change",
+    ]);
+
+    // Beside one that runs with the same nothing would change; where it has written what it would, neither.
+    let operator = Operator::start_with(cp, ns.name(), &modules.path().join("modules"), &arguments);
+    operator.wait_converged();
+    let none = ["kinds: on, without a chart", "checks: on, without a chart", "0 of 2 modules would change"];
+    told(&none);
+    operator.stop();
+    told(&none);
+
+    modules.write("modules/010-kinds/crds/one.yaml", &crd("ones", ", deprecated: true"));
+    checks(", timeoutSeconds: 3");
+    std::fs::remove_file(global.join("mutate")).unwrap();
+    cp.kubectl([
+        "patch",
+        "crd",
+        &name("ones"),
+        "--type=merge",
+        "-p",
+        r#"{"spec":{"conversion":{"strategy":"None","webhook":null}}}"#,
+    ])
+    .unwrap();
+    told(&[
+        "kinds: on, without a chart",
+        &format!("{one}changed"),
+        "checks: on, without a chart",
+        &format!("  {check} of {} would be changed", configuration("Validating")),
+        &format!("  CustomResourceDefinition {} would have its objects converted by hooks", name("ones")),
+        "global hooks: on, without a chart",
+        &format!("  {} would be taken out of {}", webhook("mutate"), configuration("Mutating")),
+        "3 of 3 modules would change",
+    ]);
+    for kind in ["validating", "mutating"] {
+        let kind = format!("{kind}webhookconfiguration");
+        cp.kubectl(["delete", &kind, &format!("windlass-{}-hooks", ns.name()), "--wait=false"]).unwrap();
+    }
+    cp.kubectl(["delete", "crd", &name("ones"), "--wait=false"]).unwrap();
 }
 
 #[test]

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::certificates::MANAGER;
 use super::objects::{self, Door, Entries, Kind, configuration, entry, holds, is_ours, listed};
-use super::{Live, Webhooks, calls};
+use super::{Live, Options, Webhooks, calls};
 use crate::cluster::{
     ApplyOptions, Cluster, ClusterError, DeleteOptions, ObjectRef, Propagation, Validation,
 };
@@ -32,9 +32,22 @@ impl From<KeepError> for String {
     }
 }
 
+/// What the names of our configurations begin with.
+fn prefix(options: &Options, namespace: &str) -> String {
+    match options.configuration.as_str() {
+        "" => format!("windlass-{namespace}"),
+        name => name.to_owned(),
+    }
+}
+
+/// The name of our configurations.
+pub(super) fn configuration_name(options: &Options, namespace: &str) -> String {
+    format!("{}-hooks", prefix(options, namespace))
+}
+
 impl Webhooks {
     fn configuration_name(&self) -> String {
-        format!("{}-hooks", self.options.configuration)
+        configuration_name(&self.options, &self.namespace)
     }
 
     fn entries_of(&self, owner: &str, hooks: &[Arc<Hook>], kind: Kind, door: &Door) -> Entries {
@@ -60,7 +73,7 @@ impl Webhooks {
             if entries.is_empty() {
                 continue;
             }
-            let object = kind.object(&format!("{}-check", self.options.configuration));
+            let object = kind.object(&format!("{}-check", prefix(&self.options, &self.namespace)));
             let body = configuration(&object, &entries);
             let dry = ApplyOptions { dry_run: true, ..options() };
             self.cluster.apply(&object, &body, dry).await.map_err(|e| format!("{}: {e}", kind.binding()))?;

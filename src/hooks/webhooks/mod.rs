@@ -13,6 +13,7 @@ mod chain;
 mod endpoints;
 mod keep;
 mod objects;
+mod preview;
 mod review;
 mod server;
 
@@ -32,6 +33,7 @@ use crate::serve::State;
 pub use certificates::Files;
 pub use chain::{chain, same_version};
 use objects::{Door, Kind};
+pub use preview::{Foreseen, foresee};
 use server::Opened;
 pub use server::Server;
 
@@ -131,10 +133,6 @@ impl Webhooks {
         state: Arc<State>,
         runner: Runner,
     ) -> Arc<Self> {
-        let mut options = options;
-        if options.configuration.is_empty() {
-            options.configuration = format!("windlass-{namespace}");
-        }
         let webhooks = Arc::new(Self {
             cluster,
             namespace: namespace.to_owned(),

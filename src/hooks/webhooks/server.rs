@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use super::certificates::{Files, Material, given, kept};
 use super::objects::{Door, Reach, Way};
-use super::{Webhooks, calls};
+use super::{Options, Webhooks, calls};
 use crate::hooks::queues::pause;
 use crate::serve::tls::{self, TlsListener};
 
@@ -53,6 +53,34 @@ pub(super) struct Opened {
     port: u16,
     tls: watch::Sender<Arc<ServerConfig>>,
     material: Material,
+}
+
+/// By which way the API server comes, with the authority and the port of the first server and of the last, which is the one for
+/// conversions. One Service leads to one server.
+pub(super) fn door(options: &Options, namespace: &str, first: (&str, u16), last: (&str, u16)) -> Door {
+    let one = options.url.is_none() && options.service == options.conversion_service;
+    let way = |service: &str, (authority, port): (&str, u16)| {
+        let reach = match &options.url {
+            Some(url) => {
+                let url = url.trim_end_matches('/');
+                let url = match url.strip_suffix(":0") {
+                    Some(host) => format!("{host}:{port}"),
+                    None => url.to_owned(),
+                };
+                Reach::Url(url)
+            }
+            None => Reach::Service {
+                namespace: namespace.to_owned(),
+                name: service.to_owned(),
+                port: options.service_port,
+            },
+        };
+        Way { reach, authority: authority.to_owned(), port }
+    };
+    Door {
+        admission: way(&options.service, first),
+        conversion: way(&options.conversion_service, if one { first } else { last }),
+    }
 }
 
 impl Webhooks {
@@ -134,32 +162,10 @@ impl Webhooks {
         hosts
     }
 
-    /// By which way the API server comes; the last server is the one for conversions. One Service leads to one server.
     fn door_of(&self, opened: &[Opened]) -> Option<Door> {
-        let options = &self.options;
-        let one = options.url.is_none() && options.service == options.conversion_service;
-        let way = |service: &str, opened: &Opened| {
-            let reach = match &options.url {
-                Some(url) => {
-                    let url = url.trim_end_matches('/');
-                    let url = match url.strip_suffix(":0") {
-                        Some(host) => format!("{host}:{}", opened.port),
-                        None => url.to_owned(),
-                    };
-                    Reach::Url(url)
-                }
-                None => Reach::Service {
-                    namespace: self.namespace.clone(),
-                    name: service.to_owned(),
-                    port: options.service_port,
-                },
-            };
-            Way { reach, authority: opened.material.authority.clone(), port: opened.port }
-        };
-        Some(Door {
-            admission: way(&options.service, opened.first()?),
-            conversion: way(&options.conversion_service, if one { opened.first()? } else { opened.last()? }),
-        })
+        let end = |opened: &'_ Opened| (opened.material.authority.clone(), opened.port);
+        let (first, last) = (end(opened.first()?), end(opened.last()?));
+        Some(door(&self.options, &self.namespace, (&first.0, first.1), (&last.0, last.1)))
     }
 
     /// Takes certificates that are others than before: API servers are told of their authorities first.
