@@ -122,10 +122,12 @@ impl Modules {
                 return self.root_unread(format!("modules directory {}: {e}", root.display()));
             }
         };
-        match values_file(&root.join("values.yaml")) {
-            Ok(values) => merge_maps(&mut self.values, values),
-            Err(text) => self.root_unread(text),
-        }
+        let file = root.join("values.yaml");
+        let of_root = values_file(&file).unwrap_or_else(|text| {
+            self.root_unread(text);
+            Map::new()
+        });
+        merge_maps(&mut self.values, of_root.clone());
         let mut paths = Vec::new();
         for entry in entries {
             match entry {
@@ -136,7 +138,7 @@ impl Modules {
         paths.sort();
         for path in paths {
             match std::fs::metadata(&path) {
-                Ok(m) if m.is_dir() => self.module(path, unnumbered, profile, known),
+                Ok(m) if m.is_dir() => self.module(path, (&file, &of_root), unnumbered, profile, known),
                 Ok(_) => {}
                 Err(e) => self.problems.push(format!("{}: {e}", path.display())),
             }
@@ -157,6 +159,7 @@ impl Modules {
     fn module(
         &mut self,
         path: PathBuf,
+        (root_file, of_root): (&Path, &Map),
         unnumbered: u32,
         profile: Profile,
         known: &dyn Fn(&Path) -> Option<Module>,
@@ -185,15 +188,17 @@ impl Modules {
             return self.modules.push(module);
         }
         let mut flag = None;
-        let (values, chart) = match values_file(&path.join("values.yaml")) {
-            Ok(mut values) => {
-                flag = values.get(&name.enabled_key()).and_then(Data::as_bool);
-                let section = match values.remove(&name.key) {
-                    Some(Data::Map(m)) => m,
-                    _ => Map::new(),
-                };
-                (section, load_chart(&path, &name, profile))
+        let file = path.join("values.yaml");
+        let section = values_file(&file).and_then(|mut values| {
+            flag = values.get(&name.enabled_key()).and_then(Data::as_bool);
+            match section(&file, &name.key, values.remove(&name.key))? {
+                Some(own) => Ok(own),
+                // What the module says comes over what its root says.
+                None => section(root_file, &name.key, of_root.get(&name.key).cloned()).map(|_| Map::new()),
             }
+        });
+        let (values, chart) = match section {
+            Ok(values) => (values, load_chart(&path, &name, profile)),
             Err(text) => (Map::new(), Err(text)),
         };
         let (chart, crds) = match chart {
@@ -216,6 +221,18 @@ impl Modules {
 fn place_of(path: &Path, chart: Option<&CompiledChart>) -> Result<Place, String> {
     let annotations = chart.and_then(|c| c.chart().metadata.annotations.as_deref());
     Place::of_chart(annotations).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+/// The section of a module in a values file. Anything but a map ends the peer (`fs.getBasicModule`).
+fn section(file: &Path, key: &str, section: Option<Data>) -> Result<Option<Map>, String> {
+    match section {
+        None | Some(Data::Null) => Ok(None),
+        Some(Data::Map(map)) => Ok(Some(map)),
+        Some(other) => {
+            let what = if matches!(other, Data::List(_)) { "a list" } else { "a single value" };
+            Err(format!("{}: {key} is {what}: write the module's values as a map below it", file.display()))
+        }
+    }
 }
 
 /// A values file; absent means empty.
@@ -274,6 +291,39 @@ mod tests {
 
     use super::*;
     use crate::addon::UNNUMBERED_ORDER;
+
+    #[test]
+    fn a_section_that_is_no_map_is_told_with_file_and_key() {
+        let dir = tempfile::tempdir().unwrap();
+        let put = |file: &str, text: &str| {
+            let path = dir.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        put("010-own/values.yaml", "own: [a, b]\n");
+        put("020-root-list/values.yaml", "");
+        put("030-covered/values.yaml", "covered: {a: 1}\n");
+        put("040-word/values.yaml", "word: yes, please\n");
+        put("050-empty/values.yaml", "empty:\n");
+        put("values.yaml", "rootList: [1]\ncovered: [1]\n");
+        let found = Modules::discover(&dir.path().display().to_string(), UNNUMBERED_ORDER, Profile::Helm4);
+        let told: Vec<String> = found
+            .modules
+            .iter()
+            .map(|m| m.chart.as_ref().err().cloned().unwrap_or_default())
+            .map(|text| text.replace(&format!("{}/", dir.path().display()), ""))
+            .collect();
+        let end = "write the module's values as a map below it";
+        let expected = [
+            format!("010-own/values.yaml: own is a list: {end}"),
+            format!("values.yaml: rootList is a list: {end}"),
+            String::new(),
+            format!("040-word/values.yaml: word is a single value: {end}"),
+            String::new(),
+        ];
+        assert_eq!(told, expected);
+        assert_eq!(found.modules[2].values.len(), 1);
+    }
 
     #[test]
     fn what_lies_in_the_roots_is_a_module_or_told_or_passed_over() {
