@@ -11,6 +11,7 @@ use super::hooks::{global_directory, has_script};
 use super::module::{Module, Modules};
 use super::values::Values;
 use crate::hooks::config::{HookConfig, MAIN_QUEUE};
+use crate::hooks::jq::{self, Filter};
 use crate::hooks::{CONFIG_TIMEOUT, HookSet, Moment, Scope};
 
 /// Functions whose answers are others each time.
@@ -280,6 +281,13 @@ impl Found {
                 if module.is_empty() { "the global hooks".to_owned() } else { format!("module {module}") };
             for queue in queues(config) {
                 self.queues.entry(queue.to_owned()).or_default().insert(owner.clone());
+            }
+            for binding in &config.kubernetes {
+                let filter = binding.filter.as_ref().map(Filter::text).unwrap_or_default();
+                for (what, otherwise) in jq::differences(filter) {
+                    let text = format!("jqFilter of {}: {what}: {otherwise}", binding.common.name);
+                    self.add(Weight::Differs, module, &path, &text);
+                }
             }
             if [Moment::BeforeHelm, Moment::AfterHelm].iter().any(|m| config.moments.contains_key(m)) {
                 let text = "it does not run when a deleted or changed object is put right here; addon-operator runs the whole module \

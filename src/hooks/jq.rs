@@ -3,8 +3,12 @@
 //! Owns the way from JSON into the interpreter and back. A filter sees its input and nothing else: no environment, no
 //! further inputs, no files. What the interpreter does otherwise than gojq is mended by `rewrite` and `DEFINITIONS`.
 
+mod differences;
+mod lexed;
 mod natives;
 mod rewrite;
+
+pub use differences::differences;
 
 use std::fmt;
 use std::sync::Arc;

@@ -80,6 +80,31 @@ fn what_breaks_fails_and_what_differs_does_not() {
 }
 
 #[test]
+fn filters_that_may_come_out_otherwise_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let modules = dir.path().join("modules");
+    let binding = |name: &str, filter: &str| format!("{{name: {name}, kind: Pod, jqFilter: \"{filter}\"}}");
+    let config = |filters: &[(&str, &str)]| {
+        let all: Vec<String> = filters.iter().map(|(name, filter)| binding(name, filter)).collect();
+        format!("{{configVersion: v1, kubernetes: [{}]}}", all.join(", "))
+    };
+    let filters =
+        [("plain", ".metadata.labels"), ("sum", ".data | keys_unsorted | tojson"), ("other", ".a % 2")];
+    put(&modules, "010-web/hooks/watch.sh", &hook(&config(&filters), ""));
+    let (status, out, err) = doctor(&modules, &[]);
+    assert_eq!((status, &*err), (Some(0), ""), "{out}");
+    let path = modules.join("010-web/hooks/watch.sh");
+    let start = format!("differs: module web: {}: jqFilter of ", path.display());
+    let told: Vec<&str> = out.lines().filter_map(|l| l.strip_prefix(&start)).collect();
+    let expected =
+        ["other: %: fractions count here", "sum: keys_unsorted: gojq has no such function", "sum: tojson: "];
+    assert_eq!(told.len(), expected.len(), "{out}");
+    for (line, part) in told.iter().zip(expected) {
+        assert!(line.starts_with(part), "{out}");
+    }
+}
+
+#[test]
 fn a_directory_that_is_not_there_is_told() {
     let (status, out, err) = doctor(Path::new("/nonexistent/modules"), &[]);
     assert!(out.starts_with("breaks: modules directory /nonexistent/modules: No such file"), "{out}");

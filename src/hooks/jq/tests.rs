@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::Filter;
+use super::{Filter, differences};
 
 #[derive(Deserialize)]
 struct Group {
@@ -114,4 +114,41 @@ fn an_error_says_where() {
     }
     let error = Filter::new(".a | keys").unwrap().run(&serde_json::json!({"a": 1})).unwrap_err();
     assert!(error.to_string().starts_with("jq: "), "{error}");
+}
+
+/// Of [`KNOWN`] what no look at a filter's text tells, with what it depends on.
+const UNSEEN: &[(&str, &str)] = &[
+    (r#""a" | .[0]"#, "whether it is a text or a list"),
+    (r#""aaa" | gsub("a"; "b", "c")"#, "how many results a filter has"),
+    (r#"1 | contains("a")"#, "what it is compared with"),
+];
+
+#[test]
+fn what_is_known_to_differ_is_seen_in_filters() {
+    for (filter, why) in KNOWN {
+        let seen = !differences(filter).is_empty();
+        let unseen = UNSEEN.iter().any(|(f, _)| f == filter);
+        assert!(seen != unseen, "{filter} ({why}): {seen}");
+    }
+    let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/modules/MIGRATION.md");
+    let guide = std::fs::read_to_string(guide).unwrap();
+    for construct in super::differences::names() {
+        let of = |filter: &str| differences(filter).iter().any(|(what, _)| *what == construct);
+        assert!(KNOWN.iter().any(|(filter, _)| of(filter)), "{construct}: there is no such filter");
+        // A bar within a cell of a table is escaped.
+        let row = format!("| `{}` |", construct.replace('|', "\\|"));
+        assert!(guide.contains(&row), "{row} is missing in MIGRATION.md");
+    }
+    // What hooks ask of objects usually.
+    for filter in [
+        ".metadata.labels",
+        "{name: .metadata.name, debug: .spec.debug, catch: .spec.catch}",
+        ".status.conditions[] | select(.type == \"Ready\") | .status",
+        "[.spec.containers[].image | split(\":\")[0]]",
+        ".data | to_entries | map(select(.key | test(\"^x\")))",
+        ".spec.replicas // 1 | . * 2",
+        "{labels: .metadata.labels, \"n\": (.spec.rules | length)}",
+    ] {
+        assert_eq!(differences(filter), [], "{filter}");
+    }
 }
