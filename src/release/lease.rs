@@ -98,8 +98,8 @@ impl Engine {
         let mut observed = None;
         loop {
             let fresh = body(&object, token.as_str(), &owner, None);
-            let written = match self.keeper.create(&object, &fresh, LEASE_MANAGER).await {
-                Ok(created) => Some(created),
+            let unanswered = match self.keeper.create(&object, &fresh, LEASE_MANAGER).await {
+                Ok(created) => return Ok(Some(self.hold(object, token, created))),
                 Err(e) if e.is_already_exists() => None,
                 // The record's own write will tell it better.
                 Err(e) if e.is_not_found() || e.is_terminating() => return Ok(None),
@@ -109,12 +109,18 @@ impl Engine {
                     self.teller(id).tell(&Progress::Warning(&text));
                     return Ok(None);
                 }
+                Err(e) if e.is_transient() => Some(e),
                 Err(e) => return Err(e.into()),
             };
-            if let Some(written) = written {
-                return Ok(Some(self.hold(object, token, written)));
-            }
-            let Some(found) = self.keeper.get(&object).await? else { continue };
+            let found = match (self.keeper.get(&object).await?, unanswered) {
+                // A write of ours whose answer was lost.
+                (Some(found), _) if lease_holder(&found) == token.as_str() => {
+                    return Ok(Some(self.hold(object, token, found)));
+                }
+                (Some(found), _) => found,
+                (None, Some(error)) => return Err(error.into()),
+                (None, None) => continue,
+            };
             match judge(&found, &mut observed) {
                 Claim::Held if !take => {
                     return Err(holder(&object, &found).into());

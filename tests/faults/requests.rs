@@ -232,6 +232,33 @@ fn a_failure_that_cannot_be_recorded_is_undone_all_the_same() {
 }
 
 #[test]
+fn a_lock_that_was_taken_without_an_answer_is_held() {
+    let plane = shared().expect("a control plane");
+    let proxy = Proxy::start(plane.kubeconfig(), plane.directory());
+    let namespace = plane.namespace("unanswered").unwrap();
+    let charts = tempfile::tempdir().unwrap();
+    life::write_charts(charts.path());
+    // Made anew, then left by who is killed, and taken from the dead.
+    let lives = [
+        (0, "POST", Fault::Cut { after: true }, Some(0)),
+        (1, "POST", Fault::Kill { after: true }, None),
+        (1, "PUT", Fault::Cut { after: true }, Some(0)),
+    ];
+    for (step, verb, fault, code) in lives {
+        let words = life::command(step, charts.path(), namespace.name());
+        let args: Vec<&str> = words.iter().map(String::as_str).collect();
+        let met = AtomicBool::new(false);
+        let ended = proxy.run(&args, move |_, method, path| {
+            let its = method == verb && path.contains("/leases");
+            (its && !met.swap(true, Ordering::SeqCst)).then_some(fault)
+        });
+        assert_eq!((ended.code, ended.faults), (code, 1), "{verb}: {}", ended.text);
+    }
+    let end = look(plane, namespace.name());
+    assert_eq!((end.wrong(1, 1, 0), end.leases), (None, 0));
+}
+
+#[test]
 fn a_watch_that_hangs_is_asked_for_again() {
     let plane = shared().expect("a control plane");
     let proxy = Proxy::start(plane.kubeconfig(), plane.directory());
