@@ -38,6 +38,6 @@ pub use name::{ModuleName, UNNUMBERED_ORDER};
 pub use observe::{Finding, Observation, observe};
 pub use operator::{Options, run};
 pub use place::Place;
-pub use rbac::{Needs, needs};
+pub use rbac::{Added as AddedRules, Needs, needs};
 pub use references::{Shown as ShownReference, shown as shown_references};
 pub(crate) use run::{capabilities, config_map};

@@ -1,15 +1,15 @@
 //! The rights that an operator needs for its modules: as few as do.
 //!
 //! What modules create is read from what they render with the values of their files, and from the kinds that their templates
-//! name: a template may be waiting for a value. Hooks say with `--config` what they watch; webhooks are seen in their text. What
-//! hooks write to a cluster is theirs to know; their modules are named.
+//! name: a template may be waiting for a value. Hooks say with `--config` what they watch and answer; webhooks are also seen in
+//! their text. What hooks write to a cluster is theirs to know: their modules are named, and rules for that can be added.
 
+mod added;
 mod watches;
 mod webhooks;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::Arc;
 
 use chart_compat::chart::Crd;
 use chart_compat::go::regexp;
@@ -21,9 +21,11 @@ use super::hooks::global_directory;
 use super::module::{Module, Modules};
 use super::values::Values;
 use crate::cluster::Gvk;
-use crate::hooks::config::Kubernetes;
-use crate::hooks::{CONFIG_TIMEOUT, Hook, HookSet, Scope};
+use crate::hooks::config::HookConfig;
+use crate::hooks::{CONFIG_TIMEOUT, HookSet, Scope};
 use crate::render::{SystemWorld, parse_manifest};
+
+pub use added::Added;
 
 /// What is done to the objects of a release.
 const OWN: [&str; 7] = ["get", "list", "watch", "create", "update", "patch", "delete"];
@@ -68,6 +70,8 @@ pub struct Needs {
     namespaced: Rights,
     /// Everywhere.
     everywhere: Rights,
+    /// Rules of the user's own besides.
+    added: Added,
     /// What could not be found out, each text with its module.
     pub unknown: Vec<String>,
 }
@@ -89,24 +93,24 @@ fn made(text: &str, home: &str) -> Vec<(Gvk, Option<Value>)> {
     chart_compat::render::split_documents(text).iter().filter_map(one).collect()
 }
 
-/// What the hooks of a module, or the global ones, watch: bindings with the names of their hooks, or why they do not say.
-pub struct Watched {
+/// The hooks of a module, or the global ones: what they say of themselves, or why they do not.
+pub struct Hooks {
     owner: String,
-    bindings: Result<Vec<(String, Kubernetes)>, String>,
+    /// Configurations with the names of their hooks.
+    said: Result<Vec<(String, HookConfig)>, String>,
+    /// Webhooks that their texts name.
+    in_text: webhooks::Kinds,
 }
 
-impl Watched {
-    async fn of(owner: String, directory: &Path, scope: Scope) -> Self {
+impl Hooks {
+    /// Asks the hooks below a directory; `None` where there are none.
+    async fn of(owner: String, directory: &Path, scope: Scope) -> Option<Self> {
+        let in_text = webhooks::Kinds::in_text(directory, scope)?;
         let loaded = HookSet::load(directory, "", "", scope, CONFIG_TIMEOUT).await;
-        let bindings = loaded.map_err(|e| e.to_string()).map(|(set, _)| {
-            let of_hook = |hook: &Arc<Hook>| {
-                let bindings =
-                    hook.config.kubernetes.iter().map(|binding| (hook.name.clone(), binding.clone()));
-                bindings.collect::<Vec<_>>()
-            };
-            set.hooks().iter().flat_map(of_hook).collect()
+        let said = loaded.map_err(|e| e.to_string()).map(|(set, _)| {
+            set.hooks().iter().map(|hook| (hook.name.clone(), hook.config.clone())).collect()
         });
-        Self { owner, bindings }
+        Some(Self { owner, said, in_text })
     }
 }
 
@@ -119,7 +123,7 @@ struct Defined {
 impl Needs {
     /// Looks through modules as they would run in a namespace.
     #[must_use]
-    pub fn of(modules: &Modules, values: &Values, namespace: &str, watched: &[Watched]) -> Self {
+    pub fn of(modules: &Modules, values: &Values, namespace: &str, hooks: &[Hooks]) -> Self {
         let mut needs = Self::default();
         for (group, resource) in [
             ("", "secrets"),
@@ -140,22 +144,40 @@ impl Needs {
         for (gvk, object) in &kinds {
             needs.kind(gvk, object.as_ref(), &defined, namespace);
         }
-        for Watched { owner, bindings } in watched {
-            let bindings = match bindings {
-                Ok(bindings) => bindings,
-                Err(text) => {
-                    needs.unknown.push(format!("{owner}: what its hooks watch is not known: {text}"));
-                    continue;
-                }
-            };
-            for (hook, binding) in bindings {
-                let rights = (&mut needs.namespaced, &mut needs.everywhere);
-                if let Err(text) = watches::add_rights(rights, binding, &defined, namespace) {
-                    needs.unknown.push(format!("{owner}: hook {hook}: {text}"));
+        for hooks in hooks {
+            needs.hooks(hooks, &defined, namespace);
+        }
+        needs
+    }
+
+    /// Rules that nobody can find out, as the user knows them.
+    #[must_use]
+    pub fn with(self, added: Added) -> Self {
+        Self { added, ..self }
+    }
+
+    fn hooks(&mut self, hooks: &Hooks, defined: &BTreeMap<(String, String), Defined>, namespace: &str) {
+        let owner = &hooks.owner;
+        self.unknown.push(format!(
+            "{owner}: what its hooks write in the cluster, and read besides what they watch, is not known; add rules for that with \
+             --add-rules FILE"
+        ));
+        webhooks::add_rights(&mut self.everywhere, hooks.in_text);
+        let said = match &hooks.said {
+            Ok(said) => said,
+            Err(text) => {
+                return self.unknown.push(format!("{owner}: what its hooks watch is not known: {text}"));
+            }
+        };
+        for (hook, config) in said {
+            webhooks::add_rights(&mut self.everywhere, webhooks::Kinds::of(config));
+            for binding in &config.kubernetes {
+                let rights = (&mut self.namespaced, &mut self.everywhere);
+                if let Err(text) = watches::add_rights(rights, binding, defined, namespace) {
+                    self.unknown.push(format!("{owner}: hook {hook}: {text}"));
                 }
             }
         }
-        needs
     }
 
     /// The kinds of a module, with the objects where they are known.
@@ -178,11 +200,6 @@ impl Needs {
             add_named(rights, "", "serviceaccounts", Some(account), &["impersonate"]);
         }
         let mut tell = |text: String| self.unknown.push(format!("module {name}: {text}"));
-        let hooks = module.path.join("hooks");
-        if hooks.is_dir() {
-            webhooks::add_rights(&mut self.everywhere, &hooks, Scope::Module);
-            tell("what its hooks write in the cluster, and read besides what they watch, is not known; add rules for that".to_owned());
-        }
         let chart = match &module.chart {
             Ok(Some(chart)) => chart,
             Ok(None) => return kinds.extend(module.crds().iter().flat_map(|c| made(&text_of(c), home))),
@@ -276,8 +293,7 @@ impl Needs {
         let api = "rbac.authorization.k8s.io/v1";
         let subject = json!([{"kind": "ServiceAccount", "name": name, "namespace": namespace}]);
         let mut out = Vec::new();
-        for (prefix, rules, within) in
-            [("Cluster", rules(&self.everywhere), false), ("", rules(&self.namespaced), true)]
+        for (prefix, rules, within) in [("Cluster", self.everywhere(), false), ("", self.namespaced(), true)]
         {
             if rules.is_empty() {
                 continue;
@@ -301,7 +317,15 @@ impl Needs {
     /// The same as values of Windlass's own chart.
     #[must_use]
     pub fn values(&self) -> Value {
-        json!({"rbac": {"rules": rules(&self.namespaced), "clusterRules": rules(&self.everywhere)}})
+        json!({"rbac": {"rules": self.namespaced(), "clusterRules": self.everywhere()}})
+    }
+
+    fn namespaced(&self) -> Vec<Value> {
+        rules(&self.namespaced, &self.added.rules)
+    }
+
+    fn everywhere(&self) -> Vec<Value> {
+        rules(&self.everywhere, &self.added.cluster_rules)
     }
 }
 
@@ -314,8 +338,8 @@ fn add_named(rights: &mut Rights, group: &str, resource: &str, name: Option<&str
     rights.entry(key).or_default().extend(verbs);
 }
 
-/// Rules of a role: resources of one group with the same verbs share one.
-fn rules(rights: &Rights) -> Vec<Value> {
+/// Rules of a role: resources of one group with the same verbs share one. Those that were added stay as they are.
+fn rules(rights: &Rights, added: &[Value]) -> Vec<Value> {
     type Alike<'r> = (&'r str, &'r BTreeSet<&'static str>, Option<&'r str>);
     let mut alike: BTreeMap<Alike<'_>, Vec<&str>> = BTreeMap::new();
     for ((group, resource, name), verbs) in rights {
@@ -330,6 +354,7 @@ fn rules(rights: &Rights) -> Vec<Value> {
             }
             rule
         })
+        .chain(added.iter().cloned())
         .collect()
 }
 
@@ -414,19 +439,16 @@ pub async fn needs(
     let modules = Modules::discover(roots, unnumbered, chart_compat::profile::Profile::default());
     let (values, broken) = Values::new(&modules, global);
     let problems = modules.problems.iter().cloned().chain(broken.into_values()).collect();
-    let mut watched = Vec::new();
+    let mut hooks = Vec::new();
     for module in &modules.modules {
         let owner = format!("module {}", module.name.name);
-        watched.push(Watched::of(owner, &module.path.join("hooks"), Scope::Module).await);
+        hooks.extend(Hooks::of(owner, &module.path.join("hooks"), Scope::Module).await);
     }
     if let Some(directory) = global {
-        watched
-            .push(Watched::of("global hooks".to_owned(), &global_directory(directory), Scope::Global).await);
+        let directory = global_directory(directory);
+        hooks.extend(Hooks::of("global hooks".to_owned(), &directory, Scope::Global).await);
     }
-    let mut needs = Needs::of(&modules, &values, namespace, &watched);
-    if let Some(directory) = global {
-        webhooks::add_rights(&mut needs.everywhere, &global_directory(directory), Scope::Global);
-    }
+    let needs = Needs::of(&modules, &values, namespace, &hooks);
     (needs, problems)
 }
 
@@ -505,6 +527,7 @@ mod tests {
             "module hooked: what its hooks write",
             "module mute: what its hooks write",
             "module mute: what its hooks watch is not known: hook c.sh: --config: exit status 3",
+            "global hooks: what its hooks write",
             "global hooks: hook b.sh: binding odd: the group of Nobody",
         ];
         assert_eq!(needs.unknown.len(), starts.len(), "{:?}", needs.unknown);

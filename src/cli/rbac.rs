@@ -19,6 +19,9 @@ pub(super) struct Args {
     /// Name of the ServiceAccount that the operator runs as, and of the roles
     #[arg(long, default_value = "windlass")]
     service_account: String,
+    /// File with rules to add, for what hooks write: lists `rules` (in the namespace) and `clusterRules`; may be given often
+    #[arg(long, value_name = "FILE")]
+    add_rules: Vec<PathBuf>,
     /// Print values for the chart that installs Windlass instead of roles and bindings
     #[arg(long)]
     values: bool,
@@ -36,8 +39,16 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
     if !problems.is_empty() {
         return Err(problems.join("\n"));
     }
+    let mut added = addon::AddedRules::default();
+    for file in &args.add_rules {
+        added.read(file)?;
+    }
+    let needs = needs.with(added);
+    let mut comments = String::new();
     for text in &needs.unknown {
         tell(&format!("WARNING: {text}"));
+        // What is printed goes into a file, and whoever reads that later is told, too.
+        text.lines().for_each(|line| comments.push_str(&format!("# {line}\n")));
     }
     let text = if args.values {
         structured(&needs.values(), Format::Yaml)?
@@ -47,5 +58,5 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
             manifests.iter().map(|m| structured(m, Format::Yaml)).collect();
         texts?.join("---\n")
     };
-    print(text.as_bytes())
+    print((comments + &text).as_bytes())
 }

@@ -1,6 +1,7 @@
 //! Rights for webhooks of hooks: configurations of our own, and CRDs whose objects hooks convert.
 //!
-//! A binding is there if its key is in the hook's text: also that of a hook which cannot say so itself where rights are asked for.
+//! A binding is there if a hook says so, or if its key is in the hook's text: also that of a hook which cannot say so itself where
+//! rights are asked for.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -8,30 +9,57 @@ use std::path::Path;
 
 use super::{LOOK, OWN, Rights, add};
 use crate::hooks::Scope;
+use crate::hooks::config::HookConfig;
 use crate::hooks::discover::discover;
 
 /// Most that is looked through of a hook.
 const MAX_HOOK: u64 = 64 * 1024 * 1024;
 
-/// Adds what the webhooks of the hooks below a directory need.
-pub(super) fn add_rights(rights: &mut Rights, directory: &Path, scope: Scope) {
-    for path in discover(directory, scope).hooks {
-        let mut text = Vec::new();
-        let read = File::open(&path).and_then(|f| f.take(MAX_HOOK).read_to_end(&mut text));
-        if read.is_err() {
-            continue;
+/// Which webhooks hooks have.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Kinds {
+    admission: bool,
+    conversion: bool,
+}
+
+impl Kinds {
+    /// As a hook says itself.
+    pub(super) fn of(config: &HookConfig) -> Self {
+        Self {
+            admission: !(config.validating.is_empty() && config.mutating.is_empty()),
+            conversion: !config.conversions.is_empty(),
         }
-        let has = |key: &str| memchr::memmem::find(&text, key.as_bytes()).is_some();
-        if has("kubernetesValidating") || has("kubernetesMutating") {
-            for resource in ["validatingwebhookconfigurations", "mutatingwebhookconfigurations"] {
-                add(rights, "admissionregistration.k8s.io", resource, &OWN);
+    }
+
+    /// As the texts of the hooks below a directory name them; `None` where there are no hooks.
+    pub(super) fn in_text(directory: &Path, scope: Scope) -> Option<Self> {
+        let hooks = discover(directory, scope).hooks;
+        let mut kinds = (!hooks.is_empty()).then(Self::default)?;
+        for path in hooks {
+            let mut text = Vec::new();
+            let read = File::open(&path).and_then(|f| f.take(MAX_HOOK).read_to_end(&mut text));
+            if read.is_err() {
+                continue;
             }
+            let has = |key: &str| memchr::memmem::find(&text, key.as_bytes()).is_some();
+            kinds.admission |= has("kubernetesValidating") || has("kubernetesMutating");
+            kinds.conversion |= has("kubernetesCustomResourceConversion");
         }
-        if has("kubernetesCustomResourceConversion") {
-            let crds = "customresourcedefinitions";
-            add(rights, "apiextensions.k8s.io", crds, &LOOK);
-            add(rights, "apiextensions.k8s.io", crds, &["patch"]);
+        Some(kinds)
+    }
+}
+
+/// Adds what webhooks need.
+pub(super) fn add_rights(rights: &mut Rights, kinds: Kinds) {
+    if kinds.admission {
+        for resource in ["validatingwebhookconfigurations", "mutatingwebhookconfigurations"] {
+            add(rights, "admissionregistration.k8s.io", resource, &OWN);
         }
+    }
+    if kinds.conversion {
+        let crds = "customresourcedefinitions";
+        add(rights, "apiextensions.k8s.io", crds, &LOOK);
+        add(rights, "apiextensions.k8s.io", crds, &["patch"]);
     }
 }
 
@@ -40,6 +68,28 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt as _;
 
+    fn shown(kinds: Kinds) -> Vec<String> {
+        let mut rights = Rights::new();
+        add_rights(&mut rights, kinds);
+        rights.iter().map(|((_, resource, _), verbs)| format!("{resource} {}", verbs.len())).collect()
+    }
+
+    #[test]
+    fn what_hooks_say_asks_for() {
+        let of = |text: &str| {
+            let text = format!("{{configVersion: v1, {text}}}");
+            shown(Kinds::of(&HookConfig::parse(text.as_bytes(), Scope::Module).unwrap()))
+        };
+        let both = ["mutatingwebhookconfigurations 7", "validatingwebhookconfigurations 7"];
+        let rules = "rules: [{apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [pods]}]";
+        assert_eq!(of("onStartup: 1"), [""; 0]);
+        assert_eq!(of(&format!("kubernetesValidating: [{{name: a.b.c, {rules}}}]")), both);
+        assert_eq!(of(&format!("kubernetesMutating: [{{name: a.b.c, {rules}}}]")), both);
+        let conversion = "name: a, crdName: x.y.z, conversions: [{fromVersion: v1, toVersion: v2}]";
+        let conversion = of(&format!("kubernetesCustomResourceConversion: [{{{conversion}}}]"));
+        assert_eq!(conversion, ["customresourcedefinitions 4"]);
+    }
+
     #[test]
     fn what_the_text_of_hooks_asks_for() {
         let dir = tempfile::tempdir().unwrap();
@@ -47,10 +97,9 @@ mod tests {
             let path = dir.path().join("hook");
             std::fs::write(&path, text).unwrap();
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-            let mut rights = Rights::new();
-            add_rights(&mut rights, dir.path(), Scope::Module);
-            rights.iter().map(|((_, resource, _), verbs)| format!("{resource} {}", verbs.len())).collect()
+            shown(Kinds::in_text(dir.path(), Scope::Module).unwrap())
         };
+        assert!(Kinds::in_text(dir.path(), Scope::Module).is_none());
         assert_eq!(of("onStartup: 1"), [""; 0]);
         let both = ["mutatingwebhookconfigurations 7", "validatingwebhookconfigurations 7"];
         assert_eq!(of("kubernetesMutating: []"), both);

@@ -1,0 +1,148 @@
+//! Rules that the user adds: what hooks write, which nobody can find out.
+//!
+//! Owns the file's form; what Kubernetes makes of a rule it does not know.
+
+use std::path::Path;
+
+use chart_compat::path::Step;
+use chart_compat::yaml;
+use serde_json::Value;
+
+use crate::render::parse_manifest;
+
+/// Rules as roles have them, to be added to those that modules need.
+#[derive(Debug, Default)]
+pub struct Added {
+    /// In the operator's namespace.
+    pub(super) rules: Vec<Value>,
+    /// Everywhere.
+    pub(super) cluster_rules: Vec<Value>,
+}
+
+impl Added {
+    /// Takes in the rules of a file: lists `rules` (in the operator's namespace) and `clusterRules` (everywhere).
+    ///
+    /// # Errors
+    /// The file cannot be read, or is not of that form: names file, line and value.
+    pub fn read(&mut self, file: &Path) -> Result<(), String> {
+        let text = std::fs::read_to_string(file)
+            .map_err(|e| format!("{}: {e}; name a file with lists rules and clusterRules", file.display()))?;
+        self.take(&text).map_err(|(line, text)| match line {
+            Some(line) => format!("{}:{line}: {text}", file.display()),
+            None => format!("{}: {text}", file.display()),
+        })
+    }
+
+    fn take(&mut self, text: &str) -> Result<(), (Option<u32>, String)> {
+        let lines = yaml::marked(text.as_bytes()).map_err(|e| (e.line(), e.to_string()))?;
+        let document = parse_manifest(text).map_err(|e| (None, e))?;
+        let Value::Object(document) = document else {
+            let text =
+                "rules are added by a map of lists rules (in the namespace) and clusterRules (everywhere)";
+            return Err((None, text.to_owned()));
+        };
+        for (key, list) in document {
+            let at = |more: &[Step]| {
+                let way: Vec<Step> =
+                    std::iter::once(Step::Key(key.clone())).chain(more.iter().cloned()).collect();
+                lines.line_of(&way)
+            };
+            let everywhere = match key.as_str() {
+                "rules" => false,
+                "clusterRules" => true,
+                _ => {
+                    let text =
+                        format!("{key}: there are rules (in the namespace) and clusterRules (everywhere)");
+                    return Err((at(&[]), text));
+                }
+            };
+            let Value::Array(list) = list else {
+                return Err((at(&[]), format!("{key}: {list} is no list of rules")));
+            };
+            for (index, rule) in list.iter().enumerate() {
+                check(rule, everywhere).map_err(|(word, text)| {
+                    let item = Step::Index(index);
+                    let line = word.and_then(|word| at(&[item.clone(), Step::Key(word)]));
+                    (line.or_else(|| at(&[item])), format!("{key}[{index}]: {text}"))
+                })?;
+            }
+            if everywhere { &mut self.cluster_rules } else { &mut self.rules }.extend(list);
+        }
+        Ok(())
+    }
+}
+
+/// Whether a rule is one, as the API server sees it (`rbac/validation`); else the key that is wrong, and how.
+fn check(rule: &Value, everywhere: bool) -> Result<(), (Option<String>, String)> {
+    let whole = |text: &str| (None, format!("{rule}: {text}"));
+    let Value::Object(rule) = rule else {
+        return Err(whole("a rule is a map with apiGroups, resources and verbs"));
+    };
+    for (key, value) in rule {
+        let known = ["apiGroups", "resources", "verbs", "resourceNames", "nonResourceURLs"];
+        if !known.contains(&key.as_str()) {
+            return Err((
+                Some(key.clone()),
+                format!("{key} is no part of a rule; there are {}", known.join(", ")),
+            ));
+        }
+        let texts = value.as_array().is_some_and(|list| list.iter().all(Value::is_string));
+        if !texts {
+            return Err((Some(key.clone()), format!("{key}: {value} is no list of texts")));
+        }
+    }
+    let has = |key: &str| rule.get(key).and_then(Value::as_array).is_some_and(|list| !list.is_empty());
+    if !has("verbs") {
+        return Err(whole("verbs are missing"));
+    }
+    match (has("nonResourceURLs"), has("apiGroups") && has("resources")) {
+        (true, _) if !everywhere => Err(whole("nonResourceURLs are for clusterRules")),
+        (false, false) => Err(whole("apiGroups and resources are missing (the core group is \"\")")),
+        (true, true) => Err(whole("a rule is for resources or for nonResourceURLs")),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_are_taken_as_they_are() {
+        let mut added = Added::default();
+        let rule = "{apiGroups: [''], resources: [pods], verbs: [delete], resourceNames: [a]}";
+        added
+            .take(&format!("rules: [{rule}]\nclusterRules:\n- {{nonResourceURLs: [/x], verbs: [get]}}\n"))
+            .unwrap();
+        added.take(&format!("rules: [{rule}]\n")).unwrap();
+        assert_eq!((added.rules.len(), added.cluster_rules.len()), (2, 1));
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "rules:\n- pods\n").unwrap();
+        let told = added.read(file.path()).unwrap_err();
+        assert!(told.starts_with(&format!("{}:2: rules[0]: \"pods\"", file.path().display())), "{told}");
+        assert_eq!(added.rules[0]["resourceNames"][0], "a");
+    }
+
+    #[test]
+    fn wrong_ones_are_told_with_line_and_value() {
+        let rule = "apiGroups: [''], resources: [pods], verbs: [get]";
+        let table = [
+            ("- a\n".to_owned(), "", "rules are added by a map"),
+            ("\nrule: []\n".to_owned(), "2", "rule: there are rules"),
+            ("rules: pods\n".to_owned(), "1", "rules: \"pods\" is no list"),
+            (format!("rules:\n- {{{rule}}}\n- pods\n"), "3", "rules[1]: \"pods\": a rule is a map"),
+            (format!("rules:\n- {{{rule}, verb: [x]}}\n"), "2", "rules[0]: verb is no part of a rule"),
+            ("rules:\n- resources: pods\n".to_owned(), "2", "rules[0]: resources: \"pods\" is no list"),
+            ("rules:\n- resources: [pods]\n  apiGroups: ['']\n".to_owned(), "2", "verbs are missing"),
+            ("rules:\n- resources: [pods]\n  verbs: [get]\n".to_owned(), "2", "apiGroups and resources"),
+            ("rules:\n- {nonResourceURLs: [/x], verbs: [get]}\n".to_owned(), "2", "are for clusterRules"),
+            (format!("clusterRules:\n- {{{rule}, nonResourceURLs: [/x]}}\n"), "2", "resources or for"),
+            ("rules: [\n".to_owned(), "2", "yaml"),
+        ];
+        for (text, line, part) in table {
+            let (at, told) = Added::default().take(&text).unwrap_err();
+            assert_eq!(at.map_or_else(String::new, |l| l.to_string()), line, "{text}: {told}");
+            assert!(told.contains(part), "{text}: {told}");
+        }
+    }
+}
