@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::{Modules, ON_LOOPBACK, Operator, control_plane, object, wait_for};
+use crate::support::{Modules, ON_LOOPBACK, Operator, as_service_account, control_plane, object, wait_for};
 
-fn windlass(kubeconfig: &Path, arguments: &[&str]) -> String {
+pub(crate) fn windlass(kubeconfig: &Path, arguments: &[&str]) -> String {
     let done = Command::new(env!("CARGO_BIN_EXE_windlass"))
         .args(arguments)
         .env("KUBECONFIG", kubeconfig)
@@ -128,12 +128,7 @@ fn it_runs_under_the_rights_that_it_asked_for() {
     let service = object(cp, ns.name(), "service", "windlass-webhooks").expect("a Service for webhooks");
     assert_eq!(service["spec"]["ports"][0]["targetPort"], "webhooks");
     // The operator itself, with the token of its ServiceAccount and nothing on PATH.
-    let token = cp.kubectl(["create", "token", "windlass", "-n", ns.name()]).unwrap();
-    let admin = cp.kubectl(["config", "view", "--raw", "--minify", "--flatten", "-o", "json"]).unwrap();
-    let mut config: serde_json::Value = serde_json::from_str(&admin).unwrap();
-    config["users"][0]["user"] = serde_json::json!({"token": token.trim()});
-    let kubeconfig = modules.path().join("kubeconfig.txt");
-    std::fs::write(&kubeconfig, config.to_string()).unwrap();
+    let kubeconfig = as_service_account(ns.name(), &modules);
     let mark = cp.audit_mark().unwrap();
     let (programs, trace) = (Programs::new(), tempfile::NamedTempFile::new().unwrap());
     let command = traced(trace.path());

@@ -30,6 +30,7 @@ mod race;
 mod references;
 mod reload;
 mod replay;
+mod rights;
 mod start;
 mod status;
 mod stuck;

@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
-use crate::support::{MODULES as KIND, Modules, Operator, control_plane, object, status, wait_for};
+use crate::support::{
+    MODULES as KIND, Modules, Operator, as_service_account, control_plane, object, status, wait_for,
+};
 
 fn condition(status: &Value, kind: &str) -> Value {
     let all = status["conditions"].as_array().cloned().unwrap_or_default();
@@ -98,12 +100,7 @@ fn without_the_rights_it_is_told_and_no_more() {
     std::fs::write(file.path(), text.replace("windlass.dev", "nothing.test")).unwrap();
     cp.kubectl(["apply", "-n", ns.name(), "-f", file.path().to_str().unwrap()]).unwrap();
     cp.kubectl(["create", "serviceaccount", "windlass", "-n", ns.name()]).unwrap();
-    let token = cp.kubectl(["create", "token", "windlass", "-n", ns.name()]).unwrap();
-    let admin = cp.kubectl(["config", "view", "--raw", "--minify", "--flatten", "-o", "json"]).unwrap();
-    let mut config: Value = serde_json::from_str(&admin).unwrap();
-    config["users"][0]["user"] = serde_json::json!({"token": token.trim()});
-    let kubeconfig = modules.path().join("kubeconfig.txt");
-    std::fs::write(&kubeconfig, config.to_string()).unwrap();
+    let kubeconfig = as_service_account(ns.name(), &modules);
     let operator =
         Operator::spawn(kubeconfig.to_str().unwrap(), ns.name(), modules.path(), &[], "/nonexistent");
     operator.wait_converged();

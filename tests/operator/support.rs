@@ -294,6 +294,18 @@ pub(crate) fn object(control_plane: &ControlPlane, namespace: &str, kind: &str, 
     (!text.trim().is_empty()).then(|| serde_json::from_str(&text).unwrap())
 }
 
+/// A kubeconfig of the ServiceAccount `windlass` of a namespace, written beside the modules.
+pub(crate) fn as_service_account(namespace: &str, modules: &Modules) -> PathBuf {
+    let cp = control_plane();
+    let token = cp.kubectl(["create", "token", "windlass", "-n", namespace]).unwrap();
+    let admin = cp.kubectl(["config", "view", "--raw", "--minify", "--flatten", "-o", "json"]).unwrap();
+    let mut config: Value = serde_json::from_str(&admin).unwrap();
+    config["users"][0]["user"] = serde_json::json!({"token": token.trim()});
+    let kubeconfig = modules.path().join("kubeconfig.txt");
+    fs::write(&kubeconfig, config.to_string()).unwrap();
+    kubeconfig
+}
+
 /// Whether a write is about the operator itself: a Lease, or what it says of its modules.
 pub(crate) fn is_bookkeeping(event: &&AuditEvent) -> bool {
     event.resource == "leases" || event.group == "windlass.dev"

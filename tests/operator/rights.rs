@@ -1,0 +1,156 @@
+//! An operator with the rights that `windlass rbac` prints for its modules and their hooks, and with one of them less.
+
+use std::path::Path;
+
+use serde_json::Value;
+use windlass_test_cluster::{AuditEvent, AuditMark, Namespace};
+
+use crate::deploy::windlass;
+use crate::support::{
+    MODULES, Modules, ON_LOOPBACK, Operator, as_service_account, control_plane, object, status, wait_for,
+};
+
+/// A module with a chart and a hook that watches accounts here and quotas in labelled namespaces, asks to be asked about
+/// Services, and writes a third kind.
+fn modules(home: &str) -> Modules {
+    let modules = Modules::new();
+    modules.small("001-alpha").enable(&["alpha"]);
+    let config = format!(
+        "configVersion: v1
+kubernetes:
+- {{name: accounts, kind: sa, nameSelector: {{matchNames: [seen]}}, namespace: {{nameSelector: {{matchNames: [{home}]}}}}}}
+- {{name: quotas, apiVersion: v1, kind: ResourceQuota, namespace: {{labelSelector: {{matchLabels: {{rights: {home}}}}}}}}}
+$(printf 'kubernetes%s' Validating):
+- {{name: c.rights.test, namespace: {{labelSelector: {{matchLabels: {{kubernetes.io/metadata.name: {home}}}}}}},
+   rules: [{{apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [services]}}]}}"
+    );
+    // The key of webhooks is not in the text: what it says counts.
+    let hook = format!(
+        "#!/bin/bash\nset -euo pipefail\nif [[ \"${{1:-}}\" == --config ]]; then cat <<END\n{config}\nEND\nexit; fi\n\
+         if grep -q '\"Validating\"' \"$BINDING_CONTEXT_PATH\"; then echo '{{\"allowed\":true}}' > \"$VALIDATING_RESPONSE_PATH\"; fi\n\
+         for name in seen counted; do if grep -q \"\\\"name\\\":\\\"$name\\\"\" \"$BINDING_CONTEXT_PATH\"; then\n\
+         echo $name >> \"$(dirname \"$TMPDIR\")/notes\"; fi; done\n\
+         echo '{{\"operation\":\"CreateOrUpdate\",\"object\":{{\"apiVersion\":\"v1\",\"kind\":\"PodTemplate\",\"metadata\":{{\"name\":\"made\",\
+         \"namespace\":\"{home}\"}},\"template\":{{\"spec\":{{\"containers\":[{{\"name\":\"a\",\"image\":\"b\"}}]}}}}}}}}' > \"$KUBERNETES_PATCH_PATH\"\n"
+    );
+    modules.write("001-alpha/hooks/watch", &hook);
+    let path = modules.path().join("001-alpha/hooks/watch");
+    std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    modules
+}
+
+/// Brings the rights and the operator's account by our own chart; gives what `windlass rbac` printed.
+fn install(ns: &Namespace<'_>, modules: &Modules, without: Option<&str>) -> String {
+    let cp = control_plane();
+    let rules =
+        "rules:\n- {apiGroups: [''], resources: [podtemplates], verbs: [get, create, patch, update]}\n";
+    modules.write("rules.txt", rules);
+    let added = modules.path().join("rules.txt");
+    let directory = modules.path().to_str().unwrap();
+    let words = ["rbac", directory, "--values", "-n", ns.name(), "--add-rules", added.to_str().unwrap()];
+    let printed = windlass(cp.kubeconfig(), &words);
+    // A list of resources must not become empty.
+    let fewer = without.map(|word| printed.replace(&format!("- {word}\n"), "- nothing\n"));
+    let rights = modules.path().join("rights.txt");
+    std::fs::write(&rights, fewer.as_ref().unwrap_or(&printed)).unwrap();
+    assert_ne!(fewer.as_ref(), Some(&printed), "there is something to take away");
+    let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/chart");
+    // The operator runs beside this test: no Pod is wanted.
+    let set = "webhooks.enabled=true,replicas=0";
+    let words = ["install", "windlass", chart.to_str().unwrap(), "-n", ns.name(), "--set", set];
+    windlass(cp.kubeconfig(), &[&words[..], &["-f", rights.to_str().unwrap()]].concat());
+    printed
+}
+
+fn start(ns: &Namespace<'_>, modules: &Modules) -> Operator {
+    let kubeconfig = as_service_account(ns.name(), modules);
+    let search = std::env::var("PATH").unwrap();
+    Operator::spawn(kubeconfig.to_str().unwrap(), ns.name(), modules.path(), &ON_LOOPBACK, &search)
+}
+
+/// What the operator's account was refused, but for what it asks to see whether it may: kinds of releases everywhere, where its
+/// own namespace will do, and the definition of its own kind.
+fn refused(ns: &Namespace<'_>, mark: AuditMark) -> Vec<String> {
+    let account = format!("system:serviceaccount:{}:windlass", ns.name());
+    let events = control_plane().audit_since(mark).unwrap();
+    let own: Vec<_> = events.iter().filter(|e| e.user == account).collect();
+    assert!(!own.is_empty(), "it ran as its ServiceAccount");
+    let is_question = |e: &&&AuditEvent| {
+        let everywhere = ["list", "watch"].contains(&e.verb.as_str()) && e.namespace.is_empty();
+        let of_releases = ["configmaps", "deployments", "secrets", "services"].contains(&e.resource.as_str());
+        everywhere && of_releases || e.verb == "get" && e.name == MODULES
+    };
+    let refused = own.iter().filter(|e| e.code == 403);
+    refused.filter(|e| !is_question(e)).map(|e| format!("{} {}", e.verb, e.uri)).collect()
+}
+
+fn cleanup(ns: &Namespace<'_>) {
+    let configuration = format!("windlass-{}-hooks", ns.name());
+    let words = ["delete", "validatingwebhookconfiguration", &configuration, "--ignore-not-found"];
+    control_plane().kubectl(words).unwrap();
+}
+
+#[test]
+fn hooks_see_answer_and_write_with_what_was_printed() {
+    let cp = control_plane();
+    let (ns, other) = (cp.namespace("rights").unwrap(), cp.namespace("rights-other").unwrap());
+    cp.kubectl(["label", "namespace", other.name(), &format!("rights={}", ns.name())]).unwrap();
+    cp.kubectl(["create", "serviceaccount", "seen", "-n", ns.name()]).unwrap();
+    cp.kubectl(["create", "quota", "counted", "-n", other.name()]).unwrap();
+    let modules = modules(ns.name());
+    let printed = install(&ns, &modules, None);
+    assert!(
+        printed.starts_with("# module alpha: what its hooks write in the cluster, and read besides"),
+        "{printed}"
+    );
+    assert!(printed.contains("--add-rules FILE"), "{printed}");
+    let mark = cp.audit_mark().unwrap();
+    let operator = start(&ns, &modules);
+    operator.wait_converged();
+    for name in ["seen", "counted"] {
+        operator.wait_note(name);
+    }
+    wait_for("what the hook writes is there", || object(cp, ns.name(), "podtemplate", "made").is_some());
+    wait_for("the module is released", || status(ns.name(), "alpha")["phase"] == "Ready");
+    let configuration = format!("windlass-{}-hooks", ns.name());
+    assert!(object(cp, "", "validatingwebhookconfiguration", &configuration).is_some());
+    cp.kubectl(["create", "service", "clusterip", "asked", "--tcp=80", "-n", ns.name()]).unwrap();
+    operator.stop();
+    cleanup(&ns);
+    assert_eq!(refused(&ns, mark), [""; 0]);
+}
+
+#[test]
+fn one_right_less_is_told_where_modules_are_looked_at() {
+    let cp = control_plane();
+    // What is taken away, and what is tried first then.
+    let table = [
+        ("serviceaccounts", "list"),
+        ("resourcequotas", "list"),
+        ("deployments", "get"),
+        ("podtemplates", "create"),
+        ("validatingwebhookconfigurations", "patch"),
+    ];
+    for (resource, verb) in table {
+        let (ns, other) = (cp.namespace("less").unwrap(), cp.namespace("less-other").unwrap());
+        cp.kubectl(["label", "namespace", other.name(), &format!("rights={}", ns.name())]).unwrap();
+        let modules = modules(ns.name());
+        install(&ns, &modules, Some(resource));
+        let operator = start(&ns, &modules);
+        let mut last = Value::Null;
+        wait_for(resource, || {
+            last = status(ns.name(), "alpha");
+            last["phase"] == "Failed"
+        });
+        let text = last["lastError"].as_str().unwrap_or_default();
+        operator.stop();
+        cleanup(&ns);
+        let place = match resource {
+            "resourcequotas" => other.name(),
+            "validatingwebhookconfigurations" => "at the cluster scope",
+            _ => ns.name(),
+        };
+        let cannot = format!("cannot {verb} resource \"{resource}\"");
+        assert!(text.contains(&cannot) && text.contains(place), "{resource}: {last}");
+    }
+}
