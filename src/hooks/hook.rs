@@ -61,6 +61,19 @@ pub struct Input {
     pub values: Value,
 }
 
+/// What hooks in bash source. Images have it; who asks hooks elsewhere may not.
+const LIBRARY: &str = "/shell_lib.sh";
+
+/// What to do about a program that failed for want of the library.
+fn missing_library(reason: &ProcessError, library: &Path) -> &'static str {
+    if reason.to_string().contains(LIBRARY) && !library.exists() {
+        "\n/shell_lib.sh is in the image of Windlass: run this there, or copy frameworks/shell_lib.sh and frameworks/shell of its \
+         sources to /shell_lib.sh and /frameworks/shell"
+    } else {
+        ""
+    }
+}
+
 /// What a run answered. Patches and responses are as they were written: who owns the hook reads them.
 #[derive(Clone, Debug, Default)]
 pub struct Output {
@@ -80,7 +93,7 @@ pub struct Output {
 pub enum HookError {
     #[error("hook {hook}: --config: {reason}")]
     Config { hook: String, reason: ConfigError },
-    #[error("hook {hook}: --config: {reason}")]
+    #[error("hook {hook}: --config: {reason}{}", missing_library(reason, Path::new(LIBRARY)))]
     AskConfig { hook: String, reason: Box<ProcessError> },
     #[error("hook {hook}: {reason}")]
     Run { hook: String, reason: Box<ProcessError>, status_patches: Vec<Operation> },

@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -31,6 +31,8 @@ const TAIL: usize = 2_000;
 const MAX_ANSWER: usize = 1024 * 1024;
 /// Most that is read of a file that a program wrote.
 const MAX_FILE: u64 = 64 * 1024 * 1024;
+/// Most that is read of a script to see what it is run by: as much as the kernel reads.
+const MAX_FIRST_LINE: u64 = 256;
 /// How long the output of a program that has ended is waited for: something that it left behind may hold it open.
 const AFTERMATH: Duration = Duration::from_millis(500);
 /// A script that someone writes just now cannot be started; it is tried again this often.
@@ -88,7 +90,7 @@ pub struct Ended {
 /// A program that did not end well.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
-    #[error("cannot start {}: {reason}", path.display())]
+    #[error("cannot start {}: {reason}{}", path.display(), interpreter(path, reason))]
     Start { path: PathBuf, reason: io::Error },
     #[error("{end}{}", after(stderr))]
     Failed { end: End, stderr: String, usage: Usage },
@@ -102,6 +104,27 @@ pub enum ProcessError {
 
 fn timed_out(timeout: Duration) -> String {
     format!("killed after {}s, its timeout", timeout.as_secs_f64())
+}
+
+/// Whose absence it is where a program that is there is not found: that of what its first line names.
+fn interpreter(path: &Path, reason: &io::Error) -> String {
+    let head = || {
+        let mut head = Vec::new();
+        File::open(path).and_then(|file| file.take(MAX_FIRST_LINE).read_to_end(&mut head)).ok()?;
+        let line = head.strip_prefix(b"#!")?.split(|b| *b == b'\n').next()?;
+        Some(String::from_utf8_lossy(line).into_owned())
+    };
+    match (reason.kind() == io::ErrorKind::NotFound).then(head).flatten() {
+        Some(line) if line.ends_with('\r') => {
+            "; its lines end as on Windows, and its first one names no program: save it with plain line ends"
+                .to_owned()
+        }
+        Some(line) => format!(
+            "; its first line names {:?}, which is not there: install that, or name another",
+            line.trim()
+        ),
+        None => String::new(),
+    }
 }
 
 fn after(stderr: &str) -> String {

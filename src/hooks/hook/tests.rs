@@ -178,3 +178,20 @@ esac"#;
     let (end, timed_out, error) = ended(&hook.runs()[4]);
     assert!(end.is_none() && !timed_out && error.starts_with("given up"), "{error}");
 }
+
+#[tokio::test]
+async fn where_the_library_is_missing_it_is_told_where_it_is() {
+    let lab = Lab::new();
+    let error =
+        lab.load("echo 'hook.sh: line 2: /shell_lib.sh: No such file or directory' >&2\nexit 1").await;
+    let HookError::AskConfig { reason, .. } = error.unwrap_err() else {
+        panic!("it is the answer that fails")
+    };
+    let hint = missing_library(&reason, Path::new("/nonexistent"));
+    assert!(hint.contains("image of Windlass") && hint.contains("/frameworks/shell"), "{hint}");
+    assert_eq!(missing_library(&reason, lab.dir.path()), "", "what is there is not missing");
+    let HookError::AskConfig { reason, .. } = lab.load("exit 1").await.unwrap_err() else {
+        panic!("the same")
+    };
+    assert_eq!(missing_library(&reason, Path::new("/nonexistent")), "");
+}

@@ -137,3 +137,21 @@ fn scratch_files_are_private_and_go() {
     let kept = Scratch::new(base.path(), true).unwrap().write("x", b"1").unwrap();
     assert!(kept.exists());
 }
+
+#[tokio::test]
+async fn a_script_that_nobody_can_run_tells_why() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("hook");
+    let of = async |text: &str| {
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        lines(&Program { path: path.clone(), ..Program::default() }).await.0.unwrap_err().to_string()
+    };
+    let told = of("#!/nonexistent/bash -e\ntrue\n").await;
+    assert!(told.contains("first line names \"/nonexistent/bash -e\", which is not there"), "{told}");
+    let told = of("#!/bin/sh\r\ntrue\r\n").await;
+    assert!(told.contains("lines end as on Windows"), "{told}");
+    let gone = Program { path: dir.path().join("gone"), ..Program::default() };
+    let told = lines(&gone).await.0.unwrap_err().to_string();
+    assert!(told.ends_with("No such file or directory (os error 2)"), "{told}");
+}
