@@ -123,7 +123,9 @@ impl Values {
         let Some(section) = self.sections.get_mut(key) else { return Ok(false) };
         let config = config.unwrap_or_else(|| json!({}));
         section.check_config(key, &config)?;
-        let result = section.merged(&config, &section.patch, key)?;
+        let result = section.merged(&config, &section.patch, key).map_err(|e| {
+            format!("what hooks have put into the values has no place in it: {e}; give it the form that the module's values.yaml has")
+        })?;
         section.config = config;
         Ok(section.take(result))
     }
@@ -215,7 +217,7 @@ impl Values {
     /// # Errors
     /// The patch may not do what it does, leads nowhere, or the values break their schema; nothing is changed then.
     pub fn patch(&mut self, root: Root<'_>, bytes: &[u8]) -> Result<Patched, String> {
-        let patch = Patch::read(bytes, root)?;
+        let patch = Patch::read(bytes, root).map_err(|e| format!("VALUES_JSON_PATCH_PATH: {e}"))?;
         let mut patched = Patched::default();
         if patch.is_empty() {
             return Ok(patched);
@@ -263,7 +265,7 @@ impl Values {
         seen: &Value,
         now: impl Fn(&str) -> Result<Option<Value>, String>,
     ) -> Result<ConfigChange, String> {
-        let patch = Patch::read(bytes, root)?;
+        let patch = Patch::read(bytes, root).map_err(|e| format!("CONFIG_VALUES_JSON_PATCH_PATH: {e}"))?;
         let mut change = ConfigChange::new();
         for key in patch.roots() {
             let part = patch.below(&key);

@@ -190,17 +190,22 @@ fn steps(path: &str) -> Vec<String> {
 
 fn apply(document: &mut Value, operation: &Operation) -> Result<(), String> {
     let steps = steps(&operation.path);
-    let missing = || format!("path {:?} leads nowhere", operation.path);
-    let (last, parents) = steps.split_last().ok_or_else(missing)?;
+    let nowhere = |why: String| format!("path {:?} leads nowhere: {why}", operation.path);
+    let (last, parents) = steps.split_last().ok_or_else(|| nowhere("it names no key".to_owned()))?;
     let mut at = document;
-    for step in parents {
+    for (depth, step) in parents.iter().enumerate() {
+        let kind = kind(at);
         at = match at {
             Value::Object(map) => map.get_mut(step),
             Value::Array(list) => index(step, list.len()).and_then(|i| list.get_mut(i)),
             _ => None,
         }
-        .ok_or_else(missing)?;
+        .ok_or_else(|| {
+            nowhere(format!("there is {kind} at /{} without {step:?}", parents[..depth].join("/")))
+        })?;
     }
+    let kind = kind(at);
+    let missing = || nowhere(format!("there is {kind} at /{} without {last:?}", parents.join("/")));
     match (at, &operation.action) {
         (Value::Object(map), Action::Add(value)) => {
             map.insert(last.clone(), value.clone());
@@ -220,6 +225,16 @@ fn apply(document: &mut Value, operation: &Operation) -> Result<(), String> {
         _ => return Err(missing()),
     }
     Ok(())
+}
+
+/// What a value is, for messages: never the value itself, which may be secret.
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Object(_) => "a map",
+        Value::Array(_) => "a list",
+        Value::Null => "null",
+        _ => "a plain value",
+    }
 }
 
 /// An index of a list; negative ones count from its end, as the peer's library has it.
@@ -314,10 +329,23 @@ mod tests {
             (
                 json!({"web": {}}),
                 r#"{"op":"add","path":"/web/a/b","value":1}"#,
-                Err("path \"/web/a/b\" leads nowhere"),
+                Err("path \"/web/a/b\" leads nowhere: there is a map at /web without \"a\""),
             ),
-            (json!({"web": {}}), r#"{"op":"remove","path":"/web/a"}"#, Err("path \"/web/a\" leads nowhere")),
-            (json!({"web": {"l": []}}), r#"{"op":"add","path":"/web/l/1","value":0}"#, Err("leads nowhere")),
+            (
+                json!({"web": {}}),
+                r#"{"op":"remove","path":"/web/a"}"#,
+                Err("path \"/web/a\" leads nowhere: there is a map at /web without \"a\""),
+            ),
+            (
+                json!({"web": {"l": []}}),
+                r#"{"op":"add","path":"/web/l/1","value":0}"#,
+                Err("there is a list at /web/l without \"1\""),
+            ),
+            (
+                json!({"web": {"a": "s3cret"}}),
+                r#"{"op":"add","path":"/web/a/b","value":0}"#,
+                Err("there is a plain value at /web/a without \"b\""),
+            ),
         ];
         for (mut document, text, want) in table {
             match (read(text).apply(&mut document, true), want) {

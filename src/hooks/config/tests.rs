@@ -183,7 +183,7 @@ fn what_is_wrong_is_told_with_key_and_value() {
             v1("kubernetes: [{kind: Pod, apiVersion: a/b/c}]"),
             "kubernetes[0].apiVersion: \"a/b/c\" is neither",
         ),
-        (v1("kubernetes: [{kind: Pod, jqFilter: '.a.['}]"), "kubernetes[0].jqFilter: expected"),
+        (v1("kubernetes: [{kind: Pod, jqFilter: '.a.['}]"), "kubernetes[0].jqFilter: \".a.[\": expected"),
         (
             v1("kubernetes: [{kind: Pod, executeHookOnEvent: [Addded]}]"),
             "executeHookOnEvent: \"Addded\" is none of Added",

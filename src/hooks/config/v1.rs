@@ -82,7 +82,9 @@ pub(super) fn cron(item: &mut Fields<'_>) -> Result<Cron, ConfigError> {
 pub(super) fn filter(item: &mut Fields<'_>) -> Result<Option<Filter>, ConfigError> {
     match item.text("jqFilter")?.filter(|t| !t.is_empty()) {
         None => Ok(None),
-        Some(text) => Filter::new(&text).map(Some).or_else(|e| item.fail("jqFilter", e.to_string())),
+        Some(text) => {
+            Filter::new(&text).map(Some).or_else(|e| item.fail("jqFilter", format!("{text:?}: {e}")))
+        }
     }
 }
 
