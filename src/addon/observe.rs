@@ -85,9 +85,9 @@ pub async fn observe(
 ) -> Result<(Vec<Observation>, Vec<String>), ClusterError> {
     let (roots, order, profile) = (options.modules_dir.clone(), options.unnumbered_order, options.profile);
     let found = tokio::task::spawn_blocking(move || Modules::discover(&roots, order, profile)).await;
-    let modules = found.map_err(|e| ClusterError::Config(format!("reading the modules failed: {e}")))?;
+    let modules = found.map_err(|e| ClusterError::Other(format!("reading the modules failed: {e}")))?;
     if let Some(text) = modules.unread() {
-        return Err(ClusterError::Config(text));
+        return Err(ClusterError::Other(text));
     }
     let (mut values, broken) = Values::new(&modules, options.global_hooks_dir.as_deref());
     let mut problems: Vec<String> = modules.problems.iter().chain(broken.values()).cloned().collect();
@@ -108,7 +108,7 @@ pub async fn observe(
     let mut observations = Vec::new();
     let failed = |e: Error| match e {
         Error::Cluster(e) => e,
-        other => ClusterError::Config(other.to_string()),
+        other => ClusterError::Other(other.to_string()),
     };
     let (ours, inherited) =
         (shared.owned_releases().await.map_err(failed)?, shared.inherited_releases().await.map_err(failed)?);

@@ -293,13 +293,13 @@ pub async fn run(
     let engine = Engine::new(cluster.clone(), parse_manifest, engine_options)
         .with_progress(progress::listener(), true);
     let (scan, modules) =
-        found.await.map_err(|e| ClusterError::Config(format!("reading the modules failed: {e}")))?;
+        found.await.map_err(|e| ClusterError::Other(format!("reading the modules failed: {e}")))?;
     for text in &modules.problems {
         tracing::error!("{text}");
         state.measures.add("modules_discover_errors_total", &[], 1.0);
     }
     if let Some(text) = modules.unread() {
-        return Err(ClusterError::Config(text));
+        return Err(ClusterError::Other(text));
     }
     if options.strict
         && let Some(path) = modules.without_values(&options.modules_dir)
@@ -308,14 +308,14 @@ pub async fn run(
             "{} is missing, and values are checked strictly: write one, if need be an empty one",
             path.display()
         );
-        return Err(ClusterError::Config(text));
+        return Err(ClusterError::Other(text));
     }
     let (values, mut broken) = Values::new(&modules, options.global_hooks_dir.as_deref());
     for text in broken.values() {
         tracing::error!("{text}");
     }
     if let Some(text) = broken.remove(GLOBAL) {
-        return Err(ClusterError::Config(text));
+        return Err(ClusterError::Other(text));
     }
     let shared = Shared::new(engine, &options);
     let releases = futures::future::try_join4(
@@ -327,7 +327,7 @@ pub async fn run(
     let (mut orphans, inherited, elsewhere, held) = match releases.await {
         Ok(names) => names,
         Err(Error::Cluster(e)) => return Err(e),
-        Err(e) => return Err(ClusterError::Config(e.to_string())),
+        Err(e) => return Err(ClusterError::Other(e.to_string())),
     };
     orphans.extend(elsewhere);
     orphans.retain(|id| options.ignored_release.as_ref() != Some(&id.name));
@@ -361,7 +361,7 @@ pub async fn run(
         Hooks::new(cluster.clone(), around, Arc::clone(&state), values, target, served, changes_sender);
     let limit = hooks::limit(options.hook_timeout, options.hook_patience);
     let global = Hooks::read_global(options.global_hooks_dir.as_deref(), limit).await;
-    hooks.set_global(global.map_err(ClusterError::Config)?);
+    hooks.set_global(global.map_err(ClusterError::Other)?);
     let measured = (Arc::downgrade(&hooks), Arc::downgrade(&state));
     let collect = move || {
         if let (Some(hooks), Some(state)) = (measured.0.upgrade(), measured.1.upgrade()) {
@@ -468,7 +468,7 @@ impl Operator {
                     Some(Ok(ObjectEvent::Gone(_))) => self.configure(None, false).await,
                     Some(Ok(ObjectEvent::Listed)) => self.configure(current.take().as_ref(), false).await,
                     Some(Err(error)) => return Err(error),
-                    None => return Err(ClusterError::Config("the watch of the ConfigMap ended".to_owned())),
+                    None => return Err(ClusterError::Other("the watch of the ConfigMap ended".to_owned())),
                 },
                 (id, touched) = engine.attention() => {
                     if id == self.release_of(&id.name) {

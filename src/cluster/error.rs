@@ -11,6 +11,9 @@ pub enum ClusterError {
     /// No kubeconfig, no in-cluster environment, or a broken one.
     #[error("Kubernetes cluster unreachable: {0}")]
     Config(String),
+    /// The cluster is not what stands in the way.
+    #[error("{0}")]
+    Other(String),
     /// The request never got an answer.
     #[error("Kubernetes cluster unreachable: {request}: {reason}")]
     Unreachable { request: String, reason: String },
@@ -141,7 +144,7 @@ impl ClusterError {
                 let code = matches!(s.code, 408 | 409 | 410 | 429 | 500..) && !self.is_malformed();
                 code || self.is_terminating()
             }
-            Self::Config(_) | Self::NoKind(_) | Self::Answer { .. } => false,
+            Self::Config(_) | Self::Other(_) | Self::NoKind(_) | Self::Answer { .. } => false,
         }
     }
 }

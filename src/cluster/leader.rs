@@ -98,7 +98,7 @@ impl Cluster {
                     }
                     Some(Ok(Event::Listed)) => listed = true,
                     Some(Err(e)) => return Err(e),
-                    None => return Err(ClusterError::Config("the watch of the Lease ended".to_owned())),
+                    None => return Err(ClusterError::Other("the watch of the Lease ended".to_owned())),
                 },
                 () = tokio::time::sleep(expiry) => listed = true,
             }

@@ -130,6 +130,7 @@ fn a_flag_comes_before_the_newer_name_of_a_variable_that_before_the_older_one() 
     let names = |text: &str, path: &str| text.contains(&format!("modules directory {path}: No such file"));
     let text = told(&["--modules-dir", &flag], &newer);
     assert!(names(&text, &flag), "{text}");
+    assert!(!text.contains("unreachable"), "it is not the cluster's doing: {text}");
     assert!(text.contains("TILLER_NAMESPACE has no effect"), "{text}");
     let text = told(&[], &newer);
     assert!(names(&text, &newer), "{text}");

@@ -131,7 +131,7 @@ impl Writer {
     }
 
     async fn ensure_kind(&self) -> Result<(), ClusterError> {
-        let crd = parse_manifest(CRD).map_err(ClusterError::Config)?;
+        let crd = parse_manifest(CRD).map_err(ClusterError::Other)?;
         let name = crd["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let object =
             ObjectRef::new(Gvk::new("apiextensions.k8s.io/v1", "CustomResourceDefinition"), None, &name);
@@ -164,7 +164,7 @@ impl Writer {
         let began = Instant::now();
         while self.cluster.refresh_kinds(Instant::now()).await?.get(&gvk()).is_none() {
             if began.elapsed() > SERVED_WITHIN {
-                return Err(ClusterError::Config(format!(
+                return Err(ClusterError::Other(format!(
                     "{name} is not served {}s after it was made",
                     SERVED_WITHIN.as_secs()
                 )));
