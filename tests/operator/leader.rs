@@ -24,7 +24,15 @@ fn one_leads_the_next_takes_its_place_and_no_third_writes() {
     assert!(metric(&first, "1") && metric(&second, "0"));
     let holder =
         || object(cp, ns.name(), "lease", "windlass-operator").unwrap()["spec"]["holderIdentity"].clone();
-    // Killed: the next leads when the Lease has run out.
+    // Killed and started anew under its name, as a container that ran out of memory: it leads on at once.
+    first.kill();
+    let began = std::time::Instant::now();
+    let mut first = start("first");
+    first.wait_converged();
+    println!("a leader that is started anew under its name has converged after {:?}", began.elapsed());
+    assert_eq!(holder(), "first");
+    assert!(metric(&first, "1") && metric(&second, "0") && !second.log().contains("this process leads"));
+    // Killed for good: the next leads when the Lease has run out.
     first.kill();
     let took = wait_for("the second takes over", || holder() == "second");
     println!("a killed leader's place is taken after {took:?}");
