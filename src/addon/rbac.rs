@@ -242,7 +242,12 @@ impl Needs {
         });
         let rendered = match rendered {
             Ok(rendered) => rendered,
-            Err(text) => return tell(format!("it cannot be rendered with the values of its files: {text}")),
+            Err(text) => {
+                return tell(format!(
+                    "it cannot be rendered with the values of its files, so that only the kinds which its templates write out \
+             are known (placeholders in its values.yaml help): {text}"
+                ));
+            }
         };
         let manifests = rendered.manifests.iter().chain(rendered.hooks.iter().map(|h| &h.manifest));
         let texts = manifests.map(|m| m.text.clone());

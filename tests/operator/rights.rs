@@ -1,7 +1,5 @@
 //! An operator with the rights that `windlass rbac` prints for its modules and their hooks, and with one of them less.
 
-use std::path::Path;
-
 use serde_json::Value;
 use windlass_test_cluster::{AuditEvent, AuditMark, Namespace};
 
@@ -9,6 +7,9 @@ use crate::deploy::windlass;
 use crate::support::{
     MODULES, Modules, ON_LOOPBACK, Operator, as_service_account, control_plane, object, status, wait_for,
 };
+
+/// Our own chart.
+const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/chart");
 
 /// A module with a chart and a hook that watches accounts here and quotas in labelled namespaces, asks to be asked about
 /// Services, and writes a third kind.
@@ -54,10 +55,9 @@ fn install(ns: &Namespace<'_>, modules: &Modules, without: Option<&str>) -> Stri
     let rights = modules.path().join("rights.txt");
     std::fs::write(&rights, fewer.as_ref().unwrap_or(&printed)).unwrap();
     assert_ne!(fewer.as_ref(), Some(&printed), "there is something to take away");
-    let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/chart");
     // The operator runs beside this test: no Pod is wanted.
     let set = "webhooks.enabled=true,replicas=0";
-    let words = ["install", "windlass", chart.to_str().unwrap(), "-n", ns.name(), "--set", set];
+    let words = ["install", "windlass", CHART, "-n", ns.name(), "--set", set];
     windlass(cp.kubeconfig(), &[&words[..], &["-f", rights.to_str().unwrap()]].concat());
     printed
 }
@@ -135,7 +135,7 @@ fn one_right_less_is_told_where_modules_are_looked_at() {
         let (ns, other) = (cp.namespace("less").unwrap(), cp.namespace("less-other").unwrap());
         cp.kubectl(["label", "namespace", other.name(), &format!("rights={}", ns.name())]).unwrap();
         let modules = modules(ns.name());
-        install(&ns, &modules, Some(resource));
+        let printed = install(&ns, &modules, Some(resource));
         let operator = start(&ns, &modules);
         let mut last = Value::Null;
         wait_for(resource, || {
@@ -143,6 +143,12 @@ fn one_right_less_is_told_where_modules_are_looked_at() {
             last["phase"] == "Failed"
         });
         let text = last["lastError"].as_str().unwrap_or_default();
+        // Given later, it is tried again by itself.
+        let words = ["upgrade", "windlass", CHART, "-n", ns.name(), "--reuse-values", "-f"];
+        let whole = modules.path().join("whole.txt");
+        std::fs::write(&whole, &printed).unwrap();
+        windlass(cp.kubeconfig(), &[&words[..], &[whole.to_str().unwrap()]].concat());
+        wait_for("the module works with it", || status(ns.name(), "alpha")["phase"] == "Ready");
         operator.stop();
         cleanup(&ns);
         let place = match resource {
