@@ -184,6 +184,10 @@ impl Modules {
             ));
             return;
         }
+        // The root is read anew whenever it changes, and the module is not.
+        if let Err(text) = section(root_file, &name.key, of_root.get(&name.key).cloned()) {
+            self.problems.push(text);
+        }
         if let Some(module) = known(&path) {
             return self.modules.push(module);
         }
@@ -191,11 +195,7 @@ impl Modules {
         let file = path.join("values.yaml");
         let section = values_file(&file).and_then(|mut values| {
             flag = values.get(&name.enabled_key()).and_then(Data::as_bool);
-            match section(&file, &name.key, values.remove(&name.key))? {
-                Some(own) => Ok(own),
-                // What the module says comes over what its root says.
-                None => section(root_file, &name.key, of_root.get(&name.key).cloned()).map(|_| Map::new()),
-            }
+            section(&file, &name.key, values.remove(&name.key)).map(Option::unwrap_or_default)
         });
         let (values, chart) = match section {
             Ok(values) => (values, load_chart(&path, &name, profile)),
@@ -302,27 +302,23 @@ mod tests {
         };
         put("010-own/values.yaml", "own: [a, b]\n");
         put("020-root-list/values.yaml", "");
-        put("030-covered/values.yaml", "covered: {a: 1}\n");
         put("040-word/values.yaml", "word: yes, please\n");
         put("050-empty/values.yaml", "empty:\n");
-        put("values.yaml", "rootList: [1]\ncovered: [1]\n");
+        put("values.yaml", "rootList: [1]\nword: {a: 1}\n");
         let found = Modules::discover(&dir.path().display().to_string(), UNNUMBERED_ORDER, Profile::Helm4);
-        let told: Vec<String> = found
-            .modules
-            .iter()
-            .map(|m| m.chart.as_ref().err().cloned().unwrap_or_default())
-            .map(|text| text.replace(&format!("{}/", dir.path().display()), ""))
-            .collect();
+        let short = |text: &String| text.replace(&format!("{}/", dir.path().display()), "");
+        let errors = found.modules.iter().map(|m| m.chart.as_ref().err().map(short).unwrap_or_default());
         let end = "write the module's values as a map below it";
         let expected = [
             format!("010-own/values.yaml: own is a list: {end}"),
-            format!("values.yaml: rootList is a list: {end}"),
             String::new(),
             format!("040-word/values.yaml: word is a single value: {end}"),
             String::new(),
         ];
-        assert_eq!(told, expected);
-        assert_eq!(found.modules[2].values.len(), 1);
+        assert_eq!(errors.collect::<Vec<_>>(), expected);
+        // That of a root is told beside its modules, which go on without it.
+        let of_root = format!("values.yaml: rootList is a list: {end}");
+        assert_eq!(found.problems.iter().map(short).collect::<Vec<_>>(), [of_root]);
     }
 
     #[test]

@@ -130,10 +130,10 @@ pub async fn observe(
     for (module, observation) in modules.modules.iter().zip(&mut observations) {
         bound.module(module, observation).await;
     }
-    if let Some(directory) = &options.global_hooks_dir {
-        if let Err(text) = bound.load("", &global_directory(directory), "", Scope::Global).await {
-            problems.push(text);
-        }
+    if let Some(directory) = &options.global_hooks_dir
+        && let Err(text) = bound.load("", &global_directory(directory), "", Scope::Global).await
+    {
+        problems.push(text);
     }
     let Bound { hooks, unknown, .. } = bound;
     let found = webhooks::foresee(&cluster, &options.namespace, &options.webhooks, &hooks, &unknown).await?;
@@ -173,7 +173,7 @@ struct Bound {
 impl Bound {
     async fn module(&mut self, module: &Module, observation: &mut Observation) {
         match &observation.finding {
-            Finding::Off | Finding::Uninstall => return,
+            Finding::Off | Finding::Uninstall => {}
             Finding::Failed(_) => drop(self.unknown.insert(module.name.name.clone())),
             Finding::HooksOnly | Finding::Unchanged | Finding::Change(_) => {
                 let directory = module.path.file_name().unwrap_or_default().to_string_lossy();

@@ -232,6 +232,24 @@ mod tests {
     }
 
     #[test]
+    fn a_hook_that_prints_a_lot_takes_little() {
+        let runs = Arc::new(Runs::default());
+        assert_eq!(runs.all().capacity(), 0, "one that has not run takes nothing");
+        for task in 0..20 {
+            let run = runs.begin((task, task), vec!["b".to_owned()], "main");
+            for stream in [Stream::Stdout, Stream::Stderr] {
+                (0..1000).for_each(|number| run.line(stream, &format!("line {number}")));
+            }
+            run.ended(&Ok(Ended { usage: Usage::default(), stdout: Vec::new() }));
+        }
+        let all = runs.all();
+        let printed = |p: &Printed| p.head.capacity() + p.tail.capacity();
+        let texts: usize = all.iter().map(|run| printed(&run.stdout) + printed(&run.stderr)).sum();
+        let bytes = texts + all.capacity() * size_of::<RunView>();
+        assert!(bytes <= 24 << 10, "{bytes} bytes, {texts} of them the texts");
+    }
+
+    #[test]
     fn a_few_runs_are_kept_and_all_that_run() {
         let runs = Arc::new(Runs::default());
         let begin = |task| runs.begin((task, task), vec!["b".to_owned()], "main");

@@ -388,7 +388,7 @@ impl Engine {
     /// # Errors
     /// Objects of its kind would lose something, or cannot be looked at.
     pub async fn check_crd(&self, live: &Value, new: &Value, crd: &ObjectRef) -> Result<()> {
-        super::crds::check_losses(&self.cluster, live, new, crd).await
+        super::crds::check_losses(&self.keeper, live, new, crd).await
     }
 
     /// Waits until a release wants a look: an object of it was changed or deleted, or someone wrote its record. Only
