@@ -4,8 +4,8 @@
 
 /// Annotation of a module's chart: namespace of its release, instead of the operator's.
 const NAMESPACE: &str = "windlass.dev/namespace";
-/// Annotation of a module's chart: the ServiceAccount that reads and writes the objects of its release, `name` in the
-/// release's namespace or `namespace/name`.
+/// Annotation of a module's chart: the ServiceAccount that reads and writes the objects of its release, and those that its hooks
+/// ask for; `name` in the release's namespace or `namespace/name`.
 const SERVICE_ACCOUNT: &str = "windlass.dev/service-account";
 
 /// Where a module's release lives and who applies it.

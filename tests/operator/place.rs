@@ -67,3 +67,53 @@ fn a_module_may_do_what_its_service_account_may() {
     assert_eq!(wrote("alpha").into_iter().collect::<Vec<_>>(), [user]);
     assert_ne!(wrote("beta").len(), 0);
 }
+
+#[test]
+fn hooks_may_write_what_the_service_account_of_their_module_may() {
+    let cp = control_plane();
+    let (ns, other) = (cp.namespace("account-hooks").unwrap(), cp.namespace("not-theirs").unwrap());
+    let modules = Modules::new();
+    modules.small("001-alpha").small("002-beta").enable(&["alpha", "beta"]);
+    annotated(&modules, "001-alpha", "  windlass.dev/service-account: deployer\n");
+    cp.kubectl(["create", "serviceaccount", "deployer", "-n", ns.name()]).unwrap();
+    let account = format!("--serviceaccount={}:deployer", ns.name());
+    cp.kubectl(["create", "rolebinding", "deployer", "--clusterrole=admin", "-n", ns.name(), &account])
+        .unwrap();
+    let make = |name: &str| {
+        let object = |namespace: &str| {
+            format!(
+                r#"{{"operation":"CreateOrUpdate","object":{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"by-{name}","namespace":"{namespace}"}}}}}}"#
+            )
+        };
+        format!("echo '{}{}' > \"$KUBERNETES_PATCH_PATH\"", object(ns.name()), object(other.name()))
+    };
+    for (directory, name) in [("001-alpha", "alpha"), ("002-beta", "beta")] {
+        let config = "configVersion: v1\nafterHelm: 1\nafterDeleteHelm: 1";
+        modules.hook(&format!("{directory}/hooks/makes"), config, &make(name));
+    }
+    let mark = cp.audit_mark().unwrap();
+    let (operator, _) = Operator::converged(cp, ns.name(), modules.path());
+    let user = format!("system:serviceaccount:{}:deployer", ns.name());
+    let there = |namespace: &str, name: &str| object(cp, namespace, "configmap", name).is_some();
+    operator.wait_log(&["\"module\":\"alpha\"", "001-alpha/hooks/makes", &user, "forbidden", other.name()]);
+    assert!(there(ns.name(), "by-alpha") && !there(other.name(), "by-alpha"), "{}", operator.log_end());
+    // Without an account of its own a module's hooks write as the operator.
+    assert!(there(ns.name(), "by-beta") && there(other.name(), "by-beta"));
+    // The account's rights are what counts, also when the module goes.
+    let account = ["create", "rolebinding", "deployer", "--clusterrole=admin", "-n", other.name(), &account];
+    cp.kubectl(account).unwrap();
+    wait_for("it is made once it may be", || there(other.name(), "by-alpha"));
+    cp.kubectl(["delete", "configmap", "by-alpha", "-n", other.name()]).unwrap();
+    modules.enable(&["beta"]);
+    wait_for("it is made once more when the module goes", || there(other.name(), "by-alpha"));
+    operator.stop();
+    let events = cp.audit_since(mark).unwrap();
+    let writers = |name: &str| {
+        let of = events.iter().filter(|e| e.is_write() && e.name == name && e.code < 400);
+        of.filter(|e| e.user_agent.starts_with("windlass/"))
+            .map(|e| e.user.clone())
+            .collect::<std::collections::BTreeSet<_>>()
+    };
+    assert_eq!(writers("by-alpha").into_iter().collect::<Vec<_>>(), [user]);
+    assert!(writers("by-beta").len() == 1 && writers("by-beta") != writers("by-alpha"));
+}

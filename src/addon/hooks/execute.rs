@@ -6,6 +6,7 @@ use super::module::ModuleHooks;
 use super::write_back::ConfigPatch;
 use super::{Change, Hooks};
 use crate::addon::values::{GLOBAL, Patched, Root};
+use crate::cluster::Cluster;
 use crate::hooks::carry_out::carry_out;
 use crate::hooks::config::MAIN_QUEUE;
 use crate::hooks::context;
@@ -74,6 +75,7 @@ impl Hooks {
         let hook = &run.hook;
         let key = module.map_or(GLOBAL, |m| m.key.as_str());
         let name = module.map_or("", |m| m.name.as_str());
+        let actor = module.map_or_else(|| self.cluster.clone(), ModuleHooks::actor);
         let needed = context::needed(&run.contexts, &hook.config);
         let snapshots = set.snapshots(hook, &needed, &run.contexts);
         let contexts = context::compact(run.contexts.clone());
@@ -108,7 +110,7 @@ impl Hooks {
             Err(error) => {
                 let usage = match &error {
                     HookError::Run { reason, status_patches, .. } => {
-                        if let Err(text) = carry_out(&self.cluster, status_patches).await {
+                        if let Err(text) = carry_out(&actor, status_patches).await {
                             tracing::warn!(module = name, hook = hook.name, "{text}");
                         }
                         reason.usage()
@@ -126,7 +128,7 @@ impl Hooks {
                 };
                 // What it does to objects is no drift.
                 let _quiet = (!output.operations.is_empty()).then(|| self.running(name));
-                let done = self.take((name, key), hook, output, &input.config_values, reload).await;
+                let done = self.take((name, key), (hook, &actor), output, &input.config_values, reload).await;
                 self.count(hook, binding, run, Some(usage), done.is_ok());
                 if let Err(text) = &done {
                     hook.refused(task, text);
@@ -140,7 +142,7 @@ impl Hooks {
     async fn take(
         &self,
         (name, key): (&str, &str),
-        hook: &Hook,
+        (hook, actor): (&Hook, &Cluster),
         output: crate::hooks::Output,
         seen: &Value,
         reload: bool,
@@ -150,7 +152,7 @@ impl Hooks {
         for text in self.state.hook_metrics.apply(&output.metrics, labels) {
             tracing::warn!(module = name, hook = hook.name, "{text}");
         }
-        carry_out(&self.cluster, &output.operations).await?;
+        carry_out(actor, &output.operations).await?;
         let root = if name.is_empty() { Root::Global } else { Root::Module(key) };
         let mut patched = Patched::default();
         if !output.config_values_patch.trim().is_empty() {

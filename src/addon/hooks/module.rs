@@ -14,6 +14,7 @@ use super::Hooks;
 use crate::addon::events;
 use crate::addon::module::Module;
 use crate::addon::run::{Done, Error, Shared};
+use crate::cluster::Cluster;
 use crate::hooks::config::MAIN_QUEUE;
 use crate::hooks::queues::Run;
 use crate::hooks::{HookSet, Moment, Scope};
@@ -39,9 +40,16 @@ pub(super) struct ModuleHooks {
     pub(super) turn: Mutex<Progress>,
     /// Runs of its hooks are killed: there is something else to do with the module.
     pub(super) left: watch::Sender<bool>,
+    /// Who the objects of its release are written by, as its last run knew it.
+    actor: std::sync::Mutex<Cluster>,
 }
 
 impl ModuleHooks {
+    /// Who carries out what its hooks ask for: they may write what the module's ServiceAccount may.
+    pub(super) fn actor(&self) -> Cluster {
+        self.actor.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Resolves when runs are to be killed.
     pub(super) async fn is_left(&self) {
         // The sender is our own.
@@ -118,12 +126,14 @@ pub(in crate::addon) struct Ran {
 impl Hooks {
     /// The hooks of a module, asked for their configuration if they were not yet, or are others on disk by now. Then those
     /// before go with all that they watch and patched; until the new ones can be used they stay.
-    async fn of(&self, module: &ModuleRef) -> Result<Arc<ModuleHooks>, Error> {
+    async fn of(&self, shared: &Shared, module: &ModuleRef) -> Result<Arc<ModuleHooks>, Error> {
         let known = self.module(&module.name);
+        let actor = shared.engine.cluster().clone();
         if let Some(known) = &known
             && known.print == module.hooks
             && known.set.get().is_some()
         {
+            *known.actor.lock().unwrap_or_else(PoisonError::into_inner) = actor;
             return Ok(Arc::clone(known));
         }
         let directory = module.path.file_name().unwrap_or_default().to_string_lossy();
@@ -149,6 +159,7 @@ impl Hooks {
             set: OnceCell::new_with(Some(set)),
             turn: Mutex::default(),
             left: watch::Sender::new(false),
+            actor: std::sync::Mutex::new(actor),
         });
         let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
         modules.insert(module.name.clone(), Arc::clone(&hooks));
@@ -196,7 +207,7 @@ impl Hooks {
         shared: &Shared,
         module: &ModuleRef,
     ) -> Result<Ran, Error> {
-        let hooks = self.of(module).await?;
+        let hooks = self.of(shared, module).await?;
         let Some(set) = hooks.set.get() else { return Err(Error::Hook("its hooks are gone".to_owned())) };
         if !module.crds.is_empty() && module.maintenance != Maintenance::On {
             shared.keep_crds(&module.name, &module.crds).await?;
@@ -361,11 +372,11 @@ impl Hooks {
         // First of all: nobody is to wait for hooks that go.
         self.webhooks.leave(name).await.map_err(Error::Hook)?;
         let Some(module) = module else { return shared.uninstall(name).await };
-        let loaded = match self.of(module).await {
+        let loaded = match self.of(shared, module).await {
             // What keeps a program from starting may pass.
             Err(_) => {
                 tokio::time::sleep(AGAIN).await;
-                self.of(module).await
+                self.of(shared, module).await
             }
             loaded => loaded,
         };
