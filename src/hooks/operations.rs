@@ -170,7 +170,10 @@ fn operation(document: &Value) -> Result<Operation, String> {
             filter => patch(Patch::Jq(Filter::new(&filter).map_err(|e| format!("jqFilter: {e}"))?)),
         },
         "" => Err("operation: it is missing".to_owned()),
-        other => Err(format!("there is no operation {other:?}")),
+        other => Err(format!(
+            "there is no operation {other:?}, but Create, CreateIfNotExists, CreateOrUpdate, Delete, DeleteInBackground, \
+             DeleteNonCascading, MergePatch, JSONPatch and JQPatch"
+        )),
     }
 }
 

@@ -98,7 +98,7 @@ fn what_is_wrong_is_told_with_its_document() {
         ("[1]", "document 1: it is no map"),
         (
             "operation: Delete\nkind: Pod\nname: a\n---\noperation: Remove\n",
-            "document 2: there is no operation \"Remove\"",
+            "document 2: there is no operation \"Remove\", but Create, ",
         ),
         ("kind: Pod", "operation: it is missing"),
         ("{operation: Delete, kind: Pod, name: a, force: true}", "there is no key \"force\""),
