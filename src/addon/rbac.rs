@@ -84,7 +84,7 @@ fn text_of(crd: &Crd) -> String {
 fn made(text: &str, home: &str) -> Vec<(Gvk, Option<Value>)> {
     let one = |text: &&str| {
         let mut object = parse_manifest(text).ok()?;
-        let gvk = Gvk::new(object["apiVersion"].as_str()?, object["kind"].as_str()?);
+        let gvk = Gvk::of(&object)?;
         if object["metadata"].is_object() && object["metadata"]["namespace"].is_null() {
             object["metadata"]["namespace"] = home.into();
         }

@@ -382,10 +382,9 @@ impl Shared {
         &self,
         object: &serde_json::Value,
     ) -> Result<(ObjectRef, Option<serde_json::Value>), Error> {
-        let text = |v: &serde_json::Value| v.as_str().unwrap_or_default().to_owned();
-        let gvk = Gvk::new(&text(&object["apiVersion"]), &text(&object["kind"]));
+        let gvk = Gvk::of(object).unwrap_or_else(|| Gvk::new("", ""));
         let is_crd = gvk.kind == "CustomResourceDefinition";
-        let reference = ObjectRef::new(gvk, None, &text(&object["metadata"]["name"]));
+        let reference = ObjectRef::new(gvk, None, object["metadata"]["name"].as_str().unwrap_or_default());
         let live = if is_crd { self.engine.keeper().get(&reference).await? } else { None };
         Ok((reference, live))
     }

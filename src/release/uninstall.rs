@@ -237,10 +237,7 @@ impl Engine {
                 tracing::warn!(release = %id, "{moved}");
             }
             if Record::keeps(&manifest.object) {
-                let object = named_by(&manifest.object, id);
-                if told.insert(object.key()) {
-                    kept.push(object);
-                }
+                kept.extend(named_by(&manifest.object, id).filter(|object| told.insert(object.key())));
                 continue;
             }
             for object in targets::items(&manifest.object).filter(|o| !targets::is_empty(o)) {
@@ -294,10 +291,8 @@ impl Engine {
 }
 
 /// An object by what its manifest says, whether its kind is served or not.
-fn named_by(manifest: &Value, id: &ReleaseId) -> ObjectRef {
-    let text = |v: &'_ Value| v.as_str().unwrap_or_default().to_owned();
-    let namespace = text(&manifest["metadata"]["namespace"]);
-    let namespace = if namespace.is_empty() { &id.namespace } else { &namespace };
-    let gvk = Gvk::new(&text(&manifest["apiVersion"]), &text(&manifest["kind"]));
-    ObjectRef::new(gvk, Some(namespace), &text(&manifest["metadata"]["name"]))
+fn named_by(manifest: &Value, id: &ReleaseId) -> Option<ObjectRef> {
+    let of = |field: &str| manifest["metadata"][field].as_str().filter(|text| !text.is_empty());
+    let namespace = of("namespace").unwrap_or(&id.namespace);
+    Some(ObjectRef::new(Gvk::of(manifest)?, Some(namespace), of("name").unwrap_or_default()))
 }
