@@ -2,7 +2,7 @@
 
 use crate::{
     Chance,
-    life::{self, Life, STEPS, look},
+    life::{self, Life, STEPS, Scene, look},
     number,
     proxy::{Fault, Proxy},
     temper::{Temper, refuse},
@@ -128,11 +128,7 @@ fn live(
 
 #[test]
 fn what_died_before_its_last_write_is_finished_and_not_done_twice() {
-    let plane = shared().expect("a control plane");
-    let proxy = Proxy::start(plane.kubeconfig(), plane.directory());
-    let namespace = plane.namespace("last").unwrap();
-    let charts = tempfile::tempdir().unwrap();
-    life::write_charts(charts.path());
+    let Scene { plane, proxy, namespace, charts } = Scene::new("last");
     for step in 0..STEPS - 1 {
         let mut words = life::command(step, charts.path(), namespace.name());
         // An upgrade to the same would be one more revision, and "the one before" another one.

@@ -2,7 +2,28 @@
 
 use serde_json::Value;
 use std::path::Path;
-use windlass_test_cluster::ControlPlane;
+use windlass_test_cluster::{ControlPlane, Namespace, shared};
+
+use crate::proxy::Proxy;
+
+/// Where a release goes through its life: in a namespace of its own, from charts on disk, with a proxy before the API server.
+pub(crate) struct Scene {
+    pub(crate) plane: &'static ControlPlane,
+    pub(crate) proxy: Proxy,
+    pub(crate) namespace: Namespace<'static>,
+    pub(crate) charts: tempfile::TempDir,
+}
+
+impl Scene {
+    pub(crate) fn new(prefix: &str) -> Self {
+        let plane = shared().expect("a control plane");
+        let proxy = Proxy::start(plane.kubeconfig(), plane.directory());
+        let namespace = plane.namespace(prefix).unwrap();
+        let charts = tempfile::tempdir().unwrap();
+        write_charts(charts.path());
+        Self { plane, proxy, namespace, charts }
+    }
+}
 
 /// Install, upgrade, rollback, uninstall.
 pub(crate) const STEPS: usize = 4;

@@ -3,7 +3,7 @@
 
 use crate::{
     Chance,
-    life::{self, STEPS, look},
+    life::{self, STEPS, Scene, look},
     number,
     proxy::{Fault, Proxy},
     temper::Temper,
@@ -125,11 +125,7 @@ fn many_fail_and_again() {
 
 #[test]
 fn a_busy_server_is_waited_for() {
-    let plane = shared().expect("a control plane");
-    let proxy = Proxy::start(plane.kubeconfig(), plane.directory());
-    let namespace = plane.namespace("busy").unwrap();
-    let charts = tempfile::tempdir().unwrap();
-    life::write_charts(charts.path());
+    let Scene { plane, proxy, namespace, charts } = Scene::new("busy");
     for step in 0..STEPS {
         let words = life::command(step, charts.path(), namespace.name());
         let args: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -197,11 +193,7 @@ fn a_quota_that_is_being_counted_and_a_server_that_hangs() {
 
 #[test]
 fn a_failure_that_cannot_be_recorded_is_undone_all_the_same() {
-    let plane = shared().expect("a control plane");
-    let proxy = Proxy::start(plane.kubeconfig(), plane.directory());
-    let namespace = plane.namespace("undone").unwrap();
-    let charts = tempfile::tempdir().unwrap();
-    life::write_charts(charts.path());
+    let Scene { plane, proxy, namespace, charts } = Scene::new("undone");
     for step in 0..2 {
         let mut words = life::command(step, charts.path(), namespace.name());
         words.extend((step == 1).then(|| "--rollback-on-failure".to_owned()));
@@ -233,11 +225,7 @@ fn a_failure_that_cannot_be_recorded_is_undone_all_the_same() {
 
 #[test]
 fn a_lock_that_was_taken_without_an_answer_is_held() {
-    let plane = shared().expect("a control plane");
-    let proxy = Proxy::start(plane.kubeconfig(), plane.directory());
-    let namespace = plane.namespace("unanswered").unwrap();
-    let charts = tempfile::tempdir().unwrap();
-    life::write_charts(charts.path());
+    let Scene { plane, proxy, namespace, charts } = Scene::new("unanswered");
     // Made anew, then left by who is killed, and taken from the dead.
     let lives = [
         (0, "POST", Fault::Cut { after: true }, Some(0)),
@@ -260,11 +248,7 @@ fn a_lock_that_was_taken_without_an_answer_is_held() {
 
 #[test]
 fn a_watch_that_hangs_is_asked_for_again() {
-    let plane = shared().expect("a control plane");
-    let proxy = Proxy::start(plane.kubeconfig(), plane.directory());
-    let namespace = plane.namespace("watch").unwrap();
-    let charts = tempfile::tempdir().unwrap();
-    life::write_charts(charts.path());
+    let Scene { plane, proxy, namespace, charts } = Scene::new("watch");
     for step in 0..2 {
         let words = life::command(step, charts.path(), namespace.name());
         let args: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -283,11 +267,7 @@ fn a_watch_that_hangs_is_asked_for_again() {
 
 #[test]
 fn a_lock_that_cannot_be_let_go_is_left_to_expire() {
-    let plane = shared().expect("a control plane");
-    let proxy = Proxy::start(plane.kubeconfig(), plane.directory());
-    let namespace = plane.namespace("lease").unwrap();
-    let charts = tempfile::tempdir().unwrap();
-    life::write_charts(charts.path());
+    let Scene { plane, proxy, namespace, charts } = Scene::new("lease");
     let words = life::command(0, charts.path(), namespace.name());
     let args: Vec<&str> = words.iter().map(String::as_str).collect();
     let start = std::time::Instant::now();
