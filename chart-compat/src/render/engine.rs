@@ -9,7 +9,7 @@ use super::ahead::Ahead;
 use super::context::{Job, texts};
 use super::crew::Crew;
 use super::error::Error;
-use super::keep::Keep;
+use super::keep::{Keep, Texts};
 use super::run::Run;
 use super::{Options, Rendered, functions, manifest};
 use crate::chart::{Chart, Warn, coalesce_values, process_dependencies};
@@ -213,10 +213,11 @@ impl CompiledChart {
             return Err(Error::KubeVersion { range: range.clone(), version: kube.version.clone() });
         }
         let run = Run { chart: &chart, values: &values, options, world, compiled: self, session: None };
-        let (documents, notes) = self.keep.all(run)?;
+        let Texts { documents, notes, reads_revision } = self.keep.all(run)?;
         let notes = join_notes(notes, &chart, options.subchart_notes);
         let (manifests, hooks) = manifest::sort(documents, self.profile, warn)?;
-        Ok(Rendered { crds: chart.crds(), chart: chart.metadata, manifests, hooks, notes, values })
+        let crds = chart.crds();
+        Ok(Rendered { crds, chart: chart.metadata, manifests, hooks, notes, values, reads_revision })
     }
 
     /// The text of every template by its path, notes and blank ones apart, as it comes out before anyone reads it: for people who

@@ -45,8 +45,15 @@ enum State {
 /// run that would not have to.
 pub(super) type Place = (u64, u64);
 
-/// Documents in order of path, and the notes' paths and texts.
-type Texts = (Vec<Documents>, Vec<(String, String)>);
+/// What a render gives.
+pub(super) struct Texts {
+    /// In order of path.
+    pub(super) documents: Vec<Documents>,
+    /// The notes' paths and texts.
+    pub(super) notes: Vec<(String, String)>,
+    /// Whether a template looked at what another revision changes.
+    pub(super) reads_revision: bool,
+}
 
 /// What templates gave in one render or in several.
 struct Kept {
@@ -114,22 +121,20 @@ fn release(release: &Release) -> Map {
 }
 
 impl Keep {
-    /// Runs every template that can give something else than what is kept of it, and gives the documents of all in order of path,
-    /// and the notes' paths and texts.
+    /// Runs every template that can give something else than what is kept of it, and gives the texts of all.
     ///
     /// # Errors
     /// As [`Run::all`].
     pub(super) fn all(&self, run: Run<'_>) -> Result<Texts, Error> {
         let Some(session) = self.session(&run) else {
-            let ran = run.all()?;
-            return Ok((ran.documents, ran.notes));
+            return Ok(run.all()?.into());
         };
         let ran = match (Run { session: Some(&session), ..run }).all() {
             Ok(ran) if ran.changed => {
                 self.set(State::Never);
                 // What is kept was made without that change.
                 let ran = if session.valid.is_empty() { ran } else { run.all()? };
-                return Ok((ran.documents, ran.notes));
+                return Ok(ran.into());
             }
             Ok(ran) => ran,
             Err(error) => {
@@ -178,7 +183,7 @@ impl Keep {
         let Session { kept, ground, values, release, valid } = session;
         let mut files = kept.map(|kept| kept.files).unwrap_or_default();
         files.retain(|name, _| valid.contains(name));
-        let Ran { mut documents, mut notes, mut looked, .. } = ran;
+        let Ran { mut documents, mut notes, mut looked, mut reads_revision, .. } = ran;
         let mut made = Vec::new();
         for one in &documents {
             made.extend(
@@ -189,6 +194,7 @@ impl Keep {
             made.extend(looked.remove(path).map(|p| (path.clone(), p, Given::Notes(text.clone()))));
         }
         for (path, file) in &files {
+            reads_revision |= by_revision().any(|key| file.places.binary_search(&(RELEASE, key)).is_ok());
             match &file.given {
                 Given::Documents(kept) => documents.push(kept.clone()),
                 Given::Notes(text) => notes.push((path.clone(), text.clone())),
@@ -197,8 +203,20 @@ impl Keep {
         documents.sort_by(|a, b| a.source.cmp(&b.source));
         files.extend(made.into_iter().map(|(path, places, given)| (path, File { places, given })));
         self.set(State::Kept(Box::new(Kept { ground, values, release, files })));
-        (documents, notes)
+        Texts { documents, notes, reads_revision }
     }
+}
+
+impl From<Ran> for Texts {
+    fn from(ran: Ran) -> Self {
+        Self { documents: ran.documents, notes: ran.notes, reads_revision: ran.reads_revision }
+    }
+}
+
+/// The entries of `.Release` that are not the same at each revision.
+pub(super) fn by_revision() -> impl Iterator<Item = u64> {
+    let keys = ["IsInstall", "IsUpgrade", "Revision"].into_iter();
+    keys.map(|key| Read::of(key.as_bytes())).chain([WHOLE])
 }
 
 impl Kept {

@@ -11,19 +11,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::context::{Job, Jobs, jobs, keep_last};
 use super::crew::{WORTH_A_THREAD, make_room};
 use super::engine::{CompiledChart, Parsed, funcs};
 use super::error::Error;
 use super::heads::Reader;
-use super::keep::{Paths, Place as Looked, Session};
+use super::keep::{Paths, Place as Looked, Session, by_revision};
 use super::manifest::Documents;
 use super::{Options, functions};
 use crate::chart::Chart;
 use crate::data::Map as DataMap;
-use crate::go::{Arena, Map, MapKind, Value};
+use crate::go::{Arena, Map, MapKind, Read, Value};
 use crate::template::{Exec, Notice, Set, Template, TemplateSet};
 use crate::world::World;
 
@@ -53,6 +53,8 @@ pub(super) struct Ran {
     pub(super) notes: Vec<(String, String)>,
     /// What templates looked at whose results hold as long as that is the same, by their paths.
     pub(super) looked: FxHashMap<String, Vec<Looked>>,
+    /// Whether one of them looked at what another revision changes.
+    pub(super) reads_revision: bool,
     /// Whether a template changed what all share.
     pub(super) changed: bool,
 }
@@ -60,8 +62,16 @@ pub(super) struct Ran {
 /// What is to run on one thread.
 struct Order<'a> {
     jobs: Vec<Job<'a>>,
+    /// The number of `.Release`.
+    release: usize,
     /// Where in the values what lies, if looks at them are noted.
     paths: Option<Paths>,
+}
+
+impl Order<'_> {
+    fn reads_revision(&self, reads: &FxHashSet<Read>) -> bool {
+        by_revision().any(|key| reads.contains(&Read { map: self.release, key }))
+    }
 }
 
 /// Where threads meet.
@@ -85,6 +95,8 @@ struct Done {
     alone: Option<usize>,
     /// What templates looked at, by their numbers.
     looked: Vec<(usize, Vec<Looked>)>,
+    /// Whether one of them looked at what another revision changes.
+    reads_revision: bool,
     /// Whether one of them changed what all share.
     changed: bool,
 }
@@ -153,6 +165,7 @@ impl Run<'_> {
         let mut notes = Vec::new();
         let mut looked = FxHashMap::default();
         let changed = threads.iter().any(|done| done.changed);
+        let reads_revision = threads.iter().any(|done| done.reads_revision);
         for (thread, done) in (0..).zip(&mut threads) {
             let holds = |number: usize| number < end || done.alone.is_some_and(|from| number >= from);
             if let Some((_, error)) = done.failed.take_if(|(number, _)| holds(*number)) {
@@ -165,7 +178,7 @@ impl Run<'_> {
             looked.extend(held.filter_map(|(number, places)| Some((name(number)?, places))));
         }
         let reader = shared.reader.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Ok(Ran { documents: reader.finish(&read), notes, looked, changed })
+        Ok(Ran { documents: reader.finish(&read), notes, looked, reads_revision, changed })
     }
 
     /// Runs every template one after the other; gives path and text. With `notices` as lint does, which neither installs nor
@@ -204,8 +217,9 @@ impl Run<'_> {
     fn order<'a>(&'a self, arena: &'a Arena) -> Order<'a> {
         let Jobs { jobs, values, release } =
             jobs(arena, self.chart, self.values, self.options, self.compiled.profile());
+        release.watch_entries();
         let paths = self.session.map(|_| {
-            [values, release].into_iter().for_each(Map::watch_entries);
+            values.watch_entries();
             Paths::new(self.values, values.number(), release.number())
         });
         let depth = |job: &Job<'_>| memchr::memchr_iter(b'/', job.name.as_bytes()).count();
@@ -213,7 +227,7 @@ impl Run<'_> {
         jobs.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| b.1.name.cmp(&a.1.name)));
         let mut jobs: Vec<Job<'a>> = jobs.into_iter().map(|(_, job)| job).collect();
         keep_last(&mut jobs, |job| &job.name);
-        Order { jobs, paths }
+        Order { jobs, release: release.number(), paths }
     }
 
     /// Whether a template has to run: not a partial, nor one whose result is kept.
@@ -273,6 +287,7 @@ impl Run<'_> {
             let result = self.run(&mut exec, job);
             if let Some(paths) = &order.paths {
                 let reads = place.arena.take_reads();
+                done.reads_revision |= order.reads_revision(&reads);
                 if asked == chances(&exec) {
                     done.looked.push((number, paths.places(&reads)));
                 }
@@ -307,13 +322,15 @@ impl Run<'_> {
             }
         }
         done.changed = place.arena.is_changed();
-        let Some(mut signal) = signal else { return done };
-        signal.meet();
-        if let Some(from) = changed.filter(|from| *from == shared.end.load(Ordering::SeqCst)) {
-            done.alone = Some(from);
-            let rest = (from..).zip(jobs.iter().skip(from));
-            let _ran = rest.take_while(|(number, job)| step(*number, job, &mut done)).count();
+        if let Some(mut signal) = signal {
+            signal.meet();
+            if let Some(from) = changed.filter(|from| *from == shared.end.load(Ordering::SeqCst)) {
+                done.alone = Some(from);
+                let rest = (from..).zip(jobs.iter().skip(from));
+                let _ran = rest.take_while(|(number, job)| step(*number, job, &mut done)).count();
+            }
         }
+        done.reads_revision |= order.reads_revision(&place.arena.take_reads());
         done
     }
 }

@@ -221,3 +221,51 @@ fn a_render_that_fails_costs_nothing_of_what_is_kept() {
     assert!(matches!(*kept.keep.0.lock().unwrap(), State::Kept(_)));
     assert_eq!(text(&rendered(&kept, &good, 1)), text(&rendered(&compiled(&[("fails", "")]), &good, 1)));
 }
+
+#[test]
+fn what_another_revision_changes_is_told_where_it_is_read() {
+    let cases = [
+        ("plain {{ .Values.e }}", false),
+        ("{{ .Release.Name }} {{ $.Release.Namespace }} {{ .Release.Service }}", false),
+        ("{{ range .Values.list }}{{ $.Release.Name }}{{ end }}", false),
+        ("{{ if .Release.IsInstall }}a{{ end }}", true),
+        ("{{ with $ }}{{ if not .Release.IsUpgrade }}a{{ end }}{{ end }}", true),
+        ("job-{{ .Release.Revision }}", true),
+        ("{{ index .Release \"IsInstall\" }}", true),
+        ("{{ get .Release (printf \"Is%s\" \"Upgrade\") }}", true),
+        ("{{ toJson .Release }}", true),
+        ("{{ toJson (omit . \"Template\" \"Files\") }}", true),
+        ("{{ range $k, $v := .Release }}{{ $k }}={{ $v }} {{ end }}", true),
+        ("{{ .Release }}", true),
+        ("{{ tpl \"{{ .Release.Revision }}\" . }}", true),
+        ("{{ template \"first\" . }}", true),
+        ("{{ include \"first\" . }}{{ include \"first\" . }}", true),
+        ("{{ (dict \"r\" .Release).r.IsInstall }}", true),
+        ("{{ .Subcharts.sub.Release.Revision }}", true),
+    ];
+    for (text, expected) in cases {
+        for filling in ["", &"filling ".repeat(20_000)] {
+            let files = vec![
+                file("Chart.yaml", "apiVersion: v2\nname: demo\nversion: 1.0.0\n"),
+                file("values.yaml", VALUES),
+                file("charts/sub/Chart.yaml", "apiVersion: v2\nname: sub\nversion: 1.0.0\n"),
+                file(
+                    "templates/_first.tpl",
+                    "{{ define \"first\" }}{{ ternary 1 2 .Release.IsInstall }}{{ end }}",
+                ),
+                file("templates/a.yaml", &format!("{{{{/* {filling} */}}}}\nout: |-\n  {text}\n")),
+                file("templates/b.yaml", "out: {{ .Release.Name }}\n"),
+            ];
+            let chart = load_files(files, Profile::Helm4, &mut drop).unwrap();
+            let compiled = CompiledChart::new(chart, Profile::Helm4);
+            // The third is what is kept of the second.
+            for time in 1..=3 {
+                let done = rendered(&compiled, &Map::new(), 2);
+                assert_eq!(done.reads_revision, expected, "{text}, time {time}");
+            }
+            let differs = self::text(&rendered(&compiled, &Map::new(), 1))
+                != self::text(&rendered(&compiled, &Map::new(), 2));
+            assert_eq!(differs, expected, "{text}");
+        }
+    }
+}
