@@ -210,8 +210,9 @@ pub(super) async fn request(
         old_values(job.values, last, &mut material, profile)?;
     }
     let (user, compiled, post) = material.compile(profile);
-    let last_revision = newest.map_or(0, |r| r.version);
-    let revision = i64::try_from(last_revision + 1).unwrap_or(i64::MAX);
+    // Templates of an install are told of a first revision, whatever its number (`Install.Run`).
+    let revision = newest.filter(|_| !installing).map_or(1, |r| r.version + 1);
+    let revision = i64::try_from(revision).unwrap_or(i64::MAX);
     let mut options = lenient(job.options.clone(), profile);
     options.create_namespace &= installing;
     if let Some(past) = after.filter(|_| options.crds.is_due(installing)) {

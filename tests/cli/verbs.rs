@@ -56,6 +56,8 @@ const WORKLOAD: &str = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: 
 const TESTS: &str = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: \"{{ .Release.Name }}-b\", annotations: {helm.sh/hook: test}}\nspec: \
     {template: {spec: {restartPolicy: Never, containers: [{name: main, image: j}]}}}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: \
     {name: \"{{ .Release.Name }}-a\", annotations: {helm.sh/hook: test, helm.sh/hook-delete-policy: hook-succeeded}}\n";
+const TOLD: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: told}\ndata:\n  revision: \"{{ .Release.Revision }}\"\n  \
+    install: \"{{ .Release.IsInstall }} {{ .Release.IsUpgrade }}\"\n";
 const KEPT: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: \"{{ .Release.Name }}-kept\", annotations: {helm.sh/resource-policy: \
     keep}}\n";
 
@@ -229,7 +231,8 @@ fn rollback_test_and_uninstall_leave_what_helm_leaves() {
     let path = dir.path().to_str().unwrap();
     add_template(dir.path(), "tests.yaml", TESTS);
     add_template(dir.path(), "kept.yaml", KEPT);
-    let steps: [&[&str]; 12] = [
+    add_template(dir.path(), "told.yaml", TOLD);
+    let steps: [&[&str]; 14] = [
         &["install", "r", path, "--hide-notes", "-l", "team=a"],
         &["upgrade", "r", path, "--set", "size=2", "--history-max", "3"],
         &["test", "r", "--filter", "name=r-a"],
@@ -242,6 +245,8 @@ fn rollback_test_and_uninstall_leave_what_helm_leaves() {
         &["uninstall", "r", "--keep-history", "--description", "enough"],
         &["list", "-q"],
         &["upgrade", "-i", "r", path],
+        &["uninstall", "r", "--keep-history"],
+        &["install", "r", path, "--replace"],
     ];
     let unstamped = |text: &str, ns: &str| -> Vec<String> {
         let timed = ["LAST DEPLOYED", "Last Started", "Last Completed"];
@@ -272,6 +277,8 @@ fn rollback_test_and_uninstall_leave_what_helm_leaves() {
             rows
         });
         assert_eq!(history[0], history[1], "after {step:?}");
+        let manifests = [0, 1].map(|i| cp.helm4(["get", "manifest", "r", "-n", spaces[i].name()]).unwrap());
+        assert_eq!(manifests[0], manifests[1], "after {step:?}");
     }
     let n = spaces[0].name();
     let left = || cp.kubectl(["get", "job,configmap", "-n", n, "-o", "name"]).unwrap();
