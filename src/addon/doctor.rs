@@ -14,9 +14,6 @@ use crate::hooks::config::{HookConfig, MAIN_QUEUE};
 use crate::hooks::jq::{self, Filter};
 use crate::hooks::{CONFIG_TIMEOUT, HookSet, Moment, Scope};
 
-/// What a template asks to know whether its release is made for the first time.
-const FIRST: [&str; 2] = [".Release.IsInstall", ".Release.IsUpgrade"];
-
 /// Functions whose answers are others each time.
 const CHANCE: [&str; 18] = [
     "randAlphaNum",
@@ -221,11 +218,6 @@ impl Found {
         }
         if words().any(|word| word == "lookup") {
             let text = "what lookup finds is watched here: a change of it renders the module again";
-            self.add(Weight::Differs, module, path, text);
-        }
-        if actions(text).any(|action| FIRST.iter().any(|field| action.contains(field))) {
-            let text = "a module is rendered as an upgrade here, the first time too (.Release.IsUpgrade); addon-operator does so for its \
-                        checksum, and Helm then renders what is installed first as an install";
             self.add(Weight::Differs, module, path, text);
         }
     }
@@ -455,7 +447,7 @@ mod tests {
         put("002-odd/values.yaml", "oddEnabled: true\n");
         put(
             "002-odd/templates/b.yaml",
-            "a: {{ randAlphaNum 5 }}\nb: {{ (lookup \"v1\" \"Pod\" \"\" \"\") }}\nc: {{ .Release.IsInstall }}\nannotations:\n  helm.sh/hook: pre-install\n  werf.io/weight: \"1\"\n",
+            "a: {{ randAlphaNum 5 }}\nb: {{ (lookup \"v1\" \"Pod\" \"\" \"\") }}\nannotations:\n  helm.sh/hook: pre-install\n  werf.io/weight: \"1\"\n",
         );
         put("002-odd/openapi/values.yaml", "patternProperties: {x: {properties: {a: {default: 1}}}}\n");
         put("002-odd/hooks/main.go", "package main\n");

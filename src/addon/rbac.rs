@@ -13,12 +13,13 @@ use std::path::Path;
 
 use chart_compat::chart::Crd;
 use chart_compat::go::regexp;
-use chart_compat::render::{Capabilities, Options, Release};
+use chart_compat::render::{Capabilities, Options, Rendered};
 use chart_compat::template::Limits;
 use serde_json::{Value, json};
 
 use super::hooks::global_directory;
 use super::module::{Module, Modules};
+use super::run::At;
 use super::values::Values;
 use crate::cluster::Gvk;
 use crate::hooks::config::HookConfig;
@@ -224,13 +225,8 @@ impl Needs {
                 }
             }
         }
-        let options = Options {
-            release: Release {
-                name: name.clone(),
-                namespace: home.to_owned(),
-                revision: 1,
-                is_upgrade: true,
-            },
+        let options = |at: At| Options {
+            release: at.release(&name, home),
             capabilities: Capabilities::default(),
             skip_schema_validation: true,
             subchart_notes: false,
@@ -238,9 +234,15 @@ impl Needs {
         };
         let rendered = values.for_chart(&module.name.key).and_then(|values| {
             let world = SystemWorld::default();
-            chart.render(&values, &options, &world, &mut |_| {}).map_err(|e| e.to_string())
+            let render = |at| chart.render(&values, &options(at), &world, &mut |_| {});
+            match render(At::FIRST) {
+                Ok(first) if !first.reads_revision => Ok(vec![first]),
+                // What is made at one revision only is made all the same.
+                Ok(first) => Ok([first].into_iter().chain(render(At::PEERS)).collect()),
+                Err(_) => Ok(vec![render(At::PEERS).map_err(|e| e.to_string())?]),
+            }
         });
-        let rendered = match rendered {
+        let rendered: Vec<Rendered> = match rendered {
             Ok(rendered) => rendered,
             Err(text) => {
                 return tell(format!(
@@ -249,7 +251,8 @@ impl Needs {
                 ));
             }
         };
-        let manifests = rendered.manifests.iter().chain(rendered.hooks.iter().map(|h| &h.manifest));
+        let manifests =
+            rendered.iter().flat_map(|r| r.manifests.iter().chain(r.hooks.iter().map(|h| &h.manifest)));
         let texts = manifests.map(|m| m.text.clone());
         for text in texts.chain(module.crds().iter().map(text_of)) {
             kinds.extend(made(&text, home));

@@ -1,23 +1,26 @@
 //! One job of one module's release: render and reconcile, restore, uninstall, and the answers that takes from outside.
 
+mod form;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use chart_compat::chart::Crd;
 use chart_compat::data::{Data, Map};
-use chart_compat::render::{self, Capabilities, CompiledChart, KubeVersion, Release};
-use chart_compat::template::Limits;
+use chart_compat::render::{self, Capabilities, CompiledChart, KubeVersion};
 use sha2::{Digest as _, Sha256};
 
+pub(super) use self::form::At;
+use self::form::Form;
 use super::drift::Policy;
 use super::place::Place;
 use crate::cluster::{Cluster, Gvk, ObjectRef, PatchKind, Validation};
 use crate::release::{
     ChartRecord, CrdFile, CrdPolicy, Disposition, DriftMode, Duplicates, Engine, EngineError, Mode, Options,
-    Outcome, ReleaseId, ReleaseRequest, RenderedRelease, UninstallRequest,
+    Outcome, Past, ReleaseId, ReleaseRequest, RenderedRelease, UninstallRequest,
 };
-use crate::render::{self as rendering, replay, replay::Question, replay::Replayed, replay::store};
+use crate::render::{self as rendering, replay, replay::Question, replay::store};
 
 /// Label of a record: the checksum of its manifests, by which addon-operator knows whether there is something to do. It does
 /// nothing with a release that has none.
@@ -197,9 +200,12 @@ impl Shared {
         cause: String,
     ) -> Result<Done, Error> {
         let began = Instant::now();
-        let (request, inputs) = self.request(module, chart, values, cause).await?;
+        let (request, inputs, past) = self.request(module, chart, values, cause).await?;
         let (request, rendered) = (Arc::new(request), began.elapsed());
-        let outcome = self.engine.reconcile(&request).await?;
+        let outcome = match past {
+            Some(past) => self.engine.reconcile_after(&request, past).await?,
+            None => self.engine.reconcile(&request).await?,
+        };
         let took = (rendered, began.elapsed().saturating_sub(rendered));
         Ok(Done { outcome, request, inputs: Some(inputs), took })
     }
@@ -230,64 +236,21 @@ impl Shared {
         chart: Arc<CompiledChart>,
         values: Arc<Map>,
         cause: String,
-    ) -> Result<(ReleaseRequest, Inputs), Error> {
+    ) -> Result<(ReleaseRequest, Inputs, Option<Past>), Error> {
         let drift = self.drift_of(&chart)?;
         // Templates may look for the kinds of the module's own CRDs.
         let crds = self.make_kinds(&chart.chart().crds()).await?;
-        let (rendered, checksum, chart, done) = self.rendered(module, chart, &values, crds).await?;
-        if let Some(memory) = &done.memory {
+        let Form { rendered, checksum, chart, memory, renewed, inputs, past } =
+            self.form(module, &chart, &values).await?;
+        if let Some(memory) = &memory {
             // Before the objects: what they hold must be known to the next render, whatever happens to this one.
             store::save(self.engine.keeper(), &self.namespace, module, memory)
                 .await
                 .map_err(Error::Replay)?;
         }
-        let description = replay::description(&done.renewed);
-        let inputs = Inputs { renew_at: done.renew_at, lookups: done.lookups };
+        let rendered = RenderedRelease { crds, ..rendered };
         let asked = self.asked(module, (rendered, checksum), chart, &values, drift);
-        let request = ReleaseRequest { description, cause, ..asked };
-        Ok((request, inputs))
-    }
-
-    /// Renders a module, with the checksum that addon-operator knows it by; what it makes by chance is not kept yet.
-    async fn rendered(
-        &self,
-        module: &str,
-        chart: Arc<CompiledChart>,
-        values: &Arc<Map>,
-        crds: Vec<CrdFile>,
-    ) -> Result<(RenderedRelease, String, ChartRecord, Replayed), Error> {
-        let cluster = self.engine.cluster();
-        let options = render::Options {
-            release: Release {
-                name: module.to_owned(),
-                namespace: self.namespace.clone(),
-                revision: 1,
-                // As the peer renders, so that a module comes out the same under both.
-                is_upgrade: true,
-            },
-            capabilities: capabilities(cluster).await?,
-            skip_schema_validation: false,
-            subchart_notes: false,
-            limits: Limits::default(),
-        };
-        let lookup = rendering::ClusterLookup::new(self.engine.cluster().clone());
-        let user = Arc::clone(values);
-        let (name, labels) = (module.to_owned(), self.labels.clone());
-        let (memories, namespace) = (self.engine.keeper().clone(), self.namespace.clone());
-        let runtime = tokio::runtime::Handle::current();
-        let work = move || -> Result<_, Error> {
-            let world = rendering::SystemWorld { cluster: Some(&lookup), ..Default::default() };
-            let mut warn = |text: String| tracing::warn!(module = name, "{text}");
-            let load = || runtime.block_on(store::load(&memories, &namespace, &name));
-            let done = replay::render(&chart, &user, &options, &world, &load, &mut warn)?;
-            let mut rendered = rendering::release(&done.rendered)?;
-            let checksum = rendering::add_labels(&mut rendered, &labels).map_err(Error::Module)?;
-            Ok((rendered, checksum, rendering::chart_record(chart.chart()), done))
-        };
-        let done = tokio::task::spawn_blocking(work).await;
-        let (mut rendered, checksum, chart, done) = done.map_err(|e| Error::Task(e.to_string()))??;
-        rendered.crds = crds;
-        Ok((rendered, checksum, chart, done))
+        Ok((ReleaseRequest { description: replay::description(&renewed), cause, ..asked }, inputs, past))
     }
 
     /// What a run of the module would ask of the engine; writes nothing.
@@ -299,7 +262,8 @@ impl Shared {
     ) -> Result<ReleaseRequest, Error> {
         let drift = self.drift_of(&chart)?;
         let crds = self.crds_of(&chart.chart().crds())?;
-        let (rendered, checksum, chart, _) = self.rendered(module, chart, &values, crds).await?;
+        let Form { rendered, checksum, chart, .. } = self.form(module, &chart, &values).await?;
+        let rendered = RenderedRelease { crds, ..rendered };
         Ok(self.asked(module, (rendered, checksum), chart, &values, drift))
     }
 

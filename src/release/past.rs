@@ -2,12 +2,12 @@
 
 use super::{
     decide,
-    engine::Engine,
+    engine::{Engine, state_of},
     error::Result,
     lease::{Lease, Look},
     observe::{self, Past},
-    record::{Status, Stored},
-    request::{Options, ReleaseId},
+    record::{Record, Status, Stored},
+    request::{Options, ReleaseId, RenderedRelease},
 };
 
 impl Engine {
@@ -21,6 +21,11 @@ impl Engine {
     pub async fn past_of(&self, id: &ReleaseId) -> Result<Past> {
         let store = if self.options.watch { self.store().as_seen() } else { self.store() };
         observe::records(store, id).await
+    }
+
+    /// Whether a revision has the objects and hooks of a render; one whose manifests cannot be read has others.
+    pub fn repeats(&self, record: &Record, rendered: &RenderedRelease) -> bool {
+        self.rendered_of(record).is_ok_and(|old| state_of(&old) == state_of(rendered))
     }
 
     /// Refuses what would be refused whatever a chart is rendered to: for those who write something ahead of rendering. Who

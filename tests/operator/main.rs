@@ -16,6 +16,7 @@ mod enabled;
 mod examples;
 mod explain;
 mod faults;
+mod forms;
 mod hook_runs;
 mod hooks;
 mod leader;

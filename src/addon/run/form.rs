@@ -1,0 +1,198 @@
+//! What a module's chart gives, at the revision that it is for.
+//!
+//! A chart may look at `.Release.IsInstall`, `.Release.IsUpgrade` and `.Release.Revision`. What is released is what the chart gives
+//! at the revision that is made of it, as with Helm; and as long as the chart still gives what the newest revision was made of, that
+//! stays. Owns the choice between the two; whoever carries it out is the engine.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use chart_compat::data::Map;
+use chart_compat::render::{self, Capabilities, CompiledChart, Release, Rendered};
+use chart_compat::template::Limits;
+
+use super::{CHECKSUM_LABEL, Error, Inputs, Shared};
+use crate::release::record::{Record, Status};
+use crate::release::{ChartRecord, Past, RenderedRelease};
+use crate::render::replay::{Memory, Replayed, store};
+use crate::render::{self as rendering, ClusterLookup, SystemWorld, replay};
+
+/// What is to be released.
+pub(super) struct Form {
+    pub(super) rendered: RenderedRelease,
+    /// The checksum by which addon-operator knows the module.
+    pub(super) checksum: String,
+    pub(super) chart: ChartRecord,
+    /// What the chart makes by chance, if it is to be kept.
+    pub(super) memory: Option<Memory>,
+    /// Certificates that were made anew.
+    pub(super) renewed: Vec<String>,
+    pub(super) inputs: Inputs,
+    /// The past of the release, if the chart looks at it.
+    pub(super) past: Option<Past>,
+}
+
+/// The place of a revision in its release.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct At {
+    pub(crate) revision: u64,
+    pub(crate) is_upgrade: bool,
+}
+
+impl At {
+    /// As addon-operator renders for its checksum, at every revision.
+    pub(crate) const PEERS: Self = Self { revision: 1, is_upgrade: true };
+    /// A first revision.
+    pub(crate) const FIRST: Self = Self { revision: 1, is_upgrade: false };
+
+    /// Where a revision stands that exists.
+    fn of(record: &Record) -> Self {
+        let info = &record.info;
+        match record.version == 1 || info.first_deployed == info.last_deployed {
+            true => Self::FIRST,
+            false => Self { revision: record.version, is_upgrade: true },
+        }
+    }
+
+    /// Where the revision behind these stands. After an uninstall the release begins anew: templates are told of a first revision,
+    /// whatever its number (`Install.Run`).
+    fn next(newest: Option<&Record>) -> Self {
+        match newest.filter(|record| record.info.status != Status::Uninstalled) {
+            None => Self::FIRST,
+            Some(newest) => Self { revision: newest.version + 1, is_upgrade: true },
+        }
+    }
+
+    /// A release as its templates see it.
+    pub(crate) fn release(self, name: &str, namespace: &str) -> Release {
+        Release {
+            name: name.to_owned(),
+            namespace: namespace.to_owned(),
+            revision: i64::try_from(self.revision).unwrap_or(i64::MAX),
+            is_upgrade: self.is_upgrade,
+        }
+    }
+}
+
+/// A module that is rendered, perhaps several times.
+struct Renders<'a> {
+    shared: &'a Shared,
+    module: &'a str,
+    chart: &'a Arc<CompiledChart>,
+    values: &'a Arc<Map>,
+    capabilities: Capabilities,
+    /// What the last render made by chance, if that was not known before.
+    memory: Option<Memory>,
+    renewed: Vec<String>,
+    inputs: Inputs,
+}
+
+/// One render.
+struct One {
+    rendered: RenderedRelease,
+    checksum: String,
+    chart: ChartRecord,
+    /// Another revision may come out otherwise.
+    reads_revision: bool,
+}
+
+impl Shared {
+    /// Renders a module; what it makes by chance is not kept yet.
+    pub(super) async fn form(
+        &self,
+        module: &str,
+        chart: &Arc<CompiledChart>,
+        values: &Arc<Map>,
+    ) -> Result<Form, Error> {
+        let mut renders = Renders {
+            shared: self,
+            module,
+            chart,
+            values,
+            capabilities: super::capabilities(self.engine.cluster()).await?,
+            memory: None,
+            renewed: Vec::new(),
+            inputs: Inputs { renew_at: None, lookups: BTreeMap::new() },
+        };
+        let peers = match renders.at(At::PEERS).await {
+            Ok(one) if !one.reads_revision => return Ok(renders.form(one, None, None)),
+            Ok(one) => Some(one.checksum),
+            // A chart that refuses to be an upgrade can be installed.
+            Err(Error::Render(_)) => None,
+            Err(error) => return Err(error),
+        };
+        let past = self.engine.past_of(&self.id(module)).await?;
+        let newest = past.newest();
+        let mut kept = None;
+        if let Some(newest) = newest.filter(|record| record.info.status != Status::Uninstalled) {
+            match renders.at(At::of(newest)).await {
+                Ok(one)
+                    if is_known(newest, peers.as_deref(), &one)
+                        && self.engine.repeats(newest, &one.rendered) =>
+                {
+                    kept = Some(one);
+                }
+                Ok(_) | Err(Error::Render(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let one = match kept {
+            Some(one) => one,
+            None => renders.at(At::next(newest)).await?,
+        };
+        Ok(renders.form(one, peers, Some(past)))
+    }
+}
+
+/// Whether a release was made of what the chart gives now, by its checksum: what the chart gives as an install may be the same
+/// while an upgrade would be another one. One that was made when the chart could not be an upgrade bears the checksum of itself.
+fn is_known(newest: &Record, peers: Option<&str>, one: &One) -> bool {
+    match (newest.labels.get(CHECKSUM_LABEL), peers) {
+        (Some(known), Some(peers)) => known == peers || *known == one.checksum,
+        _ => true,
+    }
+}
+
+impl Renders<'_> {
+    async fn at(&mut self, at: At) -> Result<One, Error> {
+        let Self { shared, module, .. } = *self;
+        let options = render::Options {
+            release: at.release(module, &shared.namespace),
+            capabilities: self.capabilities.clone(),
+            skip_schema_validation: false,
+            subchart_notes: false,
+            limits: Limits::default(),
+        };
+        let lookup = ClusterLookup::new(shared.engine.cluster().clone());
+        let (chart, user) = (Arc::clone(self.chart), Arc::clone(self.values));
+        let (name, labels, made) = (module.to_owned(), shared.labels.clone(), self.memory.clone());
+        let (memories, namespace) = (shared.engine.keeper().clone(), shared.namespace.clone());
+        let runtime = tokio::runtime::Handle::current();
+        let work = move || -> Result<_, Error> {
+            let world = SystemWorld { cluster: Some(&lookup), ..Default::default() };
+            let mut warn = |text: String| tracing::warn!(module = name, "{text}");
+            let load = || match &made {
+                Some(memory) => Ok(memory.clone()),
+                None => runtime.block_on(store::load(&memories, &namespace, &name)),
+            };
+            let done = replay::render(&chart, &user, &options, &world, &load, &mut warn)?;
+            let mut rendered = rendering::release(&done.rendered)?;
+            let checksum = rendering::add_labels(&mut rendered, &labels).map_err(Error::Module)?;
+            Ok((rendered, checksum, rendering::chart_record(chart.chart()), done))
+        };
+        let done = tokio::task::spawn_blocking(work).await;
+        let (rendered, checksum, chart, done) = done.map_err(|e| Error::Task(e.to_string()))??;
+        let Replayed { rendered: Rendered { reads_revision, .. }, memory, renewed, renew_at, lookups } = done;
+        self.memory = memory.or(self.memory.take());
+        self.renewed.extend(renewed);
+        self.inputs.renew_at = renew_at;
+        self.inputs.lookups.extend(lookups);
+        Ok(One { rendered, checksum, chart, reads_revision })
+    }
+
+    fn form(self, one: One, peers: Option<String>, past: Option<Past>) -> Form {
+        let One { rendered, checksum, chart, .. } = one;
+        let Self { memory, renewed, inputs, .. } = self;
+        Form { rendered, checksum: peers.unwrap_or(checksum), chart, memory, renewed, inputs, past }
+    }
+}
