@@ -132,7 +132,7 @@ pub(super) fn section(key: &str, text: &str) -> Result<Data, String> {
         return Ok(Data::List(list));
     }
     let line = error.line().map_or_else(String::new, |line| format!(" line {line}"));
-    Err(format!("key {key}{line}: {error}"))
+    Err(format!("key {key}{line}: yaml: {}", error.problem()))
 }
 
 /// What to tell about a key that no module has, with the module that may have been meant.

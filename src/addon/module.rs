@@ -240,7 +240,7 @@ fn values_file(path: &Path) -> Result<Map, String> {
     match std::fs::read(path) {
         Ok(bytes) => read_values(&bytes, Profile::Helm4).map_err(|e| {
             let line = e.line().map_or_else(String::new, |line| format!(":{line}"));
-            format!("{}{line}: {e}", path.display())
+            format!("{}{line}: yaml: {}", path.display(), e.problem())
         }),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Map::new()),
         Err(e) => Err(format!("{}: {e}", path.display())),

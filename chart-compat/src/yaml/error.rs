@@ -55,6 +55,15 @@ impl Error {
         Self::of(ErrorKind::Syntax { shown: 0, v3: 0, line, problem: problem.into() })
     }
 
+    /// The same, on a line that the text has: what is missing at its end is missed on the last one.
+    pub(super) fn within(mut self, text: &[u8]) -> Self {
+        if let ErrorKind::Syntax { line, .. } = &mut self.kind {
+            let lines = memchr::memchr_iter(b'\n', text).count() + usize::from(!text.ends_with(b"\n"));
+            *line = (*line).min(u32::try_from(lines).unwrap_or(u32::MAX));
+        }
+        self
+    }
+
     /// The keys that strict reading found twice, with their lines.
     pub(super) fn duplicates(lines: Vec<(u32, String)>) -> Self {
         Self::of(ErrorKind::Duplicates { lines })

@@ -67,7 +67,7 @@ pub fn marked(text: &[u8]) -> Result<Node, Error> {
     let mut parser = Parser::new(&input);
     let mut builder = Builder::default();
     loop {
-        match parser.next()? {
+        match parser.next().map_err(|e| e.within(text))? {
             Event::DocumentStart => {}
             Event::DocumentEnd | Event::StreamEnd => return Ok(builder.root.unwrap_or_default()),
             Event::Scalar { value, style, props } => {

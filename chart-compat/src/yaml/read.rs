@@ -84,7 +84,7 @@ pub(super) fn read<S: Sink>(text: &[u8], sink: &mut S, strict: bool) -> Result<O
         quiet: false,
     };
     loop {
-        match parser.next()? {
+        match parser.next().map_err(|e| e.within(text))? {
             Event::DocumentStart => reader.machine.count(),
             Event::DocumentEnd | Event::StreamEnd => break,
             event => reader.event(event)?,

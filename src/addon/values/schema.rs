@@ -123,7 +123,7 @@ fn read_file(path: &Path) -> Result<Option<(PathBuf, Value)>, String> {
     let bytes = std::fs::read(path).map_err(|e| failed(&e))?;
     let data = yaml::from_slice(&bytes).map_err(|e| {
         let line = e.line().map_or_else(String::new, |line| format!(":{line}"));
-        format!("{}{line}: {e}", path.display())
+        format!("{}{line}: yaml: {}", path.display(), e.problem())
     })?;
     let root = match to_json(&data) {
         Value::Null => return Ok(None),

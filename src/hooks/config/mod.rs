@@ -153,7 +153,7 @@ impl HookConfig {
     pub fn parse(text: &[u8], scope: Scope) -> Result<Self, ConfigError> {
         let data = yaml::from_slice(text).map_err(|e| {
             let line = e.line().map_or_else(String::new, |line| format!("line {line}: "));
-            ConfigError::new("", format!("{line}{e}"))
+            ConfigError::new("", format!("{line}yaml: {}", e.problem()))
         })?;
         Self::from_value(&to_json(&data), scope)
     }

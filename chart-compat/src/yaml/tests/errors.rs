@@ -166,9 +166,16 @@ fn bad_bytes_are_noticed_by_the_piece() {
 
 #[test]
 fn true_lines_are_known() {
-    for (text, line) in
-        [("a: b: c", Some(1)), ("a:\n  b: 1\n c: 2", Some(3)), ("a: *x", Some(1)), ("a: .nan", None)]
-    {
+    let cases = [
+        ("a: b: c", Some(1)),
+        ("a:\n  b: 1\n c: 2", Some(3)),
+        ("a: *x", Some(1)),
+        ("a: .nan", None),
+        ("a: [1", Some(1)),
+        ("a: 1\nb: {\n", Some(2)),
+        ("a: 1\nb: \"x", Some(2)),
+    ];
+    for (text, line) in cases {
         assert_eq!(from_slice(text.as_bytes()).unwrap_err().line(), line, "{text:?}");
     }
 }
