@@ -21,6 +21,8 @@ use tokio::{sync::Notify, task::JoinHandle};
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// How long to wait with a watch that the rights do not allow.
 const REFUSED_PAUSE: Duration = Duration::from_secs(60);
+/// The same where nothing waits for it: rights never reached so far, and those in namespaces do.
+const SPARED_PAUSE: Duration = Duration::from_mins(30);
 const LISTED_WITHIN: Duration = Duration::from_secs(30);
 
 /// What is watched of each kind.
@@ -210,6 +212,19 @@ impl Shared {
         change(tables.entry(key.clone()).or_default())
     }
 
+    /// How long to wait with a watch that was refused.
+    fn refused_pause(&self, key: &WatchKey) -> Duration {
+        let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
+        let never = tables.get(key).is_some_and(|table| table.listed_at.is_none());
+        let spared = |(other, table): (&WatchKey, &Table)| {
+            other.0 == key.0 && other.1.is_some() && table.listed_at.is_some() && !table.refused
+        };
+        match key.1.is_none() && never && tables.iter().any(spared) {
+            true => SPARED_PAUSE,
+            false => REFUSED_PAUSE,
+        }
+    }
+
     /// Takes an event in; `asked` is when the stream was last asked for one.
     fn take(&self, key: &WatchKey, event: watcher::Event<(Option<String>, String, Seen)>, asked: Instant) {
         let object = |(namespace, name): &Name| ObjectRef {
@@ -305,7 +320,7 @@ async fn run(cluster: Cluster, scope: WatchScope, shared: Arc<Shared>, key: Watc
                                     tracing::warn!(kind = %key.0.kind, namespace = key.1, reason = status.message, "cannot watch");
                                 }
                                 shared.listed.notify_waiters();
-                                wait = REFUSED_PAUSE;
+                                wait = shared.refused_pause(&key);
                             }
                             tokio::time::sleep(wait).await;
                             pause = (pause * 2).min(LONGEST_PAUSE);
@@ -377,6 +392,51 @@ mod tests {
         ];
         for (what, table, written, expected) in cases {
             assert_eq!(table.look(&name, written), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn a_refused_watch_is_tried_again_soon_where_something_waits_for_it() {
+        let pods = |namespace: Option<&str>| (Gvk::new("v1", "Pod"), namespace.map(str::to_owned));
+        let table = |listed: bool, refused: bool| Table {
+            listed_at: listed.then(Instant::now),
+            refused,
+            ..Table::default()
+        };
+        let cases = [
+            ("no watch in a namespace", vec![(pods(None), table(false, true))], REFUSED_PAUSE),
+            (
+                "one in a namespace",
+                vec![(pods(None), table(false, true)), (pods(Some("n")), table(true, false))],
+                SPARED_PAUSE,
+            ),
+            (
+                "one that is refused, too",
+                vec![(pods(None), table(false, true)), (pods(Some("n")), table(true, true))],
+                REFUSED_PAUSE,
+            ),
+            (
+                "one of another kind",
+                vec![
+                    (pods(None), table(false, true)),
+                    ((Gvk::new("v1", "Node"), Some("n".into())), table(true, false)),
+                ],
+                REFUSED_PAUSE,
+            ),
+            (
+                "it was allowed once",
+                vec![(pods(None), table(true, true)), (pods(Some("n")), table(true, false))],
+                REFUSED_PAUSE,
+            ),
+        ];
+        for (what, tables, expected) in cases {
+            let shared = Shared {
+                tables: RwLock::new(tables.into_iter().collect()),
+                listed: Notify::new(),
+                listener: Box::new(|_| ()),
+            };
+            assert_eq!(shared.refused_pause(&pods(None)), expected, "{what}");
+            assert_eq!(shared.refused_pause(&pods(Some("n"))), REFUSED_PAUSE, "{what}");
         }
     }
 
