@@ -495,7 +495,6 @@ mod tests {
         has(Weight::Differs, "002-odd/values.yaml", "oddEnabled says nothing");
         has(Weight::Differs, "002-odd/templates/b.yaml", "randAlphaNum answers the same");
         has(Weight::Differs, "002-odd/templates/b.yaml", "lookup finds is watched");
-        has(Weight::Differs, "002-odd/templates/b.yaml", "rendered as an upgrade");
         has(Weight::Differs, "002-odd/templates/b.yaml", "chart hook alone");
         has(Weight::Differs, "002-odd/templates/b.yaml", "werf.io");
         has(Weight::Differs, "002-odd/openapi/values.yaml", "patternProperties");

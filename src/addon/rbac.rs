@@ -503,6 +503,10 @@ mod tests {
             "001-web/templates/c.yaml",
             "apiVersion: t.test/v1\nkind: Policy\nmetadata: {name: p}\n---\napiVersion: t.test/v1\nkind: Quota\nmetadata: {name: q}\n---\napiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: r}\n---\napiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {name: b}\nroleRef: {kind: ClusterRole, name: view}\n",
         );
+        write(
+            "001-web/templates/d.yaml",
+            "apiVersion: apps/v1\nkind: {{ ternary \"StatefulSet\" \"DaemonSet\" .Release.IsUpgrade }}\nmetadata: {name: d}\n",
+        );
         write("001-web/Chart.yaml", "apiVersion: v2\nname: web\nversion: 0.1.0\n");
         // One of a chart, and one of a module without.
         for (path, kind, plural) in
@@ -556,7 +560,9 @@ mod tests {
                 "/pods 3",
                 "/secrets 7",
                 "/services 7",
+                "apps/daemonsets 7",
                 "apps/deployments 7",
+                "apps/statefulsets 7",
                 "batch/jobs 3",
                 "coordination.k8s.io/leases 7",
                 "events.k8s.io/events 2",

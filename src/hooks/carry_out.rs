@@ -34,19 +34,20 @@ pub async fn carry_out(cluster: &Cluster, operations: &[Operation]) -> Result<()
 }
 
 fn told(operation: &Operation) -> String {
-    let object = |target: &Target| {
-        let slash = if target.namespace.is_empty() { "" } else { "/" };
-        format!("{} {}{slash}{}", target.kind, target.namespace, target.name)
+    let object = |kind: &str, namespace: &str, name: &str| {
+        let slash = if namespace.is_empty() { "" } else { "/" };
+        format!("{kind} {namespace}{slash}{name}")
     };
+    let target = |t: &Target| object(&t.kind, &t.namespace, &t.name);
     match operation {
-        Operation::Create { object, .. } => {
-            let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
-            let (kind, name) = (text("/kind"), text("/metadata/name"));
-            let name = if name.is_empty() { text("/metadata/generateName") } else { name };
-            format!("create {kind} {} {name}", text("/metadata/namespace"))
+        Operation::Create { object: new, .. } => {
+            let text = |path: &str| new.pointer(path).and_then(Value::as_str).unwrap_or_default();
+            let name = Some(text("/metadata/name")).filter(|name| !name.is_empty());
+            let name = name.unwrap_or_else(|| text("/metadata/generateName"));
+            format!("create {}", object(text("/kind"), text("/metadata/namespace"), name))
         }
-        Operation::Delete { target, .. } => format!("delete {}", object(target)),
-        Operation::Patch { target, .. } => format!("patch {}", object(target)),
+        Operation::Delete { target: t, .. } => format!("delete {}", target(t)),
+        Operation::Patch { target: t, .. } => format!("patch {}", target(t)),
     }
 }
 
@@ -190,5 +191,34 @@ async fn delete(cluster: &Cluster, target: &Target, propagation: Propagation) ->
     match tokio::time::timeout(GONE_WITHIN, gone).await {
         Ok(ended) => ended,
         Err(_) => Err(ClusterError::WaitTimeout { what: format!("{object} to be gone") }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::told;
+    use crate::hooks::operations::parse;
+
+    #[test]
+    fn operations_are_told_by_their_objects() {
+        let cases = [
+            (
+                "{operation: Create, object: {apiVersion: v1, kind: Pod, metadata: {name: p, namespace: ns}}}",
+                "create Pod ns/p",
+            ),
+            (
+                "{operation: Create, object: {apiVersion: v1, kind: Node, metadata: {name: a}}}",
+                "create Node a",
+            ),
+            (
+                "{operation: Create, object: {apiVersion: v1, kind: Pod, metadata: {generateName: p-, namespace: ns}}}",
+                "create Pod ns/p-",
+            ),
+            ("{operation: Delete, kind: Pod, namespace: ns, name: p}", "delete Pod ns/p"),
+            ("{operation: MergePatch, kind: Node, name: a, mergePatch: {a: 1}}", "patch Node a"),
+        ];
+        for (text, told_as) in cases {
+            assert_eq!(told(&parse(text).unwrap()[0]), told_as);
+        }
     }
 }
