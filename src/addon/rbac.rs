@@ -226,7 +226,7 @@ impl Needs {
             }
         }
         let options = |at: At| Options {
-            release: at.release(&name, home),
+            release: at.release(name, home),
             capabilities: Capabilities::default(),
             skip_schema_validation: true,
             subchart_notes: false,
