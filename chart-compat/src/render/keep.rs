@@ -9,6 +9,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::sync::{Mutex, PoisonError};
@@ -250,27 +251,32 @@ fn differences(path: u64, old: &Map, new: &Map, to: &mut Vec<Place>) {
         return;
     }
     let empty = Map::new();
-    let mut keys: Vec<&String> = old.keys().chain(new.keys().filter(|key| !old.contains_key(*key))).collect();
-    keys.sort_unstable();
-    for key in keys {
-        let (before, after) = (old.get(key), new.get(key));
-        let maps = [before, after].map(|side| match side {
-            Some(Data::Map(map)) => Some(map),
-            _ => None,
-        });
-        if maps.iter().any(Option::is_some) {
-            let [before, after] = maps.map(|map| map.unwrap_or(&empty));
-            differences(below(path, key), before, after, to);
-        }
-        let same = match (before, after) {
-            (Some(Data::Map(_)), Some(Data::Map(_))) => true,
-            (Some(before), Some(after)) => alike(before, after),
-            _ => false,
+    let (mut old, mut new) = (old.iter().peekable(), new.iter().peekable());
+    loop {
+        // Both are in order of keys.
+        let order = match (old.peek(), new.peek()) {
+            (Some(before), Some(after)) => before.0.cmp(after.0),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (None, None) => return,
         };
-        if !same {
-            to.push((path, Read::of(key.as_bytes())));
-            to.push((path, WHOLE));
+        let before = old.next_if(|_| order.is_le());
+        let after = new.next_if(|_| order.is_ge());
+        let Some((key, _)) = before.or(after) else { return };
+        match (before.map(|b| b.1), after.map(|a| a.1)) {
+            (Some(Data::Map(before)), Some(Data::Map(after))) => {
+                if !before.same(after) {
+                    differences(below(path, key), before, after, to);
+                }
+                continue;
+            }
+            (Some(Data::Map(map)), _) => differences(below(path, key), map, &empty, to),
+            (_, Some(Data::Map(map))) => differences(below(path, key), &empty, map, to),
+            (Some(before), Some(after)) if alike(before, after) => continue,
+            _ => {}
         }
+        to.push((path, Read::of(key.as_bytes())));
+        to.push((path, WHOLE));
     }
 }
 
