@@ -4,7 +4,7 @@
 //! at the revision that is made of it, as with Helm; and as long as the chart still gives what the newest revision was made of, that
 //! stays. Owns the choice between the two; whoever carries it out is the engine.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use chart_compat::data::Map;
@@ -85,6 +85,8 @@ struct Renders<'a> {
     memory: Option<Memory>,
     renewed: Vec<String>,
     inputs: Inputs,
+    /// Warnings that were told already: several renders give the same ones.
+    told: BTreeSet<String>,
 }
 
 /// One render.
@@ -113,6 +115,7 @@ impl Shared {
             memory: None,
             renewed: Vec::new(),
             inputs: Inputs { renew_at: None, lookups: BTreeMap::new() },
+            told: BTreeSet::new(),
         };
         let peers = match renders.at(At::PEERS).await {
             Ok(one) if !one.reads_revision => return Ok(renders.form(one, None, None)),
@@ -168,20 +171,30 @@ impl Renders<'_> {
         let (name, labels, made) = (module.to_owned(), shared.labels.clone(), self.memory.clone());
         let (memories, namespace) = (shared.engine.keeper().clone(), shared.namespace.clone());
         let runtime = tokio::runtime::Handle::current();
-        let work = move || -> Result<_, Error> {
+        let work = move || {
             let world = SystemWorld { cluster: Some(&lookup), ..Default::default() };
-            let mut warn = |text: String| tracing::warn!(module = name, "{text}");
+            let mut warnings = Vec::new();
             let load = || match &made {
                 Some(memory) => Ok(memory.clone()),
                 None => runtime.block_on(store::load(&memories, &namespace, &name)),
             };
-            let done = replay::render(&chart, &user, &options, &world, &load, &mut warn)?;
-            let mut rendered = rendering::release(&done.rendered)?;
-            let checksum = rendering::add_labels(&mut rendered, &labels).map_err(Error::Module)?;
-            Ok((rendered, checksum, rendering::chart_record(chart.chart()), done))
+            let mut render = || -> Result<_, Error> {
+                let done =
+                    replay::render(&chart, &user, &options, &world, &load, &mut |text| warnings.push(text))?;
+                let mut rendered = rendering::release(&done.rendered)?;
+                let checksum = rendering::add_labels(&mut rendered, &labels).map_err(Error::Module)?;
+                Ok((rendered, checksum, rendering::chart_record(chart.chart()), done))
+            };
+            (render(), warnings)
         };
         let done = tokio::task::spawn_blocking(work).await;
-        let (rendered, checksum, chart, done) = done.map_err(|e| Error::Task(e.to_string()))??;
+        let (done, warnings) = done.map_err(|e| Error::Task(e.to_string()))?;
+        for text in warnings {
+            if self.told.insert(text.clone()) {
+                tracing::warn!(module, "{text}");
+            }
+        }
+        let (rendered, checksum, chart, done) = done?;
         let Replayed { rendered: Rendered { reads_revision, .. }, memory, renewed, renew_at, lookups } = done;
         self.memory = memory.or(self.memory.take());
         self.renewed.extend(renewed);
