@@ -110,7 +110,7 @@ async fn in_the_undoing_of_an_install_that_failed() {
         wanted
     };
     let mut left = BTreeSet::new();
-    for polls in (1..).step_by(2) {
+    for polls in 1.. {
         let namespace = plane.namespace("undo").unwrap();
         let ns = namespace.name();
         // No ConfigMap holds a list.
