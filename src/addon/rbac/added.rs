@@ -34,7 +34,8 @@ impl Added {
     }
 
     fn take(&mut self, text: &str) -> Result<(), (Option<u32>, String)> {
-        let lines = yaml::marked(text.as_bytes()).map_err(|e| (e.line(), e.to_string()))?;
+        let lines =
+            yaml::marked(text.as_bytes()).map_err(|e| (e.line(), format!("yaml: {}", e.problem())))?;
         let document = parse_manifest(text).map_err(|e| (None, e))?;
         let Value::Object(document) = document else {
             let text =
@@ -137,7 +138,7 @@ mod tests {
             ("rules:\n- resources: [pods]\n  verbs: [get]\n".to_owned(), "2", "apiGroups and resources"),
             ("rules:\n- {nonResourceURLs: [/x], verbs: [get]}\n".to_owned(), "2", "are for clusterRules"),
             (format!("clusterRules:\n- {{{rule}, nonResourceURLs: [/x]}}\n"), "2", "resources or for"),
-            ("rules: [\n".to_owned(), "2", "yaml"),
+            ("rules: [\n".to_owned(), "1", "yaml: did not find expected node content"),
         ];
         for (text, line, part) in table {
             let (at, told) = Added::default().take(&text).unwrap_err();
