@@ -506,7 +506,7 @@ impl Engine {
         self.rows_where(past, past.free, owner, |record| {
             let comparable = !matches!(record.info.status, Status::Superseded | Status::Uninstalled);
             // A stored manifest that cannot be read is not the same as anything.
-            comparable && self.rendered_of(record).is_ok_and(|r| state_of(&r) == state)
+            comparable && self.has_state(record, state)
         })
     }
 
@@ -530,6 +530,11 @@ impl Engine {
             undeployed: stored.record.memory.undeployed && stored.record.info.status != Status::Uninstalled,
         };
         past.records.iter().map(row).collect()
+    }
+
+    /// Whether a revision has the objects and hooks of a state.
+    pub(super) fn has_state(&self, record: &Record, state: Digest) -> bool {
+        self.rendered_of(record).is_ok_and(|rendered| state_of(&rendered) == state)
     }
 
     /// What a record was rendered as.

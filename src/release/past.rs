@@ -25,7 +25,7 @@ impl Engine {
 
     /// Whether a revision has the objects and hooks of a render; one whose manifests cannot be read has others.
     pub fn repeats(&self, record: &Record, rendered: &RenderedRelease) -> bool {
-        self.rendered_of(record).is_ok_and(|old| state_of(&old) == state_of(rendered))
+        self.has_state(record, state_of(rendered))
     }
 
     /// Refuses what would be refused whatever a chart is rendered to: for those who write something ahead of rendering. Who
