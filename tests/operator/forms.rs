@@ -1,6 +1,7 @@
 //! Charts that are not the same at each revision: what is released is what Helm releases, and it stays.
 
-use crate::support::{Modules, Operator, control_plane, history, is_bookkeeping, wait_for};
+use crate::hooks::edit;
+use crate::support::{Modules, Operator, control_plane, history, wait_for, writes_since};
 use windlass_test_cluster::ControlPlane;
 
 const MODULE: &str = "apiVersion: v2\nname: NAME\nversion: 0.1.0\n";
@@ -23,9 +24,7 @@ fn converged(cp: &ControlPlane, namespace: &str, modules: &Modules) -> Operator 
 fn starts_quietly(cp: &ControlPlane, namespace: &str, modules: &Modules) {
     let mark = cp.audit_mark().unwrap();
     converged(cp, namespace, modules).stop();
-    let events = cp.audit_since(mark).unwrap();
-    let ours = events.iter().filter(|e| e.user_agent.starts_with("windlass/") && e.namespace == namespace);
-    let writes: Vec<_> = ours.filter(|e| e.is_write() && !is_bookkeeping(e)).collect();
+    let writes = writes_since(cp, namespace, mark);
     assert!(writes.is_empty(), "{writes:?}");
 }
 
@@ -76,25 +75,7 @@ fn installs_upgrades_and_revisions_come_out_as_with_helm() {
     starts_quietly(cp, ns.name(), &modules);
 
     let operator = converged(cp, ns.name(), &modules);
-    let edit = |text: &str| {
-        let data = format!("alpha={text}");
-        let made =
-            cp.kubectl(["create", "configmap", "addon-operator", "-n", ns.name(), "--from-literal", &data]);
-        if made.is_err() {
-            let patch = serde_json::json!({"data": {"alpha": text}}).to_string();
-            cp.kubectl([
-                "patch",
-                "configmap",
-                "addon-operator",
-                "-n",
-                ns.name(),
-                "--type=merge",
-                "-p",
-                &patch,
-            ])
-            .unwrap();
-        }
-    };
+    let edit = |text: &str| edit(ns.name(), "addon-operator", "alpha", text);
     // Nothing of the first revision changes by that, and what an upgrade makes does.
     edit("other: 1");
     reaches(cp, ns.name(), "alpha", 2);
@@ -168,9 +149,7 @@ fn a_chart_that_wants_a_password_of_upgrades_is_installed() {
     reaches(cp, ns.name(), "found", 2);
     operator.wait_log(&["PASSWORDS ERROR: give asks.password"]);
     assert_eq!(history(cp, ns.name(), "asks"), one);
-    let patch = serde_json::json!({"data": {"asks": "size: 2\npassword: x"}}).to_string();
-    cp.kubectl(["patch", "configmap", "addon-operator", "-n", ns.name(), "--type=merge", "-p", &patch])
-        .unwrap();
+    edit(ns.name(), "addon-operator", "asks", "size: 2\npassword: x");
     reaches(cp, ns.name(), "asks", 2);
     operator.stop();
 }

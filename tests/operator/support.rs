@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tempfile::TempDir;
-use windlass_test_cluster::{AuditEvent, ControlPlane, Error, shared, wait_until};
+use windlass_test_cluster::{AuditEvent, AuditMark, ControlPlane, Error, shared, wait_until};
 
 /// The kind that tells of modules.
 pub(crate) const MODULES: &str = "modules.windlass.dev";
@@ -309,6 +309,13 @@ pub(crate) fn as_service_account(namespace: &str, modules: &Modules) -> PathBuf 
 /// Whether a write is about the operator itself: a Lease, or what it says of its modules.
 pub(crate) fn is_bookkeeping(event: &&AuditEvent) -> bool {
     event.resource == "leases" || event.group == "windlass.dev"
+}
+
+/// What our operators wrote in a namespace since then, but for what is about themselves.
+pub(crate) fn writes_since(cp: &ControlPlane, namespace: &str, mark: AuditMark) -> Vec<AuditEvent> {
+    let events = cp.audit_since(mark).unwrap().into_iter();
+    let ours = events.filter(|e| e.user_agent.starts_with("windlass/") && e.namespace == namespace);
+    ours.filter(|e| e.is_write() && !is_bookkeeping(&e)).collect()
 }
 
 /// Waits until a probe of an object holds.

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use windlass_test_cluster::ControlPlane;
 
-use crate::support::{Modules, Operator, control_plane, history, is_bookkeeping, object};
+use crate::support::{Modules, Operator, control_plane, history, object, writes_since};
 
 /// What must not change: UID and version of every object and record in a namespace, Leases and Events aside.
 fn versions(cp: &ControlPlane, namespace: &str) -> BTreeMap<String, String> {
@@ -65,12 +65,7 @@ fn leaves_all(cp: &ControlPlane, namespace: &str, modules: &Path) {
         let (operator, _) = Operator::converged(cp, namespace, modules);
         operator.stop();
     }
-    let events = cp.audit_since(mark).unwrap();
-    let writes: Vec<_> = events
-        .iter()
-        .filter(|e| e.user_agent.starts_with("windlass/") && e.namespace == namespace && e.is_write())
-        .filter(|e| !is_bookkeeping(e))
-        .collect();
+    let writes = writes_since(cp, namespace, mark);
     assert!(writes.is_empty(), "{writes:?}");
     assert_eq!(versions(cp, namespace), before);
 }
