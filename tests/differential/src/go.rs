@@ -37,25 +37,25 @@ impl Go {
         Ok(Self { child, input, output })
     }
 
-    /// Asks all cases at once; there is no answer to a case that Go dies of or does not finish.
+    /// Asks all cases; there is no answer to a case that Go dies of or does not finish.
     ///
     /// # Errors
-    /// If the process cannot be started again.
+    /// If the process cannot be started again, or says what is no answer.
     pub fn ask(&mut self, cases: &[&Case]) -> Result<Vec<Option<Answer>>, Box<dyn Error>> {
-        if let Ok(answers) = self.try_ask(cases) {
-            return Ok(answers.into_iter().map(Some).collect());
+        let mut answers = Vec::with_capacity(cases.len());
+        while answers.len() < cases.len() {
+            answers.extend(self.ask_until_death(&cases[answers.len()..])?.into_iter().map(Some));
+            if answers.len() < cases.len() {
+                // Answers come one by one and in order: the next question is what it died of.
+                answers.push(None);
+                *self = Self::start()?;
+            }
         }
-        *self = Self::start()?;
-        if cases.len() == 1 {
-            return Ok(vec![None]);
-        }
-        let (head, tail) = cases.split_at(cases.len() / 2);
-        let mut answers = self.ask(head)?;
-        answers.extend(self.ask(tail)?);
         Ok(answers)
     }
 
-    fn try_ask(&mut self, cases: &[&Case]) -> Result<Vec<Answer>, Box<dyn Error>> {
+    /// The answers to the first cases, to all of them if Go lives.
+    fn ask_until_death(&mut self, cases: &[&Case]) -> Result<Vec<Answer>, Box<dyn Error>> {
         let mut lines = Vec::new();
         for case in cases {
             serde_json::to_writer(&mut lines, &question(case))?;
@@ -69,11 +69,12 @@ impl Go {
         for _ in cases {
             line.clear();
             if self.output.read_until(b'\n', &mut line)? == 0 {
-                return Err("the answerer died".into());
+                break;
             }
             answers.push(answer(&serde_json::from_slice(&line)?)?);
         }
-        self.input = Some(writer.join().map_err(|_| "the writer panicked")??);
+        // Of a dead process the pipe is broken, and a new one is started.
+        self.input = writer.join().map_err(|_| "the writer panicked")?.ok();
         Ok(answers)
     }
 }

@@ -129,11 +129,9 @@ func answerLines(in io.Reader, out io.Writer) error {
 		if err := encoder.Encode(said); err != nil {
 			return err
 		}
-		// Whoever has asked all of a batch waits for the answers.
-		if lines.Buffered() == 0 {
-			if err := writer.Flush(); err != nil {
-				return err
-			}
+		// Each by itself: if the next question ends the program, this answer has arrived.
+		if err := writer.Flush(); err != nil {
+			return err
 		}
 	}
 }
