@@ -7,6 +7,7 @@
 use bytes::Bytes;
 use rustc_hash::FxHashMap;
 
+use super::beside::Begins;
 use super::crew::Crew;
 use super::engine::funcs;
 use crate::chart::File;
@@ -23,7 +24,7 @@ impl Ahead {
     /// Nothing yet.
     #[must_use]
     pub fn new(profile: Profile) -> Self {
-        Self(Crew::new(move |text: Bytes| {
+        Self(Crew::new(Begins::Beside, move |text: Bytes| {
             let templates = template::parse(UNNAMED, &text, funcs(profile)).ok()?;
             Some((text, templates))
         }))

@@ -5,6 +5,7 @@
 
 use rustc_hash::FxHashSet;
 
+use super::beside::Begins;
 use super::crew::Crew;
 use super::manifest::{Documents, read};
 use crate::profile::Profile;
@@ -17,7 +18,7 @@ pub(super) type Tag = (usize, usize);
 
 impl Reader {
     pub(super) fn new(profile: Profile) -> Self {
-        Self(Crew::new(move |(tag, path, text): (Tag, String, String)| {
+        Self(Crew::new(Begins::Anywhere, move |(tag, path, text): (Tag, String, String)| {
             Some((tag, read(path, text, profile)))
         }))
     }
