@@ -1,7 +1,7 @@
 //! From files to a chart: what each path means (`loader.LoadFiles`).
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
@@ -25,6 +25,20 @@ pub struct File {
     pub name: String,
     /// Content, without a byte order mark; cheap to clone.
     pub data: Bytes,
+    /// What it says as values, once somebody has read it so.
+    pub(crate) values: EarlyValues,
+}
+
+/// The values in a file, which two threads may ask for: the first one reads them, the other waits.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct EarlyValues(Arc<OnceLock<(Profile, Option<Arc<Map>>)>>);
+
+impl EarlyValues {
+    /// Reads them, if nobody has; nothing if that is an error.
+    pub(crate) fn read(&self, text: &[u8], profile: Profile) -> Option<&Arc<Map>> {
+        let (of, values) = self.0.get_or_init(|| (profile, read_values(text, profile).ok().map(Arc::new)));
+        values.as_ref().filter(|_| *of == profile)
+    }
 }
 
 impl File {
@@ -35,7 +49,16 @@ impl File {
         if data.starts_with(&[0xef, 0xbb, 0xbf]) {
             data = data.slice(3..);
         }
-        Self { name, data }
+        Self { name, data, values: EarlyValues::default() }
+    }
+
+    /// Whether a chart or an unpacked subchart has its values in it.
+    pub(crate) fn is_values(&self) -> bool {
+        let mut name = self.name.as_str();
+        while let Some((_, rest)) = name.strip_prefix("charts/").and_then(|below| below.split_once('/')) {
+            name = rest;
+        }
+        name == "values.yaml"
     }
 }
 
@@ -197,9 +220,14 @@ fn load(files: Vec<File>, profile: Profile, warn: Warn<'_>, depth: usize) -> Res
             "Chart.yaml" => {}
             "Chart.lock" => chart.lock = Some(read_lock(&f, profile)?),
             "values.yaml" => {
-                chart.values = Arc::new(
-                    read_values(&f.data, profile).map_err(|e| file_error(&f, &e, e.problem(), e.line()))?,
-                );
+                chart.values = match f.values.read(&f.data, profile) {
+                    Some(values) => Arc::clone(values),
+                    // Again, for the error.
+                    None => Arc::new(
+                        read_values(&f.data, profile)
+                            .map_err(|e| file_error(&f, &e, e.problem(), e.line()))?,
+                    ),
+                };
                 chart.values_text = Some(f.data);
             }
             "values.schema.json" => chart.schema = Some(f.data),
@@ -232,7 +260,7 @@ fn load(files: Vec<File>, profile: Profile, warn: Warn<'_>, depth: usize) -> Res
             name if name.starts_with("charts/") && !has_extension(name, "prov") => {
                 let inner = name["charts/".len()..].to_owned();
                 let first = inner.split('/').next().unwrap_or(&inner).to_owned();
-                subcharts.entry(first).or_default().push(File { name: inner, data: f.data });
+                subcharts.entry(first).or_default().push(File { name: inner, ..f });
             }
             _ => chart.files.push(f),
         }
@@ -298,7 +326,7 @@ fn load_subchart(
     }
     let inner = files.into_iter().filter_map(|f| {
         let (_, rest) = f.name.split_once('/')?;
-        Some(File { name: rest.to_owned(), data: f.data })
+        Some(File { name: rest.to_owned(), ..f })
     });
     load(inner.collect(), profile, warn, depth)
 }

@@ -10,26 +10,21 @@ use crate::yaml;
 ///
 /// Gives for each how many lines are before it.
 fn documents(text: &[u8]) -> Vec<(u32, &[u8])> {
-    if memchr::memmem::find(text, b"---").is_none() {
-        return vec![(0, text)];
-    }
     let mut docs = Vec::new();
-    let (mut from, mut at, mut first) = (0, 0, 0);
-    for (number, line) in (1u32..).zip(text.split_inclusive(|c| *c == b'\n')) {
-        let end = at + line.len();
-        if let Some(rest) = line.strip_prefix(b"---") {
-            let rest = rest.trim_ascii();
-            if rest.is_empty() || rest.starts_with(b"#") {
-                if at > from {
-                    docs.push((first, &text[from..at]));
-                }
-                (from, first) = (end, number);
+    let (mut from, mut first) = (0, 0u32);
+    for at in memchr::memmem::find_iter(text, b"---").filter(|at| *at == 0 || text[at - 1] == b'\n') {
+        let end = memchr::memchr(b'\n', &text[at..]).map_or(text.len(), |n| at + n + 1);
+        let rest = text[at + 3..end].trim_ascii();
+        if rest.is_empty() || rest.starts_with(b"#") {
+            if at > from {
+                docs.push((first, &text[from..at]));
             }
+            let lines = memchr::memchr_iter(b'\n', &text[from..end]).count();
+            (from, first) = (end, first.saturating_add(u32::try_from(lines).unwrap_or(u32::MAX)));
         }
-        at = end;
     }
-    if at > from {
-        docs.push((first, &text[from..at]));
+    if text.len() > from {
+        docs.push((first, &text[from..]));
     }
     docs
 }
@@ -116,4 +111,26 @@ pub(crate) fn path_value<'v>(values: &'v Map, path: &str) -> Option<&'v Data> {
         None => (values, path),
     };
     parent.get(key).filter(|v| v.as_map().is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn documents_end_at_lines_of_three_dashes() {
+        let table: &[(&str, &[(u32, &str)])] = &[
+            ("", &[]),
+            ("a: 1", &[(0, "a: 1")]),
+            ("---\na: 1\n", &[(1, "a: 1\n")]),
+            ("a: 1\n---\nb: 2", &[(0, "a: 1\n"), (2, "b: 2")]),
+            ("a: 1\n--- # next\n\n---  \r\nb: 2\n---", &[(0, "a: 1\n"), (2, "\n"), (4, "b: 2\n")]),
+            ("a: b---\n----\n--- c\n ---\n", &[(0, "a: b---\n----\n--- c\n ---\n")]),
+        ];
+        for (text, want) in table {
+            let got = documents(text.as_bytes());
+            let want: Vec<(u32, &[u8])> = want.iter().map(|(n, t)| (*n, t.as_bytes())).collect();
+            assert_eq!(got, want, "{text:?}");
+        }
+    }
 }

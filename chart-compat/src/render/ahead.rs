@@ -1,8 +1,7 @@
-//! Parsing templates before anyone knows under which path they stand.
+//! Parsing templates before anyone knows under which path they stand, and reading values before anyone asks for them.
 //!
 //! Owns the templates of a chart that is still being read: they are parsed as soon as their file is there, while the archive
-//! inflates on and metadata and values are read. Knows texts alone: names come later, and what does not parse is parsed again
-//! then, for an error with its name.
+//! inflates on. Knows texts alone: names come later, and what does not parse is parsed again then, for an error with its name.
 
 use bytes::Bytes;
 use rustc_hash::FxHashMap;
@@ -14,8 +13,8 @@ use crate::chart::File;
 use crate::profile::Profile;
 use crate::template::{self, Template, UNNAMED};
 
-/// Templates that are being parsed.
-pub struct Ahead(Crew<Bytes, Done>);
+/// Templates that are being parsed, and values that are being read.
+pub struct Ahead(Crew<File, Done>);
 
 /// A text and what it parsed to.
 type Done = (Bytes, Vec<Template>);
@@ -24,16 +23,20 @@ impl Ahead {
     /// Nothing yet.
     #[must_use]
     pub fn new(profile: Profile) -> Self {
-        Self(Crew::new(Begins::Beside, move |text: Bytes| {
-            let templates = template::parse(UNNAMED, &text, funcs(profile)).ok()?;
-            Some((text, templates))
+        Self(Crew::new(Begins::Beside, move |file: File| {
+            if file.is_values() {
+                file.values.read(&file.data, profile);
+                return None;
+            }
+            let templates = template::parse(UNNAMED, &file.data, funcs(profile)).ok()?;
+            Some((file.data, templates))
         }))
     }
 
-    /// Starts on a chart's file if it is a template, one of an unpacked subchart too.
+    /// Starts on a chart's file if it is a template or has values in it, one of an unpacked subchart too.
     pub fn push(&mut self, file: &File) {
-        if file.name.starts_with("templates/") || file.name.contains("/templates/") {
-            self.0.push(file.data.clone(), file.data.len());
+        if file.name.starts_with("templates/") || file.name.contains("/templates/") || file.is_values() {
+            self.0.push(file.clone(), file.data.len());
         }
     }
 
