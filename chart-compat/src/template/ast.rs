@@ -159,7 +159,10 @@ pub(super) enum Term {
         fields: Box<[Name]>,
     },
     /// A variable that is used where it is declared: Go finds out when it runs that it has no value yet.
-    Unset(Span),
+    Unset {
+        name: Span,
+        fields: Box<[Name]>,
+    },
     Chain {
         node: Box<Arg>,
         fields: Box<[Name]>,
@@ -206,8 +209,7 @@ impl Arg {
             Term::Number(n) => out.push_str(&n.text),
             Term::String { quoted, .. } => out.push_str(&quoted.show(text)),
             Term::Field(fields) => write_fields(out, fields, text),
-            Term::Unset(name) => out.push_str(&name.show(text)),
-            Term::Variable { name, fields, .. } => {
+            Term::Unset { name, fields } | Term::Variable { name, fields, .. } => {
                 out.push_str(&name.show(text));
                 write_fields(out, fields, text);
             }

@@ -37,6 +37,15 @@ fn uint(v: Value<'_>) -> u64 {
     if let Value::Uint64(u) = v { u } else { 0 }
 }
 
+/// Whether a value of its kind is nil (`isNil`).
+fn is_go_nil(v: Value<'_>) -> bool {
+    match v {
+        Value::List(list) => list.nil,
+        Value::Map(map) => map.is_nil(),
+        _ => v.is_nil(),
+    }
+}
+
 fn incompatible<'a>(a: Value<'a>, b: Value<'a>, values_type: &'static str) -> Error {
     Error::new(format!(
         "incompatible types for comparison: {} and {}",
@@ -77,6 +86,7 @@ pub fn equal<'a>(a: Value<'a>, b: Value<'a>, values_type: &'static str) -> Resul
                 String::from_utf8_lossy(&fmt::sprint(b))
             )))
         }
+        _ if is_go_nil(a) || is_go_nil(b) => Ok(is_go_nil(a) && is_go_nil(b)),
         (Value::Object(x), Value::Object(y)) => Ok(match (x, y) {
             (Object::Time(s), Object::Time(t)) => {
                 s.seconds == t.seconds && s.nanos == t.nanos && s.zone == t.zone

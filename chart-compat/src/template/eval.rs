@@ -75,7 +75,7 @@ impl<'a> Exec<'a> {
                 }
                 self.fields(dot, value, first, fields, rest, last)
             }
-            Term::Unset(name) => {
+            Term::Unset { name, .. } => {
                 self.at = At::Arg(first);
                 Err(self.undefined(*name))
             }
@@ -227,9 +227,9 @@ impl<'a> Exec<'a> {
         let slot = match (holder, &node.term) {
             (Some(Value::Map(m)), _) => m.kind() != crate::go::MapKind::Strings,
             (Some(_), _) => false,
-            (None, Term::Field(_)) => origin::dot_is_slot(self.template_here(), node),
+            (None, Term::Field(_)) => origin::dot_is_slot(self.template_here(), node, &self.counting),
             (None, Term::Variable { slot, .. }) => {
-                origin::variable_is_slot(self.template_here(), node, *slot as usize)
+                origin::variable_is_slot(self.template_here(), node, *slot as usize, &self.counting)
             }
             (None, _) => false,
         };
@@ -389,7 +389,7 @@ impl<'a> Exec<'a> {
             Term::Bool(b) => Ok(Value::Bool(*b)),
             Term::Number(n) => self.constant(n),
             Term::String { quoted, text } => Ok(Value::Str(self.string(*quoted, text.as_deref()))),
-            Term::Unset(name) => Err(self.undefined(*name)),
+            Term::Unset { name, .. } => Err(self.undefined(*name)),
         }
     }
 

@@ -12,7 +12,7 @@ use super::notice::Notice;
 use super::parse::TPL;
 use super::set::Set;
 use super::site::Site;
-use crate::go::{Arena, Value, fmt};
+use crate::go::{Arena, Object, Value, fmt};
 use crate::world::World;
 
 /// Bounds of one render. Beyond Go's own they stop templates that would eat the machine.
@@ -79,12 +79,28 @@ pub struct Exec<'a> {
     depth: usize,
     pub(super) vars: Vec<Value<'a>>,
     pub(super) base: usize,
+    /// The loops around that count to a number: what they hand out is a number to Go, whatever that one came from.
+    pub(super) counting: Vec<&'a Control>,
     pub(super) at: At<'a>,
     pub(super) template: &'a Template,
     pub(super) site: Site<'a>,
     out: Vec<u8>,
     /// Buffers of finished executions, for the next ones.
     spare: Vec<Vec<u8>>,
+}
+
+/// What a loop that counts to `end` hands out at a turn, of the same type; nothing behind the last one.
+fn counted<'a>(arena: &'a Arena, end: Value<'a>, at: u64) -> Option<Value<'a>> {
+    let signed = |end: i64| i64::try_from(at).ok().filter(|at| *at < end);
+    match end {
+        Value::Int(end) => signed(end).map(Value::Int),
+        Value::Int64(end) => signed(end).map(Value::Int64),
+        Value::Uint64(end) => (at < end).then_some(Value::Uint64(at)),
+        Value::Object(Object::Duration(end)) => {
+            signed(*end).map(|at| Value::object(arena, Object::Duration(at)))
+        }
+        _ => None,
+    }
 }
 
 impl<'a> Exec<'a> {
@@ -119,6 +135,7 @@ impl<'a> Exec<'a> {
             parsed: FxHashMap::default(),
             store,
             set,
+            counting: Vec::new(),
             memo: Memo::default(),
             limits,
             steps: 0,
@@ -418,24 +435,21 @@ impl<'a> Exec<'a> {
         };
         match value {
             Value::Nil | Value::NilInterface => {}
-            Value::Int(n) | Value::Int64(n) => {
+            Value::Int(_) | Value::Int64(_) | Value::Uint64(_) | Value::Object(Object::Duration(_)) => {
                 if c.pipe.decl.len() > 1 {
-                    return Err(self.error(&format!("can't use {n} to iterate over more than one variable")));
+                    let shown = String::from_utf8_lossy(&fmt::sprint(value)).into_owned();
+                    let text = format!("can't use {shown} to iterate over more than one variable");
+                    return Err(self.error(&text));
                 }
-                let is_int = matches!(value, Value::Int(_));
-                for i in 0..n.max(0) {
-                    let item = if is_int { Value::Int(i) } else { Value::Int64(i) };
+                self.counting.push(c);
+                let (arena, mut at) = (self.arena, 0);
+                while let Some(item) = counted(arena, value, at) {
                     if !each(self, Value::Nil, item)? {
                         break;
                     }
+                    at += 1;
                 }
-            }
-            Value::Uint64(n) => {
-                for i in 0..n {
-                    if !each(self, Value::Nil, Value::Uint64(i))? {
-                        break;
-                    }
-                }
+                self.counting.pop();
             }
             Value::List(l) => {
                 for (i, item) in (0i64..).zip(l.items) {
@@ -460,14 +474,14 @@ impl<'a> Exec<'a> {
                     }
                 }
             }
-            Value::Object(crate::go::Object::ApiVersions(v)) => {
+            Value::Object(Object::ApiVersions(v)) => {
                 for (i, item) in (0i64..).zip(v.iter()) {
                     if !each(self, Value::Int(i), Value::Str(item.as_bytes()))? {
                         break;
                     }
                 }
             }
-            Value::Object(crate::go::Object::Files(f)) => {
+            Value::Object(Object::Files(f)) => {
                 for (name, data) in *f {
                     if !each(self, Value::Str(name.as_bytes()), Value::Bytes(data))? {
                         break;

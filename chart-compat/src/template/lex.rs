@@ -2,7 +2,7 @@
 
 use super::ast::Span;
 use crate::go::fmt::decode;
-use crate::go::strconv;
+use crate::go::{strconv, unicode};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -103,7 +103,7 @@ fn trim_end(s: &[u8]) -> usize {
 /// Go's `%#U` of a rune.
 fn rune_name(c: Option<char>) -> String {
     match c {
-        Some(c) if !c.is_control() => format!("U+{:04X} '{c}'", u32::from(c)),
+        Some(c) if unicode::is_print(c) => format!("U+{:04X} '{c}'", u32::from(c)),
         Some(c) => format!("U+{:04X}", u32::from(c)),
         None => "U+FFFFFFFFFFFFFFFF".to_owned(),
     }

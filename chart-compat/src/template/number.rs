@@ -1,6 +1,7 @@
 //! Numeric constants of templates (`parse.newNumber`) and Go's string literals (`strconv.Unquote`).
 
 use super::ast::Number;
+use crate::go::fmt::decode;
 
 /// The digits without underscores and base prefix, and the base.
 fn radix(text: &str) -> (String, u32) {
@@ -158,7 +159,10 @@ fn unquote_body(s: &[u8], quote: u8) -> Option<Vec<u8>> {
             if c == quote || c == b'\n' {
                 return None;
             }
-            out.push(c);
+            // Runes are copied one by one: of what is no UTF-8 each byte becomes U+FFFD.
+            let (rune, size) = decode(&s[i - 1..]);
+            out.extend_from_slice(rune.encode_utf8(&mut [0; 4]).as_bytes());
+            i += size - 1;
             continue;
         }
         let e = *s.get(i)?;
@@ -191,4 +195,22 @@ fn unquote_body(s: &[u8], quote: u8) -> Option<Vec<u8>> {
         }
     }
     Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_that_are_no_text_become_one_rune_each_unless_the_string_is_raw_or_escapes_them() {
+        let table: [(&[u8], &[u8]); 4] = [
+            (b"\"a\xff\xfeb\"", "a\u{fffd}\u{fffd}b".as_bytes()),
+            (b"\"\xc3\xa9\xe2\x80\\n\"", "é\u{fffd}\u{fffd}\n".as_bytes()),
+            (b"\"\\xff\"", b"\xff"),
+            (b"`a\xff\r`", b"a\xff"),
+        ];
+        for (token, want) in table {
+            assert_eq!(unquote(token).as_deref(), Some(want), "{token:?}");
+        }
+    }
 }

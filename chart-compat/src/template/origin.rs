@@ -5,25 +5,10 @@
 
 use super::ast::{Arg, Control, Node, Pipe, Template, Term};
 
-/// Functions whose result is a list or map of one type, or a number that `range` counts to.
-const TYPED: [&str; 26] = [
+/// Functions whose result is a list or map of one type.
+const TYPED: [&str; 11] = [
     "until",
     "untilStep",
-    "int",
-    "int64",
-    "add",
-    "add1",
-    "sub",
-    "mul",
-    "div",
-    "mod",
-    "len",
-    "max",
-    "min",
-    "biggest",
-    "atoi",
-    "toDecimal",
-    "randInt",
     "split",
     "splitn",
     "splitList",
@@ -40,22 +25,24 @@ fn is_typed(function: &str) -> bool {
     TYPED.iter().any(|t| t.eq_ignore_ascii_case(plain))
 }
 
-/// Whether dot, where `at` stands, is what a loop found in a slot of any type.
-pub(super) fn dot_is_slot(template: &Template, at: &Arg) -> bool {
+/// Whether dot, where `at` stands, is what a loop found in a slot of any type; `counting` are the loops that count to a number.
+pub(super) fn dot_is_slot(template: &Template, at: &Arg, counting: &[&Control]) -> bool {
     let mut around = Vec::new();
     within(&template.root, at, &mut around)
-        && around.iter().rev().find_map(|a| a.dot()).is_some_and(|binder| binder.hands_out_slots())
+        && around.iter().rev().find_map(|a| a.dot()).is_some_and(|binder| binder.hands_out_slots(counting))
 }
 
-/// Whether the variable, where `at` stands, is what a loop found in a slot of any type.
-pub(super) fn variable_is_slot(template: &Template, at: &Arg, slot: usize) -> bool {
+/// Whether the variable, where `at` stands, is what a loop found in a slot of any type; `counting` as above.
+pub(super) fn variable_is_slot(template: &Template, at: &Arg, slot: usize, counting: &[&Control]) -> bool {
     let mut around = Vec::new();
     if !within(&template.root, at, &mut around) {
         return false;
     }
     around.iter().rev().any(|a| {
         let item = a.control.pipe.decl.last();
-        item.is_some_and(|d| d.slot.is_some_and(|s| s as usize == slot)) && a.main && a.hands_out_slots()
+        item.is_some_and(|d| d.slot.is_some_and(|s| s as usize == slot))
+            && a.main
+            && a.hands_out_slots(counting)
     })
 }
 
@@ -80,19 +67,18 @@ impl Around<'_> {
         (self.main && self.kind != Kind::If).then_some(self)
     }
 
-    fn hands_out_slots(&self) -> bool {
+    fn hands_out_slots(&self, counting: &[&Control]) -> bool {
         let last = self.control.pipe.cmds.last().and_then(|c| c.args.first()).map(|a| &a.term);
         let typed = match last {
             Some(Term::Function(f)) => is_typed(f.name),
             Some(Term::Pipe(p)) => {
                 let inner = p.cmds.last().and_then(|c| c.args.first()).map(|a| &a.term);
-                matches!(inner, Some(Term::Number(_)))
-                    || matches!(inner, Some(Term::Function(f)) if is_typed(f.name))
+                matches!(inner, Some(Term::Function(f)) if is_typed(f.name))
             }
-            Some(Term::Number(_)) => true,
             _ => false,
         };
-        self.kind == Kind::Range && !typed
+        let counts = || counting.iter().any(|c| std::ptr::eq(*c, self.control));
+        self.kind == Kind::Range && !typed && !counts()
     }
 }
 

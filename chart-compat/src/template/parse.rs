@@ -619,7 +619,7 @@ impl<'t> Parser<'t> {
         }
         let at = at.unwrap_or(arg.pos);
         arg = match arg.term {
-            Term::Unset(name) => Arg { pos: at, term: Term::Unset(name) },
+            Term::Unset { name, .. } => Arg { pos: at, term: Term::Unset { name, fields: boxed(fields) } },
             Term::Variable { name, slot, .. } => {
                 Arg { pos: at, term: Term::Variable { name, slot, fields: boxed(fields) } }
             }
@@ -650,7 +650,8 @@ impl<'t> Parser<'t> {
                 let Some(slot) = slot else {
                     let name = self.val(t);
                     if self.pending.iter().any(|v| v.of(self.text) == name) {
-                        return Ok(Some(Arg { pos: t.span.start, term: Term::Unset(t.span) }));
+                        let term = Term::Unset { name: t.span, fields: Box::new([]) };
+                        return Ok(Some(Arg { pos: t.span.start, term }));
                     }
                     let text = strconv::quote(name);
                     return Err(self.error(&format!("undefined variable {text}")));

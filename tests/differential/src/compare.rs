@@ -13,6 +13,8 @@ const BATCH: usize = 500;
 const SHRUNK: usize = 300;
 /// Questions that making one small may cost.
 const PATIENCE: usize = 1500;
+/// Deaths of Go that making one small may cost: where it dies of one, it dies of most that are like it, after a while each.
+const DEATHS: usize = 3;
 /// How often Go is asked again: where it ranges over maps, it does not agree with itself.
 const AGAIN: usize = 12;
 
@@ -106,7 +108,7 @@ fn difference(go: &mut Go, case: &Case) -> Result<Option<(Answer, Answer)>, Box<
 
 /// A smaller question over which the two differ too.
 fn shrink(go: &mut Go, family: Family, mut tape: Vec<u32>) -> Result<Option<Case>, Box<dyn Error>> {
-    let (mut smallest, mut asked) = (None, 0);
+    let (mut smallest, mut asked, mut deaths) = (None, 0, 0);
     loop {
         let candidates = candidates(&tape);
         let mut found = None;
@@ -115,19 +117,20 @@ fn shrink(go: &mut Go, family: Family, mut tape: Vec<u32>) -> Result<Option<Case
                 chunk.iter().map(|t| family.make(&mut Choices::replayed(t.clone()))).collect();
             asked += cases.len();
             let answers = go.ask(&cases.iter().collect::<Vec<_>>())?;
+            deaths += answers.iter().filter(|a| a.is_none()).count();
             for ((tape, case), theirs) in chunk.iter().zip(cases).zip(answers) {
                 if theirs.is_some_and(|t| ours::answer(&case) != t) && difference(go, &case)?.is_some() {
                     found = Some((tape.clone(), case));
                     break;
                 }
             }
-            if found.is_some() || asked > PATIENCE {
+            if found.is_some() || asked > PATIENCE || deaths > DEATHS {
                 break;
             }
         }
         let Some((shorter, case)) = found else { return Ok(smallest) };
         (tape, smallest) = (shorter, Some(case));
-        if asked > PATIENCE {
+        if asked > PATIENCE || deaths > DEATHS {
             return Ok(smallest);
         }
     }
