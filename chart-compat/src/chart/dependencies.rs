@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use super::Warn;
-use super::coalesce::{coalesce_values, merge_tables, merge_values};
+use super::coalesce::{coalesce_again, merge_tables, merge_values};
 use super::error::Error;
 use super::imports::Imports;
 use super::kin::{Kin, Place};
+use super::laid::Laid;
 use super::load::Chart;
 use super::metadata::Dependency;
 use super::values::{find_table, path_value, table};
@@ -25,12 +26,23 @@ pub fn process_dependencies(
     profile: Profile,
     warn: Warn<'_>,
 ) -> Result<(), Error> {
+    process_again(chart, user, profile, None, warn)
+}
+
+/// As [`process_dependencies`], with what was laid before.
+pub(crate) fn process_again(
+    chart: &mut Chart,
+    user: &Map,
+    profile: Profile,
+    mut laid: Option<&mut Laid>,
+    warn: Warn<'_>,
+) -> Result<(), Error> {
     let mut kin = Kin::default();
     let mut place = kin.plant(chart, None);
-    let mut walk = Walk { profile, warn: &mut *warn, kin };
+    let mut walk = Walk { profile, laid: laid.as_deref_mut(), warn: &mut *warn, kin };
     walk.enable(chart, &mut place, user, "")?;
     walk.kin.settle(chart, &place);
-    import_values(chart, profile, warn)
+    import_values(chart, profile, laid, warn)
 }
 
 fn wants(req: &Dependency, chart: &Chart) -> bool {
@@ -40,6 +52,7 @@ fn wants(req: &Dependency, chart: &Chart) -> bool {
 /// What is the same for all charts of a tree.
 struct Walk<'w> {
     profile: Profile,
+    laid: Option<&'w mut Laid>,
     warn: Warn<'w>,
     kin: Kin,
 }
@@ -74,7 +87,7 @@ impl Walk<'_> {
         }
         (chart.dependencies, place.below) = selected.into_iter().unzip();
         self.kin.adopt(place);
-        let coalesced = coalesce_values(chart, values, self.profile, self.warn)?;
+        let coalesced = coalesce_again(chart, values, self.profile, self.laid.as_deref_mut(), self.warn)?;
         tags(&mut reqs, &coalesced, self.warn);
         conditions(&mut reqs, &coalesced, path, self.warn);
         let disabled: Vec<String> = reqs.iter().filter(|r| !r.enabled).map(|r| r.name.clone()).collect();
@@ -148,12 +161,17 @@ fn conditions(reqs: &mut [Dependency], values: &Map, path: &str, warn: Warn<'_>)
     }
 }
 
-fn import_values(chart: &mut Chart, profile: Profile, warn: Warn<'_>) -> Result<(), Error> {
+fn import_values(
+    chart: &mut Chart,
+    profile: Profile,
+    mut laid: Option<&mut Laid>,
+    warn: Warn<'_>,
+) -> Result<(), Error> {
     for sub in &mut chart.dependencies {
-        import_values(sub, profile, warn)?;
+        import_values(sub, profile, laid.as_deref_mut(), warn)?;
     }
     let Some(mut reqs) = chart.metadata.dependencies.take() else { return Ok(()) };
-    let mut values = merge_values(chart, profile, warn)?;
+    let mut values = merge_values(chart, profile, laid, warn)?;
     let mut imported = Imports::default();
     for req in &mut reqs {
         let mut seen = Vec::new();

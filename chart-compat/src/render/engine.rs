@@ -13,7 +13,7 @@ use super::error::Error;
 use super::keep::{Keep, Texts};
 use super::run::Run;
 use super::{Options, Rendered, functions, manifest};
-use crate::chart::{Chart, Warn, coalesce_values, process_dependencies};
+use crate::chart::{Chart, Laid, Warn, coalesce_again, process_again};
 use crate::data::Map as DataMap;
 use crate::go::semver;
 use crate::profile::Profile;
@@ -85,6 +85,8 @@ pub struct CompiledChart {
     parsed: Mutex<Known>,
     ahead: Mutex<Option<Ahead>>,
     pub(super) keep: Keep,
+    /// How values were laid over each other in earlier renders.
+    laid: Mutex<Laid>,
 }
 
 /// The functions that templates can call.
@@ -121,7 +123,14 @@ impl CompiledChart {
     /// Keeps a loaded chart for rendering.
     #[must_use]
     pub fn new(chart: Chart, profile: Profile) -> Self {
-        Self { chart, profile, parsed: Mutex::default(), ahead: Mutex::default(), keep: Keep::default() }
+        Self {
+            chart,
+            profile,
+            parsed: Mutex::default(),
+            ahead: Mutex::default(),
+            keep: Keep::default(),
+            laid: Mutex::default(),
+        }
     }
 
     /// The same, with templates that are being parsed already.
@@ -244,8 +253,15 @@ impl CompiledChart {
     /// The chart with the subcharts that take part, and all values.
     fn prepare(&self, user: &DataMap, warn: Warn<'_>) -> Result<(Chart, DataMap), Error> {
         let mut chart = self.chart.clone();
-        process_dependencies(&mut chart, user, self.profile, warn).map_err(Error::Dependencies)?;
-        let values = coalesce_values(&chart, user, self.profile, warn)?;
+        // Who comes meanwhile lays everything anew.
+        let mut laid = if self.keep.is_wanted() { self.laid.try_lock().ok() } else { None };
+        let mut laid = laid.as_deref_mut();
+        if let Some(laid) = &mut laid {
+            laid.begin();
+        }
+        process_again(&mut chart, user, self.profile, laid.as_deref_mut(), warn)
+            .map_err(Error::Dependencies)?;
+        let values = coalesce_again(&chart, user, self.profile, laid, warn)?;
         Ok((chart, values))
     }
 

@@ -146,6 +146,11 @@ impl Keep {
         Ok(self.close(session, ran))
     }
 
+    /// Whether renders of this chart are worth keeping, so far as is known.
+    pub(super) fn is_wanted(&self) -> bool {
+        matches!(*self.0.lock().unwrap_or_else(PoisonError::into_inner), State::Wanted | State::Kept(_))
+    }
+
     /// What is kept for a render, if it is one to keep: not the first, and of a chart with enough text.
     fn session(&self, run: &Run<'_>) -> Option<Session> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -272,24 +277,11 @@ fn differences(path: u64, old: &Map, new: &Map, to: &mut Vec<Place>) {
             }
             (Some(Data::Map(map)), _) => differences(below(path, key), map, &empty, to),
             (_, Some(Data::Map(map))) => differences(below(path, key), &empty, map, to),
-            (Some(before), Some(after)) if alike(before, after) => continue,
+            (Some(before), Some(after)) if before.is_alike(after) => continue,
             _ => {}
         }
         to.push((path, Read::of(key.as_bytes())));
         to.push((path, WHOLE));
-    }
-}
-
-/// Whether no template can tell one from the other.
-fn alike(a: &Data, b: &Data) -> bool {
-    match (a, b) {
-        // Zero prints with its sign.
-        (Data::Float(a), Data::Float(b)) => a.to_bits() == b.to_bits(),
-        (Data::List(a), Data::List(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| alike(a, b)),
-        (Data::Map(a), Data::Map(b)) => {
-            a.same(b) || a.len() == b.len() && a.iter().zip(&**b).all(|(a, b)| a.0 == b.0 && alike(a.1, b.1))
-        }
-        (a, b) => a == b,
     }
 }
 
