@@ -3,7 +3,7 @@
 //! Go names the static type of a value in its messages. What a loop hands out of a list or map still has the type of its slot,
 //! `interface {}`; what a pipeline gave has its own.
 
-use super::ast::{Arg, Control, Node, Pipe, Template, Term};
+use super::ast::{Arg, Control, Decl, Node, Pipe, Pos, Template, Term};
 
 /// Functions whose result is a list or map of one type.
 const TYPED: [&str; 11] = [
@@ -32,18 +32,51 @@ pub(super) fn dot_is_slot(template: &Template, at: &Arg, counting: &[&Control]) 
         && around.iter().rev().find_map(|a| a.dot()).is_some_and(|binder| binder.hands_out_slots(counting))
 }
 
-/// Whether the variable, where `at` stands, is what a loop found in a slot of any type; `counting` as above.
+/// Whether the variable, where `at` stands, is what a loop found in a slot of any type: what stands last before it and sets the variable
+/// is that loop. `counting` as above.
 pub(super) fn variable_is_slot(template: &Template, at: &Arg, slot: usize, counting: &[&Control]) -> bool {
-    let mut around = Vec::new();
-    if !within(&template.root, at, &mut around) {
-        return false;
+    let mut last = None;
+    setter(&template.root, &Sought { before: at.pos, slot }, &mut last);
+    last.is_some_and(|around: Around<'_>| around.hands_out_slots(counting))
+}
+
+/// What sets a variable before a place.
+struct Sought {
+    before: Pos,
+    slot: usize,
+}
+
+impl Sought {
+    /// As which of its variables a pipeline sets it.
+    fn set_by(&self, pipe: &Pipe) -> Option<usize> {
+        let is_it = |decl: &Decl| decl.slot.is_some_and(|s| s as usize == self.slot);
+        pipe.decl.iter().rposition(is_it).filter(|_| pipe.pos < self.before)
     }
-    around.iter().rev().any(|a| {
-        let item = a.control.pipe.decl.last();
-        item.is_some_and(|d| d.slot.is_some_and(|s| s as usize == slot))
-            && a.main
-            && a.hands_out_slots(counting)
-    })
+}
+
+/// The last control structure in a list of nodes that sets the variable, unless something else does later.
+fn setter<'t>(list: &'t [Node], sought: &Sought, last: &mut Option<Around<'t>>) {
+    for node in list {
+        let (control, kind) = match node {
+            Node::Text(_) | Node::Break(_) | Node::Continue(_) | Node::Template(_) => continue,
+            Node::Action(pipe) => {
+                if sought.set_by(pipe).is_some() {
+                    *last = None;
+                }
+                continue;
+            }
+            Node::If(control) => (control, Kind::If),
+            Node::With(control) => (control, Kind::With),
+            Node::Range(control) => (control, Kind::Range),
+        };
+        if let Some(n) = sought.set_by(&control.pipe) {
+            // Of two variables a loop sets the first to the key.
+            let item = n + 1 == control.pipe.decl.len();
+            *last = item.then_some(Around { control, kind, main: true });
+        }
+        setter(&control.list, sought, last);
+        setter(control.otherwise.as_deref().unwrap_or_default(), sought, last);
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
