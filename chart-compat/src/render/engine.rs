@@ -50,11 +50,11 @@ pub(crate) fn render_leniently(
     let valid = if options.skip_schema_validation {
         Ok(())
     } else {
-        super::schema::validate(&chart, values, world, &mut drop)
+        super::schema::validate(&chart, values, world, None, &mut drop)
     };
     let files = valid.and_then(|()| {
         let compiled = CompiledChart::new(chart, profile);
-        compiled.parse_during(&compiled.chart, || Ok(()))?;
+        compiled.parse_during(&compiled.chart, |_| Ok(()))?;
         let run = Run { chart: &compiled.chart, values, options, world, compiled: &compiled, session: None };
         let mut files = run.one_by_one(Some(&mut notices))?;
         files.sort();
@@ -210,9 +210,11 @@ impl CompiledChart {
     ) -> Result<Rendered, Error> {
         let (chart, values) = self.prepare(user, warn)?;
         let mut unresolved = Vec::new();
-        let check = || match options.skip_schema_validation {
+        let check = |ahead: Option<&Ahead>| match options.skip_schema_validation {
             true => Ok(()),
-            false => super::schema::validate(&chart, &values, world, &mut |line| unresolved.push(line)),
+            false => {
+                super::schema::validate(&chart, &values, world, ahead, &mut |line| unresolved.push(line))
+            }
         };
         let checked = self.parse_during(&chart, check);
         unresolved.into_iter().for_each(&mut *warn);
@@ -242,7 +244,7 @@ impl CompiledChart {
         world: &dyn World,
     ) -> Result<Vec<(String, String)>, Error> {
         let (chart, values) = self.prepare(user, &mut drop)?;
-        self.parse_during(&chart, || Ok(()))?;
+        self.parse_during(&chart, |_| Ok(()))?;
         let run = Run { chart: &chart, values: &values, options, world, compiled: self, session: None };
         let mut files = run.one_by_one(None)?;
         files.retain(|(path, text)| !path.ends_with("NOTES.txt") && !text.trim().is_empty());
@@ -270,7 +272,7 @@ impl CompiledChart {
     fn parse_during<T>(
         &self,
         chart: &Chart,
-        meanwhile: impl FnOnce() -> Result<T, Error>,
+        meanwhile: impl FnOnce(Option<&Ahead>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let mut missing: Vec<(String, Bytes)> = {
             let known = self.known();
@@ -278,7 +280,7 @@ impl CompiledChart {
         };
         let ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(ahead) = ahead {
-            let result = meanwhile()?;
+            let result = meanwhile(Some(&ahead))?;
             let mut done = ahead.finish();
             let mut known = self.known();
             missing.retain(|(path, text)| match done.remove(&text.as_ptr().addr()) {
@@ -293,7 +295,7 @@ impl CompiledChart {
             self.parse_missing(missing, || Ok(()))?;
             return Ok(result);
         }
-        self.parse_missing(missing, meanwhile)
+        self.parse_missing(missing, || meanwhile(None))
     }
 
     fn parse_missing<T>(
