@@ -25,7 +25,9 @@ impl<'a> Exec<'a> {
     pub(super) fn set_variable(&mut self, decl: &Decl, value: Value<'a>) -> Result<(), Error> {
         match decl.slot {
             Some(slot) => {
-                self.vars[self.base + slot as usize] = value;
+                let place = self.base + slot as usize;
+                self.vars[place] = value;
+                self.loose.retain(|loose| *loose != place);
                 Ok(())
             }
             None => Err(self.undefined(decl.name)),
@@ -227,10 +229,8 @@ impl<'a> Exec<'a> {
         let slot = match (holder, &node.term) {
             (Some(Value::Map(m)), _) => m.kind() != crate::go::MapKind::Strings,
             (Some(_), _) => false,
-            (None, Term::Field(_)) => origin::dot_is_slot(self.template_here(), node, &self.counting),
-            (None, Term::Variable { slot, .. }) => {
-                origin::variable_is_slot(self.template_here(), node, *slot as usize, &self.counting)
-            }
+            (None, Term::Field(_)) => origin::dot_is_slot(self.template_here(), node, &self.loops),
+            (None, Term::Variable { slot, .. }) => self.loose.contains(&(self.base + *slot as usize)),
             (None, _) => false,
         };
         let type_name = if slot { "interface {}" } else { receiver.type_name(self.funcs.values_type) };

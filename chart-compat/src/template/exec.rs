@@ -12,7 +12,7 @@ use super::notice::Notice;
 use super::parse::TPL;
 use super::set::Set;
 use super::site::Site;
-use crate::go::{Arena, Object, Value, fmt};
+use crate::go::{Arena, Elem, MapKind, Object, Value, fmt};
 use crate::world::World;
 
 /// Bounds of one render. Beyond Go's own they stop templates that would eat the machine.
@@ -79,14 +79,25 @@ pub struct Exec<'a> {
     depth: usize,
     pub(super) vars: Vec<Value<'a>>,
     pub(super) base: usize,
-    /// The loops around that count to a number: what they hand out is a number to Go, whatever that one came from.
-    pub(super) counting: Vec<&'a Control>,
+    /// The loops that run, and whether what they hand out has the type of its slot, `interface {}`, and not its own.
+    pub(super) loops: Vec<(&'a Control, bool)>,
+    /// Variables that hold such a thing, by their places among all.
+    pub(super) loose: Vec<usize>,
     pub(super) at: At<'a>,
     pub(super) template: &'a Template,
     pub(super) site: Site<'a>,
     out: Vec<u8>,
     /// Buffers of finished executions, for the next ones.
     spare: Vec<Vec<u8>>,
+}
+
+/// Whether a loop over a value hands out what has the type of its slot, `interface {}`: lists and maps of one type do not.
+fn hands_out_slots(value: Value<'_>) -> bool {
+    match value {
+        Value::List(list) => list.elem == Elem::Any,
+        Value::Map(map) => !matches!(map.kind(), MapKind::Strings | MapKind::NilStrings),
+        _ => false,
+    }
 }
 
 /// What a loop that counts to `end` hands out at a turn, of the same type; nothing behind the last one.
@@ -135,7 +146,8 @@ impl<'a> Exec<'a> {
             parsed: FxHashMap::default(),
             store,
             set,
-            counting: Vec::new(),
+            loops: Vec::new(),
+            loose: Vec::new(),
             memo: Memo::default(),
             limits,
             steps: 0,
@@ -255,6 +267,7 @@ impl<'a> Exec<'a> {
         self.template = template;
         let result = self.list(&template.root, dot);
         self.vars.truncate(self.base);
+        self.loose.retain(|place| *place < self.base);
         self.base = base;
         self.at = at;
         self.template = caller;
@@ -424,13 +437,30 @@ impl<'a> Exec<'a> {
 
     fn range(&mut self, c: &'a Control, dot: Value<'a>) -> Result<Flow, Error> {
         let value = self.pipeline(dot, &c.pipe)?;
+        self.loops.push((c, hands_out_slots(value)));
+        let ran = self.turns(c, value);
+        self.loops.pop();
+        let ran = ran?;
+        match &c.otherwise {
+            // A break in here ends this range, though it is one of an outer range to the parser.
+            Some(list) if !ran => Ok(match self.list(list, dot)? {
+                Flow::Break => Flow::Done,
+                flow => flow,
+            }),
+            _ => Ok(Flow::Done),
+        }
+    }
+
+    /// Runs a loop's list for each item of a value; says whether there was one.
+    fn turns(&mut self, c: &'a Control, value: Value<'a>) -> Result<bool, Error> {
         let mut ran = false;
+        let loose = hands_out_slots(value);
         let level = self.site.begin_loop();
         let mut each = |exec: &mut Self, key: Value<'a>, item: Value<'a>| -> Result<bool, Error> {
             ran = true;
             exec.step()?;
             exec.site.turn(level, key, item);
-            exec.bind(&c.pipe, key, item)?;
+            exec.bind(&c.pipe, key, item, loose)?;
             Ok(exec.list(&c.list, item)? != Flow::Break)
         };
         match value {
@@ -441,7 +471,6 @@ impl<'a> Exec<'a> {
                     let text = format!("can't use {shown} to iterate over more than one variable");
                     return Err(self.error(&text));
                 }
-                self.counting.push(c);
                 let (arena, mut at) = (self.arena, 0);
                 while let Some(item) = counted(arena, value, at) {
                     if !each(self, Value::Nil, item)? {
@@ -449,7 +478,6 @@ impl<'a> Exec<'a> {
                     }
                     at += 1;
                 }
-                self.counting.pop();
             }
             Value::List(l) => {
                 for (i, item) in (0i64..).zip(l.items) {
@@ -494,25 +522,21 @@ impl<'a> Exec<'a> {
             }
         }
         self.site.end_loop(level);
-        match &c.otherwise {
-            // A break in here ends this range, though it is one of an outer range to the parser.
-            Some(list) if !ran => Ok(match self.list(list, dot)? {
-                Flow::Break => Flow::Done,
-                flow => flow,
-            }),
-            _ => Ok(Flow::Done),
-        }
+        Ok(ran)
     }
 
     /// Sets a range's variables for one turn: with one variable it is the item, with two key and item.
-    fn bind(&mut self, pipe: &'a Pipe, key: Value<'a>, item: Value<'a>) -> Result<(), Error> {
-        match &pipe.decl[..] {
-            [] => Ok(()),
-            [one] => self.set_variable(one, item),
+    fn bind(&mut self, pipe: &'a Pipe, key: Value<'a>, item: Value<'a>, loose: bool) -> Result<(), Error> {
+        let holds = match &pipe.decl[..] {
+            [] => return Ok(()),
+            [one] => one,
             [first, second, ..] => {
                 self.set_variable(first, key)?;
-                self.set_variable(second, item)
+                second
             }
-        }
+        };
+        self.set_variable(holds, item)?;
+        self.loose.extend(holds.slot.filter(|_| loose).map(|slot| self.base + slot as usize));
+        Ok(())
     }
 }

@@ -1,82 +1,19 @@
-//! Where a template's dot or variable got its value: only an error message asks, so the template is searched then.
+//! Where a template's dot got its value: only an error message asks, so the template is searched then.
 //!
 //! Go names the static type of a value in its messages. What a loop hands out of a list or map still has the type of its slot,
 //! `interface {}`; what a pipeline gave has its own.
 
-use super::ast::{Arg, Control, Decl, Node, Pipe, Pos, Template, Term};
+use super::ast::{Arg, Control, Node, Pipe, Template, Term};
 
-/// Functions whose result is a list or map of one type.
-const TYPED: [&str; 11] = [
-    "until",
-    "untilStep",
-    "split",
-    "splitn",
-    "splitList",
-    "sortAlpha",
-    "toStrings",
-    "keys",
-    "chunk",
-    "regexFindAll",
-    "regexSplit",
-];
-
-fn is_typed(function: &str) -> bool {
-    let plain = function.strip_prefix("must").unwrap_or(function);
-    TYPED.iter().any(|t| t.eq_ignore_ascii_case(plain))
-}
-
-/// Whether dot, where `at` stands, is what a loop found in a slot of any type; `counting` are the loops that count to a number.
-pub(super) fn dot_is_slot(template: &Template, at: &Arg, counting: &[&Control]) -> bool {
+/// Whether dot, where `at` stands, is what a loop found in a slot of any type; `loops` are those that run, and whether they hand out
+/// such.
+pub(super) fn dot_is_slot(template: &Template, at: &Arg, loops: &[(&Control, bool)]) -> bool {
     let mut around = Vec::new();
-    within(&template.root, at, &mut around)
-        && around.iter().rev().find_map(|a| a.dot()).is_some_and(|binder| binder.hands_out_slots(counting))
-}
-
-/// Whether the variable, where `at` stands, is what a loop found in a slot of any type: what stands last before it and sets the variable
-/// is that loop. `counting` as above.
-pub(super) fn variable_is_slot(template: &Template, at: &Arg, slot: usize, counting: &[&Control]) -> bool {
-    let mut last = None;
-    setter(&template.root, &Sought { before: at.pos, slot }, &mut last);
-    last.is_some_and(|around: Around<'_>| around.hands_out_slots(counting))
-}
-
-/// What sets a variable before a place.
-struct Sought {
-    before: Pos,
-    slot: usize,
-}
-
-impl Sought {
-    /// As which of its variables a pipeline sets it.
-    fn set_by(&self, pipe: &Pipe) -> Option<usize> {
-        let is_it = |decl: &Decl| decl.slot.is_some_and(|s| s as usize == self.slot);
-        pipe.decl.iter().rposition(is_it).filter(|_| pipe.pos < self.before)
-    }
-}
-
-/// The last control structure in a list of nodes that sets the variable, unless something else does later.
-fn setter<'t>(list: &'t [Node], sought: &Sought, last: &mut Option<Around<'t>>) {
-    for node in list {
-        let (control, kind) = match node {
-            Node::Text(_) | Node::Break(_) | Node::Continue(_) | Node::Template(_) => continue,
-            Node::Action(pipe) => {
-                if sought.set_by(pipe).is_some() {
-                    *last = None;
-                }
-                continue;
-            }
-            Node::If(control) => (control, Kind::If),
-            Node::With(control) => (control, Kind::With),
-            Node::Range(control) => (control, Kind::Range),
-        };
-        if let Some(n) = sought.set_by(&control.pipe) {
-            // Of two variables a loop sets the first to the key.
-            let item = n + 1 == control.pipe.decl.len();
-            *last = item.then_some(Around { control, kind, main: true });
-        }
-        setter(&control.list, sought, last);
-        setter(control.otherwise.as_deref().unwrap_or_default(), sought, last);
-    }
+    let binder = within(&template.root, at, &mut around).then(|| around.iter().rev().find_map(Around::dot));
+    binder.flatten().is_some_and(|binder| {
+        let running = loops.iter().rev().find(|(control, _)| std::ptr::eq(*control, binder.control));
+        binder.kind == Kind::Range && running.is_some_and(|(_, hands_out_slots)| *hands_out_slots)
+    })
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -98,20 +35,6 @@ impl Around<'_> {
     /// Itself, if it sets dot.
     fn dot(&self) -> Option<&Self> {
         (self.main && self.kind != Kind::If).then_some(self)
-    }
-
-    fn hands_out_slots(&self, counting: &[&Control]) -> bool {
-        let last = self.control.pipe.cmds.last().and_then(|c| c.args.first()).map(|a| &a.term);
-        let typed = match last {
-            Some(Term::Function(f)) => is_typed(f.name),
-            Some(Term::Pipe(p)) => {
-                let inner = p.cmds.last().and_then(|c| c.args.first()).map(|a| &a.term);
-                matches!(inner, Some(Term::Function(f)) if is_typed(f.name))
-            }
-            _ => false,
-        };
-        let counts = || counting.iter().any(|c| std::ptr::eq(*c, self.control));
-        self.kind == Kind::Range && !typed && !counts()
     }
 }
 
