@@ -50,11 +50,11 @@ pub(crate) fn render_leniently(
     let valid = if options.skip_schema_validation {
         Ok(())
     } else {
-        super::schema::validate(&chart, values, world, None, &mut drop)
+        super::schema::validate(&chart, values, world, &mut drop)
     };
     let files = valid.and_then(|()| {
         let compiled = CompiledChart::new(chart, profile);
-        compiled.parse_during(&compiled.chart, |_| Ok(()))?;
+        compiled.parse_during(&compiled.chart, || Ok(()))?;
         let run = Run { chart: &compiled.chart, values, options, world, compiled: &compiled, session: None };
         let mut files = run.one_by_one(Some(&mut notices))?;
         files.sort();
@@ -210,11 +210,9 @@ impl CompiledChart {
     ) -> Result<Rendered, Error> {
         let (chart, values) = self.prepare(user, warn)?;
         let mut unresolved = Vec::new();
-        let check = |ahead: Option<&Ahead>| match options.skip_schema_validation {
+        let check = || match options.skip_schema_validation {
             true => Ok(()),
-            false => {
-                super::schema::validate(&chart, &values, world, ahead, &mut |line| unresolved.push(line))
-            }
+            false => super::schema::validate(&chart, &values, world, &mut |line| unresolved.push(line)),
         };
         let checked = self.parse_during(&chart, check);
         unresolved.into_iter().for_each(&mut *warn);
@@ -244,7 +242,7 @@ impl CompiledChart {
         world: &dyn World,
     ) -> Result<Vec<(String, String)>, Error> {
         let (chart, values) = self.prepare(user, &mut drop)?;
-        self.parse_during(&chart, |_| Ok(()))?;
+        self.parse_during(&chart, || Ok(()))?;
         let run = Run { chart: &chart, values: &values, options, world, compiled: self, session: None };
         let mut files = run.one_by_one(None)?;
         files.retain(|(path, text)| !path.ends_with("NOTES.txt") && !text.trim().is_empty());
@@ -272,7 +270,7 @@ impl CompiledChart {
     fn parse_during<T>(
         &self,
         chart: &Chart,
-        meanwhile: impl FnOnce(Option<&Ahead>) -> Result<T, Error>,
+        meanwhile: impl FnOnce() -> Result<T, Error>,
     ) -> Result<T, Error> {
         let mut missing: Vec<(String, Bytes)> = {
             let known = self.known();
@@ -280,7 +278,7 @@ impl CompiledChart {
         };
         let ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(ahead) = ahead {
-            let result = meanwhile(Some(&ahead))?;
+            let result = meanwhile()?;
             let mut done = ahead.finish();
             let mut known = self.known();
             missing.retain(|(path, text)| match done.remove(&text.as_ptr().addr()) {
@@ -295,7 +293,7 @@ impl CompiledChart {
             self.parse_missing(missing, || Ok(()))?;
             return Ok(result);
         }
-        self.parse_missing(missing, || meanwhile(None))
+        self.parse_missing(missing, meanwhile)
     }
 
     fn parse_missing<T>(

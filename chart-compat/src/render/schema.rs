@@ -30,7 +30,6 @@ use outside::Outside;
 use quick::Quick;
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
-use super::ahead::Ahead;
 use super::error::{Breach, Error};
 use crate::chart::{Chart, Warn};
 use crate::data::{Data, Map};
@@ -46,16 +45,10 @@ const URL: &str = "file:///values.schema.json";
 /// How many compiled schemas are kept for the next render.
 const KEPT: usize = 64;
 
-/// Checks the values of a chart and of its subcharts, each against the chart's own schema, which may be read `ahead`.
-pub(super) fn validate(
-    chart: &Chart,
-    values: &Map,
-    world: &dyn World,
-    ahead: Option<&Ahead>,
-    warn: Warn<'_>,
-) -> Result<(), Error> {
+/// Checks the values of a chart and of its subcharts, each against the chart's own schema.
+pub(super) fn validate(chart: &Chart, values: &Map, world: &dyn World, warn: Warn<'_>) -> Result<(), Error> {
     let mut found = Found::default();
-    check_chart(chart, values, world, ahead, &mut Vec::new(), &mut found);
+    check_chart(chart, values, world, &mut Vec::new(), &mut found);
     for name in &found.unresolved {
         let text = "unresolved URN reference ignored; using permissive schema";
         warn(slog::line("WARN", text, &[("urn", name)]));
@@ -73,7 +66,7 @@ pub(super) fn validate(
 /// Helm's text.
 pub(crate) fn check_schema(schema: &Bytes, values: &Map, world: &dyn World) -> Result<(), String> {
     let value = Json::Map(values.iter().map(|(k, v)| (k.clone(), Json::from_data(v))).collect());
-    let program = known(schema, None)?.program(&|url| world.schema_document(url))?;
+    let program = known(schema)?.program(&|url| world.schema_document(url))?;
     check::value(&program, &value).map_err(|unmet| unmet.text)
 }
 
@@ -90,12 +83,11 @@ fn check_chart<'c>(
     chart: &'c Chart,
     values: &Map,
     world: &dyn World,
-    ahead: Option<&Ahead>,
     scope: &mut Vec<&'c str>,
     found: &mut Found,
 ) {
     if let Some(schema) = &chart.schema {
-        let checked = known(schema, ahead).map_err(Unmet::from).and_then(|schema| {
+        let checked = known(schema).map_err(Unmet::from).and_then(|schema| {
             // The short way knows no names that nothing has.
             if schema.accepts(values) {
                 return Ok(());
@@ -120,7 +112,7 @@ fn check_chart<'c>(
             None | Some(Data::Null) => {}
             Some(Data::Map(values)) => {
                 scope.push(sub.name());
-                check_chart(sub, values, world, ahead, scope, found);
+                check_chart(sub, values, world, scope, found);
                 scope.pop();
             }
             Some(other) => {
@@ -152,7 +144,7 @@ fn whole_document(text: &[u8]) -> Result<Json, String> {
 }
 
 /// A schema that was read.
-pub(super) struct Known {
+struct Known {
     json: Arc<Json>,
     quick: Option<Quick>,
     /// Compiled when the short way did not say yes, and kept unless it holds documents from elsewhere.
@@ -160,7 +152,7 @@ pub(super) struct Known {
 }
 
 impl Known {
-    pub(super) fn read(schema: &[u8]) -> Result<Self, String> {
+    fn read(schema: &[u8]) -> Result<Self, String> {
         let json = whole_document(schema)?;
         Ok(Self { quick: Quick::new(&json), json: Arc::new(json), program: OnceLock::new() })
     }
@@ -228,7 +220,7 @@ impl Schema {
 }
 
 /// A schema, kept for the next time.
-fn known(schema: &Bytes, ahead: Option<&Ahead>) -> Result<Arc<Known>, String> {
+fn known(schema: &Bytes) -> Result<Arc<Known>, String> {
     #[derive(Default)]
     struct Cache {
         kept: FxHashMap<Bytes, Result<Arc<Known>, String>>,
@@ -239,8 +231,7 @@ fn known(schema: &Bytes, ahead: Option<&Ahead>) -> Result<Arc<Known>, String> {
     if let Some(found) = CACHE.lock().unwrap_or_else(PoisonError::into_inner).kept.get(schema) {
         return found.clone();
     }
-    let early = ahead.and_then(|ahead| ahead.schema(schema));
-    let known = early.unwrap_or_else(|| Known::read(schema).map(Arc::new));
+    let known = Known::read(schema).map(Arc::new);
     let hash = FxBuildHasher.hash_one(schema);
     let mut cache = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
     if cache.kept.len() >= KEPT || cache.once.len() >= KEPT {
