@@ -14,8 +14,7 @@ use windlass_test_cluster::Tool;
 
 const RECORDED: &str = "fixtures/lint/recorded.txt";
 
-/// Helm 3's own version for deprecated kinds is stamped in when it is released, and not when it is built here.
-const HELM3: &str = "--compat=helm3 --kube-version=1.37.0";
+const HELM3: &str = "--compat=helm3";
 
 const FLAGS: [&str; 6] = ["", "--strict", "--quiet", "--with-subcharts", "--kube-version=1.20.0", HELM3];
 
@@ -44,10 +43,11 @@ fn cases() -> Vec<String> {
     charts.flat_map(|chart| FLAGS.map(|flags| format!("{flags} {chart}").trim().to_owned())).collect()
 }
 
-/// Whether Helm 3 writes the line to its log, or we for it: each in a form of its own.
+/// Whether Helm 3 logs the line while it reads a chart and its values, or we do: ours has Helm 4's form. What templates made it
+/// say while they were rendered is compared.
 fn is_log(line: &str) -> bool {
     let (file, _) = line.split_once(':').unwrap_or((line, ""));
-    file.ends_with(".go") || line.starts_with("level=")
+    file.ends_with(".go") && file != "engine.go" || line.starts_with("level=")
 }
 
 /// What a program answers: its output, its log lines and errors in order of text, its status.

@@ -44,6 +44,26 @@ pub(super) fn render(subject: &Subject<'_>, options: &Options<'_>, warn: Warn<'_
     Some(render_leniently(chart, &values, &how, options.profile, options.world))
 }
 
+/// What Helm logs where a template would have failed: Helm 3 with the line of its own source (`log.Lshortfile`).
+fn log_line(kind: &NoticeKind, helm4: bool) -> Option<String> {
+    let (level, text, line, helm3, message) = match kind {
+        NoticeKind::Missing(message) => {
+            ("WARN", "missing required value", 206, "Missing required value", message)
+        }
+        NoticeKind::Empty(message) => {
+            ("WARN", "missing required values", 214, "Missing required value", message)
+        }
+        NoticeKind::Failed(message) => ("INFO", "funcMap fail", 227, "Fail", message),
+        NoticeKind::NoValue | NoticeKind::Printed(_) => return None,
+    };
+    Some(if helm4 {
+        slog::line(level, text, &[("message", message)])
+    } else {
+        // The logger ends a line only where its message does not.
+        format!("engine.go:{line}: [INFO] {helm3}: {}", message.strip_suffix('\n').unwrap_or(message))
+    })
+}
+
 pub(super) fn lint(subject: &Subject<'_>, options: &Options<'_>, messages: &mut Messages, warn: Warn<'_>) {
     let helm4 = options.profile == Profile::Helm4;
     match subject.templates {
@@ -66,15 +86,7 @@ pub(super) fn lint(subject: &Subject<'_>, options: &Options<'_>, messages: &mut 
         }
     };
     let Some(rendered) = render(subject, options, warn) else { return };
-    for notice in &rendered.notices {
-        let line = |level, text, message: &String| slog::line(level, text, &[("message", message)]);
-        match &notice.kind {
-            NoticeKind::Missing(message) => warn(line("WARN", "missing required value", message)),
-            NoticeKind::Empty(message) => warn(line("WARN", "missing required values", message)),
-            NoticeKind::Failed(message) => warn(line("INFO", "funcMap fail", message)),
-            NoticeKind::NoValue | NoticeKind::Printed(_) => {}
-        }
-    }
+    rendered.notices.iter().filter_map(|notice| log_line(&notice.kind, helm4)).for_each(warn);
     let files = match rendered.files {
         Ok(files) => files,
         Err(e) => {
