@@ -161,11 +161,13 @@ impl Tool {
                 group: "helm3",
                 module: "helm.sh/helm/v3",
                 package: "helm.sh/helm/v3/cmd/helm",
-                // Its releases are stamped with the Kubernetes that its client-go is of; without, it says 1.20.
+                // Its releases are stamped with the Kubernetes that its client-go is of; without, templates and lint see 1.20.
                 stamps: &[
                     "helm.sh/helm/v3/internal/version.version={version}",
                     "helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1",
                     "helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=37",
+                    "helm.sh/helm/v3/pkg/lint/rules.k8sVersionMajor=1",
+                    "helm.sh/helm/v3/pkg/lint/rules.k8sVersionMinor=37",
                 ],
                 files: &[],
                 patience: "a minute",

@@ -148,7 +148,9 @@ mod tests {
             stamps(Tool::Helm3.recipe(), "v3.22.0"),
             " -X helm.sh/helm/v3/internal/version.version=v3.22.0 \
              -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1 \
-             -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=37"
+             -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=37 \
+             -X helm.sh/helm/v3/pkg/lint/rules.k8sVersionMajor=1 \
+             -X helm.sh/helm/v3/pkg/lint/rules.k8sVersionMinor=37"
         );
         assert_eq!(
             stamps(Tool::Kubectl.recipe(), "v1.36.3"),
