@@ -255,6 +255,12 @@ impl<'a> Map<'a> {
         matches!(self.kind, MapKind::Nil | MapKind::NilStrings)
     }
 
+    /// Whether its static type is `map[string]string`, be it nil or not: what it lacks is an empty string.
+    #[must_use]
+    pub fn holds_strings(&self) -> bool {
+        matches!(self.kind, MapKind::Strings | MapKind::NilStrings)
+    }
+
     /// The static type.
     #[must_use]
     pub fn kind(&self) -> MapKind {

@@ -110,10 +110,9 @@ fn index<'a>(x: &mut Exec<'a>, args: &[Value<'a>]) -> Result<'a> {
         found = match found {
             Value::Nil | Value::NilInterface => return Err(Error::new("index of nil pointer")),
             Value::Map(m) => match key {
-                Value::Str(k) => m.get(k).unwrap_or(match m.kind() {
-                    crate::go::MapKind::Strings => Value::Str(&[]),
-                    _ => Value::Nil,
-                }),
+                Value::Str(k) => {
+                    m.get(k).unwrap_or(if m.holds_strings() { Value::Str(&[]) } else { Value::Nil })
+                }
                 Value::Nil | Value::NilInterface => {
                     return Err(Error::new("value is nil; should be of type string"));
                 }

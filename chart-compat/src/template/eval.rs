@@ -227,7 +227,7 @@ impl<'a> Exec<'a> {
     fn no_field(&self, receiver: Value<'a>, holder: Option<Value<'a>>, name: &str, node: &Arg) -> Error {
         // A value in a map or list has the static type of its slot, not its own, until a pipeline takes it out.
         let slot = match (holder, &node.term) {
-            (Some(Value::Map(m)), _) => m.kind() != crate::go::MapKind::Strings,
+            (Some(Value::Map(m)), _) => !m.holds_strings(),
             (Some(_), _) => false,
             (None, Term::Field(_)) => origin::dot_is_slot(self.template_here(), node, &self.loops),
             (None, Term::Variable { slot, .. }) => self.loose.contains(&(self.base + *slot as usize)),
@@ -467,7 +467,7 @@ impl<'a> Exec<'a> {
 fn entry<'a>(m: &Map<'a>, name: Name, key: &[u8]) -> Value<'a> {
     match m.get_with(name.prefix, key) {
         Some(v) if !v.is_nil() => v,
-        None if m.kind() == crate::go::MapKind::Strings => Value::Str(&[]),
+        None if m.holds_strings() => Value::Str(&[]),
         _ => Value::NilInterface,
     }
 }

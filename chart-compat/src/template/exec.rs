@@ -12,7 +12,7 @@ use super::notice::Notice;
 use super::parse::TPL;
 use super::set::Set;
 use super::site::Site;
-use crate::go::{Arena, Elem, MapKind, Object, Value, fmt};
+use crate::go::{Arena, Elem, Object, Value, fmt};
 use crate::world::World;
 
 /// Bounds of one render. Beyond Go's own they stop templates that would eat the machine.
@@ -95,7 +95,7 @@ pub struct Exec<'a> {
 fn hands_out_slots(value: Value<'_>) -> bool {
     match value {
         Value::List(list) => list.elem == Elem::Any,
-        Value::Map(map) => !matches!(map.kind(), MapKind::Strings | MapKind::NilStrings),
+        Value::Map(map) => !map.holds_strings(),
         _ => false,
     }
 }
@@ -437,8 +437,9 @@ impl<'a> Exec<'a> {
 
     fn range(&mut self, c: &'a Control, dot: Value<'a>) -> Result<Flow, Error> {
         let value = self.pipeline(dot, &c.pipe)?;
-        self.loops.push((c, hands_out_slots(value)));
-        let ran = self.turns(c, value);
+        let loose = hands_out_slots(value);
+        self.loops.push((c, loose));
+        let ran = self.turns(c, value, loose);
         self.loops.pop();
         let ran = ran?;
         match &c.otherwise {
@@ -451,10 +452,9 @@ impl<'a> Exec<'a> {
         }
     }
 
-    /// Runs a loop's list for each item of a value; says whether there was one.
-    fn turns(&mut self, c: &'a Control, value: Value<'a>) -> Result<bool, Error> {
+    /// Runs a loop's list for each item of a value, which is `loose` if it has the type of its slot; says whether there was one.
+    fn turns(&mut self, c: &'a Control, value: Value<'a>, loose: bool) -> Result<bool, Error> {
         let mut ran = false;
-        let loose = hands_out_slots(value);
         let level = self.site.begin_loop();
         let mut each = |exec: &mut Self, key: Value<'a>, item: Value<'a>| -> Result<bool, Error> {
             ran = true;

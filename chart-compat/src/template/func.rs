@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use super::error::Error;
 use super::exec::Exec;
-use crate::go::{MapKind, Object, Value};
+use crate::go::{Object, Value};
 
 /// The static type of a function's parameter, with the engine's checks and messages for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +79,7 @@ impl Type {
             | (Self::Bool, Value::Bool(_))
             | (Self::Time, Value::Object(Object::Time(_)))
             | (Self::Duration, Value::Object(Object::Duration(_))) => true,
-            (Self::Map, Value::Map(m)) => !matches!(m.kind(), MapKind::Strings | MapKind::NilStrings),
+            (Self::Map, Value::Map(m)) => !m.holds_strings(),
             (Self::List, Value::List(l)) => l.elem == crate::go::Elem::Any,
             (Self::Strings, Value::List(l)) => l.elem == crate::go::Elem::String,
             (Self::Strings, Value::Object(Object::ApiVersions(_))) => true,
