@@ -19,8 +19,7 @@ mod values;
 mod written;
 
 pub use archive::{MAX_CHART_BYTES, MAX_ENTRIES, read_archive, read_archive_with};
-pub(crate) use coalesce::coalesce_again;
-pub(crate) use coalesce::coalesce_tables;
+pub(crate) use coalesce::{coalesce_again, coalesce_tables};
 pub use coalesce::{coalesce_values, merge_tables};
 pub(crate) use dependencies::process_again;
 pub use dependencies::process_dependencies;

@@ -37,12 +37,12 @@ fn uint(v: Value<'_>) -> u64 {
     if let Value::Uint64(u) = v { u } else { 0 }
 }
 
-/// Whether a value of its kind is nil (`isNil`).
+/// Whether a slice or map is nil (`isNil`).
 fn is_go_nil(v: Value<'_>) -> bool {
     match v {
         Value::List(list) => list.nil,
         Value::Map(map) => map.is_nil(),
-        _ => v.is_nil(),
+        _ => false,
     }
 }
 
