@@ -31,6 +31,9 @@ impl Lock {
             metadata.read(&map, Profile::Helm4)?;
         }
         let dependencies = metadata.dependencies.unwrap_or_default();
+        if dependencies.iter().any(|d| d.is_null) {
+            return Err("dependencies must not contain empty or null nodes".to_owned());
+        }
         Ok(Self { generated: text("generated"), digest: text("digest"), dependencies })
     }
 

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::Warn;
 use super::archive::read_archive;
 use super::error::Error;
-use super::metadata::{Metadata, RULE, json_kind};
+use super::metadata::{Metadata, form, json_kind};
 use super::values::read_values;
 use crate::data::{Data, Map};
 use crate::go::slog;
@@ -133,20 +133,27 @@ fn file_error(file: &File, reason: &dyn std::fmt::Display, problem: String, line
     Error::File { file: file.name.clone(), reason, problem, line, content }
 }
 
-fn read_metadata(metadata: &mut Metadata, file: &File, profile: Profile) -> Result<(), Error> {
+fn read_metadata(
+    metadata: &mut Metadata,
+    file: &File,
+    profile: Profile,
+    any_form: bool,
+) -> Result<(), Error> {
     let failed = |e: &dyn std::fmt::Display| file_error(file, e, e.to_string(), None);
     match yaml::from_slice(&file.data) {
-        Ok(Data::Map(map)) => metadata.read(&map, profile).map_err(|e| match e.strip_prefix(RULE) {
-            Some(rule) => Error::Validation(rule.to_owned()),
-            None => failed(&e),
-        }),
+        Ok(Data::Map(map)) => {
+            // Helm 4 first reads the form of the chart alone.
+            if any_form && !matches!(form(&map).map_err(|e| failed(&e))?.as_str(), "" | "v1" | "v2" | "v3") {
+                return Err(Error::Form("unsupported chart version"));
+            }
+            metadata.read(&map, profile).map_err(|e| failed(&e))
+        }
         Ok(Data::Null) => Ok(()),
         Ok(other) => {
-            // Helm 4 first reads the form of the chart alone.
-            let wanted = match (profile, file.name.as_str()) {
-                (Profile::Helm4, "Chart.yaml") => "loader.chartBase",
-                (Profile::Helm4, _) => "v2.Metadata",
-                (Profile::Helm3, _) => "chart.Metadata",
+            let wanted = match profile {
+                Profile::Helm4 if any_form => "loader.chartBase",
+                Profile::Helm4 => "v2.Metadata",
+                Profile::Helm3 => "chart.Metadata",
             };
             Err(failed(&wrong_kind(&other, &format!("value of type {wanted}"))))
         }
@@ -182,11 +189,10 @@ fn wrong_kind(got: &Data, wanted: &str) -> String {
 /// # Errors
 /// A file that cannot be read as what its name says, a rule of `Chart.yaml` broken, a bad subchart.
 pub fn load_files(files: Vec<File>, profile: Profile, warn: Warn<'_>) -> Result<Chart, Error> {
-    let chart = load(files, profile, warn, 0)?;
+    let chart = load(files, profile, warn, 0, profile == Profile::Helm4)?;
     match (profile, chart.metadata.api_version.as_str()) {
-        (Profile::Helm3, _) | (_, "v1" | "v2") => Ok(chart),
-        (_, "v3") => Err(Error::Form("invalid chart apiVersion")),
-        _ => Err(Error::Form("unsupported chart version")),
+        (Profile::Helm4, "v3") => Err(Error::Form("invalid chart apiVersion")),
+        _ => Ok(chart),
     }
 }
 
@@ -196,10 +202,17 @@ pub fn load_files(files: Vec<File>, profile: Profile, warn: Warn<'_>) -> Result<
 /// # Errors
 /// As [`load_files`], but for the version.
 pub fn load_files_as_v2(files: Vec<File>, profile: Profile, warn: Warn<'_>) -> Result<Chart, Error> {
-    load(files, profile, warn, 0)
+    load(files, profile, warn, 0, false)
 }
 
-fn load(files: Vec<File>, profile: Profile, warn: Warn<'_>, depth: usize) -> Result<Chart, Error> {
+/// Loads a chart and those below it; of one that may be of any form, that is checked before all else.
+fn load(
+    files: Vec<File>,
+    profile: Profile,
+    warn: Warn<'_>,
+    depth: usize,
+    any_form: bool,
+) -> Result<Chart, Error> {
     // Helm says these with its old logger.
     let mut told = |text: &str| warn(slog::line("INFO", text, &[]));
     if depth > MAX_DEPTH {
@@ -209,7 +222,7 @@ fn load(files: Vec<File>, profile: Profile, warn: Warn<'_>, depth: usize) -> Res
     let mut metadata: Option<Metadata> = None;
     for f in files.iter().filter(|f| f.name == "Chart.yaml") {
         let m = metadata.get_or_insert_default();
-        read_metadata(m, f, profile)?;
+        read_metadata(m, f, profile, any_form)?;
         if m.api_version.is_empty() {
             m.api_version = "v1".to_owned();
         }
@@ -239,7 +252,7 @@ fn load(files: Vec<File>, profile: Profile, warn: Warn<'_>, depth: usize) -> Res
                          We recommend migrating dependencies to Chart.yaml.",
                     );
                 }
-                read_metadata(m, &f, profile)?;
+                read_metadata(m, &f, profile, false)?;
                 if m.api_version == "v1" {
                     chart.files.push(f);
                 }
@@ -322,11 +335,11 @@ fn load_subchart(
         let Some(file) = files.into_iter().next().filter(|f| f.name == name) else {
             return Err(Error::Archive(format!("{name} is a directory, not an archive")));
         };
-        return load(read_archive(&file.data)?, profile, warn, depth);
+        return load(read_archive(&file.data)?, profile, warn, depth, false);
     }
     let inner = files.into_iter().filter_map(|f| {
         let (_, rest) = f.name.split_once('/')?;
         Some(File { name: rest.to_owned(), ..f })
     });
-    load(inner.collect(), profile, warn, depth)
+    load(inner.collect(), profile, warn, depth, false)
 }

@@ -53,6 +53,8 @@ pub struct Maintainer {
     pub email: String,
     /// Page.
     pub url: String,
+    /// Whether the list has a null in this place, which [`Metadata::validate`] refuses.
+    pub is_null: bool,
 }
 
 /// One declared subchart.
@@ -74,10 +76,9 @@ pub struct Dependency {
     pub import_values: Vec<Data>,
     /// Another name for it.
     pub alias: String,
+    /// Whether the list has a null in this place, which [`Metadata::validate`] refuses.
+    pub is_null: bool,
 }
-
-/// What begins a complaint of [`Metadata::read`] that Helm makes when it checks its rules.
-pub(super) const RULE: &str = "validation: ";
 
 /// How Go's JSON names a kind in its complaints.
 pub(super) fn json_kind(d: &Data) -> &'static str {
@@ -91,76 +92,172 @@ pub(super) fn json_kind(d: &Data) -> &'static str {
     }
 }
 
-struct Fields<'d> {
-    map: &'d Map,
-    path: &'d str,
+/// Puts what was read into fields as `encoding/json` does: keys match without regard to case, one after the other in their order, null
+/// changes no scalar, and of values that do not fit the first is told in the end.
+struct Reader {
+    package: &'static str,
+    wrong: Option<String>,
 }
 
-impl Fields<'_> {
-    /// The entry of a field; keys match without regard to case, an exact one first (`encoding/json`).
-    fn get(&self, key: &str) -> Option<&Data> {
-        self.map
-            .get(key)
-            .or_else(|| self.map.iter().find(|(k, _)| k.eq_ignore_ascii_case(key)).map(|(_, v)| v))
+impl Reader {
+    fn wrong(&mut self, field: &str, got: &Data, want: &str) {
+        self.wrong.get_or_insert_with(|| {
+            let got = json_kind(got);
+            format!(
+                "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {got} into Go struct field {field} of type {want}"
+            )
+        });
     }
 
-    fn wrong(&self, key: &str, got: &Data, want: &str) -> String {
-        format!(
-            "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go struct field {}.{key} of type {want}",
-            json_kind(got),
-            self.path
-        )
-    }
-
-    fn string(&self, key: &str) -> Result<String, String> {
-        match self.get(key) {
-            None | Some(Data::Null) => Ok(String::new()),
-            Some(d) => scalar(d).ok_or_else(|| self.wrong(key, d, "string")),
+    fn string(&mut self, field: &str, to: &mut String, from: &Data) {
+        match scalar(from) {
+            Some(text) => *to = text,
+            None if *from == Data::Null => {}
+            None => self.wrong(field, from, "string"),
         }
     }
 
-    fn bool(&self, key: &str) -> Result<bool, String> {
-        match self.get(key) {
-            None | Some(Data::Null) => Ok(false),
-            Some(Data::Bool(b)) => Ok(*b),
-            Some(d) => Err(self.wrong(key, d, "bool")),
+    fn bool(&mut self, field: &str, to: &mut bool, from: &Data) {
+        match from {
+            Data::Bool(b) => *to = *b,
+            Data::Null => {}
+            _ => self.wrong(field, from, "bool"),
         }
     }
 
-    fn list(&self, key: &str, of: &str) -> Result<Option<&[Data]>, String> {
-        match self.get(key) {
-            None | Some(Data::Null) => Ok(None),
-            Some(Data::List(l)) => Ok(Some(l)),
-            Some(d) => Err(self.wrong(key, d, of)),
-        }
-    }
-
-    fn strings(&self, key: &str) -> Result<Vec<String>, String> {
-        let items = self.list(key, "[]string")?.unwrap_or_default();
-        items
-            .iter()
-            .map(|d| match d {
-                Data::Null => Ok(String::new()),
-                d => scalar(d).ok_or_else(|| self.wrong(key, d, "string")),
-            })
-            .collect()
-    }
-
-    fn structs<T>(
-        &self,
-        key: &str,
+    /// A list, each item read over the one that is in its place.
+    fn list<T: Default>(
+        &mut self,
+        field: &str,
+        to: &mut Vec<T>,
+        from: &Data,
         of: &str,
-        read: impl Fn(&Fields<'_>) -> Result<T, String>,
-    ) -> Result<Option<Vec<T>>, String> {
-        let Some(items) = self.list(key, of)? else { return Ok(None) };
-        let path = format!("{}.{key}", self.path);
-        let read_one = |d: &Data| match d {
-            Data::Map(map) => read(&Fields { map, path: &path }),
-            Data::Null => Err(format!("{RULE}{key} must not contain empty or null nodes")),
-            d => Err(self.wrong(key, d, of)),
-        };
-        items.iter().map(read_one).collect::<Result<_, _>>().map(Some)
+        mut item: impl FnMut(&mut Self, &mut T, &Data),
+    ) {
+        match from {
+            Data::List(items) => {
+                to.resize_with(items.len(), T::default);
+                to.iter_mut().zip(items).for_each(|(to, from)| item(self, to, from));
+            }
+            Data::Null => to.clear(),
+            _ => self.wrong(field, from, of),
+        }
     }
+
+    fn strings(&mut self, field: &str, to: &mut Vec<String>, from: &Data) {
+        self.list(field, to, from, "[]string", |r, to, from| r.string(field, to, from));
+    }
+
+    fn annotations(&mut self, field: &str, to: &mut Option<Vec<(String, String)>>, from: &Data) {
+        match from {
+            Data::Map(map) => {
+                let all = to.get_or_insert_default();
+                for (key, value) in map {
+                    let mut text = String::new();
+                    self.string(field, &mut text, value);
+                    match all.iter_mut().find(|(k, _)| k == key) {
+                        Some(entry) => entry.1 = text,
+                        None => all.push((key.clone(), text)),
+                    }
+                }
+                all.sort();
+            }
+            Data::Null => *to = None,
+            _ => self.wrong(field, from, "map[string]string"),
+        }
+    }
+
+    fn maintainer(&mut self, to: &mut Maintainer, from: &Data) {
+        match from {
+            Data::Map(map) => {
+                to.is_null = false;
+                for (key, value) in map {
+                    match key.to_ascii_lowercase().as_str() {
+                        "name" => self.string("Metadata.maintainers.name", &mut to.name, value),
+                        "email" => self.string("Metadata.maintainers.email", &mut to.email, value),
+                        "url" => self.string("Metadata.maintainers.url", &mut to.url, value),
+                        _ => {}
+                    }
+                }
+            }
+            Data::Null => *to = Maintainer { is_null: true, ..Maintainer::default() },
+            _ => self.wrong("Metadata.maintainers", from, &format!("{}.Maintainer", self.package)),
+        }
+    }
+
+    fn dependency(&mut self, to: &mut Dependency, from: &Data) {
+        match from {
+            Data::Map(map) => {
+                to.is_null = false;
+                for (key, value) in map {
+                    match key.to_ascii_lowercase().as_str() {
+                        "name" => self.string("Metadata.dependencies.name", &mut to.name, value),
+                        "version" => self.string("Metadata.dependencies.version", &mut to.version, value),
+                        "repository" => {
+                            self.string("Metadata.dependencies.repository", &mut to.repository, value);
+                        }
+                        "condition" => {
+                            self.string("Metadata.dependencies.condition", &mut to.condition, value);
+                        }
+                        "tags" => self.strings("Metadata.dependencies.tags", &mut to.tags, value),
+                        "enabled" => self.bool("Metadata.dependencies.enabled", &mut to.enabled, value),
+                        "import-values" => {
+                            let field = "Metadata.dependencies.import-values";
+                            let to = &mut to.import_values;
+                            self.list(field, to, value, "[]interface {}", |_, to, from| *to = from.clone());
+                        }
+                        "alias" => self.string("Metadata.dependencies.alias", &mut to.alias, value),
+                        _ => {}
+                    }
+                }
+            }
+            Data::Null => *to = Dependency { is_null: true, ..Dependency::default() },
+            _ => self.wrong("Metadata.dependencies", from, &format!("{}.Dependency", self.package)),
+        }
+    }
+
+    fn metadata(&mut self, to: &mut Metadata, map: &Map) {
+        for (key, value) in map {
+            match key.to_ascii_lowercase().as_str() {
+                "name" => self.string("Metadata.name", &mut to.name, value),
+                "home" => self.string("Metadata.home", &mut to.home, value),
+                "sources" => self.strings("Metadata.sources", &mut to.sources, value),
+                "version" => self.string("Metadata.version", &mut to.version, value),
+                "description" => self.string("Metadata.description", &mut to.description, value),
+                "keywords" => self.strings("Metadata.keywords", &mut to.keywords, value),
+                "maintainers" => {
+                    let (of, to) = (format!("[]*{}.Maintainer", self.package), &mut to.maintainers);
+                    self.list("Metadata.maintainers", to, value, &of, Self::maintainer);
+                }
+                "icon" => self.string("Metadata.icon", &mut to.icon, value),
+                "apiversion" => self.string("Metadata.apiVersion", &mut to.api_version, value),
+                "condition" => self.string("Metadata.condition", &mut to.condition, value),
+                "tags" => self.string("Metadata.tags", &mut to.tags, value),
+                "appversion" => self.string("Metadata.appVersion", &mut to.app_version, value),
+                "deprecated" => self.bool("Metadata.deprecated", &mut to.deprecated, value),
+                "annotations" => self.annotations("Metadata.annotations", &mut to.annotations, value),
+                "kubeversion" => self.string("Metadata.kubeVersion", &mut to.kube_version, value),
+                "dependencies" if *value == Data::Null => to.dependencies = None,
+                "dependencies" => {
+                    let of = format!("[]*{}.Dependency", self.package);
+                    let all = to.dependencies.get_or_insert_default();
+                    self.list("Metadata.dependencies", all, value, &of, Self::dependency);
+                }
+                "type" => self.string("Metadata.type", &mut to.kind, value),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The `apiVersion` of a chart whose form is not known yet (`loader.chartBase`).
+pub(super) fn form(map: &Map) -> Result<String, String> {
+    let mut reader = Reader { package: "loader", wrong: None };
+    let mut version = String::new();
+    for (_, value) in map.iter().filter(|(key, _)| key.eq_ignore_ascii_case("apiVersion")) {
+        reader.string("chartBase.apiVersion", &mut version, value);
+    }
+    reader.wrong.map_or(Ok(version), Err)
 }
 
 /// A scalar put into a string field, with the 32-bit float formatting of sigs.k8s.io/yaml.
@@ -171,19 +268,6 @@ fn scalar(d: &Data) -> Option<String> {
         Data::Int(i) => i.to_string(),
         Data::Float(f) => strconv::format_float_32(*f),
         Data::Null | Data::List(_) | Data::Map(_) => return None,
-    })
-}
-
-fn dependency(f: &Fields<'_>) -> Result<Dependency, String> {
-    Ok(Dependency {
-        name: f.string("name")?,
-        version: f.string("version")?,
-        repository: f.string("repository")?,
-        condition: f.string("condition")?,
-        tags: f.strings("tags")?,
-        enabled: f.bool("enabled")?,
-        import_values: f.list("import-values", "[]interface {}")?.unwrap_or_default().to_vec(),
-        alias: f.string("alias")?,
     })
 }
 
@@ -218,61 +302,9 @@ impl Metadata {
             Profile::Helm4 => "v2",
             Profile::Helm3 => "chart",
         };
-        let f = Fields { map, path: "Metadata" };
-        for (key, field) in [
-            ("name", &mut self.name),
-            ("home", &mut self.home),
-            ("version", &mut self.version),
-            ("description", &mut self.description),
-            ("icon", &mut self.icon),
-            ("apiVersion", &mut self.api_version),
-            ("condition", &mut self.condition),
-            ("tags", &mut self.tags),
-            ("appVersion", &mut self.app_version),
-            ("kubeVersion", &mut self.kube_version),
-            ("type", &mut self.kind),
-        ] {
-            if f.get(key).is_some_and(|d| *d != Data::Null) {
-                *field = f.string(key)?;
-            }
-        }
-        if f.get("sources").is_some() {
-            self.sources = f.strings("sources")?;
-        }
-        if f.get("keywords").is_some() {
-            self.keywords = f.strings("keywords")?;
-        }
-        if f.get("deprecated").is_some() {
-            self.deprecated = f.bool("deprecated")?;
-        }
-        let maintainer = |f: &Fields<'_>| {
-            Ok(Maintainer { name: f.string("name")?, email: f.string("email")?, url: f.string("url")? })
-        };
-        if let Some(list) = f.structs("maintainers", &format!("[]*{package}.Maintainer"), maintainer)? {
-            self.maintainers = list;
-        }
-        if let Some(list) = f.structs("dependencies", &format!("[]*{package}.Dependency"), dependency)? {
-            self.dependencies = Some(list);
-        }
-        match f.get("annotations") {
-            None | Some(Data::Null) => {}
-            Some(Data::Map(m)) => {
-                let annotations = self.annotations.get_or_insert_default();
-                for (key, value) in m {
-                    let text = match value {
-                        Data::Null => String::new(),
-                        d => scalar(d).ok_or_else(|| f.wrong("annotations", d, "string"))?,
-                    };
-                    match annotations.iter_mut().find(|(k, _)| k == key) {
-                        Some(entry) => entry.1 = text,
-                        None => annotations.push((key.clone(), text)),
-                    }
-                }
-                annotations.sort();
-            }
-            Some(d) => return Err(f.wrong("annotations", d, "map[string]string")),
-        }
-        Ok(())
+        let mut reader = Reader { package, wrong: None };
+        reader.metadata(self, map);
+        reader.wrong.map_or(Ok(()), Err)
     }
 
     /// Cleans the texts and checks Helm's rules (`Metadata.Validate`, `Chart.Validate`).
@@ -293,9 +325,6 @@ impl Metadata {
             sanitize(text);
         }
         self.sources.iter_mut().chain(&mut self.keywords).for_each(sanitize);
-        for m in &mut self.maintainers {
-            [&mut m.name, &mut m.email, &mut m.url].into_iter().for_each(sanitize);
-        }
         let broken = |text: String| Err(Error::Validation(text));
         let quoted = |s: &str| strconv::quote(s.as_bytes());
         for (field, value) in
@@ -317,8 +346,17 @@ impl Metadata {
         if !matches!(self.kind.as_str(), "" | "application" | "library") {
             return broken("chart.metadata.type must be application or library".to_owned());
         }
+        for m in &mut self.maintainers {
+            if m.is_null {
+                return broken("maintainers must not contain empty or null nodes".to_owned());
+            }
+            [&mut m.name, &mut m.email, &mut m.url].into_iter().for_each(sanitize);
+        }
         let mut seen: Vec<&str> = Vec::new();
         for d in self.dependencies.iter_mut().flatten() {
+            if d.is_null {
+                return broken("dependencies must not contain empty or null nodes".to_owned());
+            }
             [&mut d.name, &mut d.version, &mut d.repository, &mut d.condition]
                 .into_iter()
                 .chain(&mut d.tags)
@@ -329,8 +367,6 @@ impl Metadata {
                     quoted(&d.name)
                 ));
             }
-        }
-        for d in self.dependencies.iter().flatten() {
             let key = if d.alias.is_empty() { &d.name } else { &d.alias };
             if seen.contains(&key.as_str()) {
                 return broken(format!("more than one dependency with name or alias {}", quoted(key)));
