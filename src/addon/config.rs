@@ -4,9 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use chart_compat::chart::read_values;
 use chart_compat::data::{Data, Map};
-use chart_compat::profile::Profile;
 use chart_compat::yaml;
 
 use super::name::ModuleName;
@@ -122,7 +120,7 @@ impl Config {
 
 /// Reads the text of a section: a map, or for a module a list.
 pub(super) fn section(key: &str, text: &str) -> Result<Data, String> {
-    let error = match read_values(text.as_bytes(), Profile::Helm4) {
+    let error = match yaml::from_slice_map(text.as_bytes()) {
         Ok(values) => return Ok(Data::Map(values)),
         Err(error) => error,
     };

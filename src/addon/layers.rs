@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use chart_compat::chart::{merge_maps, read_values};
+use chart_compat::chart::merge_maps;
 use chart_compat::data::{Data, Map};
 use chart_compat::explain::Layers;
-use chart_compat::profile::Profile;
+use chart_compat::yaml;
 use serde_json::{Value, json};
 
 use super::module::Module;
@@ -47,8 +47,7 @@ pub fn layers(
         let name = path.display().to_string();
         layers
             .add(&name, true, Some(&text), |values| {
-                read_values(&text, Profile::Helm4)
-                    .map(|read| merge_maps(values, seen(read, &module.name, of_root)))
+                yaml::from_slice_map(&text).map(|read| merge_maps(values, seen(read, &module.name, of_root)))
             })
             .map_err(|e| format!("{name}: {e}"))?;
     }
@@ -70,7 +69,7 @@ pub fn layers(
         let Some(config) = config else { break };
         let Some(text) = config["data"][key].as_str() else { continue };
         let name = shown(config, key);
-        let section = read_values(text.as_bytes(), Profile::Helm4).map_err(|e| {
+        let section = yaml::from_slice_map(text.as_bytes()).map_err(|e| {
             format!("{name}: {e}; the operator goes on with the last good values of the module")
         })?;
         layers.add_section(&name, key, text.as_bytes(), section);
@@ -156,6 +155,8 @@ mod tests {
 
     use super::super::values::Values;
     use super::super::{Config, Modules, UNNUMBERED_ORDER};
+    use chart_compat::profile::Profile;
+
     use super::*;
 
     fn modules() -> (tempfile::TempDir, Modules) {

@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use chart_compat::chart::{self, Chart, Crd, merge_maps, read_values};
+use chart_compat::chart::{self, Chart, Crd, merge_maps};
 use chart_compat::data::{Data, Map};
 use chart_compat::profile::Profile;
 use chart_compat::render::CompiledChart;
+use chart_compat::yaml;
 
 use super::name::ModuleName;
 use super::place::Place;
@@ -238,7 +239,7 @@ fn section(file: &Path, key: &str, section: Option<Data>) -> Result<Option<Map>,
 /// A values file; absent means empty.
 fn values_file(path: &Path) -> Result<Map, String> {
     match std::fs::read(path) {
-        Ok(bytes) => read_values(&bytes, Profile::Helm4).map_err(|e| {
+        Ok(bytes) => yaml::from_slice_map(&bytes).map_err(|e| {
             let line = e.line().map_or_else(String::new, |line| format!(":{line}"));
             format!("{}{line}: yaml: {}", path.display(), e.problem())
         }),

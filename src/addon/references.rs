@@ -8,9 +8,8 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use chart_compat::chart::{merge_maps, read_values};
+use chart_compat::chart::merge_maps;
 use chart_compat::data::{Data, Map};
-use chart_compat::profile::Profile;
 use chart_compat::values::strvals;
 use chart_compat::yaml;
 use serde_json::Value;
@@ -128,7 +127,7 @@ impl Reference {
                 .map_err(|_| format!("{kind} {name}: targetPath {path:?} is no path into values")),
             // The text of the error would show what stands in the Secret.
             None => {
-                let read = read_values(text.as_bytes(), Profile::Helm4)
+                let read = yaml::from_slice_map(text.as_bytes())
                     .map_err(|_| format!("{kind} {name}: key {values_key} is no YAML map"))?;
                 merge_maps(values, read);
                 Ok(())

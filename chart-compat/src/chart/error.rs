@@ -52,6 +52,14 @@ pub enum Error {
         /// How many lines of the file are before the document.
         before: u32,
     },
+    /// A line of a values file begins with dashes as if a document ended there, and goes on.
+    #[error("error reading yaml document: invalid Yaml document separator: {rest}")]
+    Separator {
+        /// What is behind the dashes.
+        rest: String,
+        /// The line of the file, from 1.
+        line: u32,
+    },
     /// A values file is not YAML, or not a map, in the words of Helm 3.
     #[error("{0}")]
     Unmarshal(yaml::Error),
@@ -66,6 +74,7 @@ impl Error {
     pub fn problem(&self) -> String {
         match self {
             Self::Yaml { source, .. } => source.problem().to_owned(),
+            Self::Separator { rest, .. } => format!("invalid Yaml document separator: {rest}"),
             other => other.to_string(),
         }
     }
@@ -75,6 +84,7 @@ impl Error {
     pub fn line(&self) -> Option<u32> {
         match self {
             Self::Yaml { source, before } => source.line().map(|line| before + line),
+            Self::Separator { line, .. } => Some(*line),
             Self::Unmarshal(e) => e.line(),
             Self::File { line, .. } => *line,
             _ => None,

@@ -1,32 +1,57 @@
 //! Values as Helm reads, merges and looks them up outside a render.
 
+use std::borrow::Cow;
+
 use super::error::Error;
 use crate::data::{Data, Map};
 use crate::path::Path;
 use crate::profile::Profile;
 use crate::yaml;
 
-/// Splits a values text into documents at `---` lines (`yaml.NewYAMLReader` of apimachinery).
-///
-/// Gives for each how many lines are before it.
-fn documents(text: &[u8]) -> Vec<(u32, &[u8])> {
-    let mut docs = Vec::new();
-    let (mut from, mut first) = (0, 0u32);
-    for at in memchr::memmem::find_iter(text, b"---").filter(|at| *at == 0 || text[at - 1] == b'\n') {
-        let end = memchr::memchr(b'\n', &text[at..]).map_or(text.len(), |n| at + n + 1);
-        let rest = text[at + 3..end].trim_ascii();
-        if rest.is_empty() || rest.starts_with(b"#") {
-            if at > from {
-                docs.push((first, &text[from..at]));
+/// The documents of a values text, which end at lines that begin with `---` (`yaml.YAMLReader` of apimachinery); each with the number
+/// of lines before it. A first line of dashes is part of the document that it begins.
+struct Documents<'t> {
+    text: &'t [u8],
+    /// Lines before the next document.
+    before: u32,
+}
+
+impl<'t> Documents<'t> {
+    fn of(text: &'t [u8]) -> Self {
+        Self { text, before: 0 }
+    }
+
+    /// What is before a place, the place after that is where the next document begins.
+    fn take(&mut self, end: usize, next: usize) -> (u32, &'t [u8]) {
+        let (document, lines) = (&self.text[..end], memchr::memchr_iter(b'\n', &self.text[..next]).count());
+        let before = self.before;
+        self.before = before.saturating_add(u32::try_from(lines).unwrap_or(u32::MAX));
+        self.text = &self.text[next..];
+        (before, document)
+    }
+}
+
+impl<'t> Iterator for Documents<'t> {
+    type Item = Result<(u32, &'t [u8]), Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let text = self.text;
+        for at in memchr::memmem::find_iter(text, b"---").filter(|at| *at == 0 || text[at - 1] == b'\n') {
+            let end = memchr::memchr(b'\n', &text[at..]).map_or(text.len(), |n| at + n + 1);
+            let rest = String::from_utf8_lossy(&text[at + 3..end]);
+            let rest = rest.trim();
+            if !rest.is_empty() && !rest.starts_with('#') {
+                let (before, _) = self.take(text.len(), text.len());
+                let lines = memchr::memchr_iter(b'\n', &text[..at]).count();
+                let line = before.saturating_add(u32::try_from(lines).unwrap_or(u32::MAX)).saturating_add(1);
+                return Some(Err(Error::Separator { rest: rest.to_owned(), line }));
             }
-            let lines = memchr::memchr_iter(b'\n', &text[from..end]).count();
-            (from, first) = (end, first.saturating_add(u32::try_from(lines).unwrap_or(u32::MAX)));
+            if at > 0 {
+                return Some(Ok(self.take(at, end)));
+            }
         }
+        (!text.is_empty()).then(|| Ok(self.take(text.len(), text.len())))
     }
-    if text.len() > from {
-        docs.push((first, &text[from..]));
-    }
-    docs
 }
 
 /// Reads a values file, numbers as floats: Helm 4 merges its documents (`loader.LoadValues`), Helm 3 reads the first.
@@ -47,8 +72,14 @@ pub fn read_values(text: &[u8], profile: Profile) -> Result<Map, Error> {
     if profile == Profile::Helm3 {
         return yaml::from_slice_map(text).map_err(Error::Unmarshal);
     }
+    // Helm ends the last line, if nothing does.
+    let text = match text.last() {
+        None | Some(b'\n') => Cow::Borrowed(text),
+        Some(_) => Cow::Owned([text, b"\n"].concat()),
+    };
     let mut values = Map::new();
-    for (before, doc) in documents(text) {
+    for document in Documents::of(&text) {
+        let (before, doc) = document?;
         let map = yaml::from_slice_map(doc).map_err(|source| Error::Yaml { source, before })?;
         merge_maps(&mut values, map);
     }
@@ -64,7 +95,7 @@ impl ValuesLines {
     #[must_use]
     pub fn read(text: &[u8]) -> Self {
         let read = |(before, doc)| yaml::marked(doc).ok().map(|node| (before, node));
-        Self(documents(text).into_iter().filter_map(read).collect())
+        Self(Documents::of(text).map_while(Result::ok).filter_map(read).collect())
     }
 
     /// The line, from 1, on which the value at the end of a way is set.
@@ -122,15 +153,28 @@ mod tests {
         let table: &[(&str, &[(u32, &str)])] = &[
             ("", &[]),
             ("a: 1", &[(0, "a: 1")]),
-            ("---\na: 1\n", &[(1, "a: 1\n")]),
+            ("---\na: 1\n", &[(0, "---\na: 1\n")]),
+            ("---\n---\na: 1\n", &[(0, "---\n"), (2, "a: 1\n")]),
             ("a: 1\n---\nb: 2", &[(0, "a: 1\n"), (2, "b: 2")]),
             ("a: 1\n--- # next\n\n---  \r\nb: 2\n---", &[(0, "a: 1\n"), (2, "\n"), (4, "b: 2\n")]),
-            ("a: b---\n----\n--- c\n ---\n", &[(0, "a: b---\n----\n--- c\n ---\n")]),
+            ("a: b---\n ---\n", &[(0, "a: b---\n ---\n")]),
         ];
         for (text, want) in table {
-            let got = documents(text.as_bytes());
+            let got: Vec<(u32, &[u8])> = Documents::of(text.as_bytes()).map(Result::unwrap).collect();
             let want: Vec<(u32, &[u8])> = want.iter().map(|(n, t)| (*n, t.as_bytes())).collect();
             assert_eq!(got, want, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_but_a_comment_stands_behind_the_dashes() {
+        for (text, line, rest) in [("--- foo\n", 1, "foo"), ("a: 1\n---\nb: 2\n-----\r\n", 4, "--")] {
+            let mut documents = Documents::of(text.as_bytes());
+            let wrong = documents.find_map(Result::err).unwrap();
+            assert_eq!(wrong.line(), Some(line), "{text:?}");
+            let told = format!("error reading yaml document: invalid Yaml document separator: {rest}");
+            assert_eq!(wrong.to_string(), told, "{text:?}");
+            assert!(documents.next().is_none(), "{text:?}");
         }
     }
 }
