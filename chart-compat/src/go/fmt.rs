@@ -24,6 +24,10 @@ pub fn print(out: &mut Vec<u8>, value: Value<'_>) {
         Value::Object(Object::Struct(Struct { text: Some(text), .. })) => {
             out.extend_from_slice(text.as_bytes());
         }
+        // What it points at is what a template prints (`printableValue`).
+        Value::Object(Object::Struct(s)) if let Some(s) = s.pointed_at() => {
+            Printer::new(out, "common.Values").structure(&s, 'v', 0);
+        }
         _ => Printer::new(out, "common.Values").arg(value, 'v'),
     }
 }

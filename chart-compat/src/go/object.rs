@@ -46,6 +46,26 @@ pub struct Struct<'a> {
     pub text: Option<&'a str>,
 }
 
+impl<'a> Struct<'a> {
+    /// What a pointer points at; nothing if this is no pointer.
+    #[must_use]
+    pub fn pointed_at(&self) -> Option<Self> {
+        let type_name = self.type_name.strip_prefix('*')?;
+        Some(Self { type_name, fields: self.fields, text: None })
+    }
+
+    /// The fields that code outside its package sees.
+    pub fn exported(&self) -> impl Iterator<Item = (&'a str, Value<'a>)> + use<'a> {
+        self.fields.iter().copied().filter(|(name, _)| is_exported(name))
+    }
+}
+
+/// Whether a field's name says that code outside its package sees it.
+#[must_use]
+pub fn is_exported(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_uppercase())
+}
+
 /// A parsed semantic version (`semver.Version` of Masterminds).
 #[derive(Clone, Copy)]
 pub struct Version<'a> {
@@ -89,6 +109,21 @@ impl<'a> Object<'a> {
                 s.fields.iter().find(|f| f.0.as_bytes() == name).map(|f| f.1)
             }
             _ => None,
+        }
+    }
+
+    /// Whether there is a field of this name that no template can use.
+    #[must_use]
+    pub fn has_private(&self, name: &str) -> bool {
+        match self {
+            Self::Struct(s) => !is_exported(name) && s.fields.iter().any(|f| f.0 == name),
+            Self::Version(_) => {
+                matches!(name, "major" | "minor" | "patch" | "pre" | "metadata" | "original")
+            }
+            Self::Time(_) => matches!(name, "wall" | "ext" | "loc"),
+            Self::ApiVersions(_) | Self::Files(_) | Self::Complex(..) | Self::Duration(_) | Self::Enum(_) => {
+                false
+            }
         }
     }
 

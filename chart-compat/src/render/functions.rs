@@ -125,7 +125,10 @@ pub(super) fn method(value: Value<'_>, name: &[u8]) -> Option<&'static Func> {
         Value::Map(m) if m.kind() == MapKind::Values => sprig::VALUES_METHODS,
         Value::Object(Object::Files(_)) => sprig::FILES_METHODS,
         Value::Object(Object::ApiVersions(_)) => API_VERSIONS,
-        Value::Object(Object::Struct(s)) if s.type_name.ends_with(".KubeVersion") => KUBE_VERSION,
+        // Those of a pointer to it.
+        Value::Object(Object::Struct(s)) if s.text.is_some() && s.type_name.ends_with(".KubeVersion") => {
+            KUBE_VERSION
+        }
         Value::Object(o) => return sprig::object_method(o, name),
         _ => return None,
     };

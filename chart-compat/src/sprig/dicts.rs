@@ -1,7 +1,7 @@
 //! Dictionary functions: maps are changed in place, and whoever holds them sees it.
 
 use super::args::{Out, bytes, fail, strval_in};
-use crate::go::object::Version;
+use crate::go::object::{Struct, Version, is_exported};
 use crate::go::{Arena, Elem, Map, MapKind, Object, Value};
 use crate::template::{Error, Exec, Func, Type};
 
@@ -157,7 +157,19 @@ fn copied<'a>(arena: &'a Arena, v: Value<'a>, depth: usize) -> Out<'a> {
             }
             Ok(Value::Map(out))
         }
-        // Its fields are private, and so are not copied.
+        // What is private is not copied, and the version in that form is all that is.
+        Value::Object(Object::Struct(s)) => {
+            let mut fields = s.fields.to_vec();
+            for (name, value) in &mut fields {
+                *value = if is_exported(name) { copied(arena, *value, depth + 1)? } else { Value::Str(b"") };
+            }
+            let written = fields.iter().find(|(name, _)| *name == "Version");
+            let written = written.and_then(|(_, value)| std::str::from_utf8(value.as_bytes()?).ok());
+            let text = s.text.and(written);
+            let fields = arena.alloc_slice_copy(&fields);
+            Ok(Value::object(arena, Object::Struct(Struct { type_name: s.type_name, fields, text })))
+        }
+        // Its fields are private.
         Value::Object(Object::Version(v)) => {
             let zero = Version {
                 major: 0,

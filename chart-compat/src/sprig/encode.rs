@@ -267,14 +267,12 @@ fn camel(field: &str) -> String {
 }
 
 fn fields<'a>(s: &Struct<'a>, view: View) -> Vec<(Cow<'a, str>, Value<'a>)> {
-    s.fields
-        .iter()
-        .filter(|(name, _)| name.starts_with(|c: char| c.is_ascii_uppercase()))
+    s.exported()
         .filter_map(|(name, value)| match view {
-            View::Yaml => Some((Cow::Owned(name.to_lowercase()), *value)),
+            View::Yaml => Some((Cow::Owned(name.to_lowercase()), value)),
             View::Json => {
                 let (key, omit_empty) = tag(s.type_name, name);
-                (value.truth() || !omit_empty).then_some((key, *value))
+                (value.truth() || !omit_empty).then_some((key, value))
             }
         })
         .collect()

@@ -22,9 +22,9 @@ pub const BUILTINS: &[Func] = &[
     Func::variadic("print", &[Any], |x, a| Ok(Value::str(x.arena, fmt::sprint_all(a)))),
     Func::variadic("printf", &[Str, Any], printf),
     Func::variadic("println", &[Any], |x, a| Ok(Value::str(x.arena, fmt::sprintln(a)))),
-    Func::variadic("html", &[Any], |x, a| Ok(Value::str(x.arena, html(&eval_args(a))))),
-    Func::variadic("js", &[Any], |x, a| Ok(Value::str(x.arena, js(&eval_args(a))))),
-    Func::variadic("urlquery", &[Any], |x, a| Ok(Value::str(x.arena, query_escape(&eval_args(a))))),
+    Func::variadic("html", &[Any], |x, a| Ok(Value::str(x.arena, html(&eval_args(x, a))))),
+    Func::variadic("js", &[Any], |x, a| Ok(Value::str(x.arena, js(&eval_args(x, a))))),
+    Func::variadic("urlquery", &[Any], |x, a| Ok(Value::str(x.arena, query_escape(&eval_args(x, a))))),
     Func::variadic("eq", &[Reflect, Reflect], eq),
     Func::new("ne", &[Reflect, Reflect], |x, a| Ok(Value::Bool(!equal(a[0], a[1], x.funcs.values_type)?))),
     Func::new("lt", &[Reflect, Reflect], |x, a| Ok(Value::Bool(less(a[0], a[1], x.funcs.values_type)?))),
@@ -181,12 +181,18 @@ fn printf<'a>(x: &mut Exec<'a>, args: &[Value<'a>]) -> Result<'a> {
     Ok(Value::str(x.arena, fmt::sprintf(format, &args[1..], x.funcs.values_type)))
 }
 
-fn eval_args<'a>(args: &[Value<'a>]) -> Vec<u8> {
+fn eval_args<'a>(x: &Exec<'a>, args: &[Value<'a>]) -> Vec<u8> {
     match args {
         [Value::Str(s)] => s.to_vec(),
         _ => {
-            // Nil goes in as the text that an action prints for it.
-            let printable = |v: &Value<'a>| if v.is_nil() { Value::Str(b"<no value>") } else { *v };
+            let printable = |v: &Value<'a>| match v {
+                // Nil goes in as the text that an action prints for it.
+                Value::Nil | Value::NilInterface => Value::Str(b"<no value>"),
+                Value::Object(Object::Struct(s)) => {
+                    s.pointed_at().map_or(*v, |s| Value::object(x.arena, Object::Struct(s)))
+                }
+                _ => *v,
+            };
             fmt::sprint_all(&args.iter().map(printable).collect::<Vec<_>>())
         }
     }

@@ -7,6 +7,7 @@ use super::error::Error;
 use super::exec::{At, Exec};
 use super::func::{Func, Type};
 use super::origin;
+use crate::go::object::Struct;
 use crate::go::{Map, Object, Value, fmt};
 
 type Args<'a> = SmallVec<[Value<'a>; 6]>;
@@ -234,6 +235,11 @@ impl<'a> Exec<'a> {
             (None, _) => false,
         };
         let type_name = if slot { "interface {}" } else { receiver.type_name(self.funcs.values_type) };
+        if let (false, Value::Object(object)) = (slot, receiver)
+            && object.has_private(name)
+        {
+            return self.error(&format!("{name} is an unexported field of struct type {type_name}"));
+        }
         self.error(&format!("can't evaluate field {name} in type {type_name}"))
     }
 
@@ -327,7 +333,8 @@ impl<'a> Exec<'a> {
     ) -> Result<Value<'a>, Error> {
         let mut value = Value::Nil;
         for arg in rest {
-            value = self.argument(dot, Type::Any, arg)?;
+            // One that is given back is still the thing itself.
+            value = self.argument(dot, Type::Reflect, arg)?.plain();
             if value.truth() == or {
                 return Ok(value);
             }
@@ -367,6 +374,10 @@ impl<'a> Exec<'a> {
             _ if value.is_nil() || !ty.accepts(value) => {
                 let got = value.type_name(self.funcs.values_type);
                 Err(self.error(&format!("wrong type for value; expected {}; got {got}", ty.name())))
+            }
+            // What a function gets is a copy in an interface: it has no address, and so not what a pointer to it can.
+            Value::Object(Object::Struct(Struct { type_name, fields, text: Some(_) })) if ty == Type::Any => {
+                Ok(Value::object(self.arena, Object::Struct(Struct { type_name, fields, text: None })))
             }
             _ => Ok(value),
         }
