@@ -18,6 +18,7 @@ fn read(name: &str) -> Value {
 fn kind(name: &str) -> Kind {
     match name {
         "template" => Kind::Template,
+        "chart" => Kind::Chart,
         "yaml" => Kind::Yaml,
         "manifests" => Kind::Manifests,
         "set" => Kind::Set(Way::Set),

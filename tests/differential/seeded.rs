@@ -22,6 +22,11 @@ fn template_questions_are_answered_alike() {
 }
 
 #[test]
+fn chart_questions_are_answered_alike() {
+    check(Family::Chart);
+}
+
+#[test]
 fn function_questions_are_answered_alike() {
     check(Family::Function);
 }

@@ -13,10 +13,13 @@ const BATCH: usize = 500;
 const SHRUNK: usize = 300;
 /// Questions that making one small may cost.
 const PATIENCE: usize = 1500;
+/// Of an output, so many characters are shown, from so many before the difference on.
+const SHOWN: usize = 400;
+const BEFORE: usize = 150;
 /// Deaths of Go that making one small may cost: where it dies of one, it dies of most that are like it, after a while each.
 const DEATHS: usize = 3;
-/// How often Go is asked again: where it ranges over maps, it does not agree with itself.
-const AGAIN: usize = 12;
+/// How often Go is asked again: where it ranges over maps, it does not agree with itself, of two entries in one of eight cases.
+const AGAIN: usize = 40;
 
 /// What a run over a family found.
 #[derive(Debug, Default)]
@@ -175,6 +178,11 @@ fn class(theirs: &Answer, ours: &Answer, case: &Case) -> String {
     }
 }
 
+/// At which character two texts are different.
+fn first_difference(a: &str, b: &str) -> usize {
+    a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count()
+}
+
 impl Report {
     /// The differences for people.
     #[must_use]
@@ -182,10 +190,14 @@ impl Report {
         let mut out = String::new();
         for (found, sightings) in self.classes.values() {
             let Difference { seed, case, go, ours } = found;
-            let shown = |a: &Answer| match &a.error {
-                None => format!("{:?}", a.output),
-                Some(e) if a.output.is_empty() => format!("error {e:?}"),
-                Some(e) => format!("{:?} and error {e:?}", a.output),
+            let from = first_difference(&go.output, &ours.output).saturating_sub(BEFORE);
+            let shown = |a: &Answer| {
+                let output: String = a.output.chars().skip(from).take(SHOWN).collect();
+                match &a.error {
+                    None => format!("from {from}: {output:?}"),
+                    Some(e) if a.output.is_empty() => format!("error {e:?}"),
+                    Some(e) => format!("from {from}: {output:?} and error {e:?}"),
+                }
             };
             let values = case.values.get("v").unwrap_or(&case.values);
             out += &format!(

@@ -10,6 +10,8 @@ use crate::make;
 pub enum Family {
     /// Whole templates: control structures, variables, nested templates, and functions within them.
     Template,
+    /// Whole charts: metadata, dependencies, values on every level, resources and hooks.
+    Chart,
     /// One call of a function with plausible and implausible arguments.
     Function,
     /// Values written as YAML, JSON and TOML, and texts read back by functions.
@@ -37,6 +39,8 @@ pub enum Family {
 pub enum Kind {
     /// To render a template.
     Template,
+    /// To render a chart, whose files are a map in JSON.
+    Chart,
     /// To read and write a YAML document.
     Yaml,
     /// To write a stream of manifests anew, and with labels.
@@ -83,8 +87,9 @@ pub(crate) const FILES: &[(&str, &[u8])] = &[
 
 impl Family {
     /// All families.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Template,
+        Self::Chart,
         Self::Function,
         Self::Codec,
         Self::Yaml,
@@ -108,6 +113,7 @@ impl Family {
     pub fn make(self, c: &mut Choices) -> Case {
         let (kind, text) = match self {
             Self::Template => (Kind::Template, make::template::template(c)),
+            Self::Chart => (Kind::Chart, make::charts::chart(c)),
             Self::Function => (Kind::Template, make::template::function(c)),
             Self::Codec => (Kind::Template, make::template::codec(c)),
             Self::Yaml => (Kind::Yaml, make::yaml::document(c)),
@@ -123,6 +129,7 @@ impl Family {
             Self::Time => (Kind::Template, make::formats::time_template(c)),
         };
         let values = match self {
+            Self::Chart => make::charts::user_values(c),
             Self::Yaml | Self::Manifests => Value::Null,
             Self::Set => make::tree::existing(c),
             Self::Template | Self::Function | Self::Codec | Self::Printf => make::tree::chart_values(c),
@@ -135,7 +142,7 @@ impl Family {
 impl Case {
     /// Whether the chart's files play a part.
     pub(crate) fn wants_files(&self) -> bool {
-        self.text.windows(6).any(|w| w == b".Files")
+        self.kind == Kind::Template && self.text.windows(6).any(|w| w == b".Files")
     }
 
     /// The text for people.

@@ -91,6 +91,7 @@ impl Drop for Go {
 fn question(case: &Case) -> Value {
     let (kind, how) = match case.kind {
         Kind::Template => ("template", ""),
+        Kind::Chart => ("chart", ""),
         Kind::Yaml => ("yaml", ""),
         Kind::Manifests => ("manifests", ""),
         Kind::Set(Way::Set) => ("strvals", "set"),

@@ -1,11 +1,12 @@
 //! Our side, through the public API of `chart-compat`.
 
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use chart_compat::chart::{Chart, File, load_files};
 use chart_compat::data::{Data, Map};
 use chart_compat::profile::Profile;
-use chart_compat::render::{Capabilities, CompiledChart, Options, Release};
+use chart_compat::render::{Capabilities, CompiledChart, Hook, Options, Release, Rendered};
 use chart_compat::template::Limits;
 use chart_compat::values::strvals;
 use chart_compat::world::{KeyKind, Timestamp, World};
@@ -32,6 +33,7 @@ pub fn answer(case: &Case) -> Answer {
 pub fn answer_within(case: &Case, limits: Limits) -> Answer {
     match case.kind {
         Kind::Template => render(case, limits),
+        Kind::Chart => chart(case, limits),
         Kind::Yaml => rewrite(&case.text),
         Kind::Manifests => restream(&String::from_utf8_lossy(&case.text)),
         Kind::Set(way) => set(case, way),
@@ -76,6 +78,18 @@ fn render(case: &Case, limits: Limits) -> Answer {
 }
 
 fn notes(chart: Chart, values: &Value, limits: Limits, skip_schema_validation: bool) -> Answer {
+    match rendered(chart, values, limits, skip_schema_validation) {
+        Ok(rendered) => Answer { output: rendered.notes, error: None },
+        Err(e) => failed(e),
+    }
+}
+
+fn rendered(
+    chart: Chart,
+    values: &Value,
+    limits: Limits,
+    skip_schema_validation: bool,
+) -> Result<Rendered, String> {
     let options = Options {
         release: Release {
             name: "probe".to_owned(),
@@ -88,9 +102,47 @@ fn notes(chart: Chart, values: &Value, limits: Limits, skip_schema_validation: b
         subchart_notes: false,
         limits,
     };
-    let Data::Map(user) = data(values).with_float_numbers() else { return failed("values are no map") };
-    match CompiledChart::new(chart, Profile::Helm4).render(&user, &options, &Nothing, &mut |_| {}) {
-        Ok(rendered) => Answer { output: rendered.notes, error: None },
+    let Data::Map(user) = data(values).with_float_numbers() else {
+        return Err("values are no map".to_owned());
+    };
+    let compiled = CompiledChart::new(chart, Profile::Helm4);
+    compiled.render(&user, &options, &Nothing, &mut |_| {}).map_err(|e| e.to_string())
+}
+
+/// The values that templates see, definitions of resources, manifests, hooks with what is read of them, and notes.
+fn chart(case: &Case, limits: Limits) -> Answer {
+    let files: BTreeMap<String, String> = match serde_json::from_slice(&case.text) {
+        Ok(files) => files,
+        Err(e) => return failed(e),
+    };
+    let files = files.into_iter().map(|(name, text)| File::new(name, text.into_bytes())).collect();
+    let told = load_files(files, Profile::Helm4, &mut |_| {}).map_err(|e| e.to_string()).and_then(|chart| {
+        let rendered = rendered(chart, &case.values, limits, false)?;
+        let seen = Data::Map(rendered.values).with_float_numbers();
+        let mut out = json::to_string(&seen).map_err(|e| e.to_string())? + "\n";
+        for crd in &rendered.crds {
+            out += &format!("---\n# Source: {}\n{}\n", crd.path, String::from_utf8_lossy(&crd.data));
+        }
+        for manifest in &rendered.manifests {
+            out += &format!("---\n# Source: {}\n{}\n", manifest.source, manifest.text);
+        }
+        for hook in &rendered.hooks {
+            let Hook { manifest, events, weight, delete_policies, output_log_policies } = hook;
+            let quoted = |all: &[String]| {
+                format!("[{}]", all.iter().map(|one| format!("\"{one}\"")).collect::<Vec<_>>().join(" "))
+            };
+            let (events, delete, log) =
+                (quoted(events), quoted(delete_policies), quoted(output_log_policies));
+            out += &format!(
+                "--- {events} {weight} {delete} {log} {} {}\n",
+                manifest.head.kind, manifest.head.name
+            );
+            out += &format!("# Source: {}\n{}\n", manifest.source, manifest.text);
+        }
+        Ok(out + "NOTES:\n" + &rendered.notes)
+    });
+    match told {
+        Ok(output) => Answer { output, error: None },
         Err(e) => failed(e),
     }
 }

@@ -25,7 +25,7 @@ const patience = 10 * time.Second
 
 // request is one line of input. Text is bytes, which JSON carries as base64.
 type request struct {
-	// Kind is template, yaml, manifests or strvals.
+	// Kind is template, chart, yaml, manifests or strvals.
 	Kind string `json:"kind"`
 	Text []byte `json:"text"`
 	// Values are those of the chart, or those that a line of strvals changes.
@@ -76,7 +76,7 @@ func recordAnswers(fixtures string) error {
 		for _, text := range group.Texts {
 			r := request{Kind: group.Kind, Text: []byte(text), Values: in.Values, Files: chartFiles}
 			switch group.Kind {
-			case "template", "yaml", "manifests":
+			case "template", "chart", "yaml", "manifests":
 			default:
 				r.Kind, r.How = "strvals", group.Kind
 			}
@@ -145,6 +145,8 @@ func (r *request) answer() (output []byte, err error) {
 	switch r.Kind {
 	case "template":
 		return r.render()
+	case "chart":
+		return r.renderChart()
 	case "yaml":
 		return r.rewrite()
 	case "manifests":

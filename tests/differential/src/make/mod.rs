@@ -1,5 +1,6 @@
 //! Generators of questions. Each puts its simplest alternative first, so that fewer choices make simpler questions.
 
+pub(crate) mod charts;
 pub(crate) mod formats;
 mod functions;
 pub(crate) mod manifests;
