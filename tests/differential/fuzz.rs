@@ -94,7 +94,8 @@ fn files(directory: &Path, wanted: &dyn Fn(&Path) -> bool) -> Vec<(String, Vec<u
     for path in entries {
         if path.is_dir() {
             found.extend(files(&path, wanted));
-        } else if wanted(&path) {
+        } else if path.is_file() && wanted(&path) {
+            // A link that leads nowhere is a fixture of its own.
             found.push((path.to_string_lossy().into_owned(), fs::read(&path).unwrap()));
         }
     }
@@ -276,7 +277,7 @@ fn tars() -> Vec<Vec<u8>> {
 }
 
 fn load(archive: &[u8]) {
-    if let Ok(files) = read_archive(archive) {
+    if let Ok(files) = read_archive(archive, chart_compat::profile::Profile::Helm4) {
         drop(load_files(files, chart_compat::profile::Profile::Helm4, &mut |_| {}));
     }
 }

@@ -5,6 +5,7 @@
 use std::fs;
 use std::path::Path;
 
+use chart_compat::profile::Profile;
 use serde_json::Value;
 use windlass_differential::{Answer, Case, Kind, Way, ours};
 
@@ -18,9 +19,10 @@ fn read(name: &str) -> Value {
 fn kind(name: &str) -> Kind {
     match name {
         "template" => Kind::Template,
-        "chart" => Kind::Chart,
+        "chart" => Kind::Chart(Profile::Helm4),
         "yaml" => Kind::Yaml,
         "manifests" => Kind::Manifests,
+        "schema" => Kind::Schema,
         "set" => Kind::Set(Way::Set),
         "string" => Kind::Set(Way::String),
         "json" => Kind::Set(Way::Json),

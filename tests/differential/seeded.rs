@@ -27,6 +27,16 @@ fn chart_questions_are_answered_alike() {
 }
 
 #[test]
+fn chart_questions_are_answered_as_helm_3_does() {
+    check(Family::Chart3);
+}
+
+#[test]
+fn schema_questions_are_answered_alike() {
+    check(Family::Schema);
+}
+
+#[test]
 fn function_questions_are_answered_alike() {
     check(Family::Function);
 }

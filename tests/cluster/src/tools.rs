@@ -24,6 +24,8 @@ pub enum Tool {
     Helm3,
     /// Our own program that answers with Helm's code; no part of a cluster.
     Answers,
+    /// The same with the code of Helm 3, for whole charts.
+    AnswersOfHelm3,
     /// A registry of OCI artifacts; no part of a cluster.
     Registry,
     /// Our own program that serves Git over SSH; no part of a cluster.
@@ -61,6 +63,23 @@ const KUBE_APISERVER: Recipe = Recipe {
     patience: "4 minutes",
 };
 
+const HELM3: Recipe = Recipe {
+    name: "helm",
+    group: "helm3",
+    module: "helm.sh/helm/v3",
+    package: "helm.sh/helm/v3/cmd/helm",
+    // Its releases are stamped with the Kubernetes that its client-go is of; without, templates and lint see 1.20.
+    stamps: &[
+        "helm.sh/helm/v3/internal/version.version={version}",
+        "helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1",
+        "helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=37",
+        "helm.sh/helm/v3/pkg/lint/rules.k8sVersionMajor=1",
+        "helm.sh/helm/v3/pkg/lint/rules.k8sVersionMinor=37",
+    ],
+    files: &[],
+    patience: "a minute",
+};
+
 /// Nodes get Ready and keep their lease; Pods get Ready at once, those of Jobs complete, deleted ones go.
 const KWOK_STAGES: &[&str] = &[
     "kustomize/stage/node/fast/node-initialize.yaml",
@@ -72,7 +91,7 @@ const KWOK_STAGES: &[&str] = &[
 
 impl Tool {
     /// All tools, in an order in which a first build shows results early.
-    pub const ALL: [Tool; 11] = [
+    pub const ALL: [Tool; 12] = [
         Tool::Etcd,
         Tool::KubeApiserver,
         Tool::KubeControllerManager,
@@ -82,6 +101,7 @@ impl Tool {
         Tool::Helm4,
         Tool::Helm3,
         Tool::Answers,
+        Tool::AnswersOfHelm3,
         Tool::Registry,
         Tool::Ssh,
     ];
@@ -156,22 +176,8 @@ impl Tool {
                 files: &[],
                 patience: "2 minutes",
             },
-            Tool::Helm3 => &Recipe {
-                name: "helm",
-                group: "helm3",
-                module: "helm.sh/helm/v3",
-                package: "helm.sh/helm/v3/cmd/helm",
-                // Its releases are stamped with the Kubernetes that its client-go is of; without, templates and lint see 1.20.
-                stamps: &[
-                    "helm.sh/helm/v3/internal/version.version={version}",
-                    "helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1",
-                    "helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=37",
-                    "helm.sh/helm/v3/pkg/lint/rules.k8sVersionMajor=1",
-                    "helm.sh/helm/v3/pkg/lint/rules.k8sVersionMinor=37",
-                ],
-                files: &[],
-                patience: "a minute",
-            },
+            Tool::Helm3 => &HELM3,
+            Tool::AnswersOfHelm3 => &Recipe { name: "answers", package: ".", ..HELM3 },
             Tool::Registry => &Recipe {
                 name: "registry",
                 group: "registry",

@@ -61,7 +61,7 @@ fn seed_of(seed: u64, n: usize) -> u64 {
 /// # Errors
 /// If the Go side cannot be started, or dies.
 pub fn run(family: Family, count: usize, seed: u64) -> Result<Report, Box<dyn Error>> {
-    let mut go = Go::start()?;
+    let mut go = Go::start(family.profile())?;
     let mut report = Report::default();
     while report.asked < count {
         let seeds: Vec<u64> =

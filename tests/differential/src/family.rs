@@ -1,5 +1,6 @@
 //! Families of questions, and one question.
 
+use chart_compat::profile::Profile;
 use serde_json::{Value, json};
 
 use crate::choices::Choices;
@@ -12,6 +13,8 @@ pub enum Family {
     Template,
     /// Whole charts: metadata, dependencies, values on every level, resources and hooks.
     Chart,
+    /// The same, answered by Helm 3.
+    Chart3,
     /// One call of a function with plausible and implausible arguments.
     Function,
     /// Values written as YAML, JSON and TOML, and texts read back by functions.
@@ -20,6 +23,8 @@ pub enum Family {
     Yaml,
     /// Streams of manifests with comments, also broken ones, as post-renderers get them.
     Manifests,
+    /// Schemas of every draft, also broken ones, and values to be judged by them.
+    Schema,
     /// Lines of `--set` and its kin over existing values.
     Set,
     /// Version ranges.
@@ -40,11 +45,13 @@ pub enum Kind {
     /// To render a template.
     Template,
     /// To render a chart, whose files are a map in JSON.
-    Chart,
+    Chart(Profile),
     /// To read and write a YAML document.
     Yaml,
     /// To write a stream of manifests anew, and with labels.
     Manifests,
+    /// To judge values by a schema.
+    Schema,
     /// To change values by a line.
     Set(Way),
 }
@@ -87,13 +94,15 @@ pub(crate) const FILES: &[(&str, &[u8])] = &[
 
 impl Family {
     /// All families.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::Template,
         Self::Chart,
+        Self::Chart3,
         Self::Function,
         Self::Codec,
         Self::Yaml,
         Self::Manifests,
+        Self::Schema,
         Self::Set,
         Self::Semver,
         Self::Regexp,
@@ -108,16 +117,24 @@ impl Family {
         format!("{self:?}").to_lowercase()
     }
 
+    /// Whose answers count.
+    #[must_use]
+    pub fn profile(self) -> Profile {
+        if self == Self::Chart3 { Profile::Helm3 } else { Profile::Helm4 }
+    }
+
     /// A question of the family.
     #[must_use]
     pub fn make(self, c: &mut Choices) -> Case {
         let (kind, text) = match self {
             Self::Template => (Kind::Template, make::template::template(c)),
-            Self::Chart => (Kind::Chart, make::charts::chart(c)),
+            Self::Chart => (Kind::Chart(Profile::Helm4), make::charts::chart(c)),
+            Self::Chart3 => (Kind::Chart(Profile::Helm3), make::charts::chart(c)),
             Self::Function => (Kind::Template, make::template::function(c)),
             Self::Codec => (Kind::Template, make::template::codec(c)),
             Self::Yaml => (Kind::Yaml, make::yaml::document(c)),
             Self::Manifests => (Kind::Manifests, make::manifests::stream(c)),
+            Self::Schema => (Kind::Schema, make::schema::schema(c)),
             Self::Set => {
                 let way = c.of(&[Way::Set, Way::String, Way::Json, Way::Literal]);
                 (Kind::Set(way), make::set::line(c, way))
@@ -129,8 +146,9 @@ impl Family {
             Self::Time => (Kind::Template, make::formats::time_template(c)),
         };
         let values = match self {
-            Self::Chart => make::charts::user_values(c),
+            Self::Chart | Self::Chart3 => make::charts::user_values(c),
             Self::Yaml | Self::Manifests => Value::Null,
+            Self::Schema => make::schema::values(c),
             Self::Set => make::tree::existing(c),
             Self::Template | Self::Function | Self::Codec | Self::Printf => make::tree::chart_values(c),
             _ => json!({}),

@@ -7,6 +7,7 @@ use std::thread;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use chart_compat::profile::Profile;
 use serde_json::{Value, json};
 use windlass_test_cluster::Tool;
 
@@ -15,6 +16,7 @@ use crate::{Answer, Case, Kind, Way};
 
 /// The running answerer; it goes when this is dropped.
 pub struct Go {
+    tool: Tool,
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
@@ -25,16 +27,25 @@ impl Go {
     ///
     /// # Errors
     /// If it cannot be built or started.
-    pub fn start() -> Result<Self, Box<dyn Error>> {
-        let mut child = Command::new(Tool::Answers.path()?)
+    pub fn start(profile: Profile) -> Result<Self, Box<dyn Error>> {
+        Self::run(match profile {
+            Profile::Helm4 => Tool::Answers,
+            Profile::Helm3 => Tool::AnswersOfHelm3,
+        })
+    }
+
+    fn run(tool: Tool) -> Result<Self, Box<dyn Error>> {
+        let mut child = Command::new(tool.path()?)
             .arg("answer")
             .env("TZ", "UTC")
+            // A schema that refers to the network gets no answer from there.
+            .envs(["HTTP_PROXY", "HTTPS_PROXY"].map(|name| (name, "http://127.0.0.1:1")))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
         let input = child.stdin.take();
         let output = BufReader::new(child.stdout.take().ok_or("the answerer has no output")?);
-        Ok(Self { child, input, output })
+        Ok(Self { tool, child, input, output })
     }
 
     /// Asks all cases; there is no answer to a case that Go dies of or does not finish.
@@ -48,7 +59,7 @@ impl Go {
             if answers.len() < cases.len() {
                 // Answers come one by one and in order: the next question is what it died of.
                 answers.push(None);
-                *self = Self::start()?;
+                *self = Self::run(self.tool)?;
             }
         }
         Ok(answers)
@@ -91,9 +102,10 @@ impl Drop for Go {
 fn question(case: &Case) -> Value {
     let (kind, how) = match case.kind {
         Kind::Template => ("template", ""),
-        Kind::Chart => ("chart", ""),
+        Kind::Chart(_) => ("chart", ""),
         Kind::Yaml => ("yaml", ""),
         Kind::Manifests => ("manifests", ""),
+        Kind::Schema => ("schema", ""),
         Kind::Set(Way::Set) => ("strvals", "set"),
         Kind::Set(Way::String) => ("strvals", "string"),
         Kind::Set(Way::Json) => ("strvals", "json"),

@@ -1,7 +1,7 @@
 //! Generated questions that Helm's own code and ours must answer alike, to the byte, errors included.
 //!
 //! Owns the generators and the comparison. It refuses to know any answer: those come from `tests/tools/go`, which runs Helm's
-//! engine, its YAML library and its `--set` parser.
+//! engine, its YAML library, its `--set` parser and its validator, and for Helm 3 from `tests/tools/helm3`.
 //!
 //! - [`choices`]: seeded choices that can be replayed and made fewer
 //! - `make`: generators, one file a language
@@ -14,6 +14,7 @@ pub mod compare;
 pub mod family;
 pub mod go;
 mod make;
+mod order;
 pub mod ours;
 
 pub use family::{Case, Family, Kind, Way};

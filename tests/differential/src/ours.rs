@@ -14,6 +14,7 @@ use chart_compat::{json, kyaml, yaml};
 use serde_json::Value;
 
 use crate::family::FILES;
+use crate::order::in_order;
 use crate::{Answer, Case, Kind, Way};
 
 /// No question needs more; one that Go does not finish, we do.
@@ -33,9 +34,10 @@ pub fn answer(case: &Case) -> Answer {
 pub fn answer_within(case: &Case, limits: Limits) -> Answer {
     match case.kind {
         Kind::Template => render(case, limits),
-        Kind::Chart => chart(case, limits),
+        Kind::Chart(profile) => chart(case, profile, limits),
         Kind::Yaml => rewrite(&case.text),
         Kind::Manifests => restream(&String::from_utf8_lossy(&case.text)),
+        Kind::Schema => judged(case),
         Kind::Set(way) => set(case, way),
     }
 }
@@ -54,6 +56,16 @@ pub fn validate(schema: &[u8], values: &Value) -> Answer {
         Ok(chart) => notes(chart, values, LIMITS, false),
         Err(e) => failed(e),
     }
+}
+
+/// What is told of values under a schema, without the name of the chart.
+fn judged(case: &Case) -> Answer {
+    let Answer { output, error } = validate(&case.text, &case.values);
+    let bare = |text: String| {
+        let told = text.split_once(":\nprobe:\n").map_or(text.as_str(), |(_, told)| told);
+        in_order(&told.split('\n').collect::<Vec<_>>()).join("\n")
+    };
+    Answer { output, error: error.map(bare) }
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "errors are handed over as they come")]
@@ -78,7 +90,7 @@ fn render(case: &Case, limits: Limits) -> Answer {
 }
 
 fn notes(chart: Chart, values: &Value, limits: Limits, skip_schema_validation: bool) -> Answer {
-    match rendered(chart, values, limits, skip_schema_validation) {
+    match rendered(chart, Profile::Helm4, values, limits, skip_schema_validation) {
         Ok(rendered) => Answer { output: rendered.notes, error: None },
         Err(e) => failed(e),
     }
@@ -86,6 +98,7 @@ fn notes(chart: Chart, values: &Value, limits: Limits, skip_schema_validation: b
 
 fn rendered(
     chart: Chart,
+    profile: Profile,
     values: &Value,
     limits: Limits,
     skip_schema_validation: bool,
@@ -97,7 +110,10 @@ fn rendered(
             revision: 1,
             is_upgrade: false,
         },
-        capabilities: Capabilities::default(),
+        capabilities: Capabilities {
+            helm_version: profile.helm_version().to_owned(),
+            ..Capabilities::default()
+        },
         skip_schema_validation,
         subchart_notes: false,
         limits,
@@ -105,19 +121,19 @@ fn rendered(
     let Data::Map(user) = data(values).with_float_numbers() else {
         return Err("values are no map".to_owned());
     };
-    let compiled = CompiledChart::new(chart, Profile::Helm4);
+    let compiled = CompiledChart::new(chart, profile);
     compiled.render(&user, &options, &Nothing, &mut |_| {}).map_err(|e| e.to_string())
 }
 
 /// The values that templates see, definitions of resources, manifests, hooks with what is read of them, and notes.
-fn chart(case: &Case, limits: Limits) -> Answer {
+fn chart(case: &Case, profile: Profile, limits: Limits) -> Answer {
     let files: BTreeMap<String, String> = match serde_json::from_slice(&case.text) {
         Ok(files) => files,
         Err(e) => return failed(e),
     };
     let files = files.into_iter().map(|(name, text)| File::new(name, text.into_bytes())).collect();
-    let told = load_files(files, Profile::Helm4, &mut |_| {}).map_err(|e| e.to_string()).and_then(|chart| {
-        let rendered = rendered(chart, &case.values, limits, false)?;
+    let told = load_files(files, profile, &mut |_| {}).map_err(|e| e.to_string()).and_then(|chart| {
+        let rendered = rendered(chart, profile, &case.values, limits, false)?;
         let seen = Data::Map(rendered.values).with_float_numbers();
         let mut out = json::to_string(&seen).map_err(|e| e.to_string())? + "\n";
         for crd in &rendered.crds {

@@ -76,7 +76,7 @@ func recordAnswers(fixtures string) error {
 		for _, text := range group.Texts {
 			r := request{Kind: group.Kind, Text: []byte(text), Values: in.Values, Files: chartFiles}
 			switch group.Kind {
-			case "template", "chart", "yaml", "manifests":
+			case "template", "chart", "yaml", "manifests", "schema":
 			default:
 				r.Kind, r.How = "strvals", group.Kind
 			}
@@ -151,6 +151,8 @@ func (r *request) answer() (output []byte, err error) {
 		return r.rewrite()
 	case "manifests":
 		return r.restream()
+	case "schema":
+		return r.judge()
 	case "strvals":
 		return r.set()
 	}

@@ -11,6 +11,7 @@ import (
 	"path"
 	"runtime/debug"
 	"slices"
+	"strings"
 
 	"helm.sh/helm/v4/pkg/chart/common"
 	"helm.sh/helm/v4/pkg/chart/common/util"
@@ -69,7 +70,7 @@ func (r *request) renderChart() ([]byte, error) {
 	}
 	var notes string
 	for _, name := range slices.Sorted(maps.Keys(rendered)) {
-		if path.Base(name) == "NOTES.txt" {
+		if strings.HasSuffix(name, "NOTES.txt") {
 			if name == path.Join(c.Name(), "templates", "NOTES.txt") {
 				notes = rendered[name]
 			}

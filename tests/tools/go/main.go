@@ -9,7 +9,8 @@
 //	go run . answer
 //
 // answers questions from standard input, one JSON object a line, for tests/differential: Helm's own engine on a template,
-// sigs.k8s.io/yaml on a document, kyaml on a stream of them, Helm's strvals on a line of --set.
+// sigs.k8s.io/yaml on a document, kyaml on a stream of them, Helm's strvals on a line of --set, its loader and engine on a
+// whole chart, its validator on values under a schema.
 //
 //	go run . time
 //

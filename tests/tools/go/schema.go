@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -100,6 +102,19 @@ func judge(schema, values string, before []string) ([]string, error) {
 		}
 	}
 	return least, nil
+}
+
+// judge tells once what Helm says of values under a schema.
+func (r *request) judge() ([]byte, error) {
+	values := map[string]any{}
+	if err := json.Unmarshal(r.Values, &values); err != nil {
+		return nil, err
+	}
+	err := util.ValidateAgainstSingleSchema(values, r.Text)
+	if err == nil {
+		return nil, nil
+	}
+	return nil, errors.New(strings.Join(inOrder(strings.Split(err.Error(), "\n")), "\n"))
 }
 
 // block is a line and those that stand deeper below it.

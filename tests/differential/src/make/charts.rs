@@ -161,7 +161,8 @@ fn one(c: &mut Choices, at: &str, name: &str, depth: usize, files: &mut Files) {
         }
     }
     if c.one_in(6) {
-        files.insert(format!("{at}templates/NOTES.txt"), format!("{{{{ {} }}}}", shown(c)));
+        let name = c.of(&["NOTES.txt", "NOTES.txt", "sub/NOTES.txt", "MORENOTES.txt"]);
+        files.insert(format!("{at}templates/{name}"), format!("{{{{ {} }}}}", shown(c)));
     }
 }
 
@@ -437,6 +438,10 @@ const WHAT: &[&str] = &[
     "(empty .Values.a)",
 ];
 
+/// What holds lists of pointers. Go prints their addresses, which differ in each run; parsed as YAML, they would be told
+/// from what Windlass prints by an error that does not differ.
+const POINTERS: &[&str] = &[".Chart", ".Chart.Maintainers", ".Chart.Dependencies"];
+
 /// What often fails.
 const RISKY: &[&str] = &[
     "(pluck \"x\" .Values .Values.global)",
@@ -486,7 +491,7 @@ const RISKY: &[&str] = &[
 /// Something to print.
 fn shown(c: &mut Choices) -> String {
     let what = if c.one_in(30) { c.of(RISKY) } else { c.of(WHAT) };
-    let how = if c.one_in(40) {
+    let how = if c.one_in(40) && !POINTERS.contains(&what) {
         c.of(&[" | len", " | required \"r\"", " | toToml | quote", ""])
     } else {
         c.of(&[
@@ -524,6 +529,28 @@ fn change(c: &mut Choices) -> &'static str {
     ])
 }
 
+/// What may stand between two documents.
+const SEPARATORS: &[&str] = &[
+    "--- \n",
+    "---\n# c\n",
+    "---",
+    "\n---\n\n",
+    "--- # c\n",
+    "---\r\n",
+    " ---\n",
+    "---\n---\n",
+    "---\n# Source: x/y.yaml\n---\n",
+    "...\n",
+    "...\n---\n",
+    "---\t\n",
+    "----\n",
+    "---\n{{- /* c */}}\n",
+    "{{- print \"\\n---\\n\" -}}\n",
+    "---\n\n  \n---\n",
+    "---\nnull\n---\n",
+    "---\n\u{feff}",
+];
+
 /// The text of a template with a few documents.
 fn resources(c: &mut Choices) -> String {
     let mut out = String::new();
@@ -533,7 +560,7 @@ fn resources(c: &mut Choices) -> String {
     }
     for n in 0..=c.below(3) {
         if n > 0 {
-            out += c.of(&["---\n", "--- \n", "---\n# c\n", "---", "\n---\n\n"]);
+            out += if c.one_in(10) { c.of(SEPARATORS) } else { "---\n" };
         }
         if c.one_in(3) {
             out += &document(c);
@@ -553,6 +580,39 @@ fn resources(c: &mut Choices) -> String {
     out
 }
 
+const ANNOTATIONS: &[&str] = &[
+    "    helm.sh/hook: pre-install\n",
+    "    helm.sh/hook: post-install,pre-upgrade\n",
+    "    helm.sh/hook-weight: \"5\"\n",
+    "    helm.sh/hook-weight: \"-3\"\n",
+    "    helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded\n",
+    "    helm.sh/hook-output-log-policy: hook-failed\n",
+    "    helm.sh/resource-policy: keep\n",
+    "    helm.sh/hook: pre-rollback,post-rollback,pre-delete,post-delete\n",
+    "    helm.sh/hook-output-log-policy: hook-succeeded,hook-failed\n",
+];
+
+const ODD_ANNOTATIONS: &[&str] = &[
+    "    \"helm.sh/hook\": \"test\"\n",
+    "    helm.sh/hook-weight: x\n",
+    "    helm.sh/hook: crd-install\n",
+    "    helm.sh/hook: none-such\n",
+    "    helm.sh/hook: pre-install , test-success\n",
+    "    x: 1\n",
+    "    helm.sh/hook-weight: 5\n",
+    "    helm.sh/hook-weight: \"+7\"\n",
+    "    helm.sh/hook-weight: \"0x10\"\n",
+    "    helm.sh/hook-weight: \"99999999999\"\n",
+    "    helm.sh/hook: \"\"\n",
+    "    helm.sh/hook: PRE-install\n",
+    "    helm.sh/hook-delete-policy: \"\"\n",
+    "    helm.sh/hook-delete-policy: hook-failed, none\n",
+    "    x: null\n",
+    "    x: {a: b}\n",
+    "    1: a\n",
+    "    true: false\n",
+];
+
 /// A resource, or a hook.
 fn document(c: &mut Choices) -> String {
     let kind = c.of(&[
@@ -570,7 +630,11 @@ fn document(c: &mut Choices) -> String {
         "ServiceAccount",
         "Ingress",
     ]);
-    let name = c.of(&["n", "m", "{{ .Release.Name }}", "{{ .Chart.Name }}"]);
+    let name = if c.one_in(40) {
+        c.of(&["1", "null", "[]", "é", "\"\"", "{{ .Values.x }}"])
+    } else {
+        c.of(&["n", "m", "{{ .Release.Name }}", "{{ .Chart.Name }}"])
+    };
     let mut out = format!(
         "apiVersion: {}\nkind: {kind}\nmetadata:\n  name: {name}\n",
         c.of(&["v1", "apps/v1", "x/v1beta1", ""])
@@ -578,26 +642,31 @@ fn document(c: &mut Choices) -> String {
     if c.one_in(3) {
         out += "  annotations:\n";
         for _ in 0..=c.below(2) {
-            out += c.of(&[
-                "    helm.sh/hook: pre-install\n",
-                "    helm.sh/hook: post-install,pre-upgrade\n",
-                "    \"helm.sh/hook\": \"test\"\n",
-                "    helm.sh/hook-weight: \"5\"\n",
-                "    helm.sh/hook-weight: \"-3\"\n",
-                "    helm.sh/hook-weight: x\n",
-                "    helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded\n",
-                "    helm.sh/hook: crd-install\n",
-                "    helm.sh/hook: none-such\n",
-                "    helm.sh/hook: pre-install , test-success\n",
-                "    helm.sh/hook-output-log-policy: hook-failed\n",
-                "    helm.sh/resource-policy: keep\n",
-                "    x: 1\n",
-                "    helm.sh/hook-weight: 5\n",
-            ]);
+            let some = if c.one_in(10) { ODD_ANNOTATIONS } else { ANNOTATIONS };
+            out += c.of(some);
         }
     }
     if c.one_in(3) {
         out += &format!("data:\n  v: {{{{ {} }}}}\n", shown(c));
+    }
+    if c.one_in(40) {
+        out += c.of(&[
+            "a: &x 1\nb: *x\n",
+            "a: |\n  x\n  ---\n  y\n",
+            "a: >-\n  x\n\n  y",
+            "a: 'it''s'\n",
+            "a: !!binary aGk=\n",
+            "a: 1\na: 2\n",
+            "? a\n: b\n",
+            "a: \"x\\\n  y\"\n",
+            "{a: 1}\n",
+            "- a\n",
+            "a: @x\n",
+            "a: {{ .Release.Name }}: b\n",
+            "\tx: 1\n",
+            "a: 0o7\nb: 1e3\nc: .inf\nd: 2001-01-01\n",
+            "<<: {q: 1}\n",
+        ]);
     }
     out
 }

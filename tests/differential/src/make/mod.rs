@@ -5,6 +5,7 @@ pub(crate) mod formats;
 mod functions;
 pub(crate) mod manifests;
 pub(crate) mod patterns;
+pub(crate) mod schema;
 pub(crate) mod set;
 pub(crate) mod template;
 mod text;
