@@ -10,6 +10,7 @@ use percent_encoding::percent_decode_str;
 
 use super::flags::Globals;
 use super::{block_on, fetch};
+use crate::causes::of_the_system;
 use crate::render::Documents;
 use crate::source::http::{Http, Request, Tls};
 use crate::source::location::Location;
@@ -56,7 +57,6 @@ fn remote(http: &Http, url: &str, location: Location) -> Result<Bytes, String> {
 }
 
 fn file(path: &str) -> Result<Bytes, String> {
-    use std::io::ErrorKind::{IsADirectory, NotFound, PermissionDenied};
     let mut bytes = Vec::new();
     let read = std::fs::File::open(path)
         .map_err(|e| (e, "open"))
@@ -64,11 +64,6 @@ fn file(path: &str) -> Result<Bytes, String> {
     match read {
         Ok(n) if n as u64 > MAX_DOCUMENT => Err(format!("{path}: larger than {MAX_DOCUMENT} bytes")),
         Ok(_) => Ok(bytes.into()),
-        Err((e, step)) => Err(match e.kind() {
-            NotFound => format!("{step} {path}: no such file or directory"),
-            PermissionDenied => format!("{step} {path}: permission denied"),
-            IsADirectory => format!("{step} {path}: is a directory"),
-            _ => format!("{step} {path}: {e}"),
-        }),
+        Err((e, step)) => Err(format!("{step} {path}: {}", of_the_system(&e))),
     }
 }

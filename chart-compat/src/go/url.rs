@@ -30,6 +30,7 @@ pub struct Url {
 }
 
 /// User and password.
+#[derive(Clone)]
 pub struct User {
     name: Vec<u8>,
     password: Option<Vec<u8>>,
@@ -243,11 +244,50 @@ impl Url {
         } else if !scheme.is_empty() && rest.starts_with(b"/") {
             url.omit_host = true;
         }
-        url.path = unescape(rest, Part::Path)?;
-        if escape(&url.path, Part::Path) != rest {
-            url.raw_path = rest.to_vec();
-        }
+        url.set_path(rest)?;
         Ok(url)
+    }
+
+    fn set_path(&mut self, path: &[u8]) -> Result<(), String> {
+        self.path = unescape(path, Part::Path)?;
+        self.raw_path = if escape(&self.path, Part::Path) == path { Vec::new() } else { path.to_vec() };
+        Ok(())
+    }
+
+    fn escaped_path(&self) -> Vec<u8> {
+        if self.path == b"*" { self.path.clone() } else { escaped(&self.path, &self.raw_path, Part::Path) }
+    }
+
+    /// Where a reference leads from here (`URL.ResolveReference`).
+    #[must_use]
+    pub fn resolve(&self, reference: Self) -> Self {
+        let (relative, bare) = (reference.scheme.is_empty(), reference.path.is_empty());
+        let within = relative && reference.host.is_empty() && reference.user.is_none();
+        let mut out = reference;
+        if relative {
+            out.scheme.clone_from(&self.scheme);
+        }
+        let path = if within {
+            if bare && !out.force_query && out.raw_query.is_empty() {
+                out.raw_query.clone_from(&self.raw_query);
+                if out.fragment.is_empty() {
+                    out.fragment.clone_from(&self.fragment);
+                    out.raw_fragment.clone_from(&self.raw_fragment);
+                }
+            }
+            if bare && !self.opaque.is_empty() {
+                out.opaque.clone_from(&self.opaque);
+                return out;
+            }
+            out.host.clone_from(&self.host);
+            out.user.clone_from(&self.user);
+            resolved_path(&self.escaped_path(), &out.escaped_path())
+        } else {
+            resolved_path(&out.escaped_path(), b"")
+        };
+        // Both paths were escaped just now, so this one is.
+        drop(out.set_path(&path));
+        out
     }
 
     /// The host without port and brackets.
@@ -297,11 +337,7 @@ impl Url {
             }
             out.extend(escape(&self.host, Part::Host));
         }
-        let path = if self.path == b"*" {
-            self.path.clone()
-        } else {
-            escaped(&self.path, &self.raw_path, Part::Path)
-        };
+        let path = self.escaped_path();
         if !path.is_empty() && path[0] != b'/' && !self.host.is_empty() {
             out.push(b'/');
         }
@@ -311,6 +347,55 @@ impl Url {
         }
         out.extend(path);
     }
+}
+
+/// A path from another, without dots (`resolvePath`).
+fn resolved_path(base: &[u8], reference: &[u8]) -> Vec<u8> {
+    let whole = match reference.first() {
+        None => base.to_vec(),
+        Some(b'/') => reference.to_vec(),
+        Some(_) => [&base[..memchr::memrchr(b'/', base).map_or(0, |n| n + 1)], reference].concat(),
+    };
+    if whole.is_empty() {
+        return whole;
+    }
+    let mut out = vec![b'/'];
+    let mut first = true;
+    let mut last: &[u8] = b"";
+    for segment in whole.split(|b| *b == b'/') {
+        last = segment;
+        match segment {
+            b"." => first = false,
+            b".." => {
+                out.truncate(memchr::memrchr(b'/', &out[1..]).map_or(1, |n| n + 1));
+                first = out.len() == 1;
+            }
+            _ => {
+                if !first {
+                    out.push(b'/');
+                }
+                out.extend_from_slice(segment);
+                first = false;
+            }
+        }
+    }
+    if matches!(last, b"." | b"..") {
+        out.push(b'/');
+    }
+    // A path that begins with a slash has two by now.
+    if out.get(1) == Some(&b'/') {
+        out.remove(0);
+    }
+    out
+}
+
+/// Undoes percent encoding (`url.PathUnescape`).
+///
+/// # Errors
+/// Go's text, e.g. `invalid URL escape "%"`.
+pub fn path_unescape(s: &[u8]) -> Result<Vec<u8>, String> {
+    // Of what a path may hold everything may be escaped.
+    unescape(s, Part::Path)
 }
 
 /// A part as it was written, if that is valid, else escaped anew.

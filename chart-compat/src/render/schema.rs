@@ -19,6 +19,7 @@ mod quick;
 mod resources;
 mod show;
 mod uri;
+mod way;
 
 use std::hash::BuildHasher as _;
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};

@@ -11,6 +11,7 @@ use super::draft::Draft;
 use super::failure::{Failure, Form, Unmet, lines};
 use super::json::Json;
 use super::resources::Resource;
+use super::way::Way;
 use super::{meta, show, uri};
 
 /// The way to a value within the whole.
@@ -80,6 +81,9 @@ pub(super) struct Run<'r, 'v> {
     scope: &'r Scope<'r>,
     pub(super) value: &'v Json,
     path: &'r Path<'r>,
+    way: &'r Way,
+    /// What the entries of this value are checked in.
+    turn: u32,
     /// Whether nobody will read the failures.
     pub(super) quiet: bool,
     /// The metaschema in force.
@@ -129,21 +133,37 @@ impl<'s> Checker<'s> {
         quiet: bool,
     ) -> Result<(), Vec<Failure>> {
         let scope = Scope { schema, keyword: "", depth: 0, outer: None };
-        let place = Place { scope: &scope, path, quiet, metaschema };
-        self.run(place, value, false).map(|_| ()).map_err(Failure::into_causes)
+        let way = Way::new();
+        let place = Place { scope: &scope, path, way: &way, quiet, metaschema };
+        self.run(place, value, false).map(|_| ()).map_err(|failure| {
+            let mut causes = failure.into_causes();
+            way.settle(&mut causes);
+            causes
+        })
     }
 
     /// Takes a value through a schema; gives what stays open of it.
     fn run<'v>(self, place: Place<'_>, value: &'v Json, needed: bool) -> Result<Open<'v>, Failure> {
-        let Place { scope, path, quiet, metaschema } = place;
+        let Place { scope, path, way, quiet, metaschema } = place;
         match self.steps.get() {
             0 => return Err(Failure::default()),
             left => self.steps.set(left - 1),
         }
         let schema = &self.program.schemas[scope.schema];
         let open = schema.open(value, needed);
-        let run =
-            Run { checker: self, schema, scope, value, path, quiet, metaschema, open, failures: Vec::new() };
+        let run = Run {
+            checker: self,
+            schema,
+            scope,
+            value,
+            path,
+            way,
+            turn: way.turn(),
+            quiet,
+            metaschema,
+            open,
+            failures: Vec::new(),
+        };
         stacker::maybe_grow(64 << 10, 1 << 20, || run.finish())
     }
 
@@ -168,6 +188,7 @@ impl<'s> Checker<'s> {
 struct Place<'p> {
     scope: &'p Scope<'p>,
     path: &'p Path<'p>,
+    way: &'p Way,
     quiet: bool,
     metaschema: Option<Id>,
 }
@@ -294,7 +315,8 @@ impl<'r, 'v> Run<'r, 'v> {
     fn also(&mut self, schema: Id, keyword: &'static str, quiet: bool) -> Result<(), Failure> {
         let (schema, metaschema) = self.checker.in_force(schema, self.path, self.metaschema);
         let scope = Scope { schema, keyword, depth: self.scope.depth, outer: Some(self.scope) };
-        let place = Place { scope: &scope, path: self.path, quiet: self.quiet || quiet, metaschema };
+        let place =
+            Place { scope: &scope, path: self.path, way: self.way, quiet: self.quiet || quiet, metaschema };
         let open = self.checker.run(place, self.value, !self.open.is_empty())?;
         self.open.merge(&open);
         Ok(())
@@ -308,14 +330,23 @@ impl<'r, 'v> Run<'r, 'v> {
     }
 
     /// Checks a part of this value.
-    pub(super) fn part(&self, schema: Id, value: &Json, path: &Path<'_>) -> Result<(), Failure> {
+    fn part(&self, schema: Id, value: &Json, path: &Path<'_>) -> Result<(), Failure> {
         let (schema, metaschema) = self.checker.in_force(schema, path, self.metaschema);
         let scope = Scope { schema, keyword: "", depth: self.scope.depth + 1, outer: Some(self.scope) };
-        let place = Place { scope: &scope, path, quiet: self.quiet, metaschema };
-        self.checker.run(place, value, false).map(|_| ())
+        let grown = self.way.grown(self.scope.depth);
+        let way = grown.as_ref().unwrap_or(self.way);
+        let place = Place { scope: &scope, path, way, quiet: self.quiet, metaschema };
+        let result = self.checker.run(place, value, false).map(|_| ());
+        result.map_err(|mut failure| {
+            if let Some(own) = &grown {
+                own.settle(std::slice::from_mut(&mut failure));
+            }
+            failure
+        })
     }
 
     pub(super) fn entry(&mut self, schema: Id, key: &str, value: &Json) {
+        self.way.write(self.scope.depth, key, self.turn);
         let result = self.part(schema, value, &Path::Key(self.path, key));
         self.failures.extend(result.err());
     }
@@ -325,6 +356,7 @@ impl<'r, 'v> Run<'r, 'v> {
     }
 
     pub(super) fn item_result(&self, schema: Id, index: usize, value: &Json) -> Result<(), Failure> {
+        self.way.write(self.scope.depth, &index.to_string(), self.way.turn());
         self.part(schema, value, &Path::Index(self.path, index))
     }
 
@@ -333,7 +365,8 @@ impl<'r, 'v> Run<'r, 'v> {
         let (schema, metaschema) = self.checker.in_force(schema, self.path, self.metaschema);
         let key_value = Json::String(key.to_owned());
         if let Err(causes) = self.checker.whole(schema, &key_value, metaschema, &Path::Root, self.quiet) {
-            self.fail_because(causes, || format!("invalid propertyName {}", show::quote(key)));
+            let failure = self.failure(|| format!("invalid propertyName {}", show::quote(key)));
+            self.failures.push(Failure { form: Form::Name, causes, ..failure });
         }
     }
 
@@ -446,6 +479,7 @@ impl<'r, 'v> Run<'r, 'v> {
 
     fn unevaluated(&mut self) {
         if let (Json::Map(map), Some(schema)) = (self.value, self.schema.unevaluated_properties) {
+            self.turn = self.way.turn();
             for key in std::mem::take(&mut self.open.keys) {
                 if let Some(value) = map.get(key) {
                     self.entry(schema, key, value);

@@ -251,18 +251,7 @@ impl<'o> Compiler<'o> {
             Json::Bool(b) => schema.always = Some(*b),
             Json::Map(m) if m.is_empty() => schema.always = Some(true),
             Json::Map(_) => {
-                let mut reader = Keywords { compiler: self, value, document, pointer, draft };
-                reader.references(&mut schema)?;
-                if schema.reference.is_none() || !draft.ref_stands_alone() {
-                    reader.logic(&mut schema);
-                    reader.objects(&mut schema)?;
-                    reader.arrays(&mut schema);
-                    reader.scalars(&mut schema)?;
-                }
-                // Even beside a `$ref` that makes all else void, the validator that Helm uses looks at this one.
-                if draft >= Draft::D6 {
-                    schema.constant = value.get("const").cloned();
-                }
+                Keywords { compiler: self, value, document, pointer, draft }.read(&mut schema)?;
             }
             _ => {}
         }
@@ -357,7 +346,7 @@ impl<'v> Keywords<'_, '_, 'v> {
         let (url, fragment) = uri::split(reference)?;
         let own = &self.compiler.documents[self.document];
         let (_, resource) = own.resource(self.pointer);
-        let url = uri::join(&resource.id, url);
+        let url = uri::join(&resource.id, url)?;
         if let Some(pointer) = own.resolve(&url, &fragment)? {
             return Ok(Some(self.compiler.enqueue(self.document, pointer)));
         }
@@ -373,28 +362,69 @@ impl<'v> Keywords<'_, '_, 'v> {
         Ok(Some(self.compiler.enqueue(document, pointer.unwrap_or_default())))
     }
 
-    fn references(&mut self, schema: &mut Schema) -> Result<(), String> {
+    /// Reads all keywords in the order of the validator that Helm uses: of several errors it tells the first.
+    fn read(&mut self, schema: &mut Schema) -> Result<(), String> {
         schema.reference = self.follow("$ref")?;
+        if schema.reference.is_none() || !self.draft.ref_stands_alone() {
+            self.since_draft4(schema)?;
+        }
+        // Even beside a `$ref` that makes all else void, these are read.
+        if self.draft >= Draft::D6 {
+            schema.contains = self.one("contains");
+            schema.property_names = self.one("propertyNames");
+            schema.constant = self.value.get("const").cloned();
+        }
+        if self.draft >= Draft::D7 {
+            self.condition(schema);
+        }
         if self.draft >= Draft::D2019 {
-            schema.recursive_reference = self.follow("$recursiveRef")?;
-            schema.recursive_anchor = self.flag("$recursiveAnchor");
+            self.since_draft2019(schema)?;
         }
         if self.draft >= Draft::D2020 {
-            if let Some(target) = self.follow("$dynamicRef")? {
-                let (_, fragment) = uri::split(self.text("$dynamicRef").unwrap_or_default())?;
-                let anchor = Some(fragment).filter(|f| !f.is_empty() && !f.starts_with('/'));
-                schema.dynamic_reference = Some((target, anchor));
-            }
-            schema.dynamic_anchor = self.text("$dynamicAnchor").map(str::to_owned);
+            self.since_draft2020(schema)?;
         }
         Ok(())
     }
 
-    fn logic(&mut self, schema: &mut Schema) {
+    fn since_draft4(&mut self, schema: &mut Schema) -> Result<(), String> {
         schema.all_of = self.many("allOf");
         schema.any_of = self.many("anyOf");
         schema.one_of = self.many("oneOf");
         schema.not = self.one("not");
+        if self.draft >= Draft::D2020 {
+            // They mean something else there.
+        } else if self.list("items").is_some() {
+            schema.items = Items::Tuple(self.many("items"));
+            schema.additional_items = self.rest("additionalItems");
+        } else if let Some(id) = self.one("items") {
+            schema.items = Items::Each(id);
+        }
+        schema.properties = self.named("properties");
+        for (pattern, id) in self.named("patternProperties") {
+            schema.pattern_properties.push((self.regex("patternProperties", &pattern)?, id));
+        }
+        schema.additional_properties = self.rest("additionalProperties");
+        self.dependencies(schema);
+        self.scalars(schema)?;
+        // In later drafts a format is only a remark.
+        if self.draft < Draft::D2019 {
+            schema.format = self.text("format").and_then(format::Format::named);
+        }
+        Ok(())
+    }
+
+    fn dependencies(&mut self, schema: &mut Schema) {
+        let place = self.place("dependencies");
+        for (name, value) in self.value.get("dependencies").and_then(Json::as_map).into_iter().flatten() {
+            let dependency = match value.as_list() {
+                Some(names) => Dependency::Properties(strings(names)),
+                None => Dependency::Schema(self.compiler.enqueue(self.document, uri::append(&place, name))),
+            };
+            schema.dependencies.insert(name.clone(), dependency);
+        }
+    }
+
+    fn scalars(&mut self, schema: &mut Schema) -> Result<(), String> {
         schema.types = match self.value.get("type") {
             Some(Json::String(name)) => Types::named(name),
             Some(Json::List(names)) => names
@@ -404,87 +434,6 @@ impl<'v> Keywords<'_, '_, 'v> {
             _ => Types::default(),
         };
         schema.enumeration = self.list("enum").map(<[Json]>::to_vec);
-        // In later drafts a format is only a remark.
-        if self.draft < Draft::D2019 {
-            schema.format = self.text("format").and_then(format::Format::named);
-        }
-        if self.draft >= Draft::D7 {
-            schema.condition = self.one("if");
-            if schema.condition.is_some() {
-                let decided = self.value.get("if").and_then(Json::as_bool);
-                if decided != Some(false) {
-                    schema.then = self.one("then");
-                }
-                if decided != Some(true) {
-                    schema.otherwise = self.one("else");
-                }
-            }
-        }
-    }
-
-    fn objects(&mut self, schema: &mut Schema) -> Result<(), String> {
-        schema.min_properties = self.count("minProperties");
-        schema.max_properties = self.count("maxProperties");
-        schema.required = strings(self.list("required").unwrap_or_default());
-        schema.properties = self.named("properties");
-        for (pattern, id) in self.named("patternProperties") {
-            schema.pattern_properties.push((self.regex("patternProperties", &pattern)?, id));
-        }
-        schema.additional_properties = self.rest("additionalProperties");
-        for (name, id) in self.named("dependencies") {
-            let value = self.value.get("dependencies").and_then(|d| d.get(&name));
-            let dependency = match value.and_then(Json::as_list) {
-                Some(names) => Dependency::Properties(strings(names)),
-                None => Dependency::Schema(id),
-            };
-            schema.dependencies.insert(name, dependency);
-        }
-        if self.draft >= Draft::D6 {
-            schema.property_names = self.one("propertyNames");
-        }
-        if self.draft >= Draft::D2019 {
-            schema.dependent_schemas = self.named("dependentSchemas");
-            schema.unevaluated_properties = self.one("unevaluatedProperties");
-            let required = self.value.get("dependentRequired").and_then(Json::as_map);
-            for (name, names) in required.into_iter().flatten() {
-                let names = strings(names.as_list().unwrap_or_default());
-                schema.dependent_required.insert(name.clone(), names);
-            }
-        }
-        Ok(())
-    }
-
-    fn arrays(&mut self, schema: &mut Schema) {
-        schema.min_items = self.count("minItems");
-        schema.max_items = self.count("maxItems");
-        schema.unique_items = self.flag("uniqueItems");
-        if self.draft >= Draft::D2020 {
-            schema.prefix_items = self.many("prefixItems");
-            schema.rest_items = self.one("items");
-        } else if self.list("items").is_some() {
-            schema.items = Items::Tuple(self.many("items"));
-            schema.additional_items = self.rest("additionalItems");
-        } else if let Some(id) = self.one("items") {
-            schema.items = Items::Each(id);
-        }
-        if self.draft >= Draft::D6 {
-            schema.contains = self.one("contains");
-        }
-        if self.draft >= Draft::D2019 {
-            if schema.contains.is_some() {
-                schema.min_contains = self.count("minContains");
-                schema.max_contains = self.count("maxContains");
-            }
-            schema.unevaluated_items = self.one("unevaluatedItems");
-        }
-    }
-
-    fn scalars(&mut self, schema: &mut Schema) -> Result<(), String> {
-        schema.min_length = self.count("minLength");
-        schema.max_length = self.count("maxLength");
-        if let Some(pattern) = self.text("pattern") {
-            schema.pattern = Some(self.regex("pattern", pattern)?);
-        }
         schema.multiple_of = self.bound("multipleOf");
         // In draft 4 the exclusive bounds are flags of the others.
         (schema.maximum, schema.exclusive_maximum) = match self.flag("exclusiveMaximum") {
@@ -495,6 +444,60 @@ impl<'v> Keywords<'_, '_, 'v> {
             true => (None, self.bound("minimum")),
             false => (self.bound("minimum"), self.bound("exclusiveMinimum")),
         };
+        schema.min_length = self.count("minLength");
+        schema.max_length = self.count("maxLength");
+        if let Some(pattern) = self.text("pattern") {
+            schema.pattern = Some(self.regex("pattern", pattern)?);
+        }
+        schema.min_items = self.count("minItems");
+        schema.max_items = self.count("maxItems");
+        schema.unique_items = self.flag("uniqueItems");
+        schema.max_properties = self.count("maxProperties");
+        schema.min_properties = self.count("minProperties");
+        schema.required = strings(self.list("required").unwrap_or_default());
+        Ok(())
+    }
+
+    fn condition(&mut self, schema: &mut Schema) {
+        schema.condition = self.one("if");
+        if schema.condition.is_some() {
+            let decided = self.value.get("if").and_then(Json::as_bool);
+            if decided != Some(false) {
+                schema.then = self.one("then");
+            }
+            if decided != Some(true) {
+                schema.otherwise = self.one("else");
+            }
+        }
+    }
+
+    fn since_draft2019(&mut self, schema: &mut Schema) -> Result<(), String> {
+        schema.recursive_reference = self.follow("$recursiveRef")?;
+        schema.recursive_anchor = self.flag("$recursiveAnchor");
+        if schema.contains.is_some() {
+            schema.min_contains = self.count("minContains");
+            schema.max_contains = self.count("maxContains");
+        }
+        let required = self.value.get("dependentRequired").and_then(Json::as_map);
+        for (name, names) in required.into_iter().flatten() {
+            let names = strings(names.as_list().unwrap_or_default());
+            schema.dependent_required.insert(name.clone(), names);
+        }
+        schema.dependent_schemas = self.named("dependentSchemas");
+        schema.unevaluated_items = self.one("unevaluatedItems");
+        schema.unevaluated_properties = self.one("unevaluatedProperties");
+        Ok(())
+    }
+
+    fn since_draft2020(&mut self, schema: &mut Schema) -> Result<(), String> {
+        if let Some(target) = self.follow("$dynamicRef")? {
+            let (_, fragment) = uri::split(self.text("$dynamicRef").unwrap_or_default())?;
+            let anchor = Some(fragment).filter(|f| !f.is_empty() && !f.starts_with('/'));
+            schema.dynamic_reference = Some((target, anchor));
+        }
+        schema.dynamic_anchor = self.text("$dynamicAnchor").map(str::to_owned);
+        schema.prefix_items = self.many("prefixItems");
+        schema.rest_items = self.one("items");
         Ok(())
     }
 }

@@ -13,6 +13,8 @@ pub(super) enum Form {
     Plain,
     /// Several failures of one schema, kept together.
     Group,
+    /// With its own text, at a place that is known in the end ([`super::way`]).
+    Name,
     /// Failures behind a reference: not shown itself when there is but one.
     Reference,
 }

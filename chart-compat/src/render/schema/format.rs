@@ -4,7 +4,7 @@ use super::address;
 use crate::go::layout;
 use crate::go::regexp;
 use crate::go::strconv::{parse_int, quote, quote_byte, quote_rune};
-use crate::go::url::Url;
+use crate::go::url::{Url, path_unescape};
 use crate::go::zone::Zone;
 
 /// Whether a text is of the format, or why not.
@@ -335,14 +335,11 @@ fn uri_reference(s: &str) -> Result<(), String> {
 fn uri_template(s: &str) -> Result<(), String> {
     let url = url(s)?;
     // Only a path that needs no other escapes is looked at: that is where braces stand.
-    let path = String::from_utf8_lossy(&url.raw_path);
-    for token in path.split('/') {
-        let Some(token) = super::uri::decode(token) else {
-            return Err(format!("percent decode failed: invalid URL escape {}", quote(token.as_bytes())));
-        };
+    for token in url.raw_path.split(|b| *b == b'/') {
+        let token = path_unescape(token).map_err(|why| format!("percent decode failed: {why}"))?;
         let mut open = false;
-        for c in token.chars().filter(|c| matches!(c, '{' | '}')) {
-            if open == (c == '{') {
+        for c in token.into_iter().filter(|c| matches!(c, b'{' | b'}')) {
+            if open == (c == b'{') {
                 return fail("nested curly braces");
             }
             open = !open;

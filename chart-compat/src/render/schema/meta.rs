@@ -47,8 +47,8 @@ const VALIDATION: &str = "multipleOf=positive maximum=number exclusiveMaximum=nu
 const META_DATA: &str =
     "title=string description=string default=any deprecated=bool readOnly=bool writeOnly=bool examples=array";
 
-/// The vocabularies of the later drafts, in the order in which they are checked.
-fn vocabularies(draft: Draft) -> Vec<String> {
+/// The vocabularies of the later drafts by name, in the order in which they are checked.
+fn vocabularies(draft: Draft) -> Vec<(&'static str, String)> {
     let [core, applicators, unevaluated] = if draft == Draft::D2019 {
         [
             "$id=id $schema=uri $anchor=anchor-2019 $ref=uri-reference $recursiveRef=uri-reference \
@@ -64,12 +64,19 @@ fn vocabularies(draft: Draft) -> Vec<String> {
             "unevaluatedItems=schema unevaluatedProperties=schema",
         ]
     };
-    let mut out = vec![core.to_owned(), format!("{applicators} {APPLICATORS}")];
+    let mut out = vec![("core", core.to_owned()), ("applicator", format!("{applicators} {APPLICATORS}"))];
     if !unevaluated.is_empty() {
-        out.push(unevaluated.to_owned());
+        out.push(("unevaluated", unevaluated.to_owned()));
     }
-    out.extend([VALIDATION, META_DATA, "format=string"].map(str::to_owned));
-    out.push("contentEncoding=string contentMediaType=string contentSchema=schema".to_owned());
+    let format = if draft == Draft::D2019 { "format" } else { "format-annotation" };
+    let content = "contentEncoding=string contentMediaType=string contentSchema=schema";
+    let rest = [
+        ("validation", VALIDATION),
+        ("meta-data", META_DATA),
+        (format, "format=string"),
+        ("content", content),
+    ];
+    out.extend(rest.map(|(name, keywords)| (name, keywords.to_owned())));
     out
 }
 
@@ -108,7 +115,10 @@ fn shape(name: &str, draft: Draft) -> &'static str {
         "strings-map" => {
             r##"{"type": "object", "additionalProperties": {"$ref": "#/definitions/stringArray"}}"##
         }
-        "array" => r#"{"type": "array"}"#,
+        "array" => r#"{"type": "array", "items": true}"#,
+        "some-unique" if draft == Draft::D7 => {
+            r#"{"type": "array", "items": true, "minItems": 1, "uniqueItems": true}"#
+        }
         "some-unique" => r#"{"type": "array", "minItems": 1, "uniqueItems": true}"#,
         "types" => {
             r##"{"anyOf": [{"$ref": "#/definitions/simpleTypes"},
@@ -151,17 +161,17 @@ fn properties<'k>(keywords: impl Iterator<Item = &'k str>, draft: Draft) -> Stri
     format!("{{{}}}", entries.join(", "))
 }
 
+const EITHER: &str = r#""type": ["object", "boolean"]"#;
+
 fn text(draft: Draft) -> String {
-    const EITHER: &str = r#""type": ["object", "boolean"]"#;
     let mut definitions = shape("definitions", draft).to_owned();
     let mut references = Vec::new();
     if draft >= Draft::D2019 {
         // A reference groups failures in another way than the schema itself would in its place.
-        for (i, keywords) in vocabularies(draft).iter().enumerate() {
+        for (name, keywords) in vocabularies(draft) {
             let properties = properties([keywords.as_str()].into_iter(), draft);
-            definitions
-                .insert_str(1, &format!(r#""vocabulary{i}": {{{EITHER}, "properties": {properties}}}, "#));
-            references.push(format!(r##"{{"$ref": "#/definitions/vocabulary{i}"}}"##));
+            definitions.insert_str(1, &format!(r#""{name}": {{{EITHER}, "properties": {properties}}}, "#));
+            references.push(format!(r##"{{"$ref": "#/definitions/{name}"}}"##));
         }
     }
     let old = |number| {
@@ -188,6 +198,20 @@ fn text(draft: Draft) -> String {
         }
     };
     format!(r#"{{"definitions": {definitions}, {rest}}}"#)
+}
+
+/// The metaschema of one vocabulary as a document, if there is one of this URL.
+pub(super) fn vocabulary(url: &str) -> Option<Arc<Json>> {
+    let (_, place) =
+        url.split_once("://json-schema.org/draft/").filter(|(scheme, _)| scheme.starts_with("http"))?;
+    let (draft, name) = place.split_once("/meta/")?;
+    let draft = Draft::ALL.into_iter().find(|d| d.url().ends_with(&format!("/draft/{draft}/schema")))?;
+    let name = if name == "format-assertion" { "format-annotation" } else { name };
+    let (_, keywords) = vocabularies(draft).into_iter().find(|(known, _)| *known == name)?;
+    let properties = properties([keywords.as_str()].into_iter(), draft);
+    let definitions = shape("definitions", draft);
+    let text = format!(r#"{{"definitions": {definitions}, {EITHER}, "properties": {properties}}}"#);
+    first_tree::<Json>(text.as_bytes()).ok().map(|(json, _)| Arc::new(json))
 }
 
 /// The metaschema of a draft as a document.

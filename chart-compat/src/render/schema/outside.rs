@@ -44,6 +44,9 @@ impl<'f> Outside<'f> {
         if let Some(draft) = Draft::from_url(url) {
             return Ok(meta::document(draft));
         }
+        if let Some(vocabulary) = meta::vocabulary(url) {
+            return Ok(vocabulary);
+        }
         if let Some(known) = self.fetched.borrow().get(url) {
             return Ok(Arc::clone(known));
         }

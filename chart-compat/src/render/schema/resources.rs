@@ -135,7 +135,9 @@ impl Document {
             return Ok(());
         };
         if !id.is_empty() {
-            base = uri::join(&base, id);
+            base = uri::split(id).and_then(|(url, _)| uri::join(&base, url)).map_err(|_| {
+                format!("error in parsing id at {}", quote(&uri::location(&self.url, &pointer)))
+            })?;
         }
         if !id.is_empty() || pointer.is_empty() {
             match self.resources.iter().find(|(_, r)| r.id == base) {

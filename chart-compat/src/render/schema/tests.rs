@@ -217,8 +217,15 @@ fn references_lead_where_the_standard_says() {
         ("g/./h/../i", "http://a/b/c/g/i"),
         ("urn:x:y", "urn:x:y"),
     ] {
-        assert_eq!(uri::join(base, reference), target, "{reference}");
+        assert_eq!(uri::join(base, reference).as_deref(), Ok(target), "{reference}");
     }
-    assert_eq!(uri::join("file:///values.schema.json", "x.json"), "file:///x.json");
-    assert_eq!(uri::join("urn:a:b", "c"), "urn:a:b");
+    for (base, reference, target) in [
+        ("file:///values.schema.json", "x.json", "file:///x.json"),
+        ("file:///values.schema.json", "a b", "file:///a%20b"),
+        ("urn:a:b", "c", "urn:a:b"),
+    ] {
+        assert_eq!(uri::join(base, reference).as_deref(), Ok(target), "{reference}");
+    }
+    let error = uri::join(base, "%").err();
+    assert_eq!(error.as_deref(), Some(r#"error in parsing "%": parse "%": invalid URL escape "%""#));
 }

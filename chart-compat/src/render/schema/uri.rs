@@ -1,6 +1,8 @@
 //! References between schemas: URLs, their fragments, and JSON pointers.
 
 use super::json::Json;
+use crate::go::strconv::quote;
+use crate::go::url::{self, Url};
 
 /// A pointer's token with `~` and `/` escaped.
 pub(super) fn escape(token: &str) -> String {
@@ -55,27 +57,12 @@ pub(super) fn unescape(token: &str) -> Option<String> {
     Some(out)
 }
 
-/// Takes a reference apart into URL and decoded fragment.
+/// Takes a reference apart into URL and decoded fragment (`splitFragment`).
 pub(super) fn split(reference: &str) -> Result<(&str, String), String> {
     let (url, fragment) = reference.split_once('#').unwrap_or((reference, ""));
-    let decoded = decode(fragment).ok_or_else(|| {
-        let whole = crate::go::strconv::quote(reference.as_bytes());
-        format!("error in parsing {whole}: invalid URL escape")
-    })?;
-    Ok((url, decoded))
-}
-
-/// Undoes percent encoding.
-pub(super) fn decode(text: &str) -> Option<String> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut parts = text.split('%');
-    out.extend_from_slice(parts.next()?.as_bytes());
-    for part in parts {
-        let digits = part.get(..2)?;
-        out.push(u8::from_str_radix(digits, 16).ok().filter(|_| !digits.starts_with('+'))?);
-        out.extend_from_slice(&part.as_bytes()[2..]);
-    }
-    Some(String::from_utf8_lossy(&out).into_owned())
+    let decoded = url::path_unescape(fragment.as_bytes())
+        .map_err(|why| format!("error in parsing {}: {why}", quote(reference.as_bytes())))?;
+    Ok((url, String::from_utf8_lossy(&decoded).into_owned()))
 }
 
 /// A location for messages: the pointer percent-encoded as the fragment.
@@ -91,73 +78,18 @@ pub(super) fn location(url: &str, pointer: &str) -> String {
     out
 }
 
-/// A URL in the parts that matter for resolving: scheme, authority with its slashes, path, query with its mark.
-struct Parts<'u> {
-    scheme: &'u str,
-    authority: &'u str,
-    path: &'u str,
-    query: &'u str,
-}
-
-fn parts(url: &str) -> Parts<'_> {
-    let scheme_end = url.find(|c: char| !(c.is_ascii_alphanumeric() || "+-.".contains(c)));
-    let (scheme, rest) = match scheme_end {
-        Some(end) if end > 0 && url.as_bytes()[end] == b':' && url.as_bytes()[0].is_ascii_alphabetic() => {
-            url.split_at(end + 1)
-        }
-        _ => ("", url),
+/// Where a reference (without fragment) leads from a base (`url.join`).
+pub(super) fn join(base: &str, reference: &str) -> Result<String, String> {
+    let parsed = |text: &str| {
+        Url::parse(text.as_bytes())
+            .map_err(|why| format!("error in parsing {}: {why}", quote(text.as_bytes())))
     };
-    let (rest, query) = rest.find('?').map_or((rest, ""), |at| rest.split_at(at));
-    let (authority, path) = match rest.strip_prefix("//") {
-        Some(inner) => rest.split_at(inner.find('/').map_or(rest.len(), |n| n + 2)),
-        None => ("", rest),
-    };
-    Parts { scheme, authority, path, query }
-}
-
-/// Where a reference (without fragment) leads from a base (RFC 3986, 5.2).
-pub(super) fn join(base: &str, reference: &str) -> String {
-    let r = parts(reference);
-    if !r.scheme.is_empty() {
-        return reference.to_owned();
+    let (base, reference) = (parsed(base)?, parsed(reference)?);
+    let relative = reference.scheme.is_empty();
+    let mut resolved = base.resolve(reference);
+    // A name such as a `urn:` stays whole whatever is relative to it.
+    if relative && !base.opaque.is_empty() {
+        resolved.opaque = base.opaque;
     }
-    let b = parts(base);
-    // What follows the scheme without a slash is no path: a name such as a `urn:`, and all of it stays.
-    if !b.scheme.is_empty() && b.authority.is_empty() && !b.path.starts_with('/') {
-        return base.to_owned();
-    }
-    if !r.authority.is_empty() {
-        return format!("{}{}{}{}", b.scheme, r.authority, without_dots(r.path), r.query);
-    }
-    if r.path.is_empty() {
-        let query = if r.query.is_empty() { b.query } else { r.query };
-        return format!("{}{}{}{query}", b.scheme, b.authority, b.path);
-    }
-    let path = if r.path.starts_with('/') {
-        without_dots(r.path)
-    } else {
-        let folder = b.path.rfind('/').map_or("/", |at| &b.path[..=at]);
-        without_dots(&format!("{folder}{}", r.path))
-    };
-    format!("{}{}{path}{}", b.scheme, b.authority, r.query)
-}
-
-fn without_dots(path: &str) -> String {
-    let mut out: Vec<&str> = Vec::new();
-    let mut segments = path.split('/').peekable();
-    while let Some(segment) = segments.next() {
-        let last = segments.peek().is_none();
-        match segment {
-            "." | ".." => {
-                if segment == ".." && out.len() > 1 {
-                    out.pop();
-                }
-                if last {
-                    out.push("");
-                }
-            }
-            other => out.push(other),
-        }
-    }
-    out.join("/")
+    Ok(String::from_utf8_lossy(&resolved.to_bytes()).into_owned())
 }

@@ -1,0 +1,83 @@
+//! The way to what is being checked, as Helm's validator holds it: one slice that grows in place.
+//!
+//! A failed `propertyNames` keeps that slice and not a copy (`verr.InstanceLocation = vd.vloc`), so in the end it is told at
+//! whatever was written there since. Of the entries of one map any may have been checked last, Go's order being random: as
+//! long as a failure's own may, it is told where it is.
+
+use std::cell::{Cell, RefCell};
+
+use super::failure::{Failure, Form};
+use super::uri;
+
+/// So many steps find room in the first slice; each further one doubles it.
+const ROOM: usize = 8;
+
+/// What was written to one slice.
+pub(super) struct Way {
+    /// So many steps came with the slice, and nothing writes over them.
+    kept: usize,
+    room: usize,
+    steps: RefCell<Vec<Step>>,
+    turns: Cell<u32>,
+}
+
+/// The entries that were last checked at one depth in one go.
+struct Step {
+    turn: u32,
+    tokens: Vec<String>,
+}
+
+impl Way {
+    pub(super) fn new() -> Self {
+        Self { kept: 0, room: ROOM, steps: RefCell::default(), turns: Cell::new(0) }
+    }
+
+    /// The slice for a step at this depth, if it needs one of its own.
+    pub(super) fn grown(&self, depth: usize) -> Option<Self> {
+        (depth == self.room).then(|| Self { kept: depth + 1, room: 2 * self.room, ..Self::new() })
+    }
+
+    /// A number for entries that are checked in random order.
+    pub(super) fn turn(&self) -> u32 {
+        self.turns.set(self.turns.get() + 1);
+        self.turns.get()
+    }
+
+    /// Goes a step further at this depth.
+    pub(super) fn write(&self, depth: usize, token: &str, turn: u32) {
+        let Some(at) = depth.checked_sub(self.kept) else { return };
+        let mut steps = self.steps.borrow_mut();
+        if steps.len() <= at {
+            steps.resize_with(at + 1, || Step { turn, tokens: Vec::new() });
+        }
+        let step = &mut steps[at];
+        if step.turn != turn {
+            step.tokens.clear();
+        }
+        step.turn = turn;
+        step.tokens.push(uri::escape(token));
+    }
+
+    /// Tells failures of names where the slice now points to.
+    pub(super) fn settle(&self, failures: &mut [Failure]) {
+        for failure in failures {
+            self.settle(&mut failure.causes);
+            if failure.form == Form::Name {
+                failure.form = Form::Plain;
+                failure.at = self.now(&failure.at);
+            }
+        }
+    }
+
+    fn now(&self, pointer: &str) -> String {
+        let steps = self.steps.borrow();
+        let mut out = String::new();
+        for (depth, own) in pointer.split('/').skip(1).enumerate() {
+            let step = depth.checked_sub(self.kept).and_then(|at| steps.get(at));
+            let last = step.filter(|s| !s.tokens.iter().any(|t| t == own)).and_then(|s| s.tokens.last());
+            out.push('/');
+            out.push_str(last.map_or(own, String::as_str));
+        }
+        out
+    }
+}
