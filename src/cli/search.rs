@@ -118,7 +118,10 @@ pub(super) fn run(globals: &Globals, command: &Command) -> Result<(), Failure> {
                 if !semver::parse(&meta.version).is_ok_and(|v| range.check(&v)) {
                     continue;
                 }
-                let (qualified, keywords) = (format!("{}/{}", repo.name, meta.name), meta.keywords.join(" "));
+                let (qualified, keywords) = (
+                    format!("{}/{}", repo.name, meta.name),
+                    meta.keywords.as_deref().unwrap_or_default().join(" "),
+                );
                 let texts = [&*meta.name, &*qualified, &*meta.description, &*keywords];
                 if let Some(score) = term.score(&texts) {
                     found.push(Found {

@@ -103,20 +103,20 @@ fn write_dependency(w: &mut Writer<'_>, d: &Dependency) {
     text(w, "version", &d.version, false);
     text(w, "repository", &d.repository, true);
     text(w, "condition", &d.condition, false);
-    if !d.tags.is_empty() {
+    if let Some(tags) = d.tags.as_ref().filter(|tags| !tags.is_empty()) {
         w.key("tags");
         w.begin_list();
-        d.tags.iter().for_each(|t| w.string(t));
+        tags.iter().for_each(|t| w.string(t));
         w.end_list();
     }
     if d.enabled {
         w.key("enabled");
         w.bool(true);
     }
-    if !d.import_values.is_empty() {
+    if let Some(imports) = d.import_values.as_ref().filter(|imports| !imports.is_empty()) {
         w.key("import-values");
         // Go reads their numbers as floats. None of them can be infinite: they come from a document that has a JSON form.
-        drop(write_data(w, &Data::List(d.import_values.clone()).with_float_numbers()));
+        drop(write_data(w, &Data::List(imports.clone()).with_float_numbers()));
     }
     text(w, "alias", &d.alias, false);
     w.end_map();

@@ -5,9 +5,13 @@ use std::io::Read;
 use super::error::Error;
 use super::gunzip::Gunzip;
 use super::load::File;
+use crate::profile::Profile;
 
 /// What a chart may inflate to (`MaxDecompressedChartSize`).
 pub const MAX_CHART_BYTES: u64 = 100 * 1024 * 1024;
+
+/// What a file of a chart may have with Helm 3 (`MaxDecompressedFileSize`); Helm 4 has no such bound.
+pub const MAX_FILE_BYTES_HELM3: u64 = 5 * 1024 * 1024;
 
 /// How many entries an archive may have. Helm sets no bound; no real chart comes near this one.
 pub const MAX_ENTRIES: usize = 100_000;
@@ -79,21 +83,26 @@ fn entry_name(raw: &str) -> Result<String, Error> {
 /// use chart_compat::profile::Profile;
 ///
 /// let bytes = std::fs::read("web-1.2.3.tgz")?;
-/// let chart = load_files(read_archive(&bytes)?, Profile::Helm4, &mut |warning| eprintln!("{warning}"))?;
+/// let chart = load_files(read_archive(&bytes, Profile::Helm4)?, Profile::Helm4, &mut |warning| eprintln!("{warning}"))?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// # Errors
-/// Not a gzip archive, damaged, larger than [`MAX_CHART_BYTES`] when inflated, or with paths that leave the chart.
-pub fn read_archive(bytes: &[u8]) -> Result<Vec<File>, Error> {
-    read_archive_with(bytes, &mut |_| {})
+/// Not a gzip archive, damaged, larger than [`MAX_CHART_BYTES`] when inflated, or with paths that leave the chart; with
+/// Helm 3 a file larger than [`MAX_FILE_BYTES_HELM3`].
+pub fn read_archive(bytes: &[u8], profile: Profile) -> Result<Vec<File>, Error> {
+    read_archive_with(bytes, profile, &mut |_| {})
 }
 
 /// As [`read_archive`], and shows each file as soon as it is there, while the rest is not inflated yet.
 ///
 /// # Errors
 /// As [`read_archive`]; files may have been shown before.
-pub fn read_archive_with(bytes: &[u8], each: &mut dyn FnMut(&File)) -> Result<Vec<File>, Error> {
+pub fn read_archive_with(
+    bytes: &[u8],
+    profile: Profile,
+    each: &mut dyn FnMut(&File),
+) -> Result<Vec<File>, Error> {
     if !bytes.starts_with(&[0x1f, 0x8b, 0x08]) {
         return Err(Error::Archive("does not appear to be a gzipped archive".to_owned()));
     }
@@ -118,6 +127,12 @@ pub fn read_archive_with(bytes: &[u8], each: &mut dyn FnMut(&File)) -> Result<Ve
         let size = entry.size();
         if size >= left {
             return Err(too_large());
+        }
+        if profile == Profile::Helm3 && size > MAX_FILE_BYTES_HELM3 {
+            let shown = crate::go::strconv::quote(raw.as_bytes());
+            return Err(Error::Archive(format!(
+                "decompressed chart file {shown} is larger than the maximum file size {MAX_FILE_BYTES_HELM3}"
+            )));
         }
         left -= size;
         let file = File::new(name, read_data(&mut entry, size).map_err(|e| broken(&e))?);
@@ -193,16 +208,31 @@ mod tests {
     #[test]
     fn archives_of_several_members_are_read_whole() {
         for parts in [1, 2, 3] {
-            let files = read_archive(&archive(parts)).unwrap();
+            let files = read_archive(&archive(parts), Profile::Helm4).unwrap();
             assert_eq!(files.len(), 1);
             assert_eq!((files[0].name.as_str(), &files[0].data[..]), ("templates/a.yaml", &[b'x'; 3000][..]));
         }
     }
 
     #[test]
+    fn helm_3_has_a_bound_for_a_file() {
+        let big = usize::try_from(MAX_FILE_BYTES_HELM3).unwrap() + 1;
+        let mut builder =
+            tar::Builder::new(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()));
+        let mut header = tar::Header::new_gnu();
+        header.set_size(big as u64);
+        header.set_mode(0o644);
+        builder.append_data(&mut header, "c/big", &vec![b'x'; big][..]).unwrap();
+        let archive = builder.into_inner().unwrap().finish().unwrap();
+        assert_eq!(read_archive(&archive, Profile::Helm4).unwrap()[0].data.len(), big);
+        let error = read_archive(&archive, Profile::Helm3).unwrap_err().to_string();
+        assert_eq!(error, "decompressed chart file \"c/big\" is larger than the maximum file size 5242880");
+    }
+
+    #[test]
     fn damage_is_told_and_what_follows_the_archive_is_not_looked_at() {
         let good = archive(1);
-        let told = |bytes: &[u8]| read_archive(bytes).map(|_| ()).map_err(|e| e.to_string());
+        let told = |bytes: &[u8]| read_archive(bytes, Profile::Helm4).map(|_| ()).map_err(|e| e.to_string());
         for cut in [5, 20, good.len() / 2, good.len() - 60] {
             let error = told(&good[..cut.max(3)]).unwrap_err();
             assert!(error.contains("chart archive is damaged"), "{cut}: {error}");

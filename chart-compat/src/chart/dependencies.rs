@@ -41,8 +41,9 @@ pub(crate) fn process_again(
     let mut place = kin.plant(chart, None);
     let mut walk = Walk { profile, laid: laid.as_deref_mut(), warn: &mut *warn, kin };
     walk.enable(chart, &mut place, user, "")?;
-    walk.kin.settle(chart, &place);
-    import_values(chart, profile, laid, warn)
+    let mut kin = walk.kin;
+    kin.settle(chart, &place);
+    import_values(chart, &place, &mut kin, profile, laid, warn)
 }
 
 fn wants(req: &Dependency, chart: &Chart) -> bool {
@@ -91,7 +92,9 @@ impl Walk<'_> {
         tags(&mut reqs, &coalesced, self.warn);
         conditions(&mut reqs, &coalesced, path, self.warn);
         let disabled: Vec<String> = reqs.iter().filter(|r| !r.enabled).map(|r| r.name.clone()).collect();
-        reqs.retain(|r| !disabled.contains(&r.name));
+        let takes_part = |r: &Dependency| !disabled.contains(&r.name);
+        place.enabled = (0..reqs.len()).filter(|at| takes_part(&reqs[*at])).collect();
+        reqs.retain(takes_part);
         let subcharts =
             std::mem::take(&mut chart.dependencies).into_iter().zip(std::mem::take(&mut place.below));
         for (number, (mut sub, mut below)) in subcharts.enumerate() {
@@ -126,7 +129,7 @@ fn tags(reqs: &mut [Dependency], values: &Map, warn: Warn<'_>) {
     let Some(tags) = table(values, "tags") else { return };
     for req in reqs {
         let (mut on, mut off) = (false, false);
-        for tag in &req.tags {
+        for tag in req.tags.iter().flatten() {
             match tags.get(tag) {
                 Some(Data::Bool(b)) => {
                     on |= b;
@@ -163,19 +166,22 @@ fn conditions(reqs: &mut [Dependency], values: &Map, path: &str, warn: Warn<'_>)
 
 fn import_values(
     chart: &mut Chart,
+    place: &Place,
+    kin: &mut Kin,
     profile: Profile,
     mut laid: Option<&mut Laid>,
     warn: Warn<'_>,
 ) -> Result<(), Error> {
-    for sub in &mut chart.dependencies {
-        import_values(sub, profile, laid.as_deref_mut(), warn)?;
+    for (sub, below) in chart.dependencies.iter_mut().zip(&place.below) {
+        import_values(sub, below, kin, profile, laid.as_deref_mut(), warn)?;
     }
     let Some(mut reqs) = chart.metadata.dependencies.take() else { return Ok(()) };
     let mut values = merge_values(chart, profile, laid, warn)?;
     let mut imported = Imports::default();
-    for req in &mut reqs {
+    for (number, req) in reqs.iter_mut().enumerate() {
         let mut seen = Vec::new();
-        for import in &req.import_values {
+        let first = kin.imports(place, number);
+        for import in req.import_values.iter().flatten().filter(|_| first) {
             let (child, parent) = match import {
                 Data::Map(m) => (text(m.get("child")), text(m.get("parent"))),
                 Data::String(name) => (format!("exports.{name}"), ".".to_owned()),
@@ -201,7 +207,7 @@ fn import_values(
                 [("child".to_owned(), Data::String(child)), ("parent".to_owned(), Data::String(parent))];
             seen.push(Data::Map(Map::from(entry)));
         }
-        req.import_values = seen;
+        req.import_values = Some(seen).filter(|seen| !seen.is_empty());
     }
     let imported = imported.resolve(&values);
     merge_tables(&mut values, &imported, &mut |text| warn(slog::line("INFO", &text, &[])));

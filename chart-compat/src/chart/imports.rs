@@ -36,7 +36,12 @@ impl Imports {
             _ => {
                 let mut parts = parent.rsplit('.');
                 let last = parts.next().unwrap_or_default().to_owned();
-                let leaf = Tree::from([(last, Node::Shared(path))]);
+                // Of an empty table Helm makes a new one (`Values.AsMap`).
+                let table = match at(values, &path) {
+                    Some(table) if !table.is_empty() => Node::Shared(path),
+                    _ => Node::Own(Tree::new()),
+                };
+                let leaf = Tree::from([(last, table)]);
                 parts.fold(leaf, |tree, part| Tree::from([(part.to_owned(), Node::Own(tree))]))
             }
         };
@@ -75,6 +80,41 @@ fn children(values: &Map, path: &[String]) -> Tree {
     at(values, path).into_iter().flatten().map(|(key, value)| (key.clone(), node(key, value))).collect()
 }
 
+/// What is null in a table becomes so in the one that is merged into it, and that one is somebody's, too.
+fn hand_nulls(values: &mut Map, into: &[String], from: &Node) {
+    let table = |values: &Map, path: &[String]| at(values, path).is_some();
+    let below = |path: &[String], key: &String| [path, std::slice::from_ref(key)].concat();
+    match from {
+        Node::Leaf(_) => {}
+        Node::Own(tree) => {
+            for (key, node) in tree {
+                let into = below(into, key);
+                if table(values, &into) {
+                    hand_nulls(values, &into, node);
+                }
+            }
+        }
+        Node::Shared(path) => {
+            let held = at(values, into).into_iter().flatten();
+            set_null(values, path, held.filter(|(_, v)| **v == Data::Null).map(|(k, _)| k.clone()).collect());
+            let tables = at(values, path).into_iter().flatten().filter(|(_, v)| v.as_map().is_some());
+            for key in tables.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
+                let (into, path) = (below(into, &key), below(path, &key));
+                // A table that is merged into itself has nothing to hand on.
+                if into != path && table(values, &into) {
+                    hand_nulls(values, &into, &Node::Shared(path));
+                }
+            }
+        }
+    }
+}
+
+fn set_null(values: &mut Map, path: &[String], keys: Vec<String>) {
+    if let Some(map) = at_mut(values, path) {
+        map.extend(keys.into_iter().map(|key| (key, Data::Null)));
+    }
+}
+
 /// `MergeTables` of gathered values.
 fn merge(into: &mut Tree, from: Tree, values: &mut Map, prefix: &str, warn: Warn<'_>) {
     for (key, new) in from {
@@ -85,9 +125,12 @@ fn merge(into: &mut Tree, from: Tree, values: &mut Map, prefix: &str, warn: Warn
             }
             (Some(Node::Own(old)), Node::Own(new)) => merge(old, new, values, &path, warn),
             (Some(Node::Own(old)), Node::Shared(new)) => {
+                let nulls = old.iter().filter(|(_, node)| matches!(node, Node::Leaf(Data::Null)));
+                set_null(values, &new, nulls.map(|(key, _)| key.clone()).collect());
                 merge(old, children(values, &new), values, &path, warn);
             }
             (Some(Node::Shared(old)), new @ (Node::Own(_) | Node::Shared(_))) => {
+                hand_nulls(values, old, &new);
                 let new = resolve(Tree::from([(key, new)]), values).into_iter().next();
                 if let (Some(old), Some((_, Data::Map(new)))) = (at_mut(values, old), new) {
                     merge_tables(old, &new, warn);

@@ -15,6 +15,8 @@ pub(super) struct Place {
     id: usize,
     /// In the order of the chart's subcharts.
     pub(super) below: Vec<Place>,
+    /// Of the chart's list of dependencies, those that take part, by their place in it.
+    pub(super) enabled: Vec<usize>,
 }
 
 #[derive(Clone)]
@@ -31,6 +33,8 @@ pub(super) struct Kin {
     members: Vec<Member>,
     /// The lists that were gone through: each dependency has its alias for a name from then on.
     pub(super) renamed: HashSet<usize>,
+    /// The dependencies, by list and place, whose import-values were read: Helm writes them back in a form that it does not read.
+    imported: HashSet<(usize, usize)>,
 }
 
 impl Kin {
@@ -39,7 +43,7 @@ impl Kin {
         let id = self.members.len();
         self.members.push(Member { name: chart.name().to_owned(), parent, list: id });
         let below = chart.dependencies.iter().map(|sub| self.plant(sub, Some(id))).collect();
-        Place { id, below }
+        Place { id, below, enabled: Vec::new() }
     }
 
     fn twin(&mut self, id: usize) -> usize {
@@ -62,7 +66,13 @@ impl Kin {
         if !alias.is_empty() {
             alias.clone_into(&mut self.members[id].name);
         }
-        Place { id, below }
+        Place { id, below, enabled: Vec::new() }
+    }
+
+    /// Whether the import-values of one of the dependencies that take part are read for the first time.
+    pub(super) fn imports(&mut self, place: &Place, number: usize) -> bool {
+        let list = self.members[place.id].list;
+        place.enabled.get(number).is_none_or(|at| self.imported.insert((list, *at)))
     }
 
     /// Makes a chart the parent of what lies below it (`SetDependencies`).

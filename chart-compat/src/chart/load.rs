@@ -335,7 +335,7 @@ fn load_subchart(
         let Some(file) = files.into_iter().next().filter(|f| f.name == name) else {
             return Err(Error::Archive(format!("{name} is a directory, not an archive")));
         };
-        return load(read_archive(&file.data)?, profile, warn, depth, false);
+        return load(read_archive(&file.data, profile)?, profile, warn, depth, false);
     }
     let inner = files.into_iter().filter_map(|f| {
         let (_, rest) = f.name.split_once('/')?;

@@ -12,16 +12,16 @@ pub struct Metadata {
     pub name: String,
     /// Home page.
     pub home: String,
-    /// Where its sources are.
-    pub sources: Vec<String>,
+    /// Where its sources are; of this and other lists `None` if the file has none, which templates of Helm 3 can tell from an empty one.
+    pub sources: Option<Vec<String>>,
     /// Its version, lenient semver.
     pub version: String,
     /// One line about it.
     pub description: String,
     /// Words to find it by.
-    pub keywords: Vec<String>,
+    pub keywords: Option<Vec<String>>,
     /// Who keeps it.
-    pub maintainers: Vec<Maintainer>,
+    pub maintainers: Option<Vec<Maintainer>>,
     /// URL of a picture.
     pub icon: String,
     /// `v1` or `v2`.
@@ -69,11 +69,11 @@ pub struct Dependency {
     /// Comma-separated values paths that switch it.
     pub condition: String,
     /// Tags that switch it.
-    pub tags: Vec<String>,
+    pub tags: Option<Vec<String>>,
     /// Whether it takes part; set by processing.
     pub enabled: bool,
     /// What it hands to the parent: names or `{child, parent}` maps.
-    pub import_values: Vec<Data>,
+    pub import_values: Option<Vec<Data>>,
     /// Another name for it.
     pub alias: String,
     /// Whether the list has a null in this place, which [`Metadata::validate`] refuses.
@@ -129,22 +129,23 @@ impl Reader {
     fn list<T: Default>(
         &mut self,
         field: &str,
-        to: &mut Vec<T>,
+        to: &mut Option<Vec<T>>,
         from: &Data,
         of: &str,
         mut item: impl FnMut(&mut Self, &mut T, &Data),
     ) {
         match from {
             Data::List(items) => {
+                let to = to.get_or_insert_default();
                 to.resize_with(items.len(), T::default);
                 to.iter_mut().zip(items).for_each(|(to, from)| item(self, to, from));
             }
-            Data::Null => to.clear(),
+            Data::Null => *to = None,
             _ => self.wrong(field, from, of),
         }
     }
 
-    fn strings(&mut self, field: &str, to: &mut Vec<String>, from: &Data) {
+    fn strings(&mut self, field: &str, to: &mut Option<Vec<String>>, from: &Data) {
         self.list(field, to, from, "[]string", |r, to, from| r.string(field, to, from));
     }
 
@@ -237,11 +238,9 @@ impl Reader {
                 "deprecated" => self.bool("Metadata.deprecated", &mut to.deprecated, value),
                 "annotations" => self.annotations("Metadata.annotations", &mut to.annotations, value),
                 "kubeversion" => self.string("Metadata.kubeVersion", &mut to.kube_version, value),
-                "dependencies" if *value == Data::Null => to.dependencies = None,
                 "dependencies" => {
-                    let of = format!("[]*{}.Dependency", self.package);
-                    let all = to.dependencies.get_or_insert_default();
-                    self.list("Metadata.dependencies", all, value, &of, Self::dependency);
+                    let (of, to) = (format!("[]*{}.Dependency", self.package), &mut to.dependencies);
+                    self.list("Metadata.dependencies", to, value, &of, Self::dependency);
                 }
                 "type" => self.string("Metadata.type", &mut to.kind, value),
                 _ => {}
@@ -324,7 +323,7 @@ impl Metadata {
         ] {
             sanitize(text);
         }
-        self.sources.iter_mut().chain(&mut self.keywords).for_each(sanitize);
+        [&mut self.sources, &mut self.keywords].into_iter().flatten().flatten().for_each(sanitize);
         let broken = |text: String| Err(Error::Validation(text));
         let quoted = |s: &str| strconv::quote(s.as_bytes());
         for (field, value) in
@@ -346,7 +345,7 @@ impl Metadata {
         if !matches!(self.kind.as_str(), "" | "application" | "library") {
             return broken("chart.metadata.type must be application or library".to_owned());
         }
-        for m in &mut self.maintainers {
+        for m in self.maintainers.iter_mut().flatten() {
             if m.is_null {
                 return broken("maintainers must not contain empty or null nodes".to_owned());
             }
@@ -359,7 +358,7 @@ impl Metadata {
             }
             [&mut d.name, &mut d.version, &mut d.repository, &mut d.condition]
                 .into_iter()
-                .chain(&mut d.tags)
+                .chain(d.tags.iter_mut().flatten())
                 .for_each(sanitize);
             if !d.alias.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-')) {
                 return broken(format!(

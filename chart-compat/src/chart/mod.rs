@@ -18,7 +18,7 @@ mod path_match;
 mod values;
 mod written;
 
-pub use archive::{MAX_CHART_BYTES, MAX_ENTRIES, read_archive, read_archive_with};
+pub use archive::{MAX_CHART_BYTES, MAX_ENTRIES, MAX_FILE_BYTES_HELM3, read_archive, read_archive_with};
 pub(crate) use coalesce::{coalesce_again, coalesce_tables};
 pub use coalesce::{coalesce_values, merge_tables};
 pub(crate) use dependencies::process_again;

@@ -28,8 +28,8 @@ impl Fields {
     }
 }
 
-fn strings(list: &[String]) -> impl Iterator<Item = Data> {
-    list.iter().map(|s| s.as_str().into())
+fn strings(list: &Option<Vec<String>>) -> impl Iterator<Item = Data> {
+    list.iter().flatten().map(|s| s.as_str().into())
 }
 
 impl Metadata {
@@ -54,7 +54,7 @@ impl Metadata {
         }
         out.list("sources", strings(&self.sources));
         out.list("keywords", strings(&self.keywords));
-        out.list("maintainers", self.maintainers.iter().map(Maintainer::data));
+        out.list("maintainers", self.maintainers.iter().flatten().map(Maintainer::data));
         out.flag("deprecated", self.deprecated);
         let annotations = self.annotations.iter().flatten();
         let annotations: Map = annotations.map(|(k, v)| (k.clone(), v.as_str().into())).collect();
@@ -88,7 +88,7 @@ impl Dependency {
         out.text("alias", &self.alias);
         out.list("tags", strings(&self.tags));
         out.flag("enabled", self.enabled);
-        out.list("import-values", self.import_values.iter().cloned());
+        out.list("import-values", self.import_values.iter().flatten().cloned());
         out.0.into()
     }
 }

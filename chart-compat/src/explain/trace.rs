@@ -96,7 +96,7 @@ impl Node {
         // Dependency processing has changed the chart's values; its text is as it was.
         let values = chart.values_text.as_deref().and_then(|text| read_values(text, Profile::Helm4).ok());
         let imports = chart.metadata.dependencies.iter().flatten().flat_map(|req| {
-            req.import_values.iter().filter_map(|import| {
+            req.import_values.iter().flatten().filter_map(|import| {
                 let text = |key| import.get(key).and_then(Data::as_str);
                 let (child, parent) = (text("child")?, text("parent")?);
                 let parent = if parent == "." { "" } else { parent };

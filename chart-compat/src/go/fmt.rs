@@ -533,15 +533,7 @@ impl<'o> Printer<'o> {
             self.out.extend_from_slice(name.as_bytes());
         }
         self.out.push(b'{');
-        // An unnamed struct embeds the one that all its fields but the last belong to.
-        let embeds = s.type_name.starts_with("struct {");
-        if embeds {
-            self.out.extend_from_slice(if self.flags.plus_v { b"Metadata:{" } else { b"{" });
-        }
         for (i, (field, value)) in s.fields.iter().enumerate() {
-            if embeds && i + 1 == s.fields.len() {
-                self.out.push(b'}');
-            }
             if i > 0 {
                 self.out.extend_from_slice(if self.flags.sharp_v { b", " } else { b" " });
             }

@@ -58,6 +58,23 @@ impl<'a> Struct<'a> {
     pub fn exported(&self) -> impl Iterator<Item = (&'a str, Value<'a>)> + use<'a> {
         self.fields.iter().copied().filter(|(name, _)| is_exported(name))
     }
+
+    /// The struct that an unnamed one embeds as its first field, and whose fields are found in it.
+    #[must_use]
+    pub fn embedded(&self) -> Option<&'a Struct<'a>> {
+        match self.fields.first() {
+            Some((_, Value::Object(Object::Struct(first)))) if self.type_name.starts_with("struct {") => {
+                Some(first)
+            }
+            _ => None,
+        }
+    }
+
+    /// What a field of this name holds, be it its own or of what it embeds.
+    fn field(&self, name: &[u8]) -> Option<Value<'a>> {
+        let own = self.fields.iter().find(|f| f.0.as_bytes() == name).map(|f| f.1);
+        own.or_else(|| self.embedded()?.field(name))
+    }
 }
 
 /// Whether a field's name says that code outside its package sees it.
@@ -105,9 +122,7 @@ impl<'a> Object<'a> {
     #[must_use]
     pub fn field(&self, name: &[u8]) -> Option<Value<'a>> {
         match self {
-            Self::Struct(s) if name.first().is_some_and(u8::is_ascii_uppercase) => {
-                s.fields.iter().find(|f| f.0.as_bytes() == name).map(|f| f.1)
-            }
+            Self::Struct(s) if name.first().is_some_and(u8::is_ascii_uppercase) => s.field(name),
             _ => None,
         }
     }

@@ -59,6 +59,8 @@ pub enum Elem {
     Map,
     /// `[][]interface {}`
     List,
+    /// Of pointers to what is named, e.g. `[]*chart.Maintainer`; the whole type as it prints.
+    Named(&'static str),
 }
 
 /// A Go slice. No template function changes one in place, so it is immutable.
@@ -465,6 +467,7 @@ impl<'a> Value<'a> {
                 Elem::Int => "[]int",
                 Elem::Map => "[]map[string]interface {}",
                 Elem::List => "[][]interface {}",
+                Elem::Named(name) => name,
             },
             Self::Map(m) => match m.kind {
                 MapKind::Any | MapKind::Nil => "map[string]interface {}",

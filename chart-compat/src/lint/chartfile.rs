@@ -158,7 +158,7 @@ fn is_strict_version(text: &str) -> bool {
 
 fn maintainers(map: &Map, m: &Metadata) -> Result<(), String> {
     let listed = map.get("maintainers").and_then(Data::as_list).unwrap_or_default();
-    let mut read = m.maintainers.iter();
+    let mut read = m.maintainers.iter().flatten();
     for entry in listed {
         if *entry == Data::Null {
             return Err("a maintainer entry is empty".to_owned());
@@ -178,7 +178,7 @@ fn maintainers(map: &Map, m: &Metadata) -> Result<(), String> {
 }
 
 fn sources(m: &Metadata) -> Result<(), String> {
-    match m.sources.iter().find(|s| s.is_empty() || !is_request_url(s)) {
+    match m.sources.iter().flatten().find(|s| s.is_empty() || !is_request_url(s)) {
         None => Ok(()),
         Some(source) => Err(format!("invalid source URL '{source}'")),
     }

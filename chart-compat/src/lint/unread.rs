@@ -62,7 +62,7 @@ impl<'c> Tree<'c> {
             for condition in d.condition.split(',').map(str::trim).filter(|c| !c.is_empty()) {
                 read(&mut condition.split('.'));
             }
-            for import in &d.import_values {
+            for import in d.import_values.iter().flatten() {
                 match import {
                     Data::String(export) => {
                         read(&mut [name.as_str(), "exports"].into_iter().chain(export.split('.')));

@@ -179,9 +179,27 @@ fn capabilities<'a>(arena: &'a Arena, c: &'a Capabilities, profile: Profile) -> 
     )
 }
 
-fn strings<'a>(arena: &'a Arena, items: &'a [String], elem: Elem) -> Value<'a> {
-    let items: Vec<Value<'a>> = items.iter().map(|s| text(s)).collect();
-    Value::typed_list(arena, elem, &items)
+/// How a struct of Go's holds its lists: Helm 3 as they are, Helm 4, which makes maps of structs, without types and nil.
+#[derive(Clone, Copy)]
+struct Lists<'a> {
+    arena: &'a Arena,
+    typed: bool,
+}
+
+impl<'a> Lists<'a> {
+    fn of<T>(self, items: &'a Option<Vec<T>>, elem: Elem, item: impl Fn(&'a T) -> Value<'a>) -> Value<'a> {
+        let elem = if self.typed { elem } else { Elem::Any };
+        match items {
+            None if self.typed => Value::nil_list(self.arena, elem),
+            items => {
+                Value::typed_list(self.arena, elem, &items.iter().flatten().map(item).collect::<Vec<_>>())
+            }
+        }
+    }
+
+    fn strings(self, items: &'a Option<Vec<String>>) -> Value<'a> {
+        self.of(items, Elem::String, |s| text(s))
+    }
 }
 
 fn annotations<'a>(arena: &'a Arena, m: &'a Metadata) -> Value<'a> {
@@ -195,58 +213,49 @@ fn annotations<'a>(arena: &'a Arena, m: &'a Metadata) -> Value<'a> {
 
 type Fields<'a> = Vec<(&'a str, Value<'a>)>;
 
-fn dependency<'a>(arena: &'a Arena, d: &'a Dependency, elem: Elem) -> Fields<'a> {
-    let imports: Vec<Value<'a>> = d.import_values.iter().map(|v| Value::from_data(arena, v)).collect();
+fn dependency<'a>(lists: Lists<'a>, d: &'a Dependency) -> Fields<'a> {
     vec![
         ("Name", text(&d.name)),
         ("Version", text(&d.version)),
         ("Repository", text(&d.repository)),
         ("Condition", text(&d.condition)),
-        ("Tags", strings(arena, &d.tags, elem)),
+        ("Tags", lists.strings(&d.tags)),
         ("Enabled", Value::Bool(d.enabled)),
-        ("ImportValues", Value::list(arena, &imports)),
+        ("ImportValues", lists.of(&d.import_values, Elem::Any, |v| Value::from_data(lists.arena, v))),
         ("Alias", text(&d.alias)),
     ]
 }
 
 /// The fields of `Metadata` in order of declaration; `inner` makes a value of a nested struct's fields.
 fn metadata<'a>(
-    arena: &'a Arena,
+    lists: Lists<'a>,
     m: &'a Metadata,
-    elem: Elem,
     inner: &dyn Fn(&'static str, Fields<'a>) -> Value<'a>,
 ) -> Fields<'a> {
-    let maintainers: Vec<Value<'a>> = m
-        .maintainers
-        .iter()
-        .map(|p| {
-            let fields = vec![("Name", text(&p.name)), ("Email", text(&p.email)), ("URL", text(&p.url))];
-            inner("*chart.Maintainer", fields)
-        })
-        .collect();
-    let dependencies: Vec<Value<'a>> = m
-        .dependencies
-        .iter()
-        .flatten()
-        .map(|d| inner("*chart.Dependency", dependency(arena, d, elem)))
-        .collect();
+    let maintainers = lists.of(&m.maintainers, Elem::Named("[]*chart.Maintainer"), |p| {
+        let fields = vec![("Name", text(&p.name)), ("Email", text(&p.email)), ("URL", text(&p.url))];
+        inner("*chart.Maintainer", fields)
+    });
+    let dependencies = lists.of(&m.dependencies, Elem::Named("[]*chart.Dependency"), |d| {
+        inner("*chart.Dependency", dependency(lists, d))
+    });
     vec![
         ("Name", text(&m.name)),
         ("Home", text(&m.home)),
-        ("Sources", strings(arena, &m.sources, elem)),
+        ("Sources", lists.strings(&m.sources)),
         ("Version", text(&m.version)),
         ("Description", text(&m.description)),
-        ("Keywords", strings(arena, &m.keywords, elem)),
-        ("Maintainers", Value::list(arena, &maintainers)),
+        ("Keywords", lists.strings(&m.keywords)),
+        ("Maintainers", maintainers),
         ("Icon", text(&m.icon)),
         ("APIVersion", text(&m.api_version)),
         ("Condition", text(&m.condition)),
         ("Tags", text(&m.tags)),
         ("AppVersion", text(&m.app_version)),
         ("Deprecated", Value::Bool(m.deprecated)),
-        ("Annotations", annotations(arena, m)),
+        ("Annotations", annotations(lists.arena, m)),
         ("KubeVersion", text(&m.kube_version)),
-        ("Dependencies", Value::list(arena, &dependencies)),
+        ("Dependencies", dependencies),
         ("Type", text(&m.kind)),
     ]
 }
@@ -257,14 +266,18 @@ impl<'a> Builder<'a> {
         let arena = self.arena;
         match self.profile {
             Profile::Helm4 => {
-                let mut fields = metadata(arena, m, Elem::Any, &|_, fields| Value::Map(map(arena, &fields)));
+                let lists = Lists { arena, typed: false };
+                let mut fields = metadata(lists, m, &|_, fields| Value::Map(map(arena, &fields)));
                 fields.push(("IsRoot", Value::Bool(is_root)));
                 Value::Map(map(arena, &fields))
             }
             Profile::Helm3 => {
-                let inner = |name, fields: Fields<'a>| structure(arena, name, &fields, None);
-                let mut fields = metadata(arena, m, Elem::String, &inner);
-                fields.push(("IsRoot", Value::Bool(is_root)));
+                let lists = Lists { arena, typed: true };
+                let fields = metadata(lists, m, &|name, fields| structure(arena, name, &fields, None));
+                let fields = [
+                    ("Metadata", structure(arena, "chart.Metadata", &fields, None)),
+                    ("IsRoot", Value::Bool(is_root)),
+                ];
                 structure(arena, "struct { chart.Metadata; IsRoot bool }", &fields, None)
             }
         }

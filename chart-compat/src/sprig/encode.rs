@@ -234,19 +234,13 @@ impl<'a> Walk<'a> {
 
 /// The JSON name of a field, and whether an empty value is left out; most of Helm's structs have no tags.
 fn tag<'a>(type_name: &str, field: &'a str) -> (Cow<'a, str>, bool) {
-    let (_, name) = match type_name.strip_prefix("struct { chart.Metadata;") {
-        // What is embedded lends its fields with their names.
-        Some(_) => ("", "Metadata"),
-        None => type_name.rsplit_once('.').unwrap_or(("", type_name)),
-    };
+    let (_, name) = type_name.rsplit_once('.').unwrap_or(("", type_name));
     match (name, field) {
         ("BuildInfo", "KubeClientVersion") => (Cow::Borrowed("kube_client_version"), false),
         ("BuildInfo", "Version") => (Cow::Borrowed("version"), true),
         ("BuildInfo", "GitCommit") => (Cow::Borrowed("git_commit"), true),
         ("BuildInfo", "GitTreeState") => (Cow::Borrowed("git_tree_state"), true),
         ("BuildInfo", "GoVersion") => (Cow::Borrowed("go_version"), true),
-        // What the context adds to the metadata has no tag.
-        ("Metadata", "IsRoot") => (Cow::Borrowed(field), false),
         ("Dependency", "Repository" | "Name") => (Cow::Owned(camel(field)), false),
         ("Metadata" | "Maintainer" | "Dependency", _) => (Cow::Owned(camel(field)), true),
         _ => (Cow::Borrowed(field), false),
@@ -267,15 +261,17 @@ fn camel(field: &str) -> String {
 }
 
 fn fields<'a>(s: &Struct<'a>, view: View) -> Vec<(Cow<'a, str>, Value<'a>)> {
-    s.exported()
-        .filter_map(|(name, value)| match view {
-            View::Yaml => Some((Cow::Owned(name.to_lowercase()), value)),
-            View::Json => {
-                let (key, omit_empty) = tag(s.type_name, name);
-                (value.truth() || !omit_empty).then_some((key, value))
-            }
-        })
-        .collect()
+    // What is embedded lends its fields.
+    let mut all = s.embedded().map_or_else(Vec::new, |embedded| fields(embedded, view));
+    let own = s.exported().skip(usize::from(s.embedded().is_some()));
+    all.extend(own.filter_map(|(name, value)| match view {
+        View::Yaml => Some((Cow::Owned(name.to_lowercase()), value)),
+        View::Json => {
+            let (key, omit_empty) = tag(s.type_name, name);
+            (value.truth() || !omit_empty).then_some((key, value))
+        }
+    }));
+    all
 }
 
 fn walk<'a, O: Output>(arena: &'a Arena, out: &mut O, value: Value<'a>) -> Result<(), String> {

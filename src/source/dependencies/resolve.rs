@@ -1,7 +1,7 @@
 //! Which repository a dependency is of, and which of its versions is meant (`resolver.Resolver`).
 
 use std::collections::BTreeMap;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use chart_compat::chart::Dependency;
 use chart_compat::go::semver;
@@ -12,7 +12,7 @@ use super::super::index;
 use super::super::index::entry::ChartVersion;
 use super::super::location::{Location, same_repository};
 use super::super::repositories::Entry;
-use super::super::{load, repository};
+use super::super::{clean, load, repository};
 use super::DependencyError;
 
 /// The names under which the indexes of dependencies are kept, by the name of the dependency.
@@ -100,21 +100,6 @@ pub(super) fn local_path(repository: &str, chart: &Path) -> Result<PathBuf, Depe
     let path = repository.strip_prefix("file://").unwrap_or(repository);
     let path = clean(&if path.starts_with('/') { PathBuf::from(path) } else { chart.join(path) });
     if path.exists() { Ok(path) } else { Err(DependencyError::NoDirectory(path)) }
-}
-
-/// A path without dots (`filepath.Clean`).
-fn clean(path: &Path) -> PathBuf {
-    let mut out = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir if matches!(out.components().next_back(), Some(Component::Normal(_))) => {
-                out.pop();
-            }
-            other => out.push(other),
-        }
-    }
-    out
 }
 
 /// Resolves each dependency to one version.

@@ -62,7 +62,7 @@ impl NewIndex {
             return Ok(());
         }
         let Some(bytes) = files::read(path, MAX_CHART_BYTES)? else { return Ok(()) };
-        let Ok(files) = chart::read_archive(&bytes) else { return Ok(()) };
+        let Ok(files) = chart::read_archive(&bytes, Profile::Helm4) else { return Ok(()) };
         let Ok(chart) = chart::load_files(files, Profile::Helm4, &mut drop) else { return Ok(()) };
         let version = ChartVersion {
             metadata: chart.metadata,

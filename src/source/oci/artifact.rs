@@ -156,7 +156,7 @@ impl Registry<'_> {
         created: &str,
     ) -> Result<Pushed, OciError> {
         let wrong = |e: chart::Error| OciError::NoChart(e.to_string());
-        let files = chart::read_archive(&chart).map_err(wrong)?;
+        let files = chart::read_archive(&chart, Profile::Helm4).map_err(wrong)?;
         let metadata = chart::load_files(files, Profile::Helm4, &mut drop).map_err(wrong)?.metadata;
         let path = remote.strip_prefix("oci://").unwrap_or(remote).trim_end_matches('/');
         let reference = OciReference::parse(&format!("{path}/{}:{}", metadata.name, metadata.version))?;
@@ -233,10 +233,11 @@ fn annotations(metadata: &Metadata, created: &str) -> BTreeMap<String, String> {
     let people: Vec<String> = metadata
         .maintainers
         .iter()
+        .flatten()
         .map(|m| if m.email.is_empty() { m.name.clone() } else { format!("{} ({})", m.name, m.email) })
         .collect();
     let people = people.join(", ");
-    let source = metadata.sources.first().map(String::as_str).unwrap_or_default();
+    let source = metadata.sources.iter().flatten().next().map(String::as_str).unwrap_or_default();
     for (key, text) in [
         ("description", metadata.description.as_str()),
         ("title", &metadata.name),

@@ -3,7 +3,7 @@
 mod read;
 mod write;
 
-use super::args::{bytes, go_text};
+use super::args::bytes;
 use crate::go::{Map, MapKind, Value};
 use crate::template::{Error, Func, Type};
 
@@ -21,7 +21,7 @@ pub(super) const FUNCS: &[Func] = &[
     }),
     Func::new("fromToml", &[Str], |x, a| {
         let zone = super::dates::local(x);
-        Ok(read::from_toml(x.arena, &go_text(bytes(a[0])), &zone).unwrap_or_else(|e| {
+        Ok(read::from_toml(x.arena, bytes(a[0]), &zone).unwrap_or_else(|e| {
             let map = Map::new(x.arena, MapKind::Any);
             map.insert(b"Error", Value::str(x.arena, e));
             Value::Map(map)

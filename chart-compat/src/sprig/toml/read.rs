@@ -1,5 +1,6 @@
 //! The reader: one pass over the text, with the library's error texts.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::go::layout::{self, Place};
@@ -54,7 +55,10 @@ impl<'a> Table<'a> {
 struct Reader<'a, 't> {
     arena: &'a Arena,
     zone: &'t Zone,
+    /// What is read, up to the first byte that is no UTF-8.
     text: &'t str,
+    /// That byte.
+    broken: Option<u8>,
     at: usize,
     line: usize,
     /// The table that is open.
@@ -71,7 +75,11 @@ type Read<T> = Result<T, String>;
 ///
 /// # Errors
 /// The library's text, e.g. `toml: line 1 (last key "a"): expected value but found '\n' instead`.
-pub(super) fn from_toml<'a>(arena: &'a Arena, text: &str, zone: &Zone) -> Read<Value<'a>> {
+pub(super) fn from_toml<'a>(arena: &'a Arena, text: &[u8], zone: &Zone) -> Read<Value<'a>> {
+    let (text, broken) = match text.utf8_chunks().next() {
+        Some(first) => (first.valid(), first.invalid().first().copied()),
+        None => ("", None),
+    };
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.bytes().take(6).any(|b| b == 0) {
         return Err(
@@ -79,10 +87,22 @@ pub(super) fn from_toml<'a>(arena: &'a Arena, text: &str, zone: &Zone) -> Read<V
                 .into(),
         );
     }
-    let mut reader =
-        Reader { arena, zone, text, at: 0, line: 1, context: Vec::new(), key: String::new(), key_line: 1 };
+    let mut reader = Reader {
+        arena,
+        zone,
+        text,
+        broken,
+        at: 0,
+        line: 1,
+        context: Vec::new(),
+        key: String::new(),
+        key_line: 1,
+    };
     let mut root = Table::default();
     while reader.item(&mut root)? {}
+    if broken.is_some() {
+        return reader.error("");
+    }
     Ok(root.into_value(arena))
 }
 
@@ -106,7 +126,12 @@ impl<'a> Reader<'a, '_> {
         self.error_at(self.line, message)
     }
 
-    fn error_at<T>(&self, line: usize, message: &str) -> Read<T> {
+    fn error_at<T>(&self, mut line: usize, message: &str) -> Read<T> {
+        let mut message = Cow::Borrowed(message);
+        // What there is to be found wrong at the end is what ended the text.
+        if let Some(byte) = self.broken.filter(|_| self.at >= self.text.len()) {
+            (line, message) = (self.line, format!("invalid UTF-8 byte: 0x{byte:02x}").into());
+        }
         let key = match (self.key.is_empty(), self.context.is_empty()) {
             (true, true) => String::new(),
             (true, false) => shown(&self.context),

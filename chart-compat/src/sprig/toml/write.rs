@@ -1,5 +1,6 @@
 //! The writer: in each table plain keys come first, then the tables below it, both sorted, nested ones indented.
 
+use crate::go::object::Struct;
 use crate::go::{Object, Value, fmt, layout, strconv, time};
 
 /// Why a value has no TOML.
@@ -102,7 +103,11 @@ type Entry<'a> = (&'a [u8], Value<'a>);
 fn entries(v: Value<'_>) -> Vec<Entry<'_>> {
     match v {
         Value::Map(m) => m.entries().to_vec(),
-        Value::Object(Object::Struct(s)) => s.exported().map(|f| (f.0.as_bytes(), f.1)).collect(),
+        Value::Object(Object::Struct(s)) => {
+            let embedded = s.embedded().into_iter().flat_map(Struct::exported);
+            let own = s.exported().skip(usize::from(s.embedded().is_some()));
+            embedded.chain(own).map(|f| (f.0.as_bytes(), f.1)).collect()
+        }
         Value::Object(Object::Files(f)) => f.iter().map(|f| (f.0.as_bytes(), Value::Bytes(f.1))).collect(),
         _ => Vec::new(),
     }
