@@ -1,4 +1,5 @@
-//! An error with its causes, in one line: connections say why they failed only in the last of them.
+//! An error with its causes, in one line: connections say why they failed only in the last of them. And errors of the
+//! operating system as Go has them.
 
 /// The text of an error and of its sources, each once.
 #[must_use]
@@ -14,4 +15,36 @@ pub fn chain(error: &dyn std::error::Error) -> String {
         source = next.source();
     }
     text
+}
+
+/// An error of the operating system in Go's words (`syscall.Errno.Error`): without its number, and not as a sentence begins.
+#[must_use]
+pub fn of_the_system(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    let Some((words, _)) = text.split_once(" (os error ") else { return text };
+    let mut letters = words.chars();
+    // `RFS specific error` and its kin stay as they are.
+    match (letters.next(), letters.as_str()) {
+        (Some(first), rest) if rest.starts_with(char::is_lowercase) => {
+            format!("{}{rest}", first.to_lowercase())
+        }
+        _ => words.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of_the_system;
+
+    #[test]
+    fn the_system_is_told_of_in_gos_words() {
+        let table = [
+            (std::io::Error::from_raw_os_error(2), "no such file or directory"),
+            (std::io::Error::from_raw_os_error(40), "too many levels of symbolic links"),
+            (std::io::Error::other("It broke (os error, perhaps)"), "It broke (os error, perhaps)"),
+        ];
+        for (error, want) in table {
+            assert_eq!(of_the_system(&error), want);
+        }
+    }
 }

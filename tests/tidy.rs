@@ -38,7 +38,7 @@ const ROOT: [(&str, &[&str]); 9] = [
     ("serve", &[]),
     ("hooks", &["cluster", "render", "serve"]),
     ("addon", &["cluster", "hooks", "release", "render", "serve", "source"]),
-    ("cli", &["addon", "cluster", "hooks", "release", "render", "serve", "source"]),
+    ("cli", &["addon", "causes", "cluster", "hooks", "release", "render", "serve", "source"]),
 ];
 
 const MAX_LINES: usize = 1000;

@@ -1,32 +1,44 @@
-//! Chart directories: the walk that Helm makes, with `.helmignore` and bounds.
+//! Chart directories: the walk that Helm makes, with `.helmignore` and bounds, and its words for what cannot be read.
 
-use std::path::{Path, PathBuf};
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::io;
+use std::path::{Component, Path, PathBuf};
 
-use chart_compat::chart::{File, MAX_CHART_BYTES, MAX_ENTRIES, Rules, Warn};
+use chart_compat::chart::{File, MAX_CHART_BYTES, MAX_ENTRIES, MAX_FILE_BYTES_HELM3, Rules, Warn};
 use chart_compat::go::slog;
+use chart_compat::profile::Profile;
 
 use super::Error;
 
 /// How deep directories may nest; symbolic links can make circles.
 const MAX_DEPTH: usize = 100;
+/// How many links are followed for one path (`filepath.EvalSymlinks`).
+const MAX_LINKS: usize = 255;
 
 /// The files of a chart directory, in order of name (`loader.LoadDir`).
-pub(super) fn files(root: &Path, warn: Warn<'_>) -> Result<Vec<File>, Error> {
-    let read = |path: &Path, source| Error::Read { path: path.to_owned(), source };
+pub(super) fn files(root: &Path, profile: Profile, warn: Warn<'_>) -> Result<Vec<File>, Error> {
+    let root = &super::absolute(root);
     let ignore = root.join(".helmignore");
     let text = match std::fs::read(&ignore) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => String::new(),
-        Err(e) => return Err(read(&ignore, e)),
+        Err(_) if !ignore.exists() => String::new(),
+        Err(e) if e.kind() == io::ErrorKind::IsADirectory => return Err(unread("read", &ignore, e)),
+        Err(e) => return Err(unread("open", &ignore, e)),
     };
     let rules = Rules::parse(&text)?;
-    let mut walk = Walk { root, rules, files: Vec::new(), left: MAX_CHART_BYTES, warn };
+    let mut walk = Walk { root, profile, rules, files: Vec::new(), left: MAX_CHART_BYTES, warn };
     walk.directory(root, "", 0)?;
     Ok(walk.files)
 }
 
+fn unread(step: &'static str, path: &Path, source: io::Error) -> Error {
+    Error::Read { step, path: path.to_owned(), source }
+}
+
 struct Walk<'r> {
     root: &'r Path,
+    profile: Profile,
     warn: Warn<'r>,
     rules: Rules,
     files: Vec<File>,
@@ -43,21 +55,22 @@ impl Walk<'_> {
         if depth > MAX_DEPTH {
             return Err(self.refuse(dir, "directories nest too deep; does a symbolic link point upwards?"));
         }
-        let read = |source| Error::Read { path: dir.to_owned(), source };
-        let mut names: Vec<PathBuf> = Vec::new();
-        for entry in std::fs::read_dir(dir).map_err(read)? {
-            names.push(entry.map_err(read)?.path());
+        let mut names: Vec<OsString> = Vec::new();
+        for entry in std::fs::read_dir(dir).map_err(|e| unread("open", dir, e))? {
+            names.push(entry.map_err(|e| unread("read", dir, e))?.file_name());
         }
         names.sort();
-        for path in names {
-            let Some(name) = path.file_name().map(|n| n.to_string_lossy().into_owned()) else { continue };
-            let relative = if prefix.is_empty() { name } else { format!("{prefix}/{name}") };
-            // Follows links, as Helm does, and says so.
-            if path.is_symlink() {
-                self.tell_link(&path);
+        for name in names {
+            let path = dir.join(&name);
+            let name = name.to_string_lossy();
+            let relative = if prefix.is_empty() { name.into_owned() } else { format!("{prefix}/{name}") };
+            let mut kind = std::fs::symlink_metadata(&path).map_err(|e| unread("lstat", &path, e))?;
+            if kind.is_symlink() {
+                let end = resolve(&path)
+                    .map_err(|source| Error::Link { path: path.clone(), source: Box::new(source) })?;
+                self.tell_link(&path, &end);
+                kind = std::fs::symlink_metadata(&end).map_err(|e| unread("lstat", &end, e))?;
             }
-            let kind =
-                std::fs::metadata(&path).map_err(|source| Error::Read { path: path.clone(), source })?;
             if self.rules.ignores(&relative, kind.is_dir()) {
                 continue;
             }
@@ -66,19 +79,15 @@ impl Walk<'_> {
             } else if kind.is_file() {
                 self.file(&path, relative, kind.len())?;
             } else {
-                return Err(
-                    self.refuse(&path, "cannot load irregular file as it has file mode type bits set")
-                );
+                return Err(Error::Irregular(path));
             }
         }
         Ok(())
     }
 
-    fn tell_link(&mut self, path: &Path) {
-        // A link that leads nowhere is an error that comes next.
-        let Ok(resolved) = std::fs::canonicalize(path) else { return };
-        let shown = super::absolute(path);
-        let attributes = [("path", &*shown.to_string_lossy()), ("resolved", &*resolved.to_string_lossy())];
+    /// Follows links, as Helm does, and says so.
+    fn tell_link(&mut self, path: &Path, end: &Path) {
+        let attributes = [("path", &*path.to_string_lossy()), ("resolved", &*end.to_string_lossy())];
         let text = "found symbolic link in path. Contents of linked file included and used";
         (self.warn)(slog::line("INFO", text, &attributes));
     }
@@ -87,13 +96,54 @@ impl Walk<'_> {
         if self.files.len() >= MAX_ENTRIES {
             return Err(self.refuse(path, &format!("the chart has more than {MAX_ENTRIES} files")));
         }
-        if size > self.left {
-            let reason = format!("the chart's files are larger than the maximum size {MAX_CHART_BYTES}");
-            return Err(self.refuse(path, &reason));
+        if self.profile == Profile::Helm3 && size > MAX_FILE_BYTES_HELM3 {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            return Err(Error::TooLarge(name));
         }
-        let data = std::fs::read(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
+        let failed = |source: Error| Error::File { name: name.clone(), source: Box::new(source) };
+        if size > self.left {
+            return Err(failed(Error::Budget));
+        }
+        let data = std::fs::read(path).map_err(|e| failed(unread("open", path, e)))?;
         self.left = self.left.saturating_sub(data.len() as u64);
         self.files.push(File::new(name, data));
         Ok(())
     }
+}
+
+/// Where an absolute path ends once its links are followed (`filepath.EvalSymlinks`).
+fn resolve(path: &Path) -> Result<PathBuf, Error> {
+    let parts = |path: &Path| path.components().map(|c| c.as_os_str().to_owned()).collect::<VecDeque<_>>();
+    let mut left = parts(path);
+    let mut found = PathBuf::new();
+    let mut links = 0;
+    while let Some(part) = left.pop_front() {
+        match Path::new(&part).components().next() {
+            Some(Component::ParentDir) => {
+                found.pop();
+            }
+            Some(Component::Normal(name)) => {
+                let next = found.join(name);
+                let kind = std::fs::symlink_metadata(&next).map_err(|e| unread("lstat", &next, e))?;
+                if kind.is_symlink() {
+                    links += 1;
+                    if links > MAX_LINKS {
+                        return Err(Error::Links);
+                    }
+                    let to = std::fs::read_link(&next).map_err(|e| unread("readlink", &next, e))?;
+                    let mut to = parts(&to);
+                    to.append(&mut left);
+                    left = to;
+                } else if kind.is_dir() || left.is_empty() {
+                    found = next;
+                } else {
+                    return Err(Error::NoDirectory);
+                }
+            }
+            // A link to a path from the root begins anew.
+            Some(other) => found.push(other),
+            None => {}
+        }
+    }
+    Ok(found)
 }

@@ -35,7 +35,7 @@ pub mod repository;
 
 use std::path::{Component, Path, PathBuf};
 
-use chart_compat::chart::{self, Chart, MAX_CHART_BYTES};
+use chart_compat::chart::{self, Chart, MAX_CHART_BYTES, MAX_FILE_BYTES_HELM3};
 use chart_compat::profile::Profile;
 use chart_compat::render::{Ahead, CompiledChart};
 
@@ -48,14 +48,47 @@ pub enum Error {
     /// It could not be fetched.
     #[error(transparent)]
     Fetch(#[from] fetch::FetchError),
-    /// A file or directory cannot be read.
-    #[error("{path}: {source}")]
+    /// A file or directory cannot be read, in Go's words.
+    #[error("{step} {path}: {}", crate::causes::of_the_system(source))]
     Read {
+        /// The system call that failed.
+        step: &'static str,
         /// What was to be read.
         path: PathBuf,
         /// Why it was not.
         source: std::io::Error,
     },
+    /// A file of a chart directory cannot be read.
+    #[error("error reading {name}: {source}")]
+    File {
+        /// Its path in the chart.
+        name: String,
+        /// Why not.
+        source: Box<Error>,
+    },
+    /// A symbolic link of a chart directory leads nowhere.
+    #[error("error evaluating symlink {path}: {source}")]
+    Link {
+        /// The link.
+        path: PathBuf,
+        /// Why not.
+        source: Box<Error>,
+    },
+    /// A symbolic link leads in a circle.
+    #[error("EvalSymlinks: too many links")]
+    Links,
+    /// A symbolic link leads through a file.
+    #[error("not a directory")]
+    NoDirectory,
+    /// A device, a socket or a pipe lies in a chart directory.
+    #[error("cannot load irregular file {0} as it has file mode type bits set")]
+    Irregular(PathBuf),
+    /// The files of a chart directory are too large together.
+    #[error("chart exceeds maximum decompressed size of {MAX_CHART_BYTES} bytes")]
+    Budget,
+    /// A file of a chart directory is too large, with Helm 3.
+    #[error("chart file {0:?} is larger than the maximum file size {MAX_FILE_BYTES_HELM3}")]
+    TooLarge(String),
     /// The directory holds something that is no chart file, or more than is allowed.
     #[error("cannot load chart from {path}: {reason}")]
     Directory {
@@ -116,7 +149,7 @@ pub fn load(path: &Path, profile: Profile) -> Result<Loaded, Error> {
     let mut warnings = Vec::new();
     // Templates are parsed while the rest of the chart is read.
     let mut ahead = Ahead::new(profile);
-    let files = directory::files(path, &mut |w| warnings.push(w))?;
+    let files = directory::files(path, profile, &mut |w| warnings.push(w))?;
     files.iter().for_each(|file| ahead.push(file));
     let chart = chart::load_files(files, profile, &mut |w| warnings.push(w))?;
     Ok(Loaded { chart, ahead, warnings })
@@ -128,7 +161,7 @@ pub fn load(path: &Path, profile: Profile) -> Result<Loaded, Error> {
 /// It cannot be read, is too large, or is not a chart.
 pub fn load_directory_as_v2(path: &Path, profile: Profile) -> Result<(chart::Chart, Vec<String>), Error> {
     let mut warnings = Vec::new();
-    let files = directory::files(path, &mut |w| warnings.push(w))?;
+    let files = directory::files(path, profile, &mut |w| warnings.push(w))?;
     let chart = chart::load_files_as_v2(files, profile, &mut |w| warnings.push(w))?;
     Ok((chart, warnings))
 }
@@ -138,7 +171,7 @@ pub fn load_directory_as_v2(path: &Path, profile: Profile) -> Result<(chart::Cha
 /// # Errors
 /// It cannot be read or is too large.
 pub fn package_bytes(path: &Path) -> Result<Vec<u8>, Error> {
-    let read = |source| Error::Read { path: path.to_owned(), source };
+    let read = |source| Error::Read { step: "open", path: absolute(path), source };
     let size = std::fs::metadata(path).map_err(read)?.len();
     if size > MAX_CHART_BYTES {
         let reason = format!("the archive has {size} bytes, more than the maximum {MAX_CHART_BYTES}");
@@ -157,7 +190,7 @@ pub fn load_package(bytes: &[u8], path: &Path, profile: Profile) -> Result<Loade
     if !bytes.starts_with(&[0x1f, 0x8b, 0x08]) {
         return Err(Error::NotAnArchive(not_gzip(path, bytes)));
     }
-    let files = match (chart::read_archive_with(bytes, &mut |file| ahead.push(file)), profile) {
+    let files = match (chart::read_archive_with(bytes, profile, &mut |file| ahead.push(file)), profile) {
         (Ok(files), _) => files,
         // Helm 4 keeps the reason to itself.
         (Err(_), Profile::Helm4) => {
@@ -178,24 +211,30 @@ pub fn load_package(bytes: &[u8], path: &Path, profile: Profile) -> Result<Loade
 /// # Errors
 /// It cannot be read or is too large.
 pub fn directory_files(path: &Path) -> Result<Vec<chart::File>, Error> {
-    directory::files(path, &mut |_| {})
+    directory::files(path, Profile::Helm4, &mut |_| {})
 }
 
 /// The path from the root, without `.` and `..`, links left as they are (`filepath.Abs`).
 #[must_use]
 pub fn absolute(path: &Path) -> PathBuf {
-    let mut out = PathBuf::new();
     // Without a working directory the path stays as it was given.
-    for part in std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => {
+    clean(&std::path::absolute(path).unwrap_or_else(|_| path.to_owned()))
+}
+
+/// The path without `.`, and without `..` where there is something before it (`filepath.Clean`).
+#[must_use]
+pub fn clean(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match (part, out.components().next_back()) {
+            (Component::CurDir, _) | (Component::ParentDir, Some(Component::RootDir)) => {}
+            (Component::ParentDir, Some(Component::Normal(_))) => {
                 out.pop();
             }
-            other => out.push(other),
+            (other, _) => out.push(other),
         }
     }
-    out
+    if out.as_os_str().is_empty() { ".".into() } else { out }
 }
 
 /// Helm's words for a file that is no gzip archive.

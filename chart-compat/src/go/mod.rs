@@ -15,6 +15,7 @@ pub mod semver;
 pub mod slog;
 pub(crate) mod strconv;
 pub mod time;
+pub(crate) mod trim;
 pub(crate) mod unicode;
 pub mod url;
 pub mod value;

@@ -325,7 +325,7 @@ fn as_duration(x: &Exec<'_>, v: Value<'_>) -> Result<i64, String> {
     match v {
         Value::Object(Object::Duration(d)) => Ok(*d),
         Value::Str(s) => {
-            let t = text(Value::Str(super::strings::trim_space(s)));
+            let t = text(Value::Str(crate::go::trim::space(s)));
             if t.is_empty() {
                 return Err("empty duration".to_owned());
             }

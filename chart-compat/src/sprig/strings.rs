@@ -3,7 +3,7 @@
 //! Like Go's, they work on bytes: a cut may fall into a character. Letter case stands in `case`.
 
 use super::args::{MAX_TEXT, Out, bytes, fail, int, items, strval, strval_in};
-use crate::go::{Arena, Elem, Map, MapKind, Value, fmt, strconv};
+use crate::go::{Arena, Elem, Map, MapKind, Value, fmt, strconv, trim};
 use crate::template::{Error, Exec, Func, Type};
 
 use Type::{Any, Int, String as Str};
@@ -15,7 +15,7 @@ pub(super) const FUNCS: &[Func] = &[
     }),
     Func::new("abbrevboth", &[Int, Int, Str], abbrevboth),
     Func::new("trunc", &[Int, Str], |_, a| Ok(Value::Str(trunc(int(a[0]), bytes(a[1]))))),
-    Func::new("trim", &[Str], |_, a| Ok(Value::Str(trim_space(bytes(a[0]))))),
+    Func::new("trim", &[Str], |_, a| Ok(Value::Str(trim::space(bytes(a[0]))))),
     Func::new("substr", &[Int, Int, Str], |_, a| {
         substring(int(a[0]), int(a[1]), bytes(a[2])).map(Value::Str)
     }),
@@ -140,41 +140,9 @@ fn repeat(s: &[u8], count: i64) -> Result<Vec<u8>, Error> {
     }
 }
 
-fn last_rune(s: &[u8]) -> (char, usize) {
-    for n in 1..=s.len().min(4) {
-        let (c, size) = fmt::decode(&s[s.len() - n..]);
-        if size == n && (n > 1 || c.is_ascii()) {
-            return (c, size);
-        }
-    }
-    (char::REPLACEMENT_CHARACTER, usize::from(!s.is_empty()))
-}
-
-fn trim_runes(mut s: &[u8], cut: impl Fn(char) -> bool) -> &[u8] {
-    loop {
-        let (c, size) = fmt::decode(s);
-        if size == 0 || !cut(c) {
-            break;
-        }
-        s = &s[size..];
-    }
-    loop {
-        let (c, size) = last_rune(s);
-        if size == 0 || !cut(c) {
-            return s;
-        }
-        s = &s[..s.len() - size];
-    }
-}
-
-/// `strings.TrimSpace`
-pub(super) fn trim_space(s: &[u8]) -> &[u8] {
-    trim_runes(s, char::is_whitespace)
-}
-
 fn trim_all<'a>(_: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
     let cut: Vec<char> = super::args::runes(bytes(a[0])).collect();
-    Ok(Value::Str(trim_runes(bytes(a[1]), |c| cut.contains(&c))))
+    Ok(Value::Str(trim::runes(bytes(a[1]), |c| cut.contains(&c))))
 }
 
 /// goutils reads bytes as if they were characters, so that text beyond ASCII comes out as Latin-1 would.
