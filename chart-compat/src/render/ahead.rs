@@ -6,7 +6,6 @@
 use bytes::Bytes;
 use rustc_hash::FxHashMap;
 
-use super::beside::Begins;
 use super::crew::Crew;
 use super::engine::funcs;
 use crate::chart::File;
@@ -23,7 +22,7 @@ impl Ahead {
     /// Nothing yet.
     #[must_use]
     pub fn new(profile: Profile) -> Self {
-        Self(Crew::new(Begins::Beside, move |file: File| {
+        Self(Crew::new(move |file: File| {
             if file.is_values() {
                 file.values.read(&file.data, profile);
                 return None;

@@ -5,15 +5,6 @@
 //! then (`vcpu_is_preempted`): a new thread waits behind the one that started it, for 1 ms in the median and up to 4, which is as
 //! long as a render takes. Naming the others costs 0.1 ms.
 
-/// Where a thread begins.
-#[derive(Clone, Copy, PartialEq)]
-pub(super) enum Begins {
-    /// On a processor that is free: nobody else works yet.
-    Beside,
-    /// Wherever the system likes: others are at work.
-    Anywhere,
-}
-
 /// What a thread has to do first.
 pub(super) struct Arrived(Option<Processors>);
 
@@ -26,10 +17,9 @@ impl Arrived {
     }
 }
 
-/// Runs `start`, which starts a thread; if that begins beside this one, this one stays on its processor.
-pub(super) fn start<T>(begins: Begins, start: impl FnOnce(Arrived) -> T) -> T {
-    let places = (begins == Begins::Beside).then(here_and_others).flatten();
-    let Some((all, here, others)) = places else { return start(Arrived(None)) };
+/// Runs `start`, which starts a thread beside this one; this one stays on its processor.
+pub(super) fn start<T>(start: impl FnOnce(Arrived) -> T) -> T {
+    let Some((all, here, others)) = here_and_others() else { return start(Arrived(None)) };
     // A thread begins with the choice of the one that starts it.
     allow(&others);
     let started = start(Arrived(Some(all)));
@@ -81,7 +71,7 @@ mod tests {
     #[test]
     fn a_thread_begins_where_its_parent_is_not_and_then_both_may_go_anywhere() {
         let all = sched_getaffinity(None).unwrap();
-        let (begun, parent) = start(Begins::Beside, |arrived| {
+        let (begun, parent) = start(|arrived| {
             let thread = std::thread::spawn(move || {
                 let begun = sched_getaffinity(None).unwrap();
                 arrived.run_anywhere();

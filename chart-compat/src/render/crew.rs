@@ -8,7 +8,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use super::beside::{self, Begins};
+use super::beside;
 
 /// How much text must wait before a thread is worth its start.
 pub(super) const WORTH_A_THREAD: usize = 64 * 1024;
@@ -24,7 +24,6 @@ pub(super) fn make_room() {
 
 /// A queue of texts to work on.
 pub(super) struct Crew<I, O> {
-    begins: Begins,
     sender: Sender<I>,
     queue: Arc<Queue<I, O>>,
     waiting: usize,
@@ -55,12 +54,12 @@ impl<I, O> Queue<I, O> {
 }
 
 impl<I: Send + 'static, O: Send + 'static> Crew<I, O> {
-    /// A queue of items that `work` makes something of, or nothing; its helper begins where `begins` says.
-    pub(super) fn new(begins: Begins, work: impl Fn(I) -> Option<O> + Send + Sync + 'static) -> Self {
+    /// A queue of items that `work` makes something of, or nothing.
+    pub(super) fn new(work: impl Fn(I) -> Option<O> + Send + Sync + 'static) -> Self {
         let (sender, waiting) = mpsc::channel();
         let queue =
             Queue { waiting: Mutex::new(waiting), work: Box::new(work), left: AtomicBool::new(false) };
-        Self { begins, sender, queue: Arc::new(queue), waiting: 0, helper: None }
+        Self { sender, queue: Arc::new(queue), waiting: 0, helper: None }
     }
 
     /// Takes an item that has `size` bytes of text; it is worked on as soon as someone has time.
@@ -71,7 +70,7 @@ impl<I: Send + 'static, O: Send + 'static> Crew<I, O> {
         if self.helper.is_none() && self.waiting > WORTH_A_THREAD {
             let queue = Arc::clone(&self.queue);
             // Without a thread everything is done at the end.
-            self.helper = beside::start(self.begins, |arrived| {
+            self.helper = beside::start(|arrived| {
                 let help = move || {
                     arrived.run_anywhere();
                     queue.run(true)
@@ -109,7 +108,7 @@ mod tests {
     #[test]
     fn everything_is_done_once_with_and_without_a_helper() {
         for size in [1, 1000] {
-            let mut crew = Crew::new(Begins::Beside, |i: usize| i.is_multiple_of(2).then_some(i));
+            let mut crew = Crew::new(|i: usize| i.is_multiple_of(2).then_some(i));
             (0..1000).for_each(|i| crew.push(i, size));
             let mut done = crew.finish();
             done.sort_unstable();

@@ -6,7 +6,6 @@ use bytes::Bytes;
 use rustc_hash::FxHashMap;
 
 use super::ahead::Ahead;
-use super::beside::Begins;
 use super::context::{Job, texts};
 use super::crew::Crew;
 use super::error::Error;
@@ -302,7 +301,7 @@ impl CompiledChart {
         meanwhile: impl FnOnce() -> Result<T, Error>,
     ) -> Result<T, Error> {
         let profile = self.profile;
-        let mut crew = Crew::new(Begins::Beside, move |(name, text): (String, Bytes)| {
+        let mut crew = Crew::new(move |(name, text): (String, Bytes)| {
             let parsed = template::parse(&name, &text, funcs(profile));
             Some((name, (text, Arc::new(parsed))))
         });

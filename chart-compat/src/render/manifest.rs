@@ -1,9 +1,11 @@
 //! Rendered text to manifests and hooks (`releaseutil.SortManifests`).
 
+use std::ops::Range;
+
 use super::error::Error;
 use super::order;
 use crate::chart::Warn;
-use crate::go::slog;
+use crate::go::{slog, trim};
 use crate::profile::Profile;
 use crate::yaml::{self, Head};
 
@@ -57,69 +59,78 @@ const EVENTS: [&str; 9] = [
 /// ```
 #[must_use]
 pub fn split_documents(text: &str) -> Vec<&str> {
-    split_lines(text)
+    split(text, Profile::Helm4)
 }
 
 /// Splits a rendered file into documents (`SplitManifests`). Both Helms cut even inside block scalars.
 pub(super) fn split(text: &str, profile: Profile) -> Vec<&str> {
-    match profile {
+    // Cuts are made beside whole characters.
+    places(text.as_bytes(), profile).into_iter().filter_map(|place| text.get(place)).collect()
+}
+
+/// Where the documents of a rendered file are.
+fn places(text: &[u8], profile: Profile) -> Vec<Range<usize>> {
+    let docs = match profile {
         Profile::Helm4 => split_lines(text),
         Profile::Helm3 => split_trimmed(text),
-    }
+    };
+    let place = |doc: &[u8]| {
+        let from = doc.as_ptr().addr() - text.as_ptr().addr();
+        from..from + doc.len()
+    };
+    docs.into_iter().map(place).collect()
 }
 
 /// Helm 4: at each line that starts with `---`; only what is before a document is trimmed.
-fn split_lines(text: &str) -> Vec<&str> {
-    let text = text.trim_start();
-    let bytes = text.as_bytes();
+fn split_lines(text: &[u8]) -> Vec<&[u8]> {
+    let text = trim::start_space(text);
     let mut docs = Vec::new();
-    let holds = |doc: &str| !doc.trim().is_empty();
+    let mut add = |doc| {
+        let doc = trim::start_space(doc);
+        if !doc.is_empty() {
+            docs.push(doc);
+        }
+    };
     let (mut from, mut at) = (0, 0);
-    while let Some(n) = memchr::memmem::find(&bytes[at..], b"---") {
+    while let Some(n) = memchr::memmem::find(&text[at..], b"---") {
         let pos = at + n;
-        if pos > 0 && bytes[pos - 1] != b'\n' {
+        if pos > 0 && text[pos - 1] != b'\n' {
             at = pos + 1;
             continue;
         }
-        if holds(&text[from..pos]) {
-            docs.push(text[from..pos].trim_start());
-        }
+        add(&text[from..pos]);
         at = pos + 3;
-        at += bytes[at..].iter().take_while(|c| matches!(c, b' ' | b'\t')).count();
+        at += text[at..].iter().take_while(|c| matches!(c, b' ' | b'\t')).count();
         from = at;
         // The next separator needs a line start of its own.
-        match memchr::memchr(b'\n', &bytes[at..]) {
+        match memchr::memchr(b'\n', &text[at..]) {
             Some(n) => at += n + 1,
             None => break,
         }
     }
-    if holds(&text[from..]) {
-        docs.push(text[from..].trim_start());
-    }
+    add(&text[from..]);
     docs
 }
 
 /// Helm 3: at `(?:^|\s*\n)---\s*`, documents trimmed on both sides.
-fn split_trimmed(text: &str) -> Vec<&str> {
-    let text = text.trim();
-    let bytes = text.as_bytes();
+fn split_trimmed(text: &[u8]) -> Vec<&[u8]> {
+    let text = trim::space(text);
     let mut docs = Vec::new();
     let (mut from, mut at) = (0, 0);
-    while let Some(n) = memchr::memmem::find(&bytes[at..], b"---") {
+    while let Some(n) = memchr::memmem::find(&text[at..], b"---") {
         let pos = at + n;
         // A separator's line break may be eaten by the one before it: then the text does not split again there.
-        let line_start = pos == 0 || pos > from && bytes[pos - 1] == b'\n';
+        let line_start = pos == 0 || pos > from && text[pos - 1] == b'\n';
         if !line_start {
             at = pos + 1;
             continue;
         }
         docs.push(&text[from..pos]);
-        let after = &text[pos + 3..];
-        at = text.len() - after.trim_start().len();
+        at = text.len() - trim::start_space(&text[pos + 3..]).len();
         from = at;
     }
     docs.push(&text[from..]);
-    docs.into_iter().map(str::trim).filter(|d| !d.is_empty()).collect()
+    docs.into_iter().map(trim::space).filter(|d| !d.is_empty()).collect()
 }
 
 /// The value of an annotation.
@@ -144,22 +155,29 @@ pub(super) struct Documents {
 }
 
 /// Splits a rendered file and reads the heads of its documents.
-pub(super) fn read(source: String, mut text: String, profile: Profile) -> Documents {
+pub(super) fn read(source: String, text: Vec<u8>, profile: Profile) -> Documents {
     let mut documents = Vec::new();
-    let split = split(&text, profile);
-    if let [doc] = split[..] {
-        // The usual case, and all of the file but what is trimmed.
-        let head = yaml::head(doc.as_bytes());
-        let (start, size) = (doc.as_ptr().addr() - text.as_ptr().addr(), doc.len());
-        text.truncate(start + size);
-        text.drain(..start);
-        documents.push((text, head));
-        return Documents { source, documents };
-    }
-    for doc in split {
-        let head = yaml::head(doc.as_bytes());
+    let places = places(&text, profile);
+    let text = match (String::from_utf8(text), &places[..]) {
+        (Ok(mut text), [place]) => {
+            // The usual case, and all of the file but what is trimmed.
+            let head = yaml::head(&text.as_bytes()[place.clone()]);
+            text.truncate(place.end);
+            text.drain(..place.start);
+            documents.push((text, head));
+            return Documents { source, documents };
+        }
+        (Ok(text), _) => text.into_bytes(),
+        (Err(e), _) => e.into_bytes(),
+    };
+    for place in places {
+        let doc = &text[place];
+        let (doc, head) = match std::str::from_utf8(doc) {
+            Ok(text) => (text.to_owned(), yaml::head(doc)),
+            Err(_) => (String::from_utf8_lossy(doc).into_owned(), Err(yaml::refuse_bytes(doc))),
+        };
         let failed = head.is_err();
-        documents.push((doc.to_owned(), head));
+        documents.push((doc, head));
         if failed {
             break;
         }

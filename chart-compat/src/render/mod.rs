@@ -12,7 +12,6 @@ mod crew;
 mod engine;
 mod error;
 mod functions;
-mod heads;
 mod keep;
 mod manifest;
 mod order;

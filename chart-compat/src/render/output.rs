@@ -172,7 +172,7 @@ pub fn release_name_error(name: &str) -> Option<String> {
             && s.bytes().next_back().is_some_and(good)
     };
     if name.is_empty() {
-        return Some("no name provided".to_owned());
+        return Some("release name \"\": no name provided".to_owned());
     }
     if name.len() <= 53 && name.split('.').all(label) {
         return None;

@@ -65,7 +65,7 @@ impl Rendered {
         }
         let read = |(source, nodes): (String, Vec<Node>)| {
             let text = kyaml::write(&nodes).map_err(|e| failed(format!("re-writing {source}: {e}")))?;
-            Ok(manifest::read(source, text, Profile::Helm4))
+            Ok(manifest::read(source, text.into_bytes(), Profile::Helm4))
         };
         let files = files.into_iter().map(read).collect::<Result<_, Error>>()?;
         (self.manifests, self.hooks) = manifest::sort(files, profile, warn)?;
@@ -80,7 +80,7 @@ impl Rendered {
         let mut files = Vec::new();
         for part in manifest::split(text, profile) {
             let source = part.lines().find_map(|l| l.strip_prefix("# Source: ")).unwrap_or("post-renderer");
-            files.push(manifest::read(source.trim().to_owned(), part.to_owned(), profile));
+            files.push(manifest::read(source.trim().to_owned(), part.as_bytes().to_vec(), profile));
         }
         (self.manifests, _) = manifest::sort(files, profile, warn)?;
         Ok(())
@@ -93,7 +93,7 @@ mod tests {
 
     fn rendered(files: &[(&str, &str)]) -> Rendered {
         let files =
-            files.iter().map(|(s, t)| manifest::read((*s).to_owned(), (*t).to_owned(), Profile::Helm4));
+            files.iter().map(|(s, t)| manifest::read((*s).to_owned(), t.as_bytes().to_vec(), Profile::Helm4));
         let (manifests, hooks) = manifest::sort(files.collect(), Profile::Helm4, &mut |_| {}).unwrap();
         Rendered { manifests, hooks, ..Rendered::default() }
     }

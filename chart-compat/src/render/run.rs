@@ -7,20 +7,19 @@
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::beside::{self, Arrived, Begins};
+use super::beside::{self, Arrived};
 use super::context::{Job, Jobs, jobs, keep_last};
 use super::crew::{WORTH_A_THREAD, make_room};
 use super::engine::{CompiledChart, Parsed, funcs};
 use super::error::Error;
-use super::heads::Reader;
 use super::keep::{Paths, Place as Looked, Session, by_revision};
-use super::manifest::Documents;
+use super::manifest::{self, Documents};
 use super::{Options, functions};
 use crate::chart::Chart;
 use crate::data::Map as DataMap;
@@ -81,14 +80,13 @@ struct Shared {
     next: AtomicUsize,
     /// What stands behind this many templates must not be shared.
     end: AtomicUsize,
-    reader: Mutex<Reader>,
 }
 
 /// What one thread did.
 #[derive(Default)]
 struct Done {
-    /// Numbers of templates that went to the reader.
-    read: Vec<usize>,
+    /// What templates gave, by their numbers.
+    documents: Vec<(usize, Documents)>,
     notes: Vec<(usize, String, String)>,
     /// The template that failed.
     failed: Option<(usize, Error)>,
@@ -128,11 +126,7 @@ impl Run<'_> {
     /// # Errors
     /// The first template in Helm's order that does not parse or fails.
     pub(super) fn all(&self) -> Result<Ran, Error> {
-        let shared = Shared {
-            next: AtomicUsize::new(0),
-            end: AtomicUsize::new(usize::MAX),
-            reader: Mutex::new(Reader::new(self.compiled.profile())),
-        };
+        let shared = Shared { next: AtomicUsize::new(0), end: AtomicUsize::new(usize::MAX) };
         let place = Place::default();
         let order = self.order(&place.arena);
         let parsed = self.compiled.parsed(&order.jobs);
@@ -150,7 +144,7 @@ impl Run<'_> {
                     self.worker(&place, &order, &set, &shared, 1, Some(other))
                 };
                 // Without a second thread its signal is gone.
-                let helper = beside::start(Begins::Beside, |arrived| {
+                let helper = beside::start(|arrived| {
                     std::thread::Builder::new().spawn_scoped(scope, move || second(arrived))
                 });
                 let mut threads = vec![self.worker(&place, &order, &set, &shared, 0, Some(own))];
@@ -165,24 +159,24 @@ impl Run<'_> {
         };
         // Shared templates behind the end saw maps as they were before.
         let end = shared.end.load(Ordering::SeqCst);
-        let mut read = Vec::new();
+        let mut documents = Vec::new();
         let mut notes = Vec::new();
         let mut looked = FxHashMap::default();
         let changed = threads.iter().any(|done| done.changed);
         let reads_revision = threads.iter().any(|done| done.reads_revision);
-        for (thread, done) in (0..).zip(&mut threads) {
+        for done in &mut threads {
             let holds = |number: usize| number < end || done.alone.is_some_and(|from| number >= from);
             if let Some((_, error)) = done.failed.take_if(|(number, _)| holds(*number)) {
                 return Err(error);
             }
-            read.extend(done.read.iter().filter(|n| holds(**n)).map(|n| (thread, *n)));
+            documents.extend(done.documents.drain(..).filter(|d| holds(d.0)).map(|(_, documents)| documents));
             notes.extend(done.notes.drain(..).filter(|n| holds(n.0)).map(|(_, path, text)| (path, text)));
             let name = |number: usize| order.jobs.get(number).map(|job| job.name.clone());
             let held = done.looked.drain(..).filter(|l| holds(l.0));
             looked.extend(held.filter_map(|(number, places)| Some((name(number)?, places))));
         }
-        let reader = shared.reader.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Ok(Ran { documents: reader.finish(&read), notes, looked, reads_revision, changed })
+        documents.sort_by(|a, b| a.source.cmp(&b.source));
+        Ok(Ran { documents, notes, looked, reads_revision, changed })
     }
 
     /// Runs every template one after the other; gives path and text. With `notices` as lint does, which neither installs nor
@@ -207,7 +201,7 @@ impl Run<'_> {
         exec.notices = notices.is_some().then(Vec::new);
         let mut run = || {
             let jobs = order.iter().filter(|j| !is_partial(j));
-            jobs.map(|job| Ok((job.name.clone(), self.run(&mut exec, job)?))).collect()
+            jobs.map(|job| Ok((job.name.clone(), shown(self.run(&mut exec, job)?)))).collect()
         };
         let files = run();
         if let Some(notices) = notices {
@@ -251,13 +245,12 @@ impl Run<'_> {
     }
 
     /// One template's text.
-    fn run<'a>(&self, exec: &mut Exec<'a>, job: &Job<'a>) -> Result<String, Error> {
+    fn run<'a>(&self, exec: &mut Exec<'a>, job: &Job<'a>) -> Result<Vec<u8>, Error> {
         place_template(exec.arena, job);
         exec.root = Value::Map(job.context.with_kind(exec.arena, MapKind::Values));
         let text =
             exec.execute(&job.name, exec.root).map_err(|e| Error::exec(job, &e, self.compiled.profile()))?;
-        let text = functions::without_no_value(text);
-        Ok(String::from_utf8(text).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
+        Ok(functions::without_no_value(text))
     }
 
     fn worker<'a>(
@@ -298,12 +291,12 @@ impl Run<'_> {
             }
             match result {
                 Ok(text) if job.name.ends_with("NOTES.txt") => {
-                    done.notes.push((number, job.name.clone(), text));
+                    done.notes.push((number, job.name.clone(), shown(text)));
                 }
+                // While the text is still in the processor's caches.
                 Ok(text) => {
-                    let mut reader = shared.reader.lock().unwrap_or_else(PoisonError::into_inner);
-                    reader.push((thread, number), job.name.clone(), text);
-                    done.read.push(number);
+                    let read = manifest::read(job.name.clone(), text, self.compiled.profile());
+                    done.documents.push((number, read));
                 }
                 Err(e) => done.failed = Some((number, e)),
             }
@@ -346,6 +339,11 @@ fn place_template<'a>(arena: &'a Arena, job: &Job<'a>) {
     template.insert(b"Name", Value::str(arena, &job.name));
     template.set_volatile();
     job.context.place(b"Template", Value::Map(template));
+}
+
+/// Text that people read.
+fn shown(text: Vec<u8>) -> String {
+    String::from_utf8(text).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
 }
 
 fn is_partial(job: &Job<'_>) -> bool {

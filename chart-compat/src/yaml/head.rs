@@ -52,6 +52,16 @@ pub fn head(text: &[u8]) -> Result<Head, Error> {
     earnestly(text)
 }
 
+/// Why a manifest that is no UTF-8 is not read: go-yaml's reason, or, where it has none, our own, as no API server takes it.
+pub(crate) fn refuse_bytes(text: &[u8]) -> Error {
+    match earnestly(text) {
+        Err(e) => e,
+        Ok(_) => Error::shape(
+            "the manifest is no UTF-8: write it so that what the template gives is text".to_owned(),
+        ),
+    }
+}
+
 /// The head in a manifest's lines that have the everyday form.
 pub(super) fn of_lines(lines: &[u8]) -> Result<Head, Error> {
     let mut sink = HeadSink::default();

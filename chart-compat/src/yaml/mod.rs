@@ -24,6 +24,7 @@ pub mod tree;
 
 pub use emit::{EmitError, Emitter};
 pub use error::Error;
+pub(crate) use head::refuse_bytes;
 pub use head::{Head, head};
 pub use keys::{compare_keys, compare_keys_pretty, sort_by_key};
 pub use marked::{Content, Entry, Node, marked, plain_meaning};
