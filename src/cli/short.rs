@@ -5,32 +5,33 @@
 
 use std::ffi::OsString;
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser};
 
 use super::flags::Globals;
 use super::{Cli, Command, arguments, peer, template};
 
+/// `template` with the flags of every command as its own: no other command is there to have them.
 #[derive(Parser)]
-#[command(name = "windlass", version, disable_help_subcommand = true, args_override_self = true)]
+#[command(
+    name = "windlass",
+    bin_name = "windlass template",
+    about = "Render a chart's templates and print them",
+    args_override_self = true
+)]
 struct Short {
     #[command(flatten)]
+    args: Box<template::Args>,
+    #[command(flatten)]
     globals: Globals,
-    #[command(subcommand)]
-    command: Verb,
-}
-
-#[derive(Subcommand)]
-enum Verb {
-    /// Render a chart's templates and print them
-    Template(Box<template::Args>),
 }
 
 /// Reads the arguments of this process.
-pub(super) fn parse(args: Vec<OsString>) -> Result<Cli, clap::Error> {
+pub(super) fn parse(mut args: Vec<OsString>) -> Result<Cli, clap::Error> {
     if args.get(1).is_none_or(|verb| verb != "template") {
         return parse_as(args);
     }
-    let Short { globals, command: Verb::Template(args) } = parse_as(args)?;
+    args.remove(1);
+    let Short { globals, args } = read(Short::command(), args)?;
     Ok(Cli { globals, command: Command::Template(args) })
 }
 
@@ -42,6 +43,10 @@ fn parse_as<C: CommandFactory + FromArgMatches>(args: Vec<OsString>) -> Result<C
         command = peer::with_environment(command, &is_set)
             .mut_subcommand("operator", |operator| peer::with_environment(operator, &is_set));
     }
+    read(command, args)
+}
+
+fn read<C: FromArgMatches>(mut command: clap::Command, args: Vec<OsString>) -> Result<C, clap::Error> {
     let args = arguments::plain(&command, args.into_iter());
     let mut matches = command.try_get_matches_from_mut(args)?;
     C::from_arg_matches_mut(&mut matches).map_err(|e| e.format(&mut command))
@@ -51,9 +56,9 @@ fn parse_as<C: CommandFactory + FromArgMatches>(args: Vec<OsString>) -> Result<C
 mod tests {
     use super::*;
 
-    fn told<C: CommandFactory + FromArgMatches>(args: &str) -> Option<String> {
+    fn told(parse: impl Fn(Vec<OsString>) -> Result<Cli, clap::Error>, args: &str) -> Option<String> {
         let words = ["windlass", "template"].into_iter().chain(args.split_whitespace());
-        parse_as::<C>(words.map(OsString::from).collect()).err().map(|e| e.to_string())
+        parse(words.map(OsString::from).collect()).err().map(|e| e.to_string())
     }
 
     #[test]
@@ -67,14 +72,24 @@ mod tests {
             "a --color=x",
             "a -f",
             "a --validate --dry-run=client",
+            "a --kube-versio=1",
+            "a b --version=1 --help=maybe",
+            "a b -V",
+            "a b --include-crds=maybe",
         ];
         for args in refused {
-            let whole = told::<Cli>(args);
+            let whole = told(parse_as, args);
             assert!(whole.is_some(), "{args}");
-            assert_eq!(told::<Short>(args), whole, "{args}");
+            assert_eq!(told(parse, args), whole, "{args}");
         }
-        for args in ["a", "a b -n c --debug=false --set x=1", "-n c a b --include-crds=true -a v1,v2 -s x"] {
-            assert_eq!((told::<Short>(args), told::<Cli>(args)), (None, None), "{args}");
+        for args in [
+            "a",
+            "a b -n c --debug=false --set x=1",
+            "-n c a b --include-crds=true -a v1,v2 -s x",
+            "operator b",
+            "template b",
+        ] {
+            assert_eq!((told(parse, args), told(parse_as, args)), (None, None), "{args}");
         }
     }
 
