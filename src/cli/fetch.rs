@@ -1,10 +1,12 @@
 //! Flags that say where a chart is and who may have it, and the fetcher that they are handed to.
 
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{io::Write as _, sync::Mutex};
+
+use chart_compat::profile::Profile;
 
 use super::flags::Globals;
 use super::verify::Verify;
@@ -16,13 +18,13 @@ use crate::source::repositories::Secret;
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(super) struct TlsFlags {
     /// Verify certificates of HTTPS-enabled servers using this CA bundle
-    #[arg(long)]
+    #[arg(long, value_parser = super::flags::path(), value_hint = clap::ValueHint::AnyPath)]
     ca_file: Option<PathBuf>,
     /// Identify HTTPS client using this SSL certificate file
-    #[arg(long)]
+    #[arg(long, value_parser = super::flags::path(), value_hint = clap::ValueHint::AnyPath)]
     cert_file: Option<PathBuf>,
     /// Identify HTTPS client using this SSL key file
-    #[arg(long)]
+    #[arg(long, value_parser = super::flags::path(), value_hint = clap::ValueHint::AnyPath)]
     key_file: Option<PathBuf>,
     /// Skip tls certificate checks for the chart download
     #[arg(long)]
@@ -95,6 +97,16 @@ pub(super) struct ChartPath {
 }
 
 impl ChartPath {
+    /// The URL of the repository that the chart is looked for in.
+    pub(super) fn repository(&self) -> Option<&str> {
+        self.repo.as_deref().filter(|url| !url.is_empty())
+    }
+
+    /// Whether the chart may lie on disk. Helm 3 prefers one that does to the repository that it is told.
+    pub(super) fn may_be_local(&self, reference: &str, profile: Profile) -> bool {
+        self.repository().is_none() || profile == Profile::Helm3 && Path::new(reference.trim()).exists()
+    }
+
     pub(super) fn options(&self) -> Options {
         let version = match self.version.trim() {
             "" if self.devel => ">0.0.0-0",
@@ -102,7 +114,7 @@ impl ChartPath {
         };
         Options {
             version: version.to_owned(),
-            repository: self.repo.clone().filter(|r| !r.is_empty()),
+            repository: self.repository().map(str::to_owned),
             pass_credentials: self.pass_credentials,
             provenance: if self.verify.verify { Wanted::Yes } else { Wanted::No },
             cosign_key: self.cosign_key.clone(),

@@ -4,17 +4,19 @@ use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 use chart_compat::profile::Profile;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 
 use crate::source::home::Home;
 
 /// Flags of every command.
 #[derive(clap::Args, Clone, Debug)]
+#[command(next_help_heading = "Options of every command")]
 pub(super) struct Globals {
     /// Namespace scope for this request
     #[arg(short, long, global = true, env = "HELM_NAMESPACE")]
     pub(super) namespace: Option<String>,
     /// Path to the kubeconfig file
-    #[arg(long, alias = "kube-config", global = true, env = "KUBECONFIG")]
+    #[arg(long, alias = "kube-config", global = true, env = "KUBECONFIG", value_parser = path(), value_hint = clap::ValueHint::AnyPath)]
     pub(super) kubeconfig: Option<PathBuf>,
     /// Bearer token used for authentication
     #[arg(long, global = true, env = "HELM_KUBETOKEN", hide_env_values = true)]
@@ -29,7 +31,7 @@ pub(super) struct Globals {
     #[arg(long, alias = "kube-server", global = true, env = "HELM_KUBEAPISERVER")]
     pub(super) kube_apiserver: Option<String>,
     /// The certificate authority file for the Kubernetes API server connection
-    #[arg(long, global = true, env = "HELM_KUBECAFILE")]
+    #[arg(long, global = true, env = "HELM_KUBECAFILE", value_parser = path(), value_hint = clap::ValueHint::AnyPath)]
     pub(super) kube_ca_file: Option<PathBuf>,
     /// Server name to use for Kubernetes API server certificate validation
     #[arg(long, global = true, env = "HELM_KUBETLS_SERVER_NAME")]
@@ -44,9 +46,9 @@ pub(super) struct Globals {
     #[arg(long, visible_alias = "colour", global = true, env = "HELM_COLOR", value_enum, default_value_t)]
     pub(super) color: When,
     /// Helm's bound of requests; ours is the server's fairness
-    #[arg(long, global = true, hide = true)]
+    #[arg(long, global = true, hide = true, allow_negative_numbers = true)]
     pub(super) burst_limit: Option<i64>,
-    #[arg(long, global = true, hide = true)]
+    #[arg(long, global = true, hide = true, allow_negative_numbers = true)]
     pub(super) qps: Option<f32>,
     /// Time for one answer of the API server, of a watch until it begins; past it the request is sent again where that is safe
     /// [default: 70s]
@@ -56,16 +58,16 @@ pub(super) struct Globals {
     #[arg(long, global = true, env = "HELM_KUBECONTEXT")]
     pub(super) kube_context: Option<String>,
     /// Path to the file containing repository names and URLs
-    #[arg(long, global = true, env = "HELM_REPOSITORY_CONFIG")]
+    #[arg(long, global = true, env = "HELM_REPOSITORY_CONFIG", value_parser = path(), value_hint = clap::ValueHint::AnyPath)]
     repository_config: Option<PathBuf>,
     /// Path to the directory containing cached repository indexes
-    #[arg(long, global = true, env = "HELM_REPOSITORY_CACHE")]
+    #[arg(long, global = true, env = "HELM_REPOSITORY_CACHE", value_parser = path(), value_hint = clap::ValueHint::AnyPath)]
     repository_cache: Option<PathBuf>,
     /// Path to the directory containing cached content (e.g. charts)
-    #[arg(long, global = true, env = "HELM_CONTENT_CACHE")]
+    #[arg(long, global = true, env = "HELM_CONTENT_CACHE", value_parser = path(), value_hint = clap::ValueHint::AnyPath)]
     content_cache: Option<PathBuf>,
     /// Path to the registry config file
-    #[arg(long, global = true, env = "HELM_REGISTRY_CONFIG")]
+    #[arg(long, global = true, env = "HELM_REGISTRY_CONFIG", value_parser = path(), value_hint = clap::ValueHint::AnyPath)]
     registry_config: Option<PathBuf>,
     /// Fetch nothing: charts come from disk and the cache
     #[arg(long, global = true, env = "WINDLASS_OFFLINE", value_parser = clap::builder::FalseyValueParser::new(), num_args = 0)]
@@ -79,6 +81,46 @@ pub(super) struct Globals {
     /// Show source lines and the origin of values beside an error; auto does so on a terminal
     #[arg(long, global = true, env = "WINDLASS_EXPLAIN_ERRORS", value_enum, default_value_t, num_args = 0..=1, require_equals = true, default_missing_value = "always")]
     pub(super) explain_errors: When,
+}
+
+impl Globals {
+    /// With flags that are given and empty left out, as Helm has them: scripts pass what a variable may not hold.
+    pub(super) fn without_empty(mut self) -> Self {
+        for text in [
+            &mut self.namespace,
+            &mut self.kube_token,
+            &mut self.kube_as_user,
+            &mut self.kube_apiserver,
+            &mut self.kube_tls_server_name,
+            &mut self.kube_context,
+        ] {
+            text.take_if(|text| text.is_empty());
+        }
+        for path in [
+            &mut self.kubeconfig,
+            &mut self.kube_ca_file,
+            &mut self.repository_config,
+            &mut self.repository_cache,
+            &mut self.content_cache,
+            &mut self.registry_config,
+        ] {
+            path.take_if(|path| path.as_os_str().is_empty());
+        }
+        self
+    }
+}
+
+/// A path, which may be empty.
+pub(super) fn path() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().map(PathBuf::from)
+}
+
+/// A label as it is given, `key=value`.
+pub(super) fn label(text: &str) -> Result<(String, String), String> {
+    let Some((key, value)) = text.split_once('=') else {
+        return Err(format!("{text} must be formatted as key=value"));
+    };
+    Ok((key.to_owned(), value.to_owned()))
 }
 
 /// When something is done.

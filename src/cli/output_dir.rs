@@ -1,46 +1,65 @@
 //! `template --output-dir`: each template's documents into a file of its path.
 
 use std::collections::BTreeSet;
-use std::io::Write;
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Write};
 use std::path::{Component, Path};
 
 use chart_compat::render::{Hook, Rendered};
 
 use super::{Failure, print};
+use crate::causes::of_the_system;
 
-/// Writes all documents below `dir`, appending where several share a template, and tells each file once.
+/// Writes all documents below `dir`, and tells each file once for each document (`renderResources` of the action package and what
+/// follows it in the command). Manifests go into a directory of the release's name, if that is given, CRDs do not.
+///
+/// Files are written anew, several documents of a template one behind the other; but hooks are put behind what a file holds from
+/// before, as with Helm. `hint` follows an error, but not that of a hook.
 pub(super) fn write(
     dir: &Path,
+    release: Option<&str>,
     rendered: &Rendered,
     include_crds: bool,
     hooks: impl Fn(&Hook) -> bool,
+    hint: &str,
 ) -> Result<(), Failure> {
+    let dir = dir.to_string_lossy();
+    let below = match release {
+        Some(name) => crate::source::clean(&Path::new(&*dir).join(name)).display().to_string(),
+        None => dir.clone().into_owned(),
+    };
     let mut written = BTreeSet::new();
-    let crds = rendered.crds.iter().filter(|_| include_crds).map(|c| (c.path.as_str(), &*c.data));
-    let manifests = rendered.manifests.iter().map(|m| (m.source.as_str(), m.text.as_bytes()));
-    let hooks = rendered.hooks.iter().filter(|h| hooks(h));
-    let hooks = hooks.map(|h| (h.manifest.source.as_str(), h.manifest.text.as_bytes()));
-    for (source, text) in crds.chain(manifests).chain(hooks) {
-        let relative = Path::new(source);
-        if relative.components().any(|c| !matches!(c, Component::Normal(_))) {
-            return Err(format!("template path {source:?} leaves the output directory"));
-        }
-        let path = dir.join(relative);
-        let failed = |e: std::io::Error| format!("cannot write {}: {e}", path.display());
-        if let Some(parent) = path.parent() {
-            std::fs::create_dir_all(parent).map_err(failed)?;
-        }
-        let first = written.insert(source.to_owned());
-        let mut options = std::fs::OpenOptions::new();
-        let mut file =
-            if first { options.write(true).create(true).truncate(true) } else { options.append(true) }
-                .open(&path)
-                .map_err(failed)?;
-        let mut doc = format!("---\n# Source: {source}\n").into_bytes();
-        doc.extend_from_slice(text);
-        doc.push(b'\n');
-        file.write_all(&doc).map_err(failed)?;
-        print(format!("wrote {}\n", path.display()).as_bytes())?;
+    let crds = rendered.crds.iter().filter(|_| include_crds);
+    let crds = crds.map(|c| (&*dir, c.path.as_str(), &*c.data));
+    let manifests = rendered.manifests.iter().map(|m| (&*below, m.source.as_str(), m.text.as_bytes()));
+    for (dir, source, text) in crds.chain(manifests) {
+        document(dir, source, text, !written.insert(source)).map_err(|e| format!("{e}{hint}"))?;
+    }
+    for hook in rendered.hooks.iter().filter(|h| hooks(h)) {
+        let source = hook.manifest.source.as_str();
+        let behind = Path::new(&below).join(source).exists();
+        document(&below, source, hook.manifest.text.as_bytes(), behind)?;
     }
     Ok(())
+}
+
+/// Writes one document into its file, behind what is there or instead of it (`writeToFile`).
+fn document(dir: &str, source: &str, text: &[u8], behind: bool) -> Result<(), Failure> {
+    if Path::new(source).components().any(|c| !matches!(c, Component::Normal(_))) {
+        return Err(format!("template path {source:?} leaves the output directory"));
+    }
+    let path = format!("{dir}/{source}");
+    let failed = |step: &str, path: &str, e: std::io::Error| format!("{step} {path}: {}", of_the_system(&e));
+    if let Some((parent, _)) = path.rsplit_once('/') {
+        match fs::metadata(parent) {
+            Err(e) if e.kind() != ErrorKind::NotFound => return Err(failed("stat", parent, e)),
+            _ => {}
+        }
+        fs::create_dir_all(parent).map_err(|e| failed("mkdir", parent, e))?;
+    }
+    let file = if behind { OpenOptions::new().append(true).open(&path) } else { File::create(&path) };
+    let mut file = file.map_err(|e| failed("open", &path, e))?;
+    let document = [format!("---\n# Source: {source}\n").as_bytes(), text, b"\n"].concat();
+    file.write_all(&document).map_err(|e| failed("write", &path, e))?;
+    print(format!("wrote {path}\n").as_bytes())
 }

@@ -55,7 +55,7 @@ pub(super) struct Args {
     #[arg(short, long)]
     show_only: Vec<String>,
     /// Writes the executed templates to files in output-dir instead of stdout
-    #[arg(long)]
+    #[arg(long, value_parser = super::flags::path(), value_hint = clap::ValueHint::AnyPath)]
     output_dir: Option<PathBuf>,
     /// Use release name in the output-dir path
     #[arg(long)]
@@ -130,7 +130,7 @@ impl Args {
 
 pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
     let mut assumed = Capabilities::default();
-    if let Some(text) = &args.kube_version {
+    if let Some(text) = args.kube_version.as_deref().filter(|text| !text.is_empty()) {
         assumed.kube_version =
             KubeVersion::parse(text).map_err(|e| format!("invalid kube version '{text}': {e}"))?;
     }
@@ -201,9 +201,15 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
         None => None,
     };
     let wanted = |h: &Hook| !(args.no_hooks || args.skip_tests && h.events.iter().any(|e| e == "test"));
-    if let Some(dir) = &args.output_dir {
-        let dir = if args.release_name { dir.join(name) } else { dir.clone() };
-        return Ok(super::output_dir::write(&dir, &rendered, args.include_crds, wanted)?);
+    if let Some(dir) = args.output_dir.as_deref().filter(|dir| !dir.as_os_str().is_empty()) {
+        let release = args.release_name.then_some(name);
+        let hint = if globals.debug { "" } else { HINT };
+        super::output_dir::write(dir, release, &rendered, args.include_crds, wanted, hint)?;
+        // Helm prints what is left to print, an empty manifest, in which nothing can be found.
+        return match args.show_only.first() {
+            Some(pattern) => Err(format!("could not find template {pattern} in chart").into()),
+            None => Ok(print(b"\n")?),
+        };
     }
     let (crds, show_only) = (args.include_crds, ShowOnly { patterns: &args.show_only });
     match post_rendered {
@@ -293,7 +299,7 @@ impl Job {
             let cluster = s.engine.cluster().clone();
             let live = capabilities(&cluster).await.map_err(|e| e.to_string())?;
             let mut options = job.options.clone();
-            if args.kube_version.is_none() {
+            if args.kube_version.as_deref().is_none_or(str::is_empty) {
                 options.capabilities.kube_version = live.kube_version;
             }
             options.capabilities.api_versions =

@@ -11,7 +11,7 @@ use crate::source::provenance::{self, Verified};
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(super) struct Keyring {
     /// Location of public keys used for verification
-    #[arg(long)]
+    #[arg(long, value_parser = super::flags::path(), value_hint = clap::ValueHint::AnyPath)]
     keyring: Option<PathBuf>,
 }
 

@@ -11,6 +11,7 @@ mod dependencies;
 mod flags;
 mod git;
 mod git_servers;
+mod output_dirs;
 mod packages;
 mod post_renderers;
 mod prompts;
