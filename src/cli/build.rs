@@ -53,8 +53,8 @@ pub(super) struct Common {
     #[arg(long)]
     description: Option<String>,
     /// Labels that would be added to release metadata. Should be divided by comma
-    #[arg(short = 'l', long, value_delimiter = ',')]
-    labels: Vec<String>,
+    #[arg(short = 'l', long, value_delimiter = ',', value_parser = super::flags::label)]
+    labels: Vec<(String, String)>,
     /// Update dependencies if they are missing before installing the chart
     #[arg(long)]
     dependency_update: bool,
@@ -85,12 +85,8 @@ impl Common {
         })
     }
 
-    fn labels(&self) -> Result<BTreeMap<String, String>, Failure> {
-        let pair = |text: &String| match text.split_once('=') {
-            Some((key, value)) => Ok((key.to_owned(), value.to_owned())),
-            None => Err(format!("label {text:?} has no value: give key=value")),
-        };
-        self.labels.iter().map(pair).collect()
+    fn labels(&self) -> BTreeMap<String, String> {
+        self.labels.iter().cloned().collect()
     }
 }
 
@@ -271,7 +267,7 @@ pub(super) async fn request(
             .clone()
             .filter(|text| !text.is_empty())
             .or_else(|| replay::description(&renewed)),
-        labels: job.common.labels()?,
+        labels: job.common.labels(),
         cause: s.cause(job.verb),
         options,
     };

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use chart_compat::chart::Chart;
+use chart_compat::go::slog;
 use chart_compat::profile::Profile;
 use chart_compat::render::CompiledChart;
 
@@ -21,9 +22,13 @@ pub(super) fn load(reference: &str, globals: &Globals, path: &ChartPath) -> Resu
 /// Finds and loads a chart, wherever it is.
 pub(super) fn find(reference: &str, globals: &Globals, path: &ChartPath) -> Result<Loaded, Explained> {
     let profile = globals.profile();
-    if path.repo.is_none()
+    if path.may_be_local(reference, profile)
         && let Some(found) = source::locate(reference)?
     {
+        if let Some(repository) = path.repository() {
+            let text = "local chart found in current working directory. repository url ignored";
+            tell(&slog::line("WARN", text, &[("chart", reference), ("repository", repository)]));
+        }
         if path.verify.verify {
             verify::on_disk(&source::absolute(&found), &path.verify.keyring)?;
         }
@@ -50,7 +55,8 @@ pub(super) fn open(
 ) -> Result<Loaded, Explained> {
     let profile = globals.profile();
     let mut loaded = find(reference, globals, path)?;
-    let directory = path.repo.is_none().then(|| Path::new(reference)).filter(|p| p.is_dir());
+    let directory =
+        path.may_be_local(reference, profile).then(|| Path::new(reference)).filter(|p| p.is_dir());
     if let Some(directory) = directory.filter(|_| update && !missing(&loaded.chart).is_empty()) {
         dependency::update(globals, directory, &path.login.options())?;
         loaded = source::load(directory, globals.profile())?;

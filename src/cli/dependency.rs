@@ -109,7 +109,7 @@ struct Job<'j> {
 fn work(globals: &Globals, job: Job<'_>, say: &mut dyn FnMut(String)) -> Result<(), Failure> {
     let fetcher = fetch::fetcher(globals);
     let mut warn = |line: String| tell(&line);
-    let path = clean(job.chart);
+    let path = source::clean(job.chart);
     let Job { skip_refresh, options, keyring, verb, .. } = job;
     let mut manager =
         Manager { fetcher: &fetcher, path: &path, skip_refresh, options, keyring, say, warn: &mut warn };
@@ -122,14 +122,8 @@ fn work(globals: &Globals, job: Job<'_>, say: &mut dyn FnMut(String)) -> Result<
     result?.map_err(|e| e.to_string())
 }
 
-/// A path as messages show it.
-fn clean(path: &Path) -> PathBuf {
-    let out: PathBuf = path.components().filter(|c| *c != std::path::Component::CurDir).collect();
-    if out.as_os_str().is_empty() { ".".into() } else { out }
-}
-
 fn show(globals: &Globals, args: &List) -> Result<(), Failure> {
-    let path = clean(&args.chart);
+    let path = source::clean(&args.chart);
     let loaded = source::load(&path, globals.profile()).map_err(|e| e.to_string())?;
     loaded.warnings.iter().for_each(|w| tell(w));
     let Some(declared) = &loaded.chart.metadata.dependencies else {

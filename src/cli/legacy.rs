@@ -28,8 +28,8 @@ pub(super) struct Legacy {
     server_side: bool,
     #[arg(long, hide = true)]
     hide_notes: bool,
-    #[arg(short, long, hide = true, value_delimiter = ',')]
-    labels: Vec<String>,
+    #[arg(short, long, hide = true, value_delimiter = ',', value_parser = super::flags::label)]
+    labels: Vec<(String, String)>,
     #[arg(long, hide = true)]
     replace: bool,
     #[arg(long, hide = true)]
@@ -38,8 +38,8 @@ pub(super) struct Legacy {
     take_ownership: bool,
     #[arg(long, hide = true, value_parser = super::flags::duration)]
     timeout: Option<std::time::Duration>,
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "watcher")]
-    wait: Option<String>,
+    #[arg(long, hide = true, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "watcher")]
+    wait: Option<super::release_flags::WaitFor>,
     #[arg(long, hide = true)]
     wait_for_jobs: bool,
 }

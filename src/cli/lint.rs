@@ -55,11 +55,11 @@ struct Files {
 }
 
 pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
-    let kube_version = match &args.kube_version {
-        Some(text) => {
+    let kube_version = match args.kube_version.as_deref() {
+        Some(text) if !text.is_empty() => {
             Some(KubeVersion::parse(text).map_err(|e| format!("invalid kube version '{text}': {e}"))?)
         }
-        None => None,
+        _ => None,
     };
     let mut charts = args.charts.clone();
     if args.with_subcharts {
@@ -174,7 +174,7 @@ fn archive(path: &str, profile: Profile) -> Result<Files, String> {
         return Err(format!("unable to extract tarball: {path} has {size} bytes, which is too many"));
     }
     let bytes = std::fs::read(path).map_err(missing)?;
-    let all = read_archive(&bytes).map_err(|e| format!("unable to extract tarball: {e}"))?;
+    let all = read_archive(&bytes, profile).map_err(|e| format!("unable to extract tarball: {e}"))?;
     let find = |name: &str| all.iter().find(|f| f.name == name).map(|f| f.data.clone());
     let entry = |name: &str| match all.iter().any(|f| f.name.starts_with(&format!("{name}/"))) {
         true => Entry::Directory,
@@ -208,11 +208,9 @@ fn directory(path: &str, profile: Profile) -> Result<Files, String> {
         Err(_) => Entry::Missing,
     };
     let metadata = file("Chart.yaml").ok_or_else(|| {
-        let shown = root.join("Chart.yaml");
-        format!(
-            "unable to check Chart.yaml file in chart: stat {}: no such file or directory",
-            shown.display()
-        )
+        let shown = source::clean(&root.join("Chart.yaml"));
+        let why = if root.is_file() { "not a directory" } else { "no such file or directory" };
+        format!("unable to check Chart.yaml file in chart: stat {}: {why}", shown.display())
     })?;
     let loaded = source::load_directory_as_v2(root, profile);
     let chart = loaded.map_err(|e| as_lint_reads(&e)).map(|(chart, warnings)| {

@@ -193,7 +193,7 @@ pub fn main() -> ExitCode {
             return ExitCode::from(code);
         }
     };
-    let globals = &cli.globals;
+    let globals = &cli.globals.without_empty();
     let mut status = ExitCode::SUCCESS;
     let result = match &cli.command {
         Command::Template(args) => template::run(globals, args),
@@ -284,10 +284,8 @@ fn tell(line: &str) {
 
 /// Connects as the flags say.
 async fn cluster(globals: &flags::Globals) -> Result<Cluster, Failure> {
-    // An empty KUBECONFIG means none, as kubectl takes it.
-    let kubeconfig = globals.kubeconfig.clone().filter(|p| !p.as_os_str().is_empty());
     let options = ConnectOptions {
-        kubeconfig,
+        kubeconfig: globals.kubeconfig.clone(),
         context: globals.kube_context.clone(),
         server: globals.kube_apiserver.clone(),
         token: globals.kube_token.clone(),

@@ -85,14 +85,13 @@ pub(super) fn with_environment(command: clap::Command, is_set: &dyn Fn(&str) -> 
 /// Flags of every command as addon-operator's variables complete them; `variable` gives what is not empty.
 pub(super) fn complete(globals: &Globals, variable: &dyn Fn(&str) -> Option<String>) -> Globals {
     let mut globals = globals.clone();
-    let or = |given: Option<String>, name: &str| given.filter(|g| !g.is_empty()).or_else(|| variable(name));
+    let or = |given: Option<String>, name: &str| given.or_else(|| variable(name));
     for name in NAMESPACE {
         globals.namespace = or(globals.namespace, name);
     }
     globals.kube_context = or(globals.kube_context, "KUBE_CONTEXT");
     globals.kube_apiserver = or(globals.kube_apiserver, "KUBE_SERVER");
-    let file = globals.kubeconfig.filter(|file| !file.as_os_str().is_empty());
-    globals.kubeconfig = file.or_else(|| variable("KUBE_CONFIG").map(PathBuf::from));
+    globals.kubeconfig = globals.kubeconfig.or_else(|| variable("KUBE_CONFIG").map(PathBuf::from));
     globals
 }
 

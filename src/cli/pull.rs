@@ -51,7 +51,8 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
         }
         match target {
             Some(directory) => {
-                let files = chart::read_archive(&chart.bytes).map_err(|e| e.to_string())?;
+                let files =
+                    chart::read_archive(&chart.bytes, globals.profile()).map_err(|e| e.to_string())?;
                 package::expand(&files, &directory).map_err(|e| e.to_string())?;
             }
             None => save(args, &chart)?,

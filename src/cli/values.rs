@@ -12,6 +12,7 @@ use chart_compat::values::strvals;
 use super::failure::Explained;
 use super::flags::{Globals, Values};
 use super::{block_on, fetch};
+use crate::causes::of_the_system;
 use crate::source::http::{Request, TIMEOUT, Tls};
 use crate::source::location::Location;
 
@@ -29,17 +30,16 @@ fn read(globals: &Globals, path: &str) -> Result<Vec<u8>, String> {
         return Ok(bytes.map_err(|e| e.to_string())?.into());
     }
     let result = if path.trim() == "-" {
-        std::io::stdin().lock().take(MAX_FILE + 1).read_to_end(&mut bytes)
+        std::io::stdin().lock().take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(|e| ("read", e))
     } else {
-        std::fs::File::open(path).and_then(|f| f.take(MAX_FILE + 1).read_to_end(&mut bytes))
+        std::fs::File::open(path)
+            .map_err(|e| ("open", e))
+            .and_then(|f| f.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(|e| ("read", e)))
     };
     match result {
         Ok(n) if n as u64 > MAX_FILE => Err(format!("{path}: larger than {MAX_FILE} bytes")),
         Ok(_) => Ok(bytes),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-            Err(format!("open {path}: no such file or directory"))
-        }
-        Err(e) => Err(format!("open {path}: {e}")),
+        Err((step, e)) => Err(format!("{step} {path}: {}", of_the_system(&e))),
     }
 }
 

@@ -100,3 +100,29 @@ fn debug_shows_what_failed() {
     let (code, documents, _) = both(&[]);
     assert_eq!((code, documents), (Some(1), vec![String::new()]));
 }
+
+#[test]
+fn flags_are_refused_or_taken_as_helm_does() {
+    let dir = chart();
+    let at = |program: &Path, args: &[&str]| {
+        let out =
+            Command::new(program).args(args).current_dir(dir.path().parent().unwrap()).output().unwrap();
+        (out.status.success(), String::from_utf8(out.stdout).unwrap(), String::from_utf8(out.stderr).unwrap())
+    };
+    let name = dir.path().file_name().unwrap().to_str().unwrap();
+    let ours = Path::new(env!("CARGO_BIN_EXE_windlass"));
+    for (tool, compat) in [(Tool::Helm4, "--compat=helm4"), (Tool::Helm3, "--compat=helm3")] {
+        let helm = tool.path().unwrap();
+        let both = |args: &[&str]| (at(ours, &[args, &[compat]].concat()), at(&helm, args));
+        for flag in ["--labels=a", "--labels=a=b", "--wait=bad", "--wait"] {
+            let (ours, theirs) = both(&["template", "x", name, flag]);
+            assert_eq!((ours.0, ours.1), (theirs.0, theirs.1), "{flag} {compat}: {}", ours.2);
+        }
+        let (ours, theirs) = both(&["template", "", name]);
+        assert_eq!(ours, theirs, "{compat}");
+        // Helm 3 prefers a chart on disk to the repository that it is told.
+        let (ours, theirs) = both(&["template", "x", name, "--repo", "http://127.0.0.1:1/"]);
+        assert_eq!((ours.0, ours.1), (theirs.0, theirs.1), "{compat}: {}", ours.2);
+        assert_eq!(ours.0, tool == Tool::Helm3);
+    }
+}
