@@ -42,7 +42,11 @@ fn unpack(corpus: &Path, modules: &Modules, number: usize, chart: &str) -> Strin
         .min()
         .unwrap_or_else(|| panic!("no chart {chart} in the corpus"));
     let directory = modules.path().join(format!("{number:03}-{chart}"));
-    let files = chart_compat::chart::read_archive(&std::fs::read(archive).unwrap()).unwrap();
+    let files = chart_compat::chart::read_archive(
+        &std::fs::read(archive).unwrap(),
+        chart_compat::profile::Profile::Helm4,
+    )
+    .unwrap();
     for file in files {
         let path = directory.join(&file.name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -139,7 +139,7 @@ impl Case {
     }
 
     fn compiled(&self) -> Option<CompiledChart> {
-        let files = read_archive(&self.archive).ok()?;
+        let files = read_archive(&self.archive, Profile::Helm4).ok()?;
         Some(CompiledChart::new(load_files(files, Profile::Helm4, &mut drop).ok()?, Profile::Helm4))
     }
 
