@@ -33,6 +33,8 @@ pub mod reference;
 pub mod repositories;
 pub mod repository;
 
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read as _};
 use std::path::{Component, Path, PathBuf};
 
 use chart_compat::chart::{self, Chart, MAX_CHART_BYTES, MAX_FILE_BYTES_HELM3};
@@ -144,7 +146,7 @@ pub fn locate(reference: &str) -> Result<Option<PathBuf>, Error> {
 /// It cannot be read, is too large, or is not a chart.
 pub fn load(path: &Path, profile: Profile) -> Result<Loaded, Error> {
     if !path.is_dir() {
-        return load_package(&package_bytes(path)?, path, profile);
+        return load_archive(&mut BufReader::with_capacity(BLOCK, package(path)?), path, profile);
     }
     let mut warnings = Vec::new();
     // Templates are parsed while the rest of the chart is read.
@@ -166,31 +168,49 @@ pub fn load_directory_as_v2(path: &Path, profile: Profile) -> Result<(chart::Cha
     Ok((chart, warnings))
 }
 
-/// The bytes of a package on disk.
-///
-/// # Errors
-/// It cannot be read or is too large.
-pub fn package_bytes(path: &Path) -> Result<Vec<u8>, Error> {
+/// How much of a package is read at once.
+const BLOCK: usize = 64 * 1024;
+
+/// Opens a package on disk.
+fn package(path: &Path) -> Result<File, Error> {
     let read = |source| Error::Read { step: "open", path: absolute(path), source };
     let size = std::fs::metadata(path).map_err(read)?.len();
     if size > MAX_CHART_BYTES {
         let reason = format!("the archive has {size} bytes, more than the maximum {MAX_CHART_BYTES}");
         return Err(Error::Directory { path: path.to_owned(), reason });
     }
-    std::fs::read(path).map_err(read)
+    File::open(path).map_err(read)
+}
+
+/// The bytes of a package on disk.
+///
+/// # Errors
+/// It cannot be read or is too large.
+pub fn package_bytes(path: &Path) -> Result<Vec<u8>, Error> {
+    let mut bytes = Vec::new();
+    let read = package(path)?.take(MAX_CHART_BYTES).read_to_end(&mut bytes);
+    read.map_err(|source| Error::Read { step: "read", path: absolute(path), source })?;
+    Ok(bytes)
 }
 
 /// Loads a packaged chart, which errors name by `path`.
 ///
 /// # Errors
 /// It is no package, too large when inflated, or not a chart.
-pub fn load_package(bytes: &[u8], path: &Path, profile: Profile) -> Result<Loaded, Error> {
+pub fn load_package(mut bytes: &[u8], path: &Path, profile: Profile) -> Result<Loaded, Error> {
+    load_archive(&mut bytes, path, profile)
+}
+
+/// The same, while the package is read.
+fn load_archive(archive: &mut dyn BufRead, path: &Path, profile: Profile) -> Result<Loaded, Error> {
     let mut warnings = Vec::new();
     let mut ahead = Ahead::new(profile);
-    if !bytes.starts_with(&[0x1f, 0x8b, 0x08]) {
-        return Err(Error::NotAnArchive(not_gzip(path, bytes)));
+    let start = archive.fill_buf();
+    let start = start.map_err(|source| Error::Read { step: "read", path: absolute(path), source })?;
+    if !start.starts_with(&[0x1f, 0x8b, 0x08]) {
+        return Err(Error::NotAnArchive(not_gzip(path, start)));
     }
-    let files = match (chart::read_archive_with(bytes, profile, &mut |file| ahead.push(file)), profile) {
+    let files = match (chart::read_archive_with(archive, profile, &mut |file| ahead.push(file)), profile) {
         (Ok(files), _) => files,
         // Helm 4 keeps the reason to itself.
         (Err(_), Profile::Helm4) => {

@@ -1,6 +1,7 @@
 //! Packaged charts: gzip and tar with Helm's checks and caps (`archive.LoadArchiveFiles`).
 
-use std::io::Read;
+use std::cell::RefCell;
+use std::io::{BufRead, ErrorKind, Read, Seek, SeekFrom};
 
 use super::error::Error;
 use super::gunzip::Gunzip;
@@ -90,8 +91,8 @@ fn entry_name(raw: &str) -> Result<String, Error> {
 /// # Errors
 /// Not a gzip archive, damaged, larger than [`MAX_CHART_BYTES`] when inflated, or with paths that leave the chart; with
 /// Helm 3 a file larger than [`MAX_FILE_BYTES_HELM3`].
-pub fn read_archive(bytes: &[u8], profile: Profile) -> Result<Vec<File>, Error> {
-    read_archive_with(bytes, profile, &mut |_| {})
+pub fn read_archive(mut bytes: &[u8], profile: Profile) -> Result<Vec<File>, Error> {
+    read_archive_with(&mut bytes, profile, &mut |_| {})
 }
 
 /// As [`read_archive`], and shows each file as soon as it is there, while the rest is not inflated yet.
@@ -99,18 +100,19 @@ pub fn read_archive(bytes: &[u8], profile: Profile) -> Result<Vec<File>, Error> 
 /// # Errors
 /// As [`read_archive`]; files may have been shown before.
 pub fn read_archive_with(
-    bytes: &[u8],
+    archive: &mut dyn BufRead,
     profile: Profile,
     each: &mut dyn FnMut(&File),
 ) -> Result<Vec<File>, Error> {
-    if !bytes.starts_with(&[0x1f, 0x8b, 0x08]) {
+    if !archive.fill_buf().map_err(|e| broken(&e))?.starts_with(&[0x1f, 0x8b, 0x08]) {
         return Err(Error::Archive("does not appear to be a gzipped archive".to_owned()));
     }
     // What stands behind the end of the archive is not looked at, damaged or not.
-    let mut archive = tar::Archive::new(Gunzip::new(bytes).take(MAX_INFLATED));
+    let inflated = RefCell::new(Gunzip::new(archive, MAX_INFLATED));
+    let mut archive = tar::Archive::new(Headers { inflated: &inflated, at: 0 });
     let mut files = Vec::new();
     let mut left = MAX_CHART_BYTES;
-    for (count, entry) in archive.entries().map_err(|e| broken(&e))?.enumerate() {
+    for (count, entry) in archive.entries_with_seek().map_err(|e| broken(&e))?.enumerate() {
         let mut entry = entry.map_err(|e| broken(&e))?;
         if count >= MAX_ENTRIES {
             return Err(Error::Archive(format!("chart archive has more than {MAX_ENTRIES} entries")));
@@ -135,7 +137,11 @@ pub fn read_archive_with(
             )));
         }
         left -= size;
-        let file = File::new(name, read_data(&mut entry, size).map_err(|e| broken(&e))?);
+        let data = match kind.is_gnu_sparse() {
+            true => read_sparse(&mut entry, size),
+            false => read_data(&mut inflated.borrow_mut(), size),
+        };
+        let file = File::new(name, data.map_err(|e| broken(&e))?);
         each(&file);
         files.push(file);
     }
@@ -145,16 +151,67 @@ pub fn read_archive_with(
     Ok(files)
 }
 
+/// The inflated archive as the tar reader has it, which reads headers alone: data is taken past it, so that nothing is cleared before
+/// it is filled, and skipped without a buffer.
+struct Headers<'g, 'b> {
+    inflated: &'g RefCell<Gunzip<'b>>,
+    /// Where the tar reader is.
+    at: u64,
+}
+
+impl Read for Headers<'_, '_> {
+    fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
+        let mut inflated = self.inflated.borrow_mut();
+        let part = inflated.next(to.len() as u64)?;
+        to[..part.len()].copy_from_slice(part);
+        self.at += part.len() as u64;
+        Ok(part.len())
+    }
+}
+
+/// Forwards, as the tar reader skips what it has not read.
+impl Seek for Headers<'_, '_> {
+    fn seek(&mut self, to: SeekFrom) -> std::io::Result<u64> {
+        let ahead = match to {
+            SeekFrom::Current(ahead) => u64::try_from(ahead).ok(),
+            SeekFrom::Start(_) | SeekFrom::End(_) => None,
+        };
+        let mut inflated = self.inflated.borrow_mut();
+        let wanted = ahead.and_then(|ahead| self.at.checked_add(ahead));
+        let left = wanted.and_then(|wanted| wanted.checked_sub(inflated.at()));
+        let Some(mut left) = left else { return Err(ErrorKind::Unsupported.into()) };
+        while left > 0 {
+            match inflated.next(left)?.len() as u64 {
+                0 => return Err(ErrorKind::UnexpectedEof.into()),
+                n => left -= n,
+            }
+        }
+        self.at = inflated.at();
+        Ok(self.at)
+    }
+}
+
 /// The content of an entry. What a small archive says of a size is believed only as far as it has proved it.
-fn read_data(entry: &mut impl Read, size: u64) -> std::io::Result<Vec<u8>> {
+fn read_data(inflated: &mut Gunzip<'_>, size: u64) -> std::io::Result<Vec<u8>> {
     let mut data = Vec::new();
     while (data.len() as u64) < size {
-        let from = data.len();
-        let left = usize::try_from(size - from as u64).unwrap_or(usize::MAX);
-        data.reserve_exact(left.min(GROWTH.max(from)));
-        data.resize(from + left.min(data.capacity() - from), 0);
-        entry.read_exact(&mut data[from..])?;
+        let left = size - data.len() as u64;
+        if data.len() == data.capacity() {
+            data.reserve_exact(usize::try_from(left).unwrap_or(usize::MAX).min(GROWTH.max(data.len())));
+        }
+        let room = left.min((data.capacity() - data.len()) as u64);
+        match inflated.next(room)? {
+            [] => return Err(ErrorKind::UnexpectedEof.into()),
+            part => data.extend_from_slice(part),
+        }
     }
+    Ok(data)
+}
+
+/// The content of an entry with holes.
+fn read_sparse(entry: &mut impl Read, size: u64) -> std::io::Result<Vec<u8>> {
+    let mut data = Vec::new();
+    entry.take(size).read_to_end(&mut data)?;
     Ok(data)
 }
 

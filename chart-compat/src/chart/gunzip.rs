@@ -1,9 +1,9 @@
 //! Inflating gzip members as they are read (RFC 1952).
 //!
-//! Owns a reader over an archive in memory; knows nothing of what is inside. flate2's own reader sums without the
+//! Owns a reader of an archive; knows nothing of what is inside. flate2's own reader sums without the
 //! processor's instruction and clears what it is about to fill.
 
-use std::io::{Error, ErrorKind, Read};
+use std::io::{BufRead, Error, ErrorKind};
 
 use flate2::{Decompress, FlushDecompress, Status};
 
@@ -12,12 +12,14 @@ const BLOCK: usize = 128 * 1024;
 
 /// A reader of what gzip members inflate to, one after the other.
 pub(super) struct Gunzip<'b> {
-    /// What is not inflated yet.
-    rest: &'b [u8],
+    input: &'b mut dyn BufRead,
     member: Option<Member>,
     block: Vec<u8>,
     /// How much of the block has been handed out.
     given: usize,
+    /// How much of all has been handed out, and how much may be.
+    at: u64,
+    most: u64,
 }
 
 /// The member that is being inflated.
@@ -38,8 +40,27 @@ fn cut() -> Error {
 }
 
 impl<'b> Gunzip<'b> {
-    pub(super) fn new(bytes: &'b [u8]) -> Self {
-        Self { rest: bytes, member: None, block: Vec::new(), given: 0 }
+    /// A reader that ends after `most` bytes.
+    pub(super) fn new(input: &'b mut dyn BufRead, most: u64) -> Self {
+        Self { input, member: None, block: Vec::new(), given: 0, at: 0, most }
+    }
+
+    /// How much has been handed out.
+    pub(super) fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// What is there to be handed out next, up to so much of it; nothing at the end.
+    pub(super) fn next(&mut self, most: u64) -> Result<&[u8], Error> {
+        let most = most.min(self.most - self.at);
+        if self.given == self.block.len() && most > 0 {
+            self.fill()?;
+        }
+        let waiting = &self.block[self.given..];
+        let n = usize::try_from(most).unwrap_or(usize::MAX).min(waiting.len());
+        self.given += n;
+        self.at += n as u64;
+        Ok(&waiting[..n])
     }
 
     /// Inflates the next block; it stays empty at the end.
@@ -48,19 +69,21 @@ impl<'b> Gunzip<'b> {
         self.given = 0;
         self.block.reserve(BLOCK);
         while self.block.is_empty() {
+            let input = waiting(self.input)?;
             let member = match &mut self.member {
                 Some(member) => member,
-                None if self.rest.is_empty() => return Ok(()),
+                None if input.is_empty() => return Ok(()),
                 None => {
-                    self.rest = header(self.rest)?;
+                    header(self.input)?;
                     let sum = crc32fast::Hasher::new();
-                    self.member.insert(Member { inflate: Decompress::new(false), sum, size: 0 })
+                    self.member = Some(Member { inflate: Decompress::new(false), sum, size: 0 });
+                    continue;
                 }
             };
             let before = member.inflate.total_in();
-            let status = member.inflate.decompress_vec(self.rest, &mut self.block, FlushDecompress::None);
+            let status = member.inflate.decompress_vec(input, &mut self.block, FlushDecompress::None);
             let taken = usize::try_from(member.inflate.total_in() - before).unwrap_or(usize::MAX);
-            self.rest = self.rest.get(taken..).unwrap_or_default();
+            self.input.consume(taken);
             member.sum.update(&self.block);
             // A block is far smaller than 4 GiB.
             member.size = member.size.wrapping_add(u32::try_from(self.block.len()).unwrap_or(u32::MAX));
@@ -78,51 +101,55 @@ impl<'b> Gunzip<'b> {
     /// Checks a member's trailer.
     fn end(&mut self) -> Result<(), Error> {
         let Some(member) = self.member.take() else { return Ok(()) };
-        let (trailer, after) = self.rest.split_first_chunk::<8>().ok_or_else(cut)?;
+        let mut trailer = [0; 8];
+        self.input.read_exact(&mut trailer).map_err(|e| ended(e, cut()))?;
         let told =
             [trailer[..4] == member.sum.finalize().to_le_bytes(), trailer[4..] == member.size.to_le_bytes()];
         if told != [true, true] {
             return Err(damage("gzip: invalid checksum"));
         }
-        self.rest = after;
         Ok(())
     }
 }
 
-impl Read for Gunzip<'_> {
-    fn read(&mut self, to: &mut [u8]) -> Result<usize, Error> {
-        if self.given == self.block.len() {
-            self.fill()?;
+/// `instead` of an error that says that there is no more.
+fn ended(error: Error, instead: Error) -> Error {
+    if error.kind() == ErrorKind::UnexpectedEof { instead } else { error }
+}
+
+/// What can be read without waiting for more; nothing at the end.
+fn waiting(input: &mut dyn BufRead) -> Result<&[u8], Error> {
+    while let Err(error) = input.fill_buf() {
+        if error.kind() != ErrorKind::Interrupted {
+            return Err(error);
         }
-        let waiting = &self.block[self.given..];
-        let n = waiting.len().min(to.len());
-        to[..n].copy_from_slice(&waiting[..n]);
-        self.given += n;
-        Ok(n)
     }
+    input.fill_buf()
 }
 
 /// Skips a member's header.
-fn header(bytes: &[u8]) -> Result<&[u8], Error> {
+fn header(input: &mut dyn BufRead) -> Result<(), Error> {
     let wrong = || damage("gzip: invalid header");
-    let (fixed, mut rest) = bytes.split_first_chunk::<10>().ok_or_else(wrong)?;
+    let mut fixed = [0; 10];
+    input.read_exact(&mut fixed).map_err(|e| ended(e, wrong()))?;
     if !fixed.starts_with(&[0x1f, 0x8b, 0x08]) {
         return Err(wrong());
     }
     let flags = fixed[3];
     if flags & 4 != 0 {
-        let (size, after) = rest.split_first_chunk::<2>().ok_or_else(wrong)?;
-        rest = after.get(usize::from(u16::from_le_bytes(*size))..).ok_or_else(wrong)?;
+        let mut size = [0; 2];
+        input.read_exact(&mut size).map_err(|e| ended(e, wrong()))?;
+        let mut extra = vec![0; usize::from(u16::from_le_bytes(size))];
+        input.read_exact(&mut extra).map_err(|e| ended(e, wrong()))?;
     }
     // Name and comment end with a zero.
     for flag in [8, 16] {
         if flags & flag != 0 {
-            let end = memchr::memchr(0, rest).ok_or_else(wrong)?;
-            rest = &rest[end + 1..];
+            input.skip_until(0)?;
         }
     }
     if flags & 2 != 0 {
-        rest = rest.get(2..).ok_or_else(wrong)?;
+        input.read_exact(&mut [0; 2]).map_err(|e| ended(e, wrong()))?;
     }
-    Ok(rest)
+    Ok(())
 }
