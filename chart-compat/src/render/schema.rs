@@ -18,6 +18,7 @@ mod parts;
 mod quick;
 mod resources;
 mod show;
+mod tape;
 mod uri;
 mod way;
 
@@ -146,21 +147,31 @@ fn whole_document(text: &[u8]) -> Result<Json, String> {
 
 /// A schema that was read.
 struct Known {
-    json: Arc<Json>,
+    text: Bytes,
     quick: Option<Quick>,
-    /// Compiled when the short way did not say yes, and kept unless it holds documents from elsewhere.
+    /// Read when the short way did not say yes.
+    json: OnceLock<Result<Arc<Json>, String>>,
+    /// Compiled then, too, and kept unless it holds documents from elsewhere.
     program: OnceLock<Result<Arc<Program>, String>>,
 }
 
 impl Known {
-    fn read(schema: &[u8]) -> Result<Self, String> {
-        let json = whole_document(schema)?;
-        Ok(Self { quick: Quick::new(&json), json: Arc::new(json), program: OnceLock::new() })
+    fn read(text: Bytes) -> Result<Self, String> {
+        let quick = Quick::read(&text);
+        let known = Self { text, quick, json: OnceLock::new(), program: OnceLock::new() };
+        if known.quick.is_none() {
+            known.json()?;
+        }
+        Ok(known)
+    }
+
+    fn json(&self) -> Result<Arc<Json>, String> {
+        self.json.get_or_init(|| whole_document(&self.text).map(Arc::new)).clone()
     }
 
     /// Whether the short way says yes.
     fn accepts(&self, values: &Map) -> bool {
-        self.quick.as_ref().is_some_and(|quick| quick.accepts(&self.json, values))
+        self.quick.as_ref().is_some_and(|quick| quick.accepts(values))
     }
 
     fn program(&self, fetch: outside::Fetch<'_>) -> Result<Arc<Program>, String> {
@@ -168,7 +179,7 @@ impl Known {
             return known.clone();
         }
         let outside = Outside::new(fetch);
-        let program = Program::new(URL, &self.json, &outside).map(Arc::new);
+        let program = Program::new(URL, &self.json()?, &outside).map(Arc::new);
         match outside.was_asked() {
             true => program,
             false => self.program.get_or_init(|| program).clone(),
@@ -199,7 +210,7 @@ impl Schema {
     /// # Errors
     /// Text that is not JSON or no schema, in Helm's words.
     pub fn read(json: &[u8]) -> Result<Self, String> {
-        let known = Known::read(json)?;
+        let known = Known::read(Bytes::copy_from_slice(json))?;
         known.program(&nowhere)?;
         Ok(Self(known))
     }
@@ -232,18 +243,25 @@ fn known(schema: &Bytes) -> Result<Arc<Known>, String> {
     if let Some(found) = CACHE.lock().unwrap_or_else(PoisonError::into_inner).kept.get(schema) {
         return found.clone();
     }
-    let known = Known::read(schema).map(Arc::new);
     let hash = FxBuildHasher.hash_one(schema);
-    let mut cache = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
-    if cache.kept.len() >= KEPT || cache.once.len() >= KEPT {
-        *cache = Cache::default();
-    }
-    if cache.once.remove(&hash) {
-        // A copy: the file itself would keep its whole archive in memory.
-        cache.kept.insert(Bytes::copy_from_slice(schema), known.clone());
-    } else {
+    let again = CACHE.lock().unwrap_or_else(PoisonError::into_inner).once.remove(&hash);
+    if !again {
+        let known = Known::read(schema.clone()).map(Arc::new);
+        let mut cache = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
+        if cache.once.len() >= KEPT {
+            cache.once.clear();
+        }
         cache.once.insert(hash);
+        return known;
     }
+    // A copy: the file itself would keep its whole archive in memory.
+    let text = Bytes::copy_from_slice(schema);
+    let known = Known::read(text.clone()).map(Arc::new);
+    let mut cache = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
+    if cache.kept.len() >= KEPT {
+        cache.kept.clear();
+    }
+    cache.kept.insert(text, known.clone());
     known
 }
 

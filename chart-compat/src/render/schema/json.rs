@@ -27,6 +27,7 @@ const NAMES: [&str; 7] = ["null", "boolean", "number", "integer", "string", "arr
 impl Types {
     const NUMBER: Self = Self(1 << 2);
     const INTEGER: Self = Self(1 << 3);
+    const OBJECT: Self = Self(1 << 6);
 
     /// The type of that name; of no type if there is none.
     pub(super) fn named(name: &str) -> Self {
@@ -52,6 +53,25 @@ impl Types {
             || own == Self::NUMBER
                 && self.has(Self::INTEGER)
                 && value.number().is_some_and(|n| n.is_integer())
+    }
+
+    /// The same for what templates and values have.
+    pub(super) fn accept_data(self, value: &Data) -> bool {
+        self.has(match value {
+            Data::Null => Self(1 << 0),
+            Data::Bool(_) => Self(1 << 1),
+            Data::Int(_) => Self::NUMBER.with(Self::INTEGER),
+            Data::Float(f) if f.fract() == 0.0 => Self::NUMBER.with(Self::INTEGER),
+            Data::Float(_) => Self::NUMBER,
+            Data::String(_) => Self(1 << 4),
+            Data::List(_) => Self(1 << 5),
+            Data::Map(_) => Self::OBJECT,
+        })
+    }
+
+    /// Whether objects are of one of these types.
+    pub(super) fn accept_objects(self) -> bool {
+        self.has(Self::OBJECT)
     }
 
     /// Their names, joined by `or`.

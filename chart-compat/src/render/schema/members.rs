@@ -39,10 +39,6 @@ impl Members {
     pub(super) fn keys(&self) -> impl Iterator<Item = &String> {
         self.0.iter().map(|m| &m.0)
     }
-
-    pub(super) fn values(&self) -> impl Iterator<Item = &Json> {
-        self.0.iter().map(|m| &m.1)
-    }
 }
 
 impl FromIterator<(String, Json)> for Members {

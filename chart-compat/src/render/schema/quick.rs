@@ -5,14 +5,14 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::decimal::Decimal;
 use super::draft::Draft;
 use super::format::Format;
-use super::json::{Json, Types};
-use super::members::Members;
-use super::uri;
+use super::json::Types;
+use super::tape::{Items, Members, Shape, Tape, View};
 use crate::data::{Data, Map};
 use crate::go::regexp::{self, Regexp};
 
@@ -35,13 +35,16 @@ type Sure<T> = Result<T, Unsure>;
 
 /// A schema that is well formed, and simple enough.
 pub(super) struct Quick {
+    schema: Tape,
     draft: Draft,
     patterns: FxHashMap<String, Arc<Regexp>>,
 }
 
 impl Quick {
     /// Looks a whole schema through; `None` if it is not certainly well formed and simple.
-    pub(super) fn new(root: &Json) -> Option<Self> {
+    pub(super) fn read(text: &Bytes) -> Option<Self> {
+        let schema = Tape::read(text)?;
+        let root = schema.root();
         let draft = match root.get("$schema") {
             None => Draft::default(),
             Some(url) => Draft::from_url(url.as_str()?)?,
@@ -57,60 +60,61 @@ impl Quick {
         while let Some(target) = form.waiting.pop() {
             form.schema(target, 1).ok()?;
         }
-        Some(Self { draft, patterns: form.patterns })
+        let patterns = form.patterns;
+        Some(Self { schema, draft, patterns })
     }
 
     /// Whether values certainly keep to the schema.
-    pub(super) fn accepts(&self, root: &Json, values: &Map) -> bool {
-        let mut check = Check { quick: self, root, steps: MAX_STEPS };
-        matches!(check.schema(root, Item::Map(values), 0), Ok(true))
+    pub(super) fn accepts(&self, values: &Map) -> bool {
+        let mut check = Check { quick: self, steps: MAX_STEPS };
+        matches!(check.schema(self.schema.root(), Item::Map(values), 0), Ok(true))
     }
 }
 
 /// Looks at the form of schemas.
-struct Form<'j> {
-    root: &'j Json,
+struct Form<'t> {
+    root: View<'t>,
     draft: Draft,
     patterns: FxHashMap<String, Arc<Regexp>>,
-    /// Addresses of the targets of references.
-    seen: FxHashSet<usize>,
+    /// The targets of references.
+    seen: FxHashSet<u32>,
     /// Those among them that are still to be looked at.
-    waiting: Vec<&'j Json>,
+    waiting: Vec<View<'t>>,
 }
 
 fn sure(is: bool) -> Sure<()> {
     if is { Ok(()) } else { Err(Unsure) }
 }
 
-fn count(value: &Json) -> Sure<()> {
+fn count(value: View<'_>) -> Sure<()> {
     let number = value.number().ok_or(Unsure)?;
     sure(number.is_integer() && number.as_count().is_some_and(|n| n >= 0))
 }
 
 /// The value that a reference within the document leads to.
-fn target<'j>(root: &'j Json, reference: &str) -> Sure<&'j Json> {
+fn target<'t>(root: View<'t>, reference: &str) -> Sure<View<'t>> {
     let pointer = reference.strip_prefix('#').ok_or(Unsure)?;
     sure(pointer.is_empty() || pointer.starts_with('/'))?;
     sure(!pointer.contains('%'))?;
-    uri::lookup(root, pointer).map_err(|_| Unsure)
+    root.find(pointer).ok_or(Unsure)
 }
 
-impl<'j> Form<'j> {
-    fn schema(&mut self, schema: &'j Json, depth: usize) -> Sure<()> {
+impl<'t> Form<'t> {
+    fn schema(&mut self, schema: View<'t>, depth: usize) -> Sure<()> {
         sure(depth < MAX_DEPTH)?;
-        let map = match schema {
-            Json::Map(map) => map,
-            Json::Bool(_) if self.draft > Draft::D4 => return Ok(()),
+        let map = match schema.shape() {
+            Shape::Map(map) => map,
+            Shape::Bool(_) if self.draft > Draft::D4 => return Ok(()),
             _ => return Err(Unsure),
         };
-        for (keyword, value) in map {
+        for (keyword, value) in map.iter() {
             self.keyword(keyword, value, depth)?;
         }
         // The validator has habits of its own here.
         sure(!(map.contains_key("$ref") && map.contains_key("const")))
     }
 
-    fn keyword(&mut self, keyword: &str, value: &'j Json, depth: usize) -> Sure<()> {
+    fn keyword(&mut self, keyword: &str, value: View<'t>, depth: usize) -> Sure<()> {
         match keyword {
             "$schema" => sure(depth == 0),
             // A name for the whole changes nothing for references within it.
@@ -119,31 +123,26 @@ impl<'j> Form<'j> {
                 sure(value.as_str().is_some_and(|id| id.bytes().all(plain)))
             }
             "id" if self.draft > Draft::D4 => Ok(()),
-            "title" | "description" | "$comment" | "format" => sure(value.as_str().is_some()),
+            "title" | "description" | "$comment" | "format" => sure(value.is_str()),
             "default" => Ok(()),
             "const" if self.draft > Draft::D4 => Ok(()),
             "examples" => sure(value.as_list().is_some()),
             "deprecated" | "readOnly" | "writeOnly" | "uniqueItems" => sure(value.as_bool().is_some()),
-            "type" => match value {
-                Json::String(name) => sure(!Types::named(name).is_empty()),
-                Json::List(names) => {
-                    let all = names.iter().map(|n| n.as_str().map_or(Types::default(), Types::named));
-                    sure(!names.is_empty() && all.clone().all(|t| !t.is_empty()))?;
-                    distinct(names)
+            "type" => match value.shape() {
+                Shape::String(name) => sure(!Types::named(name).is_empty()),
+                Shape::List(mut names) => {
+                    sure(names.len() > 0)?;
+                    distinct(names)?;
+                    sure(names.all(|n| n.as_str().is_some_and(|name| !Types::named(name).is_empty())))
                 }
                 _ => Err(Unsure),
             },
             "enum" => {
                 let values = value.as_list().ok_or(Unsure)?;
-                sure(!values.is_empty())?;
+                sure(values.len() > 0)?;
                 distinct(values)
             }
-            "required" => {
-                let names = value.as_list().ok_or(Unsure)?;
-                sure(names.iter().all(|n| n.as_str().is_some()))?;
-                sure(self.draft > Draft::D4 || !names.is_empty())?;
-                distinct(names)
-            }
+            "required" => self.names(value.as_list().ok_or(Unsure)?),
             "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties" | "maxProperties" => {
                 count(value)
             }
@@ -162,7 +161,7 @@ impl<'j> Form<'j> {
                     (Some("$defs"), Some(_), None) => self.draft >= Draft::D2019,
                     _ => false,
                 };
-                if !held && self.seen.insert(std::ptr::from_ref(found).addr()) {
+                if !held && self.seen.insert(found.place()) {
                     self.waiting.push(found);
                 }
                 Ok(())
@@ -173,14 +172,12 @@ impl<'j> Form<'j> {
                 self.schema(value, depth + 1)
             }
             "items" => self.schema(value, depth + 1),
-            "additionalProperties" => match value {
-                Json::Bool(_) => Ok(()),
-                _ => self.schema(value, depth + 1),
-            },
+            "additionalProperties" if value.as_bool().is_some() => Ok(()),
+            "additionalProperties" => self.schema(value, depth + 1),
             "allOf" | "anyOf" | "oneOf" => {
-                let all = value.as_list().ok_or(Unsure)?;
-                sure(!all.is_empty())?;
-                all.iter().try_for_each(|s| self.schema(s, depth + 1))
+                let mut all = value.as_list().ok_or(Unsure)?;
+                sure(all.len() > 0)?;
+                all.try_for_each(|s| self.schema(s, depth + 1))
             }
             "properties" | "definitions" => self.schemas(value, depth),
             "$defs" if self.draft >= Draft::D2019 => self.schemas(value, depth),
@@ -192,13 +189,9 @@ impl<'j> Form<'j> {
             }
             "dependencies" => {
                 for value in value.as_map().ok_or(Unsure)?.values() {
-                    match value {
-                        Json::List(names) => {
-                            sure(names.iter().all(|n| n.as_str().is_some()))?;
-                            sure(self.draft > Draft::D4 || !names.is_empty())?;
-                            distinct(names)?;
-                        }
-                        schema => self.schema(schema, depth + 1)?,
+                    match value.as_list() {
+                        Some(names) => self.names(names)?,
+                        None => self.schema(value, depth + 1)?,
                     }
                 }
                 Ok(())
@@ -207,7 +200,14 @@ impl<'j> Form<'j> {
         }
     }
 
-    fn schemas(&mut self, value: &'j Json, depth: usize) -> Sure<()> {
+    /// Names of properties that must be there.
+    fn names(&self, mut names: Items<'t>) -> Sure<()> {
+        sure(self.draft > Draft::D4 || names.len() > 0)?;
+        distinct(names)?;
+        sure(names.all(View::is_str))
+    }
+
+    fn schemas(&mut self, value: View<'t>, depth: usize) -> Sure<()> {
         value.as_map().ok_or(Unsure)?.values().try_for_each(|s| self.schema(s, depth + 1))
     }
 
@@ -252,10 +252,21 @@ const KNOWN: &[&str] = &[
     "unevaluatedProperties",
 ];
 
-fn distinct(values: &[Json]) -> Sure<()> {
+fn distinct(values: Items<'_>) -> Sure<()> {
     sure(values.len() <= MAX_DISTINCT)?;
-    let twice = values.iter().enumerate().any(|(i, a)| values[..i].iter().any(|b| a.same(b)));
-    sure(!twice)
+    for (i, a) in values.enumerate() {
+        for b in values.take(i) {
+            sure(!match (a.shape(), b.shape()) {
+                (Shape::Null, Shape::Null) => true,
+                (Shape::Bool(a), Shape::Bool(b)) => a == b,
+                (Shape::String(a), Shape::String(b)) => a == b,
+                (Shape::Number(_), Shape::Number(_)) => a.number() == b.number(),
+                (Shape::List(_), Shape::List(_)) | (Shape::Map(_), Shape::Map(_)) => return Err(Unsure),
+                _ => false,
+            })?;
+        }
+    }
+    Ok(())
 }
 
 /// A value that is looked at.
@@ -274,42 +285,36 @@ impl<'v> Item<'v> {
     }
 
     fn is(self, types: Types) -> bool {
-        let integer = |whole: bool| types.accept(&Json::Number(if whole { "1" } else { "0.5" }.into()));
         match self {
-            Self::Map(_) | Self::Other(Data::Map(_)) => types.accept(&Json::Map(Members::default())),
-            Self::Other(Data::Null) => types.accept(&Json::Null),
-            Self::Other(Data::Bool(b)) => types.accept(&Json::Bool(*b)),
-            Self::Other(Data::Int(_)) => integer(true),
-            Self::Other(Data::Float(f)) => integer(f.fract() == 0.0),
-            Self::Other(Data::String(_)) => types.accept(&Json::String(String::new())),
-            Self::Other(Data::List(_)) => types.accept(&Json::List(Vec::new())),
+            Self::Map(_) => types.accept_objects(),
+            Self::Other(data) => types.accept_data(data),
         }
     }
 }
 
 /// Whether a value is the one that a schema tells.
-fn same(value: Item<'_>, json: &Json) -> Sure<bool> {
-    Ok(match (value, json) {
-        (Item::Other(Data::Null), Json::Null) => true,
-        (Item::Other(Data::Bool(a)), Json::Bool(b)) => a == b,
-        (Item::Other(Data::String(a)), Json::String(b)) => a == b,
-        (Item::Other(v @ (Data::Int(_) | Data::Float(_))), Json::Number(_)) => compare(v, json)?.is_eq(),
+fn same(value: Item<'_>, told: View<'_>) -> Sure<bool> {
+    Ok(match (value, told.shape()) {
+        (Item::Other(Data::Null), Shape::Null) => true,
+        (Item::Other(Data::Bool(a)), Shape::Bool(b)) => *a == b,
+        (Item::Other(Data::String(a)), Shape::String(b)) => a == b,
+        (Item::Other(v @ (Data::Int(_) | Data::Float(_))), Shape::Number(_)) => compare(v, told)?.is_eq(),
         // Containers are rare, and the whole validator knows how to compare them.
-        (Item::Map(_), Json::Map(_)) | (Item::Other(Data::List(_)), Json::List(_)) => return Err(Unsure),
+        (Item::Map(_), Shape::Map(_)) | (Item::Other(Data::List(_)), Shape::List(_)) => return Err(Unsure),
         _ => false,
     })
 }
 
 /// A number of the values beside one of the schema.
 #[allow(clippy::cast_precision_loss)]
-fn compare(value: &Data, json: &Json) -> Sure<std::cmp::Ordering> {
+fn compare(value: &Data, told: View<'_>) -> Sure<std::cmp::Ordering> {
     let number = match value {
         Data::Float(f) => *f,
         Data::Int(i) if i.unsigned_abs() < 1 << 53 => *i as f64,
         _ => return Err(Unsure),
     };
-    match json {
-        Json::Number(literal) if literal.len() <= EXACT_DIGITS && Decimal::parse(literal).is_some() => {
+    match told.shape() {
+        Shape::Number(literal) if literal.len() <= EXACT_DIGITS && Decimal::parse(literal).is_some() => {
             let bound: f64 = literal.parse().map_err(|_| Unsure)?;
             number.partial_cmp(&bound).ok_or(Unsure)
         }
@@ -317,28 +322,27 @@ fn compare(value: &Data, json: &Json) -> Sure<std::cmp::Ordering> {
     }
 }
 
-struct Check<'q, 'j> {
-    quick: &'q Quick,
-    root: &'j Json,
+struct Check<'t> {
+    quick: &'t Quick,
     steps: usize,
 }
 
-impl<'j> Check<'_, 'j> {
-    fn schema(&mut self, schema: &'j Json, value: Item<'_>, depth: usize) -> Sure<bool> {
+impl<'t> Check<'t> {
+    fn schema(&mut self, schema: View<'t>, value: Item<'_>, depth: usize) -> Sure<bool> {
         sure(depth < MAX_DEPTH && self.steps > 0)?;
         self.steps -= 1;
-        let map = match schema {
-            Json::Map(map) => map,
-            Json::Bool(b) => return Ok(*b),
+        let map = match schema.shape() {
+            Shape::Map(map) => map,
+            Shape::Bool(b) => return Ok(b),
             _ => return Err(Unsure),
         };
-        if let Some(reference) = map.get("$ref").and_then(Json::as_str) {
-            let good = self.schema(target(self.root, reference)?, value, depth + 1)?;
+        if let Some(reference) = map.get("$ref").and_then(View::as_str) {
+            let good = self.schema(target(self.quick.schema.root(), reference)?, value, depth + 1)?;
             if !good || self.quick.draft.ref_stands_alone() {
                 return Ok(good);
             }
         }
-        for (keyword, rule) in map {
+        for (keyword, rule) in map.iter() {
             if !self.keyword(map, keyword, rule, value, depth)? {
                 return Ok(false);
             }
@@ -348,24 +352,24 @@ impl<'j> Check<'_, 'j> {
 
     fn keyword(
         &mut self,
-        map: &'j Members,
+        map: Members<'t>,
         keyword: &str,
-        rule: &'j Json,
+        rule: View<'t>,
         value: Item<'_>,
         depth: usize,
     ) -> Sure<bool> {
         let depth = depth + 1;
         Ok(match (keyword, value) {
-            ("type", _) => value.is(match rule {
-                Json::String(name) => Types::named(name),
-                other => {
-                    let names = other.as_list().unwrap_or_default().iter().filter_map(Json::as_str);
+            ("type", _) => value.is(match rule.as_str() {
+                Some(name) => Types::named(name),
+                None => {
+                    let names = rule.as_list().into_iter().flatten().filter_map(View::as_str);
                     names.fold(Types::default(), |all, name| all.with(Types::named(name)))
                 }
             }),
             ("const", _) => same(value, rule)?,
             ("enum", _) => {
-                for allowed in rule.as_list().unwrap_or_default() {
+                for allowed in rule.as_list().into_iter().flatten() {
                     if same(value, allowed)? {
                         return Ok(true);
                     }
@@ -373,7 +377,7 @@ impl<'j> Check<'_, 'j> {
                 false
             }
             ("allOf", _) => {
-                for part in rule.as_list().unwrap_or_default() {
+                for part in rule.as_list().into_iter().flatten() {
                     if !self.schema(part, value, depth)? {
                         return Ok(false);
                     }
@@ -382,7 +386,7 @@ impl<'j> Check<'_, 'j> {
             }
             ("anyOf" | "oneOf", _) => {
                 let mut good = 0;
-                for part in rule.as_list().unwrap_or_default() {
+                for part in rule.as_list().into_iter().flatten() {
                     good += usize::from(self.schema(part, value, depth)?);
                 }
                 if keyword == "anyOf" { good > 0 } else { good == 1 }
@@ -396,7 +400,7 @@ impl<'j> Check<'_, 'j> {
                 }
             }
             ("properties", Item::Map(values)) => {
-                for (name, part) in rule.as_map().into_iter().flatten() {
+                for (name, part) in rule.as_map().into_iter().flat_map(Members::iter) {
                     if let Some(value) = values.get(name)
                         && !self.schema(part, Item::of(value), depth)?
                     {
@@ -406,11 +410,11 @@ impl<'j> Check<'_, 'j> {
                 true
             }
             ("required", Item::Map(values)) => {
-                let names = rule.as_list().unwrap_or_default().iter().filter_map(Json::as_str);
-                names.into_iter().all(|n| values.contains_key(n))
+                let names = rule.as_list().into_iter().flatten().filter_map(View::as_str);
+                { names }.all(|n| values.contains_key(n))
             }
             ("patternProperties", Item::Map(values)) => {
-                for (pattern, part) in rule.as_map().into_iter().flatten() {
+                for (pattern, part) in rule.as_map().into_iter().flat_map(Members::iter) {
                     for (name, value) in values {
                         if self.matches(pattern, name)? && !self.schema(part, Item::of(value), depth)? {
                             return Ok(false);
@@ -420,8 +424,8 @@ impl<'j> Check<'_, 'j> {
                 true
             }
             ("additionalProperties", Item::Map(values)) => {
-                let properties = map.get("properties").and_then(Json::as_map);
-                let patterns = map.get("patternProperties").and_then(Json::as_map);
+                let properties = map.get("properties").and_then(View::as_map);
+                let patterns = map.get("patternProperties").and_then(View::as_map);
                 for (name, value) in values {
                     let mut told = properties.is_some_and(|p| p.contains_key(name));
                     for pattern in patterns.into_iter().flat_map(Members::keys) {
@@ -434,13 +438,11 @@ impl<'j> Check<'_, 'j> {
                 true
             }
             ("dependencies", Item::Map(values)) => {
-                for (name, rule) in rule.as_map().into_iter().flatten() {
+                for (name, rule) in rule.as_map().into_iter().flat_map(Members::iter) {
                     if values.contains_key(name) {
-                        let good = match rule {
-                            Json::List(names) => {
-                                names.iter().filter_map(Json::as_str).all(|n| values.contains_key(n))
-                            }
-                            schema => self.schema(schema, value, depth)?,
+                        let good = match rule.as_list() {
+                            Some(names) => names.filter_map(View::as_str).all(|n| values.contains_key(n)),
+                            None => self.schema(rule, value, depth)?,
                         };
                         if !good {
                             return Ok(false);
@@ -494,7 +496,7 @@ impl<'j> Check<'_, 'j> {
 }
 
 /// A size beside a schema's bound.
-fn size(bound: &Json, size: usize) -> Sure<std::cmp::Ordering> {
+fn size(bound: View<'_>, size: usize) -> Sure<std::cmp::Ordering> {
     let bound =
         bound.number().and_then(|n| n.as_count()).and_then(|n| usize::try_from(n).ok()).ok_or(Unsure)?;
     Ok(size.cmp(&bound))
