@@ -5,7 +5,7 @@
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::thread::JoinHandle;
 
 use super::beside;
@@ -13,12 +13,15 @@ use super::beside;
 /// How much text must wait before a thread is worth its start.
 pub(super) const WORTH_A_THREAD: usize = 64 * 1024;
 
-/// Room on the heap that a thread has before it goes on: just less than what the allocator asks the kernel for by itself.
-const ROOM: usize = 120 * 1024;
+/// Room on the heap that a thread has before it goes on.
+const ROOM: usize = 250 * 1024;
 
-/// Makes room on the heap of a thread that was started: glibc lets it grow page by page, a system call for each, which hold up
-/// the other thread too.
+/// Makes room on the heap of a thread: glibc lets it grow page by page or in small steps, a system call for each, which hold up
+/// the other thread too. What is given back to it stays on the heap then.
 pub(super) fn make_room() {
+    static FIRST: Once = Once::new();
+    // What is as large as this is mapped for itself, until something larger was given back.
+    FIRST.call_once(|| drop(black_box(Vec::<u8>::with_capacity(ROOM + 16 * 1024))));
     drop(black_box(Vec::<u8>::with_capacity(ROOM)));
 }
 
