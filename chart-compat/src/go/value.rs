@@ -120,16 +120,15 @@ enum Watch {
 /// The first eight bytes of a key as a number that orders as the bytes do.
 #[must_use]
 pub fn prefix(key: &[u8]) -> u64 {
-    match key.first_chunk::<8>() {
-        Some(bytes) => u64::from_be_bytes(*bytes),
-        None => {
-            let mut bytes = [0; 8];
-            for (to, from) in bytes.iter_mut().zip(key) {
-                *to = *from;
-            }
-            u64::from_be_bytes(bytes)
-        }
+    if let Some(bytes) = key.first_chunk::<8>() {
+        return u64::from_be_bytes(*bytes);
     }
+    // The ends of a shorter one: where they overlap they are alike.
+    if let (Some(first), Some(last)) = (key.first_chunk::<4>(), key.last_chunk::<4>()) {
+        let [first, last] = [first, last].map(|part| u64::from(u32::from_be_bytes(*part)));
+        return first << 32 | last << (8 * (8 - key.len()));
+    }
+    key.iter().chain(&[0; 8]).take(8).fold(0, |all, byte| all << 8 | u64::from(*byte))
 }
 
 /// Up to this many entries, looking at each prefix is faster than halving.
@@ -502,6 +501,23 @@ impl<'a> Value<'a> {
         match self {
             Self::List(l) => Some(l.items),
             _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::prefix;
+
+    #[test]
+    fn prefixes_order_as_keys_do() {
+        let whole = b"\x01abcdef\xffgh";
+        for length in 0..=whole.len() {
+            let key = &whole[..length];
+            let mut bytes = [0; 8];
+            let shared = length.min(8);
+            bytes[..shared].copy_from_slice(&key[..shared]);
+            assert_eq!(prefix(key), u64::from_be_bytes(bytes), "{key:?}");
         }
     }
 }

@@ -1,9 +1,6 @@
 //! The parsed template, and how Go prints its nodes in error messages.
 
-use smallvec::SmallVec;
-
 use super::func::Func;
-use crate::go::prefix;
 
 /// Byte offset in a template's text.
 pub(super) type Pos = u32;
@@ -37,28 +34,30 @@ impl Span {
     }
 }
 
-/// The name of a field: letters and digits, so always UTF-8.
+/// A chain of fields, `.a.b`: nothing stands between them, so that the text says all.
 #[derive(Clone, Copy)]
-pub(super) struct Name {
-    span: Span,
-    /// Of the name, so that maps need not make it for each look.
-    pub(super) prefix: u64,
+pub(super) struct Fields(pub(super) Span);
+
+impl Fields {
+    pub(super) fn is_empty(self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The names: letters and digits, so always UTF-8.
+    pub(super) fn names(self, text: &[u8]) -> impl Iterator<Item = &[u8]> {
+        // What is before the first dot is empty.
+        self.0.of(text).split(|b| *b == b'.').skip(1)
+    }
+
+    /// The names as texts.
+    pub(super) fn texts(self, text: &[u8]) -> impl Iterator<Item = &str> {
+        self.names(text).map(name_text)
+    }
 }
 
-impl Name {
-    pub(super) fn new(span: Span, text: &[u8]) -> Self {
-        Self { span, prefix: prefix(span.of(text)) }
-    }
-
-    /// The name as a key.
-    pub(super) fn key(self, text: &[u8]) -> &[u8] {
-        self.span.of(text)
-    }
-
-    /// The name as text.
-    pub(super) fn of(self, text: &[u8]) -> &str {
-        std::str::from_utf8(self.span.of(text)).unwrap_or_default()
-    }
+/// The name of a field as text.
+pub(super) fn name_text(name: &[u8]) -> &str {
+    std::str::from_utf8(name).unwrap_or_default()
 }
 
 /// One parsed template: a file or a `define`.
@@ -122,9 +121,34 @@ pub(super) struct Control {
 
 pub(super) struct Pipe {
     pub(super) pos: Pos,
-    pub(super) decl: Box<[Decl]>,
     pub(super) assign: bool,
-    pub(super) cmds: SmallVec<[Command; 1]>,
+    /// What it sets: seldom anything, so that it takes no room here.
+    sets: Option<Box<Sets>>,
+    /// The arguments of all its commands.
+    pub(super) args: Box<[Arg]>,
+}
+
+struct Sets(Box<[Decl]>);
+
+impl Pipe {
+    pub(super) fn new(pos: Pos, assign: bool, decl: Vec<Decl>, args: Box<[Arg]>) -> Self {
+        let sets = (!decl.is_empty()).then(|| Box::new(Sets(decl.into_boxed_slice())));
+        Self { pos, assign, sets, args }
+    }
+
+    /// The variables that it sets.
+    pub(super) fn decl(&self) -> &[Decl] {
+        self.sets.as_ref().map_or(&[], |sets| &sets.0)
+    }
+
+    pub(super) fn commands(&self) -> impl Iterator<Item = &[Arg]> {
+        commands(&self.args)
+    }
+}
+
+/// The commands of a pipeline, each by its arguments, of which there is one at least.
+pub(super) fn commands(args: &[Arg]) -> impl Iterator<Item = &[Arg]> {
+    args.chunk_by(|_, next| !next.first)
 }
 
 pub(super) struct Decl {
@@ -133,12 +157,10 @@ pub(super) struct Decl {
     pub(super) slot: Option<u32>,
 }
 
-pub(super) struct Command {
-    pub(super) args: Box<[Arg]>,
-}
-
 pub(super) struct Arg {
     pub(super) pos: Pos,
+    /// Whether a command begins with it.
+    pub(super) first: bool,
     pub(super) term: Term,
 }
 
@@ -150,26 +172,30 @@ pub(super) enum Term {
     /// A string as it is written; what it stands for, unless that is just what lies between its quotes.
     String {
         quoted: Span,
-        text: Option<Box<[u8]>>,
+        text: Option<Box<Unquoted>>,
     },
-    Field(Box<[Name]>),
+    Field(Fields),
+    /// A variable, and where its fields end, which begin where its name ends.
     Variable {
         name: Span,
         slot: u32,
-        fields: Box<[Name]>,
+        end: Pos,
     },
     /// A variable that is used where it is declared: Go finds out when it runs that it has no value yet.
     Unset {
         name: Span,
-        fields: Box<[Name]>,
+        end: Pos,
     },
     Chain {
         node: Box<Arg>,
-        fields: Box<[Name]>,
+        fields: Fields,
     },
     Function(&'static Func),
     Pipe(Box<Pipe>),
 }
+
+/// What a string with escapes stands for.
+pub(super) struct Unquoted(pub(super) Box<[u8]>);
 
 /// A numeric constant and the kinds that it fits (`parse.NumberNode`).
 pub(super) struct Number {
@@ -181,20 +207,18 @@ pub(super) struct Number {
     pub(super) text: Box<str>,
 }
 
-fn write_fields(out: &mut String, fields: &[Name], text: &[u8]) {
-    for f in fields {
-        out.push('.');
-        out.push_str(f.of(text));
-    }
-}
-
 impl Term {
     /// What a string constant stands for.
-    pub(super) fn string<'t>(quoted: Span, own: Option<&'t [u8]>, text: &'t [u8]) -> &'t [u8] {
+    pub(super) fn string<'t>(quoted: Span, own: Option<&'t Unquoted>, text: &'t [u8]) -> &'t [u8] {
         match own {
-            Some(own) => own,
+            Some(own) => &own.0,
             None => Span { start: quoted.start + 1, end: quoted.end.saturating_sub(1) }.of(text),
         }
+    }
+
+    /// The fields of a variable.
+    pub(super) fn behind(name: Span, end: Pos) -> Fields {
+        Fields(Span { start: name.end, end })
     }
 }
 
@@ -208,10 +232,9 @@ impl Arg {
             Term::Nil => out.push_str("nil"),
             Term::Number(n) => out.push_str(&n.text),
             Term::String { quoted, .. } => out.push_str(&quoted.show(text)),
-            Term::Field(fields) => write_fields(out, fields, text),
-            Term::Unset { name, fields } | Term::Variable { name, fields, .. } => {
-                out.push_str(&name.show(text));
-                write_fields(out, fields, text);
+            Term::Field(fields) => out.push_str(&fields.0.show(text)),
+            Term::Unset { name, end } | Term::Variable { name, end, .. } => {
+                out.push_str(&Span { start: name.start, end: *end }.show(text));
             }
             Term::Chain { node, fields } => {
                 if let Term::Pipe(p) = &node.term {
@@ -221,7 +244,7 @@ impl Arg {
                 } else {
                     node.write(out, text);
                 }
-                write_fields(out, fields, text);
+                out.push_str(&fields.0.show(text));
             }
             Term::Function(f) => out.push_str(f.name),
             Term::Pipe(p) => p.write(out, text),
@@ -235,39 +258,37 @@ impl Arg {
     }
 }
 
-impl Command {
-    pub(super) fn write(&self, out: &mut String, text: &[u8]) {
-        for (i, arg) in self.args.iter().enumerate() {
-            if i > 0 {
-                out.push(' ');
-            }
-            if let Term::Pipe(p) = &arg.term {
-                out.push('(');
-                p.write(out, text);
-                out.push(')');
-            } else {
-                arg.write(out, text);
-            }
+pub(super) fn write_command(args: &[Arg], out: &mut String, text: &[u8]) {
+    for (i, arg) in args.iter().enumerate() {
+        if i > 0 {
+            out.push(' ');
+        }
+        if let Term::Pipe(p) = &arg.term {
+            out.push('(');
+            p.write(out, text);
+            out.push(')');
+        } else {
+            arg.write(out, text);
         }
     }
 }
 
 impl Pipe {
     pub(super) fn write(&self, out: &mut String, text: &[u8]) {
-        for (i, decl) in self.decl.iter().enumerate() {
+        for (i, decl) in self.decl().iter().enumerate() {
             if i > 0 {
                 out.push_str(", ");
             }
             out.push_str(&decl.name.show(text));
         }
-        if !self.decl.is_empty() {
+        if !self.decl().is_empty() {
             out.push_str(if self.assign { " = " } else { " := " });
         }
-        for (i, cmd) in self.cmds.iter().enumerate() {
+        for (i, command) in self.commands().enumerate() {
             if i > 0 {
                 out.push_str(" | ");
             }
-            cmd.write(out, text);
+            write_command(command, out, text);
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Owns looks back at a render that has failed already; nothing here runs while all goes well.
 
-use super::ast::{Arg, Command, Name, Node, Pipe, Term};
+use super::ast::{Arg, Fields, Node, Pipe, Span, Term};
 use super::error::{Error, Frame, Used};
 use super::exec::{At, Exec};
 use crate::go::{Map, Value};
@@ -40,7 +40,7 @@ impl<'a> Exec<'a> {
         let mut used = Vec::new();
         match self.at {
             At::Arg(arg) => self.used_arg(arg, dot, &mut used),
-            At::Command(command) => self.used_command(command, dot, &mut used),
+            At::Command(args) => self.used_args(args, dot, &mut used),
             At::Pipe(pipe) => self.used_pipe(pipe, dot, &mut used),
             At::Node(node) => match node {
                 Node::Action(pipe) => self.used_pipe(pipe, dot, &mut used),
@@ -58,24 +58,23 @@ impl<'a> Exec<'a> {
     }
 
     fn used_pipe(&self, pipe: &Pipe, dot: Value<'a>, used: &mut Vec<Used>) {
-        for command in &pipe.cmds {
-            self.used_command(command, dot, used);
-        }
+        self.used_args(&pipe.args, dot, used);
     }
 
-    fn used_command(&self, command: &Command, dot: Value<'a>, used: &mut Vec<Used>) {
-        for arg in &command.args {
+    fn used_args(&self, args: &[Arg], dot: Value<'a>, used: &mut Vec<Used>) {
+        for arg in args {
             self.used_arg(arg, dot, used);
         }
     }
 
     fn used_arg(&self, arg: &Arg, dot: Value<'a>, used: &mut Vec<Used>) {
         let (base, fields) = match &arg.term {
-            Term::Field(fields) => (dot, &fields[..]),
-            Term::Variable { slot, fields, .. } => {
-                (self.vars.get(self.base + *slot as usize).copied().unwrap_or_default(), &fields[..])
+            Term::Field(fields) => (dot, *fields),
+            Term::Variable { name, slot, end } => {
+                let value = self.vars.get(self.base + *slot as usize).copied().unwrap_or_default();
+                (value, Term::behind(*name, *end))
             }
-            Term::Dot => (dot, &[][..]),
+            Term::Dot => (dot, Fields(Span { start: 0, end: 0 })),
             Term::Pipe(pipe) => return self.used_pipe(pipe, dot, used),
             Term::Chain { node, .. } => return self.used_arg(node, dot, used),
             _ => return,
@@ -87,13 +86,12 @@ impl<'a> Exec<'a> {
     }
 
     /// Where the value behind a chain of fields lies in the render's data, and how many steps of that way there are.
-    fn resolve(&self, base: Value<'a>, fields: &[Name]) -> (Option<Path>, usize) {
+    fn resolve(&self, base: Value<'a>, fields: Fields) -> (Option<Path>, usize) {
         let mut value = base;
         let mut path = self.locate(base);
         let mut present = path.as_ref().map_or(0, |p| p.0.len());
         let mut there = true;
-        for name in fields {
-            let name = name.of(&self.template.text);
+        for name in fields.texts(&self.template.text) {
             value = match value {
                 Value::Map(m) => m.get(name.as_bytes()).unwrap_or_default(),
                 Value::Object(o) => o.field(name.as_bytes()).unwrap_or_default(),

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::ast::{Arg, Command, Decl, Name, Number, Pipe, Span, Term};
+use super::ast::{Arg, Decl, Fields, Number, Pipe, Span, Term, Unquoted, name_text};
 use super::error::Error;
 use super::exec::{At, Exec};
 use super::func::{Func, Type};
@@ -16,7 +16,7 @@ impl<'a> Exec<'a> {
     /// A pipeline's value, its variables set.
     pub(super) fn pipeline(&mut self, dot: Value<'a>, pipe: &'a Pipe) -> Result<Value<'a>, Error> {
         let value = self.pipeline_value(dot, pipe)?;
-        for decl in &*pipe.decl {
+        for decl in pipe.decl() {
             self.set_variable(decl, value)?;
         }
         Ok(value)
@@ -42,7 +42,7 @@ impl<'a> Exec<'a> {
     fn pipeline_value(&mut self, dot: Value<'a>, pipe: &'a Pipe) -> Result<Value<'a>, Error> {
         self.at = At::Pipe(pipe);
         let mut value = None;
-        for cmd in &pipe.cmds {
+        for cmd in pipe.commands() {
             value = Some(self.command(dot, cmd, value)?.plain());
         }
         Ok(value.unwrap_or_default())
@@ -51,16 +51,16 @@ impl<'a> Exec<'a> {
     fn command(
         &mut self,
         dot: Value<'a>,
-        cmd: &'a Command,
+        cmd: &'a [Arg],
         last: Option<Value<'a>>,
     ) -> Result<Value<'a>, Error> {
-        let Some((first, rest)) = cmd.args.split_first() else { return Ok(Value::Nil) };
+        let Some((first, rest)) = cmd.split_first() else { return Ok(Value::Nil) };
         match &first.term {
             Term::Field(fields) => {
                 self.at = At::Arg(first);
-                self.fields(dot, dot, first, fields, rest, last)
+                self.fields(dot, dot, first, *fields, rest, last)
             }
-            Term::Chain { node, fields } => self.chain(dot, first, node, fields, rest, last),
+            Term::Chain { node, fields } => self.chain(dot, first, node, *fields, rest, last),
             Term::Function(f) => {
                 self.at = At::Arg(first);
                 self.call_function(dot, f, At::Command(cmd), rest, last)
@@ -69,9 +69,10 @@ impl<'a> Exec<'a> {
                 self.not_a_function(first, rest, last)?;
                 self.nested_pipe(dot, p)
             }
-            Term::Variable { slot, fields, .. } => {
+            Term::Variable { name, slot, end } => {
                 self.at = At::Arg(first);
                 let value = self.vars[self.base + *slot as usize];
+                let fields = Term::behind(*name, *end);
                 if fields.is_empty() {
                     self.not_a_function(first, rest, last)?;
                     return Ok(value);
@@ -132,7 +133,7 @@ impl<'a> Exec<'a> {
         dot: Value<'a>,
         arg: &'a Arg,
         node: &'a Arg,
-        fields: &'a [Name],
+        fields: Fields,
         rest: &'a [Arg],
         last: Option<Value<'a>>,
     ) -> Result<Value<'a>, Error> {
@@ -158,19 +159,20 @@ impl<'a> Exec<'a> {
         dot: Value<'a>,
         receiver: Value<'a>,
         node: &'a Arg,
-        fields: &'a [Name],
+        fields: Fields,
         rest: &'a [Arg],
         last: Option<Value<'a>>,
     ) -> Result<Value<'a>, Error> {
         let (mut value, mut holder) = (receiver, None);
-        if let Some((end, path)) = fields.split_last() {
-            for name in path {
-                let next = self.field(dot, value, holder, *name, node, &[], None)?;
-                holder = Some(std::mem::replace(&mut value, next));
-            }
-            value = self.field(dot, value, holder, *end, node, rest, last)?;
+        let text: &'a [u8] = &self.template.text;
+        let mut names = fields.names(text);
+        let Some(mut name) = names.next() else { return Ok(value) };
+        for after in names {
+            let next = self.field(dot, value, holder, name, node, &[], None)?;
+            holder = Some(std::mem::replace(&mut value, next));
+            name = after;
         }
-        Ok(value)
+        self.field(dot, value, holder, name, node, rest, last)
     }
 
     /// A field, entry or method of `receiver`, which is what `holder` has, if it is not a chain's first value.
@@ -180,36 +182,34 @@ impl<'a> Exec<'a> {
         dot: Value<'a>,
         receiver: Value<'a>,
         holder: Option<Value<'a>>,
-        name: Name,
+        key: &'a [u8],
         node: &'a Arg,
         rest: &'a [Arg],
         last: Option<Value<'a>>,
     ) -> Result<Value<'a>, Error> {
-        let text: &'a [u8] = &self.template.text;
-        let key = name.key(text);
         let has_args = !rest.is_empty() || last.is_some();
         match receiver {
             Value::Map(m) if m.kind() == crate::go::MapKind::Any && !has_args => {
-                return Ok(entry(m, name, key));
+                return Ok(entry(m, key));
             }
             Value::Nil => return Ok(Value::Nil),
             Value::NilInterface => {
-                let name = name.of(text);
+                let name = name_text(key);
                 return Err(self.error(&format!("nil pointer evaluating interface {{}}.{name}")));
             }
             _ => {}
         }
         if let Some(f) = self.funcs.method(receiver, key) {
-            return self.call_method(dot, receiver, f, name.of(text), node, rest, last);
+            return self.call_method(dot, receiver, f, name_text(key), node, rest, last);
         }
         match receiver {
             Value::Map(_) | Value::Object(crate::go::Object::Files(_)) if has_args => {
-                Err(self.error(&format!("{} is not a method but has arguments", name.of(text))))
+                Err(self.error(&format!("{} is not a method but has arguments", name_text(key))))
             }
-            Value::Map(m) => Ok(entry(m, name, key)),
+            Value::Map(m) => Ok(entry(m, key)),
             Value::Object(o) => match o.field(key) {
                 Some(_) if has_args => {
-                    let name = name.of(text);
+                    let name = name_text(key);
                     Err(self.error(&format!("{name} has arguments but cannot be invoked as function")))
                 }
                 Some(v) => Ok(if v.is_nil() { Value::NilInterface } else { v }),
@@ -218,10 +218,10 @@ impl<'a> Exec<'a> {
                         let found = f.iter().find(|e| e.0.as_bytes() == key);
                         Ok(found.map_or(Value::Bytes(&[]), |e| Value::Bytes(e.1)))
                     }
-                    _ => Err(self.no_field(receiver, holder, name.of(text), node)),
+                    _ => Err(self.no_field(receiver, holder, name_text(key), node)),
                 },
             },
-            _ => Err(self.no_field(receiver, holder, name.of(text), node)),
+            _ => Err(self.no_field(receiver, holder, name_text(key), node)),
         }
     }
 
@@ -389,14 +389,14 @@ impl<'a> Exec<'a> {
         match &arg.term {
             Term::Dot => Ok(dot),
             Term::Nil => Ok(Value::Nil),
-            Term::Field(fields) => self.fields(dot, dot, arg, fields, &[], None),
-            Term::Variable { slot, fields, .. } => {
+            Term::Field(fields) => self.fields(dot, dot, arg, *fields, &[], None),
+            Term::Variable { name, slot, end } => {
                 let value = self.vars[self.base + *slot as usize];
-                self.fields(dot, value, arg, fields, &[], None)
+                self.fields(dot, value, arg, Term::behind(*name, *end), &[], None)
             }
             Term::Pipe(p) => self.nested_pipe(dot, p),
             Term::Function(f) => self.call_function(dot, f, At::Arg(arg), &[], None),
-            Term::Chain { node, fields } => self.chain(dot, arg, node, fields, &[], None),
+            Term::Chain { node, fields } => self.chain(dot, arg, node, *fields, &[], None),
             Term::Bool(b) => Ok(Value::Bool(*b)),
             Term::Number(n) => self.constant(n),
             Term::String { quoted, text } => Ok(Value::Str(self.string(*quoted, text.as_deref()))),
@@ -458,7 +458,7 @@ impl<'a> Exec<'a> {
     }
 
     /// What a string constant of the running template stands for.
-    fn string(&self, quoted: Span, own: Option<&'a [u8]>) -> &'a [u8] {
+    fn string(&self, quoted: Span, own: Option<&'a Unquoted>) -> &'a [u8] {
         Term::string(quoted, own, &self.template.text)
     }
 
@@ -475,8 +475,8 @@ impl<'a> Exec<'a> {
 }
 
 /// A map's entry; a missing or nil one is the nil of an interface slot.
-fn entry<'a>(m: &Map<'a>, name: Name, key: &[u8]) -> Value<'a> {
-    match m.get_with(name.prefix, key) {
+fn entry<'a>(m: &Map<'a>, key: &[u8]) -> Value<'a> {
+    match m.get(key) {
         Some(v) if !v.is_nil() => v,
         None if m.holds_strings() => Value::Str(&[]),
         _ => Value::NilInterface,

@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use typed_arena::Arena as Store;
 
-use super::ast::{Arg, Command, Control, Node, Pipe, Template};
+use super::ast::{Arg, Control, Node, Pipe, Template, write_command};
 use super::error::{Error, Frame, Source};
 use super::func::Funcs;
 use super::memo::Memo;
@@ -43,7 +43,7 @@ pub(super) enum At<'a> {
     Node(&'a Node),
     Pipe(&'a Pipe),
     Arg(&'a Arg),
-    Command(&'a Command),
+    Command(&'a [Arg]),
 }
 
 /// How a walk ended.
@@ -302,8 +302,8 @@ impl<'a> Exec<'a> {
                 p.pos
             }
             At::Command(c) => {
-                c.write(&mut node, text);
-                c.args.first().map_or(0, |a| a.pos)
+                write_command(c, &mut node, text);
+                c.first().map_or(0, |a| a.pos)
             }
             At::Arg(a) => {
                 a.write(&mut node, text);
@@ -362,7 +362,7 @@ impl<'a> Exec<'a> {
                 self.step()?;
                 self.at = At::Node(node);
                 let value = self.pipeline(dot, pipe)?;
-                if pipe.decl.is_empty() {
+                if pipe.decl().is_empty() {
                     self.at = At::Node(node);
                     self.print(value);
                 }
@@ -466,7 +466,7 @@ impl<'a> Exec<'a> {
         match value {
             Value::Nil | Value::NilInterface => {}
             Value::Int(_) | Value::Int64(_) | Value::Uint64(_) | Value::Object(Object::Duration(_)) => {
-                if c.pipe.decl.len() > 1 {
+                if c.pipe.decl().len() > 1 {
                     let shown = String::from_utf8_lossy(&fmt::sprint(value)).into_owned();
                     let text = format!("can't use {shown} to iterate over more than one variable");
                     return Err(self.error(&text));
@@ -527,7 +527,7 @@ impl<'a> Exec<'a> {
 
     /// Sets a range's variables for one turn: with one variable it is the item, with two key and item.
     fn bind(&mut self, pipe: &'a Pipe, key: Value<'a>, item: Value<'a>, loose: bool) -> Result<(), Error> {
-        let holds = match &pipe.decl[..] {
+        let holds = match pipe.decl() {
             [] => return Ok(()),
             [one] => one,
             [first, second, ..] => {

@@ -354,6 +354,21 @@ impl<'t> Lexer<'t> {
         self.emit(kind)
     }
 
+    /// A field of ASCII letters that follows another one at once; what is anything else is no field, or one for [`Self::next_token`].
+    pub(super) fn plain_field(&mut self) -> Option<Span> {
+        let (dot, rest) = self.rest().split_first()?;
+        let starts = rest.first().is_some_and(|c| WORD[usize::from(*c)] && !c.is_ascii_digit());
+        if *dot != b'.' || !starts {
+            return None;
+        }
+        let end = rest.iter().position(|c| !WORD[usize::from(*c)])?;
+        if !matches!(rest[end], b' ' | b'.' | b')' | b'|') {
+            return None;
+        }
+        self.pos += 1 + end;
+        Some(self.emit(Kind::Field).span)
+    }
+
     /// Runs to the closing quote; false when the line or the text ends first.
     fn quoted(&mut self, quote: u8) -> bool {
         self.pos += 1;

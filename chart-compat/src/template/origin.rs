@@ -65,7 +65,7 @@ fn in_control<'t>(control: &'t Control, kind: Kind, at: &Arg, around: &mut Vec<A
 }
 
 fn in_pipe(pipe: &Pipe, at: &Arg) -> bool {
-    pipe.cmds.iter().any(|c| c.args.iter().any(|a| in_arg(a, at)))
+    pipe.args.iter().any(|a| in_arg(a, at))
 }
 
 fn in_arg(arg: &Arg, at: &Arg) -> bool {

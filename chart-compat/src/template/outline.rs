@@ -2,7 +2,7 @@
 //!
 //! Owns a plain form of the parsed template that does not change with how templates are run.
 
-use super::ast::{Arg, Control, Name, Node, Pipe, Template, Term};
+use super::ast::{Arg, Control, Fields, Node, Pipe, Template, Term};
 
 /// A node of a template, without its text.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,18 +79,20 @@ fn list(nodes: &[Node], text: &[u8]) -> Vec<Outline> {
 
 fn pipeline(p: &Pipe, text: &[u8]) -> Pipeline {
     Pipeline {
-        variables: p.decl.iter().map(|d| d.name.show(text).into_owned()).collect(),
-        commands: p.cmds.iter().map(|c| c.args.iter().map(|a| expr(a, text)).collect()).collect(),
+        variables: p.decl().iter().map(|d| d.name.show(text).into_owned()).collect(),
+        commands: p.commands().map(|args| args.iter().map(|a| expr(a, text)).collect()).collect(),
     }
 }
 
 fn expr(arg: &Arg, text: &[u8]) -> Expr {
-    let names = |fields: &[Name]| fields.iter().map(|f| f.of(text).to_owned()).collect();
+    let names = |fields: Fields| fields.texts(text).map(str::to_owned).collect();
     match &arg.term {
         Term::Dot => Expr::Dot,
-        Term::Field(fields) => Expr::Field(names(fields)),
-        Term::Variable { name, fields, .. } => Expr::Variable(name.show(text).into_owned(), names(fields)),
-        Term::Chain { node, fields } => Expr::Chain(Box::new(expr(node, text)), names(fields)),
+        Term::Field(fields) => Expr::Field(names(*fields)),
+        Term::Variable { name, end, .. } => {
+            Expr::Variable(name.show(text).into_owned(), names(Term::behind(*name, *end)))
+        }
+        Term::Chain { node, fields } => Expr::Chain(Box::new(expr(node, text)), names(*fields)),
         Term::String { quoted, text: own } => {
             Expr::Text(String::from_utf8_lossy(Term::string(*quoted, own.as_deref(), text)).into_owned())
         }

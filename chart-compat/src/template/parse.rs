@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use smallvec::SmallVec;
 
-use super::ast::{Arg, Call, Command, Control, Decl, Name, Node, Pipe, Pos, Span, Template, Term};
+use super::ast::{
+    Arg, Call, Control, Decl, Fields, Node, Pipe, Pos, Span, Template, Term, Unquoted, commands,
+};
 use super::error::{Error, Frame, Source};
 use super::func::Funcs;
 use super::lex::{Kind, Lexer, Token};
@@ -97,31 +98,25 @@ enum Item {
 
 type Parsed<T> = Result<T, Error>;
 
-/// The name in a field token, which starts with a dot.
-fn field_name(t: Token, text: &[u8]) -> Name {
-    Name::new(Span { start: t.span.start + 1, end: t.span.end }, text)
-}
-
-/// Collected on the stack, kept in exactly the room that they need.
-fn boxed(fields: SmallVec<[Name; 6]>) -> Box<[Name]> {
-    fields.into_vec().into_boxed_slice()
-}
-
 /// Whether a list holds nothing but white space (`IsEmptyTree`).
 fn blank(list: &[Node], text: &[u8]) -> bool {
     list.iter().all(|n| matches!(n, Node::Text(t) if t.of(text).trim_ascii().is_empty()))
 }
 
 impl<'t> Parser<'t> {
+    #[inline]
     fn next(&mut self) -> Token {
         match self.tokens.pop() {
             Some(t) => t,
-            None => {
-                let t = self.lexer.next_token();
-                self.last = t.span.start;
-                t
-            }
+            None => self.read(),
         }
+    }
+
+    #[inline(never)]
+    fn read(&mut self) -> Token {
+        let t = self.lexer.next_token();
+        self.last = t.span.start;
+        t
     }
 
     fn back(&mut self, token: Token) {
@@ -448,8 +443,9 @@ impl<'t> Parser<'t> {
     fn template_name(&mut self, t: Token, context: &str) -> Parsed<Box<str>> {
         match t.kind {
             Kind::String | Kind::RawString => {
-                let bytes = number::unquote(self.val(t)).ok_or_else(|| self.error("invalid syntax"))?;
-                Ok(String::from_utf8_lossy(&bytes).into())
+                let own = self.unquoted(self.val(t))?;
+                let bytes = Term::string(t.span, own.as_deref(), self.text);
+                Ok(String::from_utf8_lossy(bytes).into())
             }
             _ => Err(self.unexpected(t, context)),
         }
@@ -472,7 +468,7 @@ impl<'t> Parser<'t> {
     }
 
     /// Reads the variables that a pipeline sets; gives whether it assigns to them.
-    fn declarations(&mut self, declared: &mut SmallVec<[Decl; 2]>, context: &str) -> Parsed<bool> {
+    fn declarations(&mut self, declared: &mut Vec<Decl>, context: &str) -> Parsed<bool> {
         loop {
             let v = self.peek_non_space();
             if v.kind != Kind::Variable {
@@ -511,27 +507,27 @@ impl<'t> Parser<'t> {
 
     fn pipeline(&mut self, context: &str, end: Kind) -> Parsed<Pipe> {
         let first = self.peek_non_space();
-        let mut declared = SmallVec::new();
-        let assign = self.declarations(&mut declared, context)?;
-        let decl = declared.into_boxed_slice();
-        let mut pipe = Pipe { pos: first.span.start, decl, assign, cmds: SmallVec::new() };
+        let mut decl = Vec::new();
+        let assign = self.declarations(&mut decl, context)?;
         let pending = self.pending.len();
-        self.pending.extend(pipe.decl.iter().map(|d| d.name));
+        self.pending.extend(decl.iter().map(|d| d.name));
+        let from = self.args.len();
         loop {
             let t = self.next_non_space();
             match t.kind {
                 k if k == end => {
-                    self.check_pipeline(&pipe, context)?;
+                    self.check_pipeline(from, context)?;
                     // Only now: until a pipeline has its value, its own variables still name what they shadow.
                     self.pending.truncate(pending);
-                    for decl in &mut pipe.decl {
-                        decl.slot = self.declare(decl.name, pipe.assign).and_then(|s| u32::try_from(s).ok());
+                    for decl in &mut decl {
+                        decl.slot = self.declare(decl.name, assign).and_then(|s| u32::try_from(s).ok());
                         if decl.slot.is_none() {
                             // To the parser, an assignment makes a variable known.
                             self.pending.push(decl.name);
                         }
                     }
-                    return Ok(pipe);
+                    let args = self.args.split_off(from).into_boxed_slice();
+                    return Ok(Pipe::new(first.span.start, assign, decl, args));
                 }
                 Kind::Bool
                 | Kind::CharConstant
@@ -546,20 +542,21 @@ impl<'t> Parser<'t> {
                 | Kind::Variable
                 | Kind::LeftParen => {
                     self.back(t);
-                    let cmd = self.command()?;
-                    pipe.cmds.push(cmd);
+                    self.command()?;
                 }
                 _ => return Err(self.unexpected(t, context)),
             }
         }
     }
 
-    fn check_pipeline(&self, pipe: &Pipe, context: &str) -> Parsed<()> {
-        if pipe.cmds.is_empty() {
+    /// Looks at the commands whose arguments were parsed since the pipeline began.
+    fn check_pipeline(&self, from: usize, context: &str) -> Parsed<()> {
+        let args = &self.args[from..];
+        if args.is_empty() {
             return Err(self.error(&format!("missing value for {context}")));
         }
-        for (i, c) in pipe.cmds.iter().enumerate().skip(1) {
-            let first = c.args.first().map(|a| &a.term);
+        for (i, command) in commands(args).enumerate().skip(1) {
+            let first = command.first().map(|a| &a.term);
             if let Some(Term::Bool(_) | Term::Dot | Term::Nil | Term::Number(_) | Term::String { .. }) = first
             {
                 return Err(self.error(&format!("non executable command in pipeline stage {}", i + 1)));
@@ -568,7 +565,8 @@ impl<'t> Parser<'t> {
         Ok(())
     }
 
-    fn command(&mut self) -> Parsed<Command> {
+    /// Parses a command's arguments.
+    fn command(&mut self) -> Parsed<()> {
         let from = self.args.len();
         loop {
             self.peek_non_space();
@@ -584,61 +582,77 @@ impl<'t> Parser<'t> {
             }
             break;
         }
-        if self.args.len() == from {
-            return Err(self.error("empty command"));
+        match self.args.get_mut(from) {
+            Some(first) => first.first = true,
+            None => return Err(self.error("empty command")),
         }
-        Ok(Command { args: self.args.split_off(from).into_boxed_slice() })
+        Ok(())
     }
 
     /// A field and those that follow it; Go holds a chain of fields to begin with its second one.
     fn fields(&mut self, first: Token) -> Arg {
-        let mut fields: SmallVec<[Name; 6]> = SmallVec::new();
-        fields.push(field_name(first, self.text));
-        let mut pos = first.span.start;
+        let (mut pos, mut fields) = (first.span.start, first.span);
+        if self.tokens.is_empty() {
+            while let Some(span) = self.lexer.plain_field() {
+                if fields == first.span {
+                    pos = span.start;
+                }
+                fields.end = span.end;
+                self.last = span.start;
+            }
+        }
         while self.peek() == Kind::Field {
             let t = self.next();
-            if fields.len() == 1 {
+            if fields == first.span {
                 pos = t.span.start;
             }
-            fields.push(field_name(t, self.text));
+            fields.end = t.span.end;
         }
-        Arg { pos, term: Term::Field(boxed(fields)) }
+        Arg { pos, first: false, term: Term::Field(Fields(fields)) }
     }
 
     fn operand(&mut self) -> Parsed<Option<Arg>> {
-        let Some(mut arg) = self.term()? else { return Ok(None) };
+        let Some(arg) = self.term()? else { return Ok(None) };
         if self.peek() != Kind::Field {
             return Ok(Some(arg));
         }
-        let mut fields: SmallVec<[Name; 6]> = SmallVec::new();
-        let mut at = None;
+        let mut fields = self.next().span;
         while self.peek() == Kind::Field {
-            let t = self.next();
-            at.get_or_insert(t.span.start);
-            fields.push(field_name(t, self.text));
+            fields.end = self.next().span.end;
         }
-        let at = at.unwrap_or(arg.pos);
-        arg = match arg.term {
-            Term::Unset { name, .. } => Arg { pos: at, term: Term::Unset { name, fields: boxed(fields) } },
-            Term::Variable { name, slot, .. } => {
-                Arg { pos: at, term: Term::Variable { name, slot, fields: boxed(fields) } }
-            }
+        let (pos, end) = (fields.start, fields.end);
+        let term = match arg.term {
+            Term::Unset { name, .. } => Term::Unset { name, end },
+            Term::Variable { name, slot, .. } => Term::Variable { name, slot, end },
             Term::Bool(_) | Term::String { .. } | Term::Number(_) | Term::Nil | Term::Dot => {
                 let text = strconv::quote(arg.text(self.text).as_bytes());
                 return Err(self.error(&format!("unexpected . after term {text}")));
             }
-            _ => Arg { pos: at, term: Term::Chain { node: Box::new(arg), fields: boxed(fields) } },
+            _ => Term::Chain { node: Box::new(arg), fields: Fields(fields) },
         };
-        Ok(Some(arg))
+        Ok(Some(Arg { pos, first: false, term }))
+    }
+
+    /// What a string stands for, unless that is just what lies between its quotes.
+    fn unquoted(&self, quoted: &[u8]) -> Parsed<Option<Box<Unquoted>>> {
+        // Most do: interpreted ones without an escape, raw ones without a carriage return.
+        let special = if quoted.first() == Some(&b'`') { b'\r' } else { b'\\' };
+        let plain =
+            memchr::memchr(special, quoted).is_none() && (quoted.first() != Some(&b'"') || quoted.is_ascii());
+        if plain {
+            return Ok(None);
+        }
+        let own = number::unquote(quoted).ok_or_else(|| self.error("invalid syntax"))?;
+        Ok(Some(Box::new(Unquoted(own.into_boxed_slice()))))
     }
 
     fn term(&mut self) -> Parsed<Option<Arg>> {
         let t = self.next_non_space();
         let term = match t.kind {
             Kind::Identifier => {
-                let name = self.str(t);
-                let Some(f) = self.funcs.get(&name) else {
-                    let text = strconv::quote(name.as_bytes());
+                let name = self.val(t);
+                let Some(f) = std::str::from_utf8(name).ok().and_then(|name| self.funcs.get(name)) else {
+                    let text = strconv::quote(self.str(t).as_bytes());
                     return Err(self.error(&format!("function {text} not defined")));
                 };
                 Term::Function(f)
@@ -650,13 +664,13 @@ impl<'t> Parser<'t> {
                 let Some(slot) = slot else {
                     let name = self.val(t);
                     if self.pending.iter().any(|v| v.of(self.text) == name) {
-                        let term = Term::Unset { name: t.span, fields: Box::new([]) };
-                        return Ok(Some(Arg { pos: t.span.start, term }));
+                        let term = Term::Unset { name: t.span, end: t.span.end };
+                        return Ok(Some(Arg { pos: t.span.start, first: false, term }));
                     }
                     let text = strconv::quote(name);
                     return Err(self.error(&format!("undefined variable {text}")));
                 };
-                Term::Variable { name: t.span, slot, fields: Box::new([]) }
+                Term::Variable { name: t.span, slot, end: t.span.end }
             }
             Kind::Field => return Ok(Some(self.fields(t))),
             Kind::Bool => Term::Bool(self.val(t) == b"true"),
@@ -673,19 +687,10 @@ impl<'t> Parser<'t> {
                     self.pipeline("parenthesized pipeline", Kind::RightParen)
                 })?;
                 self.depth -= 1;
-                return Ok(Some(Arg { pos: pipe.pos, term: Term::Pipe(Box::new(pipe)) }));
+                return Ok(Some(Arg { pos: pipe.pos, first: false, term: Term::Pipe(Box::new(pipe)) }));
             }
             Kind::String | Kind::RawString => {
-                let quoted = self.val(t);
-                // Most strings stand for themselves: interpreted ones without an escape, raw ones without a carriage return.
-                let special = if quoted.first() == Some(&b'`') { b'\r' } else { b'\\' };
-                let mut text = None;
-                if memchr::memchr(special, quoted).is_some()
-                    || quoted.first() == Some(&b'"') && !quoted.is_ascii()
-                {
-                    let own = number::unquote(quoted).ok_or_else(|| self.error("invalid syntax"))?;
-                    text = Some(own.into_boxed_slice());
-                }
+                let text = self.unquoted(self.val(t))?;
                 Term::String { quoted: t.span, text }
             }
             _ => {
@@ -693,6 +698,6 @@ impl<'t> Parser<'t> {
                 return Ok(None);
             }
         };
-        Ok(Some(Arg { pos: t.span.start, term }))
+        Ok(Some(Arg { pos: t.span.start, first: false, term }))
     }
 }
