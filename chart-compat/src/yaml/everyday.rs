@@ -155,6 +155,17 @@ struct Key<'t> {
     quoted: bool,
 }
 
+/// Which bytes a plain key may hold.
+static KEY: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0u8;
+    while byte < 128 {
+        table[byte as usize] = byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'/');
+        byte += 1;
+    }
+    table
+};
+
 /// A key at the start of a text, and where what follows its colon begins, without spaces.
 fn key(text: &str) -> Option<(Key<'_>, usize)> {
     let bytes = text.as_bytes();
@@ -170,8 +181,7 @@ fn key(text: &str) -> Option<(Key<'_>, usize)> {
             (Key { text: own, quoted: true }, end + 2)
         }
         c if c.is_ascii_alphanumeric() || c == b'.' => {
-            let is_key = |c: &u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-' | b'.' | b'/');
-            let size = bytes.iter().take_while(|c| is_key(c)).count();
+            let size = bytes.iter().position(|c| !KEY[usize::from(*c)]).unwrap_or(bytes.len());
             (Key { text: &text[..size], quoted: false }, size)
         }
         _ => return None,
