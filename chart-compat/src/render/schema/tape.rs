@@ -276,14 +276,18 @@ struct Reader<'b> {
 
 impl Reader<'_> {
     fn skip_space(&mut self) {
-        // Indents are long.
-        while let Some(b"        ") = self.text.get(self.at..self.at + 8) {
-            self.at += 8;
-        }
-        while let Some(b' ' | b'\t' | b'\r' | b'\n') = self.text.get(self.at) {
-            self.at += 1;
-            while let Some(b"        ") = self.text.get(self.at..self.at + 8) {
-                self.at += 8;
+        loop {
+            // Indents are long: eight bytes at once, up to the first that is no space.
+            while let Some(bytes) = self.text.get(self.at..).and_then(<[u8]>::first_chunk::<8>) {
+                let others = u64::from_le_bytes(*bytes) ^ u64::from_le_bytes([b' '; 8]);
+                self.at += others.trailing_zeros() as usize / 8;
+                if others != 0 {
+                    break;
+                }
+            }
+            match self.text.get(self.at) {
+                Some(b' ' | b'\t' | b'\r' | b'\n') => self.at += 1,
+                _ => return,
             }
         }
     }
