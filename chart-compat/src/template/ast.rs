@@ -169,6 +169,11 @@ pub(super) enum Term {
     Dot,
     Nil,
     Number(Box<Number>),
+    /// A number of a few digits and nothing else, as most are.
+    Small {
+        text: Span,
+        value: u32,
+    },
     /// A string as it is written; what it stands for, unless that is just what lies between its quotes.
     String {
         quoted: Span,
@@ -216,6 +221,15 @@ impl Term {
         }
     }
 
+    /// A number as whole and as broken one, as far as it is one.
+    pub(super) fn number(&self) -> Option<(Option<i64>, Option<f64>)> {
+        match self {
+            Self::Number(n) => Some((n.int, n.float)),
+            Self::Small { value, .. } => Some((Some(i64::from(*value)), Some(f64::from(*value)))),
+            _ => None,
+        }
+    }
+
     /// The fields of a variable.
     pub(super) fn behind(name: Span, end: Pos) -> Fields {
         Fields(Span { start: name.end, end })
@@ -231,6 +245,7 @@ impl Arg {
             Term::Dot => out.push('.'),
             Term::Nil => out.push_str("nil"),
             Term::Number(n) => out.push_str(&n.text),
+            Term::Small { text: digits, .. } => out.push_str(&digits.show(text)),
             Term::String { quoted, .. } => out.push_str(&quoted.show(text)),
             Term::Field(fields) => out.push_str(&fields.0.show(text)),
             Term::Unset { name, end } | Term::Variable { name, end, .. } => {

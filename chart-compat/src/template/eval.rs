@@ -83,13 +83,19 @@ impl<'a> Exec<'a> {
                 self.at = At::Arg(first);
                 Err(self.undefined(*name))
             }
-            Term::Bool(_) | Term::Dot | Term::Nil | Term::Number(_) | Term::String { .. } => {
+            Term::Bool(_)
+            | Term::Dot
+            | Term::Nil
+            | Term::Number(_)
+            | Term::Small { .. }
+            | Term::String { .. } => {
                 self.at = At::Arg(first);
                 self.not_a_function(first, rest, last)?;
                 match &first.term {
                     Term::Bool(b) => Ok(Value::Bool(*b)),
                     Term::Dot => Ok(dot),
                     Term::Number(n) => self.constant(n),
+                    Term::Small { value, .. } => Ok(Value::Int(i64::from(*value))),
                     Term::String { quoted, text } => Ok(Value::Str(self.string(*quoted, text.as_deref()))),
                     _ => Err(self.error("nil is not a command")),
                 }
@@ -399,6 +405,7 @@ impl<'a> Exec<'a> {
             Term::Chain { node, fields } => self.chain(dot, arg, node, *fields, &[], None),
             Term::Bool(b) => Ok(Value::Bool(*b)),
             Term::Number(n) => self.constant(n),
+            Term::Small { value, .. } => Ok(Value::Int(i64::from(*value))),
             Term::String { quoted, text } => Ok(Value::Str(self.string(*quoted, text.as_deref()))),
             Term::Unset { name, .. } => Err(self.undefined(*name)),
         }
@@ -414,7 +421,7 @@ impl<'a> Exec<'a> {
                     Err(self.error(&format!("cannot assign nil to {}", ty.name())))
                 }
             }
-            Term::Bool(_) | Term::Number(_) | Term::String { .. }
+            Term::Bool(_) | Term::Number(_) | Term::Small { .. } | Term::String { .. }
                 if !matches!(ty, Type::Any | Type::Reflect) =>
             {
                 self.at = At::Arg(arg);
@@ -438,17 +445,19 @@ impl<'a> Exec<'a> {
                 Ok(Value::Str(self.string(*quoted, text.as_deref())))
             }
             (Type::String, _) => Err(expected("string")),
-            (Type::Int, Term::Number(n)) => n.int.map(Value::Int).ok_or_else(|| expected("integer")),
-            (Type::Int64, Term::Number(n)) => n.int.map(Value::Int64).ok_or_else(|| expected("integer")),
-            (Type::Duration, Term::Number(n)) => n.int.map(Value::Int64).ok_or_else(|| expected("integer")),
-            (Type::Int | Type::Int64 | Type::Duration, _) => Err(expected("integer")),
-            (Type::Uint32, Term::Number(n)) => match n.int {
-                Some(i) if i >= 0 => Ok(Value::Int(i & 0xffff_ffff)),
-                _ => Err(expected("unsigned integer")),
-            },
-            (Type::Uint32, _) => Err(expected("unsigned integer")),
-            (Type::Float64, Term::Number(n)) => n.float.map(Value::Float).ok_or_else(|| expected("float")),
-            (Type::Float64, _) => Err(expected("float")),
+            (Type::Int | Type::Int64 | Type::Duration | Type::Uint32, term) => {
+                match (ty, term.number().and_then(|n| n.0)) {
+                    (Type::Int, Some(i)) => Ok(Value::Int(i)),
+                    (Type::Uint32, Some(i)) if i >= 0 => Ok(Value::Int(i & 0xffff_ffff)),
+                    (Type::Uint32, _) => Err(expected("unsigned integer")),
+                    (_, Some(i)) => Ok(Value::Int64(i)),
+                    (_, None) => Err(expected("integer")),
+                }
+            }
+            (Type::Float64, term) => {
+                let float = term.number().and_then(|n| n.1);
+                float.map(Value::Float).ok_or_else(|| expected("float"))
+            }
             _ => Err(self.error(&format!(
                 "can't handle {} for arg of type {}",
                 arg.text(&self.template.text),

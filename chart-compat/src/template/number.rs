@@ -3,6 +3,13 @@
 use super::ast::Number;
 use crate::go::fmt::decode;
 
+/// A number of up to nine digits and nothing else; one zero more in front would make it another.
+pub(super) fn small(text: &[u8]) -> Option<u32> {
+    let digits = (1..=9).contains(&text.len()) && text.iter().all(u8::is_ascii_digit);
+    let plain = digits && (text.len() == 1 || text.first() != Some(&b'0'));
+    plain.then(|| text.iter().fold(0, |all, digit| all * 10 + u32::from(digit - b'0')))
+}
+
 /// The digits without underscores and base prefix, and the base.
 fn radix(text: &str) -> (String, u32) {
     let (prefix, base) = match text.as_bytes() {
@@ -200,6 +207,18 @@ fn unquote_body(s: &[u8], quote: u8) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn small_numbers_are_what_they_are_the_long_way() {
+        for text in ["0", "7", "10", "65536", "999999999"] {
+            let value = small(text.as_bytes()).unwrap();
+            let n = number(text, false).unwrap();
+            assert_eq!((n.int, n.float), (Some(i64::from(value)), Some(f64::from(value))), "{text}");
+        }
+        for text in ["", "00", "010", "-1", "+1", "1_0", "1.0", "1e3", "0x1", "1i", "'a'", "1000000000"] {
+            assert_eq!(small(text.as_bytes()), None, "{text}");
+        }
+    }
 
     #[test]
     fn bytes_that_are_no_text_become_one_rune_each_unless_the_string_is_raw_or_escapes_them() {

@@ -98,6 +98,8 @@ fn expr(arg: &Arg, text: &[u8]) -> Expr {
         }
         Term::Function(f) => Expr::Function(f.name),
         Term::Pipe(p) => Expr::Pipeline(pipeline(p, text)),
-        Term::Bool(_) | Term::Nil | Term::Number(_) | Term::Unset { .. } => Expr::Constant,
+        Term::Bool(_) | Term::Nil | Term::Number(_) | Term::Small { .. } | Term::Unset { .. } => {
+            Expr::Constant
+        }
     }
 }

@@ -557,7 +557,14 @@ impl<'t> Parser<'t> {
         }
         for (i, command) in commands(args).enumerate().skip(1) {
             let first = command.first().map(|a| &a.term);
-            if let Some(Term::Bool(_) | Term::Dot | Term::Nil | Term::Number(_) | Term::String { .. }) = first
+            if let Some(
+                Term::Bool(_)
+                | Term::Dot
+                | Term::Nil
+                | Term::Number(_)
+                | Term::Small { .. }
+                | Term::String { .. },
+            ) = first
             {
                 return Err(self.error(&format!("non executable command in pipeline stage {}", i + 1)));
             }
@@ -624,7 +631,12 @@ impl<'t> Parser<'t> {
         let term = match arg.term {
             Term::Unset { name, .. } => Term::Unset { name, end },
             Term::Variable { name, slot, .. } => Term::Variable { name, slot, end },
-            Term::Bool(_) | Term::String { .. } | Term::Number(_) | Term::Nil | Term::Dot => {
+            Term::Bool(_)
+            | Term::String { .. }
+            | Term::Number(_)
+            | Term::Small { .. }
+            | Term::Nil
+            | Term::Dot => {
                 let text = strconv::quote(arg.text(self.text).as_bytes());
                 return Err(self.error(&format!("unexpected . after term {text}")));
             }
@@ -675,6 +687,10 @@ impl<'t> Parser<'t> {
             Kind::Field => return Ok(Some(self.fields(t))),
             Kind::Bool => Term::Bool(self.val(t) == b"true"),
             Kind::CharConstant | Kind::Complex | Kind::Number => {
+                if let Some(value) = number::small(self.val(t)) {
+                    let term = Term::Small { text: t.span, value };
+                    return Ok(Some(Arg { pos: t.span.start, first: false, term }));
+                }
                 let number = number::number(&self.str(t), t.kind == Kind::CharConstant);
                 Term::Number(Box::new(number.map_err(|e| self.error(&e))?))
             }
