@@ -95,10 +95,11 @@ pub fn read_archive(mut bytes: &[u8], profile: Profile) -> Result<Vec<File>, Err
     read_archive_with(&mut bytes, profile, &mut |_| {})
 }
 
-/// As [`read_archive`], and shows each file as soon as it is there, while the rest is not inflated yet.
+/// As [`read_archive`], from anything that hands out an archive piece by piece, and shows each file as soon as it is there, while the
+/// rest is neither read nor inflated yet.
 ///
 /// # Errors
-/// As [`read_archive`]; files may have been shown before.
+/// As [`read_archive`], or it cannot be read on; files may have been shown before.
 pub fn read_archive_with(
     archive: &mut dyn BufRead,
     profile: Profile,
