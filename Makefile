@@ -1,6 +1,6 @@
 # Each target is one line to the real thing. `make run` and `make test` are all that a newcomer needs.
 
-.PHONY: run test layout matrix crash scale bench-hooks lint package corpus bench differential fuzz fixtures peers tools prerequisites programs
+.PHONY: run test matrix crash scale bench-hooks lint package corpus bench differential fuzz fixtures peers tools prerequisites programs
 
 # A control plane (or your cluster: WINDLASS_TEST_KUBECONFIG=FILE), the operator on modules/, and a list of things to try.
 run: prerequisites
@@ -74,11 +74,6 @@ fixtures: prerequisites
 	cd tests/tools/readiness && go run . ../../../fixtures
 	cargo test --test fixtures -- --ignored --exact record
 	cargo test --test lint -- --ignored --exact record
-
-# Lists anew which functions lie together in a release build (layout.ld), from runs under valgrind.
-layout: prerequisites
-	cargo rustc --release --bin windlass -- -C strip=none
-	cargo run -p windlass-test-cluster --bin control-plane -- run -- python3 tests/bench/layout.py target/release/windlass
 
 tools: prerequisites
 	cargo run -p windlass-test-cluster --bin control-plane -- tools
