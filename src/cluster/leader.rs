@@ -57,8 +57,10 @@ impl Cluster {
         let mut refused: Option<Instant> = None;
         loop {
             let holder = seen.as_ref().map(|(lease, _)| holder(lease).to_owned()).unwrap_or_default();
-            let left =
-                seen.as_ref().map_or(Duration::ZERO, |(_, since)| LEASE.saturating_sub(since.elapsed()));
+            // Its own duration counts, as with client-go: another program's may be longer than ours.
+            let left = seen.as_ref().map_or(Duration::ZERO, |(lease, since)| {
+                lease::duration(lease).unwrap_or(LEASE).saturating_sub(since.elapsed())
+            });
             if listed && (holder.is_empty() || holder == election.identity || left.is_zero()) {
                 match self.take(&object, &election.identity, seen.as_ref().map(|(lease, _)| lease)).await {
                     Ok(lease) => return Ok(self.hold(object, election.identity.clone(), lease)),

@@ -62,6 +62,11 @@ pub(crate) fn holder(lease: &Value) -> &str {
     lease["spec"]["holderIdentity"].as_str().unwrap_or_default()
 }
 
+/// How long a Lease holds without a renewal, as its holder wrote it.
+pub(crate) fn duration(lease: &Value) -> Option<Duration> {
+    lease["spec"]["leaseDurationSeconds"].as_u64().map(Duration::from_secs)
+}
+
 impl Held {
     /// Keeps a Lease that was written just now.
     pub(crate) fn keep(cluster: Cluster, object: ObjectRef, lease: Value, pace: Pace) -> Self {

@@ -26,7 +26,10 @@ pub use discovery::{Kinds, Resource};
 pub use error::{ApiStatus, ClusterError, Result, StatusCause};
 pub(crate) use follow::{Followed, POLL};
 pub use leader::{Election, Leadership};
-pub(crate) use lease::{Held, MANAGER as LEASE_MANAGER, Pace, body as lease_body, holder as lease_holder};
+pub(crate) use lease::{
+    Held, MANAGER as LEASE_MANAGER, Pace, body as lease_body, duration as lease_duration,
+    holder as lease_holder,
+};
 pub use manage::{fold_managers, is_helm_manager, needs_folding, without_orphans};
 pub use objects::{Applied, ApplyOptions, DeleteOptions, Deleted, Listed, Propagation, Validation};
 pub use parts::PatchKind;

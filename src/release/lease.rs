@@ -16,7 +16,7 @@ use super::{
 };
 use crate::cluster::{
     Cluster, ClusterError, DeleteOptions, Gvk, Held, LEASE_MANAGER, ObjectRef, Pace, Propagation, lease_body,
-    lease_holder,
+    lease_duration, lease_holder,
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -61,21 +61,37 @@ fn body(object: &ObjectRef, token: &str, owner: &Value, old: Option<&Value>) -> 
     lease
 }
 
-/// Judges a Lease as it was found; `observed` is the version last seen, and since when.
-fn judge(found: &Value, observed: &mut Option<(String, Instant)>) -> Claim {
-    let version = found["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
-    let since = match observed {
-        Some((seen, since)) if *seen == version => *since,
-        _ => observed.insert((version, Instant::now())).1,
-    };
-    let holder = lease_holder(found);
-    let view = LeaseView {
-        held: !holder.is_empty(),
-        gone: process::is_gone(holder),
-        renewed: found["spec"]["renewTime"].as_str().and_then(|t| t.parse().ok()),
-        observed: since.elapsed(),
-    };
-    lock::claim(&view, Timestamp::now())
+/// A Lease while it is watched: its `spec` as last seen, since when, and whether it changed.
+#[derive(Default)]
+struct Watched {
+    spec: Value,
+    since: Option<Instant>,
+    renewing: bool,
+}
+
+impl Watched {
+    /// Takes in the Lease as it was found, and judges it.
+    fn judge(&mut self, found: &Value) -> Claim {
+        let spec = &found["spec"];
+        let since = match self.since {
+            Some(since) if self.spec == *spec => since,
+            before => {
+                self.renewing = before.is_some();
+                self.spec = spec.clone();
+                *self.since.insert(Instant::now())
+            }
+        };
+        let holder = lease_holder(found);
+        let view = LeaseView {
+            held: !holder.is_empty(),
+            gone: process::is_gone(holder),
+            renewed: spec["renewTime"].as_str().and_then(|t| t.parse().ok()),
+            duration: lease_duration(found).unwrap_or(lock::LEASE),
+            observed: since.elapsed(),
+            renewing: self.renewing,
+        };
+        lock::claim(&view, Timestamp::now())
+    }
 }
 
 impl Engine {
@@ -95,7 +111,7 @@ impl Engine {
                 "uid": newest.uid})
         });
         let token = Token::new(&self.options.holder);
-        let mut observed = None;
+        let mut watched = Watched::default();
         loop {
             let fresh = body(&object, token.as_str(), &owner, None);
             let unanswered = match self.keeper.create(&object, &fresh, LEASE_MANAGER).await {
@@ -121,7 +137,7 @@ impl Engine {
                 (None, Some(error)) => return Err(error.into()),
                 (None, None) => continue,
             };
-            match judge(&found, &mut observed) {
+            match watched.judge(&found) {
                 Claim::Held if !take => {
                     return Err(holder(&object, &found).into());
                 }
@@ -147,14 +163,14 @@ impl Engine {
             Err(e) if e.is_forbidden() || matches!(e, ClusterError::NoKind(_)) => None,
             Err(e) => return Err(e.into()),
         };
-        let held = found.filter(|found| judge(found, &mut None) == Claim::Held);
+        let held = found.filter(|found| Watched::default().judge(found) == Claim::Held);
         Ok(held.map(|found| holder(&object, &found)))
     }
 
     /// Who has a release's lock. Writes nothing; a lock that may be dead is watched until that is known.
     pub(super) async fn look_at_lock(&self, id: &ReleaseId) -> Result<Look> {
         let object = reference(id);
-        let mut observed = None;
+        let mut watched = Watched::default();
         loop {
             let found = match self.keeper.get(&object).await {
                 Ok(Some(found)) => found,
@@ -164,7 +180,7 @@ impl Engine {
                 }
                 Err(e) => return Err(e.into()),
             };
-            match judge(&found, &mut observed) {
+            match watched.judge(&found) {
                 Claim::Free => return Ok(Look::Free),
                 Claim::Held => return Ok(Look::Held(holder(&object, &found))),
                 Claim::Doubtful => tokio::time::sleep(LOOK).await,

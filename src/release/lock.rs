@@ -11,24 +11,27 @@ use jiff::{SignedDuration, Timestamp};
 use std::time::Duration;
 
 const RESPECT: SignedDuration = SignedDuration::from_mins(5);
-/// How long a Lease holds without being renewed.
+/// How long a Lease of ours holds without a renewal.
 pub(crate) const LEASE: Duration = Duration::from_secs(15);
-/// A living holder renews well within this.
+/// A Lease that is younger than this by its holder's clock is refused without watching it. Refusing is always safe; taking over
+/// needs proof on our own clock.
 const FRESH: Duration = Duration::from_secs(7);
-/// Clocks of two machines may differ by this much; a Lease that is older by that is dead whatever they show.
-const SKEW: Duration = Duration::from_secs(60);
 
 /// What is known of a Lease.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LeaseView {
     /// Someone is named as its holder.
     pub(crate) held: bool,
-    /// Its holder is provably gone.
+    /// Its holder is provably gone: a process of this machine that has ended.
     pub(crate) gone: bool,
     /// When it was renewed, by the clock of its holder.
     pub(crate) renewed: Option<Timestamp>,
-    /// For how long it has been seen unchanged, by our clock.
+    /// How long it holds without a renewal, as its holder wrote it.
+    pub(crate) duration: Duration,
+    /// How long it has been seen unchanged, by our monotonic clock.
     pub(crate) observed: Duration,
+    /// It changed while it was watched.
+    pub(crate) renewing: bool,
 }
 
 /// What to make of a Lease.
@@ -38,27 +41,19 @@ pub(crate) enum Claim {
     Free,
     /// Its holder lives.
     Held,
-    /// Its holder may be gone: time will tell.
+    /// Its holder may be gone: keep watching.
     Doubtful,
 }
 
-/// Judges a Lease. Clocks are trusted only as far as they agree with what is observed.
+/// Judges a Lease by client-go's rule: it is free once it was seen unchanged for its duration on our own clock, whatever the
+/// times in it say. Those only allow an early refusal.
 pub(crate) fn claim(lease: &LeaseView, now: Timestamp) -> Claim {
-    if !lease.held || lease.gone || lease.observed >= LEASE {
+    if !lease.held || lease.gone || lease.observed >= lease.duration {
         return Claim::Free;
     }
     let age = lease.renewed.map(|renewed| now.duration_since(renewed));
-    let Some(age) = age.and_then(|age| Duration::try_from(age).ok()) else {
-        // No time, or one that is yet to come.
-        return Claim::Doubtful;
-    };
-    if age < FRESH {
-        Claim::Held
-    } else if age >= LEASE + SKEW || age >= LEASE && lease.observed >= FRESH {
-        Claim::Free
-    } else {
-        Claim::Doubtful
-    }
+    let age = age.and_then(|age| Duration::try_from(age).ok());
+    if lease.renewing || age.is_some_and(|age| age < FRESH) { Claim::Held } else { Claim::Doubtful }
 }
 
 /// Whose a pending record is.
@@ -197,16 +192,35 @@ mod tests {
             held: true,
             gone: false,
             renewed: Some(now - SignedDuration::from_secs(ago)),
+            duration: LEASE,
             observed: Duration::from_secs(observed),
+            renewing: false,
         };
         let cases = [
             ("renewed just now", lease(3, 0), Claim::Held),
             ("not renewed when it was due", lease(8, 0), Claim::Doubtful),
             ("expired by the clock alone", lease(16, 0), Claim::Doubtful),
-            ("expired, and seen so", lease(16, 7), Claim::Free),
-            ("expired long ago", lease(3600, 0), Claim::Free),
-            ("renewed in the future", lease(-100, 5), Claim::Doubtful),
-            ("renewed in the future, and not since", lease(-100, 15), Claim::Free),
+            (
+                "expired by the clock, seen unchanged for less than its duration",
+                lease(16, 14),
+                Claim::Doubtful,
+            ),
+            ("a holder whose clock is 10 minutes behind", lease(600, 0), Claim::Doubtful),
+            ("the same, seen renewing", LeaseView { renewing: true, ..lease(600, 1) }, Claim::Held),
+            ("a holder whose clock is 10 minutes ahead", lease(-600, 5), Claim::Doubtful),
+            ("the same, seen renewing", LeaseView { renewing: true, ..lease(-600, 1) }, Claim::Held),
+            ("ahead, and seen unchanged for its duration", lease(-600, 15), Claim::Free),
+            ("behind, and seen unchanged for its duration", lease(600, 15), Claim::Free),
+            (
+                "seen renewing, then unchanged for its duration",
+                LeaseView { renewing: true, ..lease(3, 15) },
+                Claim::Free,
+            ),
+            (
+                "a duration of its own",
+                LeaseView { duration: Duration::from_secs(60), ..lease(30, 15) },
+                Claim::Doubtful,
+            ),
             ("never renewed", LeaseView { renewed: None, ..lease(0, 0) }, Claim::Doubtful),
             ("a holder that is gone", LeaseView { gone: true, ..lease(0, 0) }, Claim::Free),
             ("let go", LeaseView { held: false, ..lease(0, 0) }, Claim::Free),

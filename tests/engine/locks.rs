@@ -3,19 +3,25 @@
 use crate::support::*;
 use serde_json::{Value, json};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 use windlass::release::{Action, EngineError, Mode, ReleaseRequest, record};
+
+/// The token of a holder on another machine, of which nobody here knows whether it lives.
+const ELSEWHERE: &str = "windlass-7/elsewhere.boot.1/7/7/cd";
 
 fn lease(ns: &str) -> Option<Value> {
     get(ns, "lease", "windlass-web")
 }
 
-/// A Lease of someone, renewed so many seconds ago.
-fn put_lease(ns: &str, holder: &str, ago: i64) {
+/// A Lease of someone, renewed so many seconds ago by the holder's clock, that holds for so many seconds.
+fn put_lease(ns: &str, holder: &str, ago: i64, holds: u64) {
     let at = jiff::Timestamp::now() - jiff::SignedDuration::from_secs(ago);
     let at = at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
     let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
         "metadata": {"name": "windlass-web", "namespace": ns},
-        "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15, "acquireTime": at, "renewTime": at}});
+        "spec": {"holderIdentity": holder, "leaseDurationSeconds": holds, "acquireTime": at, "renewTime": at}});
     control_plane().kubectl_with(["apply", "-f", "-"], &lease.to_string()).unwrap();
 }
 
@@ -58,7 +64,7 @@ async fn a_living_holder_is_named_and_a_dead_one_is_not_waited_for() {
     engine.reconcile(&asked(ns, "1")).await.unwrap();
     assert!(lease(ns).is_none(), "let go");
 
-    put_lease(ns, "windlass-7/elsewhere.boot.1/7/7/cd", 1);
+    put_lease(ns, ELSEWHERE, 1, 15);
     put_pending(ns, 1, "someone");
     let mark = plane.audit_mark().unwrap();
     for result in [
@@ -83,10 +89,10 @@ async fn a_living_holder_is_named_and_a_dead_one_is_not_waited_for() {
         (vec!["1:superseded".into(), "2:failed".into(), "3:deployed".into()], None)
     );
 
-    // Provably gone: its process was of this machine. Expired: nobody renewed it for minutes.
-    for (holder, ago) in [(dead_holder(), 1), ("windlass-7/elsewhere.boot.1/7/7/cd".to_owned(), 120)] {
+    // Provably gone: its process was of this machine. Expired: nobody was seen to renew it.
+    for (holder, ago, holds) in [(dead_holder(), 1, 15), (ELSEWHERE.to_owned(), 120, 1)] {
         let newest = history(ns, "web").len() as u64;
-        put_lease(ns, &holder, ago);
+        put_lease(ns, &holder, ago, holds);
         put_pending(ns, newest, "someone");
         let start = std::time::Instant::now();
         // Its own state is finished, under its number.
@@ -94,6 +100,41 @@ async fn a_living_holder_is_named_and_a_dead_one_is_not_waited_for() {
         assert_eq!((done.action, done.revision), (Action::Resume, newest + 1), "{holder}");
         assert!(start.elapsed().as_secs() < 5, "{holder}: at once");
         assert!(lease(ns).is_none());
+    }
+}
+
+/// Clocks that differ by ten minutes: a holder that renews keeps its lock, one that does not loses it after the Lease's duration
+/// on our own clock, and not before.
+#[tokio::test(flavor = "multi_thread")]
+async fn clocks_that_differ_neither_break_a_lock_nor_keep_it() {
+    let plane = control_plane();
+    let namespace = plane.namespace("skew").unwrap();
+    let ns = namespace.name();
+    let engine = engine().await;
+    engine.reconcile(&asked(ns, "1")).await.unwrap();
+    for (round, ago) in [600, -600].into_iter().enumerate() {
+        let newest = round as u64 + 1;
+        put_pending(ns, newest, "someone");
+        let holds = Duration::from_secs(4);
+        put_lease(ns, ELSEWHERE, ago, holds.as_secs());
+        let stop = Arc::new(AtomicBool::new(false));
+        let renewing = std::thread::spawn({
+            let (ns, stop) = (ns.to_owned(), Arc::clone(&stop));
+            move || {
+                while !stop.load(Ordering::Relaxed) {
+                    put_lease(&ns, ELSEWHERE, ago, holds.as_secs());
+                }
+            }
+        });
+        let held = engine.reconcile(&asked(ns, "1")).await.unwrap_err();
+        stop.store(true, Ordering::Relaxed);
+        renewing.join().unwrap();
+        assert!(matches!(&held, EngineError::Held { by, .. } if by == "windlass-7"), "{ago}: {held}");
+
+        let start = Instant::now();
+        let done = engine.reconcile(&asked(ns, "1")).await.unwrap();
+        assert_eq!((done.action, done.revision), (Action::Resume, newest + 1), "{ago}");
+        assert!(start.elapsed() >= holds, "{ago}: taken after {:?}", start.elapsed());
     }
 }
 
@@ -207,12 +248,12 @@ async fn a_plan_looks_at_the_lock_and_takes_none() {
     put_pending(ns, 1, "someone");
     let mut dry = asked(ns, "2");
     dry.options.dry_run = true;
-    for (holder, ago, free) in [
-        ("windlass-7/elsewhere.boot.1/7/7/cd".to_owned(), 1, false),
-        (dead_holder(), 1, true),
-        ("windlass-7/elsewhere.boot.1/7/7/cd".to_owned(), 120, true),
+    for (holder, ago, holds, free) in [
+        (ELSEWHERE.to_owned(), 1, 15, false),
+        (dead_holder(), 1, 15, true),
+        (ELSEWHERE.to_owned(), 120, 1, true),
     ] {
-        put_lease(ns, &holder, ago);
+        put_lease(ns, &holder, ago, holds);
         let mark = plane.audit_mark().unwrap();
         let (planned, foretold) =
             (engine.plan(&asked(ns, "2")).await, engine.reconcile(&dry).await.map(|o| o.revision));
@@ -237,7 +278,7 @@ async fn what_was_read_before_the_lock_is_read_again_where_someone_was_faster() 
     for round in 0..10 {
         engine().await.reconcile(&asked(ns, "1")).await.unwrap();
         // A lock that may be dead: the upgrade has read the release, and watches it.
-        put_lease(ns, "windlass-7/elsewhere.boot.1/7/7/cd", 9);
+        put_lease(ns, ELSEWHERE, 9, 15);
         let mark = plane.audit_mark().unwrap();
         let (one, wanted) = (engine().await, wanted.clone());
         let upgrade = tokio::spawn(async move { one.reconcile(&wanted).await });
