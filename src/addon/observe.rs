@@ -276,7 +276,8 @@ impl Observer<'_> {
         let finding = self.look(module, &mut notes).await.unwrap_or_else(failed);
         let mut observation = Observation::new(&module.name.name, finding, notes);
         if matches!(observation.finding, Finding::HooksOnly) {
-            match self.shared.foresee_crds(&module.crds).await {
+            let foreseen = async { self.shared.at(&module.place)?.foresee_crds(&module.crds).await };
+            match foreseen.await {
                 Ok(besides) => observation.besides = besides,
                 Err(e) => observation.finding = failed(e),
             }

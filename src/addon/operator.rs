@@ -42,7 +42,7 @@ use super::{UNNUMBERED_ORDER, debug, progress, reload, status};
 use crate::cluster::{Cluster, ClusterError, ObjectEvent};
 use crate::hooks::{Surroundings, webhooks};
 use crate::release::record::Storage;
-use crate::release::{Attention, Engine, EngineOptions, ReleaseId, ReleaseRequest};
+use crate::release::{Adoption, Attention, Engine, EngineOptions, ReleaseId, ReleaseRequest};
 use crate::render::parse_manifest;
 use crate::serve::State;
 use crate::serve::runtime::LOG_CONFIG_MAP;
@@ -101,6 +101,10 @@ pub struct Options {
     pub extra_labels: BTreeMap<String, String>,
     /// Beginnings of names of files in `crds/` that are no CRDs.
     pub crd_filters: Vec<String>,
+    /// Which objects that exist modules take over.
+    pub adoption: Adoption,
+    /// CRDs are applied with the operator's own rights, also for modules with a ServiceAccount.
+    pub crds_as_operator: bool,
     /// Metrics of hooks without a group begin anew in each run, as with the peer.
     pub group_metrics: bool,
     /// How webhooks of hooks are served.
@@ -135,6 +139,8 @@ impl Default for Options {
             enabling: Enabling::default(),
             extra_labels: BTreeMap::from([("heritage".to_owned(), "addon-operator".to_owned())]),
             crd_filters: vec!["doc-".to_owned(), "_".to_owned()],
+            adoption: Adoption::Unowned,
+            crds_as_operator: false,
             group_metrics: false,
             webhooks: webhooks::Options::default(),
             module_status: true,

@@ -17,8 +17,9 @@ use super::drift::Policy;
 use super::place::Place;
 use crate::cluster::{Cluster, Gvk, ObjectRef, PatchKind, Validation};
 use crate::release::{
-    ChartRecord, CrdFile, CrdPolicy, Disposition, DriftMode, Duplicates, Engine, EngineError, Mode, Options,
-    Outcome, Past, ReleaseId, ReleaseRequest, RenderedRelease, UninstallRequest,
+    Adoption, ChartRecord, CrdFile, CrdPolicy, CrdRules, Disposition, DriftMode, Duplicates, Engine,
+    EngineError, Mode, Options, Outcome, Past, ReleaseId, ReleaseRequest, RenderedRelease, UninstallRequest,
+    require_crds,
 };
 use crate::render::{self as rendering, replay, replay::Question, replay::store};
 
@@ -47,6 +48,10 @@ pub(super) struct Shared {
     pub(super) labels: BTreeMap<String, String>,
     /// Files of `crds/` whose names start so are no CRDs.
     pub(super) crd_filters: Vec<String>,
+    /// Which objects that exist modules take over.
+    pub(super) adoption: Adoption,
+    /// CRDs are applied with the operator's own rights, also for modules with a ServiceAccount.
+    pub(super) crds_as_operator: bool,
     /// Drift is left as it is, and records say so.
     pub(super) held: bool,
 }
@@ -131,6 +136,8 @@ impl Shared {
             drift: options.drift.clone(),
             labels: options.extra_labels.clone(),
             crd_filters: options.crd_filters.clone(),
+            adoption: options.adoption,
+            crds_as_operator: options.crds_as_operator,
             held: false,
         }
     }
@@ -143,7 +150,7 @@ impl Shared {
             skip_unchanged: true,
             crds: CrdPolicy::Apply,
             timeout: self.timeout,
-            take_ownership: true,
+            adoption: self.adoption,
             force_conflicts: true,
             validation: Validation::Warn,
             duplicates: Duplicates::KeepLast,
@@ -170,7 +177,10 @@ impl Shared {
                     actor
                 }
             };
-            own.engine = own.engine.with_objects_of(actor);
+            own.engine = own.engine.acting_as(actor);
+            if self.crds_as_operator {
+                own.engine = own.engine.with_crds_as_operator();
+            }
         }
         Ok(own)
     }
@@ -239,7 +249,7 @@ impl Shared {
     ) -> Result<(ReleaseRequest, Inputs, Option<Past>), Error> {
         let drift = self.drift_of(&chart)?;
         // Templates may look for the kinds of the module's own CRDs.
-        let crds = self.make_kinds(&chart.chart().crds()).await?;
+        let crds = self.make_kinds(module, &chart.chart().crds()).await?;
         let Form { rendered, checksum, chart, memory, renewed, inputs, past } =
             self.form(module, &chart, &values).await?;
         if let Some(memory) = &memory {
@@ -295,14 +305,14 @@ impl Shared {
     }
 
     /// Brings CRDs into the cluster if a kind of theirs is not served; gives them as they are to be.
-    pub(super) async fn make_kinds(&self, files: &[Crd]) -> Result<Vec<CrdFile>, Error> {
+    pub(super) async fn make_kinds(&self, module: &str, files: &[Crd]) -> Result<Vec<CrdFile>, Error> {
         let crds = self.crds_of(files)?;
         if crds.is_empty() {
             return Ok(crds);
         }
         let kinds = self.engine.cluster().kinds().await?;
         if crds.iter().flat_map(|f| &f.objects).flat_map(defines).any(|gvk| kinds.get(&gvk).is_none()) {
-            self.engine.install_crds(&crds, CrdPolicy::Apply).await?;
+            self.engine.install_crds(&self.id(module), &crds, self.crd_rules()).await?;
         }
         Ok(crds)
     }
@@ -310,6 +320,7 @@ impl Shared {
     /// Makes CRDs of a module without a release what its files say; those that are so already are not written.
     pub(super) async fn keep_crds(&self, module: &str, files: &[Crd]) -> Result<(), Error> {
         let mut crds = self.crds_of(files)?;
+        require_crds(&crds)?;
         self.engine.watch_crds(&self.id(module), &crds).await;
         for file in &mut crds {
             let mut left = Vec::new();
@@ -320,14 +331,20 @@ impl Shared {
             }
             file.objects = left;
         }
-        self.engine.install_crds(&crds, CrdPolicy::Apply).await?;
+        self.engine.install_crds(&self.id(module), &crds, self.crd_rules()).await?;
         Ok(())
+    }
+
+    fn crd_rules(&self) -> CrdRules {
+        CrdRules { policy: CrdPolicy::Apply, adoption: self.adoption }
     }
 
     /// What [`Self::keep_crds`] would write, in words; a change that it would refuse is an error.
     pub(super) async fn foresee_crds(&self, files: &[Crd]) -> Result<Vec<String>, Error> {
         let mut told = Vec::new();
-        for object in self.crds_of(files)?.iter().flat_map(|file| &file.objects) {
+        let files = self.crds_of(files)?;
+        require_crds(&files)?;
+        for object in files.iter().flat_map(|file| &file.objects) {
             let (reference, live) = self.live_crd(object).await?;
             match live {
                 None => told.push(format!("{reference} would be created")),
@@ -347,9 +364,8 @@ impl Shared {
         object: &serde_json::Value,
     ) -> Result<(ObjectRef, Option<serde_json::Value>), Error> {
         let gvk = Gvk::of(object).unwrap_or_else(|| Gvk::new("", ""));
-        let is_crd = gvk.kind == "CustomResourceDefinition";
         let reference = ObjectRef::new(gvk, None, object["metadata"]["name"].as_str().unwrap_or_default());
-        let live = if is_crd { self.engine.keeper().get(&reference).await? } else { None };
+        let live = self.engine.crd_client().get(&reference).await?;
         Ok((reference, live))
     }
 

@@ -18,7 +18,9 @@ use super::values::{self, User};
 use super::{Connected, Failure, chart, get, tell};
 use crate::addon::capabilities;
 use crate::release::record::{Record, Status};
-use crate::release::{CrdPolicy, EngineError, Mode, Options, Past, ReleaseRequest, RenderedRelease};
+use crate::release::{
+    Adoption, CrdPolicy, CrdRules, EngineError, Mode, Options, Past, ReleaseRequest, RenderedRelease,
+};
 use crate::render::replay::{self, Memory, store};
 use crate::render::{ClusterLookup, SystemWorld, chart_record, crds, from_json, release, to_json};
 use crate::source::Loaded;
@@ -40,7 +42,7 @@ pub(super) struct Common {
     /// What is done with the chart's crds/
     #[arg(long, value_enum)]
     crds: Option<Crds>,
-    /// Take over objects that exist and belong to no release
+    /// Take over objects that exist, those of other releases too
     #[arg(long)]
     take_ownership: bool,
     /// Undo what failed: uninstall a first revision, roll back a later one
@@ -80,7 +82,7 @@ impl Common {
                 Some(Crds::Create) | None => CrdPolicy::Create,
                 Some(Crds::Apply) => CrdPolicy::Apply,
             },
-            take_ownership: self.take_ownership,
+            adoption: if self.take_ownership { Adoption::Any } else { Adoption::Marked },
             ..self.carry.options_undoing(self.rollback_on_failure || self.atomic)?
         })
     }
@@ -217,7 +219,8 @@ pub(super) async fn request(
         if !files.is_empty() {
             s.engine.check_past(&s.id(&job.name), &options, past).await.map_err(refused)?;
         }
-        s.engine.install_crds(&files, options.crds).await.map_err(|e| e.to_string())?;
+        let rules = CrdRules { policy: options.crds, adoption: options.adoption };
+        s.engine.install_crds(&s.id(&job.name), &files, rules).await.map_err(|e| e.to_string())?;
         options.crds = CrdPolicy::Skip;
     }
     let caps = capabilities(s.engine.cluster()).await.map_err(|e| e.to_string())?;

@@ -25,7 +25,7 @@ use super::{Ended, Failure, cluster};
 use crate::addon;
 use crate::cluster::{Cluster, ClusterError, Election, Exchange};
 use crate::hooks::webhooks;
-use crate::release::DriftMode;
+use crate::release::{Adoption, DriftMode};
 use crate::serve::runtime::{LOG_LEVEL, Runtime};
 use crate::serve::{self, State};
 
@@ -99,6 +99,12 @@ pub(super) struct Args {
     /// that of an object, come first
     #[arg(long, env = "WINDLASS_DRIFT", default_value = "correct")]
     drift: DriftMode,
+    /// Modules take over objects that belong to other releases; otherwise such an object is an error
+    #[arg(long, env = "WINDLASS_TAKE_OWNERSHIP", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "false", default_missing_value = "true")]
+    take_ownership: bool,
+    /// Apply crds/ of modules with a ServiceAccount with the operator's own rights
+    #[arg(long, env = "WINDLASS_CRDS_AS_OPERATOR", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "false", default_missing_value = "true")]
+    crds_as_operator: bool,
     /// Fields that are no drift: PATH, Kind:PATH or Kind/name:PATH (repeatable)
     #[arg(long, env = "WINDLASS_DRIFT_IGNORE", value_delimiter = ',')]
     drift_ignore: Vec<String>,
@@ -292,6 +298,8 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
             history_max: args.helm_history_max,
             timeout: args.helm_timeout,
             profile: globals.profile(),
+            adoption: if args.take_ownership { Adoption::Any } else { Adoption::Unowned },
+            crds_as_operator: args.crds_as_operator,
             drift: addon::DriftPolicy { mode: args.drift, ignore: args.drift_ignore.clone() },
             tmp_dir: args.tmp_dir.clone().unwrap_or_else(|| std::env::temp_dir().join("addon-operator")),
             keep_tmp_files: args.debug_keep_tmp_files,

@@ -16,10 +16,12 @@ pub struct Seen {
     /// Annotations `meta.helm.sh/release-name` and `-namespace`.
     pub release_name: Option<String>,
     pub release_namespace: Option<String>,
+    /// Annotation `windlass.dev/adopted-by`: the release, `NAMESPACE/NAME`, that may take the object over.
+    pub adopted_by: Option<Box<str>>,
     /// Annotation `helm.sh/resource-policy`.
-    pub resource_policy: Option<String>,
+    pub resource_policy: Option<Box<str>>,
     /// Annotation `windlass.dev/drift`, or Flux's for the same: what is done about changes of this object.
-    pub drift: Option<String>,
+    pub drift: Option<Box<str>>,
     /// Hash of our field manager's apply entry, its time included, `None` if there is none. It changes when someone
     /// takes a field from us or applies under our name, and not when others write fields of their own.
     pub applied: Option<u64>,
@@ -48,8 +50,9 @@ impl Seen {
             managed_by: text(&meta["labels"]["app.kubernetes.io/managed-by"]),
             release_name: annotation("meta.helm.sh/release-name"),
             release_namespace: annotation("meta.helm.sh/release-namespace"),
-            resource_policy: annotation("helm.sh/resource-policy"),
-            drift: drift_of(meta),
+            adopted_by: annotation("windlass.dev/adopted-by").map(Into::into),
+            resource_policy: annotation("helm.sh/resource-policy").map(Into::into),
+            drift: drift_of(meta).map(Into::into),
             applied: hash_of(ours.into_iter()),
             helm_updates: entries.iter().any(|e| manage::is_helm_update(e, manager)),
             others: hash_of(

@@ -140,7 +140,9 @@ impl CarryOut<'_> {
             return Ok(false);
         }
         let before = engine.cluster.kinds().await?;
-        outcome.changed.extend(engine.install_crds(&work.rendered.crds, work.options.crds).await?);
+        outcome
+            .changed
+            .extend(engine.install_crds(work.id, &work.rendered.crds, work.options.crd_rules()).await?);
         Ok(!Arc::ptr_eq(&before, &engine.cluster.kinds().await?))
     }
 
@@ -201,9 +203,8 @@ impl CarryOut<'_> {
         let wanted: BTreeMap<Key, &ObjectRef> = all().map(|object| (object.key(), object)).collect();
         let seen =
             observe::objects(&engine.cluster, engine.watches.as_ref(), manager, wanted.into_values()).await?;
-        if !work.options.take_ownership {
-            plan::check_ownership(&targets, &base, &seen, work.id, work.operation.continued())?;
-        }
+        let adoption = work.options.adoption;
+        plan::check_ownership(&targets, &base, &seen, work.id, adoption, work.operation.continued())?;
         let plan = plan::plan(&targets, order, &base, &seen, work.id);
         outcome.unchanged = plan.unchanged.len();
         outcome.kept.extend(plan.kept.iter().cloned());

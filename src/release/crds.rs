@@ -5,12 +5,13 @@ use super::{
     crd_safety::{self, Loss},
     error::{EngineError, Result},
     mend::mend,
+    ownership,
     plan::Plan,
-    request::{CrdFile, CrdPolicy, Mends},
+    request::{Adoption, CrdFile, CrdPolicy, CrdRules, Mends, ReleaseId},
     targets::{self, Digest, Target, kinds_of_crd},
     waiting,
 };
-use crate::cluster::{ApplyOptions, Cluster, ObjectRef, PatchKind, Validation};
+use crate::cluster::{ApplyOptions, Cluster, Gvk, ObjectRef, PatchKind, Seen, Validation};
 use serde_json::Value;
 use std::{
     borrow::Cow,
@@ -35,77 +36,112 @@ pub(crate) fn kept_digest(policy: CrdPolicy, files: &[CrdFile]) -> Digest {
     }
 }
 
-/// Brings the CRDs into the cluster as the policy says; answers with those that were written.
-pub(crate) async fn install(
-    cluster: &Cluster,
-    manager: &str,
-    files: &[CrdFile],
-    policy: CrdPolicy,
-) -> Result<Vec<ObjectRef>> {
-    let mut written = Vec::new();
-    let mut bodies = Vec::new();
+/// Refuses files that hold anything but CRDs: whatever else lies there would be applied before the release's ownership checks,
+/// and never deleted.
+///
+/// # Errors
+/// Names the first such object and its file.
+pub fn require_crds(files: &[CrdFile]) -> Result<()> {
     for file in files {
         for object in file.objects.iter().filter(|o| !o.is_null()) {
-            let wrap = |source| EngineError::Crd { file: file.name.clone(), source: Box::new(source) };
-            if let Some(reference) =
-                install_one(cluster, manager, file, object, policy).await.map_err(wrap)?
-            {
-                written.push(reference);
-                bodies.push(object.clone());
+            let gvk = Gvk::of(object);
+            if !gvk.as_ref().is_some_and(is_crd_kind) {
+                let name = object["metadata"]["name"].as_str().unwrap_or_default();
+                let kind = gvk.map_or_else(|| "an object without apiVersion and kind".to_owned(), |g| g.kind);
+                return Err(EngineError::NotCrd {
+                    path: file.name.clone(),
+                    object: format!("{kind} {name:?}"),
+                });
             }
         }
     }
-    for (reference, body) in written.iter().zip(&bodies) {
-        if body["kind"] == "CustomResourceDefinition" {
-            waiting::one_ready(cluster, reference, TIMEOUT, None).await?;
-        }
-    }
-    await_served(cluster, &bodies, TIMEOUT).await?;
-    Ok(written)
+    Ok(())
 }
 
-async fn install_one(
-    cluster: &Cluster,
-    manager: &str,
-    file: &CrdFile,
-    object: &Value,
-    policy: CrdPolicy,
-) -> Result<Option<ObjectRef>> {
-    let kinds = cluster.kinds().await?;
-    let reference =
-        targets::reference(&file.name, object, "default", |gvk| kinds.get(gvk).map(|r| r.namespaced))?;
-    let wrap = |source| EngineError::Object {
-        action: "applying",
-        object: reference.to_string(),
-        path: file.name.clone(),
-        source,
-    };
-    match policy {
-        CrdPolicy::Skip => Ok(None),
-        CrdPolicy::Create | CrdPolicy::CreateMissing => {
-            if cluster.get_metadata(&reference).await.map_err(wrap)?.is_some() {
-                return Ok(None);
-            }
-            match cluster.create(&reference, object, manager).await {
-                Ok(_) => Ok(Some(reference)),
-                Err(e) if e.is_already_exists() => Ok(None),
-                Err(e) => Err(wrap(e)),
+/// Brings `crds/` of one release into the cluster.
+pub(crate) struct CrdInstaller<'a> {
+    pub(crate) cluster: &'a Cluster,
+    pub(crate) manager: &'a str,
+    pub(crate) id: &'a ReleaseId,
+    pub(crate) rules: CrdRules,
+}
+
+impl CrdInstaller<'_> {
+    /// Writes the CRDs as the policy says, and waits until their kinds are served; answers with those that were written.
+    pub(crate) async fn install(&self, files: &[CrdFile]) -> Result<Vec<ObjectRef>> {
+        require_crds(files)?;
+        let mut written = Vec::new();
+        let mut bodies = Vec::new();
+        for file in files {
+            for object in file.objects.iter().filter(|o| !o.is_null()) {
+                let wrap = |source| EngineError::Crd { file: file.name.clone(), source: Box::new(source) };
+                if let Some(reference) = self.install_one(file, object).await.map_err(wrap)? {
+                    written.push(reference);
+                    bodies.push(object.clone());
+                }
             }
         }
-        CrdPolicy::Apply => {
-            let live = cluster.get(&reference).await.map_err(wrap)?.unwrap_or_default();
-            let options = ApplyOptions {
-                manager,
-                force: true,
-                validation: Validation::Warn,
-                dry_run: false,
-                whole: false,
-            };
-            apply(cluster, &live, object, &reference, options).await.map_err(|error| match error {
-                EngineError::Cluster(source) => wrap(source),
-                other => other,
-            })?;
-            Ok(Some(reference))
+        for reference in &written {
+            waiting::one_ready(self.cluster, reference, TIMEOUT, None).await?;
+        }
+        await_served(self.cluster, &bodies, TIMEOUT).await?;
+        Ok(written)
+    }
+
+    async fn install_one(&self, file: &CrdFile, object: &Value) -> Result<Option<ObjectRef>> {
+        let (cluster, manager) = (self.cluster, self.manager);
+        let kinds = cluster.kinds().await?;
+        let reference =
+            targets::reference(&file.name, object, "default", |gvk| kinds.get(gvk).map(|r| r.namespaced))?;
+        let wrap = |source| EngineError::Object {
+            action: "applying",
+            object: reference.to_string(),
+            path: file.name.clone(),
+            source,
+        };
+        match self.rules.policy {
+            CrdPolicy::Skip => Ok(None),
+            CrdPolicy::Create | CrdPolicy::CreateMissing => {
+                if cluster.get_metadata(&reference).await.map_err(wrap)?.is_some() {
+                    return Ok(None);
+                }
+                match cluster.create(&reference, object, manager).await {
+                    Ok(_) => Ok(Some(reference)),
+                    Err(e) if e.is_already_exists() => Ok(None),
+                    Err(e) => Err(wrap(e)),
+                }
+            }
+            CrdPolicy::Apply => {
+                let live = cluster.get(&reference).await.map_err(wrap)?.unwrap_or_default();
+                self.check_ownership(&live, &reference)?;
+                let options = ApplyOptions {
+                    manager,
+                    force: true,
+                    validation: Validation::Warn,
+                    dry_run: false,
+                    whole: false,
+                };
+                apply(cluster, &live, object, &reference, options).await.map_err(|error| match error {
+                    EngineError::Cluster(source) => wrap(source),
+                    other => other,
+                })?;
+                Ok(Some(reference))
+            }
+        }
+    }
+
+    /// Refuses a CRD that is an object of another release's templates. Those of `crds/` carry no marks and are shared.
+    fn check_ownership(&self, live: &Value, reference: &ObjectRef) -> Result<()> {
+        let adoption = match self.rules.adoption {
+            Adoption::Marked => Adoption::Unowned,
+            other => other,
+        };
+        match ownership::refusal(&Seen::of(live, self.manager), self.id, adoption) {
+            None => Ok(()),
+            Some(reason) => {
+                let (operation, object) = ("crds/", reference.to_string());
+                Err(EngineError::Ownership { operation, object, reason, others: Vec::new() })
+            }
         }
     }
 }
@@ -225,7 +261,11 @@ pub(crate) async fn check_templated(cluster: &Cluster, targets: &[Target], plan:
 
 /// Whether an object defines a kind.
 pub(crate) fn is_crd(object: &ObjectRef) -> bool {
-    object.gvk.group == "apiextensions.k8s.io" && object.gvk.kind == "CustomResourceDefinition"
+    is_crd_kind(&object.gvk)
+}
+
+fn is_crd_kind(gvk: &Gvk) -> bool {
+    gvk.group == "apiextensions.k8s.io" && gvk.kind == "CustomResourceDefinition"
 }
 
 /// Refuses a change that objects of the kind would suffer from: where there are none, or none has what would be dropped, nothing

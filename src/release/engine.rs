@@ -5,6 +5,7 @@ use super::{
     attention::Attention,
     brought,
     carry_out::{CarryOut, Work},
+    crds::{CrdInstaller, require_crds},
     decide::{self, Action, Decision},
     drift::{self, Expected, Tolerated, Verdict},
     error::{EngineError, Result},
@@ -20,8 +21,8 @@ use super::{
     reason::Reason,
     record::{Record, RecordedHook, SYSTEM_LABELS, Status, Storage, Store, Stored, split_manifest},
     request::{
-        CrdFile, CrdPolicy, DriftMode, Hook, Manifest, ManifestParser, OnFailure, Options, ReleaseId,
-        ReleaseRequest, RenderedRelease,
+        CrdFile, CrdPolicy, CrdRules, DriftMode, Hook, Manifest, ManifestParser, OnFailure, Options,
+        ReleaseId, ReleaseRequest, RenderedRelease,
     },
     state::{State, Touched},
     targets::{self, Digest},
@@ -66,7 +67,9 @@ impl EngineOptions {
 pub struct Engine {
     /// Objects of releases are read and written through it.
     pub(super) cluster: Cluster,
-    /// Records, Leases and CRDs are.
+    /// CRDs of `crds/` are.
+    pub(super) crd_client: Cluster,
+    /// Records and Leases are.
     pub(super) keeper: Cluster,
     pub(super) parse: ManifestParser,
     pub(super) options: Arc<EngineOptions>,
@@ -99,6 +102,7 @@ impl Engine {
         let crds = cache("", State::touch_crd);
         Self {
             keeper: cluster.clone(),
+            crd_client: cluster.clone(),
             cluster,
             parse,
             options: Arc::new(options),
@@ -122,11 +126,19 @@ impl Engine {
         self
     }
 
-    /// The same engine, reading and writing objects of releases in the name of someone else. Records, Leases and CRDs stay
-    /// its own business.
+    /// The same engine, reading and writing objects of releases, `crds/` included, as another user. Records and Leases stay
+    /// with the engine's own client.
     #[must_use]
-    pub fn with_objects_of(mut self, cluster: Cluster) -> Self {
-        self.cluster = cluster;
+    pub fn acting_as(mut self, actor: Cluster) -> Self {
+        self.crd_client = actor.clone();
+        self.cluster = actor;
+        self
+    }
+
+    /// The same engine, applying `crds/` with its own rights whoever applies the release's objects.
+    #[must_use]
+    pub fn with_crds_as_operator(mut self) -> Self {
+        self.crd_client = self.keeper.clone();
         self
     }
 
@@ -179,6 +191,11 @@ impl Engine {
     /// Where objects of releases are read and written.
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
+    }
+
+    /// Where CRDs of `crds/` are read and written.
+    pub fn crd_client(&self) -> &Cluster {
+        &self.crd_client
     }
 
     /// Where records are.
@@ -254,6 +271,9 @@ impl Engine {
         let decision =
             decide::decide(&request.id.name, &request.options, &rows).map_err(|e| past.explained(e))?;
         tracing::debug!(release = %request.id, action = ?decision.action, reason = %decision.reason, "decided");
+        if request.options.crds.is_due(decision.installing) {
+            require_crds(&request.rendered.crds)?;
+        }
         let work = Work {
             id: &request.id,
             rendered: &request.rendered,
@@ -370,12 +390,22 @@ impl Engine {
     }
 
     /// Creates (or, by policy, updates) the CRDs of a chart ahead of rendering it, which may look for their kinds.
-    pub async fn install_crds(&self, crds: &[CrdFile], policy: CrdPolicy) -> Result<Vec<ObjectRef>> {
+    ///
+    /// # Errors
+    /// A file holds something else than CRDs, a CRD belongs to another release, or a write fails.
+    pub async fn install_crds(
+        &self,
+        id: &ReleaseId,
+        crds: &[CrdFile],
+        rules: CrdRules,
+    ) -> Result<Vec<ObjectRef>> {
+        let (cluster, manager) = (&self.crd_client, self.options.field_manager.as_str());
+        let installer = CrdInstaller { cluster, manager, id, rules };
         tokio::select! {
             biased;
             error = self.given_up() => Err(error),
-            done = super::crds::install(&self.keeper, &self.options.field_manager, crds, policy) => {
-                if done.is_ok() && policy != CrdPolicy::Skip {
+            done = installer.install(crds) => {
+                if done.is_ok() && rules.policy != CrdPolicy::Skip {
                     self.state.made_crds(&brought::names(crds));
                 }
                 done
@@ -388,7 +418,7 @@ impl Engine {
     /// # Errors
     /// Objects of its kind would lose something, or cannot be looked at.
     pub async fn check_crd(&self, live: &Value, new: &Value, crd: &ObjectRef) -> Result<()> {
-        super::crds::check_losses(&self.keeper, live, new, crd).await
+        super::crds::check_losses(&self.crd_client, live, new, crd).await
     }
 
     /// Waits until a release wants a look: an object of it was changed or deleted, or someone wrote its record. Only

@@ -108,6 +108,11 @@ pub enum EngineError {
     /// Several writes failed.
     #[error("{} objects failed: {}", .0.len(), join(.0))]
     Several(Vec<EngineError>),
+    /// An object that a hook would delete belongs to another release.
+    #[error(
+        "deleting hook {object} ({path}): it belongs to release {owner}; rename the hook, or delete the object yourself"
+    )]
+    HookTaken { object: String, path: String, owner: String },
     #[error("{}: {source}", hooks_failed(*event))]
     Hooks { event: HookEvent, source: Box<EngineError> },
     /// Objects that were waited for are not ready: in time, or ever.
@@ -118,6 +123,11 @@ pub enum EngineError {
     Deadline { seconds: u64 },
     #[error("timed out after {seconds}s waiting for {what}")]
     Timeout { what: String, seconds: u64 },
+    /// An object of `crds/` that defines no kind.
+    #[error(
+        "{path}: {object} is not a CustomResourceDefinition; crds/ may hold nothing else: move it to templates/"
+    )]
+    NotCrd { path: String, object: String },
     #[error("failed to install CRD {file}: {source}")]
     Crd { file: String, source: Box<EngineError> },
     /// A newer CRD would take something from the objects of its kind.
@@ -230,6 +240,8 @@ impl EngineError {
             | Self::Name(_)
             | Self::SystemLabel
             | Self::Ownership { .. }
+            | Self::HookTaken { .. }
+            | Self::NotCrd { .. }
             | Self::Manifest { .. } => Disposition::Stall,
             // A kind that is missing may come with another release; a failed Job may succeed when it is run anew.
             Self::NoKind { .. } | Self::NotReady { .. } | Self::Timeout { .. } | Self::Deadline { .. } => {

@@ -7,13 +7,15 @@ use super::{
     apply::{TRIES, await_gone},
     error::{EngineError, Result},
     mend::mend,
+    ownership,
     progress::{Progress, Teller},
     record::{HookRun, RecordedHook, Store, Stored, now},
     request::{HookDeletePolicy, HookEvent, HookOutputLogPolicy, Mends, ReleaseId},
     targets, waiting,
 };
 use crate::cluster::{
-    ApplyOptions, Cluster, ClusterError, DeleteOptions, Deleted, Gvk, ObjectRef, Propagation, Validation,
+    ApplyOptions, Cluster, ClusterError, DeleteOptions, Deleted, Gvk, ObjectRef, Propagation, Seen,
+    Validation,
 };
 use serde_json::Value;
 use std::time::Duration;
@@ -39,6 +41,10 @@ pub(crate) fn of_event(hooks: &[RecordedHook], event: HookEvent) -> Vec<usize> {
         a.weight.cmp(&b.weight).then_with(|| a.name.cmp(&b.name))
     });
     chosen
+}
+
+fn uid_of(object: &Value) -> String {
+    object["metadata"]["uid"].as_str().unwrap_or_default().to_owned()
 }
 
 fn has_policy(hook: &RecordedHook, policy: HookDeletePolicy) -> bool {
@@ -181,8 +187,9 @@ impl HookRunner<'_> {
         Ok(())
     }
 
-    async fn run_one(&self, hook: &RecordedHook, object: &Value) -> Result<()> {
-        let (reference, body) = self.create(hook, object).await?;
+    async fn run_one(&self, hook: &mut RecordedHook, object: &Value) -> Result<()> {
+        let (reference, body, uid) = self.create(hook, object).await?;
+        hook.created_uid = uid;
         let runs = matches!(
             (reference.gvk.group.as_str(), reference.gvk.kind.as_str()),
             ("batch", "Job") | ("", "Pod")
@@ -227,7 +234,8 @@ impl HookRunner<'_> {
         Ok(())
     }
 
-    async fn create(&self, hook: &RecordedHook, object: &Value) -> Result<(ObjectRef, Value)> {
+    /// Creates a hook's object; answers with its reference, its body and its UID.
+    async fn create(&self, hook: &RecordedHook, object: &Value) -> Result<(ObjectRef, Value, String)> {
         let failed = |object: &ObjectRef, source| EngineError::Object {
             action: "creating hook",
             object: object.to_string(),
@@ -252,7 +260,7 @@ impl HookRunner<'_> {
             let created =
                 self.cluster.create(&reference, &body, MANAGER).await.map_err(|e| failed(&reference, e))?;
             reference.name = created["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-            return Ok((reference, body));
+            return Ok((reference, body, uid_of(&created)));
         }
         let options = ApplyOptions {
             manager: MANAGER,
@@ -262,7 +270,11 @@ impl HookRunner<'_> {
             whole: false,
         };
         let mut tries = 0;
-        while let Err(error) = self.cluster.apply(&reference, &body, options).await {
+        let applied = loop {
+            let error = match self.cluster.apply(&reference, &body, options).await {
+                Ok(applied) => break applied.object,
+                Err(error) => error,
+            };
             if let Some(mended) = mend(self.mends, &body, &error) {
                 tracing::warn!(release = %self.id, hook = hook.name, "{}", mended.warning);
                 body = mended.body;
@@ -273,8 +285,8 @@ impl HookRunner<'_> {
                 return Err(failed(&reference, error));
             }
             tokio::time::sleep(Duration::from_millis(50 << tries)).await;
-        }
-        Ok((reference, body))
+        };
+        Ok((reference, body, uid_of(&applied)))
     }
 
     async fn reference(&self, path: &str, body: &Value) -> Result<ObjectRef> {
@@ -303,15 +315,36 @@ impl HookRunner<'_> {
             Err(EngineError::NoKind { .. }) => return Ok(()),
             Err(error) => return Err(error),
         };
-        let options = DeleteOptions { propagation: Propagation::Background, ..DeleteOptions::default() };
         let wrap = |source| EngineError::Object {
             action: "deleting hook",
             object: reference.to_string(),
             path: hook.path.clone(),
             source,
         };
-        if self.cluster.delete(&reference, options).await.map_err(wrap)? == Deleted::Yes {
-            await_gone(self.cluster, &reference, self.timeout, self.progress).await.map_err(wrap)?;
+        let Some(live) = self.cluster.get_metadata(&reference).await.map_err(wrap)? else { return Ok(()) };
+        let seen = Seen::of(&live, MANAGER);
+        if let Some(owner) = ownership::other_release(&seen, self.id) {
+            let (object, path) = (reference.to_string(), hook.path.clone());
+            return Err(EngineError::HookTaken { object, path, owner });
+        }
+        // After its run a hook deletes what it created; before it, what a run before left.
+        let uid = match policy {
+            HookDeletePolicy::HookSucceeded | HookDeletePolicy::HookFailed
+                if !hook.created_uid.is_empty() =>
+            {
+                &hook.created_uid
+            }
+            _ => &seen.uid,
+        };
+        let options = DeleteOptions { propagation: Propagation::Background, uid: Some(uid), version: None };
+        match self.cluster.delete(&reference, options).await.map_err(wrap)? {
+            Deleted::Yes => {
+                await_gone(self.cluster, &reference, self.timeout, self.progress).await.map_err(wrap)?;
+            }
+            Deleted::Another => {
+                tracing::warn!(release = %self.id, hook = hook.name, "{reference} was replaced by someone else and is not deleted");
+            }
+            Deleted::Absent => {}
         }
         Ok(())
     }

@@ -128,13 +128,15 @@ impl Engine {
             return Ok(false);
         }
         if newest.record.memory.crds != digest {
-            outcome.changed.extend(self.install_crds(files, policy).await?);
+            outcome.changed.extend(self.install_crds(work.id, files, work.options.crd_rules()).await?);
             newest.record.memory.crds = digest;
             return Ok(true);
         }
         let missing = self.missing_crds(work.id);
         if !missing.is_empty() && work.options.drift == DriftMode::Correct {
-            outcome.created.extend(self.install_crds(&brought::only(files, &missing), policy).await?);
+            outcome.created.extend(
+                self.install_crds(work.id, &brought::only(files, &missing), work.options.crd_rules()).await?,
+            );
         }
         Ok(false)
     }
@@ -174,7 +176,7 @@ impl Engine {
                 let target = &targets[step.target];
                 let own = match &step.before {
                     Some(seen) => seen.drift.clone(),
-                    None => drift_of(&target.body["metadata"]),
+                    None => drift_of(&target.body["metadata"]).map(Into::into),
                 };
                 let mode = drift::mode_of(work.options.drift, own.as_deref());
                 let found = match mode {

@@ -59,6 +59,7 @@ mod why;
 
 pub use attention::Attention;
 pub use conflicts::Conflict;
+pub use crds::require_crds;
 pub use decide::Action;
 pub use engine::{Engine, EngineOptions};
 pub use error::{Disposition, EngineError, Result, Unready};

@@ -1,12 +1,14 @@
 //! Whose an object is: the marks that Helm sets, and the check before an existing object is taken over. Pure.
 
-use super::request::ReleaseId;
+use super::request::{Adoption, ReleaseId};
 use crate::cluster::Seen;
 use serde_json::{Map, Value};
 
 pub(crate) const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 pub(crate) const RELEASE_NAME: &str = "meta.helm.sh/release-name";
 pub(crate) const RELEASE_NAMESPACE: &str = "meta.helm.sh/release-namespace";
+/// On a live object: the release, `NAMESPACE/NAME`, that may take it over.
+const ADOPTED_BY: &str = "windlass.dev/adopted-by";
 
 /// Marks the object as the release's.
 pub(crate) fn stamp(object: &mut Value, id: &ReleaseId) -> Result<(), String> {
@@ -47,6 +49,29 @@ pub(crate) fn check(seen: &Seen, id: &ReleaseId) -> Result<(), String> {
     if wrong.is_empty() { Ok(()) } else { Err(format!("invalid ownership metadata; {}", wrong.join("; "))) }
 }
 
+/// The other release that a live object's marks name, as `namespace/name`. Missing or partial marks name none.
+pub(crate) fn other_release(seen: &Seen, id: &ReleaseId) -> Option<String> {
+    let name = seen.release_name.as_deref()?;
+    let namespace = seen.release_namespace.as_deref()?;
+    (name != id.name || namespace != id.namespace).then(|| format!("{namespace}/{name}"))
+}
+
+/// Why a live object may not become the release's, if it may not.
+pub(crate) fn refusal(seen: &Seen, id: &ReleaseId, adoption: Adoption) -> Option<String> {
+    let agreed = seen.adopted_by.as_deref() == Some(format!("{}/{}", id.namespace, id.name).as_str());
+    match adoption {
+        _ if agreed => None,
+        Adoption::Any => None,
+        Adoption::Marked => check(seen, id).err(),
+        Adoption::Unowned => other_release(seen, id).map(|owner| {
+            format!(
+                "it belongs to release {owner}; annotate it with {ADOPTED_BY}={}/{} to let this release take it over",
+                id.namespace, id.name
+            )
+        }),
+    }
+}
+
 /// Whether the live object's annotation says that it outlives the release.
 pub(crate) fn is_kept(policy: Option<&str>) -> bool {
     policy.is_some_and(|p| p.trim().eq_ignore_ascii_case("keep"))
@@ -74,6 +99,40 @@ mod tests {
             check(&mark("", "other", "ns"), &id).unwrap_err(),
             "invalid ownership metadata; label validation error: missing key \"app.kubernetes.io/managed-by\": must be set \
              to \"Helm\"; annotation validation error: key \"meta.helm.sh/release-name\" must equal \"rel\": current value is \"other\""
+        );
+    }
+
+    #[test]
+    fn adoption_is_asked_for() {
+        use Adoption::{Any, Marked, Unowned};
+        let id = ReleaseId::new("ns", "rel");
+        let seen = |name: &str, namespace: &str, adopted_by: &str| {
+            let text = |t: &str| (!t.is_empty()).then(|| t.to_owned());
+            Seen {
+                managed_by: Some("Helm".to_owned()),
+                release_name: text(name),
+                release_namespace: text(namespace),
+                adopted_by: text(adopted_by).map(Into::into),
+                ..Seen::default()
+            }
+        };
+        // The object, and whether each kind of adoption takes it: Marked, Unowned, Any.
+        let table = [
+            ("its own", seen("rel", "ns", ""), [true, true, true]),
+            ("no marks", seen("", "", ""), [false, true, true]),
+            ("half of the marks", seen("other", "", ""), [false, true, true]),
+            ("another release's", seen("other", "ns", ""), [false, false, true]),
+            ("a release's of the same name elsewhere", seen("rel", "elsewhere", ""), [false, false, true]),
+            ("another's, which agrees", seen("other", "ns", "ns/rel"), [true, true, true]),
+            ("another's, which agrees to a third", seen("other", "ns", "ns/third"), [false, false, true]),
+        ];
+        for (what, seen, expected) in table {
+            let taken = [Marked, Unowned, Any].map(|adoption| refusal(&seen, &id, adoption).is_none());
+            assert_eq!(taken, expected, "{what}");
+        }
+        assert_eq!(
+            refusal(&seen("other", "ns", ""), &id, Unowned).unwrap(),
+            "it belongs to release ns/other; annotate it with windlass.dev/adopted-by=ns/rel to let this release take it over"
         );
     }
 

@@ -5,7 +5,7 @@ use super::{
     graph::{Order, Wave},
     order, ownership,
     reason::Kept,
-    request::ReleaseId,
+    request::{Adoption, ReleaseId},
     targets::{Digest, Target},
 };
 use crate::cluster::{Key, ObjectRef, Seen};
@@ -61,6 +61,7 @@ pub(crate) fn check_ownership(
     base: &[Vec<BaseObject>],
     seen: &SeenObjects,
     id: &ReleaseId,
+    adoption: Adoption,
     operation: &'static str,
 ) -> Result<(), EngineError> {
     let ours: BTreeSet<Key> = base.iter().flatten().map(|o| o.object.key()).collect();
@@ -72,7 +73,7 @@ pub(crate) fn check_ownership(
         if ours.contains(&target.key) && lost {
             continue;
         }
-        if let Err(reason) = ownership::check(found, id) {
+        if let Some(reason) = ownership::refusal(found, id, adoption) {
             if ours.contains(&target.key) && found.release_name.as_deref() == Some(&id.name) {
                 continue;
             }

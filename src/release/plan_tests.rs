@@ -138,8 +138,15 @@ fn ownership_of_what_exists() {
     let c = [target("ConfigMap", "c", 1)];
     let base = [vec![base("ConfigMap", "c", 1)]];
     let check = |base: &[Vec<BaseObject>], seen: Seen| {
-        check_ownership(&c, base, &cluster(&[("ConfigMap", "c", Some(seen))]), &id(), "install")
-            .map_err(|e| e.to_string())
+        check_ownership(
+            &c,
+            base,
+            &cluster(&[("ConfigMap", "c", Some(seen))]),
+            &id(),
+            Adoption::Marked,
+            "install",
+        )
+        .map_err(|e| e.to_string())
     };
     let foreign = Seen { release_name: Some("other".into()), ..ours() };
     let bare = Seen::default();
@@ -156,7 +163,9 @@ fn ownership_of_what_exists() {
         ("ConfigMap", "d", Some(ours())),
         ("ConfigMap", "e", Some(foreign.clone())),
     ];
-    let told = check_ownership(&several, &[], &cluster(&seen), &id(), "install").unwrap_err().to_string();
+    let told = check_ownership(&several, &[], &cluster(&seen), &id(), Adoption::Marked, "install")
+        .unwrap_err()
+        .to_string();
     let lines: Vec<&str> = told.lines().collect();
     assert_eq!(lines[0], check(&[], foreign.clone()).unwrap_err());
     assert_eq!(
@@ -168,9 +177,18 @@ fn ownership_of_what_exists() {
     );
     assert!(check(&[], bare.clone()).is_err(), "never ours");
     assert_eq!(check(&base, bare), Ok(()), "ours, and someone took the marks away");
-    assert!(check(&base, foreign).is_err(), "ours once, another release's now");
+    assert!(check(&base, foreign.clone()).is_err(), "ours once, another release's now");
+    let unowned = |seen: Seen| {
+        let seen = cluster(&[("ConfigMap", "c", Some(seen))]);
+        check_ownership(&c, &[], &seen, &id(), Adoption::Unowned, "install").is_ok()
+    };
     assert_eq!(
-        check_ownership(&c, &[], &cluster(&[("ConfigMap", "c", None)]), &id(), "install")
+        (unowned(Seen::default()), unowned(foreign)),
+        (true, false),
+        "forced, but not from another release"
+    );
+    assert_eq!(
+        check_ownership(&c, &[], &cluster(&[("ConfigMap", "c", None)]), &id(), Adoption::Marked, "install")
             .map_err(|e| e.to_string()),
         Ok(())
     );

@@ -20,7 +20,7 @@ use super::{
     plan::Step,
     record::RecordedHook,
     recreate,
-    request::{Hook, HookEvent, Immutable, Options, ReleaseRequest},
+    request::{Adoption, Hook, HookEvent, Immutable, Options, ReleaseRequest},
     targets::{self, Target},
 };
 use crate::cluster::{ApplyOptions, ClusterError, ObjectRef, needs_folding, without_orphans};
@@ -372,11 +372,12 @@ impl Engine {
         looked.fields = fields::changes(&fields::wished(live), &fields::wished(wanted));
         if !step.known {
             looked.verb = Verb::Adopt;
-            looked.reason = if work.options.take_ownership {
-                "it exists, and --take-ownership makes it this release's".to_owned()
-            } else {
-                "it exists and bears this release's marks".to_owned()
-            };
+            looked.reason = match work.options.adoption {
+                Adoption::Any => "it exists, and --take-ownership makes it this release's",
+                Adoption::Unowned => "it exists and belongs to no other release",
+                Adoption::Marked => "it exists and bears this release's marks",
+            }
+            .to_owned();
         } else if looked.fields.is_empty() {
             looked.verb = Verb::Unchanged;
             looked.reason = "the server would change nothing".to_owned();

@@ -27,13 +27,13 @@ impl Engine {
         if !work.options.crds.is_due(decision.installing) {
             return Ok(changes);
         }
-        let kinds = self.keeper.kinds().await?;
+        let kinds = self.crd_client.kinds().await?;
         for file in &work.rendered.crds {
             for object in file.objects.iter().filter(|o| !o.is_null()) {
                 let reference = targets::reference(&file.name, object, "default", |gvk| {
                     kinds.get(gvk).map(|r| r.namespaced)
                 })?;
-                let live = self.keeper.get(&reference).await?;
+                let live = self.crd_client.get(&reference).await?;
                 let change = |verb, reason: &str| Change::new(verb, &reference, &file.name, reason);
                 changes.push(match (live, work.options.crds) {
                     (None, _) => change(Verb::Create, "it is not there"),
@@ -82,7 +82,7 @@ impl Engine {
             dry_run: true,
             whole: true,
         };
-        match crds::apply(&self.keeper, live, object, &reference, options).await {
+        match crds::apply(&self.crd_client, live, object, &reference, options).await {
             Ok(applied) => {
                 change.fields = fields::changes(&fields::wished(live.clone()), &fields::wished(applied));
                 if change.fields.is_empty() {

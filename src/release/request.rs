@@ -140,6 +140,19 @@ pub enum Mode {
     UpgradeInstall,
 }
 
+/// Which live objects a release takes over. Whatever is chosen, an object whose annotation `windlass.dev/adopted-by` names the
+/// release (`NAMESPACE/NAME`) may be taken over: whoever may write the object agrees to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Adoption {
+    /// As Helm: only objects with the release's own marks.
+    #[default]
+    Marked,
+    /// Those too that no other release's marks are on, as addon-operator does.
+    Unowned,
+    /// All, those of other releases too.
+    Any,
+}
+
 /// What is done with a chart's `crds/`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum CrdPolicy {
@@ -162,6 +175,13 @@ impl CrdPolicy {
             Self::CreateMissing | Self::Apply => true,
         }
     }
+}
+
+/// How `crds/` is brought into the cluster.
+#[derive(Debug, Clone, Copy)]
+pub struct CrdRules {
+    pub policy: CrdPolicy,
+    pub adoption: Adoption,
 }
 
 /// What is waited for after everything is applied.
@@ -259,8 +279,8 @@ pub struct Options {
     pub timeout: Duration,
     /// Bound of all that is done to the cluster, waits and hooks included.
     pub deadline: Option<Duration>,
-    /// Objects of others become ours.
-    pub take_ownership: bool,
+    /// Which objects that exist and lack the release's marks become the release's.
+    pub adoption: Adoption,
     /// Fields of other managers are overwritten, except those owned through the `scale` subresource.
     pub force_conflicts: bool,
     /// Conflicting fields that are left to who owns them: paths such as `spec.replicas`, or `Kind/name:path`.
@@ -295,7 +315,7 @@ impl Default for Options {
             wait_rules: WaitRules::default(),
             timeout: Duration::from_secs(300),
             deadline: None,
-            take_ownership: false,
+            adoption: Adoption::default(),
             force_conflicts: false,
             leave_to_owner: Vec::new(),
             drift: DriftMode::default(),
@@ -312,6 +332,11 @@ impl Default for Options {
 }
 
 impl Options {
+    /// How this request's `crds/` is brought into the cluster.
+    pub(crate) fn crd_rules(&self) -> CrdRules {
+        CrdRules { policy: self.crds, adoption: self.adoption }
+    }
+
     /// What may be taken out of an object that the server refuses.
     pub(crate) fn mends(&self) -> Mends {
         Mends {

@@ -3,7 +3,7 @@
 use crate::support::*;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use windlass::release::{Action, CrdFile, CrdPolicy, EngineError, Options, ReleaseRequest};
+use windlass::release::{Action, Adoption, CrdFile, CrdPolicy, EngineError, Options, ReleaseRequest};
 
 fn crd(group: &str, scope: &str) -> Value {
     json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": format!("things.{group}")},
@@ -79,6 +79,63 @@ async fn crds_of_the_chart_come_first_and_stay() {
     engine.uninstall(&uninstall(ns, "web")).await.unwrap();
     assert!(get(ns, "crd", &name).is_some(), "never deleted");
     control_plane().kubectl(["delete", "crd", &name]).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn crds_holds_nothing_but_crds() {
+    let namespace = control_plane().namespace("stray").unwrap();
+    let ns = namespace.name();
+    let engine = engine().await;
+    for policy in [CrdPolicy::Create, CrdPolicy::CreateMissing, CrdPolicy::Apply] {
+        let stray = bringing(ns, &[config_map("a", "1")], config_map("stray", "1"), policy);
+        for error in [engine.plan(&stray).await.map(drop), engine.reconcile(&stray).await.map(drop)] {
+            let error = error.unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                "crds/things.yaml: ConfigMap \"stray\" is not a CustomResourceDefinition; crds/ may hold nothing else: move it to \
+                 templates/"
+            );
+            assert_eq!(error.disposition(), windlass::release::Disposition::Stall);
+        }
+        assert!(value(ns, "stray").is_none() && value(ns, "a").is_none() && history(ns, "web").is_empty());
+    }
+    let skipped = bringing(ns, &[config_map("a", "1")], config_map("stray", "1"), CrdPolicy::Skip);
+    engine.reconcile(&skipped).await.unwrap();
+    assert!(value(ns, "stray").is_none() && value(ns, "a").is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn crds_are_applied_as_the_releases_actor() {
+    let namespace = control_plane().namespace("actor").unwrap();
+    let ns = namespace.name();
+    let group = format!("{ns}.example.com");
+    let role = ["--verb=*", "--resource=configmaps"];
+    let tenant = cluster_as(ns, &format!("tenant-{ns}"), &role).await;
+    let wanted = bringing(ns, &[config_map("a", "1")], crd(&group, "Namespaced"), CrdPolicy::Apply);
+    let acting = engine().await.acting_as(tenant);
+    let error = acting.reconcile(&wanted).await.unwrap_err().to_string();
+    assert!(
+        error.starts_with("failed to install CRD crds/things.yaml") && error.contains("forbidden"),
+        "{error}"
+    );
+    assert!(get(ns, "crd", &format!("things.{group}")).is_none(), "not with the rights of the engine");
+    acting.with_crds_as_operator().reconcile(&wanted).await.unwrap();
+    assert!(get(ns, "crd", &format!("things.{group}")).is_some(), "with them where that is asked for");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crd_of_another_releases_templates_is_not_overwritten() {
+    let namespace = control_plane().namespace("theirs").unwrap();
+    let ns = namespace.name();
+    let group = format!("{ns}.example.com");
+    let engine = engine().await;
+    engine.reconcile(&request(ns, "one", &[crd(&group, "Namespaced")], vec![])).await.unwrap();
+    let mut two = bringing(ns, &[config_map("a", "1")], crd(&group, "Namespaced"), CrdPolicy::Apply);
+    two.id.name = "two".to_owned();
+    let error = engine.reconcile(&two).await.unwrap_err().to_string();
+    assert!(error.contains(&format!("it belongs to release {ns}/one")), "{error}");
+    two.options.adoption = Adoption::Any;
+    engine.reconcile(&two).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -210,7 +267,7 @@ async fn what_is_refused_brings_no_crd() {
         refused("exists and cannot be imported").await;
         control_plane().kubectl_with(["create", "-n", ns, "-f", "-"], &lease.to_string()).unwrap();
         let adopted = ReleaseRequest {
-            options: Options { take_ownership: true, ..wanted.options.clone() },
+            options: Options { adoption: Adoption::Any, ..wanted.options.clone() },
             ..wanted.clone()
         };
         let error = engine.reconcile(&adopted).await.unwrap_err();

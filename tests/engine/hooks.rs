@@ -90,6 +90,36 @@ async fn tests_run_on_demand() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_hook_deletes_no_object_of_another_release() {
+    let namespace = control_plane().namespace("taken").unwrap();
+    let ns = namespace.name();
+    let engine = engine().await;
+    engine.reconcile(&request(ns, "one", &[config_map("a", "1")], vec![])).await.unwrap();
+    // Its policies would delete what has its name, before it and after it.
+    let hooks =
+        vec![hook(&config_map("a", "2"), &[PreInstall], 0, &[BeforeHookCreation, HookFailed, HookSucceeded])];
+    let error = engine.reconcile(&request(ns, "two", &[], hooks)).await.unwrap_err().to_string();
+    assert!(
+        error.contains(&format!("ConfigMap {ns}/a (test/templates/a.yaml): it belongs to release {ns}/one")),
+        "{error}"
+    );
+    assert_eq!(value(ns, "a").as_deref(), Some("1"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hook_deletes_what_it_created_and_not_what_took_its_place() {
+    let namespace = control_plane().namespace("place").unwrap();
+    let ns = namespace.name();
+    let engine = engine().await;
+    let hooks = vec![
+        hook(&config_map("a", "first"), &[PreInstall], 0, &[HookSucceeded]),
+        hook(&config_map("a", "second"), &[PreInstall], 1, &[BeforeHookCreation]),
+    ];
+    engine.reconcile(&request(ns, "web", &[], hooks)).await.unwrap();
+    assert_eq!(value(ns, "a").as_deref(), Some("second"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_failing_hook_fails_the_release() {
     let namespace = control_plane().namespace("hookfail").unwrap();
     let ns = namespace.name();

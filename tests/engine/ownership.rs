@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use serde_json::json;
-use windlass::release::{Action, Disposition, EngineError, Immutable, ReleaseRequest};
+use windlass::release::{Action, Adoption, Disposition, EngineError, Immutable, ReleaseRequest};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fields_of_others() {
@@ -95,7 +95,7 @@ async fn objects_of_others_are_taken_only_on_demand() {
     let error = engine.reconcile(&other).await.unwrap_err();
     assert_eq!(error.disposition(), Disposition::Stall);
     assert!(history(ns, "two").is_empty(), "nothing was recorded");
-    other.options.take_ownership = true;
+    other.options.adoption = Adoption::Any;
     engine.reconcile(&other).await.unwrap();
     assert_eq!(value(ns, "a").as_deref(), Some("2"));
 
@@ -105,6 +105,36 @@ async fn objects_of_others_are_taken_only_on_demand() {
     let gone = engine.uninstall(&uninstall(ns, "one")).await.unwrap();
     assert_eq!((gone.deleted.len(), gone.foreign.len()), (0, 1));
     assert!(value(ns, "a").is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_releases_objects_are_adopted_only_where_they_agree() {
+    let plane = control_plane();
+    let namespace = plane.namespace("agree").unwrap();
+    let ns = namespace.name();
+    let engine = engine().await;
+    engine.reconcile(&request(ns, "one", &[config_map("a", "1")], vec![])).await.unwrap();
+    plane.kubectl(["create", "configmap", "free", "-n", ns]).unwrap();
+    let mut other = request(ns, "two", &[config_map("a", "2"), config_map("free", "2")], vec![]);
+    other.options.adoption = Adoption::Unowned;
+    let error = engine.reconcile(&other).await.unwrap_err();
+    let told = error.to_string();
+    assert!(told.contains(&format!("ConfigMap \"a\" in namespace \"{ns}\"")), "{told}");
+    assert!(
+        told.contains(&format!(
+            "it belongs to release {ns}/one; annotate it with windlass.dev/adopted-by={ns}/two"
+        )),
+        "{told}"
+    );
+    assert!(!told.contains("\"free\""), "nobody's object may be taken: {told}");
+    assert_eq!((error.disposition(), value(ns, "a").as_deref()), (Disposition::Stall, Some("1")));
+    assert!(history(ns, "two").is_empty(), "nothing was recorded");
+
+    plane
+        .kubectl(["annotate", "configmap", "a", "-n", ns, &format!("windlass.dev/adopted-by={ns}/two")])
+        .unwrap();
+    engine.reconcile(&other).await.unwrap();
+    assert_eq!((value(ns, "a").as_deref(), value(ns, "free").as_deref()), (Some("2"), Some("2")));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -38,6 +38,21 @@ pub(crate) async fn watching() -> Engine {
     Engine::new(cluster().await, parse, EngineOptions::watching("test"))
 }
 
+/// The cluster as a user with `role` in a namespace and nothing else; `role`: arguments of `kubectl create role`.
+pub(crate) async fn cluster_as(ns: &str, user: &str, role: &[&str]) -> Cluster {
+    let plane = control_plane();
+    let create = ["create", "role", user, "-n", ns];
+    plane.kubectl(create.iter().chain(role)).expect("a role");
+    let (role, user_flag) = (format!("--role={user}"), format!("--user={user}"));
+    plane.kubectl(["create", "rolebinding", user, "-n", ns, &role, &user_flag]).expect("a binding");
+    let options = ConnectOptions {
+        kubeconfig: Some(plane.kubeconfig().to_owned()),
+        as_user: Some(user.to_owned()),
+        ..ConnectOptions::default()
+    };
+    Cluster::connect(&options).await.expect("a cluster")
+}
+
 pub(crate) fn config_map(name: &str, value: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"value": value}})
 }

@@ -10,6 +10,7 @@ use futures::StreamExt as _;
 
 use super::Operator;
 use super::converge::{Phase, Step};
+use crate::addon::place::Place;
 
 /// How many modules' CRDs are brought at once.
 const AT_ONCE: usize = 8;
@@ -23,26 +24,28 @@ impl Operator {
         self.prepared = true;
         self.ask(all);
         self.phase = Phase::Modules;
-        let mut found: Vec<(String, Vec<Crd>)> = Vec::new();
+        let mut found: Vec<(String, Place, Vec<Crd>)> = Vec::new();
         for module in &self.modules.modules {
             let name = &module.name.name;
             let Some(wanted) = self.wanted.get_mut(name) else { continue };
             if !wanted.enabled || wanted.maintenance || std::mem::replace(&mut wanted.crds_known, true) {
                 continue;
             }
-            found.push((name.clone(), module.crds()));
+            found.push((name.clone(), module.place.clone(), module.crds()));
         }
-        found.retain(|(_, crds)| !crds.is_empty());
+        found.retain(|(.., crds)| !crds.is_empty());
         if found.is_empty() {
             return;
         }
         self.phase = Phase::Crds { all, again: false };
         let shared = self.shared.clone();
         self.steps.spawn(async move {
-            let one = |(name, crds): (String, Vec<Crd>)| {
-                let shared = shared.clone();
+            let one = |(name, place, crds): (String, Place, Vec<Crd>)| {
+                // As the module's own ServiceAccount, if it has one.
+                let shared = shared.at(&place);
                 async move {
-                    match tokio::time::timeout(WITHIN, shared.make_kinds(&crds)).await {
+                    let made = async { shared?.make_kinds(&name, &crds).await };
+                    match tokio::time::timeout(WITHIN, made).await {
                         Ok(Ok(_)) => {}
                         Ok(Err(error)) => tracing::warn!(module = name, "its CRDs: {error}"),
                         Err(_) => tracing::warn!(module = name, "its CRDs are not served after {WITHIN:?}"),

@@ -176,6 +176,9 @@ pub struct RecordedHook {
     pub delete_policies: Vec<HookDeletePolicy>,
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "known")]
     pub output_log_policies: Vec<HookOutputLogPolicy>,
+    /// UID of the object that the run under way created; not recorded.
+    #[serde(skip)]
+    pub created_uid: String,
 }
 
 /// When a hook last ran and how it ended: `phase` is "", Unknown, Running, Succeeded or Failed.
@@ -234,6 +237,7 @@ impl From<&Hook> for RecordedHook {
             weight: hook.weight,
             delete_policies: hook.delete_policies.clone(),
             output_log_policies: hook.output_log_policies.clone(),
+            created_uid: String::new(),
         }
     }
 }
