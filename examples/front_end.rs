@@ -16,7 +16,9 @@ use windlass::cluster::{Cluster, ConnectOptions};
 use windlass::release::{
     Action, Disposition, Engine, EngineOptions, Mode, Options, Outcome, ReleaseId, ReleaseRequest,
 };
-use windlass::render::{ClusterLookup, SystemWorld, chart_record, parse_manifest, release, to_json};
+use windlass::render::{
+    ClusterLookup, RenderBounds, SystemWorld, chart_record, parse_manifest, release, to_json,
+};
 
 pub type Failure = Box<dyn Error + Send + Sync>;
 
@@ -27,6 +29,7 @@ async fn request(
     path: PathBuf,
     values: Map,
 ) -> Result<ReleaseRequest, Failure> {
+    let bounds = RenderBounds::default();
     let version = cluster.version().await?;
     let text = |key: &str| version[key].as_str().unwrap_or_default().to_owned();
     let options = RenderOptions {
@@ -43,16 +46,17 @@ async fn request(
         },
         skip_schema_validation: false,
         subchart_notes: false,
-        limits: chart_compat::template::Limits::default(),
+        limits: bounds.limits(),
     };
     let lookup = ClusterLookup::new(cluster.clone());
     let config = to_json(&Data::Map(values.clone()));
     // Templates may look things up in the cluster, and wait for it: not on a thread that serves others.
     let (rendered, chart) = tokio::task::spawn_blocking(move || -> Result<_, Failure> {
         let chart = windlass::source::load(&path, Profile::Helm4)?.compile(Profile::Helm4);
-        let world = SystemWorld { cluster: Some(&lookup), ..SystemWorld::default() };
+        let deadline = Some(bounds.deadline());
+        let world = SystemWorld { cluster: Some(&lookup), deadline, ..SystemWorld::default() };
         let rendered = chart.render(&values, &options, &world, &mut |warning| eprintln!("{warning}"))?;
-        Ok((release(&rendered)?, chart_record(chart.chart())))
+        Ok((release(&rendered, &bounds)?, chart_record(chart.chart())))
     })
     .await??;
     Ok(ReleaseRequest {

@@ -16,6 +16,7 @@
 //! - [`addon`]: front end for addon-operator modules
 //! - [`serve`]: probes and metrics
 //! - [`cli`]: the command line
+//! - [`machine`]: how much memory the process may take
 //! - [`causes`]: an error with its causes, in one line
 
 pub mod addon;
@@ -23,6 +24,7 @@ pub mod causes;
 pub mod cli;
 pub mod cluster;
 pub mod hooks;
+pub mod machine;
 pub mod release;
 pub mod render;
 pub mod serve;

@@ -259,6 +259,48 @@ fn a_render_is_bounded() {
         assert!(error.contains("render stopped: "), "{limits:?}: {error}");
     }
     assert_eq!(render("t: {{ range 10 }}x{{ end }}", few), Ok(()));
+    // Calls that would take more memory than a render may are refused before they take it.
+    let doubled = "{{ $d := dict \"a\" \"x\" }}{{ range 64 }}{{ $d = dict \"a\" $d \"b\" $d }}{{ end }}";
+    let long = "{{ $s := repeat 1000000 \"x\" }}";
+    let hostile = [
+        "{{ repeat 1000000000000 \"x\" }}".to_owned(),
+        "{{ indent 1000000000 \"x\" }}".to_owned(),
+        "{{ until 100000000 }}".to_owned(),
+        "{{ seq 1 100000000 }}".to_owned(),
+        "{{ untilStep 0 100000000 1 }}".to_owned(),
+        "{{ randAlpha 100000000 }}".to_owned(),
+        "{{ printf \"%999999d%999999d%999999d%999999d%999999d%999999d%999999d%999999d%999999d\" 1 2 3 4 5 6 7 8 9 }}".to_owned(),
+        "{{ printf \"%*d%*d%*d%*d%*d%*d%*d%*d%*d\" 999999 1 999999 1 999999 1 999999 1 999999 1 999999 1 999999 1 999999 1 999999 1 }}"
+            .to_owned(),
+        format!("{long}{{{{ replace \"x\" (repeat 1000 \"y\") $s }}}}"),
+        format!("{long}{{{{ regexReplaceAll \"x\" $s (repeat 1000 \"y\") }}}}"),
+        format!("{long}{{{{ regexReplaceAll \"x+\" $s (repeat 1000 \"$0\") }}}}"),
+        format!("{long}{{{{ regexReplaceAllLiteral \"x\" $s (repeat 1000 \"y\") }}}}"),
+        format!("{long}{{{{ splitList \"\" $s }}}}"),
+        format!("{long}{{{{ join $s (until 100) }}}}"),
+        format!("{long}{{{{ wrapWith 1 (repeat 100 \"y\") $s }}}}"),
+        "{{ fromYamlArray (printf \"[%s]\" (repeat 1000000 \"a,\")) }}".to_owned(),
+        format!("{doubled}{{{{ toYaml $d }}}}"),
+        format!("{doubled}{{{{ toPrettyJson $d }}}}"),
+        format!("{doubled}{{{{ toToml $d }}}}"),
+        format!("{doubled}{{{{ $d }}}}"),
+        format!("{doubled}{{{{ printf \"%v\" $d }}}}"),
+        format!("{doubled}{{{{ quote $d }}}}"),
+        format!("{doubled}{{{{ deepCopy $d }}}}"),
+        format!("{doubled}{{{{ merge (dict) $d }}}}"),
+        format!("{doubled}{{{{ deepEqual $d (deepCopy $d) }}}}"),
+        format!("{doubled}{{{{ has $d (list $d) }}}}"),
+        "{{ range $i := 1000000 }}{{ tpl (printf \"{{ %d }}\" $i) $ }}{{ end }}".to_owned(),
+        "{{ $s := \"x\" }}{{ range 64 }}{{ $s = print $s $s }}{{ end }}".to_owned(),
+        "{{ $l := list }}{{ range 10000000 }}{{ $l = append $l 1 }}{{ end }}".to_owned(),
+    ];
+    for template in hostile {
+        let error = render(&template, Limits::within(8 << 20)).unwrap_err();
+        assert!(error.contains("render stopped: its values take more than 8 MiB"), "{template}: {error}");
+    }
+    let keys = "{{ range 1000 }}{{ htpasswd \"u\" \"p\" }}{{ end }}";
+    let error = render(keys, Limits { steps: 10_000_000, ..Limits::default() }).unwrap_err();
+    assert!(error.contains("it executed more nodes"), "password hashes count as what they cost: {error}");
 }
 
 #[test]

@@ -29,12 +29,13 @@ const RENDERER: [(&str, &[&str]); 16] = [
 ];
 
 /// The same for the root package.
-const ROOT: [(&str, &[&str]); 9] = [
+const ROOT: [(&str, &[&str]); 10] = [
     ("causes.rs", &[]),
+    ("machine.rs", &[]),
     ("cluster", &["causes"]),
     ("source", &["causes"]),
-    ("release", &["cluster"]),
-    ("render", &["cluster", "release"]),
+    ("release", &["cluster", "machine"]),
+    ("render", &["cluster", "machine", "release"]),
     ("serve", &[]),
     ("hooks", &["cluster", "render", "serve"]),
     ("addon", &["cluster", "hooks", "release", "render", "serve", "source"]),
@@ -229,7 +230,7 @@ fn the_container_file_copies_what_the_build_reads() {
         .flat_map(|line| line.split(' ').rev().skip(1).map(|path| root().join(path)).collect::<Vec<_>>())
         .collect();
     let there = |path: &Path| copied.iter().any(|copied| path.starts_with(copied));
-    for path in ["Cargo.toml", "Cargo.lock", "build.rs", "layout.ld", "src/main.rs"] {
+    for path in ["Cargo.toml", "Cargo.lock", ".cargo/config.toml", "src/main.rs"] {
         assert!(there(&root().join(path)), "{path} is not copied");
     }
     let mut seen = 0;

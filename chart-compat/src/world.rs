@@ -115,6 +115,12 @@ pub trait World: Send + Sync {
         false
     }
 
+    /// Why the render is to stop now, if it is: asked every few thousand nodes and before each expensive call. By default it never
+    /// stops.
+    fn stopped(&self) -> Option<String> {
+        None
+    }
+
     /// A value that a function made by chance or from the clock. The default makes it anew each time, as Helm does; a world that
     /// replays answers with what it kept for the same call.
     fn remember(&self, call: &Call<'_>, make: &mut dyn FnMut() -> Vec<u8>) -> Vec<u8> {

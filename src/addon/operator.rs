@@ -43,6 +43,7 @@ use crate::cluster::{Cluster, ClusterError, ObjectEvent};
 use crate::hooks::{Surroundings, webhooks};
 use crate::release::record::Storage;
 use crate::release::{Adoption, Attention, Engine, EngineOptions, ReleaseId, ReleaseRequest};
+use crate::render::RenderBounds;
 use crate::render::parse_manifest;
 use crate::serve::State;
 use crate::serve::runtime::LOG_CONFIG_MAP;
@@ -101,6 +102,8 @@ pub struct Options {
     pub extra_labels: BTreeMap<String, String>,
     /// Beginnings of names of files in `crds/` that are no CRDs.
     pub crd_filters: Vec<String>,
+    /// What one render may take.
+    pub render_bounds: RenderBounds,
     /// Which objects that exist modules take over.
     pub adoption: Adoption,
     /// CRDs are applied with the operator's own rights, also for modules with a ServiceAccount.
@@ -139,6 +142,7 @@ impl Default for Options {
             enabling: Enabling::default(),
             extra_labels: BTreeMap::from([("heritage".to_owned(), "addon-operator".to_owned())]),
             crd_filters: vec!["doc-".to_owned(), "_".to_owned()],
+            render_bounds: RenderBounds::default(),
             adoption: Adoption::Unowned,
             crds_as_operator: false,
             group_metrics: false,

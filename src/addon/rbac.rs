@@ -14,7 +14,6 @@ use std::path::Path;
 use chart_compat::chart::Crd;
 use chart_compat::go::regexp;
 use chart_compat::render::{Capabilities, Options, Rendered};
-use chart_compat::template::Limits;
 use serde_json::{Value, json};
 
 use super::hooks::global_directory;
@@ -24,7 +23,7 @@ use super::values::Values;
 use crate::cluster::Gvk;
 use crate::hooks::config::HookConfig;
 use crate::hooks::{CONFIG_TIMEOUT, HookSet, Scope};
-use crate::render::{SystemWorld, parse_manifest};
+use crate::render::{RenderBounds, SystemWorld, parse_manifest};
 
 pub use added::Added;
 
@@ -230,10 +229,11 @@ impl Needs {
             capabilities: Capabilities::default(),
             skip_schema_validation: true,
             subchart_notes: false,
-            limits: Limits::default(),
+            limits: RenderBounds::default().limits(),
         };
         let rendered = values.for_chart(&module.name.key).and_then(|values| {
-            let world = SystemWorld::default();
+            let deadline = Some(RenderBounds::default().deadline());
+            let world = SystemWorld { deadline, ..SystemWorld::default() };
             let render = |at| chart.render(&values, &options(at), &world, &mut |_| {});
             match render(At::FIRST) {
                 Ok(first) if !first.reads_revision => Ok(vec![first]),

@@ -10,6 +10,7 @@ use chart_compat::chart::Crd;
 use chart_compat::data::{Data, Map};
 use chart_compat::render::{self, Capabilities, CompiledChart, KubeVersion};
 use sha2::{Digest as _, Sha256};
+use tokio::sync::Semaphore;
 
 pub(super) use self::form::At;
 use self::form::Form;
@@ -28,6 +29,9 @@ use crate::render::{self as rendering, replay, replay::Question, replay::store};
 const CHECKSUM_LABEL: &str = "moduleChecksum";
 /// Label of a record: whether the release's objects are left as they are.
 const MAINTENANCE_LABEL: &str = "maintenance.deckhouse.io/no-resource-reconciliation";
+
+/// Renders at once. Each may take a quarter of the process's memory, and as much again for the objects that come out.
+const RENDERS: usize = 2;
 
 /// The longest value of a label.
 const LONGEST_LABEL: usize = 63;
@@ -48,6 +52,10 @@ pub(super) struct Shared {
     pub(super) labels: BTreeMap<String, String>,
     /// Files of `crds/` whose names start so are no CRDs.
     pub(super) crd_filters: Vec<String>,
+    /// What one render may take.
+    pub(super) bounds: rendering::RenderBounds,
+    /// One permit for each render that may run now.
+    pub(super) renders: Arc<Semaphore>,
     /// Which objects that exist modules take over.
     pub(super) adoption: Adoption,
     /// CRDs are applied with the operator's own rights, also for modules with a ServiceAccount.
@@ -136,6 +144,8 @@ impl Shared {
             drift: options.drift.clone(),
             labels: options.extra_labels.clone(),
             crd_filters: options.crd_filters.clone(),
+            bounds: options.render_bounds,
+            renders: Arc::new(Semaphore::new(RENDERS)),
             adoption: options.adoption,
             crds_as_operator: options.crds_as_operator,
             held: false,

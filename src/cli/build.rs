@@ -6,7 +6,6 @@ use std::sync::Arc;
 use chart_compat::data::{Data, Map};
 use chart_compat::profile::Profile;
 use chart_compat::render::{self, Capabilities, CompiledChart, Release};
-use chart_compat::template::Limits;
 
 use super::failure::{self, Explained};
 use super::fetch::ChartPath;
@@ -22,7 +21,9 @@ use crate::release::{
     Adoption, CrdPolicy, CrdRules, EngineError, Mode, Options, Past, ReleaseRequest, RenderedRelease,
 };
 use crate::render::replay::{self, Memory, store};
-use crate::render::{ClusterLookup, SystemWorld, chart_record, crds, from_json, release, to_json};
+use crate::render::{
+    ClusterLookup, RenderBounds, SystemWorld, chart_record, crds, from_json, release, to_json,
+};
 use crate::source::Loaded;
 
 /// Flags that install, upgrade and plan share.
@@ -147,13 +148,14 @@ impl Material {
 pub(super) fn finish(
     mut rendered: render::Rendered,
     post: Option<&PostRenderer>,
+    bounds: &RenderBounds,
     explained: impl FnOnce(render::Error) -> Explained,
 ) -> Result<RenderedRelease, Explained> {
     let own = match post {
         Some(post) => post.apply(&mut rendered, false)?,
         None => None,
     };
-    let mut release = release(&rendered).map_err(explained)?;
+    let mut release = release(&rendered, bounds).map_err(explained)?;
     if let Some(text) = own {
         release.manifest_text = String::from_utf8_lossy(&text).into_owned();
     }
@@ -179,7 +181,7 @@ pub(super) fn render_options(
         capabilities,
         skip_schema_validation: job.common.render.skip_schema_validation,
         subchart_notes: job.common.render.render_subchart_notes,
-        limits: Limits::default(),
+        limits: globals.render_bounds().limits(),
     }
 }
 
@@ -232,8 +234,10 @@ pub(super) async fn request(
         (failure::explains(globals), job.common.render.enable_dns, job.common.render.replay);
     let (cluster, namespace, name) = (s.engine.cluster().clone(), s.namespace.clone(), job.name.clone());
     let runtime = tokio::runtime::Handle::current();
+    let bounds = globals.render_bounds();
     let work = move || {
-        let world = SystemWorld { cluster: Some(&lookup), documents: Some(&documents), dns };
+        let deadline = Some(bounds.deadline());
+        let world = SystemWorld { cluster: Some(&lookup), documents: Some(&documents), dns, deadline };
         let explained = |e: render::Error| {
             let report = failure::of_render(shown, &e, compiled.chart(), &source, profile);
             Explained { text: e.to_string(), report }
@@ -253,7 +257,7 @@ pub(super) async fn request(
         } else {
             compiled.render(&source.values, options, &world, &mut warn).map_err(explained)?
         };
-        let release = finish(rendered, post.as_ref(), explained)?;
+        let release = finish(rendered, post.as_ref(), &bounds, explained)?;
         Ok::<_, Explained>((release, chart_record(compiled.chart()), memory, renewed))
     };
     let done = tokio::task::spawn_blocking(work).await;

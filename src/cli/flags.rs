@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use chart_compat::profile::Profile;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 
+use crate::render::RenderBounds;
 use crate::source::home::Home;
 
 /// Flags of every command.
@@ -54,6 +55,12 @@ pub(super) struct Globals {
     /// [default: 70s]
     #[arg(long, global = true, env = "WINDLASS_REQUEST_TIMEOUT", value_parser = duration)]
     pub(super) request_timeout: Option<std::time::Duration>,
+    /// Memory that one render may take, such as 512Mi [default: a quarter of what the process may take, at most 2Gi]
+    #[arg(long, global = true, env = "WINDLASS_RENDER_MEMORY", value_parser = size)]
+    render_memory: Option<usize>,
+    /// Time that one render may take [default: 60s]
+    #[arg(long, global = true, env = "WINDLASS_RENDER_TIMEOUT", value_parser = duration)]
+    render_timeout: Option<std::time::Duration>,
     /// Name of the kubeconfig context to use
     #[arg(long, global = true, env = "HELM_KUBECONTEXT")]
     pub(super) kube_context: Option<String>,
@@ -107,6 +114,17 @@ impl Globals {
             path.take_if(|path| path.as_os_str().is_empty());
         }
         self
+    }
+}
+
+impl Globals {
+    /// What one render may take.
+    pub(super) fn render_bounds(&self) -> RenderBounds {
+        let own = RenderBounds::default();
+        RenderBounds {
+            memory: self.render_memory.unwrap_or(own.memory),
+            timeout: self.render_timeout.unwrap_or(own.timeout),
+        }
     }
 }
 
@@ -214,6 +232,25 @@ pub(super) struct Render {
     /// Keep what templates make by chance (passwords, certificates, the time) in a Secret of the release, and use it again
     #[arg(long)]
     pub(super) replay: bool,
+}
+
+/// A number of bytes as Kubernetes writes it: `64Mi`, `1Gi`, `500M`, or bytes.
+pub(super) fn size(text: &str) -> Result<usize, String> {
+    let bad =
+        || format!("invalid size {text:?}: give a number of bytes, or one with Ki, Mi or Gi, such as 512Mi");
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let number: usize = text[..digits].parse().map_err(|_| bad())?;
+    let unit: usize = match &text[digits..] {
+        "" => 1,
+        "k" => 1_000,
+        "M" => 1_000_000,
+        "G" => 1_000_000_000,
+        "Ki" => 1 << 10,
+        "Mi" => 1 << 20,
+        "Gi" => 1 << 30,
+        _ => return Err(bad()),
+    };
+    number.checked_mul(unit).ok_or_else(bad)
 }
 
 /// A Go duration on the command line: `300ms`, `1h30m`, `90s`.

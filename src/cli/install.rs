@@ -189,14 +189,16 @@ fn dry_install(globals: &Globals, job: &Job<'_>, told: &Told, material: Material
     let namespace = globals.namespace.as_deref().unwrap_or("default");
     let options = build::render_options(globals, job, namespace, Capabilities::default(), 1);
     let documents = Schemas::new(globals);
-    let world = SystemWorld { cluster: None, documents: Some(&documents), dns: job.common.render.enable_dns };
+    let (dns, deadline) = (job.common.render.enable_dns, Some(globals.render_bounds().deadline()));
+    let world = SystemWorld { cluster: None, documents: Some(&documents), dns, deadline };
     let (user, compiled, post) = material.compile(globals.profile());
     let rendered = compiled.render(&user.values, &options, &world, &mut |w| tell(&w)).map_err(|e| {
         let shown = failure::explains(globals);
         let report = failure::of_render(shown, &e, compiled.chart(), &user, globals.profile());
         Explained { text: e.to_string(), report }
     })?;
-    let rendered = build::finish(rendered, post.as_ref(), |e| e.to_string().into())?;
+    let rendered =
+        build::finish(rendered, post.as_ref(), &globals.render_bounds(), |e| e.to_string().into())?;
     let now = jiff::Timestamp::now().to_string();
     let record = Record {
         name: job.name.clone(),

@@ -298,6 +298,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
             history_max: args.helm_history_max,
             timeout: args.helm_timeout,
             profile: globals.profile(),
+            render_bounds: globals.render_bounds(),
             adoption: if args.take_ownership { Adoption::Any } else { Adoption::Unowned },
             crds_as_operator: args.crds_as_operator,
             drift: addon::DriftPolicy { mode: args.drift, ignore: args.drift_ignore.clone() },

@@ -10,7 +10,6 @@ use chart_compat::render::{
     Capabilities, CompiledChart, Error, Hook, KubeVersion, Options, Release, Rendered, ShowOnly,
     debug_output, release_name_error, template_output, template_output_of, template_pieces,
 };
-use chart_compat::template::Limits;
 
 use super::failure::{self, Explained};
 use super::fetch::ChartPath;
@@ -23,7 +22,7 @@ use super::{Connected, Failure, chart, go_template, print, print_pieces, tell, v
 use crate::addon::capabilities;
 use crate::cluster::Gvk;
 use crate::render::replay::{self, store};
-use crate::render::{ClusterLookup, Lookup, SystemWorld, parse_manifest};
+use crate::render::{ClusterLookup, Deadline, Lookup, SystemWorld, parse_manifest};
 
 /// Flags of `template`.
 #[derive(clap::Args)]
@@ -172,6 +171,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
         revision: 1,
         is_upgrade: args.is_upgrade,
     };
+    let bounds = globals.render_bounds();
     // The process ends soon: taking the chart and what it rendered apart piece by piece would only cost time.
     let job = ManuallyDrop::new(Arc::new(Job {
         compiled,
@@ -181,9 +181,10 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
             capabilities: assumed,
             skip_schema_validation: args.render.skip_schema_validation,
             subchart_notes: args.render.render_subchart_notes,
-            limits: Limits::default(),
+            limits: bounds.limits(),
         },
         dns: args.render.enable_dns,
+        deadline: bounds.deadline(),
         documents: Schemas::new(globals),
         shown: failure::explains(globals),
         debug: globals.debug,
@@ -232,6 +233,7 @@ struct Job {
     user: User,
     options: Options,
     dns: bool,
+    deadline: Deadline,
     documents: Schemas,
     /// Whether errors are explained.
     shown: bool,
@@ -241,8 +243,13 @@ struct Job {
 }
 
 impl Job {
+    fn world<'w>(&'w self, cluster: Option<&'w dyn Lookup>) -> SystemWorld<'w> {
+        let (documents, deadline) = (Some(&self.documents as _), Some(self.deadline));
+        SystemWorld { cluster, documents, dns: self.dns, deadline }
+    }
+
     fn render(&self, options: &Options, cluster: Option<&dyn Lookup>) -> Result<Rendered, Explained> {
-        let world = SystemWorld { cluster, documents: Some(&self.documents), dns: self.dns };
+        let world = self.world(cluster);
         let rendered = self.compiled.render(&self.user.values, options, &world, &mut |w| tell(&w));
         rendered.map_err(|error| self.failed(&error, options, &world))
     }
@@ -254,7 +261,7 @@ impl Job {
         cluster: &dyn Lookup,
         load: &Load<'_>,
     ) -> Result<Rendered, Explained> {
-        let world = SystemWorld { cluster: Some(cluster), documents: Some(&self.documents), dns: self.dns };
+        let world = self.world(Some(cluster));
         let done =
             replay::render(&self.compiled, &self.user.values, options, &world, load, &mut |w| tell(&w));
         done.map(|d| d.rendered).map_err(|e| match e {

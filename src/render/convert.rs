@@ -10,6 +10,7 @@ use chart_compat::render::{self, Rendered, manifest_text};
 use chart_compat::yaml;
 use serde_json::{Number, Value, json};
 
+use super::bounds::RenderBounds;
 use crate::release::{
     ChartRecord, CrdFile, Hook, HookDeletePolicy, HookEvent, HookOutputLogPolicy, Manifest, RenderedRelease,
 };
@@ -122,11 +123,30 @@ pub fn crds(files: &[Crd]) -> Result<Vec<CrdFile>, render::Error> {
     Ok(out)
 }
 
+/// What a node of a document takes as a parsed object, in bytes.
+const NODE: usize = 64;
+
+/// Refuses manifests whose objects would take more memory than the render may: text of a few bytes can be an object of a hundred.
+fn check_size(rendered: &Rendered, memory: usize) -> Result<(), render::Error> {
+    let all = || rendered.manifests.iter().chain(rendered.hooks.iter().map(|hook| &hook.manifest));
+    let text: usize = all().map(|m| m.text.len()).sum();
+    if text < memory / NODE {
+        return Ok(());
+    }
+    let sizes = || all().map(|m| (yaml::count_nodes(m.text.as_bytes()).saturating_mul(NODE), &m.source));
+    if text.saturating_add(sizes().map(|(size, _)| size).sum()) <= memory {
+        return Ok(());
+    }
+    let path = sizes().max().map_or_else(String::new, |(_, source)| source.clone());
+    Err(render::Error::Objects { path, mib: memory >> 20 })
+}
+
 /// What a render gave, as the engine takes it.
 ///
 /// # Errors
-/// A CRD file or manifest that is not YAML.
-pub fn release(rendered: &Rendered) -> Result<RenderedRelease, render::Error> {
+/// A CRD file or manifest that is not YAML, or objects that take more memory than the render may.
+pub fn release(rendered: &Rendered, bounds: &RenderBounds) -> Result<RenderedRelease, render::Error> {
+    check_size(rendered, bounds.memory)?;
     let crds = crds(&rendered.crds)?;
     Ok(RenderedRelease {
         manifests: rendered.manifests.iter().map(manifest).collect::<Result<_, _>>()?,

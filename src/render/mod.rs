@@ -2,11 +2,13 @@
 //!
 //! Owns the world that a real process offers to charts. Knows no front end.
 
+mod bounds;
 mod convert;
 mod labels;
 pub mod replay;
 mod world;
 
+pub use bounds::{Deadline, RenderBounds};
 pub use convert::{chart_record, crds, parse_manifest, release, to_json};
 pub use labels::{add_labels, label_crds};
 pub(crate) use world::ask;

@@ -292,6 +292,10 @@ impl World for Replay<'_> {
         self.world.schema_document(url)
     }
 
+    fn stopped(&self) -> Option<String> {
+        self.world.stopped()
+    }
+
     fn resolve(&self, host: &str) -> String {
         self.world.resolve(host)
     }

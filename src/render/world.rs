@@ -10,6 +10,7 @@ use chart_compat::Bytes;
 use chart_compat::data::{Data, Map};
 use chart_compat::world::{KeyKind, Timestamp, World, refused};
 
+use super::bounds::Deadline;
 use super::replay::Question;
 use crate::cluster::{Cluster, ClusterError, Gvk, ObjectRef};
 
@@ -40,6 +41,8 @@ pub struct SystemWorld<'l> {
     pub documents: Option<&'l dyn Documents>,
     /// Whether `getHostByName` asks DNS (`--enable-dns`).
     pub dns: bool,
+    /// When the render has to end; `None`: when it is done.
+    pub deadline: Option<Deadline>,
 }
 
 /// The local zone as Go's time package finds it: `TZ`, else the file that `/etc/localtime` is a link to.
@@ -140,6 +143,10 @@ impl World for SystemWorld<'_> {
             Some(documents) => documents.document(url),
             None => Err(refused(url).to_owned()),
         }
+    }
+
+    fn stopped(&self) -> Option<String> {
+        self.deadline.and_then(|deadline| deadline.passed())
     }
 
     fn resolve(&self, host: &str) -> String {

@@ -30,6 +30,7 @@ mod quiet;
 mod race;
 mod references;
 mod reload;
+mod render_bounds;
 mod replay;
 mod rights;
 mod start;

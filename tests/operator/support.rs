@@ -187,6 +187,13 @@ impl Operator {
         (operator, started.elapsed())
     }
 
+    /// The most memory that the process had at once, in KiB.
+    pub(crate) fn peak_memory_kib(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("VmHWM");
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
     pub(crate) fn wait_converged(&self) {
         let ready = || Ok(self.get("/readyz").filter(|(status, _)| *status == 200).map(|_| ()));
         if let Err(e) = wait_until("the operator converges", LIMIT, ready) {

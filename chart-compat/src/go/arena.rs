@@ -142,6 +142,14 @@ impl Arena {
         self.shared.set(self.maps.get());
     }
 
+    /// The memory that was taken so far, in bytes.
+    #[must_use]
+    pub fn taken_bytes(&self) -> usize {
+        let notes = self.oldest.borrow().len() * size_of::<(u64, usize)>()
+            + self.reads.borrow().len() * 2 * size_of::<Read>();
+        self.bump.allocated_bytes() - self.bump.chunk_capacity() + notes
+    }
+
     /// Whether a shared map was changed: templates that run later may see it.
     #[must_use]
     pub fn is_changed(&self) -> bool {

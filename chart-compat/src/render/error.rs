@@ -44,6 +44,16 @@ pub enum Error {
         /// The names of the subcharts from the chart down to the one whose template was run; empty for the chart itself.
         scope: Vec<String>,
     },
+    /// The objects of all manifests take more memory than the render may.
+    #[error(
+        "render stopped: the objects of all manifests take more than {mib} MiB, most of them those of {path}"
+    )]
+    Objects {
+        /// The template with the most of it.
+        path: String,
+        /// The bound.
+        mib: usize,
+    },
     /// A template gave text that is not YAML.
     #[error("YAML parse error on {path}: {reason}")]
     Yaml {

@@ -197,7 +197,7 @@ impl Run<'_> {
         }
         let parsed = self.compiled.parsed(&order);
         let set = set(&order, &parsed)?;
-        let Some(mut exec) = self.exec(&place, &set) else { return Ok(Vec::new()) };
+        let Some(mut exec) = self.exec(&place, &set, 1) else { return Ok(Vec::new()) };
         exec.notices = notices.is_some().then(Vec::new);
         let mut run = || {
             let jobs = order.iter().filter(|j| !is_partial(j));
@@ -233,14 +233,14 @@ impl Run<'_> {
         !is_partial(job) && self.session.is_none_or(|session| !session.valid.contains(&job.name))
     }
 
-    fn exec<'a>(&'a self, place: &'a Place, set: &'a TemplateSet<'a>) -> Option<Exec<'a>> {
+    fn exec<'a>(&'a self, place: &'a Place, set: &'a TemplateSet<'a>, threads: usize) -> Option<Exec<'a>> {
         Exec::new(
             &place.arena,
             &place.store,
             Set::new(set),
             funcs(self.compiled.profile()),
             self.world,
-            self.options.limits,
+            self.options.limits.shared_by(threads),
         )
     }
 
@@ -263,7 +263,8 @@ impl Run<'_> {
         signal: Option<Signal>,
     ) -> Done {
         let mut done = Done::default();
-        let Some(mut exec) = self.exec(place, set) else { return done };
+        let threads = if signal.is_some() { 2 } else { 1 };
+        let Some(mut exec) = self.exec(place, set, threads) else { return done };
         place.arena.share();
         exec.remembers = order.paths.is_none();
         let jobs = &order.jobs;

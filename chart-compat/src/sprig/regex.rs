@@ -19,16 +19,20 @@ pub(super) const FUNCS: &[Func] = &[
     Func::new("regexFind", &[Str, Str], |_, a| panicking(a[0]).map(|r| find(&r, a[1]))),
     Func::new("mustRegexFind", &[Str, Str], |_, a| returned(a[0]).map(|r| find(&r, a[1]))),
     Func::new("regexReplaceAll", &[Str, Str, Str], |x, a| {
-        Ok(Value::str(x.arena, panicking(a[0])?.replace_all(bytes(a[1]), bytes(a[2]))))
+        let text = panicking(a[0])?.replace_all(bytes(a[1]), bytes(a[2]), x.room());
+        text.map(|text| Value::str(x.arena, text)).ok_or_else(|| x.out_of_memory())
     }),
     Func::new("mustRegexReplaceAll", &[Str, Str, Str], |x, a| {
-        Ok(Value::str(x.arena, returned(a[0])?.replace_all(bytes(a[1]), bytes(a[2]))))
+        let text = returned(a[0])?.replace_all(bytes(a[1]), bytes(a[2]), x.room());
+        text.map(|text| Value::str(x.arena, text)).ok_or_else(|| x.out_of_memory())
     }),
     Func::new("regexReplaceAllLiteral", &[Str, Str, Str], |x, a| {
-        Ok(Value::str(x.arena, panicking(a[0])?.replace_all_literal(bytes(a[1]), bytes(a[2]))))
+        let text = panicking(a[0])?.replace_all_literal(bytes(a[1]), bytes(a[2]), x.room());
+        text.map(|text| Value::str(x.arena, text)).ok_or_else(|| x.out_of_memory())
     }),
     Func::new("mustRegexReplaceAllLiteral", &[Str, Str, Str], |x, a| {
-        Ok(Value::str(x.arena, returned(a[0])?.replace_all_literal(bytes(a[1]), bytes(a[2]))))
+        let text = returned(a[0])?.replace_all_literal(bytes(a[1]), bytes(a[2]), x.room());
+        text.map(|text| Value::str(x.arena, text)).ok_or_else(|| x.out_of_memory())
     }),
     Func::new("regexSplit", &[Str, Str, Int], |x, a| split(x, panicking(a[0])?.as_ref(), a)),
     Func::new("mustRegexSplit", &[Str, Str, Int], |x, a| split(x, returned(a[0])?.as_ref(), a)),

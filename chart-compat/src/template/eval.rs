@@ -265,7 +265,7 @@ impl<'a> Exec<'a> {
         self.arguments(dot, f.params, f.variadic, rest, last, &mut args)?;
         let result = match f.name {
             "call" => Err(self.not_callable(rest, &args)),
-            _ => (f.call)(self, &args),
+            _ => self.checked_call(f, &args),
         };
         result.map_err(|e| {
             self.at = site;
@@ -302,7 +302,7 @@ impl<'a> Exec<'a> {
         let mut args = Args::new();
         args.push(receiver);
         self.arguments(dot, params, f.variadic, rest, last, &mut args)?;
-        let result = (f.call)(self, &args);
+        let result = self.checked_call(f, &args);
         result.map_err(|e| {
             self.at = At::Arg(node);
             self.error_from(&format!("error calling {name}: "), e)

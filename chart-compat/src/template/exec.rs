@@ -7,6 +7,7 @@ use typed_arena::Arena as Store;
 use super::ast::{Arg, Control, Node, Pipe, Template, write_command};
 use super::error::{Error, Frame, Source};
 use super::func::Funcs;
+use super::limits::Limits;
 use super::memo::Memo;
 use super::notice::Notice;
 use super::parse::TPL;
@@ -14,25 +15,6 @@ use super::set::Set;
 use super::site::Site;
 use crate::go::{Arena, Elem, Object, Value, fmt};
 use crate::world::World;
-
-/// Bounds of one render. Beyond Go's own they stop templates that would eat the machine.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// How deep `{{template}}` may nest (Go: 100000).
-    pub depth: usize,
-    /// Memory that one render may take for its values, in bytes.
-    pub memory: usize,
-    /// Nodes that one render may execute.
-    pub steps: u64,
-    /// Text that one template may give, in bytes.
-    pub output: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self { depth: 100_000, memory: 2 << 30, steps: 500_000_000, output: 1 << 30 }
-    }
-}
 
 /// How many output buffers wait for their next use.
 const SPARE: usize = 16;
@@ -70,12 +52,20 @@ pub struct Exec<'a> {
     pub parsed: FxHashMap<&'a [u8], &'a [Template]>,
     /// Whether what a template gave for a dot is kept: then what it read is not read again.
     pub remembers: bool,
-    world: &'a dyn World,
+    pub(super) world: &'a dyn World,
     store: &'a Store<Vec<Template>>,
     set: Set<'a>,
     pub(super) memo: Memo<'a>,
-    limits: Limits,
-    steps: u64,
+    pub(super) limits: Limits,
+    pub(super) steps: u64,
+    /// At how many steps it is asked again whether to stop.
+    pub(super) next_stop: u64,
+    /// Bytes of text that finished templates gave.
+    pub(super) given: usize,
+    /// Bytes of text in the outputs of the templates around the running one.
+    pub(super) outer: usize,
+    /// Bytes of the templates that `tpl` parsed.
+    pub(super) syntax: usize,
     depth: usize,
     pub(super) vars: Vec<Value<'a>>,
     pub(super) base: usize,
@@ -86,7 +76,7 @@ pub struct Exec<'a> {
     pub(super) at: At<'a>,
     pub(super) template: &'a Template,
     pub(super) site: Site<'a>,
-    out: Vec<u8>,
+    pub(super) out: Vec<u8>,
     /// Buffers of finished executions, for the next ones.
     spare: Vec<Vec<u8>>,
 }
@@ -151,6 +141,10 @@ impl<'a> Exec<'a> {
             memo: Memo::default(),
             limits,
             steps: 0,
+            next_stop: 0,
+            given: 0,
+            outer: 0,
+            syntax: 0,
             depth: 0,
             vars: Vec::new(),
             base: 0,
@@ -181,7 +175,9 @@ impl<'a> Exec<'a> {
     /// `template: no template "x" associated with template "gotpl"`, or what execution failed with.
     pub fn execute(&mut self, name: &str, dot: Value<'a>) -> Result<Vec<u8>, Error> {
         let template = self.find(name.as_bytes())?;
-        self.run(template, dot)
+        let text = self.run(template, dot)?;
+        self.given += text.len();
+        Ok(text)
     }
 
     /// As [`Exec::execute`], copied into the arena; what was executed on such a dot before is not executed again if it can only
@@ -215,6 +211,7 @@ impl<'a> Exec<'a> {
         if let Some(t) = self.parsed.get(text) {
             return Ok(t);
         }
+        self.reserve_syntax(text)?;
         let templates: &'a [Template] =
             self.store.alloc(super::parse(name, &bytes::Bytes::copy_from_slice(text), self.funcs)?);
         self.parsed.insert(text, templates);
@@ -250,9 +247,11 @@ impl<'a> Exec<'a> {
     /// A fresh execution with an output of its own (`Template.Execute`).
     fn run(&mut self, template: &'a Template, dot: Value<'a>) -> Result<Vec<u8>, Error> {
         let outer = std::mem::replace(&mut self.out, self.spare.pop().unwrap_or_default());
+        self.outer += outer.len();
         let depth = std::mem::take(&mut self.depth);
         let result = stacker::maybe_grow(256 * 1024, 8 * 1024 * 1024, || self.call(template, dot));
         self.depth = depth;
+        self.outer -= outer.len();
         let out = std::mem::replace(&mut self.out, outer);
         result.map(|()| out)
     }
@@ -328,22 +327,6 @@ impl<'a> Exec<'a> {
         self.template
     }
 
-    fn step(&mut self) -> Result<(), Error> {
-        self.steps += 1;
-        if self.steps > self.limits.steps {
-            return Err(self.error("render stopped: it executed more nodes than the limit allows"));
-        }
-        if self.steps.is_multiple_of(256) && self.arena.allocated_bytes() > self.limits.memory {
-            let mib = self.limits.memory >> 20;
-            return Err(self.error(&format!("render stopped: its values take more than {mib} MiB")));
-        }
-        if self.out.len() > self.limits.output {
-            let mib = self.limits.output >> 20;
-            return Err(self.error(&format!("render stopped: its text is longer than {mib} MiB")));
-        }
-        Ok(())
-    }
-
     fn list(&mut self, list: &'a [Node], dot: Value<'a>) -> Result<Flow, Error> {
         for node in list {
             match self.walk(node, dot) {
@@ -357,14 +340,18 @@ impl<'a> Exec<'a> {
 
     fn walk(&mut self, node: &'a Node, dot: Value<'a>) -> Result<Flow, Error> {
         match node {
-            Node::Text(t) => self.out.extend_from_slice(t.of(&self.template.text)),
+            Node::Text(t) => {
+                let text = t.of(&self.template.text);
+                self.out.extend_from_slice(text);
+                self.check_text(text.len())?;
+            }
             Node::Action(pipe) => {
                 self.step()?;
                 self.at = At::Node(node);
                 let value = self.pipeline(dot, pipe)?;
                 if pipe.decl().is_empty() {
                     self.at = At::Node(node);
-                    self.print(value);
+                    self.print(value)?;
                 }
             }
             Node::If(c) => {
@@ -406,7 +393,12 @@ impl<'a> Exec<'a> {
         }
     }
 
-    fn print(&mut self, value: Value<'a>) {
+    fn print(&mut self, value: Value<'a>) -> Result<(), Error> {
+        if matches!(value, Value::List(_) | Value::Map(_)) {
+            let reserved = self.weigh(&[value]).and_then(|bytes| self.reserve(bytes));
+            reserved.map_err(|e| self.error(&e.to_string()))?;
+        }
+        let before = self.out.len();
         if self.notices.is_some() {
             self.notice_print(value);
         }
@@ -415,6 +407,7 @@ impl<'a> Exec<'a> {
         } else {
             fmt::print(&mut self.out, value);
         }
+        self.check_text(self.out.len() - before)
     }
 
     fn template(&mut self, name: &str, pipe: Option<&'a Pipe>, dot: Value<'a>) -> Result<(), Error> {

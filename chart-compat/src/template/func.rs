@@ -4,6 +4,7 @@ use rustc_hash::FxHashMap;
 
 use super::error::Error;
 use super::exec::Exec;
+use super::limits::Cost;
 use crate::go::{Object, Value};
 
 /// The static type of a function's parameter, with the engine's checks and messages for it.
@@ -105,19 +106,20 @@ pub struct Func {
     pub variadic: bool,
     /// The code.
     pub call: Call,
+    pub(super) cost: Cost,
 }
 
 impl Func {
     /// A function with a fixed number of parameters.
     #[must_use]
     pub const fn new(name: &'static str, params: &'static [Type], call: Call) -> Self {
-        Self { name, params, variadic: false, call }
+        Self { name, params, variadic: false, call, cost: Cost::of(name) }
     }
 
     /// A function whose last parameter repeats.
     #[must_use]
     pub const fn variadic(name: &'static str, params: &'static [Type], call: Call) -> Self {
-        Self { name, params, variadic: true, call }
+        Self { name, params, variadic: true, call, cost: Cost::of(name) }
     }
 }
 

@@ -31,8 +31,17 @@ pub(super) struct Memo<'a> {
     nested: usize,
     /// The most since the innermost execution that may be kept began.
     deepest: usize,
+    /// How many results were kept.
+    count: usize,
     /// How often something was asked whose answer is not a matter of template and dot.
     asked: Cell<usize>,
+}
+
+impl Memo<'_> {
+    /// What the results take beside their texts, which lie in the arena.
+    pub(super) fn bytes(&self) -> usize {
+        self.count * (size_of::<Kept<'_>>() + 64)
+    }
 }
 
 struct Kept<'a> {
@@ -144,6 +153,7 @@ impl<'a> Exec<'a> {
                 other => Dot::Same(other),
             };
             let kept = Kept { template, dot, text, depth, maps, changes: self.arena.changes() };
+            self.memo.count += 1;
             self.memo.kept.entry(key).or_default().push(kept);
         }
         Ok(value)

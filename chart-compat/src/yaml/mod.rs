@@ -5,6 +5,7 @@
 //! Reading: `input` (characters) → `scan` (tokens) → `parse` (events) → `read` (anchors, replay) → `machine` (what nodes
 //! mean) → a `Sink`. Writing: values pushed into an `Emitter`.
 
+mod count;
 mod emit;
 mod error;
 mod everyday;
@@ -22,6 +23,7 @@ mod sink;
 mod timestamp;
 pub mod tree;
 
+pub use count::count_nodes;
 pub use emit::{EmitError, Emitter};
 pub use error::Error;
 pub(crate) use head::refuse_bytes;

@@ -9,13 +9,12 @@ use std::sync::Arc;
 
 use chart_compat::data::Map;
 use chart_compat::render::{self, Capabilities, CompiledChart, Release, Rendered};
-use chart_compat::template::Limits;
 
 use super::{CHECKSUM_LABEL, Error, Inputs, Shared};
 use crate::release::record::{Record, Status};
 use crate::release::{ChartRecord, Past, RenderedRelease};
 use crate::render::replay::{Memory, Replayed, store};
-use crate::render::{self as rendering, ClusterLookup, SystemWorld, replay};
+use crate::render::{self as rendering, ClusterLookup, Deadline, SystemWorld, replay};
 
 /// What is to be released.
 pub(super) struct Form {
@@ -87,6 +86,8 @@ struct Renders<'a> {
     inputs: Inputs,
     /// Warnings that were told already: several renders give the same ones.
     told: BTreeSet<String>,
+    /// When all renders of this run have to end.
+    deadline: Deadline,
 }
 
 /// One render.
@@ -116,6 +117,7 @@ impl Shared {
             renewed: Vec::new(),
             inputs: Inputs { renew_at: None, lookups: BTreeMap::new() },
             told: BTreeSet::new(),
+            deadline: self.bounds.deadline(),
         };
         let peers = match renders.at(At::PEERS).await {
             Ok(one) if !one.reads_revision => return Ok(renders.form(one, None, None)),
@@ -164,15 +166,19 @@ impl Renders<'_> {
             capabilities: self.capabilities.clone(),
             skip_schema_validation: false,
             subchart_notes: false,
-            limits: Limits::default(),
+            limits: shared.bounds.limits(),
         };
         let lookup = ClusterLookup::new(shared.engine.cluster().clone());
         let (chart, user) = (Arc::clone(self.chart), Arc::clone(self.values));
         let (name, labels, made) = (module.to_owned(), shared.labels.clone(), self.memory.clone());
         let (memories, namespace) = (shared.engine.keeper().clone(), shared.namespace.clone());
         let runtime = tokio::runtime::Handle::current();
+        let (bounds, deadline) = (shared.bounds, Some(self.deadline));
+        // Renders that run at once share what the process has.
+        let turn = Arc::clone(&shared.renders).acquire_owned().await;
         let work = move || {
-            let world = SystemWorld { cluster: Some(&lookup), ..Default::default() };
+            let _turn = turn;
+            let world = SystemWorld { cluster: Some(&lookup), deadline, ..Default::default() };
             let mut warnings = Vec::new();
             let load = || match &made {
                 Some(memory) => Ok(memory.clone()),
@@ -181,7 +187,7 @@ impl Renders<'_> {
             let mut render = || -> Result<_, Error> {
                 let done =
                     replay::render(&chart, &user, &options, &world, &load, &mut |text| warnings.push(text))?;
-                let mut rendered = rendering::release(&done.rendered)?;
+                let mut rendered = rendering::release(&done.rendered, &bounds)?;
                 let checksum = rendering::add_labels(&mut rendered, &labels).map_err(Error::Module)?;
                 Ok((rendered, checksum, rendering::chart_record(chart.chart()), done))
             };

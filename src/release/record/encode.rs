@@ -3,6 +3,7 @@
 //! `data.release` is base64 of base64 of gzip of JSON; very old records are not gzipped.
 
 use super::{Memory, Record, RecordError, SYSTEM_LABELS};
+use crate::machine::memory_limit;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 use serde::{Deserialize, Serialize};
@@ -15,7 +16,8 @@ use std::{
 
 /// A Secret's data may take 1 MiB.
 const LARGEST: usize = 1_048_576;
-/// A record unpacked: far beyond what fits a Secret honestly packed.
+/// The most that a record may unpack to, in bytes, and never more than a quarter of what the process may take: far beyond what
+/// fits a Secret honestly packed.
 const LARGEST_UNPACKED: u64 = 256 << 20;
 const MEMORY: &str = "windlass";
 /// How a manifest begins that is elsewhere.
@@ -257,9 +259,16 @@ fn unpack(text: &[u8]) -> Result<Vec<u8>, String> {
     if !packed.starts_with(&[0x1f, 0x8b, 0x08]) {
         return Ok(packed);
     }
+    inflate(&packed, LARGEST_UNPACKED.min(memory_limit() / 4))
+}
+
+fn inflate(packed: &[u8], limit: u64) -> Result<Vec<u8>, String> {
     let mut json = Vec::new();
-    let mut reader = GzDecoder::new(packed.as_slice()).take(LARGEST_UNPACKED);
+    let mut reader = GzDecoder::new(packed).take(limit + 1);
     reader.read_to_end(&mut json).map_err(|e| e.to_string())?;
+    if json.len() as u64 > limit {
+        return Err(format!("it unpacks to more than {limit} bytes"));
+    }
     Ok(json)
 }
 
@@ -363,6 +372,15 @@ mod tests {
         let back = decode_secret(&secret).unwrap();
         assert_eq!(serde_json::to_value(&back).unwrap(), serde_json::to_value(record()).unwrap());
         assert_eq!((back.labels, back.memory), (record().labels, record().memory));
+    }
+
+    #[test]
+    fn a_record_unpacks_to_no_more_than_its_bound() {
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
+        gzip.write_all(&vec![b' '; 1 << 20]).unwrap();
+        let packed = gzip.finish().unwrap();
+        assert_eq!(inflate(&packed, 1 << 20).unwrap().len(), 1 << 20);
+        assert_eq!(inflate(&packed, (1 << 20) - 1).unwrap_err(), "it unpacks to more than 1048575 bytes");
     }
 
     #[test]

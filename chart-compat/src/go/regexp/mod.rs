@@ -173,7 +173,12 @@ impl Regexp {
     }
 
     /// Replaces all matches by what `replacement` writes (`replaceAll`); it gets the matches' places in the subject.
-    fn replace(&self, s: &[u8], mut replacement: impl FnMut(&mut Vec<u8>, &Captures, &Subject)) -> Vec<u8> {
+    fn replace(
+        &self,
+        s: &[u8],
+        room: usize,
+        mut replacement: impl FnMut(&mut Vec<u8>, &Captures, &Subject),
+    ) -> Option<Vec<u8>> {
         let subject = Subject::new(s);
         let text = &*subject.text;
         let mut out = Vec::with_capacity(s.len());
@@ -186,34 +191,41 @@ impl Regexp {
             if m.end() > last_end || m.start() == 0 {
                 replacement(&mut out, &captures, &subject);
             }
+            if out.len() > room {
+                return None;
+            }
             last_end = m.end();
             at = if m.end() > at { m.end() } else { at + width(text, at) };
         }
         out.extend_from_slice(&s[subject.place(last_end)..]);
-        out
+        Some(out)
     }
 
-    /// `ReplaceAllString`: `$1`, `${1}` and `$name` in the replacement stand for groups.
+    /// `ReplaceAllString`: `$1`, `${1}` and `$name` in the replacement stand for groups. `None`: the result would be larger than
+    /// `room` bytes.
     #[must_use]
-    pub fn replace_all(&self, s: &[u8], replacement: &[u8]) -> Vec<u8> {
-        self.replace(s, |out, captures, subject| self.expand(out, replacement, s, captures, subject))
+    pub fn replace_all(&self, s: &[u8], replacement: &[u8], room: usize) -> Option<Vec<u8>> {
+        self.replace(s, room, |out, captures, subject| {
+            self.expand(out, room, replacement, s, captures, subject);
+        })
     }
 
-    /// `ReplaceAllLiteralString`
+    /// `ReplaceAllLiteralString`; `None` as with [`Regexp::replace_all`].
     #[must_use]
-    pub fn replace_all_literal(&self, s: &[u8], replacement: &[u8]) -> Vec<u8> {
-        self.replace(s, |out, _, _| out.extend_from_slice(replacement))
+    pub fn replace_all_literal(&self, s: &[u8], replacement: &[u8], room: usize) -> Option<Vec<u8>> {
+        self.replace(s, room, |out, _, _| out.extend_from_slice(replacement))
     }
 
     fn expand(
         &self,
         out: &mut Vec<u8>,
+        room: usize,
         mut template: &[u8],
         s: &[u8],
         captures: &Captures,
         subject: &Subject,
     ) {
-        while let Some(n) = memchr::memchr(b'$', template) {
+        while let Some(n) = memchr::memchr(b'$', template).filter(|_| out.len() <= room) {
             out.extend_from_slice(&template[..n]);
             template = &template[n + 1..];
             if template.first() == Some(&b'$') {

@@ -1,0 +1,408 @@
+//! Bounds of one render: what stops templates that would eat the machine.
+//!
+//! Owns how much memory and work a render may take, what each function costs, and the checks before and after a call. Knows no
+//! clock: whoever renders answers [`World::stopped`](crate::world::World::stopped).
+
+use super::error::Error;
+use super::exec::Exec;
+use super::func::Func;
+use crate::go::Value;
+
+/// Bounds of one render. Go itself bounds only `depth`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// How deep `{{template}}` may nest (Go: 100000).
+    pub depth: usize,
+    /// Memory that one render may take for its values and texts, in bytes.
+    pub memory: usize,
+    /// Work that one render may do, in executed nodes; expensive functions count as many.
+    pub steps: u64,
+    /// Text that all templates together may give, in bytes.
+    pub output: usize,
+}
+
+impl Limits {
+    /// The bounds of a render that may take so many bytes of memory. What is made of its text afterwards (parsed objects, a
+    /// release record) takes several times as much as the text.
+    #[must_use]
+    pub const fn within(memory: usize) -> Self {
+        Self { depth: 100_000, memory, steps: 500_000_000, output: memory / 8 }
+    }
+
+    /// The bounds of each of `threads` that share a render.
+    pub(crate) fn shared_by(self, threads: usize) -> Self {
+        Self { memory: self.memory / threads, output: self.output / threads, ..self }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self::within(2 << 30)
+    }
+}
+
+/// Texts shorter than this are not counted before a call.
+const SMALL: usize = 64 << 10;
+/// Text that may be added without a check.
+const LITTLE: usize = 4 << 10;
+/// Steps between two questions whether the render is to stop.
+const BETWEEN_STOPS: u64 = 1 << 12;
+/// What a parsed template takes for each byte of its text.
+const SYNTAX_TREE: usize = 32;
+/// No function follows values deeper than this.
+const DEEPEST: usize = 10_000;
+/// What an entry of a map or an item of a list takes.
+const NODE: usize = 32;
+
+/// What a call of a function costs beyond its own node. One step is about 40 ns.
+#[derive(Clone, Copy)]
+pub(super) struct Cost {
+    /// Work, in steps.
+    steps: u64,
+    /// Bytes that one byte of its arguments' texts may become.
+    growth: usize,
+    /// It looks at all that its arguments hold, which is a tree: what is shared counts as often as it is reached.
+    walks: bool,
+    /// How large its result is depends on a number or a short text.
+    makes: bool,
+}
+
+/// Functions that serialise, copy or compare whole values.
+const WALKS: &[&str] = &[
+    "toYaml",
+    "toYamlPretty",
+    "mustToYaml",
+    "toJson",
+    "mustToJson",
+    "toPrettyJson",
+    "mustToPrettyJson",
+    "toRawJson",
+    "mustToRawJson",
+    "toToml",
+    "mustToToml",
+    "print",
+    "printf",
+    "println",
+    "html",
+    "js",
+    "urlquery",
+    "cat",
+    "quote",
+    "squote",
+    "join",
+    "toString",
+    "toStrings",
+    "sortAlpha",
+    "deepCopy",
+    "mustDeepCopy",
+    "merge",
+    "mergeOverwrite",
+    "mustMerge",
+    "mustMergeOverwrite",
+    "deepEqual",
+    "has",
+    "mustHas",
+    "without",
+    "mustWithout",
+    "uniq",
+    "mustUniq",
+];
+/// Functions that make many values of one text.
+const PARSES: &[&str] = &[
+    "fromYaml",
+    "fromYamlArray",
+    "fromJson",
+    "mustFromJson",
+    "fromJsonArray",
+    "fromToml",
+    "split",
+    "splitn",
+    "splitList",
+    "regexSplit",
+    "mustRegexSplit",
+    "regexFindAll",
+    "mustRegexFindAll",
+    "tpl",
+];
+/// Functions whose result has the size that a number says, or that of many copies of an argument.
+const MAKES: &[&str] = &[
+    "repeat",
+    "indent",
+    "nindent",
+    "replace",
+    "randAlphaNum",
+    "randAlpha",
+    "randAscii",
+    "randNumeric",
+    "randBytes",
+    "until",
+    "untilStep",
+    "seq",
+    "join",
+    "wrapWith",
+    "printf",
+];
+/// Functions that make keys: up to half a second each.
+const KEYS: &[&str] = &[
+    "genPrivateKey",
+    "genCA",
+    "genCAWithKey",
+    "genSelfSignedCert",
+    "genSelfSignedCertWithKey",
+    "genSignedCert",
+    "genSignedCertWithKey",
+];
+/// Functions that stretch passwords: about a tenth of a second each.
+const PASSWORDS: &[&str] = &["bcrypt", "htpasswd", "derivePassword"];
+
+impl Cost {
+    /// The cost of the function of that name; evaluated when the crate is compiled.
+    pub(super) const fn of(name: &str) -> Self {
+        let steps = if is_one_of(name, KEYS) {
+            5_000_000
+        } else if is_one_of(name, PASSWORDS) {
+            2_500_000
+        } else {
+            0
+        };
+        let growth = if is_one_of(name, PARSES) { 48 } else { 8 };
+        Self { steps, growth, walks: is_one_of(name, WALKS), makes: is_one_of(name, MAKES) }
+    }
+}
+
+const fn is_one_of(name: &str, names: &[&str]) -> bool {
+    let mut at = 0;
+    while at < names.len() {
+        if is_same(name.as_bytes(), names[at].as_bytes()) {
+            return true;
+        }
+        at += 1;
+    }
+    false
+}
+
+const fn is_same(a: &[u8], b: &[u8]) -> bool {
+    if a.len() != b.len() {
+        return false;
+    }
+    let mut at = 0;
+    while at < a.len() {
+        if a[at] != b[at] {
+            return false;
+        }
+        at += 1;
+    }
+    true
+}
+
+fn text_of(value: Value<'_>) -> &[u8] {
+    match value {
+        Value::Str(s) | Value::Bytes(s) => s,
+        _ => b"",
+    }
+}
+
+fn number_of(value: Value<'_>) -> i128 {
+    match value {
+        Value::Int(n) | Value::Int64(n) => n.into(),
+        _ => 0,
+    }
+}
+
+/// How large the result of a function is whose arguments are short; 0 for one that is no larger than they are.
+fn result_size(name: &str, args: &[Value<'_>]) -> usize {
+    let count = |at: usize| args.get(at).map_or(0, |v| usize::try_from(number_of(*v)).unwrap_or(0));
+    let text = |at: usize| args.get(at).map_or(&b""[..], |v| text_of(*v));
+    match name {
+        "repeat" => count(0).saturating_mul(text(1).len()),
+        "indent" | "nindent" => {
+            let lines = 1 + memchr::memchr_iter(b'\n', text(1)).count();
+            count(0).saturating_mul(lines)
+        }
+        "replace" => {
+            let (old, new, all) = (text(0), text(1), text(2));
+            let found = match old {
+                b"" => all.len() + 1,
+                _ if new.len() <= old.len() => 0,
+                _ => memchr::memmem::find_iter(all, old).count(),
+            };
+            found.saturating_mul(new.len())
+        }
+        "randAlphaNum" | "randAlpha" | "randAscii" | "randNumeric" | "randBytes" => {
+            count(0).saturating_mul(2)
+        }
+        "until" | "untilStep" | "seq" => {
+            let numbers: Vec<i128> = args.iter().map(|v| number_of(*v)).collect();
+            let (span, step) = match (name, &numbers[..]) {
+                (_, [end]) => (*end, 1),
+                ("seq", [start, step, end]) | (_, [start, end, step]) => (end - start, *step),
+                (_, [start, end]) => (end - start, 1),
+                _ => (0, 1),
+            };
+            let items = span.unsigned_abs() / step.unsigned_abs().max(1);
+            usize::try_from(items).unwrap_or(usize::MAX).saturating_mul(NODE)
+        }
+        "join" => {
+            let items = match args.get(1) {
+                Some(Value::List(list)) => list.items.len(),
+                _ => 0,
+            };
+            items.saturating_mul(text(0).len())
+        }
+        "wrapWith" => (text(2).len() / count(0).max(1) + 1).saturating_mul(text(1).len()),
+        // Widths and precisions stand in the format, or are numbers among the arguments.
+        "printf" => {
+            let (mut width, mut widths) = (0usize, 0usize);
+            for byte in text(0) {
+                if byte.is_ascii_digit() {
+                    width = width.saturating_mul(10).saturating_add(usize::from(byte - b'0')).min(1_000_000);
+                } else {
+                    widths = widths.saturating_add(std::mem::take(&mut width));
+                }
+            }
+            let stars = if text(0).contains(&b'*') { args.len() } else { 0 };
+            (0..stars).map(|at| count(at).min(1_000_000)).fold(widths, usize::saturating_add)
+        }
+        _ => 0,
+    }
+}
+
+impl<'a> Exec<'a> {
+    /// Counts a node that is executed.
+    #[inline]
+    pub(super) fn step(&mut self) -> Result<(), Error> {
+        self.steps += 1;
+        if self.steps.is_multiple_of(256) { self.check() } else { Ok(()) }
+    }
+
+    /// Checks the bounds after so many bytes of text; little text waits for the next step that checks.
+    #[inline]
+    pub(super) fn check_text(&mut self, added: usize) -> Result<(), Error> {
+        if added > LITTLE { self.check() } else { Ok(()) }
+    }
+
+    /// Checks all bounds at the current position.
+    fn check(&mut self) -> Result<(), Error> {
+        let checked = self.check_work().and_then(|()| self.check_memory(0));
+        checked.map_err(|e| self.error(&e.to_string()))
+    }
+
+    fn check_work(&mut self) -> Result<(), Error> {
+        if self.steps > self.limits.steps {
+            return Err(Error::new("render stopped: it executed more nodes than the limit allows"));
+        }
+        if self.steps >= self.next_stop {
+            self.next_stop = self.steps + BETWEEN_STOPS;
+            // Not by way of `world()`, which says that the result is a matter of chance.
+            if let Some(why) = self.world.stopped() {
+                return Err(Error::new(format!("render stopped: {why}")));
+            }
+        }
+        let text = self.given + self.outer + self.out.len();
+        if text > self.limits.output {
+            let mib = self.limits.output >> 20;
+            return Err(Error::new(format!("render stopped: its text is longer than {mib} MiB")));
+        }
+        Ok(())
+    }
+
+    /// The error of a render that takes more memory than it may.
+    #[must_use]
+    pub fn out_of_memory(&self) -> Error {
+        let mib = self.limits.memory >> 20;
+        Error::new(format!("render stopped: its values take more than {mib} MiB"))
+    }
+
+    fn check_memory(&self, further: usize) -> Result<(), Error> {
+        let lists = self.loose.len() * size_of::<usize>() + self.vars.len() * size_of::<Value<'_>>();
+        let texts = self.given + self.outer + self.out.len();
+        let taken = self.arena.taken_bytes() + self.syntax + self.memo.bytes() + lists + texts;
+        if taken.saturating_add(further) > self.limits.memory { Err(self.out_of_memory()) } else { Ok(()) }
+    }
+
+    /// Refuses what would take more memory than is left.
+    ///
+    /// # Errors
+    /// The render's bound.
+    pub fn reserve(&self, bytes: usize) -> Result<(), Error> {
+        if bytes > SMALL { self.check_memory(bytes) } else { Ok(()) }
+    }
+
+    /// Counts the template that a text is parsed to, which lives as long as the render.
+    pub(super) fn reserve_syntax(&mut self, text: &[u8]) -> Result<(), Error> {
+        let bytes = 1024 + text.len().saturating_mul(SYNTAX_TREE);
+        self.check_memory(bytes)?;
+        self.syntax += bytes;
+        Ok(())
+    }
+
+    /// The memory that is left, in bytes.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        self.limits.memory.saturating_sub(self.arena.taken_bytes() + self.syntax + self.given + self.outer)
+    }
+
+    /// Calls a function within the bounds of the render.
+    pub(super) fn checked_call(&mut self, f: &Func, args: &[Value<'a>]) -> Result<Value<'a>, Error> {
+        self.before_call(f, args)?;
+        let result = (f.call)(self, args)?;
+        self.after_call()?;
+        Ok(result)
+    }
+
+    /// Checks what a function is about to do with its arguments.
+    fn before_call(&mut self, f: &Func, args: &[Value<'a>]) -> Result<(), Error> {
+        let Cost { steps, growth, walks, makes } = f.cost;
+        if steps > 0 {
+            self.steps += steps;
+            self.next_stop = self.steps;
+            self.check_work()?;
+        }
+        let texts: usize = args.iter().map(|v| text_of(*v).len()).sum();
+        let mut bytes = texts.saturating_mul(growth);
+        if walks {
+            bytes = bytes.saturating_add(self.weigh(args)?);
+        }
+        if makes {
+            bytes = bytes.saturating_add(result_size(f.name, args).saturating_mul(2));
+        }
+        self.reserve(bytes)
+    }
+
+    /// Checks what a function has made.
+    #[inline]
+    fn after_call(&self) -> Result<(), Error> {
+        if self.arena.taken_bytes() > self.limits.memory { self.check_memory(0) } else { Ok(()) }
+    }
+
+    /// How many bytes values take when they are written out as trees, indented. What is shared or cyclic makes a tree that is
+    /// larger than memory: then the walk ends.
+    pub(super) fn weigh(&mut self, values: &[Value<'a>]) -> Result<usize, Error> {
+        if values.iter().all(|v| !matches!(v, Value::List(_) | Value::Map(_))) {
+            return Ok(0);
+        }
+        let room = self.room();
+        let (mut bytes, mut nodes) = (0usize, 0u64);
+        let mut left: Vec<(Value<'a>, usize)> = values.iter().map(|v| (*v, 0)).collect();
+        while let Some((value, indent)) = left.pop() {
+            bytes = bytes.saturating_add(NODE / 2 + indent + text_of(value).len());
+            nodes += 1;
+            if bytes > room {
+                self.check_memory(bytes)?;
+            }
+            match value {
+                _ if indent > 2 * DEEPEST => {}
+                Value::List(list) => left.extend(list.items.iter().map(|item| (*item, indent + 2))),
+                Value::Map(map) => {
+                    for (key, item) in &*map.entries() {
+                        bytes = bytes.saturating_add(key.len());
+                        left.push((*item, indent + 2));
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.steps += nodes / 8;
+        Ok(bytes)
+    }
+}

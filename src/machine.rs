@@ -1,0 +1,84 @@
+//! How much memory this process may take: what its cgroup, its resource limits and the machine leave it.
+//!
+//! Owns reading those bounds, once. What shares of them are for is their users'.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use rustix::process::{Resource, getrlimit};
+
+/// The bytes of memory that this process may take: the smallest of the limits of its cgroup and of those above it, of
+/// `ulimit -d` and `-v`, and of the machine's memory. Without any of them, 4 GiB.
+#[must_use]
+pub fn memory_limit() -> u64 {
+    static LIMIT: LazyLock<u64> = LazyLock::new(|| {
+        let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let cgroup = cgroup_limit(Path::new("/sys/fs/cgroup"), &own);
+        let resources = [Resource::Data, Resource::As].into_iter().filter_map(|r| getrlimit(r).current);
+        let total = fs::read_to_string("/proc/meminfo").ok().and_then(|text| total_of(&text));
+        cgroup.into_iter().chain(resources).chain(total).min().unwrap_or(4 << 30)
+    });
+    *LIMIT
+}
+
+/// The smallest limit of a process's cgroup and of those above it. `own`: `/proc/self/cgroup`.
+fn cgroup_limit(root: &Path, own: &str) -> Option<u64> {
+    let mut limits = Vec::new();
+    for line in own.lines() {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
+        let (top, file) = match controllers {
+            "" => (root.to_owned(), "memory.max"),
+            list if list.split(',').any(|c| c == "memory") => (root.join("memory"), "memory.limit_in_bytes"),
+            _ => continue,
+        };
+        let own = top.join(path.trim_start_matches('/'));
+        // In a container the path may be that of the host; then the mounted root is the container's own.
+        let folders = own.ancestors().take_while(|folder| folder.starts_with(&top)).map(Path::to_owned);
+        limits.extend(folders.chain([top.clone()]).filter_map(|folder: PathBuf| {
+            // `max` is no number; version 1 writes a huge one.
+            fs::read_to_string(folder.join(file)).ok()?.trim().parse::<u64>().ok()
+        }));
+    }
+    limits.into_iter().min()
+}
+
+/// `MemTotal` of `/proc/meminfo`, in bytes.
+fn total_of(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_smallest_limit_on_the_way_up_counts() {
+        let root = tempfile::tempdir().unwrap();
+        let put = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        assert_eq!(cgroup_limit(root.path(), "0::/a/b\n"), None);
+        put("a/memory.max", "1000\n");
+        put("a/b/memory.max", "max\n");
+        assert_eq!(cgroup_limit(root.path(), "0::/a/b\n"), Some(1000));
+        // A container that sees the host's path: only the root is there.
+        put("memory.max", "2000\n");
+        assert_eq!(cgroup_limit(root.path(), "0::/kubepods/pod1\n"), Some(2000));
+        put("memory/x/memory.limit_in_bytes", "300\n");
+        let first_version = "5:cpu,cpuacct:/x\n4:memory:/x\n1:name=systemd:/x\n";
+        assert_eq!(cgroup_limit(root.path(), first_version), Some(300));
+        assert_eq!(cgroup_limit(root.path(), ""), None);
+    }
+
+    #[test]
+    fn the_machines_memory_is_a_limit() {
+        assert_eq!(total_of("MemTotal:       24000 kB\nMemFree: 1 kB\n"), Some(24_576_000));
+        assert_eq!(total_of("MemFree: 1 kB\n"), None);
+        assert!(memory_limit() > 0);
+    }
+}

@@ -1,0 +1,58 @@
+//! What one render may take of the machine: memory and time.
+
+use std::time::{Duration, Instant};
+
+use chart_compat::template::Limits;
+
+use crate::machine::memory_limit;
+
+/// The most that a render gets without being told otherwise, in bytes.
+const MOST_MEMORY: u64 = 2 << 30;
+/// How long a render may take without being told otherwise.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What one render may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RenderBounds {
+    /// Memory for values and texts, in bytes.
+    pub memory: usize,
+    /// Time.
+    pub timeout: Duration,
+}
+
+impl Default for RenderBounds {
+    /// A quarter of the memory that the process may take, at most 2 GiB, and a minute.
+    fn default() -> Self {
+        let memory = (memory_limit() / 4).min(MOST_MEMORY);
+        Self { memory: usize::try_from(memory).unwrap_or(usize::MAX), timeout: TIMEOUT }
+    }
+}
+
+impl RenderBounds {
+    /// The bounds that templates are held to.
+    #[must_use]
+    pub fn limits(&self) -> Limits {
+        Limits::within(self.memory)
+    }
+
+    /// When a render that begins now has to end.
+    #[must_use]
+    pub fn deadline(&self) -> Deadline {
+        Deadline { at: Instant::now() + self.timeout, timeout: self.timeout }
+    }
+}
+
+/// When a render has to end.
+#[derive(Clone, Copy, Debug)]
+pub struct Deadline {
+    at: Instant,
+    timeout: Duration,
+}
+
+impl Deadline {
+    /// Why a render stops, once it has to.
+    #[must_use]
+    pub fn passed(&self) -> Option<String> {
+        (Instant::now() >= self.at).then(|| format!("it took longer than {:?}", self.timeout))
+    }
+}
