@@ -3,6 +3,7 @@
 // Helpers outside `#[test]` functions fail like the tests that they serve.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
+mod adoption;
 mod bad_input;
 mod bindings;
 mod charts;
