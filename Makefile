@@ -1,6 +1,6 @@
 # Each target is one line to the real thing. `make run` and `make test` are all that a newcomer needs.
 
-.PHONY: run test matrix crash scale bench-hooks lint package corpus bench differential fuzz fixtures peers tools prerequisites programs
+.PHONY: run test deny audit dist matrix crash scale bench-hooks lint package corpus bench differential fuzz fixtures peers tools prerequisites programs
 
 # A control plane (or your cluster: WINDLASS_TEST_KUBECONFIG=FILE), the operator on modules/, and a list of things to try.
 run: prerequisites
@@ -74,6 +74,32 @@ fixtures: prerequisites
 	cd tests/tools/readiness && go run . ../../../fixtures
 	cargo test --test fixtures -- --ignored --exact record
 	cargo test --test lint -- --ignored --exact record
+
+CARGO_TOOLS := .cache/cargo-tools/bin
+
+# Licences, sources, banned and duplicate crates (deny.toml).
+deny: $(CARGO_TOOLS)/cargo-deny
+	$(CARGO_TOOLS)/cargo-deny --all-features check licenses bans sources
+
+# Known vulnerabilities. Fetches the RustSec database to ~/.cargo/advisory-dbs; with OFFLINE=1 takes what lies there.
+audit: $(CARGO_TOOLS)/cargo-deny
+	$(CARGO_TOOLS)/cargo-deny $(if $(OFFLINE),--offline) --all-features check advisories
+
+# The release binary, its SHA-256 and what it is made of (CycloneDX), in dist/.
+dist: $(CARGO_TOOLS)/cargo-cyclonedx
+	cargo build --release --locked --bin windlass
+	$(CARGO_TOOLS)/cargo-cyclonedx cyclonedx --quiet --format json --spec-version 1.5 --describe binaries --no-build-deps
+	mkdir -p dist
+	mv windlass_bin.cdx.json dist/windlass.cdx.json
+	rm -f tests/*/*_bin.cdx.json
+	cp target/release/windlass dist/windlass
+	cd dist && sha256sum windlass windlass.cdx.json > SHA256SUMS
+
+# Cargo's own tools, pinned and built once into the cache; without optimisation, since they run for a second.
+$(CARGO_TOOLS)/cargo-deny:
+	cargo install --locked --quiet --profile dev --root .cache/cargo-tools cargo-deny@0.20.2
+$(CARGO_TOOLS)/cargo-cyclonedx:
+	cargo install --locked --quiet --profile dev --root .cache/cargo-tools cargo-cyclonedx@0.5.9
 
 tools: prerequisites
 	cargo run -p windlass-test-cluster --bin control-plane -- tools
