@@ -1,0 +1,164 @@
+//! Keyrings: GnuPG's binary and armored exports and its keyboxes, as certificates (`loadKeyRing`).
+//!
+//! Owns the containers and the grouping of packets. Judges no certificate: what a signature has to prove is checked where a key is
+//! used. Trust packets of GnuPG's old keyrings stand between the others, where rPGP's own reader of certificates would stop.
+
+use std::io::Read as _;
+use std::path::Path;
+
+use pgp::armor::{BlockType, Dearmor};
+use pgp::errors::Error;
+use pgp::packet::{Packet, PacketParser, Signature};
+use pgp::types::{KeyDetails as _, KeyVersion, Tag};
+
+use super::super::files;
+use super::certificate::{Certificate, Subkey, User};
+
+/// How large a keyring may be, in bytes.
+const MAX_KEYRING: u64 = 64 << 20;
+
+/// Reads a keyring.
+pub(super) fn read(path: &Path) -> Result<Vec<Certificate>, String> {
+    let shown = path.display();
+    let data = files::read(path, MAX_KEYRING).map_err(|e| format!("open {shown}: {e}"))?;
+    let data = data.ok_or_else(|| format!("open {shown}: no such file or directory"))?;
+    if data.len() >= 12 && data[4] == 1 && &data[8..12] == b"KBXf" {
+        let keys = keybox(&data).map_err(|e| format!("reading keybox {shown}: {e}"))?;
+        return certificates(&keys);
+    }
+    if !data.trim_ascii_start().starts_with(b"-----BEGIN PGP") {
+        return certificates(&data);
+    }
+    armored(&String::from_utf8_lossy(&data)).map_err(|e| format!("reading armored keyring {shown}: {e}"))
+}
+
+/// The certificates of each armored block of a text.
+fn armored(text: &str) -> Result<Vec<Certificate>, String> {
+    const BEGIN: &str = "-----BEGIN PGP";
+    let mut out = Vec::new();
+    for block in text.split(BEGIN).skip(1) {
+        let (kind, data) = dearmor(&format!("{BEGIN}{block}"))?;
+        if !matches!(kind, BlockType::PublicKey | BlockType::PrivateKey) {
+            return Err(format!("expected a public or private key block, got \"{kind}\""));
+        }
+        out.extend(certificates(&data)?);
+    }
+    if out.is_empty() { Err("no keys found".to_owned()) } else { Ok(out) }
+}
+
+/// The type and data of one armored block.
+pub(super) fn dearmor(text: &str) -> Result<(BlockType, Vec<u8>), String> {
+    let invalid = |_| "openpgp: invalid argument: armor invalid".to_owned();
+    let mut reader = Dearmor::new(text.as_bytes());
+    reader.read_header().map_err(|e| invalid(e.to_string()))?;
+    let mut data = Vec::new();
+    reader.read_to_end(&mut data).map_err(|e| invalid(e.to_string()))?;
+    let kind = reader.typ.ok_or_else(|| invalid(String::new()))?;
+    Ok((kind, data))
+}
+
+/// What the next signature of a keyring is attached to.
+#[derive(Clone, Copy)]
+enum Target {
+    Primary,
+    User,
+    Subkey,
+    /// A component that signatures of provenance files do not use, or that cannot be read.
+    Ignored,
+}
+
+/// Groups packets to certificates. One that cannot be read whole is left out; so is what follows an unknown primary key.
+pub(super) fn certificates(data: &[u8]) -> Result<Vec<Certificate>, String> {
+    let mut out: Vec<Certificate> = Vec::new();
+    let mut current: Option<Certificate> = None;
+    let mut target = Target::Ignored;
+    let mut packets = PacketParser::new(data);
+    while let Some(body) = packets.next_ref() {
+        let mut body = body.map_err(|e| format!("openpgp: invalid data: {e}"))?;
+        let header = body.packet_header();
+        let tag = header.tag();
+        let packet = Packet::from_reader(header, &mut body);
+        if matches!(tag, Tag::PublicKey | Tag::SecretKey) {
+            out.extend(current.take());
+            target = Target::Primary;
+            current = packet.ok().and_then(primary);
+            continue;
+        }
+        let Some(certificate) = &mut current else { continue };
+        match packet {
+            Ok(Packet::UserId(id)) => {
+                certificate.users.push(User { id, signatures: Vec::new() });
+                target = Target::User;
+            }
+            Ok(Packet::PublicSubkey(key)) => {
+                certificate.subkeys.push(Subkey { key, signatures: Vec::new() });
+                target = Target::Subkey;
+            }
+            Ok(Packet::SecretSubkey(key)) => {
+                let key = key.public_key().clone();
+                certificate.subkeys.push(Subkey { key, signatures: Vec::new() });
+                target = Target::Subkey;
+            }
+            Ok(Packet::Signature(signature)) => attach(certificate, target, signature),
+            Ok(Packet::UserAttribute(_)) => target = Target::Ignored,
+            Ok(_) => {}
+            Err(_) if matches!(tag, Tag::UserId | Tag::UserAttribute) => target = Target::Ignored,
+            Err(_) if matches!(tag, Tag::PublicSubkey | Tag::SecretSubkey) => target = Target::Ignored,
+            Err(Error::Unsupported { .. }) => {}
+            // It may have been a revocation.
+            Err(_) => current = None,
+        }
+    }
+    out.extend(current);
+    Ok(out)
+}
+
+fn primary(packet: Packet) -> Option<Certificate> {
+    let (key, secret) = match packet {
+        Packet::PublicKey(key) => (key, None),
+        Packet::SecretKey(key) => (key.public_key().clone(), Some(key)),
+        _ => return None,
+    };
+    let known = matches!(key.version(), KeyVersion::V4 | KeyVersion::V6);
+    known.then(|| Certificate { key, secret, signatures: Vec::new(), users: Vec::new(), subkeys: Vec::new() })
+}
+
+fn attach(certificate: &mut Certificate, target: Target, signature: Signature) {
+    let place = match target {
+        Target::Primary => Some(&mut certificate.signatures),
+        Target::User => certificate.users.last_mut().map(|u| &mut u.signatures),
+        Target::Subkey => certificate.subkeys.last_mut().map(|s| &mut s.signatures),
+        Target::Ignored => None,
+    };
+    if let Some(place) = place {
+        place.push(signature);
+    }
+}
+
+/// The keys in a keybox: blobs with a length, a type, flags, and where in them the key is.
+fn keybox(data: &[u8]) -> Result<Vec<u8>, String> {
+    let mut out = Vec::new();
+    let mut rest = data;
+    while !rest.is_empty() {
+        let length = number(rest, 0, 4).filter(|n| *n >= 5).ok_or("a blob has no length")?;
+        let (blob, after) = rest.split_at_checked(length).ok_or("a blob is cut off")?;
+        rest = after;
+        if blob[4] != 2 {
+            continue;
+        }
+        let head = (|| Some((number(blob, 6, 2)?, number(blob, 8, 4)?, number(blob, 12, 4)?)))();
+        let (flags, start, length) = head.ok_or("an OpenPGP blob is too short")?;
+        let end = start.checked_add(length).ok_or("an OpenPGP blob has a wrong place")?;
+        let key = blob.get(start..end).ok_or("an OpenPGP blob has a wrong place")?;
+        // Ephemeral keys are not yet part of the ring.
+        if flags & 2 == 0 {
+            out.extend_from_slice(key);
+        }
+    }
+    if out.is_empty() { Err("keybox contains no OpenPGP keys".to_owned()) } else { Ok(out) }
+}
+
+/// A big-endian number of `length` bytes.
+fn number(data: &[u8], at: usize, length: usize) -> Option<usize> {
+    Some(data.get(at..at + length)?.iter().fold(0, |n, b| n << 8 | usize::from(*b)))
+}

@@ -1,0 +1,35 @@
+//! Provenance files in a program that was built without OpenPGP: nothing is signed, and nothing counts as verified.
+
+use std::path::Path;
+
+use chart_compat::chart::Metadata;
+
+use super::{ProvenanceError, Verified};
+
+/// Fails.
+///
+/// # Errors
+/// Always: there is no OpenPGP.
+pub fn sign(
+    _package: &[u8],
+    _file: &str,
+    _metadata: &Metadata,
+    _keyring: &Path,
+    _id: &str,
+    _passphrase: &mut dyn FnMut() -> Result<Option<Vec<u8>>, String>,
+) -> Result<String, ProvenanceError> {
+    Err(ProvenanceError::NotBuilt)
+}
+
+/// Fails.
+///
+/// # Errors
+/// Always: there is no OpenPGP.
+pub fn verify(
+    _package: &[u8],
+    _provenance: &[u8],
+    _file: &str,
+    _keyring: &Path,
+) -> Result<Verified, ProvenanceError> {
+    Err(ProvenanceError::NotBuilt)
+}
