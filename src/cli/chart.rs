@@ -12,6 +12,7 @@ use super::failure::Explained;
 use super::fetch::{self, ChartPath};
 use super::flags::Globals;
 use super::{block_on, tell, verify};
+use crate::source::fetch::FetchError;
 use crate::source::{self, Loaded};
 
 /// As [`open`], ready to render.
@@ -29,13 +30,16 @@ pub(super) fn find(reference: &str, globals: &Globals, path: &ChartPath) -> Resu
             let text = "local chart found in current working directory. repository url ignored";
             tell(&slog::line("WARN", text, &[("chart", reference), ("repository", repository)]));
         }
+        if path.cosign.policy()?.is_some() {
+            return Err(source::Error::from(FetchError::NoCosign(reference.to_owned())).into());
+        }
         if path.verify.verify {
             verify::on_disk(&source::absolute(&found), &path.verify.keyring)?;
         }
         return Ok(source::load(&found, profile)?);
     }
     let fetcher = fetch::fetcher(globals);
-    let options = path.options();
+    let options = path.options()?;
     let chart = block_on(fetcher.fetch(reference, &options, &mut |w| tell(&w)))?;
     let chart = chart.map_err(source::Error::from)?;
     if path.verify.verify {

@@ -8,6 +8,8 @@ use std::{io::Write as _, sync::Mutex};
 
 use chart_compat::profile::Profile;
 
+use super::Failure;
+use super::cosign::Cosign;
 use super::flags::Globals;
 use super::verify::Verify;
 use crate::source::fetch::{Fetcher, Options, Wanted};
@@ -89,9 +91,8 @@ pub(super) struct ChartPath {
     pass_credentials: bool,
     #[command(flatten)]
     pub(super) verify: Verify,
-    /// Public key (PEM) of which a chart in a registry must have a cosign signature
-    #[arg(long)]
-    cosign_key: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) cosign: Cosign,
     #[command(flatten)]
     pub(super) login: Login,
 }
@@ -107,19 +108,19 @@ impl ChartPath {
         self.repository().is_none() || profile == Profile::Helm3 && Path::new(reference.trim()).exists()
     }
 
-    pub(super) fn options(&self) -> Options {
+    pub(super) fn options(&self) -> Result<Options, Failure> {
         let version = match self.version.trim() {
             "" if self.devel => ">0.0.0-0",
             version => version,
         };
-        Options {
+        Ok(Options {
             version: version.to_owned(),
             repository: self.repository().map(str::to_owned),
             pass_credentials: self.pass_credentials,
             provenance: if self.verify.verify { Wanted::Yes } else { Wanted::No },
-            cosign_key: self.cosign_key.clone(),
+            cosign: self.cosign.policy()?,
             ..self.login.options()
-        }
+        })
     }
 }
 

@@ -7,6 +7,7 @@ mod build;
 mod chart;
 mod compare;
 mod completion;
+mod cosign;
 mod debug;
 mod dependency;
 mod doctor;

@@ -34,7 +34,7 @@ pub(super) struct Args {
 
 pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
     let fetcher = fetch::fetcher(globals);
-    let mut options = args.path.options();
+    let mut options = args.path.options()?;
     if args.prov && !args.path.verify.verify {
         options.provenance = Wanted::IfThere;
     }

@@ -19,7 +19,7 @@ use super::index::entry::{ChartVersion, Choice, choose};
 use super::index::{self, IndexError};
 use super::location::{BadLocation, Location};
 use super::oci::OciError;
-use super::oci::cosign::CosignError;
+use super::oci::cosign::{self, CosignError};
 use super::reference::{BadReference, ChartReference};
 use super::repositories::{self, Entry, Repositories, RepositoriesError, Secret};
 use super::repository;
@@ -125,6 +125,9 @@ pub enum FetchError {
     /// Its cosign signature does not hold.
     #[error(transparent)]
     Cosign(#[from] CosignError),
+    /// A cosign signature is required of what cannot have one.
+    #[error("{0}: only charts in registries (oci://) have cosign signatures")]
+    NoCosign(String),
     /// Git did not hand it out.
     #[error(transparent)]
     Git(#[from] GitError),
@@ -152,8 +155,8 @@ pub struct Options {
     pub plain_http: bool,
     /// Whether the provenance file is wanted, too.
     pub provenance: Wanted,
-    /// A public key: a chart of a registry must have a cosign signature of it.
-    pub cosign_key: Option<PathBuf>,
+    /// Who must have signed a chart with cosign: charts of registries can prove it, and no others are fetched then.
+    pub cosign: Option<cosign::Policy>,
 }
 
 /// Whether something is fetched besides the chart.
@@ -230,9 +233,8 @@ impl Fetcher {
         warn: &mut dyn FnMut(String),
     ) -> Result<ChartBytes, FetchError> {
         let registry = options.repository.is_none() && reference.starts_with("oci://");
-        if options.cosign_key.is_some() && !registry {
-            let text = format!("{reference}: cosign signatures are of charts in registries (oci://) alone");
-            return Err(FetchError::Unsupported(text));
+        if options.cosign.is_some() && !registry {
+            return Err(FetchError::NoCosign(reference.to_owned()));
         }
         let place = match &options.repository {
             Some(url) => self.in_repository_at(url, reference, options, warn).await?,
@@ -266,6 +268,9 @@ impl Fetcher {
         options: &Options,
         warn: &mut dyn FnMut(String),
     ) -> Result<ChartBytes, FetchError> {
+        if options.cosign.is_some() {
+            return Err(FetchError::NoCosign(version.metadata.name.clone()));
+        }
         let mut place = place(&repository.url, version, &format!("chart {:?}", version.metadata.name))?;
         place.tls = merged(repository.tls(), &options.tls);
         place.credentials = repository.credentials();

@@ -46,15 +46,15 @@ impl Fetcher {
         let registry = self.registry(options);
         let asked = OciReference::parse(text).map_err(OciError::from)?;
         let (reference, version) = chosen(&registry, &asked, &options.version).await?;
-        let key = options.cosign_key.as_deref().map(cosign::Key::read).transpose()?;
+        let verifier = options.cosign.as_ref().map(cosign::Verifier::new).transpose()?;
         let mut from_cache = |digest: &str| {
             let key = parse_digest(digest).ok()?;
             self.cache.get(&key, Kind::Chart, MAX_CHART_BYTES).map(Bytes::from)
         };
         let provenance = options.provenance != Wanted::No;
         let pulled = registry.pull(&reference, provenance, &mut from_cache).await?;
-        if let Some(key) = &key {
-            cosign::verify(&registry, &reference, &pulled.digest, key).await?;
+        if let Some(verifier) = &verifier {
+            verifier.verify(&registry, &reference, &pulled.digest).await?;
         }
         if options.provenance == Wanted::Yes && pulled.provenance.is_none() {
             return Err(FetchError::NoProvenance(format!("oci://{reference}.prov")));

@@ -1,0 +1,334 @@
+//! One signature against a policy: the signed digest, the key or the certificate and its identity, the logs and timestamps.
+//!
+//! Owns how cosign's annotations become a bundle, and which statements count as signatures. The cryptography, the certificate chain,
+//! the certificate's log and Rekor's proofs are the `sigstore-verify` crate's. Asks no server.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use chart_compat::go::regexp::{self, Regexp};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use sigstore_verify::crypto::{KeyAlgorithm, verify_signature, verify_signature_prehashed};
+use sigstore_verify::trust_root::{SIGSTORE_PRODUCTION_TRUSTED_ROOT, TrustedRoot};
+use sigstore_verify::types::bundle::VerificationMaterialContent;
+use sigstore_verify::types::{
+    Artifact, Bundle, DerPublicKey, HashAlgorithm, Sha256Hash, SignatureBytes, SignatureContent, Statement,
+};
+use sigstore_verify::{PublicKeyVerificationPolicy, VerificationPolicy};
+
+use super::super::super::files;
+use super::{CosignError, Policy, Signer, Wanted};
+
+/// The predicate type of a statement that signs an artifact.
+pub(super) const SIGNED: &str = "https://sigstore.dev/cosign/sign/v1";
+/// Annotations of a layer of a `.sig` tag.
+const SIGNATURE: &str = "dev.cosignproject.cosign/signature";
+const CERTIFICATE: &str = "dev.sigstore.cosign/certificate";
+const CHAIN: &str = "dev.sigstore.cosign/chain";
+const LOG: &str = "dev.sigstore.cosign/bundle";
+/// How large a key or a trusted root may be, in bytes.
+const MAX_FILE: u64 = 4 << 20;
+
+/// A signature as a registry has it.
+pub(super) enum Found {
+    /// A bundle, as JSON.
+    Bundle(Bytes),
+    /// A layer of a `.sig` tag.
+    Simple(Simple),
+}
+
+/// A signed payload (`simplesigning`) and what its layer says of the signature.
+pub(super) struct Simple {
+    pub(super) payload: Bytes,
+    pub(super) annotations: BTreeMap<String, String>,
+}
+
+/// A policy, ready to check signatures.
+pub(super) struct Checks {
+    trusted: Trusted,
+    /// What says that a certificate and a log are good.
+    verifier: Option<sigstore_verify::Verifier>,
+}
+
+enum Trusted {
+    Key { key: DerPublicKey, algorithm: KeyAlgorithm },
+    Identity { identity: Test, issuer: Test },
+}
+
+enum Test {
+    Exact(String),
+    Pattern(Arc<Regexp>),
+}
+
+/// The payload of a `.sig` tag.
+#[derive(Deserialize)]
+struct Payload {
+    critical: Critical,
+}
+
+#[derive(Deserialize)]
+struct Critical {
+    image: Image,
+    #[serde(rename = "type")]
+    kind: String,
+}
+
+#[derive(Deserialize)]
+struct Image {
+    #[serde(rename = "docker-manifest-digest")]
+    digest: String,
+}
+
+/// What a log says of a signature of a `.sig` tag.
+#[derive(Deserialize)]
+struct LogEntry {
+    #[serde(rename = "SignedEntryTimestamp")]
+    timestamp: String,
+    #[serde(rename = "Payload")]
+    payload: LogPayload,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct LogPayload {
+    body: String,
+    integrated_time: i64,
+    log_index: i64,
+    #[serde(rename = "logID")]
+    log_id: String,
+}
+
+/// The head of a log's entry.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct EntryHead {
+    kind: String,
+    api_version: String,
+}
+
+impl Test {
+    fn new(wanted: &Wanted) -> Result<Self, CosignError> {
+        match wanted {
+            Wanted::Exact(text) => Ok(Self::Exact(text.clone())),
+            Wanted::Pattern(pattern) => {
+                // On its own first, so that it cannot end the group early.
+                regexp::compile(pattern.as_bytes()).map_err(CosignError::Pattern)?;
+                let whole = regexp::compile(format!("\\A(?:{pattern})\\z").as_bytes());
+                Ok(Self::Pattern(whole.map_err(CosignError::Pattern)?))
+            }
+        }
+    }
+
+    fn passes(&self, text: &str) -> bool {
+        match self {
+            Self::Exact(wanted) => wanted == text,
+            Self::Pattern(pattern) => pattern.is_match(text.as_bytes()),
+        }
+    }
+}
+
+impl Checks {
+    pub(super) fn new(policy: &Policy) -> Result<Self, CosignError> {
+        let root = match (&policy.trusted_root, &policy.signer) {
+            (Some(path), _) => {
+                Some(read(path, |text| TrustedRoot::from_json(text).map_err(|e| e.to_string()))?)
+            }
+            (None, Signer::Identity { .. }) => {
+                let root = TrustedRoot::from_json(SIGSTORE_PRODUCTION_TRUSTED_ROOT);
+                Some(root.map_err(|e| failed(Path::new("the built-in trusted root"), e.to_string()))?)
+            }
+            (None, Signer::Key(_)) => None,
+        };
+        let name = policy.trusted_root.as_deref().unwrap_or(Path::new("the built-in trusted root"));
+        let verifier = root.map(|r| sigstore_verify::Verifier::new(&r));
+        let verifier = verifier.transpose().map_err(|e| failed(name, e.to_string()))?;
+        let trusted = match &policy.signer {
+            Signer::Key(path) => {
+                let (key, algorithm) = read(path, |text| {
+                    let key = DerPublicKey::from_pem(text).map_err(|e| e.to_string())?;
+                    let algorithm = KeyAlgorithm::from_spki(&key).map_err(|e| e.to_string())?;
+                    Ok((key, algorithm))
+                })?;
+                Trusted::Key { key, algorithm }
+            }
+            Signer::Identity { identity, issuer } => {
+                Trusted::Identity { identity: Test::new(identity)?, issuer: Test::new(issuer)? }
+            }
+        };
+        Ok(Self { trusted, verifier })
+    }
+
+    /// Checks that a signature is of the policy's signer and of an artifact. `digest`: of its manifest.
+    pub(super) fn check(&self, found: &Found, digest: &str) -> Result<(), String> {
+        let hex = digest.strip_prefix("sha256:").ok_or("the artifact's digest is not of SHA-256")?;
+        let artifact = Sha256Hash::from_hex(hex).map_err(|e| e.to_string())?;
+        match found {
+            Found::Bundle(json) => {
+                let text = std::str::from_utf8(json).map_err(|e| e.to_string())?;
+                let bundle = Bundle::from_json(text).map_err(|e| format!("bundle: {e}"))?;
+                if let SignatureContent::DsseEnvelope(envelope) = &bundle.content {
+                    check_statement(envelope.payload.as_bytes(), &artifact)?;
+                }
+                self.check_bundle(Artifact::from_digest(artifact), Some(&artifact), &bundle)
+            }
+            Found::Simple(simple) => {
+                self.check_simple(simple)?;
+                check_payload(&simple.payload, digest)
+            }
+        }
+    }
+
+    /// Checks a bundle of an artifact. `digest`: if the artifact is known by it alone.
+    fn check_bundle(
+        &self,
+        artifact: Artifact<'_>,
+        digest: Option<&Sha256Hash>,
+        bundle: &Bundle,
+    ) -> Result<(), String> {
+        match (&self.trusted, &self.verifier) {
+            (Trusted::Key { key, .. }, Some(verifier)) => {
+                let policy = PublicKeyVerificationPolicy::new(key.clone());
+                verifier.verify(artifact, bundle, &policy).map(drop).map_err(|e| e.to_string())
+            }
+            (Trusted::Key { key, algorithm }, None) => {
+                let digest = digest.ok_or("the artifact's digest is unknown")?;
+                signed_by(key, *algorithm, bundle, digest)
+            }
+            (Trusted::Identity { identity, issuer }, Some(verifier)) => {
+                // The identity is checked below, by text or by pattern.
+                let policy = VerificationPolicy::any_identity();
+                let result = verifier.verify(artifact, bundle, &policy).map_err(|e| e.to_string())?;
+                let own = result.identity().map(|i| i.as_str()).unwrap_or_default();
+                if !identity.passes(own) {
+                    return Err(format!("it is of the identity {own:?}"));
+                }
+                let own = result.issuer().unwrap_or_default();
+                if issuer.passes(own) { Ok(()) } else { Err(format!("it is by the issuer {own:?}")) }
+            }
+            (Trusted::Identity { .. }, None) => Err("there is no trusted root".to_owned()),
+        }
+    }
+
+    /// Checks who signed the payload of a `.sig` tag.
+    fn check_simple(&self, simple: &Simple) -> Result<(), String> {
+        let signature = simple.annotations.get(SIGNATURE).ok_or("a layer has no signature")?;
+        if let (Trusted::Key { key, algorithm }, None) = (&self.trusted, &self.verifier) {
+            let signature = SignatureBytes::from_base64(signature).map_err(|e| e.to_string())?;
+            let scheme = algorithm.default_signing_scheme();
+            return verify_signature(key, &simple.payload, &signature, scheme).map_err(|e| e.to_string());
+        }
+        let bundle = self.bundle_of(simple, signature)?;
+        self.check_bundle(Artifact::from_blob(&simple.payload), None, &bundle)
+    }
+
+    /// A bundle of what the annotations of a `.sig` tag's layer say.
+    fn bundle_of(&self, simple: &Simple, signature: &str) -> Result<Bundle, String> {
+        let log = simple.annotations.get(LOG).ok_or("it has no entry of a transparency log")?;
+        let log: LogEntry = serde_json::from_str(log).map_err(|e| format!("log entry: {e}"))?;
+        let body = STANDARD.decode(&log.payload.body).map_err(|e| format!("log entry: {e}"))?;
+        let head: EntryHead = serde_json::from_slice(&body).map_err(|e| format!("log entry: {e}"))?;
+        let id = log_id(&log.payload.log_id).ok_or("log entry: the log's id is wrong")?;
+        let (kind, material) = match self.trusted {
+            Trusted::Key { .. } => ("publicKey", json!({"hint": ""})),
+            Trusted::Identity { .. } => {
+                let leaf = simple.annotations.get(CERTIFICATE).ok_or("it has no certificate")?;
+                let chain = simple.annotations.get(CHAIN).map_or("", String::as_str);
+                ("x509CertificateChain", json!({"certificates": certificates(leaf, chain)?}))
+            }
+        };
+        let json = json!({
+            "mediaType": "application/vnd.dev.sigstore.bundle+json;version=0.1",
+            "verificationMaterial": {
+                kind: material,
+                "tlogEntries": [{
+                    "logIndex": log.payload.log_index.to_string(),
+                    "logId": {"keyId": STANDARD.encode(id)},
+                    "kindVersion": {"kind": head.kind, "version": head.api_version},
+                    "integratedTime": log.payload.integrated_time.to_string(),
+                    "inclusionPromise": {"signedEntryTimestamp": log.timestamp},
+                    "canonicalizedBody": log.payload.body,
+                }],
+            },
+            "messageSignature": {"signature": signature},
+        });
+        Bundle::from_json(&json.to_string()).map_err(|e| format!("signature: {e}"))
+    }
+}
+
+/// Checks the signature of a bundle by a key, without any log.
+fn signed_by(
+    key: &DerPublicKey,
+    algorithm: KeyAlgorithm,
+    bundle: &Bundle,
+    digest: &Sha256Hash,
+) -> Result<(), String> {
+    if !matches!(bundle.verification_material.content, VerificationMaterialContent::PublicKey(_)) {
+        return Err("it is of a certificate, not of a key".to_owned());
+    }
+    match &bundle.content {
+        SignatureContent::DsseEnvelope(envelope) => {
+            let scheme = algorithm.default_signing_scheme();
+            verify_signature(key, &envelope.pae(), &envelope.signature.sig, scheme).map_err(|e| e.to_string())
+        }
+        SignatureContent::MessageSignature(message) => {
+            let scheme =
+                algorithm.resolve_signing_scheme(HashAlgorithm::Sha2256).map_err(|e| e.to_string())?;
+            verify_signature_prehashed(key, digest.as_bytes(), &message.signature, scheme)
+                .map_err(|e| e.to_string())
+        }
+        _ => Err("it is of an unknown kind".to_owned()),
+    }
+}
+
+/// Checks that a signed statement signs an artifact; statements of how it was built or what is in it do not.
+fn check_statement(payload: &[u8], artifact: &Sha256Hash) -> Result<(), String> {
+    let statement: Statement = serde_json::from_slice(payload).map_err(|e| format!("statement: {e}"))?;
+    if statement.type_ != Statement::TYPE_V1 || statement.predicate_type != SIGNED {
+        return Err(format!("it states {:?}, which does not sign the artifact", statement.predicate_type));
+    }
+    if statement.matches_sha256(artifact) { Ok(()) } else { Err("it is of another artifact".to_owned()) }
+}
+
+/// Checks that a signed payload of a `.sig` tag is of an artifact.
+fn check_payload(payload: &[u8], digest: &str) -> Result<(), String> {
+    let payload: Payload = serde_json::from_slice(payload).map_err(|e| format!("payload: {e}"))?;
+    if payload.critical.kind != "cosign container image signature" {
+        return Err(format!("its payload is of the type {:?}", payload.critical.kind));
+    }
+    if payload.critical.image.digest == digest { Ok(()) } else { Err("it is of another artifact".to_owned()) }
+}
+
+/// Certificates in PEM as a bundle has them.
+fn certificates(leaf: &str, chain: &str) -> Result<Vec<Value>, String> {
+    let all = [leaf, chain].into_iter().flat_map(|pem| CertificateDer::pem_slice_iter(pem.as_bytes()));
+    all.map(|c| {
+        let der = c.map_err(|e| format!("certificate: {e}"))?;
+        Ok(json!({"rawBytes": STANDARD.encode(der)}))
+    })
+    .collect()
+}
+
+/// The bytes of a log's id, which is in hex.
+fn log_id(hex: &str) -> Option<Vec<u8>> {
+    let pairs = hex.as_bytes().chunks(2).map(|p| std::str::from_utf8(p).ok());
+    pairs.map(|p| u8::from_str_radix(p.filter(|p| p.len() == 2)?, 16).ok()).collect()
+}
+
+fn failed(path: &Path, reason: String) -> CosignError {
+    CosignError::File { path: path.to_owned(), reason }
+}
+
+/// Reads a file of text and parses it.
+fn read<T>(path: &Path, parse: impl Fn(&str) -> Result<T, String>) -> Result<T, CosignError> {
+    let bytes = files::read(path, MAX_FILE).map_err(|e| failed(path, e.to_string()))?;
+    let bytes = bytes.ok_or_else(|| failed(path, "no such file or directory".to_owned()))?;
+    let text = String::from_utf8(bytes).map_err(|e| failed(path, e.to_string()))?;
+    parse(&text).map_err(|e| failed(path, e))
+}

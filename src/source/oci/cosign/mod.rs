@@ -1,0 +1,109 @@
+//! Signatures that cosign leaves beside an artifact: by a key, or keyless by a certificate of an identity.
+//!
+//! Owns the policy that flags express, and the errors. `find`: bundles and `.sig` tags of a registry; `check`: one signature against
+//! the policy, by the `sigstore-verify` crate. Fetches no trusted root from the network. Without the feature `cosign` each policy is
+//! refused.
+
+#[cfg(feature = "cosign")]
+mod check;
+#[cfg(feature = "cosign")]
+mod find;
+#[cfg(not(feature = "cosign"))]
+mod unavailable;
+
+use std::fmt;
+use std::path::PathBuf;
+
+#[cfg(feature = "cosign")]
+pub use self::find::Verifier;
+#[cfg(not(feature = "cosign"))]
+pub use self::unavailable::Verifier;
+use super::OciError;
+
+/// Why a signature does not hold.
+#[derive(Debug, thiserror::Error)]
+pub enum CosignError {
+    /// A key or a trusted root cannot be used.
+    #[error("{path}: {reason}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// A pattern of an identity or issuer is not a regular expression.
+    #[error("{0}")]
+    Pattern(String),
+    /// The registry does not say.
+    #[error(transparent)]
+    Registry(#[from] OciError),
+    /// The artifact has no signature.
+    #[error("{0}: no cosign signature found; was it pushed to the same repository?")]
+    Unsigned(String),
+    /// None of the artifact's signatures holds.
+    #[error("{reference}: none of {count} cosign signatures is of {signer} and of this artifact: {reason}")]
+    NotVerified {
+        /// The artifact.
+        reference: String,
+        /// How many signatures it has.
+        count: usize,
+        /// Who must have signed.
+        signer: Signer,
+        /// Why the last of them does not hold.
+        reason: String,
+    },
+    /// The program was built without cosign's signatures.
+    #[error("cosign signatures need the cargo feature \"cosign\", and this program was built without it")]
+    NotBuilt,
+}
+
+/// Who must have signed a chart, and what is trusted to say so.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    /// Who must have signed.
+    pub signer: Signer,
+    /// Certificate authorities and logs (`trusted_root.json`). Without it: those of the public Sigstore instance for an identity, and
+    /// no log for a key.
+    pub trusted_root: Option<PathBuf>,
+}
+
+/// Who must have signed a chart.
+#[derive(Clone, Debug)]
+pub enum Signer {
+    /// The owner of a public key, in a PEM file.
+    Key(PathBuf),
+    /// An identity to which an issuer of tokens attested.
+    Identity {
+        /// The subject of the certificate: an e-mail address or a URI.
+        identity: Wanted,
+        /// The URL of the issuer.
+        issuer: Wanted,
+    },
+}
+
+/// A text that a certificate must have.
+#[derive(Clone, Debug)]
+pub enum Wanted {
+    /// This text.
+    Exact(String),
+    /// A text that a regular expression of Go's dialect matches from its start to its end.
+    Pattern(String),
+}
+
+impl fmt::Display for Signer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Key(path) => write!(f, "the key {}", path.display()),
+            Self::Identity { identity, issuer } => {
+                write!(f, "the identity {identity} by the issuer {issuer}")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Wanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Exact(text) | Self::Pattern(text)) = self;
+        f.write_str(text)
+    }
+}

@@ -1,0 +1,44 @@
+//! cosign's signatures in a program that was built without them: no policy is accepted.
+
+use super::super::Registry;
+use super::super::reference::OciReference;
+use super::{CosignError, Policy};
+
+/// A verifier that cannot be made.
+pub enum Verifier {}
+
+impl Verifier {
+    /// Fails.
+    ///
+    /// # Errors
+    /// Always: cosign's signatures were not built in.
+    pub fn new(_policy: &Policy) -> Result<Self, CosignError> {
+        Err(CosignError::NotBuilt)
+    }
+
+    /// There is no such verifier.
+    ///
+    /// # Errors
+    /// None.
+    pub async fn verify(
+        &self,
+        _registry: &Registry<'_>,
+        _reference: &OciReference,
+        _digest: &str,
+    ) -> Result<(), CosignError> {
+        match *self {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Signer;
+    use super::*;
+
+    #[test]
+    fn no_policy_is_accepted_without_the_feature() {
+        let policy = Policy { signer: Signer::Key("own.pub".into()), trusted_root: None };
+        let error = Verifier::new(&policy).err().map(|e| e.to_string()).unwrap_or_default();
+        assert!(error.contains("need the cargo feature \"cosign\""), "{error}");
+    }
+}
