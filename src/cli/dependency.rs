@@ -75,8 +75,8 @@ fn run_verb(globals: &Globals, args: &Args, verb: Verb) -> Result<(), Failure> {
     let mut options = args.login.options();
     let keyring = args.verify.verify.then(|| args.verify.keyring.path());
     if keyring.is_some() {
-        // A lock file is trusted to name what was verified when it was made.
-        options.provenance = if matches!(verb, Verb::Update) { Wanted::Yes } else { Wanted::IfThere };
+        // Helm's `dependency build` goes on without a provenance file, and whoever holds that file back decides what is verified.
+        options.provenance = Wanted::Yes;
     }
     let job = Job { chart: &args.chart, skip_refresh: args.skip_refresh, options: &options, keyring, verb };
     work(globals, job, &mut |text| aloud(&text))

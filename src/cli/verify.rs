@@ -73,6 +73,7 @@ pub(super) fn on_disk(chart: &Path, keyring: &Keyring) -> Result<Verified, Failu
 
 /// Verifies a package that was fetched with its provenance file.
 pub(super) fn fetched(chart: &ChartBytes, keyring: &Keyring) -> Result<Verified, Failure> {
-    let provenance = chart.provenance.as_deref().unwrap_or_default();
+    let missing = || format!("failed to fetch provenance \"{}.prov\"", chart.origin);
+    let provenance = chart.provenance.as_deref().ok_or_else(missing)?;
     provenance::verify(&chart.bytes, provenance, &chart.file_name, &keyring.path()).map_err(|e| e.to_string())
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use super::git;
+use super::registries::Registry;
 use super::repositories::serve;
 use super::server::Server;
 use super::support::{User, chart};
@@ -79,6 +80,8 @@ fn every_command_with_such_flags_is_known_here() {
     let charts: BTreeSet<String> = charts.map(str::to_owned).into();
     assert_eq!(names("--cosign-key"), charts);
     assert_eq!(names("--cosign-identity"), charts);
+    let more = ["dependency build", "dependency update"].map(str::to_owned);
+    assert_eq!(names("--verify"), &charts | &more.into());
 }
 
 #[test]
@@ -117,5 +120,69 @@ fn cosign_is_refused_where_no_registry_is() {
     for (flags, want) in wrong {
         let error = user.fails(&[&["template", "x", "./web"], flags].concat());
         assert!(error.contains(want), "{flags:?}: {error}");
+    }
+}
+
+#[test]
+fn verify_fails_where_no_provenance_file_is() {
+    let (server, user) = (Server::plain(), User::new());
+    let [directory, package, repository, git] = unsigned(&user, &server);
+    user.write("pubring.gpg", "");
+    for command in COMMANDS {
+        for (reference, want) in [
+            (&directory, "unpacked charts cannot be verified"),
+            (&package, "could not load provenance file"),
+            (&repository, "failed to fetch provenance"),
+            (&git, "charts of Git have no provenance file"),
+        ] {
+            if command[0] == "pull" && reference.starts_with('.') {
+                continue;
+            }
+            let verify = ["--verify", "--keyring", "pubring.gpg"];
+            let error = user.fails(&[command, &[reference], &verify].concat());
+            assert!(error.contains(want), "{command:?} {reference}: {error}");
+        }
+    }
+    // A chart directory fails in Helm's words, also where its dependencies are to be fetched first.
+    for flags in [&["--verify"][..], &["--verify", "--dependency-update"]] {
+        let args = [&["template", "x", directory.as_str()], flags].concat();
+        let (own, theirs) = (user.ours(&args), user.helm(&args));
+        assert!(!own.ok && !theirs.ok);
+        assert_eq!(own.err, theirs.err);
+    }
+}
+
+#[test]
+fn dependencies_that_nobody_signed_are_refused() {
+    let (server, user) = (Server::plain(), User::new());
+    let registry = Registry::start(false);
+    unsigned(&user, &server);
+    let oci = format!("oci://{}/charts", registry.host);
+    user.ok(&["push", "web-1.2.3.tgz", &oci, "--plain-http"]);
+    user.write("pubring.gpg", "");
+    for (name, repository, want) in [
+        ("directory", "file://../web", "failed to verify web: charts in directories have no provenance file"),
+        ("unpacked", "", "failed to verify web: charts in directories have no provenance file"),
+        ("served", &format!("{}/charts", server.url), "failed to fetch provenance"),
+        ("registry", &oci, "failed to fetch provenance"),
+    ] {
+        let dependency =
+            format!("dependencies: [{{name: web, version: 1.2.3, repository: \"{repository}\"}}]\n");
+        chart(&user.path(name), name, "1.0.0", &dependency);
+        if name == "unpacked" {
+            chart(&user.path("unpacked/charts/web"), "web", "1.2.3", "");
+        }
+        let update = ["dependency", "update", name, "--plain-http"];
+        let verify = ["--verify", "--keyring", "pubring.gpg"];
+        let before = user.files(name);
+        let error = user.fails(&[&update[..], &verify].concat());
+        assert!(error.contains(want), "{name}: {error}");
+        assert_eq!(user.files(name), before, "{name}");
+        // A lock file says what was chosen, not that anybody signed it.
+        user.ok(&update);
+        let build = ["dependency", "build", name, "--plain-http"];
+        let error = user.fails(&[&build[..], &verify].concat());
+        assert!(error.contains(want), "{name}: {error}");
+        user.ok(&build);
     }
 }

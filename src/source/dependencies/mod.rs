@@ -105,6 +105,12 @@ pub enum DependencyError {
     /// A chart cannot be packed.
     #[error(transparent)]
     Package(#[from] PackageError),
+    /// A dependency came without a provenance file.
+    #[error("failed to verify {0}: it has no provenance file")]
+    NotSigned(String),
+    /// Dependencies cannot be verified.
+    #[error("failed to verify {0}: charts in directories have no provenance file")]
+    Unverifiable(String),
     /// A signature does not hold.
     #[error(transparent)]
     Provenance(#[from] ProvenanceError),
@@ -128,7 +134,7 @@ pub struct Manager<'m> {
     pub skip_refresh: bool,
     /// User, password and TLS flags for registries.
     pub options: &'m Options,
-    /// The keyring that fetched charts are verified by, if they are; the options then ask for provenance files.
+    /// The keyring that every dependency is verified by, if they are; the options then ask for provenance files.
     pub keyring: Option<PathBuf>,
     /// Takes what Helm prints, each text with its line ends.
     pub say: &'m mut dyn FnMut(String),
@@ -139,6 +145,14 @@ pub struct Manager<'m> {
 fn io_error(path: &Path) -> impl FnOnce(io::Error) -> DependencyError + use<> {
     let path = path.to_owned();
     |source| DependencyError::Io { path, source }
+}
+
+/// Fails if a dependency is a directory: nobody signed it.
+fn refuse_directories(resolved: &[Resolved]) -> Result<(), DependencyError> {
+    let directory = |d: &&Dependency| d.repository.is_empty() || d.repository.starts_with("file://");
+    let all = resolved.iter().map(|r| &r.dependency).filter(directory);
+    let names: Vec<&str> = all.map(|d| d.name.as_str()).collect();
+    if names.is_empty() { Ok(()) } else { Err(DependencyError::Unverifiable(names.join(", "))) }
 }
 
 impl Manager<'_> {
@@ -294,6 +308,9 @@ impl Manager<'_> {
         scratch: &Path,
         directory: &Path,
     ) -> Result<(), DependencyError> {
+        if self.keyring.is_some() {
+            refuse_directories(resolved)?;
+        }
         let mut wanted: Vec<(String, usize)> = Vec::new();
         for (n, one) in resolved.iter_mut().enumerate() {
             let d = &one.dependency;
@@ -329,7 +346,9 @@ impl Manager<'_> {
             lines.into_iter().for_each(&mut *self.warn);
             chart.notes.iter().for_each(|note| (self.say)(format!("{note}\n")));
             let path = scratch.join(&chart.file_name);
-            if let (Some(keyring), Some(signed)) = (&self.keyring, &chart.provenance) {
+            if let Some(keyring) = &self.keyring {
+                let signed = chart.provenance.as_deref();
+                let signed = signed.ok_or_else(|| DependencyError::NotSigned(chart.file_name.clone()))?;
                 provenance::verify(&chart.bytes, signed, &chart.file_name, keyring)?;
             }
             // What is no chart must not come into charts/.

@@ -33,3 +33,14 @@ pub fn verify(
 ) -> Result<Verified, ProvenanceError> {
     Err(ProvenanceError::NotBuilt)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_verified_without_the_feature() {
+        let error = verify(b"", b"", "web-1.0.0.tgz", Path::new("pubring.gpg")).unwrap_err().to_string();
+        assert!(error.contains("need the cargo feature \"pgp\""), "{error}");
+    }
+}
