@@ -288,3 +288,67 @@ fn cosign_signatures_are_checked_with_a_given_key() {
     let said = pull("own.pub");
     assert!(said.ok, "{}", said.err);
 }
+
+#[test]
+fn subkeys_of_gnupg_sign_until_they_are_revoked() {
+    let user = User::new();
+    let home = user.path("gnupg");
+    fs::create_dir_all(&home).unwrap();
+    fs::set_permissions(&home, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    user.write("nothing", "");
+    let gpg = |args: &[&str], input: &str| {
+        let mut command = Command::new("gpg");
+        let common = ["--no-tty", "--quiet", "--yes", "--pinentry-mode", "loopback", "--passphrase", ""];
+        let input = fs::File::open(user.path(input)).unwrap();
+        command.arg("--homedir").arg(&home).args(common).args(args).current_dir(user.path("")).stdin(input);
+        let output = command.output().ok()?;
+        assert!(output.status.success(), "{args:?}\n{}", String::from_utf8_lossy(&output.stderr));
+        Some(output.stdout)
+    };
+    let name = "Release <release@example.test>";
+    if gpg(&["--batch", "--quick-generate-key", name, "rsa2048", "cert", "never"], "nothing").is_none() {
+        println!("no gpg: skipped");
+        return;
+    }
+    let listed = gpg(&["--batch", "--list-keys", "--with-colons"], "nothing").unwrap();
+    let listed = String::from_utf8(listed).unwrap();
+    let primary = listed.lines().find(|l| l.starts_with("fpr:")).unwrap().split(':').nth(9).unwrap();
+    gpg(&["--batch", "--quick-add-key", primary, "rsa2048", "sign", "never"], "nothing");
+    packed(&user);
+    user.ok(&["package", "web"]);
+    let sum = Sha256::digest(fs::read(user.path("web-1.2.3.tgz")).unwrap());
+    let sum: String = sum.iter().map(|b| format!("{b:02x}")).collect();
+    user.write("message", &format!("name: web\n\n...\nfiles:\n  web-1.2.3.tgz: sha256:{sum}\n"));
+    let sign = ["--batch", "--clearsign", "--output", "web-1.2.3.tgz.prov", "message"];
+    gpg(&sign, "nothing");
+    let verify = ["verify", "web-1.2.3.tgz", "--keyring", "pubring.gpg"];
+    let both = |want: Result<&str, &str>| {
+        fs::write(user.path("pubring.gpg"), gpg(&["--batch", "--export"], "nothing").unwrap()).unwrap();
+        let (own, theirs) = (user.ours(&verify), user.helm(&verify));
+        assert_eq!((own.ok, &own.out, &own.err), (theirs.ok, &theirs.out, &theirs.err));
+        match want {
+            Ok(want) => assert!(own.ok && own.out.contains(want), "{}", own.err),
+            Err(want) => assert!(!own.ok && own.err.contains(want), "{}", own.err),
+        }
+    };
+    both(Ok("Signed by: Release <release@example.test>"));
+    user.write("commands", "key 1\nrevkey\ny\n0\n\ny\nsave\n");
+    gpg(&["--command-fd", "0", "--edit-key", primary], "commands");
+    both(Err("openpgp: signature made by revoked key"));
+    // What we sign GnuPG verifies, and what it would not verify we do not sign: Helm signs with any primary key.
+    gpg(
+        &["--batch", "--quick-generate-key", "Maker <maker@example.test>", "nistp256", "sign", "never"],
+        "nothing",
+    );
+    let secret = gpg(&["--batch", "--export-secret-keys"], "nothing").unwrap();
+    fs::write(user.path("secring.gpg"), secret).unwrap();
+    let sign = |key| ["package", "web", "--sign", "--key", key, "--keyring", "secring.gpg"];
+    let error = user.fails(&sign("Release"));
+    assert!(error.contains("cannot sign: the primary key is not for signing"), "{error}");
+    user.ok(&sign("Maker"));
+    let checked = gpg(&["--batch", "--status-fd", "1", "--verify", "web-1.2.3.tgz.prov"], "nothing").unwrap();
+    let checked = String::from_utf8(checked).unwrap();
+    assert!(checked.contains("[GNUPG:] GOODSIG"), "{checked}");
+    both(Ok("Signed by: Maker <maker@example.test>"));
+    drop(Command::new("gpgconf").arg("--homedir").arg(&home).args(["--kill", "all"]).output());
+}

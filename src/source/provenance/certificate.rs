@@ -52,6 +52,18 @@ pub(super) enum Refusal {
     Weak(String),
 }
 
+impl Refusal {
+    /// What is wrong with the key, where nothing is signed yet.
+    pub(super) fn of_key(&self) -> String {
+        match self {
+            Self::NotForSigning(reason) => (*reason).to_owned(),
+            Self::Revoked => "it is revoked".to_owned(),
+            Self::KeyExpired | Self::SignatureExpired => "it has expired".to_owned(),
+            Self::Weak(reason) => format!("it is too weak: {reason}"),
+        }
+    }
+}
+
 impl Certificate {
     /// The fingerprint of the primary key in upper-case hex.
     pub(super) fn fingerprint(&self) -> String {

@@ -46,9 +46,13 @@ pub fn sign(
     let ring = keyring::read(keyring).map_err(ProvenanceError::Keyring)?;
     let certificate = named(&ring, id)?;
     let secret = certificate.secret.as_ref().ok_or(ProvenanceError::NotSecret)?;
+    let name = || certificate.names().next().unwrap_or_default();
+    if let Err(refusal) = certificate.primary_may_sign(now()) {
+        let text = format!("the key {:?} cannot sign: {}", name(), refusal.of_key());
+        return Err(ProvenanceError::Signature(text));
+    }
     let passphrase = if secret.secret_params().is_encrypted() {
         let given = passphrase().map_err(ProvenanceError::Signature)?;
-        let name = || certificate.names().next().unwrap_or_default();
         given.ok_or_else(|| ProvenanceError::Protected(name()))?
     } else {
         Vec::new()
