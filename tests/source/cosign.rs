@@ -209,7 +209,8 @@ fn keyless_bundles_prove_identity_issuer_and_time() {
     assert_eq!(bench.pull(&flags), Ok(()));
     // Those of the public instance are trusted where no others are named.
     let error = bench.pull(&flags[..4]).unwrap_err();
-    assert!(error.contains("none of 2 cosign signatures"), "{error}");
+    let want = "the built-in trusted root is not refreshed; --cosign-trusted-root gives another";
+    assert!(error.contains("none of 2 cosign signatures") && error.contains(want), "{error}");
 }
 
 #[test]

@@ -27,6 +27,8 @@ const MAX_PAGES: usize = 16;
 pub struct Verifier {
     signer: Signer,
     checks: Checks,
+    /// Whether the trusted root is the one of this build.
+    built_in: bool,
 }
 
 /// What refers to an artifact.
@@ -59,7 +61,8 @@ impl Verifier {
     /// # Errors
     /// The key or the trusted root cannot be read, or a pattern is not a regular expression.
     pub fn new(policy: &Policy) -> Result<Self, CosignError> {
-        Ok(Self { signer: policy.signer.clone(), checks: Checks::new(policy)? })
+        let built_in = policy.trusted_root.is_none() && matches!(policy.signer, Signer::Identity { .. });
+        Ok(Self { signer: policy.signer.clone(), checks: Checks::new(policy)?, built_in })
     }
 
     /// Verifies that an artifact was signed as the policy wants. `digest`: of its manifest.
@@ -101,6 +104,11 @@ impl Verifier {
         let (reference, signer) = (reference.to_string(), self.signer.clone());
         if count == 0 {
             return Err(CosignError::Unsigned(reference));
+        }
+        if self.built_in {
+            last.push_str(
+                " (the built-in trusted root is not refreshed; --cosign-trusted-root gives another)",
+            );
         }
         Err(CosignError::NotVerified { reference, count, signer, reason: last })
     }
