@@ -7,6 +7,7 @@ mod bad_servers;
 mod bucket_credentials;
 mod buckets;
 mod client;
+#[cfg(feature = "cosign")]
 mod cosign;
 mod dependencies;
 mod flags;
@@ -16,11 +17,14 @@ mod output_dirs;
 mod packages;
 mod post_renderers;
 mod prompts;
+#[cfg(all(feature = "cosign", feature = "pgp"))]
 mod provenance;
 mod registries;
 mod repositories;
 mod schemas;
 mod server;
+#[cfg(feature = "cosign")]
 mod sigstore;
 mod support;
+#[cfg(all(feature = "cosign", feature = "pgp"))]
 mod verification;

@@ -76,6 +76,25 @@ impl Certificate {
         self.users.iter().filter(certified).map(|u| String::from_utf8_lossy(u.id.id()).into_owned())
     }
 
+    /// The index of a user id, which is added if it is not there.
+    pub(super) fn user(&mut self, id: UserId) -> usize {
+        let known = self.users.iter().position(|u| u.id.id() == id.id());
+        known.unwrap_or_else(|| {
+            self.users.push(User { id, signatures: Vec::new() });
+            self.users.len() - 1
+        })
+    }
+
+    /// The index of a subkey, which is added if it is not there.
+    pub(super) fn subkey(&mut self, key: PublicSubkey) -> usize {
+        let fingerprint = key.fingerprint();
+        let known = self.subkeys.iter().position(|s| s.key.fingerprint() == fingerprint);
+        known.unwrap_or_else(|| {
+            self.subkeys.push(Subkey { key, signatures: Vec::new() });
+            self.subkeys.len() - 1
+        })
+    }
+
     /// Whether the primary key may sign data. `now`: seconds since 1970.
     pub(super) fn primary_may_sign(&self, now: u64) -> Result<(), Refusal> {
         let own = self.self_signature(now)?;

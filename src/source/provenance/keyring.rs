@@ -3,16 +3,17 @@
 //! Owns the containers and the grouping of packets. Judges no certificate: what a signature has to prove is checked where a key is
 //! used. Trust packets of GnuPG's old keyrings stand between the others, where rPGP's own reader of certificates would stop.
 
+use std::collections::HashMap;
 use std::io::Read as _;
 use std::path::Path;
 
 use pgp::armor::{BlockType, Dearmor};
 use pgp::errors::Error;
-use pgp::packet::{Packet, PacketParser, Signature};
+use pgp::packet::{Packet, PacketParser, PublicKey, SecretKey, Signature};
 use pgp::types::{KeyDetails as _, KeyVersion, Tag};
 
 use super::super::files;
-use super::certificate::{Certificate, Subkey, User};
+use super::certificate::Certificate;
 
 /// How large a keyring may be, in bytes.
 const MAX_KEYRING: u64 = 64 << 20;
@@ -22,28 +23,30 @@ pub(super) fn read(path: &Path) -> Result<Vec<Certificate>, String> {
     let shown = path.display();
     let data = files::read(path, MAX_KEYRING).map_err(|e| format!("open {shown}: {e}"))?;
     let data = data.ok_or_else(|| format!("open {shown}: no such file or directory"))?;
+    let mut ring = Ring::default();
     if data.len() >= 12 && data[4] == 1 && &data[8..12] == b"KBXf" {
         let keys = keybox(&data).map_err(|e| format!("reading keybox {shown}: {e}"))?;
-        return certificates(&keys);
+        ring.add(&keys)?;
+    } else if data.trim_ascii_start().starts_with(b"-----BEGIN PGP") {
+        let text = String::from_utf8_lossy(&data);
+        armored(&mut ring, &text).map_err(|e| format!("reading armored keyring {shown}: {e}"))?;
+    } else {
+        ring.add(&data)?;
     }
-    if !data.trim_ascii_start().starts_with(b"-----BEGIN PGP") {
-        return certificates(&data);
-    }
-    armored(&String::from_utf8_lossy(&data)).map_err(|e| format!("reading armored keyring {shown}: {e}"))
+    Ok(ring.certificates())
 }
 
-/// The certificates of each armored block of a text.
-fn armored(text: &str) -> Result<Vec<Certificate>, String> {
+/// Adds the certificates of each armored block of a text.
+fn armored(ring: &mut Ring, text: &str) -> Result<(), String> {
     const BEGIN: &str = "-----BEGIN PGP";
-    let mut out = Vec::new();
     for block in text.split(BEGIN).skip(1) {
         let (kind, data) = dearmor(&format!("{BEGIN}{block}"))?;
         if !matches!(kind, BlockType::PublicKey | BlockType::PrivateKey) {
             return Err(format!("expected a public or private key block, got \"{kind}\""));
         }
-        out.extend(certificates(&data)?);
+        ring.add(&data)?;
     }
-    if out.is_empty() { Err("no keys found".to_owned()) } else { Ok(out) }
+    if ring.all.is_empty() { Err("no keys found".to_owned()) } else { Ok(()) }
 }
 
 /// The type and data of one armored block.
@@ -61,73 +64,94 @@ pub(super) fn dearmor(text: &str) -> Result<(BlockType, Vec<u8>), String> {
 #[derive(Clone, Copy)]
 enum Target {
     Primary,
-    User,
-    Subkey,
+    /// The user id of this index.
+    User(usize),
+    /// The subkey of this index.
+    Subkey(usize),
     /// A component that signatures of provenance files do not use, or that cannot be read.
     Ignored,
 }
 
-/// Groups packets to certificates. One that cannot be read whole is left out; so is what follows an unknown primary key.
-pub(super) fn certificates(data: &[u8]) -> Result<Vec<Certificate>, String> {
-    let mut out: Vec<Certificate> = Vec::new();
-    let mut current: Option<Certificate> = None;
-    let mut target = Target::Ignored;
-    let mut packets = PacketParser::new(data);
-    while let Some(body) = packets.next_ref() {
-        let mut body = body.map_err(|e| format!("openpgp: invalid data: {e}"))?;
-        let header = body.packet_header();
-        let tag = header.tag();
-        let packet = Packet::from_reader(header, &mut body);
-        if matches!(tag, Tag::PublicKey | Tag::SecretKey) {
-            out.extend(current.take());
-            target = Target::Primary;
-            current = packet.ok().and_then(primary);
-            continue;
-        }
-        let Some(certificate) = &mut current else { continue };
-        match packet {
-            Ok(Packet::UserId(id)) => {
-                certificate.users.push(User { id, signatures: Vec::new() });
-                target = Target::User;
-            }
-            Ok(Packet::PublicSubkey(key)) => {
-                certificate.subkeys.push(Subkey { key, signatures: Vec::new() });
-                target = Target::Subkey;
-            }
-            Ok(Packet::SecretSubkey(key)) => {
-                let key = key.public_key().clone();
-                certificate.subkeys.push(Subkey { key, signatures: Vec::new() });
-                target = Target::Subkey;
-            }
-            Ok(Packet::Signature(signature)) => attach(certificate, target, signature),
-            Ok(Packet::UserAttribute(_)) => target = Target::Ignored,
-            Ok(_) => {}
-            Err(_) if matches!(tag, Tag::UserId | Tag::UserAttribute) => target = Target::Ignored,
-            Err(_) if matches!(tag, Tag::PublicSubkey | Tag::SecretSubkey) => target = Target::Ignored,
-            Err(Error::Unsupported { .. }) => {}
-            // It may have been a revocation.
-            Err(_) => current = None,
-        }
-    }
-    out.extend(current);
-    Ok(out)
+/// Certificates, grouped from packets. Copies of a key, user id or subkey are one: a revocation of any of them counts for it.
+#[derive(Default)]
+pub(super) struct Ring {
+    /// `None`: a certificate that cannot be read whole.
+    all: Vec<Option<Certificate>>,
+    by_fingerprint: HashMap<Vec<u8>, usize>,
 }
 
-fn primary(packet: Packet) -> Option<Certificate> {
+impl Ring {
+    /// The certificates that were read, in their order.
+    pub(super) fn certificates(self) -> Vec<Certificate> {
+        self.all.into_iter().flatten().collect()
+    }
+
+    /// Adds a stream of packets. What follows an unknown primary key is left out with it.
+    pub(super) fn add(&mut self, data: &[u8]) -> Result<(), String> {
+        let mut current: Option<usize> = None;
+        let mut target = Target::Ignored;
+        let mut packets = PacketParser::new(data);
+        while let Some(body) = packets.next_ref() {
+            let mut body = body.map_err(|e| format!("openpgp: invalid data: {e}"))?;
+            let header = body.packet_header();
+            let tag = header.tag();
+            let packet = Packet::from_reader(header, &mut body);
+            if matches!(tag, Tag::PublicKey | Tag::SecretKey) {
+                target = Target::Primary;
+                current = packet.ok().and_then(primary).map(|(key, secret)| self.place(key, secret));
+                continue;
+            }
+            let Some(slot) = current.and_then(|n| self.all.get_mut(n)) else { continue };
+            let Some(certificate) = slot else { continue };
+            match packet {
+                Ok(Packet::UserId(id)) => target = Target::User(certificate.user(id)),
+                Ok(Packet::PublicSubkey(key)) => target = Target::Subkey(certificate.subkey(key)),
+                Ok(Packet::SecretSubkey(key)) => {
+                    target = Target::Subkey(certificate.subkey(key.public_key().clone()));
+                }
+                Ok(Packet::Signature(signature)) => attach(certificate, target, signature),
+                Ok(Packet::UserAttribute(_)) => target = Target::Ignored,
+                Ok(_) => {}
+                Err(_) if matches!(tag, Tag::UserId | Tag::UserAttribute) => target = Target::Ignored,
+                Err(_) if matches!(tag, Tag::PublicSubkey | Tag::SecretSubkey) => target = Target::Ignored,
+                Err(Error::Unsupported { .. }) => {}
+                // It may have been a revocation.
+                Err(_) => *slot = None,
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the certificate of a primary key is.
+    fn place(&mut self, key: PublicKey, secret: Option<SecretKey>) -> usize {
+        let next = self.all.len();
+        let at = *self.by_fingerprint.entry(key.fingerprint().as_bytes().to_vec()).or_insert(next);
+        match self.all.get_mut(at) {
+            Some(Some(known)) => known.secret = known.secret.take().or(secret),
+            Some(None) => {}
+            None => {
+                let (signatures, users, subkeys) = (Vec::new(), Vec::new(), Vec::new());
+                self.all.push(Some(Certificate { key, secret, signatures, users, subkeys }));
+            }
+        }
+        at
+    }
+}
+
+fn primary(packet: Packet) -> Option<(PublicKey, Option<SecretKey>)> {
     let (key, secret) = match packet {
         Packet::PublicKey(key) => (key, None),
         Packet::SecretKey(key) => (key.public_key().clone(), Some(key)),
         _ => return None,
     };
-    let known = matches!(key.version(), KeyVersion::V4 | KeyVersion::V6);
-    known.then(|| Certificate { key, secret, signatures: Vec::new(), users: Vec::new(), subkeys: Vec::new() })
+    matches!(key.version(), KeyVersion::V4 | KeyVersion::V6).then_some((key, secret))
 }
 
 fn attach(certificate: &mut Certificate, target: Target, signature: Signature) {
     let place = match target {
         Target::Primary => Some(&mut certificate.signatures),
-        Target::User => certificate.users.last_mut().map(|u| &mut u.signatures),
-        Target::Subkey => certificate.subkeys.last_mut().map(|s| &mut s.signatures),
+        Target::User(n) => certificate.users.get_mut(n).map(|u| &mut u.signatures),
+        Target::Subkey(n) => certificate.subkeys.get_mut(n).map(|s| &mut s.signatures),
         Target::Ignored => None,
     };
     if let Some(place) = place {

@@ -363,6 +363,49 @@ fn keyrings_keep_their_good_keys_beside_bad_ones() {
         bytes.extend([0xb0, 2, 3, 6]);
     }
     bytes.extend([0xc0 | 6, 200, 4]);
-    let read = super::keyring::certificates(&bytes).map(|all| all.len());
-    assert_eq!(read, Ok(2));
+    let mut ring = super::keyring::Ring::default();
+    ring.add(&bytes).unwrap();
+    assert_eq!(ring.certificates().len(), 2);
+}
+
+#[test]
+fn a_revocation_counts_for_every_copy_of_a_key() {
+    use SignatureType::{CertPositive, KeyRevocation, SubkeyBinding, SubkeyRevocation};
+    let (key, own, plain) = (primary(), subkey(), Says::default());
+    let revoked = vec![
+        key.public_key().clone().into(),
+        key_signature(&key, KeyRevocation, plain),
+        user().into(),
+        certify(&key, CertPositive, SIGNS),
+    ];
+    for ring in [[certificate(&key), revoked.clone()].concat(), [revoked, certificate(&key)].concat()] {
+        assert_eq!(verified(&ring, &key, plain), Err(REVOKED.to_owned()));
+    }
+    let good = bind(&key, SubkeyBinding, &own, SIGNS, Some(back(&own, &key, plain)));
+    let gone = bind(&key, SubkeyRevocation, &own, plain, None);
+    let with = |more| [certificate(&key), vec![own.public_key().clone().into(), more]].concat();
+    let ring = [with(good.clone()), with(gone.clone())].concat();
+    assert_eq!(verified(&ring, &own, plain), Err(REVOKED.to_owned()));
+    let ring = [with(gone), vec![own.public_key().clone().into(), good]].concat();
+    assert_eq!(verified(&ring, &own, plain), Err(REVOKED.to_owned()));
+}
+
+#[test]
+fn no_changed_byte_of_a_keyring_makes_another_key_good() {
+    let key = primary();
+    let ring: Vec<u8> = certificate(&key).iter().flat_map(|p| p.to_bytes().unwrap()).collect();
+    for n in 0..ring.len() {
+        let mut changed = ring.clone();
+        changed[n] ^= 1 << (n % 8);
+        // It may be no keyring any more; it must not stop the program, or name another key.
+        let mut read = super::keyring::Ring::default();
+        if read.add(&changed).is_ok() {
+            let now = u64::from(now());
+            let good = read.certificates().into_iter().filter(|c| c.primary_may_sign(now).is_ok());
+            for certificate in good {
+                assert_eq!(certificate.key.fingerprint(), key.fingerprint(), "{n}");
+            }
+        }
+        assert!(super::keyring::Ring::default().add(&ring[..n]).is_ok(), "{n}");
+    }
 }
