@@ -147,7 +147,8 @@ pub struct Options {
     pub username: String,
     /// Password.
     pub password: Secret,
-    /// Whether other servers get user and password, too.
+    /// Whether user, password and client certificate also go to other servers that the index names; never where a redirect
+    /// leads.
     pub pass_credentials: bool,
     /// TLS flags.
     pub tls: Tls,
@@ -205,10 +206,11 @@ struct Place {
     url: Location,
     digest: String,
     version: String,
-    /// The repository that it belongs to: its server alone gets the credentials.
+    /// The repository that it belongs to: its origin alone gets credentials and client certificate.
     base: Location,
     credentials: Option<Credentials>,
-    everywhere: bool,
+    /// Whether the origin of `url` gets them too.
+    pass_credentials: bool,
     tls: Tls,
     /// Who asks, where each request is signed.
     asker: Option<Asker>,
@@ -279,7 +281,7 @@ impl Fetcher {
         let mut place = place(&repository.url, version, &format!("chart {:?}", version.metadata.name))?;
         place.tls = merged(repository.tls(), &options.tls);
         place.credentials = repository.credentials();
-        place.everywhere = repository.pass_credentials_all;
+        place.pass_credentials = repository.pass_credentials_all;
         self.download(place, options, warn).await
     }
 
@@ -319,7 +321,7 @@ impl Fetcher {
         let mut place = place(&entry.url, chosen, &format!("chart {:?}", format!("{name}/{chart}")))?;
         place.tls = merged(entry.tls(), &options.tls);
         place.credentials = entry.credentials().or_else(|| options.credentials());
-        place.everywhere = entry.pass_credentials_all || options.pass_credentials;
+        place.pass_credentials = entry.pass_credentials_all || options.pass_credentials;
         Ok(place)
     }
 
@@ -344,7 +346,7 @@ impl Fetcher {
         let mut place = place(url, chosen, &shown)?;
         place.tls = options.tls.clone();
         place.credentials = options.credentials();
-        place.everywhere = options.pass_credentials;
+        place.pass_credentials = options.pass_credentials;
         Ok(place)
     }
 
@@ -354,7 +356,7 @@ impl Fetcher {
         let owner = all.entries.iter().find(|e| {
             Location::parse(&e.url).is_ok_and(|base| {
                 let below = format!("{}/", base.path.trim_end_matches('/'));
-                base.same_server(&url) && url.path.starts_with(&below)
+                base.same_origin(&url) && url.path.starts_with(&below)
             })
         });
         let own = owner.cloned().unwrap_or_default();
@@ -363,7 +365,7 @@ impl Fetcher {
             digest: String::new(),
             version: String::new(),
             credentials: own.credentials().or_else(|| options.credentials()),
-            everywhere: own.pass_credentials_all || options.pass_credentials,
+            pass_credentials: own.pass_credentials_all || options.pass_credentials,
             tls: merged(own.tls(), &options.tls),
             asker: None,
             url,
@@ -432,14 +434,12 @@ impl Fetcher {
     }
 
     async fn get(&self, place: &Place, url: Location, limit: u64) -> Result<Bytes, HttpError> {
-        let mut request = Request::get(url, &place.tls, limit);
-        if place.everywhere || request.url.same_server(&place.base) {
-            request.credentials = place.credentials.clone();
-        }
-        request.everywhere = place.everywhere;
+        let trusted = place.pass_credentials || url.same_origin(&place.base);
+        let tls = if trusted { place.tls.clone() } else { place.tls.without_identity() };
+        let mut request = Request::get(url, &tls, limit);
+        request.credentials = place.credentials.clone().filter(|_| trusted);
         if let Some(asker) = &place.asker {
             request.credentials = asker.credentials(&request.url, Timestamp::now());
-            request.everywhere = false;
         }
         request.headers.push((header::ACCEPT, "application/gzip,application/octet-stream".to_owned()));
         self.http.fetch(request).await
@@ -523,7 +523,7 @@ fn place(repository: &str, version: &ChartVersion, shown: &str) -> Result<Place,
         version: version.metadata.version.clone(),
         base,
         credentials: None,
-        everywhere: false,
+        pass_credentials: false,
         tls: Tls::default(),
         asker: None,
     })

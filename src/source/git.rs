@@ -1,7 +1,8 @@
 //! Charts in Git repositories, by the `git` program: `git+https://HOST/REPOSITORY//PATH?ref=REF`, `git+ssh://…`.
 //!
 //! The program, not a library: it brings the user's own ssh keys, known hosts, credential helpers and proxies, and costs nothing
-//! in the tree, where gix would bring 245 crates. It gets no terminal, no hooks, no links, and one protocol.
+//! in the tree, where gix would bring 245 crates. It gets no terminal, no hooks, no links, and one protocol; login, client
+//! certificate and `--insecure-skip-tls-verify` are for the origin of the repository, and with any of them no redirect is followed.
 
 use std::ffi::OsString;
 use std::io;
@@ -116,8 +117,13 @@ impl Wanted {
         if Path::new(path).components().any(|c| !matches!(c, Component::Normal(_) | Component::CurDir)) {
             return Err(wrong(format!("{location}: the path {path:?} leads out of the repository")));
         }
-        let user =
-            location.user().filter(|_| scheme == "ssh").map(|u| format!("{}@", u.0)).unwrap_or_default();
+        let user = location.user().map(|u| u.0).filter(|_| scheme == "ssh");
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '+');
+        if user.is_some_and(|u| u.starts_with('-') || !u.chars().all(plain)) || location.host.starts_with('-')
+        {
+            return Err(wrong(format!("{location}: no user or host of ssh")));
+        }
+        let user = user.map(|u| format!("{u}@")).unwrap_or_default();
         let url = format!("{scheme}://{user}{}{repository}", location.host);
         let mut out = Self { url, scheme, path: path.to_owned(), point: Point::Head, submodules: false };
         for pair in location.query.iter().flat_map(|q| q.split('&')).filter(|p| !p.is_empty()) {
@@ -207,29 +213,32 @@ impl Git<'_> {
             ("core.fsmonitor".into(), "false".into()),
             ("protocol.allow".into(), "never".into()),
             (format!("protocol.{}.allow", self.wanted.scheme), "always".into()),
-            ("http.followRedirects".into(), "initial".into()),
             ("gc.auto".into(), "0".into()),
         ];
         let tls = &self.options.tls;
-        for (key, file) in [
-            ("http.sslCAInfo", &tls.ca_file),
-            ("http.sslCert", &tls.cert_file),
-            ("http.sslKey", &tls.key_file),
-        ] {
-            settings.extend(file.as_ref().map(|f| (key.to_owned(), f.as_os_str().to_owned())));
+        // Settings of the repository's origin: submodules elsewhere get none of them.
+        let server = self.wanted.url.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
+        let mut own: Vec<(&str, OsString)> = Vec::new();
+        for (key, file) in [("sslCert", &tls.cert_file), ("sslKey", &tls.key_file)] {
+            own.extend(file.as_ref().map(|f| (key, f.as_os_str().to_owned())));
         }
         if tls.insecure {
-            settings.push(("http.sslVerify".into(), "false".into()));
+            own.push(("sslVerify", "false".into()));
         }
         if let Some((user, password)) = &self.login {
-            // For this server alone, and where other users cannot read it.
-            let server = self.wanted.url.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
+            // In the environment: other users can read the command line.
             let pair = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}"));
-            settings
-                .push((format!("http.{server}/.extraHeader"), format!("Authorization: Basic {pair}").into()));
+            own.push(("extraHeader", format!("Authorization: Basic {pair}").into()));
         }
+        // After a redirect git sends these to the new server.
+        let redirects = if own.is_empty() { "initial" } else { "false" };
+        settings.push(("http.followRedirects".into(), redirects.into()));
+        settings.extend(own.into_iter().map(|(key, value)| (format!("http.{server}/.{key}"), value)));
+        settings.extend(tls.ca_file.as_ref().map(|f| ("http.sslCAInfo".into(), f.as_os_str().to_owned())));
         let mut command = Command::new("git");
         command.current_dir(directory).env("GIT_TERMINAL_PROMPT", "0").env("GIT_ASKPASS", "true");
+        // It goes before `protocol.allow`, so that the user's own must not stay.
+        command.env("GIT_ALLOW_PROTOCOL", &self.wanted.scheme);
         command.env("LC_ALL", "C").env("GIT_CONFIG_COUNT", settings.len().to_string());
         for (n, (key, value)) in settings.into_iter().enumerate() {
             command.env(format!("GIT_CONFIG_KEY_{n}"), key).env(format!("GIT_CONFIG_VALUE_{n}"), value);
@@ -397,9 +406,18 @@ mod tests {
         assert_eq!((w.point, w.submodules), (Point::Any("v1.0".into()), true));
         let w = wanted("git+ssh://git@h/repo.git").unwrap();
         assert_eq!((w.url.as_str(), w.path.as_str(), w.point), ("ssh://git@h/repo.git", "", Point::Head));
-        for bad in
-            ["//../x", "//a/../../x", "?ref=--upload-pack=x", "?ref=a..b", "?commit=abc", "?depth=1", "?tag="]
-        {
+        for bad in [
+            "//../x",
+            "//a/../../x",
+            "?ref=-x",
+            "?branch=-x",
+            "?tag=--upload-pack=x",
+            "?ref=--upload-pack=x",
+            "?ref=a..b",
+            "?commit=abc",
+            "?depth=1",
+            "?tag=",
+        ] {
             assert!(wanted(&format!("git+https://h/r.git{bad}")).is_err(), "{bad}");
         }
     }

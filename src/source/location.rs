@@ -104,18 +104,29 @@ impl Location {
         Some(SocketAddr::new(ip, port.unwrap_or(if self.scheme == "https" { 443 } else { 80 })))
     }
 
-    /// Whether both go to the same server by the same protocol: only then may one's credentials go to the other.
+    /// The origin, `SCHEME://HOST:PORT` (RFC 6454): credentials of one never go to another.
     #[must_use]
-    pub fn same_server(&self, other: &Self) -> bool {
-        let port = |l: &Self| {
-            let given = l.host[l.hostname().len()..].trim_start_matches(':').to_owned();
-            match (given.as_str(), l.scheme.as_str()) {
-                ("", "https") => "443".to_owned(),
-                ("", "http") => "80".to_owned(),
-                _ => given,
-            }
+    pub fn origin(&self) -> String {
+        let given = self.host[self.hostname().len()..].trim_start_matches(':');
+        let port = match (given, self.scheme.as_str()) {
+            ("", "https") => "443",
+            ("", "http") => "80",
+            _ => given,
         };
-        self.scheme == other.scheme && self.hostname() == other.hostname() && port(self) == port(other)
+        format!("{}://{}:{port}", self.scheme, self.hostname())
+    }
+
+    /// Whether both have the same scheme, host and port.
+    #[must_use]
+    pub fn same_origin(&self, other: &Self) -> bool {
+        self.origin() == other.origin()
+    }
+
+    /// Whether the host is this machine.
+    #[must_use]
+    pub fn is_loopback(&self) -> bool {
+        let name = self.hostname().trim_matches(['[', ']']);
+        name == "localhost" || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
     }
 
     /// Where a reference leads that a page here holds (RFC 3986, section 5.2).
@@ -303,9 +314,13 @@ mod tests {
     }
 
     #[test]
-    fn servers_are_told_apart_by_protocol_name_and_port() {
-        let same = |a: &str, b: &str| Location::parse(a).unwrap().same_server(&Location::parse(b).unwrap());
+    fn origins_differ_by_scheme_host_and_port() {
+        let same = |a: &str, b: &str| Location::parse(a).unwrap().same_origin(&Location::parse(b).unwrap());
         assert!(same("https://h/x", "https://h:443/y"));
+        assert!(same("HTTPS://H/x", "https://me:pw@h/y"));
+        assert!(same("http://[::1]/x", "http://[::1]:80/y"));
+        assert!(!same("http://[::1]:81/x", "http://[::1]/x"));
+        assert!(!same("http://h:443/x", "https://h/x"));
         assert!(!same("https://h/x", "http://h/x"));
         assert!(!same("https://h/x", "https://h:8443/x"));
         assert!(!same("https://h/x", "https://g.h/x"));

@@ -32,7 +32,7 @@ pub struct Entry {
     pub ca_file: String,
     /// Whether any certificate will do.
     pub insecure_skip_tls_verify: bool,
-    /// Whether other servers get user and password, too.
+    /// Whether user, password and client certificate also go to other servers that the index names.
     pub pass_credentials_all: bool,
 }
 

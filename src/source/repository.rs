@@ -73,7 +73,6 @@ pub async fn update(http: &Http, directory: &Path, entry: &Entry) -> Result<Path
     let known = known(directory, &entry.name, &asked);
     let mut request = Request::get(url.clone(), &tls, MAX_INDEX);
     request.credentials = entry.credentials();
-    request.everywhere = entry.pass_credentials_all;
     if let Some(seen) = &known {
         let conditions = [(header::IF_NONE_MATCH, &seen.etag), (header::IF_MODIFIED_SINCE, &seen.modified)];
         request.headers.extend(conditions.into_iter().filter_map(|(k, v)| Some((k, v.clone()?))));

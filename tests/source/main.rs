@@ -13,6 +13,7 @@ mod dependencies;
 mod flags;
 mod git;
 mod git_servers;
+mod origins;
 mod output_dirs;
 mod packages;
 mod post_renderers;

@@ -21,6 +21,8 @@ pub(crate) enum Answer {
     Status(u16),
     /// A redirect.
     Redirect(String),
+    /// A status with headers and no body.
+    Head(u16, Vec<(&'static str, String)>),
     /// Announces more than it sends.
     Truncated(Vec<u8>),
     /// Never ends, as fast as it can.
@@ -44,6 +46,8 @@ type Guard = Box<dyn Fn(&Asked) -> bool + Send>;
 #[derive(Default)]
 struct State {
     answers: BTreeMap<String, Answer>,
+    /// For paths without an answer of their own.
+    otherwise: Option<Answer>,
     guard: Option<Guard>,
     asked: Vec<Asked>,
 }
@@ -55,7 +59,19 @@ pub(crate) struct Server {
     certificates: Option<Certificates>,
 }
 
+/// Which clients a TLS server takes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Clients {
+    /// All, without asking for a certificate.
+    Any,
+    /// Those that show a certificate of the authority.
+    Known,
+    /// All; the header `(certificate)` of what was asked notes who showed a certificate.
+    Noted,
+}
+
 /// Certificates of a server, as PEM.
+#[derive(Clone)]
 pub(crate) struct Certificates {
     pub(crate) authority: String,
     chain: String,
@@ -87,18 +103,20 @@ impl Certificates {
         Self { authority: authority.pem(), chain, key, client }
     }
 
-    fn config(&self, clients: bool) -> Arc<rustls::ServerConfig> {
+    fn config(&self, clients: Clients) -> Arc<rustls::ServerConfig> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let builder = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .unwrap();
         let chain = CertificateDer::pem_slice_iter(self.chain.as_bytes()).map(Result::unwrap).collect();
         let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes()).unwrap();
-        let builder = if clients {
+        let builder = if clients != Clients::Any {
             let mut roots = rustls::RootCertStore::empty();
             roots.add(CertificateDer::from_pem_slice(self.authority.as_bytes()).unwrap()).unwrap();
             let verifier =
                 rustls::server::WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+            let verifier =
+                if clients == Clients::Noted { verifier.allow_unauthenticated() } else { verifier };
             builder.with_client_cert_verifier(verifier.build().unwrap())
         } else {
             builder.with_no_client_auth()
@@ -109,14 +127,18 @@ impl Certificates {
 
 impl Server {
     pub(crate) fn plain() -> Self {
-        Self::start(None, false)
+        Self::start(None, Clients::Any)
     }
 
     pub(crate) fn tls(certificates: Certificates, clients: bool) -> Self {
+        Self::start(Some(certificates), if clients { Clients::Known } else { Clients::Any })
+    }
+
+    pub(crate) fn tls_for(certificates: Certificates, clients: Clients) -> Self {
         Self::start(Some(certificates), clients)
     }
 
-    fn start(certificates: Option<Certificates>, clients: bool) -> Self {
+    fn start(certificates: Option<Certificates>, clients: Clients) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let scheme = if certificates.is_some() { "https" } else { "http" };
         let url = format!("{scheme}://{}", listener.local_addr().unwrap());
@@ -127,11 +149,14 @@ impl Server {
             for stream in listener.incoming().flatten() {
                 let (state, config) = (Arc::clone(&shared), config.clone());
                 thread::spawn(move || match config {
-                    None => drop(serve(stream, &state)),
+                    None => drop(serve(stream, &state, false)),
                     Some(config) => {
-                        let connection = rustls::ServerConnection::new(config).unwrap();
+                        let mut connection = rustls::ServerConnection::new(config).unwrap();
+                        let mut stream = stream;
                         // A client that does not like the certificate goes away.
-                        drop(serve(rustls::StreamOwned::new(connection, stream), &state));
+                        drop(connection.complete_io(&mut stream));
+                        let shown = connection.peer_certificates().is_some();
+                        drop(serve(rustls::StreamOwned::new(connection, stream), &state, shown));
                     }
                 });
             }
@@ -146,6 +171,11 @@ impl Server {
 
     pub(crate) fn answer(&self, path: &str, answer: Answer) {
         self.state.lock().unwrap().answers.insert(path.to_owned(), answer);
+    }
+
+    /// The answer to every path without one of its own.
+    pub(crate) fn answer_all(&self, answer: Answer) {
+        self.state.lock().unwrap().otherwise = Some(answer);
     }
 
     pub(crate) fn body(&self, path: &str, body: impl Into<Vec<u8>>) {
@@ -169,7 +199,7 @@ impl Server {
     }
 }
 
-fn serve(stream: impl Read + Write, state: &Mutex<State>) -> std::io::Result<()> {
+fn serve(stream: impl Read + Write, state: &Mutex<State>, certificate: bool) -> std::io::Result<()> {
     let mut stream = BufReader::new(stream);
     loop {
         let mut line = String::new();
@@ -187,6 +217,9 @@ fn serve(stream: impl Read + Write, state: &Mutex<State>) -> std::io::Result<()>
             let Some((name, value)) = line.trim_end().split_once(": ") else { break };
             headers.insert(name.to_ascii_lowercase(), value.to_owned());
         }
+        if certificate {
+            headers.insert("(certificate)".to_owned(), String::new());
+        }
         let size = headers.get("content-length").and_then(|n| n.parse().ok()).unwrap_or(0);
         let mut body = vec![0; size];
         stream.read_exact(&mut body)?;
@@ -198,7 +231,10 @@ fn serve(stream: impl Read + Write, state: &Mutex<State>) -> std::io::Result<()>
             state.asked.push(asked);
             match denied {
                 true => Answer::Status(401),
-                false => state.answers.get(&path).cloned().unwrap_or(Answer::Status(404)),
+                false => {
+                    let answer = state.answers.get(&path).or(state.otherwise.as_ref());
+                    answer.cloned().unwrap_or(Answer::Status(404))
+                }
             }
         };
         reply(stream.get_mut(), answer, headers.get("if-none-match"))?;
@@ -223,6 +259,11 @@ fn reply(out: &mut impl Write, answer: Answer, known: Option<&String>) -> std::i
         }
         Answer::Redirect(to) => {
             write!(out, "HTTP/1.1 302 Found\r\nlocation: {to}\r\ncontent-length: 0\r\n\r\n")
+        }
+        Answer::Head(status, headers) => {
+            let words = http::StatusCode::from_u16(status).unwrap();
+            let lines: String = headers.iter().map(|(k, v)| format!("{k}: {v}\r\n")).collect();
+            write!(out, "HTTP/1.1 {words}\r\n{lines}content-length: 0\r\n\r\n")
         }
         Answer::Truncated(body) => {
             write!(out, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len() + 1000)?;

@@ -7,11 +7,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use http::{HeaderName, Method, header};
+use http::{Method, header};
 use serde_json::Value;
 
 use super::super::home::user_home;
-use super::super::http::{Http, Request, Tls};
+use super::super::http::{Credentials, Http, Request, Tls};
 use super::super::location::Location;
 use super::{BucketError, MAX_ANSWER, form, read, variable};
 
@@ -114,6 +114,7 @@ impl Settings {
         let tls = Tls::default();
         let kind = (header::CONTENT_TYPE, "application/x-www-form-urlencoded".to_owned());
         let request = Request {
+            confined: true,
             method: Method::POST,
             body: body.into(),
             headers: vec![kind],
@@ -146,8 +147,8 @@ async fn container(http: &Http, url: &str) -> Result<Keys, BucketError> {
         return Err(BucketError::Answer(text));
     }
     let tls = Tls::default();
-    let mut request = Request::get(location, &tls, MAX_ANSWER);
-    request.headers.extend(token.map(|t| (header::AUTHORIZATION as HeaderName, t)));
+    let mut request = Request { confined: true, ..Request::get(location, &tls, MAX_ANSWER) };
+    request.credentials = token.map(|t| Credentials::Signed(vec![(header::AUTHORIZATION, t)]));
     let answer: Value = serde_json::from_slice(&http.fetch(request).await?).map_err(|_| no_keys(url))?;
     let part = |name: &str| answer[name].as_str().filter(|v| !v.is_empty()).map(str::to_owned);
     let (id, secret) = part("AccessKeyId").zip(part("SecretAccessKey")).ok_or_else(|| no_keys(url))?;

@@ -96,7 +96,11 @@ async fn exchange(http: &Http, path: &Path, text: &str) -> Result<String, Bucket
     };
     let kind = (header::CONTENT_TYPE, "application/x-www-form-urlencoded".to_owned());
     let (url, tls) = (Location::parse(place)?, Tls::default());
+    if url.scheme != "https" && !url.is_loopback() {
+        return Err(bad(path, "token_uri is not HTTPS"));
+    }
     let request = Request {
+        confined: true,
         method: Method::POST,
         body: body.into(),
         headers: vec![kind],
@@ -108,7 +112,7 @@ async fn exchange(http: &Http, path: &Path, text: &str) -> Result<String, Bucket
 async fn metadata(http: &Http, host: &str) -> Result<String, BucketError> {
     let place = format!("http://{host}/computeMetadata/v1/instance/service-accounts/default/token");
     let (url, tls) = (Location::parse(&place)?, Tls::default());
-    let mut request = Request::get(url, &tls, MAX_ANSWER);
+    let mut request = Request { confined: true, ..Request::get(url, &tls, MAX_ANSWER) };
     request.headers.push((HeaderName::from_static("metadata-flavor"), "Google".to_owned()));
     of_answer(&place, &http.fetch(request).await?)
 }

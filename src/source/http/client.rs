@@ -33,10 +33,8 @@ pub(super) enum Client {
 /// The proxy for a URL, by `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`; never for this machine itself.
 pub(super) fn proxy(url: &Location) -> Option<Proxy> {
     static MATCHER: OnceLock<Matcher> = OnceLock::new();
-    let name = url.hostname().trim_matches(['[', ']']);
-    let own = name == "localhost" || name.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback());
     let uri: Uri = format!("{}://{}/", url.scheme, url.host).parse().ok()?;
-    MATCHER.get_or_init(Matcher::from_env).intercept(&uri).filter(|_| !own)
+    MATCHER.get_or_init(Matcher::from_env).intercept(&uri).filter(|_| !url.is_loopback())
 }
 
 impl Client {

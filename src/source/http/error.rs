@@ -45,6 +45,8 @@ pub(super) enum Reason {
     Offline,
     Redirects(usize),
     Scheme(String),
+    Downgrade(Location),
+    Leak(Location),
     Timeout(Duration),
     Slow,
     TooLarge(u64),
@@ -61,6 +63,10 @@ impl HttpError {
             Reason::Offline => return Self::Offline { url },
             Reason::Redirects(n) => format!("stopped after {n} redirects"),
             Reason::Scheme(scheme) => format!("unsupported protocol scheme {scheme:?}"),
+            Reason::Downgrade(next) => format!("the redirect to {next} would give up TLS"),
+            Reason::Leak(next) => {
+                format!("the redirect to {next} would take credentials to another server")
+            }
             Reason::Timeout(after) => {
                 format!("context deadline exceeded (no answer within {} seconds)", after.as_secs_f32())
             }

@@ -88,11 +88,11 @@ pub struct Request<'a> {
     pub url: Location,
     /// Headers besides those that every request has.
     pub headers: Vec<(HeaderName, String)>,
-    /// Sent to the server of `url`; to another one, where a redirect leads, only if `everywhere`.
+    /// Sent to the origin of `url` alone, whatever redirects say.
     pub credentials: Option<Credentials>,
-    /// Whether credentials go wherever redirects lead.
-    pub everywhere: bool,
-    /// TLS flags.
+    /// Whether URL or body hold a secret: a redirect to another origin is an error then.
+    pub confined: bool,
+    /// TLS flags; the client certificate is for the origin of `url` alone.
     pub tls: &'a Tls,
     /// The body.
     pub body: Bytes,
@@ -105,7 +105,7 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn get(url: Location, tls: &'a Tls, limit: u64) -> Self {
         let (method, body) = (Method::GET, Bytes::new());
-        Self { method, url, headers: Vec::new(), credentials: None, everywhere: false, tls, body, limit }
+        Self { method, url, headers: Vec::new(), credentials: None, confined: false, tls, body, limit }
     }
 }
 
@@ -146,7 +146,8 @@ impl Http {
     /// Sends a request and follows redirects. Any final status is an answer.
     ///
     /// # Errors
-    /// The server cannot be reached in time, does not speak HTTP, or redirects too often or to something else.
+    /// The server cannot be reached in time, does not speak HTTP, or redirects too often, from https to http, to
+    /// something else, or to another origin although the request is confined.
     pub async fn send(&self, request: Request<'_>) -> Result<Response, HttpError> {
         let deadline = Instant::now() + self.timeout;
         let first = request.url.clone();
@@ -155,6 +156,8 @@ impl Http {
             return Err(failed(&first, Reason::Offline));
         }
         let (mut url, mut method, mut body) = (first.clone(), request.method.clone(), request.body.clone());
+        let bare = request.tls.without_identity();
+        let mut at_home = true;
         for _ in 0..=MAX_REDIRECTS {
             if !matches!(url.scheme.as_str(), "http" | "https") {
                 return Err(failed(&url, Reason::Scheme(url.scheme.clone())));
@@ -169,24 +172,33 @@ impl Http {
             for (name, value) in &request.headers {
                 builder = builder.header(name, value);
             }
+            // Once elsewhere, the way back does not bring the credentials back.
+            at_home &= url.same_origin(&first);
             // What stands in a URL goes to its own server only.
             let own = url.user().map(|(name, password)| Credentials::Basic(name.into(), password.into()));
-            let given =
-                request.credentials.as_ref().filter(|_| request.everywhere || url.same_server(&first));
+            let given = request.credentials.as_ref().filter(|_| at_home);
+            let tls = if at_home { request.tls } else { &bare };
             for (name, value) in own.as_ref().or(given).map(Credentials::headers).unwrap_or_default() {
                 builder = builder.header(name, value);
             }
             let message = builder
                 .body(http_body_util::Full::new(body.clone()))
                 .map_err(|e| failed(&url, Reason::Other(e.to_string())))?;
-            let client = self.client(&url, request.tls).map_err(|e| failed(&url, Reason::Tls(e)))?;
+            let client = self.client(&url, tls).map_err(|e| failed(&url, Reason::Tls(e)))?;
             let answer = timeout_at(deadline, client.request(message)).await;
             let answer = answer.map_err(|_| failed(&url, Reason::Timeout(self.timeout)))?;
             let answer = answer.map_err(|e| failed(&url, Reason::Transport(e)))?;
             let status = answer.status();
             let next = answer.headers().get(header::LOCATION).and_then(|l| l.to_str().ok());
             if let (301 | 302 | 303 | 307 | 308, Some(next)) = (status.as_u16(), next) {
-                url = url.join(next).map_err(|e| failed(&url, Reason::Other(e.to_string())))?;
+                let next = url.join(next).map_err(|e| failed(&url, Reason::Other(e.to_string())))?;
+                if url.scheme == "https" && next.scheme == "http" {
+                    return Err(failed(&url, Reason::Downgrade(next)));
+                }
+                if request.confined && !next.same_origin(&first) {
+                    return Err(failed(&url, Reason::Leak(next)));
+                }
+                url = next;
                 if matches!(status.as_u16(), 301..=303) && method != Method::HEAD {
                     (method, body) = (Method::GET, Bytes::new());
                 }

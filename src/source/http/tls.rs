@@ -23,6 +23,14 @@ pub struct Tls {
     pub insecure: bool,
 }
 
+impl Tls {
+    /// The same without the certificate that we show.
+    #[must_use]
+    pub fn without_identity(&self) -> Self {
+        Self { cert_file: None, key_file: None, ..self.clone() }
+    }
+}
+
 /// Why there is no TLS configuration.
 #[derive(Debug, thiserror::Error)]
 #[error("can't create TLS config for client: {0}")]

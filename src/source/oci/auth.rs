@@ -53,19 +53,19 @@ fn parameters(mut rest: &str) -> HashMap<String, String> {
     out
 }
 
-/// The tokens of one run, by server and scope.
+/// The tokens of one run, by origin and scope.
 #[derive(Default)]
 pub(super) struct Tokens(Mutex<HashMap<(String, String), Header>>);
 
 impl Tokens {
-    pub(super) fn get(&self, host: &str, scope: &str) -> Option<Header> {
+    pub(super) fn get(&self, origin: &str, scope: &str) -> Option<Header> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.get(&(host.to_owned(), scope.to_owned())).cloned()
+        all.get(&(origin.to_owned(), scope.to_owned())).cloned()
     }
 
-    pub(super) fn keep(&self, host: &str, scope: &str, header: &Header) {
+    pub(super) fn keep(&self, origin: &str, scope: &str, header: &Header) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.insert((host.to_owned(), scope.to_owned()), header.clone());
+        all.insert((origin.to_owned(), scope.to_owned()), header.clone());
     }
 }
 
@@ -100,6 +100,8 @@ pub(super) async fn answer(
     if server.scheme == "https" && realm.scheme != "https" {
         return Err(OciError::Answer(format!("it wants credentials to go to {realm} in plain text")));
     }
+    // The client certificate is for the registry; a redirect must not take the login along.
+    let tls = &if realm.same_origin(server) { tls.clone() } else { tls.without_identity() };
     // What we want to do, and what the registry names besides.
     let scope = if scope.is_empty() { asked } else { scope };
     let escape = |s: &str| utf8_percent_encode(s, NON_ALPHANUMERIC).to_string();
@@ -111,7 +113,7 @@ pub(super) async fn answer(
                 escape(service),
                 escape(scope)
             );
-            let mut request = Request::get(realm, tls, MAX_TOKEN);
+            let mut request = Request { confined: true, ..Request::get(realm, tls, MAX_TOKEN) };
             request.method = Method::POST;
             request.body = Bytes::from(body);
             request.headers.push((header::CONTENT_TYPE, "application/x-www-form-urlencoded".to_owned()));
@@ -128,6 +130,7 @@ pub(super) async fn answer(
             let mut request = Request::get(realm.with_query(query.join("&")), tls, MAX_TOKEN);
             if let Some(Login::Basic(user, password)) = login {
                 request.credentials = Some(Header::Basic(user.clone(), password.clone()));
+                request.confined = true;
             }
             http.fetch(request).await
         }

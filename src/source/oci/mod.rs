@@ -133,25 +133,30 @@ impl<'r> Registry<'r> {
         Ok(Location::parse(&format!("{scheme}://{host}/v2/{}/{path}", reference.repository))?)
     }
 
-    /// Sends a request; answers the challenge of the registry once.
+    /// Sends a request to the registry; answers its challenge once.
     async fn send(&self, ask: Ask<'_>) -> Result<Response, OciError> {
         let request = |credentials: Option<Header>| Request {
             method: ask.method.clone(),
             url: ask.url.clone(),
             headers: ask.headers.clone(),
             credentials,
-            everywhere: false,
+            confined: false,
             tls: &self.tls,
             body: ask.body.clone(),
             limit: ask.limit,
         };
-        let known = self.tokens.get(&ask.url.host, ask.scope);
+        let origin = ask.url.origin();
+        let known = self.tokens.get(&origin, ask.scope);
         let response = self.http.send(request(known)).await?;
         if response.status != StatusCode::UNAUTHORIZED {
             return Ok(response);
         }
         let denied =
             || OciError::Denied { registry: ask.url.host.clone(), status: status_text(response.status) };
+        if !response.url.same_origin(&ask.url) {
+            let text = format!("it redirects to {}, which asks for credentials", response.url.origin());
+            return Err(OciError::Answer(text));
+        }
         let challenges = response.headers.get_all(header::WWW_AUTHENTICATE).iter();
         let challenge =
             challenges.filter_map(|c| Challenge::parse(c.to_str().ok()?)).next().ok_or_else(denied)?;
@@ -167,7 +172,7 @@ impl<'r> Registry<'r> {
             let (registry, status) = (ask.url.host, status_text(response.status));
             return Err(OciError::Denied { registry, status });
         }
-        self.tokens.keep(&ask.url.host, ask.scope, &answer);
+        self.tokens.keep(&origin, ask.scope, &answer);
         Ok(response)
     }
 
@@ -273,7 +278,7 @@ impl<'r> Registry<'r> {
             match next {
                 Some(next) if !empty && all.len() < MAX_TAGS => {
                     let page = url.join(&next)?;
-                    if !page.same_server(&url) || page == url {
+                    if !page.same_origin(&url) || page == url {
                         return Err(OciError::Answer("the next page of tags is elsewhere".to_owned()));
                     }
                     url = page;
@@ -325,13 +330,30 @@ impl<'r> Registry<'r> {
         }
         let place =
             response.header(header::LOCATION).ok_or_else(|| OciError::Answer("no upload URL".into()))?;
-        let url = response.url.join(place)?;
+        let mut url = response.url.join(place)?;
         let query = match &url.query {
             Some(query) if !query.is_empty() => format!("{query}&digest={}", digest.replace(':', "%3A")),
             _ => format!("digest={}", digest.replace(':', "%3A")),
         };
+        url = url.with_query(query);
         let headers = vec![(header::CONTENT_TYPE, "application/octet-stream".to_owned())];
-        let response = self.send(ask(Method::PUT, url.with_query(query), headers, bytes)).await?;
+        let put = ask(Method::PUT, url, headers, bytes);
+        let home = self.url(reference, "")?;
+        let response = if put.url.same_origin(&home) {
+            self.send(put).await?
+        } else if home.scheme == "https" && put.url.scheme != "https" {
+            return Err(OciError::Answer(format!("it wants the blob at {} in plain text", put.url)));
+        } else {
+            // Storage elsewhere: it gets neither credentials nor an answer to a challenge.
+            let tls = self.tls.without_identity();
+            let request = Request {
+                method: put.method,
+                headers: put.headers,
+                body: put.body,
+                ..Request::get(put.url, &tls, put.limit)
+            };
+            self.http.send(request).await?
+        };
         match response.status {
             StatusCode::CREATED => Ok(()),
             _ => Err(Self::refusal(Method::PUT, response, &reference.to_string()).await),

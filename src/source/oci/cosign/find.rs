@@ -145,7 +145,7 @@ impl Registry<'_> {
             match next {
                 Some(next) => {
                     let page = url.join(&next)?;
-                    if !page.same_server(&url) {
+                    if !page.same_origin(&url) {
                         return Err(OciError::Answer("the next page of referrers is elsewhere".to_owned()));
                     }
                     url = page;
