@@ -1,14 +1,15 @@
 //! Why a request failed, in Helm's (Go's) words where it has some.
 
+use std::error::Error as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use http::Method;
-use hyper_util::client::legacy;
 
 use crate::causes::chain;
 
 use super::super::location::Location;
+use super::client::TooManyRedirects;
 use super::tls::TlsError;
 
 /// Why nothing came, or not what was asked for.
@@ -43,7 +44,7 @@ pub enum HttpError {
 /// What went wrong, before it is words.
 pub(super) enum Reason {
     Offline,
-    Redirects(usize),
+    TooManyRedirects,
     Scheme(String),
     Downgrade(Location),
     Leak(Location),
@@ -51,8 +52,8 @@ pub(super) enum Reason {
     Slow,
     TooLarge(u64),
     Tls(TlsError),
-    Transport(legacy::Error),
-    Body(hyper::Error),
+    Transport(reqwest::Error),
+    Body(reqwest::Error),
     Other(String),
 }
 
@@ -61,7 +62,7 @@ impl HttpError {
         let url = location.to_string();
         let reason = match reason {
             Reason::Offline => return Self::Offline { url },
-            Reason::Redirects(n) => format!("stopped after {n} redirects"),
+            Reason::TooManyRedirects => TooManyRedirects.to_string(),
             Reason::Scheme(scheme) => format!("unsupported protocol scheme {scheme:?}"),
             Reason::Downgrade(next) => format!("the redirect to {next} would give up TLS"),
             Reason::Leak(next) => {
@@ -74,10 +75,12 @@ impl HttpError {
             Reason::TooLarge(limit) => format!("the answer is larger than {limit} bytes"),
             Reason::Tls(e) => e.to_string(),
             Reason::Transport(e) => transport(&e, location),
-            Reason::Body(e) if e.is_incomplete_message() || chain(&e).contains("end of file") => {
-                "unexpected EOF".to_owned()
-            }
-            Reason::Body(e) => chain(&e),
+            Reason::Body(e) => match causes(&e) {
+                text if text.contains("end of file") || text.contains("closed before message") => {
+                    "unexpected EOF".to_owned()
+                }
+                text => text,
+            },
             Reason::Other(text) => text,
         };
         let method = method.as_str();
@@ -92,8 +95,13 @@ impl HttpError {
     }
 }
 
-fn transport(e: &legacy::Error, url: &Location) -> String {
-    let text = chain(e);
+/// The causes of an error of reqwest: its own words only name the URL.
+fn causes(e: &reqwest::Error) -> String {
+    e.source().map_or_else(|| e.to_string(), chain)
+}
+
+fn transport(e: &reqwest::Error, url: &Location) -> String {
+    let text = causes(e);
     if text.contains("dns error") {
         return unknown_host(&text, url.hostname());
     }

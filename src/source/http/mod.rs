@@ -1,6 +1,6 @@
 //! Requests to servers of charts, within bounds: time, size, redirects, and who gets to see credentials.
 //!
-//! Owns the one HTTP client of this folder. Knows nothing of what is fetched.
+//! Owns the rules over reqwest's client: what goes to which origin, and errors in Helm's words. Knows nothing of what is fetched.
 
 mod client;
 mod error;
@@ -15,12 +15,9 @@ use base64::Engine as _;
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
-use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
 use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, timeout_at};
 
-use self::client::Client;
 pub use self::error::HttpError;
 use self::error::Reason;
 pub use self::tls::{Tls, TlsError};
@@ -29,7 +26,7 @@ use super::location::Location;
 /// What a request may take in all; Helm's bound.
 pub const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How many redirects are followed; Go's bound.
+/// How many redirects are followed within an origin, and how many lead to another; Go's bound.
 const MAX_REDIRECTS: usize = 10;
 
 /// How large an answer may be that is only read to tell what went wrong.
@@ -38,12 +35,12 @@ const MAX_COMPLAINT: u64 = 64 * 1024;
 /// What is told while something arrives: the URL, the bytes so far, and how many there will be if the server said so.
 pub type Progress = Arc<dyn Fn(&Location, u64, Option<u64>) + Send + Sync>;
 
-/// TLS flags, unless it goes without, and the proxy's URL.
-type Way = (Option<Tls>, Option<String>);
+/// TLS flags, unless it goes without, and whether the server is this machine.
+type Way = (Option<Tls>, bool);
 
 /// A client of any number of servers; connections and TLS configurations are kept.
 pub struct Http {
-    clients: Mutex<HashMap<Way, Client>>,
+    clients: Mutex<HashMap<Way, reqwest::Client>>,
     timeout: Duration,
     offline: bool,
     progress: Option<Progress>,
@@ -117,7 +114,7 @@ pub struct Response {
     pub headers: HeaderMap,
     /// Where it came from in the end.
     pub url: Location,
-    body: Incoming,
+    body: reqwest::Response,
     limit: u64,
     deadline: Instant,
     progress: Option<Progress>,
@@ -150,65 +147,59 @@ impl Http {
     /// something else, or to another origin although the request is confined.
     pub async fn send(&self, request: Request<'_>) -> Result<Response, HttpError> {
         let deadline = Instant::now() + self.timeout;
-        let first = request.url.clone();
         let failed = |url: &Location, reason| HttpError::new(&request.method, url, reason);
         if self.offline {
-            return Err(failed(&first, Reason::Offline));
+            return Err(failed(&request.url, Reason::Offline));
         }
-        let (mut url, mut method, mut body) = (first.clone(), request.method.clone(), request.body.clone());
+        let (mut url, mut method, mut body) =
+            (request.url.clone(), request.method.clone(), request.body.clone());
         let bare = request.tls.without_identity();
-        let mut at_home = true;
-        for _ in 0..=MAX_REDIRECTS {
+        let (mut credentials, mut tls) = (request.credentials.as_ref(), request.tls);
+        // One turn for each origin.
+        for _ in 0..MAX_REDIRECTS {
             if !matches!(url.scheme.as_str(), "http" | "https") {
                 return Err(failed(&url, Reason::Scheme(url.scheme.clone())));
             }
-            let mut builder = http::Request::builder().method(&method).uri(format!(
-                "{}://{}{}",
-                url.scheme,
-                url.host,
-                url.target()
-            ));
-            builder = builder.header(header::USER_AGENT, concat!("windlass/", env!("CARGO_PKG_VERSION")));
+            let address = format!("{}://{}{}", url.scheme, url.host, url.target());
+            let address =
+                reqwest::Url::parse(&address).map_err(|e| failed(&url, Reason::Other(e.to_string())))?;
+            let client = self.client(&url, tls).map_err(|e| failed(&url, Reason::Tls(e)))?;
+            let mut message = client.request(method.clone(), address.clone()).body(body.clone());
             for (name, value) in &request.headers {
-                builder = builder.header(name, value);
+                message = message.header(name, value);
             }
-            // Once elsewhere, the way back does not bring the credentials back.
-            at_home &= url.same_origin(&first);
             // What stands in a URL goes to its own server only.
             let own = url.user().map(|(name, password)| Credentials::Basic(name.into(), password.into()));
-            let given = request.credentials.as_ref().filter(|_| at_home);
-            let tls = if at_home { request.tls } else { &bare };
-            for (name, value) in own.as_ref().or(given).map(Credentials::headers).unwrap_or_default() {
-                builder = builder.header(name, value);
+            for (name, value) in own.as_ref().or(credentials).map(Credentials::headers).unwrap_or_default() {
+                message = message.header(name, value);
             }
-            let message = builder
-                .body(http_body_util::Full::new(body.clone()))
-                .map_err(|e| failed(&url, Reason::Other(e.to_string())))?;
-            let client = self.client(&url, tls).map_err(|e| failed(&url, Reason::Tls(e)))?;
-            let answer = timeout_at(deadline, client.request(message)).await;
+            let answer = timeout_at(deadline, message.send()).await;
             let answer = answer.map_err(|_| failed(&url, Reason::Timeout(self.timeout)))?;
             let answer = answer.map_err(|e| failed(&url, Reason::Transport(e)))?;
-            let status = answer.status();
-            let next = answer.headers().get(header::LOCATION).and_then(|l| l.to_str().ok());
-            if let (301 | 302 | 303 | 307 | 308, Some(next)) = (status.as_u16(), next) {
-                let next = url.join(next).map_err(|e| failed(&url, Reason::Other(e.to_string())))?;
-                if url.scheme == "https" && next.scheme == "http" {
-                    return Err(failed(&url, Reason::Downgrade(next)));
-                }
-                if request.confined && !next.same_origin(&first) {
-                    return Err(failed(&url, Reason::Leak(next)));
-                }
-                url = next;
-                if matches!(status.as_u16(), 301..=303) && method != Method::HEAD {
-                    (method, body) = (Method::GET, Bytes::new());
-                }
-                continue;
+            if *answer.url() != address {
+                let last = Location::parse(answer.url().as_str());
+                url = last.map_err(|e| failed(&url, Reason::Other(e.to_string())))?;
             }
-            let (head, body) = answer.into_parts();
-            let (limit, progress) = (request.limit, self.progress.clone());
-            return Ok(Response { status, headers: head.headers, url, body, limit, deadline, progress });
+            let (status, headers) = (answer.status(), answer.headers().clone());
+            let next = headers.get(header::LOCATION).and_then(|l| l.to_str().ok());
+            let (301 | 302 | 303 | 307 | 308, Some(next)) = (status.as_u16(), next) else {
+                let (limit, progress) = (request.limit, self.progress.clone());
+                return Ok(Response { status, headers, url, body: answer, limit, deadline, progress });
+            };
+            let next = url.join(next).map_err(|e| failed(&url, Reason::Other(e.to_string())))?;
+            if url.scheme == "https" && next.scheme == "http" {
+                return Err(failed(&url, Reason::Downgrade(next)));
+            }
+            if request.confined {
+                return Err(failed(&url, Reason::Leak(next)));
+            }
+            if matches!(status.as_u16(), 301..=303) && method != Method::HEAD {
+                (method, body) = (Method::GET, Bytes::new());
+            }
+            // Another origin sees neither credentials nor client certificate, nor does what it redirects to.
+            (credentials, tls, url) = (None, &bare, next);
         }
-        Err(failed(&first, Reason::Redirects(MAX_REDIRECTS)))
+        Err(failed(&request.url, Reason::TooManyRedirects))
     }
 
     /// Fetches something whole.
@@ -220,16 +211,14 @@ impl Http {
         self.send(request).await?.ok(&asked)?.bytes().await
     }
 
-    fn client(&self, url: &Location, tls: &Tls) -> Result<Client, TlsError> {
-        // Plain HTTP needs no TLS configuration, and reading the system's certificates takes time.
+    fn client(&self, url: &Location, tls: &Tls) -> Result<reqwest::Client, TlsError> {
         let tls = Some(tls).filter(|_| url.scheme == "https");
-        let proxy = client::proxy(url);
-        let key = (tls.cloned(), proxy.as_ref().map(|p| p.uri().to_string()));
+        let key = (tls.cloned(), url.is_loopback());
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = clients.get(&key) {
             return Ok(client.clone());
         }
-        let client = Client::new(tls, proxy)?;
+        let client = client::new(tls, key.1)?;
         clients.insert(key, client.clone());
         Ok(client)
     }
@@ -284,11 +273,9 @@ impl Response {
         }
         let (mut digest, mut seen) = (Sha256::new(), 0u64);
         loop {
-            let frame = timeout_at(self.deadline, self.body.frame()).await;
-            let frame = frame.map_err(|_| failed(&self.url, Reason::Slow))?;
-            let Some(frame) = frame else { break };
-            let frame = frame.map_err(|e| failed(&self.url, Reason::Body(e)))?;
-            let Ok(data) = frame.into_data() else { continue };
+            let chunk = timeout_at(self.deadline, self.body.chunk()).await;
+            let chunk = chunk.map_err(|_| failed(&self.url, Reason::Slow))?;
+            let Some(data) = chunk.map_err(|e| failed(&self.url, Reason::Body(e)))? else { break };
             seen += data.len() as u64;
             if seen > self.limit {
                 return Err(failed(&self.url, Reason::TooLarge(self.limit)));
