@@ -230,9 +230,11 @@ impl Git<'_> {
             let pair = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}"));
             own.push(("extraHeader", format!("Authorization: Basic {pair}").into()));
         }
-        // After a redirect git sends these to the new server.
-        let redirects = if own.is_empty() { "initial" } else { "false" };
-        settings.push(("http.followRedirects".into(), redirects.into()));
+        settings.push(("http.followRedirects".into(), "initial".into()));
+        if !own.is_empty() {
+            // After a redirect git sends these to the new server. The user's own setting may be for this origin too.
+            own.push(("followRedirects", "false".into()));
+        }
         settings.extend(own.into_iter().map(|(key, value)| (format!("http.{server}/.{key}"), value)));
         settings.extend(tls.ca_file.as_ref().map(|f| ("http.sslCAInfo".into(), f.as_os_str().to_owned())));
         let mut command = Command::new("git");

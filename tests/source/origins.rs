@@ -166,6 +166,7 @@ fn git_takes_a_login_nowhere_else() {
     assert_eq!(git::size(&user, &reference), "2");
     assert!(elsewhere.asked().iter().all(|a| !has(a, "authorization")));
     fs::remove_dir_all(user.path(".cache")).unwrap();
+    user.write(".gitconfig", &format!("[http \"{}/\"]\n\tfollowRedirects = true\n", server.url));
     let error = user.fails(&with_login(&["show", "values", &reference]));
     assert!(error.contains("302") && !error.contains("secret"), "{error}");
     assert!(server.asked().iter().any(|a| has(a, "authorization")));
