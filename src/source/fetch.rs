@@ -7,7 +7,6 @@ use bytes::Bytes;
 use chart_compat::chart::MAX_CHART_BYTES;
 use chart_compat::go::slog;
 use http::header;
-use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
 use super::bucket::{self, Asker, BucketError};
@@ -30,7 +29,7 @@ const MAX_PROVENANCE: u64 = 16 << 20;
 /// Why a chart could not be fetched; `Display` is Helm's text where it has one.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
-    /// Nobody knows how to ask for a package in a bucket.
+    /// A package in a bucket cannot be asked for.
     #[error(transparent)]
     Bucket(#[from] BucketError),
     /// The reference names nothing.
@@ -212,7 +211,7 @@ struct Place {
     /// Whether the origin of `url` gets them too.
     pass_credentials: bool,
     tls: Tls,
-    /// Who asks, where each request is signed.
+    /// Who asks, in a bucket.
     asker: Option<Asker>,
 }
 
@@ -257,7 +256,7 @@ impl Fetcher {
                 ChartReference::Git(location) => return Ok(self.fetch_git(&location, options, warn).await?),
                 ChartReference::Bucket(bucket) => {
                     let (url, asker) = bucket::place(&bucket, &self.http).await?;
-                    Place { asker: Some(asker), ..self.at(url, options)? }
+                    Place { asker, credentials: None, ..self.at(url, options)? }
                 }
             },
         };
@@ -433,16 +432,16 @@ impl Fetcher {
         }
     }
 
-    async fn get(&self, place: &Place, url: Location, limit: u64) -> Result<Bytes, HttpError> {
+    async fn get(&self, place: &Place, url: Location, limit: u64) -> Result<Bytes, FetchError> {
         let trusted = place.pass_credentials || url.same_origin(&place.base);
         let tls = if trusted { place.tls.clone() } else { place.tls.without_identity() };
         let mut request = Request::get(url, &tls, limit);
         request.credentials = place.credentials.clone().filter(|_| trusted);
         if let Some(asker) = &place.asker {
-            request.credentials = asker.credentials(&request.url, Timestamp::now());
+            request.credentials = Some(asker.credentials(&request.url).await?);
         }
         request.headers.push((header::ACCEPT, "application/gzip,application/octet-stream".to_owned()));
-        self.http.fetch(request).await
+        Ok(self.http.fetch(request).await?)
     }
 
     /// A cache that cannot be written is told and costs only time.

@@ -18,7 +18,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// Whether a request is signed by a secret as Amazon's documentation has it (signature version 4), and when.
-fn is_signed(asked: &Asked, id: &str, secret: &str, region: &str) -> bool {
+pub(crate) fn is_signed(asked: &Asked, id: &str, secret: &str, region: &str) -> bool {
     let said = asked.headers.get("authorization").and_then(|a| a.strip_prefix("AWS4-HMAC-SHA256 "));
     let Some(said) = said else { return false };
     let parts: BTreeMap<&str, &str> = said.split(',').filter_map(|p| p.trim().split_once('=')).collect();
@@ -43,7 +43,7 @@ fn is_signed(asked: &Asked, id: &str, secret: &str, region: &str) -> bool {
 }
 
 /// A user with a package, and a server that has it in a bucket.
-fn bucket() -> (User, Server) {
+pub(crate) fn bucket() -> (User, Server) {
     let (server, user) = (Server::plain(), User::new());
     chart(&user.path("web"), "web", "1.0.0", "");
     user.ok(&["package", "web"]);
@@ -51,7 +51,7 @@ fn bucket() -> (User, Server) {
     (user, server)
 }
 
-const S3: &str = "s3://charts/team/a+b/web-1.0.0.tgz";
+pub(crate) const S3: &str = "s3://charts/team/a+b/web-1.0.0.tgz";
 const GS: &str = "gs://charts/team/a+b/web-1.0.0.tgz";
 
 fn show(user: &User, reference: &str, variables: &[(&str, &str)]) -> Said {

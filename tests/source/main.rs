@@ -4,12 +4,17 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod bad_servers;
+#[cfg(all(feature = "gcs", feature = "s3"))]
+mod bucket_chains;
+#[cfg(all(feature = "gcs", feature = "s3"))]
 mod bucket_credentials;
+#[cfg(all(feature = "gcs", feature = "s3"))]
 mod buckets;
 mod client;
 #[cfg(feature = "cosign")]
 mod cosign;
 mod dependencies;
+mod features;
 mod flags;
 mod git;
 mod git_servers;

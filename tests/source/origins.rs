@@ -227,6 +227,7 @@ fn submodules_elsewhere_get_no_login_and_no_other_protocol() {
     assert!(elsewhere.asked().is_empty());
 }
 
+#[cfg(all(feature = "gcs", feature = "s3"))]
 #[test]
 fn servers_that_hand_out_keys_send_nobody_elsewhere() {
     let (server, elsewhere, user) = (Server::plain(), Server::plain(), User::new());

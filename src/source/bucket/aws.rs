@@ -1,118 +1,238 @@
-//! Who we are for S3, as Amazon's tools find it: variables, a token of a web identity, the shared files with their profiles, a
-//! container's address. Knows nothing of signatures.
+//! Requests to S3 in the name that Amazon's own tools would use.
 //!
-//! Not looked for: SSO, roles that one profile assumes through another, programs that print credentials, and the metadata
-//! of a virtual machine.
+//! reqsign signs, and knows the credentials of variables, SSO, assumed roles and virtual machines. Own are profiles, which also
+//! name region and endpoint, and web identities and containers' agents: of these reqsign asks Amazon's own servers alone, and
+//! takes no answer without an expiry.
+//!
+//! Programs that print credentials are not run, and a virtual machine's metadata are asked for only where
+//! `AWS_EC2_METADATA_SERVICE_ENDPOINT` names them.
+
+mod context;
+mod profile;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::PoisonError;
 
-use http::{Method, header};
+use http::{HeaderName, Method, header};
+use reqsign_aws_v4::{
+    AssumeRoleCredentialProvider, Credential, EMPTY_STRING_SHA256, EnvCredentialProvider,
+    IMDSv2CredentialProvider, RequestSigner, SSOCredentialProvider, StaticCredentialProvider,
+};
+use reqsign_core::{Context, ProvideCredential as _, SignRequest as _, Signer};
 use serde_json::Value;
 
-use super::super::home::user_home;
-use super::super::http::{Credentials, Http, Request, Tls};
+use self::profile::Profiles;
+use super::super::http::{Credentials, Http, Request, Tls, address};
 use super::super::location::Location;
-use super::{BucketError, MAX_ANSWER, form, read, variable};
+use super::environment::{MAX_ANSWER, form, key, read, variable};
+use super::{Asker, BucketError};
+use crate::causes::chain;
 
-/// A key pair, and what goes with keys that were lent.
-#[derive(Clone, PartialEq, Eq)]
+/// How many profiles may name one another.
+const MAX_PROFILES: u8 = 8;
+
+/// Keys for one region.
 pub(in super::super) struct Keys {
-    pub(in super::super) id: String,
-    pub(in super::super) secret: String,
-    pub(in super::super) session: Option<String>,
+    credential: Credential,
+    region: String,
 }
 
-/// What the environment and the files say.
-pub(super) struct Settings {
-    pub(super) region: String,
-    /// Another server than Amazon's.
-    pub(super) endpoint: Option<String>,
-    /// The profile, its parts in both files as one.
-    profile: BTreeMap<String, String>,
+impl From<reqsign_core::Error> for BucketError {
+    fn from(error: reqsign_core::Error) -> Self {
+        Self::Answer(chain(&error))
+    }
 }
 
-impl Settings {
-    /// Reads the files, as far as they are there.
+/// Where a package is, and who asks for it.
+///
+/// # Errors
+/// The environment names credentials that cannot be had.
+pub(super) async fn place(bucket: &Location, http: &Http) -> Result<(Location, Option<Asker>), BucketError> {
+    let profiles = Profiles::load()?;
+    let (key, region, host) = (key(bucket), profiles.region(), &bucket.host);
+    let url = match profiles.endpoint() {
+        Some(endpoint) => format!("{}/{host}/{key}", endpoint.trim_end_matches('/')),
+        // A name with dots is no name of a host under the server's certificate.
+        None if host.contains('.') => format!("https://s3.{region}.amazonaws.com/{host}/{key}"),
+        None => format!("https://{host}.s3.{region}.amazonaws.com/{key}"),
+    };
+    let url = Location::parse(&url)?;
+    let sts = variable(&["AWS_ENDPOINT_URL_STS", "AWS_ENDPOINT_URL"]);
+    let sts = sts.map(|text| Location::parse(&text)).transpose()?;
+    let (context, failure) = context::new(http, sts.clone());
+    let chain = Chain { http, context, failure, sts, region, profiles };
+    let credential = chain.find().await?;
+    let region = chain.region;
+    Ok((url, credential.map(|credential| Asker::Keys(Keys { credential, region }))))
+}
+
+impl Keys {
+    /// The headers that sign a `GET` of a URL.
     ///
     /// # Errors
-    /// A file cannot be read, or has no profile of the name that `AWS_PROFILE` says.
-    pub(super) fn load() -> Result<Self, BucketError> {
-        let below_home = |name: &str| user_home().join(".aws").join(name);
-        let path =
-            |name: &str, default: &str| variable(&[name]).map_or_else(|| below_home(default), PathBuf::from);
-        let config = path("AWS_CONFIG_FILE", "config");
-        let credentials = path("AWS_SHARED_CREDENTIALS_FILE", "credentials");
-        let asked = variable(&["AWS_PROFILE", "AWS_DEFAULT_PROFILE"]);
-        let name = asked.as_deref().unwrap_or("default");
-        let text = |path: &Path| read(path).map(Option::unwrap_or_default);
-        // In one file other profiles than the default bear a word before their names.
-        let found = section(&text(&config)?, |s| {
-            s == name || s.strip_prefix("profile ").map(str::trim) == Some(name)
-        });
-        let secret = section(&text(&credentials)?, |s| s == name);
-        if asked.is_some() && found.is_none() && secret.is_none() {
-            return Err(BucketError::Answer(format!(
-                "AWS_PROFILE is {name:?}, which is no profile of {} or {}",
-                config.display(),
-                credentials.display()
-            )));
-        }
-        let mut profile = found.unwrap_or_default();
-        profile.extend(secret.unwrap_or_default());
-        let own = |key: &str| profile.get(key).filter(|v| !v.is_empty()).cloned();
-        let region = variable(&["AWS_REGION", "AWS_DEFAULT_REGION"]).or_else(|| own("region"));
-        let endpoint = variable(&["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"]).or_else(|| own("endpoint_url"));
-        Ok(Self { region: region.unwrap_or_else(|| "us-east-1".to_owned()), endpoint, profile })
+    /// The keys have expired.
+    pub(super) async fn sign(&self, url: &Location) -> Result<Credentials, BucketError> {
+        let wrong = |reason: String| BucketError::Answer(format!("{url}: {reason}"));
+        let address = address(url).map_err(wrong)?;
+        let request =
+            http::Request::get(address.as_str()).header("x-amz-content-sha256", EMPTY_STRING_SHA256);
+        let request = request.body(()).map_err(|e| wrong(e.to_string()))?;
+        let mut parts = request.into_parts().0;
+        let signer = RequestSigner::new("s3", &self.region);
+        signer.sign_request(&Context::new(), &mut parts, Some(&self.credential), None).await?;
+        // The client says the host itself.
+        parts.headers.remove(header::HOST);
+        let text = |(k, v): (&HeaderName, &http::HeaderValue)| Some((k.clone(), v.to_str().ok()?.to_owned()));
+        Ok(Credentials::Signed(parts.headers.iter().filter_map(text).collect()))
     }
+}
 
-    fn own(&self, key: &str) -> Option<String> {
-        self.profile.get(key).filter(|v| !v.is_empty()).cloned()
-    }
+/// The places that credentials come from.
+struct Chain<'h> {
+    http: &'h Http,
+    /// What reqsign sees of this machine.
+    context: Context,
+    failure: context::Failure,
+    /// Another token service than Amazon's.
+    sts: Option<Location>,
+    region: String,
+    profiles: Profiles,
+}
 
-    /// The keys; `None`: nobody says who asks.
+impl Chain<'_> {
+    /// The first credentials that there are.
     ///
     /// # Errors
     /// What is to hand them out does not.
-    pub(super) async fn keys(&self, http: &Http) -> Result<Option<Keys>, BucketError> {
-        if let Some((id, secret)) = variable(&["AWS_ACCESS_KEY_ID"]).zip(variable(&["AWS_SECRET_ACCESS_KEY"]))
-        {
-            return Ok(Some(Keys { id, secret, session: variable(&["AWS_SESSION_TOKEN"]) }));
+    async fn find(&self) -> Result<Option<Credential>, BucketError> {
+        if let Some(found) = EnvCredentialProvider::new().provide_credential(&self.context).await? {
+            return Ok(Some(found));
         }
         let given = variable(&["AWS_WEB_IDENTITY_TOKEN_FILE"]).zip(variable(&["AWS_ROLE_ARN"]));
         if let Some((file, role)) = given {
-            return self.web_identity(http, Path::new(&file), &role).await.map(Some);
+            let session = variable(&["AWS_ROLE_SESSION_NAME"]);
+            return self.web_identity(Path::new(&file), &role, session.as_deref()).await.map(Some);
         }
-        if let Some((id, secret)) = self.own("aws_access_key_id").zip(self.own("aws_secret_access_key")) {
-            return Ok(Some(Keys { id, secret, session: self.own("aws_session_token") }));
-        }
-        if let Some((file, role)) = self.own("web_identity_token_file").zip(self.own("role_arn")) {
-            return self.web_identity(http, Path::new(&file), &role).await.map(Some);
+        if let Some(found) = self.of_profile(self.profiles.chosen(), MAX_PROFILES).await? {
+            return Ok(Some(found));
         }
         let relative = variable(&["AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"])
             .map(|path| format!("http://169.254.170.2{path}"));
-        match relative.or_else(|| variable(&["AWS_CONTAINER_CREDENTIALS_FULL_URI"])) {
-            Some(url) => container(http, &url).await.map(Some),
-            None => Ok(None),
+        if let Some(url) = relative.or_else(|| variable(&["AWS_CONTAINER_CREDENTIALS_FULL_URI"])) {
+            return self.container(&url).await.map(Some);
         }
+        if variable(&["AWS_EC2_METADATA_SERVICE_ENDPOINT"]).is_some() {
+            return Ok(IMDSv2CredentialProvider::new().provide_credential(&self.context).await?);
+        }
+        Ok(None)
+    }
+
+    /// The credentials of a profile; `left`: how many more may be behind it.
+    fn of_profile<'a>(
+        &'a self,
+        name: &'a str,
+        left: u8,
+    ) -> Pin<Box<dyn Future<Output = Result<Option<Credential>, BucketError>> + Send + 'a>> {
+        Box::pin(async move {
+            let profile = self.profiles.get(name);
+            let own = |key: &str| profile.get(key).filter(|v| !v.is_empty()).map(String::as_str);
+            let session = variable(&["AWS_ROLE_SESSION_NAME"]);
+            let session = session.as_deref().or_else(|| own("role_session_name"));
+            if let (Some(role), Some(source)) = (own("role_arn"), own("source_profile")) {
+                let left =
+                    left.checked_sub(1).ok_or_else(|| wrong(name, "source_profile leads in a circle"))?;
+                let keys = match source == name {
+                    true => own_keys(&profile),
+                    false => self.of_profile(source, left).await?,
+                };
+                let keys = keys.ok_or_else(|| wrong(source, "it has no credentials"))?;
+                return self.role(name, role, keys, session.unwrap_or("windlass"), &profile).await.map(Some);
+            }
+            if let Some(found) = own_keys(&profile) {
+                return Ok(Some(found));
+            }
+            if let (Some(file), Some(role)) = (own("web_identity_token_file"), own("role_arn")) {
+                return self.web_identity(Path::new(file), role, session).await.map(Some);
+            }
+            if own("role_arn").is_some() {
+                return Err(wrong(name, "role_arn wants source_profile or web_identity_token_file"));
+            }
+            self.sso(&profile).await
+        })
+    }
+
+    /// A role that other keys may assume (`AssumeRole`).
+    async fn role(
+        &self,
+        name: &str,
+        role: &str,
+        keys: Credential,
+        session: &str,
+        profile: &BTreeMap<String, String>,
+    ) -> Result<Credential, BucketError> {
+        let mut source = StaticCredentialProvider::new(&keys.access_key_id, &keys.secret_access_key);
+        if let Some(token) = &keys.session_token {
+            source = source.with_session_token(token);
+        }
+        let signer = Signer::new(self.context.clone(), source, RequestSigner::new("sts", &self.region));
+        let mut provider = AssumeRoleCredentialProvider::new(role.to_owned(), signer)
+            .with_region(self.region.clone())
+            .with_regional_sts_endpoint()
+            .with_role_session_name(session.to_owned());
+        if let Some(id) = profile.get("external_id") {
+            provider = provider.with_external_id(id.clone());
+        }
+        let found = provider.provide_credential(&self.context).await.map_err(|error| {
+            let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
+            failure.map_or_else(|| error.into(), BucketError::from)
+        })?;
+        found.ok_or_else(|| wrong(name, "the role has no credentials"))
+    }
+
+    /// A role of a login by `aws sso login`.
+    async fn sso(&self, profile: &BTreeMap<String, String>) -> Result<Option<Credential>, BucketError> {
+        let shared = profile.get("sso_session").map(|name| self.profiles.sso_session(name));
+        let own = |key: &str| profile.get(key).or_else(|| shared.as_ref()?.get(key));
+        let (Some(account), Some(role)) = (own("sso_account_id"), own("sso_role_name")) else {
+            return Ok(None);
+        };
+        // The token lies in a file that is named by the session, or else by the URL.
+        let (Some(login), Some(region)) =
+            (profile.get("sso_session").or_else(|| own("sso_start_url")), own("sso_region"))
+        else {
+            return Ok(None);
+        };
+        let provider = SSOCredentialProvider::new()
+            .with_account_id(account)
+            .with_role_name(role)
+            .with_region(region)
+            .with_start_url(login);
+        Ok(provider.provide_credential(&self.context).await?)
     }
 
     /// A role for a token (`AssumeRoleWithWebIdentity`).
-    async fn web_identity(&self, http: &Http, file: &Path, role: &str) -> Result<Keys, BucketError> {
+    async fn web_identity(
+        &self,
+        file: &Path,
+        role: &str,
+        session: Option<&str>,
+    ) -> Result<Credential, BucketError> {
         let token = required(file)?;
-        let session = variable(&["AWS_ROLE_SESSION_NAME"]).or_else(|| self.own("role_session_name"));
-        let endpoint = variable(&["AWS_ENDPOINT_URL_STS", "AWS_ENDPOINT_URL"])
-            .unwrap_or_else(|| format!("https://sts.{}.amazonaws.com", self.region));
+        let amazons = || Location::parse(&format!("https://sts.{}.amazonaws.com/", self.region));
+        let url = self.sts.clone().map_or_else(amazons, Ok)?;
+        let url = url.with_path(format!("{}/", url.path.trim_end_matches('/')));
         let body = form(&[
             ("Action", "AssumeRoleWithWebIdentity"),
             ("Version", "2011-06-15"),
             ("RoleArn", role),
-            ("RoleSessionName", session.as_deref().unwrap_or("windlass")),
+            ("RoleSessionName", session.unwrap_or("windlass")),
             ("WebIdentityToken", token.trim()),
         ]);
-        let url = Location::parse(&format!("{}/", endpoint.trim_end_matches('/')))?;
         let tls = Tls::default();
         let kind = (header::CONTENT_TYPE, "application/x-www-form-urlencoded".to_owned());
+        let shown = url.to_string();
         let request = Request {
             confined: true,
             method: Method::POST,
@@ -120,39 +240,55 @@ impl Settings {
             headers: vec![kind],
             ..Request::get(url, &tls, MAX_ANSWER)
         };
-        let answer = http.fetch(request).await?;
+        let answer = self.http.fetch(request).await?;
         let text = String::from_utf8_lossy(&answer);
         let part = |name: &str| {
             let (_, rest) = text.split_once(&format!("<{name}>"))?;
             rest.split_once(&format!("</{name}>")).map(|(value, _)| value.trim().to_owned())
         };
         let keys = part("AccessKeyId").zip(part("SecretAccessKey"));
-        let (id, secret) = keys.ok_or_else(|| no_keys(&endpoint))?;
-        Ok(Keys { id, secret, session: part("SessionToken") })
+        let (id, secret) = keys.ok_or_else(|| no_keys(&shown))?;
+        Ok(lent(id, secret, part("SessionToken")))
+    }
+
+    /// What a container's agent hands out.
+    async fn container(&self, url: &str) -> Result<Credential, BucketError> {
+        let token = match variable(&["AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"]) {
+            Some(file) => Some(required(Path::new(&file))?.trim().to_owned()),
+            None => variable(&["AWS_CONTAINER_AUTHORIZATION_TOKEN"]),
+        };
+        let location = Location::parse(url)?;
+        // The token is a secret: plain HTTP is for this machine and the addresses of agents alone.
+        let agents = ["169.254.170.2", "169.254.170.23", "[fd00:ec2::23]"];
+        if location.scheme != "https" && !location.is_loopback() && !agents.contains(&location.hostname()) {
+            let text =
+                format!("AWS_CONTAINER_CREDENTIALS_FULL_URI: {url} is neither HTTPS nor a container's agent");
+            return Err(BucketError::Answer(text));
+        }
+        let tls = Tls::default();
+        let mut request = Request { confined: true, ..Request::get(location, &tls, MAX_ANSWER) };
+        request.credentials = token.map(|t| Credentials::Signed(vec![(header::AUTHORIZATION, t)]));
+        let answer = self.http.fetch(request).await?;
+        let answer: Value = serde_json::from_slice(&answer).map_err(|_| no_keys(url))?;
+        let part = |name: &str| answer[name].as_str().filter(|v| !v.is_empty()).map(str::to_owned);
+        let (id, secret) = part("AccessKeyId").zip(part("SecretAccessKey")).ok_or_else(|| no_keys(url))?;
+        Ok(lent(id, secret, part("Token")))
     }
 }
 
-/// What a container's agent hands out.
-async fn container(http: &Http, url: &str) -> Result<Keys, BucketError> {
-    let token = match variable(&["AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"]) {
-        Some(file) => Some(required(Path::new(&file))?.trim().to_owned()),
-        None => variable(&["AWS_CONTAINER_AUTHORIZATION_TOKEN"]),
-    };
-    let location = Location::parse(url)?;
-    // The token is a secret: plain HTTP is for this machine and the addresses of agents alone.
-    let agents = ["127.0.0.1", "[::1]", "localhost", "169.254.170.2", "169.254.170.23", "[fd00:ec2::23]"];
-    if location.scheme != "https" && !agents.contains(&location.hostname()) {
-        let text =
-            format!("AWS_CONTAINER_CREDENTIALS_FULL_URI: {url} is neither HTTPS nor a container's agent");
-        return Err(BucketError::Answer(text));
-    }
-    let tls = Tls::default();
-    let mut request = Request { confined: true, ..Request::get(location, &tls, MAX_ANSWER) };
-    request.credentials = token.map(|t| Credentials::Signed(vec![(header::AUTHORIZATION, t)]));
-    let answer: Value = serde_json::from_slice(&http.fetch(request).await?).map_err(|_| no_keys(url))?;
-    let part = |name: &str| answer[name].as_str().filter(|v| !v.is_empty()).map(str::to_owned);
-    let (id, secret) = part("AccessKeyId").zip(part("SecretAccessKey")).ok_or_else(|| no_keys(url))?;
-    Ok(Keys { id, secret, session: part("Token") })
+/// The keys that stand in a profile.
+fn own_keys(profile: &BTreeMap<String, String>) -> Option<Credential> {
+    let own = |key: &str| profile.get(key).filter(|v| !v.is_empty()).cloned();
+    let (id, secret) = own("aws_access_key_id").zip(own("aws_secret_access_key"))?;
+    Some(lent(id, secret, own("aws_session_token")))
+}
+
+fn lent(access_key_id: String, secret_access_key: String, session_token: Option<String>) -> Credential {
+    Credential { access_key_id, secret_access_key, session_token, expires_in: None }
+}
+
+fn wrong(profile: &str, reason: &str) -> BucketError {
+    BucketError::Answer(format!("AWS profile {profile:?}: {reason}"))
 }
 
 fn no_keys(from: &str) -> BucketError {
@@ -163,48 +299,4 @@ fn no_keys(from: &str) -> BucketError {
 fn required(path: &Path) -> Result<String, BucketError> {
     read(path)?
         .ok_or_else(|| BucketError::Answer(format!("open {}: no such file or directory", path.display())))
-}
-
-/// The entries of a section of an INI file; of several of one name, all.
-fn section(text: &str, wanted: impl Fn(&str) -> bool) -> Option<BTreeMap<String, String>> {
-    let (mut inside, mut found) = (false, None);
-    for line in text.lines() {
-        // What is indented belongs to the entry above, such as settings of one service.
-        let nested = line.starts_with([' ', '\t']);
-        let line = line.trim();
-        if line.is_empty() || line.starts_with(['#', ';']) || nested {
-            continue;
-        }
-        if let Some(name) =
-            line.strip_prefix('[').and_then(|l| l.split_once(']')).map(|(name, _)| name.trim())
-        {
-            inside = wanted(name);
-            if inside {
-                found.get_or_insert_with(BTreeMap::new);
-            }
-        } else if let (true, Some((key, value)), Some(map)) = (inside, line.split_once('='), found.as_mut()) {
-            let value = value.split(" #").next().unwrap_or_default();
-            map.insert(key.trim().to_ascii_lowercase(), value.trim().to_owned());
-        }
-    }
-    found
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn profiles_are_sections() {
-        let text = "# all\n[default]\nregion = a\n[profile two]\nregion=b # there\ns3 =\n  region = nested\n; no\n[ two ]\nREGION = c\n\
-                    output\n[empty]\n";
-        let region = |name: &str| {
-            section(text, |s| s == name || s.strip_prefix("profile ") == Some(name))
-                .map(|s| s.get("region").cloned())
-        };
-        assert_eq!(region("default"), Some(Some("a".to_owned())));
-        assert_eq!(region("two"), Some(Some("c".to_owned())));
-        assert_eq!(region("empty"), Some(None));
-        assert_eq!(region("none"), None);
-    }
 }

@@ -1,5 +1,8 @@
-//! Who we are for Google's storage: a token of the environment, or one for the application default credentials: a service
+//! Requests to Google's storage in the name that Google's own tools would use: a token of the environment, or one for the application default credentials: a service
 //! account's key, a user's own login, or the metadata server that `GCE_METADATA_HOST` names.
+//!
+//! reqsign's crate for Google asks Google's own token server whatever the file says, and signs with the crate rsa, whose
+//! timing leaks (RUSTSEC-2023-0071).
 
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
@@ -16,7 +19,8 @@ use std::path::{Path, PathBuf};
 use super::super::home::user_home;
 use super::super::http::{Http, Request, Tls};
 use super::super::location::Location;
-use super::{BucketError, MAX_ANSWER, form, read, variable};
+use super::environment::{MAX_ANSWER, form, key, read, variable};
+use super::{Asker, BucketError};
 
 /// What we ask for.
 const SCOPE: &str = "https://www.googleapis.com/auth/devstorage.read_only";
@@ -40,11 +44,23 @@ struct Credentials {
     token_uri: String,
 }
 
+/// Where a package is, and who asks for it.
+///
+/// # Errors
+/// The credentials cannot be read or are refused.
+pub(super) async fn place(bucket: &Location, http: &Http) -> Result<(Location, Option<Asker>), BucketError> {
+    let endpoint = variable(&["STORAGE_EMULATOR_HOST"]);
+    let endpoint = endpoint.unwrap_or_else(|| "https://storage.googleapis.com".to_owned());
+    let endpoint = if endpoint.contains("://") { endpoint } else { format!("http://{endpoint}") };
+    let url = format!("{}/{}/{}", endpoint.trim_end_matches('/'), bucket.host, key(bucket));
+    Ok((Location::parse(&url)?, token(http).await?.map(Asker::Token)))
+}
+
 /// The token; `None`: nobody says who asks.
 ///
 /// # Errors
 /// The credentials cannot be read or are refused.
-pub(super) async fn token(http: &Http) -> Result<Option<String>, BucketError> {
+async fn token(http: &Http) -> Result<Option<String>, BucketError> {
     if let Some(token) = variable(&["GOOGLE_OAUTH_ACCESS_TOKEN", "CLOUDSDK_AUTH_ACCESS_TOKEN"]) {
         return Ok(Some(token));
     }

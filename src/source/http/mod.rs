@@ -38,9 +38,10 @@ pub type Progress = Arc<dyn Fn(&Location, u64, Option<u64>) + Send + Sync>;
 /// TLS flags, unless it goes without, and whether the server is this machine.
 type Way = (Option<Tls>, bool);
 
-/// A client of any number of servers; connections and TLS configurations are kept.
+/// A client of any number of servers; connections and TLS configurations are kept, and clones share them.
+#[derive(Clone)]
 pub struct Http {
-    clients: Mutex<HashMap<Way, reqwest::Client>>,
+    clients: Arc<Mutex<HashMap<Way, reqwest::Client>>>,
     timeout: Duration,
     offline: bool,
     progress: Option<Progress>,
@@ -124,7 +125,7 @@ impl Http {
     /// A client. `offline`: every request is refused.
     #[must_use]
     pub fn new(timeout: Duration, offline: bool) -> Self {
-        Self { clients: Mutex::default(), timeout, offline, progress: None }
+        Self { clients: Arc::default(), timeout, offline, progress: None }
     }
 
     /// Whether every request is refused.
@@ -160,9 +161,7 @@ impl Http {
             if !matches!(url.scheme.as_str(), "http" | "https") {
                 return Err(failed(&url, Reason::Scheme(url.scheme.clone())));
             }
-            let address = format!("{}://{}{}", url.scheme, url.host, url.target());
-            let address =
-                reqwest::Url::parse(&address).map_err(|e| failed(&url, Reason::Other(e.to_string())))?;
+            let address = address(&url).map_err(|e| failed(&url, Reason::Other(e)))?;
             let client = self.client(&url, tls).map_err(|e| failed(&url, Reason::Tls(e)))?;
             let mut message = client.request(method.clone(), address.clone()).body(body.clone());
             for (name, value) in &request.headers {
@@ -288,6 +287,15 @@ impl Response {
         }
         Ok(digest.finalize().into())
     }
+}
+
+/// The URL that a request to a location has on the wire.
+///
+/// # Errors
+/// The host is none.
+pub(super) fn address(url: &Location) -> Result<reqwest::Url, String> {
+    let text = format!("{}://{}{}", url.scheme, url.host, url.target());
+    reqwest::Url::parse(&text).map_err(|e| e.to_string())
 }
 
 /// A status as Go writes it: `404 Not Found`.
