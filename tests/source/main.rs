@@ -25,6 +25,7 @@ mod post_renderers;
 mod prompts;
 #[cfg(all(feature = "cosign", feature = "pgp"))]
 mod provenance;
+mod proxies;
 mod registries;
 mod repositories;
 mod schemas;

@@ -4,6 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use sha2::{Digest as _, Sha256};
+
 use super::git;
 use super::repositories::repository;
 use super::server::{Answer, Asked, Certificates, Clients, Server};
@@ -127,6 +129,35 @@ fn a_realm_keeps_the_login_and_wants_tls_where_the_registry_has_it() {
     let error = user.fails(&with_login(&["pull", &name, "--ca-file", "ca.pem"]));
     assert!(error.contains("in plain text"), "{error}");
     assert!(elsewhere.asked().is_empty());
+}
+
+#[test]
+fn a_blob_elsewhere_is_fetched_without_the_login() {
+    let (registry, elsewhere, user) = (Server::plain(), Server::plain(), User::new());
+    chart(&user.path("web"), "web", "1.0.0", "");
+    user.ok(&["package", "web"]);
+    let package = fs::read(user.path("web-1.0.0.tgz")).unwrap();
+    let hex: String = Sha256::digest(&package).iter().map(|b| format!("{b:02x}")).collect();
+    let part = |kind: &str, size: usize| {
+        format!(
+            "{{\"mediaType\":\"application/vnd.cncf.helm.{kind}\",\"digest\":\"sha256:{hex}\",\"size\":{size}}}"
+        )
+    };
+    let manifest = format!(
+        "{{\"schemaVersion\":2,\"config\":{},\"layers\":[{}]}}",
+        part("config.v1+json", 2),
+        part("chart.content.v1.tar+gzip", package.len())
+    );
+    registry.require("Basic bWU6c2VjcmV0");
+    registry.body("/v2/web/manifests/1.0.0", manifest);
+    let blob = format!("/v2/web/blobs/sha256:{hex}");
+    registry.answer(&blob, Answer::Redirect(format!("{}/blob", elsewhere.url)));
+    elsewhere.body("/blob", package);
+    let name = format!("oci://{}/web:1.0.0", registry.url.strip_prefix("http://").unwrap());
+    user.ok(&with_login(&["pull", &name, "--plain-http"]));
+    assert!(registry.asked().iter().any(|a| a.path == blob && has(a, "authorization")));
+    let asked = elsewhere.asked();
+    assert!(asked.len() == 1 && !has(&asked[0], "authorization"), "{asked:?}");
 }
 
 #[test]

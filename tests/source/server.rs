@@ -230,7 +230,7 @@ fn serve(stream: impl Read + Write, state: &Mutex<State>, certificate: bool) -> 
             let denied = state.guard.as_ref().is_some_and(|guard| !guard(&asked));
             state.asked.push(asked);
             match denied {
-                true => Answer::Status(401),
+                true => Answer::Head(401, vec![("www-authenticate", "Basic realm=\"test\"".to_owned())]),
                 false => {
                     let answer = state.answers.get(&path).or(state.otherwise.as_ref());
                     answer.cloned().unwrap_or(Answer::Status(404))
