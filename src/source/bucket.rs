@@ -1,4 +1,4 @@
-//! Packages in buckets, `s3://BUCKET/KEY` and `gs://BUCKET/KEY`: where they are, and whose requests ask for them.
+//! Packages in buckets, `s3://BUCKET/KEY` and `gs://BUCKET/KEY`: their addresses, and the credentials for their servers.
 //!
 //! Owns what both kinds share. [`aws`] and [`google`] own addresses, credentials and headers; each is a feature of the build.
 
@@ -44,7 +44,7 @@ pub enum BucketError {
     Answer(String),
 }
 
-/// Whose requests ask for a package.
+/// Credentials for the server of a package.
 pub(super) enum Asker {
     #[cfg(feature = "gcs")]
     Token(String),
@@ -52,7 +52,7 @@ pub(super) enum Asker {
     Keys(aws::Keys),
 }
 
-/// Where a package is, and who asks for it; `None`: nobody in particular.
+/// The address of a package, and the credentials for its server, if the environment has some.
 ///
 /// # Errors
 /// The environment names credentials that cannot be had, or the build goes without such buckets.

@@ -211,7 +211,7 @@ struct Place {
     /// Whether the origin of `url` gets them too.
     pass_credentials: bool,
     tls: Tls,
-    /// Who asks, in a bucket.
+    /// Credentials of a bucket's server, for each request anew.
     asker: Option<Asker>,
 }
 

@@ -45,7 +45,7 @@ impl From<reqsign_core::Error> for BucketError {
     }
 }
 
-/// Where a package is, and who asks for it.
+/// The address of a package, and the credentials for its server, if the environment has some.
 ///
 /// # Errors
 /// The environment names credentials that cannot be had.
@@ -82,7 +82,7 @@ impl Keys {
         let mut parts = request.into_parts().0;
         let signer = RequestSigner::new("s3", &self.region);
         signer.sign_request(&Context::new(), &mut parts, Some(&self.credential), None).await?;
-        // The client says the host itself.
+        // The client sets the host itself.
         parts.headers.remove(header::HOST);
         let text = |(k, v): (&HeaderName, &http::HeaderValue)| Some((k.clone(), v.to_str().ok()?.to_owned()));
         Ok(Credentials::Signed(parts.headers.iter().filter_map(text).collect()))

@@ -44,7 +44,7 @@ struct Credentials {
     token_uri: String,
 }
 
-/// Where a package is, and who asks for it.
+/// The address of a package, and the credentials for its server, if the environment has some.
 ///
 /// # Errors
 /// The credentials cannot be read or are refused.

@@ -85,7 +85,7 @@ impl HttpSend for Servers {
             let place = sts.with_path(format!("{}/", sts.path.trim_end_matches('/')));
             url = url.query.map_or_else(|| place.clone(), |query| place.with_query(query));
         }
-        // The client says length and host itself; but where another server stands in, the signature covers Amazon's name.
+        // The client sets length and host itself. With another server in place of Amazon's, the signature covers Amazon's name.
         let ours = |name: &HeaderName| *name == header::CONTENT_LENGTH || !moved && *name == header::HOST;
         let text = |(k, v): (&HeaderName, &HeaderValue)| {
             (!ours(k)).then_some((k.clone(), v.to_str().ok()?.to_owned()))
