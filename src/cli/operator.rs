@@ -26,6 +26,7 @@ use crate::addon;
 use crate::cluster::{Cluster, ClusterError, Election, Exchange};
 use crate::hooks::webhooks;
 use crate::release::{Adoption, DriftMode};
+use crate::serve::body::{Budget, DEFAULT_MEMORY};
 use crate::serve::runtime::{LOG_LEVEL, Runtime};
 use crate::serve::{self, State};
 
@@ -141,6 +142,9 @@ pub(super) struct Args {
     /// Address that answers like the socket, without asking who it is: values and Secrets are shown
     #[arg(long, env = "DEBUG_HTTP_SERVER_ADDR")]
     debug_http_addr: Option<String>,
+    /// Memory that requests to webhooks may take together, in MiB; one that needs more is refused
+    #[arg(long, env = "WINDLASS_REQUEST_MEMORY", default_value_t = DEFAULT_MEMORY, value_parser = memory)]
+    request_memory: usize,
     /// Flags that count, lowest first, of Static, ModuleValues (as up to version 1.3 of addon-operator), DynamicallyEnabled,
     /// KubeConfig and ScriptEnabled [default: Static,DynamicallyEnabled,KubeConfig,ScriptEnabled]
     #[arg(
@@ -176,6 +180,15 @@ pub(super) struct Args {
     log_proxy_hook_json: bool,
     #[command(flatten)]
     without_effect: WithoutEffect,
+}
+
+/// MiB of memory, as a number that fits into an address space.
+fn memory(text: &str) -> Result<usize, String> {
+    let mib: u32 = text.parse().map_err(|e| format!("{e}"))?;
+    match mib {
+        1..=1_048_576 => usize::try_from(mib).map_err(|e| e.to_string()),
+        _ => Err("write a number of MiB from 1 to 1048576".to_owned()),
+    }
 }
 
 /// A level by its name; the peer's `fatal` is what we have nothing above.
@@ -226,7 +239,7 @@ async fn serve_debug(
     args: &Args,
     state: &Arc<State>,
     stopped: &watch::Receiver<bool>,
-) -> Vec<JoinHandle<std::io::Result<()>>> {
+) -> Vec<JoinHandle<()>> {
     let stop = || {
         let mut stopped = stopped.clone();
         // An error means that the sender is gone: stop as well.
@@ -266,7 +279,8 @@ async fn serve_debug(
 }
 
 pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
-    let state = Arc::new(State::new(&args.prometheus_metrics_prefix));
+    let bodies = Arc::new(Budget::new(args.request_memory << 20));
+    let state = Arc::new(State { bodies, ..State::new(&args.prometheus_metrics_prefix) });
     start_logs(args, &state.runtime)?;
     let names = std::env::vars_os().filter(|(_, value)| !value.is_empty());
     let mut names: Vec<String> = names.filter_map(|(name, _)| name.into_string().ok()).collect();

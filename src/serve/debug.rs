@@ -4,7 +4,7 @@
 //! logged, since values may be secrets.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::sync::Arc;
@@ -13,14 +13,15 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract;
-use axum::http::{Method, StatusCode, header};
+use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use futures::future::BoxFuture;
 use percent_encoding::percent_decode_str;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::task::JoinHandle;
 
-use super::State;
+use super::listen::{self, Client, Limits};
+use super::{State, body};
 
 /// Where addon-operator has its socket, and its command line looks for it.
 pub const SOCKET: &str = "/var/run/addon-operator/debug.socket";
@@ -29,6 +30,18 @@ pub const SOCKET: &str = "/var/run/addon-operator/debug.socket";
 const MAX_FORM: usize = 64 << 10;
 /// How long an answer may take; a render asks the API server.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// A whole request takes no longer than its answer.
+const LIMITS: Limits = Limits {
+    connections: 32,
+    of_address: 32,
+    handshakes: 32,
+    handshake: Duration::from_secs(10),
+    head: Duration::from_secs(10),
+    request: Duration::from_secs(PATIENCE.as_secs() + 10),
+    idle: Duration::from_secs(100),
+};
+/// The content type of forms.
+const FORM: &str = "application/x-www-form-urlencoded";
 
 /// A request, read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,7 +84,7 @@ pub async fn serve_socket(
     path: &Path,
     state: Arc<State>,
     stop: impl Future<Output = ()> + Send + 'static,
-) -> std::io::Result<JoinHandle<std::io::Result<()>>> {
+) -> std::io::Result<JoinHandle<()>> {
     if let Some(directory) = path.parent() {
         std::fs::create_dir_all(directory)?;
     }
@@ -99,12 +112,11 @@ pub async fn serve_socket(
     std::fs::set_permissions(&hidden, std::fs::Permissions::from_mode(0o600))?;
     std::fs::rename(&hidden, path)?;
     let own = path.to_owned();
-    let server = axum::serve(listener, routes(state)).with_graceful_shutdown(stop);
+    let server = listen::serve(listener, None, routes(state), LIMITS, stop);
     Ok(tokio::spawn(async move {
-        let result = server.await;
+        server.await;
         // It may be another process's by now, which has removed ours.
         drop(std::fs::remove_file(own));
-        result
     }))
 }
 
@@ -116,11 +128,10 @@ pub async fn serve_address(
     address: SocketAddr,
     state: Arc<State>,
     stop: impl Future<Output = ()> + Send + 'static,
-) -> std::io::Result<(SocketAddr, JoinHandle<std::io::Result<()>>)> {
+) -> std::io::Result<(SocketAddr, JoinHandle<()>)> {
     let listener = TcpListener::bind(address).await?;
     let address = listener.local_addr()?;
-    let server = axum::serve(listener, routes(state)).with_graceful_shutdown(stop);
-    Ok((address, tokio::spawn(async move { server.await })))
+    Ok((address, tokio::spawn(listen::serve(listener, None, routes(state), LIMITS, stop))))
 }
 
 fn routes(state: Arc<State>) -> Router {
@@ -128,7 +139,7 @@ fn routes(state: Arc<State>) -> Router {
 }
 
 async fn answer(extract::State(state): extract::State<Arc<State>>, request: extract::Request) -> Response {
-    let answer = match read(request).await {
+    let answer = match read(&state, request).await {
         Ok(request) => match state.debug.get().cloned() {
             Some(handler) => tokio::time::timeout(PATIENCE, handler(request)).await.unwrap_or_else(|_| {
                 Answer::text(504, format!("no answer within {} s\n", PATIENCE.as_secs()))
@@ -148,8 +159,39 @@ fn waiting(state: &State) -> String {
     }
 }
 
-async fn read(request: extract::Request) -> Result<Request, Answer> {
+/// Refuses what a browser may have sent on behalf of a page: it says where the page is from, or calls us by a name that the page
+/// chose (DNS rebinding).
+fn check_origin(headers: &HeaderMap, local: Option<SocketAddr>) -> Result<(), Answer> {
+    if headers.contains_key(header::ORIGIN) {
+        return Err(Answer::text(403, "requests of web pages are not answered\n"));
+    }
+    let Some(local) = local else { return Ok(()) };
+    let host = headers.get(header::HOST).and_then(|h| h.to_str().ok()).unwrap_or_default();
+    match is_own(host, local.ip()) {
+        true => Ok(()),
+        false => Err(Answer::text(403, "the Host header names neither localhost nor this address\n")),
+    }
+}
+
+/// Whether a Host header names the address that was connected to, or loopback.
+fn is_own(host: &str, local: IpAddr) -> bool {
+    let name = match host.strip_prefix('[').and_then(|h| h.split_once(']')) {
+        Some((name, rest)) if rest.is_empty() || rest.starts_with(':') => name,
+        Some(_) => return false,
+        None => host.split_once(':').map_or(host, |(name, _)| name),
+    };
+    match name.parse::<IpAddr>() {
+        Ok(address) => address.is_loopback() || address.to_canonical() == local.to_canonical(),
+        Err(_) => name.eq_ignore_ascii_case("localhost"),
+    }
+}
+
+async fn read(state: &State, request: extract::Request) -> Result<Request, Answer> {
     let (parts, body) = request.into_parts();
+    let Some(client) = parts.extensions.get::<Client>() else {
+        return Err(Answer::text(500, "the listener does not say who asks\n"));
+    };
+    check_origin(&parts.headers, client.local)?;
     let post = match parts.method {
         Method::GET => false,
         Method::POST => true,
@@ -158,9 +200,12 @@ async fn read(request: extract::Request) -> Result<Request, Answer> {
     let path = percent_decode_str(parts.uri.path()).decode_utf8_lossy().into_owned();
     let mut fields = form(parts.uri.query().unwrap_or_default());
     if post {
-        let bytes = axum::body::to_bytes(body, MAX_FORM)
+        if !body::is_of_type(&parts.headers, FORM) {
+            return Err(Answer::text(415, format!("send a form: Content-Type: {FORM}\n")));
+        }
+        let (bytes, _share) = body::read(body, client, MAX_FORM, &state.bodies)
             .await
-            .map_err(|_| Answer::text(413, format!("a form of more than {MAX_FORM} bytes\n")))?;
+            .map_err(|e| Answer::text(e.status().as_u16(), format!("{e}\n")))?;
         fields.extend(form(&String::from_utf8_lossy(&bytes)));
     }
     Ok(Request { post, path, fields })
@@ -180,7 +225,22 @@ fn form(text: &str) -> BTreeMap<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::form;
+    use super::{form, is_own};
+
+    #[test]
+    fn hosts_that_are_this_one() {
+        let local = "10.0.0.7".parse().unwrap();
+        for host in
+            ["localhost", "LocalHost:1", "127.0.0.1:9652", "127.9.9.9", "[::1]:1", "[::1]", "10.0.0.7:1"]
+        {
+            assert!(is_own(host, local), "{host}");
+        }
+        for host in
+            ["", "evil.test", "localhost.evil.test", "10.0.0.8", "[::1]x", "[::2]", "127.0.0.1.evil.test"]
+        {
+            assert!(!is_own(host, local), "{host}");
+        }
+    }
 
     #[test]
     fn forms_are_decoded() {

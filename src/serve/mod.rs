@@ -1,13 +1,16 @@
-//! The HTTP side of the operator: probes, metrics, the debug endpoint, and a listener for HTTPS.
+//! The HTTP side of the operator: probes, metrics, the debug endpoint, and the limits of every listener.
 //!
 //! Owns the listeners and the text formats; asks [`State`] and decides nothing.
 
+pub mod body;
 pub mod debug;
 pub mod hook_metrics;
+pub mod listen;
 pub mod measures;
 pub mod metrics;
 mod progress;
 pub mod runtime;
+mod shares;
 pub mod tls;
 
 use std::net::SocketAddr;
@@ -21,8 +24,10 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use tokio::net::TcpListener;
 
+use body::Budget;
 use debug::Handler;
 use hook_metrics::HookMetrics;
+use listen::Limits;
 use measures::Measures;
 use metrics::Metrics;
 pub use progress::Progress;
@@ -47,6 +52,8 @@ pub struct State {
     pub progress: Progress,
     /// Parameters that can be changed while the process runs.
     pub runtime: Arc<Runtime>,
+    /// The memory that requests to all listeners may take together.
+    pub bodies: Arc<Budget>,
     /// Answers the debug endpoint, once the operator runs.
     pub debug: OnceLock<Handler>,
 }
@@ -84,7 +91,7 @@ pub async fn serve(
     address: SocketAddr,
     state: Arc<State>,
     stop: impl Future<Output = ()> + Send + 'static,
-) -> std::io::Result<(SocketAddr, tokio::task::JoinHandle<std::io::Result<()>>)> {
+) -> std::io::Result<(SocketAddr, tokio::task::JoinHandle<()>)> {
     let routes = Router::new()
         .route("/", get(|| async { "windlass: see /discovery\n" }))
         .route("/discovery", get(|| async { ROUTES }))
@@ -99,8 +106,7 @@ pub async fn serve(
         .with_state(state);
     let listener = TcpListener::bind(address).await?;
     let address = listener.local_addr()?;
-    let server = axum::serve(listener, routes).with_graceful_shutdown(stop);
-    Ok((address, tokio::spawn(async move { server.await })))
+    Ok((address, tokio::spawn(listen::serve(listener, None, routes, Limits::default(), stop))))
 }
 
 async fn ready(extract::State(state): extract::State<Arc<State>>) -> impl IntoResponse {

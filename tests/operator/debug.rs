@@ -234,6 +234,47 @@ fn levels_of_logs_change_at_run_time() {
     operator.stop();
 }
 
+/// The status of a request to an address, by its head.
+fn status_of(address: &str, head: &str) -> String {
+    use std::io::{Read as _, Write as _};
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text.split(' ').nth(1).unwrap_or_default().to_owned()
+}
+
+#[test]
+fn browsers_get_nothing_from_the_debug_address() {
+    let cp = control_plane();
+    let ns = cp.namespace("debug-origin").unwrap();
+    let modules = Modules::new();
+    let operator = Operator::start_with(cp, ns.name(), modules.path(), &["--debug-http-addr", "127.0.0.1:0"]);
+    operator.wait_converged();
+    operator.wait_log(&["serving the debug endpoint"]);
+    let log = operator.log();
+    let line = log.lines().find(|l| l.contains("serving the debug endpoint")).unwrap();
+    let address = serde_json::from_str::<Value>(line).unwrap()["address"].as_str().unwrap().to_owned();
+    let form = "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 9\r\n\r\nname=none";
+    let table = [
+        (format!("GET / HTTP/1.1\r\nHost: {address}\r\n"), "\r\n", "200"),
+        ("GET / HTTP/1.1\r\nHost: localhost:9\r\n".to_owned(), "\r\n", "200"),
+        ("GET / HTTP/1.1\r\nHost: rebound.test\r\n".to_owned(), "\r\n", "403"),
+        ("GET / HTTP/1.1\r\n".to_owned(), "\r\n", "403"),
+        ("GET / HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost\r\n".to_owned(), "\r\n", "403"),
+        ("POST /config/set HTTP/1.1\r\nHost: localhost\r\n".to_owned(), form, "400"),
+        (
+            "POST /config/set HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n".to_owned(),
+            "Content-Length: 9\r\n\r\nname=none",
+            "415",
+        ),
+    ];
+    for (head, rest, expected) in table {
+        assert_eq!(status_of(&address, &format!("{head}Connection: close\r\n{rest}")), expected, "{head}");
+    }
+    operator.stop();
+}
+
 #[test]
 fn a_socket_that_cannot_be_made_is_told_and_no_more() {
     let cp = control_plane();

@@ -39,5 +39,6 @@ mod status;
 mod stuck;
 mod support;
 mod takeover;
+mod webhook_limits;
 mod webhooks;
 mod write_back;

@@ -201,6 +201,18 @@ impl Operator {
         }
     }
 
+    /// Where the operator serves probes and metrics.
+    pub(crate) fn address(&self) -> String {
+        fs::read_to_string(self.scratch.path().join("address")).unwrap()
+    }
+
+    /// The most memory that the operator has had resident, in KiB.
+    pub(crate) fn memory_peak(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
     /// Status and body of a request to the operator's server; `None` while it does not listen.
     pub(crate) fn get(&self, path: &str) -> Option<(u16, String)> {
         use std::io::{Read, Write};

@@ -8,8 +8,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, Path, State};
+use axum::extract::{Path, Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -26,9 +25,14 @@ use crate::hooks::config::{Admission, Conversion};
 use crate::hooks::context::What;
 use crate::hooks::queues::Run;
 use crate::hooks::responses::{Admitted, ResponseError, admitted, converted};
+use crate::serve::body::{self, BodyError, Share};
+use crate::serve::listen::Client;
 
-/// Largest review. Objects have at most 3 MiB in requests; lists to be converted have many.
-const MAX_BODY: usize = 64 * 1024 * 1024;
+const JSON: &str = "application/json";
+/// Largest review of an admission, in bytes: it holds an object before and after, each of at most 3 MiB in requests.
+const MAX_ADMISSION: usize = 8 << 20;
+/// Largest review of a conversion, in bytes: lists have many objects.
+const MAX_CONVERSION: usize = 64 << 20;
 /// How long the API server waits for a conversion (`webhook.DefaultRequestTimeout` of its converters).
 const CONVERSION: Duration = Duration::from_secs(30);
 /// How much earlier we give up, so that our answer still arrives.
@@ -49,39 +53,47 @@ pub(super) fn routes(webhooks: Weak<Webhooks>) -> Router {
         .route("/hooks/{*name}", post(validate))
         .route("/mutating/{*name}", post(mutate))
         .route("/{crd}", post(convert))
-        .layer(DefaultBodyLimit::max(MAX_BODY))
         .with_state(webhooks)
 }
 
-async fn validate(shared: Shared, Path(name): Path<String>, body: Bytes) -> Response {
-    admit(shared, Kind::Validating, &name, &body).await
+async fn validate(webhooks: Shared, Path(name): Path<String>, request: Request) -> Response {
+    admit(webhooks, Kind::Validating, &name, request).await
 }
 
-async fn mutate(shared: Shared, Path(name): Path<String>, body: Bytes) -> Response {
-    admit(shared, Kind::Mutating, &name, &body).await
+async fn mutate(webhooks: Shared, Path(name): Path<String>, request: Request) -> Response {
+    admit(webhooks, Kind::Mutating, &name, request).await
 }
 
-async fn admit(State(webhooks): Shared, kind: Kind, name: &str, body: &[u8]) -> Response {
+async fn admit(State(webhooks): Shared, kind: Kind, name: &str, request: Request) -> Response {
     let Some(webhooks) = webhooks.upgrade() else { return gone() };
-    match Review::read(body, "AdmissionReview") {
-        Err(text) => refuse(StatusCode::BAD_REQUEST, &text),
-        Ok(review) => webhooks.admit(kind, name, &review).await,
+    let Some(asked) = webhooks.asked(kind, name) else { return nobody() };
+    match webhooks.review(request, MAX_ADMISSION, "AdmissionReview").await {
+        Err(refused) => refused,
+        // The share lasts as long as the review.
+        Ok((review, _share)) => webhooks.admit(kind, asked, review).await,
     }
 }
 
-async fn convert(State(webhooks): Shared, Path(crd): Path<String>, body: Bytes) -> Response {
+async fn convert(State(webhooks): Shared, Path(crd): Path<String>, request: Request) -> Response {
     let Some(webhooks) = webhooks.upgrade() else { return gone() };
-    let review = match Review::read(&body, "ConversionReview") {
-        Ok(review) => review,
-        Err(text) => return refuse(StatusCode::BAD_REQUEST, &text),
+    if webhooks.steps(&crd).is_empty() {
+        return nobody();
+    }
+    let (mut review, _share) = match webhooks.review(request, MAX_CONVERSION, "ConversionReview").await {
+        Err(refused) => return refused,
+        Ok(read) => read,
     };
-    let answer = webhooks.convert(&crd, &review).await;
+    let answer = webhooks.convert(&crd, &mut review).await;
     let result = if answer.is_ok() { "converted" } else { "failed" };
     webhooks.count("kubernetesCustomResourceConversion", &crd, result);
     if let Err(text) = &answer {
         tracing::error!(crd, "conversion: {text}");
     }
     json(&review.converted(answer))
+}
+
+fn nobody() -> Response {
+    refuse(StatusCode::NOT_FOUND, "no hook answers here: its module is off, or still comes up")
 }
 
 fn gone() -> Response {
@@ -93,7 +105,7 @@ fn refuse(status: StatusCode, text: &str) -> Response {
 }
 
 fn json(value: &Value) -> Response {
-    ([(header::CONTENT_TYPE, "application/json")], value.to_string()).into_response()
+    ([(header::CONTENT_TYPE, JSON)], value.to_string()).into_response()
 }
 
 /// The admission bindings of a kind.
@@ -112,24 +124,57 @@ struct Step {
     versions: (String, String),
 }
 
+/// The hook that answers an admission.
+struct Asked {
+    owner: String,
+    hook: Arc<Hook>,
+    binding: Admission,
+}
+
 impl Webhooks {
-    async fn admit(&self, kind: Kind, name: &str, review: &Review) -> Response {
+    fn asked(&self, kind: Kind, name: &str) -> Option<Asked> {
         let path = kind.path(name);
-        let found = self.live().owners.iter().find_map(|(owner, hooks)| {
+        self.live().owners.iter().find_map(|(owner, hooks)| {
             hooks.iter().find_map(|hook| {
                 let binding = bindings(hook, kind).iter().find(|b| kind.path(&b.common.name) == path)?;
-                Some((owner.clone(), Arc::clone(hook), binding.clone()))
+                Some(Asked { owner: owner.clone(), hook: Arc::clone(hook), binding: binding.clone() })
             })
-        });
-        let Some((owner, hook, binding)) = found else {
-            return refuse(
-                StatusCode::NOT_FOUND,
-                "no hook answers here: its module is off, or still comes up",
-            );
+        })
+    }
+
+    /// Reads and parses a body, within the memory that requests may take.
+    async fn review(&self, request: Request, most: usize, kind: &str) -> Result<(Review, Share), Response> {
+        let (parts, body) = request.into_parts();
+        if !body::is_of_type(&parts.headers, JSON) {
+            return Err(refuse(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "the content type is not application/json",
+            ));
+        }
+        let Some(client) = parts.extensions.get::<Client>() else { return Err(gone()) };
+        let refused = |error: BodyError| {
+            // Any Pod could fill the log: refusals are counted.
+            tracing::debug!(client = %client.address, "webhooks: a request is refused: {error}");
+            let status = error.status();
+            let help = "Requests to webhooks whose bodies were not taken.";
+            let metrics = &self.state.metrics;
+            metrics.add("windlass_webhook_refused_total", help, &[("status", status.as_str())], 1.0);
+            refuse(status, &error.to_string())
         };
+        let (bytes, share) = body::read(body, client, most, &self.state.bodies).await.map_err(refused)?;
+        let parsed = body::parsed_size(&bytes);
+        share.resize(bytes.len() + parsed).await.map_err(refused)?;
+        let review = Review::read(&bytes, kind).map_err(|text| refuse(StatusCode::BAD_REQUEST, &text))?;
+        drop(bytes);
+        share.resize(parsed).await.map_err(refused)?;
+        Ok((review, share))
+    }
+
+    async fn admit(&self, kind: Kind, asked: Asked, mut review: Review) -> Response {
+        let Asked { owner, hook, binding } = asked;
         let name = &binding.common.name;
         let mutating = kind == Kind::Mutating;
-        let what = What::Admission { mutating, review: review.body.clone() };
+        let what = What::Admission { mutating, review: review.body.take() };
         let run = Run::of(&hook, kind.binding(), &binding.common, what);
         let seconds = Duration::from_secs(u64::try_from(binding.timeout_seconds).unwrap_or_default());
         let outcome = self.ask(&owner, run, Instant::now() + seconds.saturating_sub(MARGIN)).await;
@@ -193,7 +238,7 @@ impl Webhooks {
     }
 
     /// Converts the objects of a review, those of each version by the shortest chain from it.
-    async fn convert(&self, crd: &str, review: &Review) -> Result<Vec<Value>, String> {
+    async fn convert(&self, crd: &str, review: &mut Review) -> Result<Vec<Value>, String> {
         let deadline = Instant::now() + CONVERSION.saturating_sub(MARGIN);
         let (mut objects, wanted) = review.conversion()?;
         let version = |o: &Value| o["apiVersion"].as_str().unwrap_or_default().to_owned();

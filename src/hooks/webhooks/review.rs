@@ -4,9 +4,12 @@ use serde_json::{Map, Value, json};
 
 use crate::hooks::responses::Admitted;
 
-/// A question of the API server.
+/// A request of the API server.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Review {
+    api_version: Value,
+    kind: Value,
+    uid: Value,
     /// As it came: what a hook sees.
     pub(super) body: Value,
 }
@@ -28,13 +31,14 @@ impl Review {
         if let Some(body) = body.as_object_mut() {
             body.remove("response");
         }
-        Ok(Self { body })
+        let (api_version, kind) = (body["apiVersion"].clone(), body["kind"].clone());
+        Ok(Self { api_version, kind, uid: body["request"]["uid"].clone(), body })
     }
 
     fn answer(&self, response: Map<String, Value>) -> Value {
         let mut response = response;
-        response.insert("uid".to_owned(), self.body["request"]["uid"].clone());
-        json!({"apiVersion": self.body["apiVersion"], "kind": self.body["kind"], "response": response})
+        response.insert("uid".to_owned(), self.uid.clone());
+        json!({"apiVersion": self.api_version, "kind": self.kind, "response": response})
     }
 
     /// The answer to an admission review. Only of a mutating webhook a patch is taken.
@@ -54,15 +58,18 @@ impl Review {
         self.answer(response)
     }
 
-    /// The objects of a conversion review, and the version that they are to get.
+    /// Takes the objects out of a conversion review; gives them with the version that they are to get.
     ///
     /// # Errors
     /// It has none of these.
-    pub(super) fn conversion(&self) -> Result<(Vec<Value>, String), String> {
-        let request = &self.body["request"];
+    pub(super) fn conversion(&mut self) -> Result<(Vec<Value>, String), String> {
+        let request = &mut self.body["request"];
         let wanted = request["desiredAPIVersion"].as_str().ok_or("the request has no desiredAPIVersion")?;
-        let objects = request["objects"].as_array().ok_or("the request has no objects")?;
-        Ok((objects.clone(), wanted.to_owned()))
+        let wanted = wanted.to_owned();
+        match request["objects"].take() {
+            Value::Array(objects) => Ok((objects, wanted)),
+            _ => Err("the request has no objects".to_owned()),
+        }
     }
 
     /// The same review for other objects: what the next step of a chain sees.
@@ -143,7 +150,7 @@ mod tests {
     #[test]
     fn answers_to_conversion() {
         let request = json!({"uid": "u", "desiredAPIVersion": "g/v2", "objects": [{"a": 1}]});
-        let review = review("ConversionReview", &request);
+        let mut review = review("ConversionReview", &request);
         assert_eq!(review.conversion(), Ok((vec![json!({"a": 1})], "g/v2".to_owned())));
         assert_eq!(review.with_objects(&[json!(2)])["request"]["objects"], json!([2]));
         let good = review.converted(Ok(vec![json!({"b": 1})]));

@@ -8,14 +8,27 @@ use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 
 use rustls::ServerConfig;
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use super::certificates::{Files, Material, given, kept};
 use super::objects::{Door, Reach, Way};
 use super::{Options, Webhooks, calls};
 use crate::hooks::queues::pause;
-use crate::serve::tls::{self, TlsListener};
+use crate::serve::listen::{self, Limits};
+use crate::serve::tls;
 
+/// An API server opens a connection for each call that is under way, and waits for none longer than 30 s; it closes idle ones
+/// after 90 s.
+const LIMITS: Limits = Limits {
+    connections: 512,
+    of_address: 256,
+    handshakes: 256,
+    handshake: Duration::from_secs(10),
+    head: Duration::from_secs(10),
+    request: Duration::from_secs(45),
+    idle: Duration::from_secs(100),
+};
 /// How often files with a certificate are looked at.
 const LOOK_AT_FILES: Duration = Duration::from_secs(30);
 /// How long the renewal of a certificate may sleep at a stretch: clocks are set.
@@ -118,19 +131,16 @@ impl Webhooks {
         let mut first = None;
         for port in &server.ports {
             let address = SocketAddr::new(server.address, *port);
-            let listener = TlsListener::bind(address, receiver.clone())
+            let listener = TcpListener::bind(address)
                 .await
                 .map_err(|e| failed(&format!("cannot listen on {address}"), &e))?;
-            let address =
-                axum::serve::Listener::local_addr(&listener).map_err(|e| failed("listening", &e))?;
+            let address = listener.local_addr().map_err(|e| failed("listening", &e))?;
             tracing::info!(%address, service, "serving webhooks");
             first = first.or(Some(address));
             let routes = calls::routes(Arc::downgrade(self));
-            self.spawn(async move {
-                if let Err(error) = axum::serve(listener, routes).await {
-                    tracing::error!("webhooks are not served any more: {error}");
-                }
-            });
+            // It ends with this value.
+            let never = std::future::pending();
+            self.spawn(listen::serve(listener, Some(receiver.clone()), routes, LIMITS, never));
         }
         let port = first.map_or(0, |a| a.port());
         Ok(Opened { server: server.clone(), service, hosts, port, tls, material })
