@@ -215,6 +215,34 @@ fn with_several_replicas_the_service_of_webhooks_selects_nobody() {
 }
 
 #[test]
+fn a_network_policy_and_an_authority_guard_the_ports() {
+    let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/chart");
+    let shown = |set: &str| {
+        let words = ["template", "windlass", chart.to_str().unwrap(), "-n", "ns", "--set", set];
+        windlass(Path::new("/nonexistent"), &words)
+    };
+    let policy = |text: &str| {
+        let found = text.split("---").find(|d| d.contains("kind: NetworkPolicy"));
+        found.map(|d| d.split_once("ingress:").unwrap().1.split_whitespace().collect::<Vec<_>>().join(" "))
+    };
+    let plain = shown("replicas=1");
+    assert_eq!(policy(&plain).unwrap(), "- ports: [{port: http}] from: - namespaceSelector: {}");
+    assert!(!plain.contains("CLIENT_CA"));
+    assert_eq!(policy(&shown("networkPolicy.enabled=false")), None);
+    let guarded = shown(
+        "webhooks.enabled=true,webhooks.clientCASecret=api,networkPolicy.webhooksFrom[0].ipBlock.cidr=10.0.0.1/32,\
+         networkPolicy.metricsFrom[0].podSelector.matchLabels.app=prometheus",
+    );
+    assert_eq!(
+        policy(&guarded).unwrap(),
+        "- ports: [{port: http}] from: - podSelector: matchLabels: app: prometheus - ports: [{port: webhooks}] from: - ipBlock: \
+         cidr: 10.0.0.1/32"
+    );
+    let flag = "{name: VALIDATING_WEBHOOK_CLIENT_CA, value: /webhook-client-ca/ca.crt}";
+    assert!(guarded.contains(flag) && guarded.contains("secretName: \"api\""), "{guarded}");
+}
+
+#[test]
 fn with_a_read_only_root_the_socket_has_its_place_and_hooks_find_jq() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy");
     let chart = root.join("chart");
