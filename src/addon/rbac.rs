@@ -1,10 +1,11 @@
-//! The rights that an operator needs for its modules: as few as do.
+//! The rights that an operator needs for its modules: as few as do, each in the namespace where it is needed.
 //!
 //! What modules create is read from what they render with the values of their files, and from the kinds that their templates
 //! name: a template may be waiting for a value. Hooks say with `--config` what they watch and answer; webhooks are also seen in
 //! their text. What hooks write to a cluster is theirs to know: their modules are named, and rules for that can be added.
 
 mod added;
+mod rights;
 mod watches;
 mod webhooks;
 
@@ -26,6 +27,7 @@ use crate::hooks::{CONFIG_TIMEOUT, HookSet, Scope};
 use crate::render::{RenderBounds, SystemWorld, parse_manifest};
 
 pub use added::Added;
+use rights::Scoped;
 
 /// What is done to the objects of a release.
 const OWN: [&str; 7] = ["get", "list", "watch", "create", "update", "patch", "delete"];
@@ -60,35 +62,40 @@ const CLUSTER_WIDE: [&str; 24] = [
     "ValidatingWebhookConfiguration",
 ];
 
-/// Rights by where they hold: API group, resource and, where they are for one object alone, its name; with verbs.
-type Rights = BTreeMap<(String, String, Option<String>), BTreeSet<&'static str>>;
+/// What is done to objects whose names are known, where others of their kind are none of ours.
+const NAMED: [&str; 4] = ["get", "update", "patch", "delete"];
+/// What cannot be granted for names: an object that is made has none yet, and kinds are watched as a whole.
+const UNNAMED: [&str; 3] = ["list", "watch", "create"];
 
 /// What an operator of these modules must be allowed to do.
 #[derive(Default)]
 pub struct Needs {
-    /// In the operator's namespace.
-    namespaced: Rights,
-    /// Everywhere.
-    everywhere: Rights,
+    rights: Scoped,
     /// Rules of the user's own besides.
     added: Added,
     /// What could not be found out, each text with its module.
     pub unknown: Vec<String>,
 }
 
+/// A kind that modules have: the namespace and the name of an object, where they are known.
+struct Kind {
+    gvk: Gvk,
+    /// Where it is made; that of its release unless it says otherwise.
+    namespace: String,
+    /// The object; `None` for what a template writes out.
+    object: Option<Value>,
+}
+
 fn text_of(crd: &Crd) -> String {
     String::from_utf8_lossy(&crd.data).into_owned()
 }
 
-/// The objects of manifests, each with its kind, as they are made in a namespace.
-fn made(text: &str, home: &str) -> Vec<(Gvk, Option<Value>)> {
+/// The objects of manifests, as they are made in a namespace.
+fn made(text: &str, home: &str) -> Vec<Kind> {
     let one = |text: &&str| {
-        let mut object = parse_manifest(text).ok()?;
-        let gvk = Gvk::of(&object)?;
-        if object["metadata"].is_object() && object["metadata"]["namespace"].is_null() {
-            object["metadata"]["namespace"] = home.into();
-        }
-        Some((gvk, Some(object)))
+        let object = parse_manifest(text).ok()?;
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or(home).to_owned();
+        Some(Kind { gvk: Gvk::of(&object)?, namespace, object: Some(object) })
     };
     chart_compat::render::split_documents(text).iter().filter_map(one).collect()
 }
@@ -123,29 +130,37 @@ struct Defined {
 impl Needs {
     /// Looks through modules as they would run in a namespace.
     #[must_use]
-    pub fn of(modules: &Modules, values: &Values, namespace: &str, hooks: &[Hooks]) -> Self {
+    pub fn of(
+        modules: &Modules,
+        values: &Values,
+        namespace: &str,
+        hooks: &[Hooks],
+        configuration: &str,
+    ) -> Self {
         let mut needs = Self::default();
+        let here = Some(namespace);
         for (group, resource) in [
             ("", "secrets"),
             ("", "configmaps"),
             ("coordination.k8s.io", "leases"),
             ("windlass.dev", "modules"),
         ] {
-            add(&mut needs.namespaced, group, resource, &OWN);
+            needs.rights.add(here, group, resource, &OWN);
         }
         for group in ["", "events.k8s.io"] {
-            add(&mut needs.namespaced, group, "events", &["create", "patch"]);
+            needs.rights.add(here, group, "events", &["create", "patch"]);
         }
         let mut kinds = Vec::new();
         for module in &modules.modules {
             needs.module(module, values, namespace, &mut kinds);
         }
         let defined = defined(&kinds);
-        for (gvk, object) in &kinds {
-            needs.kind(gvk, object.as_ref(), &defined, namespace);
+        let complete = complete(&kinds);
+        for kind in &kinds {
+            needs.kind(kind, &defined, &complete);
         }
         for hooks in hooks {
-            needs.hooks(hooks, &defined, namespace);
+            needs.hooks(hooks, &defined, configuration);
         }
         needs
     }
@@ -156,24 +171,23 @@ impl Needs {
         Self { added, ..self }
     }
 
-    fn hooks(&mut self, hooks: &Hooks, defined: &BTreeMap<(String, String), Defined>, namespace: &str) {
+    fn hooks(&mut self, hooks: &Hooks, defined: &BTreeMap<(String, String), Defined>, configuration: &str) {
         let owner = &hooks.owner;
         self.unknown.push(format!(
             "{owner}: what its hooks write in the cluster, and read besides what they watch, is not known; add rules for that with \
              --add-rules FILE"
         ));
-        webhooks::add_rights(&mut self.everywhere, hooks.in_text);
         let said = match &hooks.said {
             Ok(said) => said,
             Err(text) => {
+                webhooks::add_rights(&mut self.rights, &hooks.in_text, configuration);
                 return self.unknown.push(format!("{owner}: what its hooks watch is not known: {text}"));
             }
         };
         for (hook, config) in said {
-            webhooks::add_rights(&mut self.everywhere, webhooks::Kinds::of(config));
+            webhooks::add_rights(&mut self.rights, &webhooks::Kinds::of(config), configuration);
             for binding in &config.kubernetes {
-                let rights = (&mut self.namespaced, &mut self.everywhere);
-                if let Err(text) = watches::add_rights(rights, binding, defined, namespace) {
+                if let Err(text) = watches::add_rights(&mut self.rights, binding, defined) {
                     self.unknown.push(format!("{owner}: hook {hook}: {text}"));
                 }
             }
@@ -181,25 +195,19 @@ impl Needs {
     }
 
     /// The kinds of a module, with the objects where they are known.
-    fn module(
-        &mut self,
-        module: &Module,
-        values: &Values,
-        namespace: &str,
-        kinds: &mut Vec<(Gvk, Option<Value>)>,
-    ) {
+    fn module(&mut self, module: &Module, values: &Values, namespace: &str, kinds: &mut Vec<Kind>) {
         let name = &module.name.name;
         let home = module.place.namespace.as_deref().unwrap_or(namespace);
         if home != namespace {
             for (group, resource) in [("", "secrets"), ("coordination.k8s.io", "leases")] {
-                add(&mut self.everywhere, group, resource, &OWN);
+                self.rights.add(Some(home), group, resource, &OWN);
             }
         }
         if let Some((within, account)) = module.place.service_account(home) {
-            let rights = if within == namespace { &mut self.namespaced } else { &mut self.everywhere };
-            add_named(rights, "", "serviceaccounts", Some(account), &["impersonate"]);
+            self.rights.add_to(Some(within), "", "serviceaccounts", Some(account), &["impersonate"]);
         }
-        let mut tell = |text: String| self.unknown.push(format!("module {name}: {text}"));
+        let unknown = &mut self.unknown;
+        let mut tell = |text: String| unknown.push(format!("module {name}: {text}"));
         let chart = match &module.chart {
             Ok(Some(chart)) => chart,
             Ok(None) => return kinds.extend(module.crds().iter().flat_map(|c| made(&text_of(c), home))),
@@ -210,17 +218,26 @@ impl Needs {
             charts.extend(&chart.dependencies);
             for template in &chart.templates {
                 let text = String::from_utf8_lossy(&template.data);
-                let elsewhere = (home != namespace).then(|| json!({"metadata": {"namespace": home}}));
-                kinds.extend(written(&text).into_iter().map(|gvk| (gvk, elsewhere.clone())));
-                for (gvk, own) in looked_up(&text) {
-                    let defined = BTreeMap::new();
-                    let (group, resource, everywhere) = resource(&gvk, &defined);
-                    let rights = if own && !everywhere && home == namespace {
-                        &mut self.namespaced
-                    } else {
-                        &mut self.everywhere
+                let written = written(&text).into_iter();
+                kinds.extend(written.map(|gvk| Kind { gvk, namespace: home.to_owned(), object: None }));
+                for lookup in looked_up(&text) {
+                    let (group, resource, everywhere) = resource(&lookup.gvk, &BTreeMap::new());
+                    let scope = match &lookup.namespace {
+                        _ if everywhere => None,
+                        Within::Release => Some(home),
+                        Within::Named(namespace) => Some(namespace.as_str()),
+                        Within::All => None,
+                        Within::Unknown if resource == "secrets" && group.is_empty() => {
+                            tell(format!(
+                                "a template looks up Secrets in a namespace that is not known; add a rule for it with --add-rules \
+                                 FILE: {}",
+                                lookup.call
+                            ));
+                            continue;
+                        }
+                        Within::Unknown => None,
                     };
-                    add(rights, &group, &resource, &LOOK);
+                    self.rights.add(scope, &group, &resource, &LOOK);
                 }
             }
         }
@@ -261,35 +278,52 @@ impl Needs {
 
     fn kind(
         &mut self,
-        gvk: &Gvk,
-        object: Option<&Value>,
+        kind: &Kind,
         defined: &BTreeMap<(String, String), Defined>,
-        namespace: &str,
+        complete: &BTreeSet<(String, String)>,
     ) {
+        let Kind { gvk, namespace, object } = kind;
+        let object = object.as_ref();
         let (group, resource, everywhere) = resource(gvk, defined);
-        let elsewhere =
-            object.and_then(|o| o["metadata"]["namespace"].as_str()).is_some_and(|n| n != namespace);
-        let rights = if everywhere || elsewhere { &mut self.everywhere } else { &mut self.namespaced };
-        add(rights, &group, &resource, &OWN);
-        // Whoever hands out rights must have them, or be allowed to hand them out without: by name, where names are known.
+        let scope = Some(namespace.as_str()).filter(|_| !everywhere);
         let name = object.and_then(|o| o["metadata"]["name"].as_str());
+        let by_name = everywhere && complete.contains(&(gvk.group.clone(), gvk.kind.clone()));
+        let rights = &mut self.rights;
+        for group in ["", "events.k8s.io"] {
+            // Drift is reported on the object.
+            if scope.is_some() {
+                rights.add(scope, group, "events", &["create", "patch"]);
+            }
+        }
+        match name {
+            Some(_) if by_name => {
+                rights.add(scope, &group, &resource, &UNNAMED);
+                rights.add_to(scope, &group, &resource, name, &NAMED);
+            }
+            None if by_name => {}
+            _ => rights.add(scope, &group, &resource, &OWN),
+        }
+        // Whoever hands out rights must have them, or be allowed to hand them out without: by name, where names are known.
         let role = object
             .map(|o| (o["roleRef"]["kind"].as_str().unwrap_or_default(), o["roleRef"]["name"].as_str()));
         match (group.as_str(), resource.as_str()) {
             ("rbac.authorization.k8s.io", "roles" | "clusterroles") if name.is_some() => {
-                add_named(rights, &group, &resource, name, &["escalate"]);
+                rights.add_to(scope, &group, &resource, name, &["escalate"]);
             }
             ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => match role {
                 Some(("ClusterRole", role)) => {
-                    add_named(&mut self.everywhere, &group, "clusterroles", role, &["bind"]);
+                    rights.add_to(None, &group, "clusterroles", role, &["bind"]);
                 }
-                Some((_, role)) => add_named(rights, &group, "roles", role, &["bind"]),
+                Some((_, role)) => rights.add_to(scope, &group, "roles", role, &["bind"]),
                 // Written out in a template that does not render with these values: its name is not known.
                 None => {}
             },
             // Which versions objects were stored in, it may have to forget.
             ("apiextensions.k8s.io", "customresourcedefinitions") => {
-                add(rights, &group, "customresourcedefinitions/status", &["patch"]);
+                let name = name.filter(|_| by_name);
+                if name.is_some() || !by_name {
+                    rights.add_to(None, &group, "customresourcedefinitions/status", name, &["patch"]);
+                }
             }
             _ => {}
         }
@@ -301,69 +335,74 @@ impl Needs {
         let api = "rbac.authorization.k8s.io/v1";
         let subject = json!([{"kind": "ServiceAccount", "name": name, "namespace": namespace}]);
         let mut out = Vec::new();
-        for (prefix, rules, within) in [("Cluster", self.everywhere(), false), ("", self.namespaced(), true)]
-        {
+        let mut grant = |scope: Option<&str>, rules: Vec<Value>| {
             if rules.is_empty() {
-                continue;
+                return;
             }
-            let metadata = if within {
-                json!({"name": name, "namespace": namespace})
-            } else {
-                json!({"name": format!("{namespace}-{name}")})
-            };
-            let role = metadata["name"].clone();
+            // Elsewhere the name says whose rights these are.
+            let own = if scope == Some(namespace) { name.to_owned() } else { format!("{namespace}-{name}") };
+            let prefix = if scope.is_none() { "Cluster" } else { "" };
+            let mut metadata = json!({"name": own});
+            if let Some(scope) = scope {
+                metadata["namespace"] = scope.into();
+            }
             out.push(json!({"apiVersion": api, "kind": format!("{prefix}Role"), "metadata": metadata, "rules": rules}));
             out.push(json!({
                 "apiVersion": api, "kind": format!("{prefix}RoleBinding"), "metadata": metadata,
-                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": format!("{prefix}Role"), "name": role},
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": format!("{prefix}Role"), "name": own},
                 "subjects": subject,
             }));
+        };
+        grant(None, self.everywhere());
+        grant(Some(namespace), self.within(namespace));
+        for (other, rules) in self.elsewhere(namespace) {
+            grant(Some(other.as_str()), rules);
         }
         out
     }
 
     /// The same as values of Windlass's own chart.
     #[must_use]
-    pub fn values(&self) -> Value {
-        json!({"rbac": {"rules": self.namespaced(), "clusterRules": self.everywhere()}})
+    pub fn values(&self, namespace: &str) -> Value {
+        json!({"rbac": {
+            "rules": self.within(namespace),
+            "namespaceRules": self.elsewhere(namespace),
+            "clusterRules": self.everywhere(),
+        }})
     }
 
-    fn namespaced(&self) -> Vec<Value> {
-        rules(&self.namespaced, &self.added.rules)
+    fn within(&self, namespace: &str) -> Vec<Value> {
+        let added = self.added.namespace_rules.get(namespace).into_iter().flatten().chain(&self.added.rules);
+        self.rights.rules(Some(namespace)).into_iter().chain(added.cloned()).collect()
+    }
+
+    /// Rules in other namespaces than the operator's.
+    fn elsewhere(&self, namespace: &str) -> BTreeMap<String, Vec<Value>> {
+        let names: BTreeSet<&str> =
+            self.rights.namespaces().chain(self.added.namespace_rules.keys().map(String::as_str)).collect();
+        let rules = |name: &str| {
+            let added = self.added.namespace_rules.get(name).into_iter().flatten();
+            self.rights.rules(Some(name)).into_iter().chain(added.cloned()).collect()
+        };
+        names.into_iter().filter(|n| *n != namespace).map(|n| (n.to_owned(), rules(n))).collect()
     }
 
     fn everywhere(&self) -> Vec<Value> {
-        rules(&self.everywhere, &self.added.cluster_rules)
+        self.rights.rules(None).into_iter().chain(self.added.cluster_rules.iter().cloned()).collect()
     }
 }
 
-fn add(rights: &mut Rights, group: &str, resource: &str, verbs: &[&'static str]) {
-    add_named(rights, group, resource, None, verbs);
-}
-
-fn add_named(rights: &mut Rights, group: &str, resource: &str, name: Option<&str>, verbs: &[&'static str]) {
-    let key = (group.to_owned(), resource.to_owned(), name.map(str::to_owned));
-    rights.entry(key).or_default().extend(verbs);
-}
-
-/// Rules of a role: resources of one group with the same verbs share one. Those that were added stay as they are.
-fn rules(rights: &Rights, added: &[Value]) -> Vec<Value> {
-    type Alike<'r> = (&'r str, &'r BTreeSet<&'static str>, Option<&'r str>);
-    let mut alike: BTreeMap<Alike<'_>, Vec<&str>> = BTreeMap::new();
-    for ((group, resource, name), verbs) in rights {
-        alike.entry((group, verbs, name.as_deref())).or_default().push(resource);
+/// The kinds of which every object that templates write out is rendered, too, so that all names are known.
+fn complete(kinds: &[Kind]) -> BTreeSet<(String, String)> {
+    let mut counts: BTreeMap<(String, String), (usize, BTreeSet<&str>)> = BTreeMap::new();
+    for Kind { gvk, object, .. } in kinds {
+        let (written, names) = counts.entry((gvk.group.clone(), gvk.kind.clone())).or_default();
+        match object {
+            None => *written += 1,
+            Some(object) => names.extend(object["metadata"]["name"].as_str()),
+        }
     }
-    alike
-        .into_iter()
-        .map(|((group, verbs, name), resources)| {
-            let mut rule = json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
-            if let Some(name) = name {
-                rule["resourceNames"] = json!([name]);
-            }
-            rule
-        })
-        .chain(added.iter().cloned())
-        .collect()
+    counts.into_iter().filter(|(_, (written, names))| names.len() >= *written).map(|(kind, _)| kind).collect()
 }
 
 /// Group, resource, and whether it belongs to no namespace.
@@ -387,11 +426,9 @@ fn plural(kind: &str) -> String {
 }
 
 /// What the CRDs among objects define.
-fn defined(kinds: &[(Gvk, Option<Value>)]) -> BTreeMap<(String, String), Defined> {
-    let crds = kinds
-        .iter()
-        .filter(|(gvk, _)| gvk.kind == "CustomResourceDefinition")
-        .filter_map(|(_, o)| o.as_ref());
+fn defined(kinds: &[Kind]) -> BTreeMap<(String, String), Defined> {
+    let crds =
+        kinds.iter().filter(|k| k.gvk.kind == "CustomResourceDefinition").filter_map(|k| k.object.as_ref());
     crds.map(|crd| {
         let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
         let names = &crd["spec"]["names"];
@@ -422,27 +459,56 @@ fn written(text: &str) -> Vec<Gvk> {
     found
 }
 
-/// The kinds that a template looks up, and whether in the release's namespace alone.
-fn looked_up(text: &str) -> Vec<(Gvk, bool)> {
+/// Where a template looks up objects.
+#[derive(Debug, PartialEq, Eq)]
+enum Within {
+    /// In its release's namespace.
+    Release,
+    Named(String),
+    /// In all namespaces.
+    All,
+    /// Only a render could say.
+    Unknown,
+}
+
+/// A call of `lookup` in a template.
+struct Lookup {
+    gvk: Gvk,
+    namespace: Within,
+    call: String,
+}
+
+/// What a template looks up.
+fn looked_up(text: &str) -> Vec<Lookup> {
     let Ok(pattern) = regexp::compile(br#"lookup\s+"[^"\s]+"\s+"[^"\s]+"\s+\S+"#) else { return Vec::new() };
     let spans = pattern.find_all(text.as_bytes(), -1);
     let calls = spans.iter().filter_map(|span| text.get(span.start..span.end));
     calls
         .filter_map(|call| {
-            let mut words = call.split_whitespace().skip(1).map(|w| w.trim_matches('"'));
-            let gvk = Gvk::new(words.next()?, words.next()?);
-            let namespace = words.next()?;
-            Some((gvk, matches!(namespace, ".Release.Namespace" | "$.Release.Namespace")))
+            let mut words = call.split_whitespace().skip(1);
+            let mut quoted = || words.next().map(|w| w.trim_matches('"'));
+            let gvk = Gvk::new(quoted()?, quoted()?);
+            let namespace = match words.next()? {
+                ".Release.Namespace" | "$.Release.Namespace" => Within::Release,
+                "\"\"" | "``" => Within::All,
+                word => match word.strip_prefix('"').and_then(|w| w.strip_suffix('"')) {
+                    Some(name) => Within::Named(name.to_owned()),
+                    None => Within::Unknown,
+                },
+            };
+            Some(Lookup { gvk, namespace, call: call.to_owned() })
         })
         .collect()
 }
 
-/// Modules and their values as they are on disk, with what their hooks say on `--config`.
+/// Modules and their values as they are on disk, with what their hooks say on `--config`. The operator's webhook configurations
+/// have names that begin with `configuration`; without it, with those that it gives them itself.
 pub async fn needs(
     roots: &str,
     global: Option<&Path>,
     namespace: &str,
     unnumbered: u32,
+    configuration: Option<&str>,
 ) -> (Needs, Vec<String>) {
     let modules = Modules::discover(roots, unnumbered, chart_compat::profile::Profile::default());
     let (values, broken) = Values::new(&modules, global);
@@ -456,7 +522,8 @@ pub async fn needs(
         let directory = global_directory(directory);
         hooks.extend(Hooks::of("global hooks".to_owned(), &directory, Scope::Global).await);
     }
-    let needs = Needs::of(&modules, &values, namespace, &hooks);
+    let own = format!("windlass-{namespace}");
+    let needs = Needs::of(&modules, &values, namespace, &hooks, configuration.unwrap_or(&own));
     (needs, problems)
 }
 
@@ -533,7 +600,7 @@ mod tests {
         for module in ["001-web", "002-hooked", "003-mute"] {
             fs::rename(dir.path().join(module), roots.join(module)).unwrap();
         }
-        let (needs, problems) = needs(&roots.to_string_lossy(), Some(&global), "ns", 1).await;
+        let (needs, problems) = needs(&roots.to_string_lossy(), Some(&global), "ns", 1, None).await;
         assert_eq!(problems, [""; 0]);
         let starts = [
             "module hooked: what its hooks write",
@@ -546,14 +613,8 @@ mod tests {
         for (text, start) in needs.unknown.iter().zip(starts) {
             assert!(text.starts_with(start), "{text}");
         }
-        let all = |rights: &Rights| -> Vec<String> {
-            let shown = |((g, r, name), v): (&(String, String, Option<String>), &BTreeSet<&str>)| {
-                format!("{g}/{r} {}{}", name.as_ref().map_or_else(String::new, |n| format!("{n} ")), v.len())
-            };
-            rights.iter().map(shown).collect()
-        };
         assert_eq!(
-            all(&needs.namespaced),
+            needs.rights.shown(Some("ns")),
             [
                 "/configmaps 7",
                 "/events 2",
@@ -573,18 +634,44 @@ mod tests {
             ]
         );
         assert_eq!(
-            all(&needs.everywhere),
+            needs.rights.shown(None),
             [
                 "/nodes 3",
-                "/secrets 7",
-                "apiextensions.k8s.io/customresourcedefinitions 7",
-                "apiextensions.k8s.io/customresourcedefinitions/status 1",
+                "apiextensions.k8s.io/customresourcedefinitions 3",
+                "apiextensions.k8s.io/customresourcedefinitions policys.t.test 4",
+                "apiextensions.k8s.io/customresourcedefinitions quotas.t.test 4",
+                "apiextensions.k8s.io/customresourcedefinitions/status policys.t.test 1",
+                "apiextensions.k8s.io/customresourcedefinitions/status quotas.t.test 1",
                 "rbac.authorization.k8s.io/clusterroles view 1",
-                "t.test/policys 7",
-                "t.test/quotas 7"
+                "t.test/policys 3",
+                "t.test/policys p 4",
+                "t.test/quotas 4",
+                "t.test/quotas q 4"
             ]
         );
+        assert_eq!(needs.rights.shown(Some("other")), ["/events 2", "/secrets 7", "events.k8s.io/events 2"]);
         let kinds: Vec<Value> = needs.manifests("windlass", "ns").iter().map(|m| m["kind"].clone()).collect();
-        assert_eq!(kinds, ["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"]);
+        assert_eq!(
+            kinds,
+            ["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Role", "RoleBinding"]
+        );
+        let elsewhere = &needs.values("ns")["rbac"]["namespaceRules"];
+        assert_eq!(elsewhere["other"][0]["resources"], json!(["secrets"]), "{elsewhere}");
+    }
+    #[test]
+    fn lookups_hold_where_they_look() {
+        let table = [
+            (r#"lookup "v1" "Secret" .Release.Namespace "a""#, Within::Release),
+            (r#"lookup "v1" "Secret" $.Release.Namespace "a""#, Within::Release),
+            (r#"lookup "v1" "Secret" "other" "a""#, Within::Named("other".to_owned())),
+            (r#"lookup "v1" "Secret" "" """#, Within::All),
+            (r#"lookup "v1" "Secret" .Values.where "a""#, Within::Unknown),
+            (r#"lookup "v1" "Secret" (include "x" .) "a""#, Within::Unknown),
+        ];
+        for (text, expected) in table {
+            let found = looked_up(&format!("{{{{ $x := {text} }}}}"));
+            assert_eq!(found.iter().map(|l| &l.namespace).collect::<Vec<_>>(), [&expected], "{text}");
+            assert_eq!(found[0].gvk, Gvk::new("v1", "Secret"));
+        }
     }
 }

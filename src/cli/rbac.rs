@@ -19,7 +19,11 @@ pub(super) struct Args {
     /// Name of the ServiceAccount that the operator runs as, and of the roles
     #[arg(long, default_value = "windlass")]
     service_account: String,
-    /// File with rules to add, for what hooks write: lists `rules` (in the namespace) and `clusterRules`; may be given often
+    /// Name of the operator's webhook configurations, if it has --webhook-configuration-name, too [default: windlass-NAMESPACE]
+    #[arg(long, env = "VALIDATING_WEBHOOK_CONFIGURATION_NAME")]
+    webhook_configuration_name: Option<String>,
+    /// File with rules to add, for what hooks write: lists `rules` (in the namespace) and `clusterRules`, and a map
+    /// `namespaceRules` of lists; may be given often
     #[arg(long, value_name = "FILE")]
     add_rules: Vec<PathBuf>,
     /// Print values for the chart that installs Windlass instead of roles and bindings
@@ -34,7 +38,8 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
         .enable_all()
         .build()
         .map_err(|e| format!("cannot start: {e}"))?;
-    let look = addon::needs(&args.modules_dir, global, namespace, addon::UNNUMBERED_ORDER);
+    let configuration = args.webhook_configuration_name.as_deref();
+    let look = addon::needs(&args.modules_dir, global, namespace, addon::UNNUMBERED_ORDER, configuration);
     let (needs, problems) = runtime.block_on(look);
     if !problems.is_empty() {
         return Err(problems.join("\n"));
@@ -51,7 +56,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
         text.lines().for_each(|line| comments.push_str(&format!("# {line}\n")));
     }
     let text = if args.values {
-        structured(&needs.values(), Format::Yaml)?
+        structured(&needs.values(namespace), Format::Yaml)?
     } else {
         let manifests = needs.manifests(&args.service_account, namespace);
         let texts: Result<Vec<String>, Failure> =

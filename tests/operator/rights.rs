@@ -84,6 +84,118 @@ fn refused(ns: &Namespace<'_>, mark: AuditMark) -> Vec<String> {
     refused.filter(|e| !is_question(e)).map(|e| format!("{} {}", e.verb, e.uri)).collect()
 }
 
+/// Whether the operator's account may do something.
+fn may(ns: &Namespace<'_>, words: &[&str]) -> bool {
+    let account = format!("--as=system:serviceaccount:{}:windlass", ns.name());
+    let words = ["auth", "can-i"].iter().chain(words).copied().chain([account.as_str()]);
+    // It exits with an error where it says no.
+    control_plane().kubectl(words).is_ok_and(|text| text.trim() == "yes")
+}
+
+/// A module that lives in a namespace of its own and is applied as an account of that namespace, beside one that lives here.
+fn placed(home: &str, other: &str) -> Modules {
+    let modules = modules(home);
+    modules.small("002-beta").enable(&["alpha", "beta"]);
+    place(&modules, other);
+    let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: beta}\n---\napiVersion: v1\nkind: LimitRange\nmetadata: {name: \
+                  beta}\nspec: {limits: [{type: Pod, max: {cpu: 1}}]}\n";
+    modules.write("002-beta/templates/secret.yaml", secret);
+    modules
+}
+
+fn place(modules: &Modules, namespace: &str) {
+    let annotations = format!("annotations: {{windlass.dev/namespace: {namespace}}}");
+    modules.write(
+        "002-beta/Chart.yaml",
+        &format!("apiVersion: v2\nname: beta\nversion: 0.1.0\n{annotations}\n"),
+    );
+}
+
+#[test]
+fn rights_end_at_the_namespaces_of_modules() {
+    let cp = control_plane();
+    let (ns, other, third) = (
+        cp.namespace("rights-home").unwrap(),
+        cp.namespace("rights-there").unwrap(),
+        cp.namespace("rights-nowhere").unwrap(),
+    );
+    let modules = placed(ns.name(), other.name());
+    install(&ns, &modules, None);
+    for (words, expected) in [
+        (vec!["get", "secrets", "-n", ns.name()], true),
+        (vec!["get", "secrets", "-n", other.name()], true),
+        (vec!["get", "secrets", "-n", third.name()], false),
+        (vec!["list", "secrets", "-A"], false),
+        (vec!["create", "limitranges", "-n", other.name()], true),
+        (vec!["create", "limitranges", "-n", ns.name()], false),
+        // What is of the cluster: objects by their names.
+        (vec!["delete", "validatingwebhookconfigurations/other"], false),
+        (vec!["impersonate", "serviceaccounts/deployer", "-n", other.name()], false),
+    ] {
+        assert_eq!(may(&ns, &words), expected, "{words:?}");
+    }
+    let mark = cp.audit_mark().unwrap();
+    let operator = start(&ns, &modules);
+    operator.wait_converged();
+    wait_for("both are released", || {
+        ["alpha", "beta"].iter().all(|name| status(ns.name(), name)["phase"] == "Ready")
+    });
+    assert!(object(cp, other.name(), "limitrange", "beta").is_some());
+    cp.kubectl(["delete", "limitrange", "beta", "-n", other.name()]).unwrap();
+    wait_for("what is deleted there is back", || object(cp, other.name(), "limitrange", "beta").is_some());
+    let questions = |text: &String| !text.contains("limitranges?") || text.contains("/namespaces/");
+    assert_eq!(refused(&ns, mark).into_iter().filter(questions).collect::<Vec<_>>(), [""; 0]);
+    // One namespace further, without other rights.
+    place(&modules, third.name());
+    let mut last = Value::Null;
+    wait_for("the module fails there", || {
+        last = status(ns.name(), "beta");
+        last["phase"] == "Failed"
+    });
+    let text = last["lastError"].as_str().unwrap_or_default();
+    assert!(text.contains("cannot") && text.contains(third.name()), "{last}");
+    assert!(object(cp, third.name(), "limitrange", "beta").is_none());
+    operator.stop();
+    cleanup(&ns);
+
+    // One right less.
+    let modules = placed(ns.name(), other.name());
+    cp.kubectl(["delete", "limitrange", "beta", "-n", other.name()]).unwrap();
+    windlass(cp.kubeconfig(), &["uninstall", "windlass", "-n", ns.name()]);
+    install(&ns, &modules, Some("limitranges"));
+    let operator = start(&ns, &modules);
+    wait_for("it is missed", || {
+        last = status(ns.name(), "beta");
+        let text = last["lastError"].as_str().unwrap_or_default();
+        text.contains("resource \"limitranges\"") && text.contains(other.name())
+    });
+    operator.stop();
+    cleanup(&ns);
+}
+
+/// An account is impersonated in its own namespace, by its name; nothing else is printed for that.
+#[test]
+fn an_account_is_impersonated_by_name_where_it_lives() {
+    let cp = control_plane();
+    let (ns, other) = (cp.namespace("rights-as").unwrap(), cp.namespace("rights-as-there").unwrap());
+    let modules = placed(ns.name(), other.name());
+    let annotations = format!(
+        "annotations: {{windlass.dev/namespace: {}, windlass.dev/service-account: deployer}}",
+        other.name()
+    );
+    modules.write(
+        "002-beta/Chart.yaml",
+        &format!("apiVersion: v2\nname: beta\nversion: 0.1.0\n{annotations}\n"),
+    );
+    install(&ns, &modules, None);
+    for (account, namespace, expected) in
+        [("deployer", other.name(), true), ("default", other.name(), false), ("deployer", ns.name(), false)]
+    {
+        let account = format!("serviceaccounts/{account}");
+        assert_eq!(may(&ns, &["impersonate", &account, "-n", namespace]), expected, "{account} {namespace}");
+    }
+}
+
 fn cleanup(ns: &Namespace<'_>) {
     let configuration = format!("windlass-{}-hooks", ns.name());
     let words = ["delete", "validatingwebhookconfiguration", &configuration, "--ignore-not-found"];

@@ -2,6 +2,7 @@
 //!
 //! Owns the file's form; what Kubernetes makes of a rule it does not know.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use chart_compat::path::Step;
@@ -15,12 +16,15 @@ use crate::render::parse_manifest;
 pub struct Added {
     /// In the operator's namespace.
     pub(super) rules: Vec<Value>,
+    /// In other namespaces, by name.
+    pub(super) namespace_rules: BTreeMap<String, Vec<Value>>,
     /// Everywhere.
     pub(super) cluster_rules: Vec<Value>,
 }
 
 impl Added {
-    /// Takes in the rules of a file: lists `rules` (in the operator's namespace) and `clusterRules` (everywhere).
+    /// Takes in the rules of a file: lists `rules` (in the operator's namespace) and `clusterRules` (everywhere), and a map
+    /// `namespaceRules` of lists by namespace.
     ///
     /// # Errors
     /// The file cannot be read, or is not of that form: names file, line and value.
@@ -42,35 +46,55 @@ impl Added {
                 "rules are added by a map of lists rules (in the namespace) and clusterRules (everywhere)";
             return Err((None, text.to_owned()));
         };
-        for (key, list) in document {
-            let at = |more: &[Step]| {
-                let way: Vec<Step> =
-                    std::iter::once(Step::Key(key.clone())).chain(more.iter().cloned()).collect();
-                lines.line_of(&way)
-            };
-            let everywhere = match key.as_str() {
-                "rules" => false,
-                "clusterRules" => true,
-                _ => {
-                    let text =
-                        format!("{key}: there are rules (in the namespace) and clusterRules (everywhere)");
-                    return Err((at(&[]), text));
+        for (key, value) in document {
+            let way = vec![Step::Key(key.clone())];
+            match (key.as_str(), value) {
+                ("rules", list) => self.rules.extend(rules(&lines, &key, &way, list, false)?),
+                ("clusterRules", list) => self.cluster_rules.extend(rules(&lines, &key, &way, list, true)?),
+                ("namespaceRules", Value::Object(by_namespace)) => {
+                    for (namespace, list) in by_namespace {
+                        let way = vec![Step::Key(key.clone()), Step::Key(namespace.clone())];
+                        let name = format!("{key}.{namespace}");
+                        let found = rules(&lines, &name, &way, list, false)?;
+                        self.namespace_rules.entry(namespace).or_default().extend(found);
+                    }
                 }
-            };
-            let Value::Array(list) = list else {
-                return Err((at(&[]), format!("{key}: {list} is no list of rules")));
-            };
-            for (index, rule) in list.iter().enumerate() {
-                check(rule, everywhere).map_err(|(word, text)| {
-                    let item = Step::Index(index);
-                    let line = word.and_then(|word| at(&[item.clone(), Step::Key(word)]));
-                    (line.or_else(|| at(&[item])), format!("{key}[{index}]: {text}"))
-                })?;
+                ("namespaceRules", other) => {
+                    let text = format!("{key}: {other} is not a map of lists by namespace");
+                    return Err((lines.line_of(&way), text));
+                }
+                _ => {
+                    let text = format!(
+                        "{key}: there are rules (in the namespace), namespaceRules (by namespace) and clusterRules (everywhere)"
+                    );
+                    return Err((lines.line_of(&way), text));
+                }
             }
-            if everywhere { &mut self.cluster_rules } else { &mut self.rules }.extend(list);
         }
         Ok(())
     }
+}
+
+/// The rules of a list, checked; else line and text of the first that is wrong. `way` leads to the list.
+fn rules(
+    lines: &yaml::Node,
+    name: &str,
+    way: &[Step],
+    list: Value,
+    everywhere: bool,
+) -> Result<Vec<Value>, (Option<u32>, String)> {
+    let at = |more: &[Step]| lines.line_of(&[way, more].concat());
+    let Value::Array(list) = list else {
+        return Err((at(&[]), format!("{name}: {list} is no list of rules")));
+    };
+    for (index, rule) in list.iter().enumerate() {
+        check(rule, everywhere).map_err(|(word, text)| {
+            let item = Step::Index(index);
+            let line = word.and_then(|word| at(&[item.clone(), Step::Key(word)]));
+            (line.or_else(|| at(&[item])), format!("{name}[{index}]: {text}"))
+        })?;
+    }
+    Ok(list)
 }
 
 /// Whether a rule is one, as the API server sees it (`rbac/validation`); else the key that is wrong, and how.
@@ -122,6 +146,8 @@ mod tests {
         let told = added.read(file.path()).unwrap_err();
         assert!(told.starts_with(&format!("{}:2: rules[0]: \"pods\"", file.path().display())), "{told}");
         assert_eq!(added.rules[0]["resourceNames"][0], "a");
+        added.take(&format!("namespaceRules: {{other: [{rule}]}}\n")).unwrap();
+        assert_eq!(added.namespace_rules["other"][0]["verbs"][0], "delete");
     }
 
     #[test]
@@ -130,6 +156,8 @@ mod tests {
         let table = [
             ("- a\n".to_owned(), "", "rules are added by a map"),
             ("\nrule: []\n".to_owned(), "2", "rule: there are rules"),
+            ("namespaceRules: [a]\n".to_owned(), "1", "namespaceRules: [\"a\"] is not a map"),
+            ("namespaceRules:\n  a:\n  - pods\n".to_owned(), "3", "namespaceRules.a[0]: \"pods\""),
             ("rules: pods\n".to_owned(), "1", "rules: \"pods\" is no list"),
             (format!("rules:\n- {{{rule}}}\n- pods\n"), "3", "rules[1]: \"pods\": a rule is a map"),
             (format!("rules:\n- {{{rule}, verb: [x]}}\n"), "2", "rules[0]: verb is no part of a rule"),

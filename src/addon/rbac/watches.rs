@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Defined, LOOK, Rights, add, resource};
+use super::rights::Scoped;
+use super::{Defined, LOOK, resource};
 use crate::cluster::Gvk;
 use crate::hooks::config::{Kubernetes, Namespaces};
 
@@ -50,15 +51,14 @@ const KNOWN: [(&str, &str, &[&str]); 40] = [
     ("storage.k8s.io", "StorageClass", &["sc"]),
 ];
 
-/// What a hook's binding needs, in the operator's `namespace` or everywhere.
+/// What a hook's binding needs: in the namespaces that it names or everywhere, and for the objects that it names or all.
 ///
 /// # Errors
 /// The group of its kind is not known.
 pub(super) fn add_rights(
-    (namespaced, everywhere): (&mut Rights, &mut Rights),
+    rights: &mut Scoped,
     binding: &Kubernetes,
     defined: &BTreeMap<(String, String), Defined>,
-    namespace: &str,
 ) -> Result<(), String> {
     let gvk = kind(&binding.api_version, &binding.kind, defined).ok_or_else(|| {
         let (name, kind) = (&binding.common.name, &binding.kind);
@@ -71,13 +71,24 @@ pub(super) fn add_rights(
         // A plural of a kind that nobody here defines.
         resource.clone_from(&gvk.kind);
     }
-    let here =
-        matches!(&binding.namespaces, Namespaces::Named(names) if names.iter().all(|n| n == namespace));
-    if matches!(binding.namespaces, Namespaces::Labelled(_)) {
-        add(everywhere, "", "namespaces", &LOOK);
+    let scopes: Vec<Option<&str>> = match &binding.namespaces {
+        Namespaces::Named(names) if !cluster_wide => names.iter().map(|n| Some(n.as_str())).collect(),
+        Namespaces::Labelled(_) => {
+            rights.add(None, "", "namespaces", &LOOK);
+            vec![None]
+        }
+        _ => vec![None],
+    };
+    // Each name is watched by itself.
+    let names: Vec<Option<&str>> = match binding.names.as_slice() {
+        [] => vec![None],
+        names => names.iter().map(|n| Some(n.as_str())).collect(),
+    };
+    for scope in scopes {
+        for name in &names {
+            rights.add_to(scope, &group, &resource, *name, &LOOK);
+        }
     }
-    let rights = if here && !cluster_wide { namespaced } else { everywhere };
-    add(rights, &group, &resource, &LOOK);
     Ok(())
 }
 
@@ -115,26 +126,31 @@ mod tests {
             let config = HookConfig::parse(text.as_bytes(), Scope::Module).unwrap();
             let quota = Defined { plural: "quotas".to_owned(), everywhere: true };
             let defined = BTreeMap::from([(("t.test".to_owned(), "Quota".to_owned()), quota)]);
-            let (mut here, mut everywhere) = (Rights::new(), Rights::new());
-            let rights = (&mut here, &mut everywhere);
-            if let Err(text) = add_rights(rights, &config.kubernetes[0], &defined, "home") {
+            let mut rights = Scoped::default();
+            if let Err(text) = add_rights(&mut rights, &config.kubernetes[0], &defined) {
                 return text;
             }
-            let shown = |place: &str, rights: &Rights| -> Vec<String> {
-                rights.iter().map(|((g, r, _), v)| format!("{place} {g}/{r} {}", v.len())).collect()
+            let scopes = rights.namespaces().map(Some).chain([None]);
+            let shown = |scope: Option<&str>| -> Vec<String> {
+                let place = scope.unwrap_or("everywhere");
+                rights.shown(scope).into_iter().map(|right| format!("{place} {right}")).collect()
             };
-            [shown("here", &here), shown("everywhere", &everywhere)].concat().join(", ")
+            scopes.flat_map(shown).collect::<Vec<_>>().join(", ")
         };
         let home = "namespace: {nameSelector: {matchNames: [home]}}";
         let other = "namespace: {nameSelector: {matchNames: [home, other]}}";
         let labels = "namespace: {labelSelector: {matchLabels: {a: b}}}";
         let table = [
-            (format!("apiVersion: v1, kind: Pod, {home}"), "here /pods 3"),
+            (format!("apiVersion: v1, kind: Pod, {home}"), "home /pods 3"),
             ("kind: po".to_owned(), "everywhere /pods 3"),
-            (format!("kind: deployments, {other}"), "everywhere apps/deployments 3"),
+            (format!("kind: deployments, {other}"), "home apps/deployments 3, other apps/deployments 3"),
             (format!("kind: Node, {home}"), "everywhere /nodes 3"),
             (format!("kind: cm, {labels}"), "everywhere /configmaps 3, everywhere /namespaces 3"),
-            (format!("apiVersion: x.test/v1, kind: Policy, {home}"), "here x.test/policies 3"),
+            (format!("apiVersion: x.test/v1, kind: Policy, {home}"), "home x.test/policies 3"),
+            (
+                format!("kind: Secret, nameSelector: {{matchNames: [a, b]}}, {home}"),
+                "home /secrets a 3, home /secrets b 3",
+            ),
             ("apiVersion: x.test/v1, kind: things".to_owned(), "everywhere x.test/things 3"),
             (format!("kind: quotas, {home}"), "everywhere t.test/quotas 3"),
         ];

@@ -1,13 +1,13 @@
 //! Rights for webhooks of hooks: configurations of our own, and CRDs whose objects hooks convert.
 //!
-//! A binding is there if a hook says so, or if its key is in the hook's text: also that of a hook which cannot say so itself where
-//! rights are asked for.
+//! A hook says which webhooks it has. Of one that cannot be run where rights are asked for, its text is searched for the keys.
 
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
-use super::{LOOK, OWN, Rights, add};
+use super::rights::Scoped;
+use super::{LOOK, OWN};
 use crate::hooks::Scope;
 use crate::hooks::config::HookConfig;
 use crate::hooks::discover::discover;
@@ -16,10 +16,11 @@ use crate::hooks::discover::discover;
 const MAX_HOOK: u64 = 64 * 1024 * 1024;
 
 /// Which webhooks hooks have.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 pub(super) struct Kinds {
     admission: bool,
-    conversion: bool,
+    /// The CRDs that are converted; `None` stands for some that are not known.
+    conversions: Vec<Option<String>>,
 }
 
 impl Kinds {
@@ -27,7 +28,7 @@ impl Kinds {
     pub(super) fn of(config: &HookConfig) -> Self {
         Self {
             admission: !(config.validating.is_empty() && config.mutating.is_empty()),
-            conversion: !config.conversions.is_empty(),
+            conversions: config.conversions.iter().map(|c| Some(c.crd.clone())).collect(),
         }
     }
 
@@ -43,23 +44,29 @@ impl Kinds {
             }
             let has = |key: &str| memchr::memmem::find(&text, key.as_bytes()).is_some();
             kinds.admission |= has("kubernetesValidating") || has("kubernetesMutating");
-            kinds.conversion |= has("kubernetesCustomResourceConversion");
+            if has("kubernetesCustomResourceConversion") {
+                kinds.conversions.push(None);
+            }
         }
         Some(kinds)
     }
 }
 
-/// Adds what webhooks need.
-pub(super) fn add_rights(rights: &mut Rights, kinds: Kinds) {
+/// Adds what webhooks need; the names of configurations begin with `configuration`.
+pub(super) fn add_rights(rights: &mut Scoped, kinds: &Kinds, configuration: &str) {
     if kinds.admission {
         for resource in ["validatingwebhookconfigurations", "mutatingwebhookconfigurations"] {
-            add(rights, "admissionregistration.k8s.io", resource, &OWN);
+            // The second one is only tried.
+            for name in ["hooks", "check"] {
+                let name = format!("{configuration}-{name}");
+                rights.add_to(None, "admissionregistration.k8s.io", resource, Some(&name), &OWN);
+            }
         }
     }
-    if kinds.conversion {
+    for crd in &kinds.conversions {
         let crds = "customresourcedefinitions";
-        add(rights, "apiextensions.k8s.io", crds, &LOOK);
-        add(rights, "apiextensions.k8s.io", crds, &["patch"]);
+        rights.add_to(None, "apiextensions.k8s.io", crds, crd.as_deref(), &LOOK);
+        rights.add_to(None, "apiextensions.k8s.io", crds, crd.as_deref(), &["patch"]);
     }
 }
 
@@ -68,26 +75,31 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt as _;
 
-    fn shown(kinds: Kinds) -> Vec<String> {
-        let mut rights = Rights::new();
-        add_rights(&mut rights, kinds);
-        rights.iter().map(|((_, resource, _), verbs)| format!("{resource} {}", verbs.len())).collect()
+    fn shown(kinds: &Kinds) -> Vec<String> {
+        let mut rights = Scoped::default();
+        add_rights(&mut rights, kinds, "own");
+        rights.shown(None).iter().map(|r| r.split_once('/').unwrap().1.to_owned()).collect()
     }
 
     #[test]
     fn what_hooks_say_asks_for() {
         let of = |text: &str| {
             let text = format!("{{configVersion: v1, {text}}}");
-            shown(Kinds::of(&HookConfig::parse(text.as_bytes(), Scope::Module).unwrap()))
+            shown(&Kinds::of(&HookConfig::parse(text.as_bytes(), Scope::Module).unwrap()))
         };
-        let both = ["mutatingwebhookconfigurations 7", "validatingwebhookconfigurations 7"];
+        let both = [
+            "mutatingwebhookconfigurations own-check 7",
+            "mutatingwebhookconfigurations own-hooks 7",
+            "validatingwebhookconfigurations own-check 7",
+            "validatingwebhookconfigurations own-hooks 7",
+        ];
         let rules = "rules: [{apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [pods]}]";
         assert_eq!(of("onStartup: 1"), [""; 0]);
         assert_eq!(of(&format!("kubernetesValidating: [{{name: a.b.c, {rules}}}]")), both);
         assert_eq!(of(&format!("kubernetesMutating: [{{name: a.b.c, {rules}}}]")), both);
         let conversion = "name: a, crdName: x.y.z, conversions: [{fromVersion: v1, toVersion: v2}]";
         let conversion = of(&format!("kubernetesCustomResourceConversion: [{{{conversion}}}]"));
-        assert_eq!(conversion, ["customresourcedefinitions 4"]);
+        assert_eq!(conversion, ["customresourcedefinitions x.y.z 4"]);
     }
 
     #[test]
@@ -97,11 +109,16 @@ mod tests {
             let path = dir.path().join("hook");
             std::fs::write(&path, text).unwrap();
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-            shown(Kinds::in_text(dir.path(), Scope::Module).unwrap())
+            shown(&Kinds::in_text(dir.path(), Scope::Module).unwrap())
         };
         assert!(Kinds::in_text(dir.path(), Scope::Module).is_none());
         assert_eq!(of("onStartup: 1"), [""; 0]);
-        let both = ["mutatingwebhookconfigurations 7", "validatingwebhookconfigurations 7"];
+        let both = [
+            "mutatingwebhookconfigurations own-check 7",
+            "mutatingwebhookconfigurations own-hooks 7",
+            "validatingwebhookconfigurations own-check 7",
+            "validatingwebhookconfigurations own-hooks 7",
+        ];
         assert_eq!(of("kubernetesMutating: []"), both);
         assert_eq!(of("\"kubernetesValidating\": []"), both);
         assert_eq!(of("kubernetesCustomResourceConversion: []"), ["customresourcedefinitions 4"]);
