@@ -18,6 +18,7 @@
 //! - [`cli`]: the command line
 //! - [`machine`]: how much memory the process may take
 //! - [`causes`]: an error with its causes, in one line
+//! - [`redact`]: secrets in messages, masked before they leave the process
 
 pub mod addon;
 pub mod causes;
@@ -25,6 +26,7 @@ pub mod cli;
 pub mod cluster;
 pub mod hooks;
 pub mod machine;
+pub mod redact;
 pub mod release;
 pub mod render;
 pub mod serve;

@@ -29,17 +29,18 @@ const RENDERER: [(&str, &[&str]); 16] = [
 ];
 
 /// The same for the root package.
-const ROOT: [(&str, &[&str]); 10] = [
+const ROOT: [(&str, &[&str]); 11] = [
     ("causes.rs", &[]),
     ("machine.rs", &[]),
+    ("redact.rs", &[]),
     ("cluster", &["causes"]),
     ("source", &["causes"]),
-    ("release", &["cluster", "machine"]),
+    ("release", &["cluster", "machine", "redact"]),
     ("render", &["cluster", "machine", "release"]),
     ("serve", &[]),
-    ("hooks", &["cluster", "render", "serve"]),
-    ("addon", &["cluster", "hooks", "release", "render", "serve", "source"]),
-    ("cli", &["addon", "causes", "cluster", "hooks", "release", "render", "serve", "source"]),
+    ("hooks", &["cluster", "redact", "render", "serve"]),
+    ("addon", &["cluster", "hooks", "redact", "release", "render", "serve", "source"]),
+    ("cli", &["addon", "causes", "cluster", "hooks", "redact", "release", "render", "serve", "source"]),
 ];
 
 const MAX_LINES: usize = 1000;

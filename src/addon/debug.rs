@@ -19,6 +19,7 @@ use super::hooks::{Hooks, ModuleRef};
 use super::place::Place;
 use super::run::Shared;
 use super::values::GLOBAL;
+use crate::redact;
 use crate::render::from_json;
 use crate::serve::State;
 use crate::serve::debug::{Answer, Handler, Request};
@@ -104,10 +105,13 @@ impl Desk {
         let Some((question, format)) = route::parse(request) else {
             return Answer::text(404, "404 page not found\n");
         };
-        match self.content(question).await {
+        let shows_values = question.shows_values();
+        let answer = match self.content(question).await {
+            Ok(content) if shows_values => return written(content, format),
             Ok(content) => written(content, format),
             Err(answer) => answer,
-        }
+        };
+        Answer { body: redact::process().mask(&answer.body).into_owned(), ..answer }
     }
 
     async fn view(&self) -> Result<View, Answer> {

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::config::Problem;
 use crate::cluster::{Cluster, Gvk, ObjectRef};
+use crate::redact;
 
 /// Longest note of an Event that an API server takes.
 const MAX_NOTE: usize = 1024;
@@ -59,7 +60,7 @@ async fn post(cluster: &Cluster, involved: &Value, reason: &str, action: &str, n
     let now = jiff::Timestamp::now();
     let about: String = involved["name"].as_str().unwrap_or_default().chars().take(MAX_NAME).collect();
     let name = format!("{about}.{:x}", now.as_nanosecond());
-    let note: String = note.chars().take(MAX_NOTE).collect();
+    let note: String = redact::process().mask(note).chars().take(MAX_NOTE).collect();
     let at = now.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string();
     let seconds = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let body = json!({

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use crate::redact;
 pub(super) use write::start;
 
 /// Longest text of a status.
@@ -74,6 +75,17 @@ pub(super) type Statuses = Arc<BTreeMap<String, Status>>;
 pub(super) type Teller = watch::Sender<Statuses>;
 
 impl Status {
+    /// The same without secrets: before texts are cut, so that no beginning of one stays.
+    fn masked(&self) -> Self {
+        let mask = |text: &String| redact::process().mask(text).into_owned();
+        Self {
+            error: self.error.as_ref().map(mask),
+            off_because: mask(&self.off_because),
+            files: self.files.as_ref().map(mask),
+            ..self.clone()
+        }
+    }
+
     /// What the object's `status` is to be; transition times are those of `before` where nothing changed.
     fn to_value(&self, before: &Value, now: &str) -> Value {
         let cut = |text: &str| text.chars().take(MAX_TEXT).collect::<String>();

@@ -69,6 +69,7 @@ use tokio::sync::watch;
 
 use self::failure::Explained;
 use crate::cluster::{Cluster, ConnectOptions};
+use crate::redact;
 use crate::release::{Engine, EngineError, EngineOptions, ReleaseId};
 use crate::render::parse_manifest;
 
@@ -277,8 +278,9 @@ fn print_pieces(pieces: &[&[u8]]) -> Result<(), Failure> {
     }
 }
 
-/// Prints a line to stderr.
+/// Prints a line to stderr, without the contents of Secrets that were sent to the API server.
 fn tell(line: &str) {
+    let line = redact::process().mask(line);
     // Nothing can be done when stderr is gone.
     drop(writeln!(std::io::stderr().lock(), "{line}"));
 }

@@ -6,6 +6,7 @@ use super::output::{Format, structured};
 use super::{Failure, print};
 use crate::addon::{self, Finding, Observation};
 use crate::cluster::Cluster;
+use crate::redact;
 
 /// Exit status where something would change.
 const CHANGES: u8 = 2;
@@ -21,7 +22,7 @@ pub(super) async fn run(
         Format::Table => text(&observations, &problems, painted),
         format => structured(&serde_json::json!({"modules": observations, "problems": problems}), format)?,
     };
-    print(text.as_bytes())?;
+    print(redact::process().mask(&text).as_bytes())?;
     let differs = observations.iter().any(Observation::differs) || !problems.is_empty();
     Ok(if differs { ExitCode::from(CHANGES) } else { ExitCode::SUCCESS })
 }

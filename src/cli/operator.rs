@@ -25,6 +25,7 @@ use super::{Ended, Failure, cluster};
 use crate::addon;
 use crate::cluster::{Cluster, ClusterError, Election, Exchange};
 use crate::hooks::webhooks;
+use crate::redact;
 use crate::release::{Adoption, DriftMode};
 use crate::serve::body::{Budget, DEFAULT_MEMORY};
 use crate::serve::runtime::{LOG_LEVEL, Runtime};
@@ -208,10 +209,25 @@ fn log_filter(level: LevelFilter) -> Targets {
         .with_target("windlass", level)
 }
 
+/// Standard error without secrets. Each line of the log is written at once, whole.
+struct MaskedStderr;
+
+impl std::io::Write for MaskedStderr {
+    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+        let text = String::from_utf8_lossy(line);
+        std::io::stderr().write_all(redact::process().mask(&text).as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        std::io::stderr().flush()
+    }
+}
+
 /// Starts logging; the level is a parameter that can be changed.
 fn start_logs(args: &Args, runtime: &Runtime) -> Result<(), Failure> {
     let (filter, handle) = reload::Layer::new(log_filter(args.log_level));
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let lines = tracing_subscriber::fmt::layer().with_writer(|| MaskedStderr);
     let layer = match (args.log_type, args.log_no_time) {
         (LogType::Text, false) => lines.with_ansi(false).boxed(),
         (LogType::Text, true) => lines.with_ansi(false).without_time().boxed(),

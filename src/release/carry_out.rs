@@ -24,6 +24,7 @@ use super::{
     waiting,
 };
 use crate::cluster::{ApplyOptions, Gvk, Key, Kinds, ObjectRef, Propagation, Validation};
+use crate::redact;
 use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 use std::{
@@ -495,7 +496,7 @@ impl CarryOut<'_> {
         self.engine.state.forget(self.work.id);
         current.record.info.status = Status::Failed;
         current.record.info.description =
-            self.work.operation.failed(&self.work.id.name, &error.without_hint());
+            self.work.operation.failed(&self.work.id.name, &redact::process().mask(&error.without_hint()));
         let store = self.engine.store();
         let mut written = store.update(current).await;
         if let Err(RecordError::Changed(_)) = written {

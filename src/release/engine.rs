@@ -28,6 +28,7 @@ use super::{
     targets::{self, Digest},
 };
 use crate::cluster::{Change, Cluster, Lookup, ObjectRef, WatchScope, Watches};
+use crate::redact;
 use serde_json::Value;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::{sync::watch, time::Instant};
@@ -266,6 +267,12 @@ impl Engine {
         request: &'a ReleaseRequest,
         past: &Past,
     ) -> Result<(Decision, Work<'a>)> {
+        // An API server may quote what it refuses.
+        let rendered = &request.rendered;
+        let objects = rendered.manifests.iter().map(|m| &m.object);
+        for object in objects.chain(rendered.hooks.iter().map(|h| &h.object)) {
+            redact::process().add_secret(object);
+        }
         let state = state_of(&request.rendered);
         let rows = self.rows(past, state, request.owner.as_deref());
         let decision =
@@ -609,11 +616,13 @@ impl Engine {
 
 /// A document of a record.
 fn parsed(parse: ManifestParser, record: &Record, path: &str, text: &str) -> Result<Value> {
-    parse(text).map_err(|reason| {
+    let object = parse(text).map_err(|reason| {
         let name = super::record::secret_name(&record.name, record.version);
         let reason = if path.is_empty() { reason } else { format!("{path}: {reason}") };
         EngineError::Record(super::record::RecordError::Manifest { name, reason })
-    })
+    })?;
+    redact::process().add_secret(&object);
+    Ok(object)
 }
 
 /// Digest of what a release consists of.

@@ -24,6 +24,7 @@ use super::{
     targets::{self, Target},
 };
 use crate::cluster::{ApplyOptions, ClusterError, ObjectRef, needs_folding, without_orphans};
+use crate::redact;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -345,7 +346,8 @@ impl Engine {
             }
             if is_immutable(&error) && work.options.immutable == Immutable::Recreate {
                 looked.verb = Verb::Recreate;
-                looked.reason = format!("it cannot be changed in place: {error}");
+                let reason = format!("it cannot be changed in place: {error}");
+                looked.reason = redact::process().mask(&reason).into_owned();
                 if let Some(reason) =
                     recreate::refusal(&self.cluster, &target.object, &live, &target.body).await?
                 {
@@ -425,7 +427,7 @@ fn blocked(
         return Err(wrap(error));
     }
     change.verb = Verb::Blocked;
-    change.reason = error.to_string();
+    change.reason = redact::process().mask(&error.to_string()).into_owned();
     Ok(change)
 }
 

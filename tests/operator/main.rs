@@ -34,6 +34,7 @@ mod reload;
 mod render_bounds;
 mod replay;
 mod rights;
+mod secrets;
 mod start;
 mod status;
 mod stuck;

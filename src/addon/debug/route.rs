@@ -85,6 +85,16 @@ pub(super) enum Question {
     Graph,
 }
 
+impl Question {
+    /// Whether the answer is there to show values, secret ones included.
+    pub(super) fn shows_values(&self) -> bool {
+        matches!(
+            self,
+            Self::Global(_) | Self::Module { .. } | Self::Render { diff: false, .. } | Self::HookSnapshots(_)
+        )
+    }
+}
+
 impl Part {
     fn named(name: &str) -> Option<Self> {
         Some(match name {

@@ -10,9 +10,11 @@ use crate::cluster::Cluster;
 use crate::hooks::carry_out::carry_out;
 use crate::hooks::config::MAIN_QUEUE;
 use crate::hooks::context;
+use crate::hooks::operations::Operation;
 use crate::hooks::queues::Run;
 use crate::hooks::webhooks::Answer;
 use crate::hooks::{About, Hook, HookError, HookSet, Input, Scope};
+use crate::redact;
 
 impl Hooks {
     /// A run from a queue: what it changes is told to the operator's loop.
@@ -151,6 +153,11 @@ impl Hooks {
         let labels = if name.is_empty() { &labels[..1] } else { &labels[..] };
         for text in self.state.hook_metrics.apply(&output.metrics, labels) {
             tracing::warn!(module = name, hook = hook.name, "{text}");
+        }
+        for operation in &output.operations {
+            if let Operation::Create { object, .. } = operation {
+                redact::process().add_secret(object);
+            }
         }
         carry_out(actor, &output.operations).await?;
         let root = if name.is_empty() { Root::Global } else { Root::Module(key) };

@@ -7,14 +7,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use chart_compat::data::Map;
+use chart_compat::data::{Data, Map};
 use chart_compat::render::{self, Capabilities, CompiledChart, Release, Rendered};
 
 use super::{CHECKSUM_LABEL, Error, Inputs, Shared};
+use crate::redact;
 use crate::release::record::{Record, Status};
 use crate::release::{ChartRecord, Past, RenderedRelease};
 use crate::render::replay::{Memory, Replayed, store};
-use crate::render::{self as rendering, ClusterLookup, Deadline, SystemWorld, replay};
+use crate::render::{self as rendering, ClusterLookup, Deadline, Lookup, SystemWorld, replay};
 
 /// What is to be released.
 pub(super) struct Form {
@@ -70,6 +71,19 @@ impl At {
             revision: i64::try_from(self.revision).unwrap_or(i64::MAX),
             is_upgrade: self.is_upgrade,
         }
+    }
+}
+
+/// Lookups after which a template's error may quote a Secret.
+struct NotingSecrets(ClusterLookup);
+
+impl Lookup for NotingSecrets {
+    fn lookup(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Result<Data, String> {
+        let found = self.0.lookup(api_version, kind, namespace, name)?;
+        if kind == "Secret" {
+            redact::process().add_secret(&rendering::to_json(&found));
+        }
+        Ok(found)
     }
 }
 
@@ -178,6 +192,7 @@ impl Renders<'_> {
         let turn = Arc::clone(&shared.renders).acquire_owned().await;
         let work = move || {
             let _turn = turn;
+            let lookup = NotingSecrets(lookup);
             let world = SystemWorld { cluster: Some(&lookup), deadline, ..Default::default() };
             let mut warnings = Vec::new();
             let load = || match &made {

@@ -204,6 +204,7 @@ impl Writer {
     }
 
     async fn write(&mut self, name: &str, status: &Status) -> Result<(), ClusterError> {
+        let status = &status.masked();
         let before = self.written.get(name);
         if before.is_some_and(|b| b.status == *status) {
             return Ok(());

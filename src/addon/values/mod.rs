@@ -21,6 +21,7 @@ pub(super) use schema::{Schema, Schemas};
 
 use super::module::{Module, Modules};
 use super::name::ModuleName;
+use crate::redact;
 use crate::render::to_json;
 
 /// The key of the section that all modules see.
@@ -81,7 +82,8 @@ impl Values {
             let empty = || json!({});
             let mut section =
                 Section { fixed, referred: empty(), config: empty(), schemas, ..Section::default() };
-            section.result = section.merged(&section.config, &section.patch, key).unwrap_or_default();
+            let result = section.merged(&section.config, &section.patch, key).unwrap_or_default();
+            section.take(result);
             sections.insert(key.to_owned(), section);
         };
         add(GLOBAL, of_roots(modules, GLOBAL), global);
@@ -122,6 +124,7 @@ impl Values {
     pub fn set_config(&mut self, key: &str, config: Option<Value>) -> Result<bool, String> {
         let Some(section) = self.sections.get_mut(key) else { return Ok(false) };
         let config = config.unwrap_or_else(|| json!({}));
+        section.note_secrets(&config);
         section.check_config(key, &config)?;
         let result = section.merged(&config, &section.patch, key).map_err(|e| {
             format!("what hooks have put into the values has no place in it: {e}; give it the form that the module's values.yaml has")
@@ -141,6 +144,7 @@ impl Values {
         referred: Value,
     ) -> Result<bool, String> {
         let Some(section) = self.sections.get_mut(key) else { return Ok(false) };
+        redact::process().add_all(&referred);
         let before = std::mem::replace(&mut section.referred, referred);
         let set = self.set_config(key, config);
         if set.is_err()
@@ -285,6 +289,7 @@ impl Values {
                          hook has to decide anew"
                     ));
                 }
+                section.note_secrets(new.as_ref().unwrap_or(&Value::Null));
                 section.check_config(&key, new.as_ref().unwrap_or(&json!({})))?;
             } else if let Some(value) = &new
                 && flag(value).is_none()
@@ -357,6 +362,14 @@ impl Section {
         Ok(document[key].take())
     }
 
+    /// What may be quoted from these values must not show what a schema marks as secret, whether it is taken in or not.
+    fn note_secrets(&self, values: &Value) {
+        let schemas = [&self.schemas.config, &self.schemas.values];
+        for value in schemas.into_iter().flatten().flat_map(|schema| schema.sensitive(values)) {
+            redact::process().add_all(value);
+        }
+    }
+
     fn check_config(&self, key: &str, config: &Value) -> Result<(), String> {
         let Some(schema) = &self.schemas.config else { return Ok(()) };
         let with_defaults = |config: &Value| {
@@ -371,10 +384,13 @@ impl Section {
     fn patched(&self, key: &str, part: &Patch) -> Result<Value, String> {
         let mut document = json!({});
         document[key] = self.result.clone();
-        part.apply(&mut document, true)?;
+        let applied = part.apply(&mut document, true);
+        self.note_secrets(&document[key]);
+        applied?;
         let mut kept = self.patch.clone();
         kept.add(part);
         let result = self.merged(&self.config, &kept, key)?;
+        self.note_secrets(&result);
         if let Some(schema) = &self.schemas.values {
             schema.check(key, &result, Some(&self.result))?;
         }
@@ -383,6 +399,7 @@ impl Section {
 
     /// Puts a new result in force; gives whether it is another one.
     fn take(&mut self, result: Value) -> bool {
+        self.note_secrets(&result);
         let changed = self.result != result;
         self.result = result;
         changed

@@ -12,6 +12,7 @@ use super::Shared;
 use super::state::{Part, State};
 use crate::cluster::{Cluster, ClusterError, Gvk, ObjectEvent};
 use crate::hooks::config::Namespaces;
+use crate::redact;
 
 /// After a failure that does not go away by itself a watch is tried again this seldom.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -151,6 +152,7 @@ async fn follow(cluster: &Cluster, shared: &Shared, part: &Part) -> Result<(), C
         match event? {
             ObjectEvent::Listing => seen = Some(BTreeSet::new()),
             ObjectEvent::Present(object) => {
+                redact::process().add_secret(&object);
                 let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default().to_owned();
                 let key = (text("namespace"), text("name"));
                 if let Some(seen) = &mut seen {

@@ -25,6 +25,7 @@ use crate::hooks::config::{Admission, Conversion};
 use crate::hooks::context::What;
 use crate::hooks::queues::Run;
 use crate::hooks::responses::{Admitted, ResponseError, admitted, converted};
+use crate::redact;
 use crate::serve::body::{self, BodyError, Share};
 use crate::serve::listen::Client;
 
@@ -89,7 +90,7 @@ async fn convert(State(webhooks): Shared, Path(crd): Path<String>, request: Requ
     if let Err(text) = &answer {
         tracing::error!(crd, "conversion: {text}");
     }
-    json(&review.converted(answer))
+    json(&review.converted(answer.map_err(|text| redact::process().mask(&text).into_owned())))
 }
 
 fn nobody() -> Response {
@@ -101,7 +102,7 @@ fn gone() -> Response {
 }
 
 fn refuse(status: StatusCode, text: &str) -> Response {
-    (status, text.to_owned()).into_response()
+    (status, redact::process().mask(text).into_owned()).into_response()
 }
 
 fn json(value: &Value) -> Response {
