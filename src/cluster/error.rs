@@ -26,6 +26,9 @@ pub enum ClusterError {
     /// The server has too many requests, and had for so long.
     #[error("{request}: the API server is throttling requests, and still was after {seconds}s: {}", .status.message)]
     Throttled { request: String, seconds: u64, status: Box<ApiStatus> },
+    /// A name or namespace that no object can have, and that would change the path of the request.
+    #[error("{kind}: {name:?} is not a name of an object or namespace")]
+    Name { kind: String, name: String },
     /// The cluster serves no such kind.
     #[error("no matches for kind \"{}\" in version \"{}\"", .0.kind, .0.api_version())]
     NoKind(Box<Gvk>),
@@ -144,7 +147,9 @@ impl ClusterError {
                 let code = matches!(s.code, 408 | 409 | 410 | 429 | 500..) && !self.is_malformed();
                 code || self.is_terminating()
             }
-            Self::Config(_) | Self::Other(_) | Self::NoKind(_) | Self::Answer { .. } => false,
+            Self::Config(_) | Self::Other(_) | Self::Name { .. } | Self::NoKind(_) | Self::Answer { .. } => {
+                false
+            }
         }
     }
 }

@@ -103,6 +103,11 @@ impl<'a> Page<'a> {
 
 impl Cluster {
     async fn path(&self, gvk: &Gvk, namespace: Option<&str>, name: Option<&str>) -> Result<String> {
+        // Escaped or not, these would make another path of it: that of the namespace, of the kind, or of all objects.
+        let bad_name = name.filter(|name| matches!(*name, "" | "." | ".."));
+        if let Some(bad) = bad_name.or(namespace.filter(|namespace| matches!(*namespace, "." | ".."))) {
+            return Err(ClusterError::Name { kind: gvk.kind.clone(), name: bad.to_owned() });
+        }
         let resource = self.resource(gvk).await?;
         let mut path = if gvk.group.is_empty() { "/api/".to_owned() } else { "/apis/".to_owned() };
         path.push_str(&gvk.api_version());

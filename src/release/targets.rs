@@ -152,6 +152,13 @@ pub(crate) fn reference(
             "metadata.name is missing"
         }));
     };
+    for (field, text) in [("name", Some(name)), ("namespace", namespace)] {
+        if let Some(text) = text.filter(|text| matches!(*text, "." | "..")) {
+            return Err(wrong(&format!(
+                "metadata.{field}: {text:?} is not a name of an object or namespace"
+            )));
+        }
+    }
     let Some(namespaced) = namespaced(&gvk) else {
         return Err(EngineError::NoKind {
             name: name.to_owned(),

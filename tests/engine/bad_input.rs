@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 use windlass::{
-    cluster::{Cluster, ConnectOptions, Propagation},
+    cluster::{Cluster, ConnectOptions, DeleteOptions, Gvk, ObjectRef, Propagation},
     release::{Disposition, Engine, EngineOptions, Progress, Wait},
 };
 use windlass_test_cluster::wait_until;
@@ -31,6 +31,43 @@ async fn limited(ns: &str, user: &str, rights: &[[&str; 3]]) -> Engine {
     let kubeconfig = plane.kubeconfig_as(user, &["system:authenticated"]).unwrap();
     let options = ConnectOptions { kubeconfig: Some(kubeconfig), ..ConnectOptions::default() };
     Engine::new(Cluster::connect(&options).await.unwrap(), parse, EngineOptions::once(user))
+}
+
+/// In a URL they mean another path: that of the namespace, or of all objects of the kind.
+#[tokio::test(flavor = "multi_thread")]
+async fn names_that_are_paths_reach_no_server() {
+    let plane = control_plane();
+    let namespace = plane.namespace("dots").unwrap();
+    let ns = namespace.name();
+    let cluster = cluster().await;
+    let gvk = || Gvk::new("v1", "ConfigMap");
+    cluster.kinds().await.unwrap();
+    let mark = plane.audit_mark().unwrap();
+    for (namespace, name) in [(ns, ""), (ns, "."), (ns, ".."), (".", "a"), ("..", "a")] {
+        let object = ObjectRef::new(gvk(), Some(namespace), name);
+        for error in [
+            cluster.get(&object).await.map(drop),
+            cluster.delete(&object, DeleteOptions::default()).await.map(drop),
+        ] {
+            let Err(error) = error else { panic!("{object}") };
+            assert!(
+                error.to_string().contains("is not a name of an object or namespace"),
+                "{object}: {error}"
+            );
+        }
+    }
+    assert_eq!(requests_since(mark, ns), [""; 0]);
+    for name in [".", ".."] {
+        let error = engine()
+            .await
+            .reconcile(&request(ns, "web", &[config_map(name, "1")], vec![]))
+            .await
+            .unwrap_err();
+        let told = format!(
+            "test/templates/{name}.yaml: metadata.name: {name:?} is not a name of an object or namespace"
+        );
+        assert_eq!(error.to_string(), told);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
