@@ -1,28 +1,17 @@
-//! The metrics that addon-operator has, under its names and labels, with the prefix that the operator is given.
+//! The metrics that addon-operator has, under its names and labels, with a prefix that the operator's flags choose.
 //!
-//! Owns the list of them and their store. Series are made by whoever measures; an unknown name is dropped.
+//! Owns the list of them. Callers make the series; a change of a name that is not in the list is dropped.
 
-use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::metrics::labels;
+use super::metric_store::Kind::{self, Counter, Gauge, Histogram};
+use super::metric_store::{Change, MetricStore, labels};
 
-/// The prefix that the peer has unless it is told another.
+/// addon-operator's default prefix.
 pub const PREFIX: &str = "addon_operator_";
 
-/// Series that there may be altogether: labels name what is on disk and in the cluster.
-const MAX_SERIES: usize = 100_000;
 /// Upper bounds of the buckets of all histograms, in seconds.
 const BOUNDS: [f64; 14] = [0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0];
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Counter,
-    Gauge,
-    Histogram,
-}
-
-use Kind::{Counter, Gauge, Histogram};
 
 /// Name without prefix, kind, labels, help. Sorted by name.
 const FAMILIES: [(&str, Kind, &[&str], &str); 58] = [
@@ -161,19 +150,11 @@ const MODULE: &[&str] = &["module", "hook", "binding", "queue", "activation"];
 const HOOK: &[&str] = &["hook", "binding", "queue"];
 const BINDING: &[&str] = &["module", "hook", "binding", "queue", "kind"];
 
-#[derive(Debug)]
-enum Sample {
-    Number(f64),
-    Histogram { counts: [u64; BOUNDS.len()], sum: f64, count: u64 },
-}
-
-type Series = BTreeMap<String, Sample>;
-
-/// The store.
+/// The metrics of [`FAMILIES`].
 #[derive(Debug)]
 pub struct Measures {
     prefix: String,
-    families: Mutex<BTreeMap<&'static str, Series>>,
+    store: Mutex<MetricStore>,
 }
 
 impl Default for Measures {
@@ -182,105 +163,52 @@ impl Default for Measures {
     }
 }
 
-fn kind_of(name: &str) -> Option<(&'static str, Kind)> {
-    let found = FAMILIES.binary_search_by_key(&name, |f| f.0).ok()?;
-    FAMILIES.get(found).map(|f| (f.0, f.1))
-}
-
 impl Measures {
-    /// An empty store whose names begin with `prefix`.
+    /// All families without series. Their names begin with `prefix`.
     #[must_use]
     pub fn new(prefix: &str) -> Self {
-        Self { prefix: prefix.to_owned(), families: Mutex::default() }
-    }
-
-    fn families(&self) -> MutexGuard<'_, BTreeMap<&'static str, Series>> {
-        self.families.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn change(&self, name: &str, pairs: &[(&str, &str)], value: f64) {
-        let Some((name, kind)) = kind_of(name) else { return };
-        let mut families = self.families();
-        let key = labels(pairs);
-        let known = families.get(name).is_some_and(|series| series.contains_key(&key));
-        if !known && families.values().map(BTreeMap::len).sum::<usize>() >= MAX_SERIES {
-            return;
+        let mut store = MetricStore::default();
+        for (name, kind, _, help) in FAMILIES {
+            store.declare(&format!("{prefix}{name}"), kind, help);
         }
-        let new = || match kind {
-            Counter | Gauge => Sample::Number(0.0),
-            Histogram => Sample::Histogram { counts: [0; BOUNDS.len()], sum: 0.0, count: 0 },
-        };
-        match (families.entry(name).or_default().entry(key).or_insert_with(new), kind) {
-            (Sample::Number(number), Counter) => *number += value,
-            (Sample::Number(number), _) => *number = value,
-            (Sample::Histogram { counts, sum, count }, _) => {
-                for (bound, count) in BOUNDS.iter().zip(counts) {
-                    *count += u64::from(value <= *bound);
-                }
-                *sum += value;
-                *count += 1;
-            }
+        Self { prefix: prefix.to_owned(), store: Mutex::new(store) }
+    }
+
+    fn store(&self) -> MutexGuard<'_, MetricStore> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, name: &str, pairs: &[(&str, &str)], change: Change<'_>) {
+        let name = format!("{}{name}", self.prefix);
+        if let Err(error) = self.store().change(&name, None, labels(pairs), change) {
+            tracing::debug!(%error, "metric not changed");
         }
     }
 
     /// Adds to a counter.
     pub fn add(&self, name: &str, pairs: &[(&str, &str)], amount: f64) {
-        self.change(name, pairs, amount);
+        self.change(name, pairs, Change::Add(amount));
     }
 
     /// Sets a gauge.
     pub fn set(&self, name: &str, pairs: &[(&str, &str)], value: f64) {
-        self.change(name, pairs, value);
+        self.change(name, pairs, Change::Set(value));
     }
 
     /// Counts a time in a histogram, in seconds.
     pub fn observe(&self, name: &str, pairs: &[(&str, &str)], time: std::time::Duration) {
-        self.change(name, pairs, time.as_secs_f64());
+        self.change(name, pairs, Change::Observe(time.as_secs_f64(), &BOUNDS));
     }
 
-    /// Drops all series of a metric: what is true of it now is set anew.
+    /// Removes all series of a metric, before its current ones are set.
     pub fn clear(&self, name: &str) {
-        self.families().remove(name);
+        self.store().clear(&format!("{}{name}", self.prefix));
     }
 
     /// The text that a scrape gets.
     #[must_use]
     pub fn text(&self) -> String {
-        let families = self.families();
-        let mut out = String::new();
-        for (name, kind, _, help) in FAMILIES {
-            let full = format!("{}{name}", self.prefix);
-            let word = match kind {
-                Counter => "counter",
-                Gauge => "gauge",
-                Histogram => "histogram",
-            };
-            out.push_str(&format!("# HELP {full} {help}\n# TYPE {full} {word}\n"));
-            for (labels, sample) in families.get(name).into_iter().flatten() {
-                sample.write(&full, labels, &mut out);
-            }
-        }
-        out
-    }
-}
-
-impl Sample {
-    fn write(&self, name: &str, labels: &str, out: &mut String) {
-        match self {
-            Self::Number(number) => out.push_str(&format!("{name}{labels} {number}\n")),
-            Self::Histogram { counts, sum, count } => {
-                let mut bucket = |bound: &str, count: u64| {
-                    let inner = labels.trim_start_matches('{').trim_end_matches('}');
-                    let comma = if inner.is_empty() { "" } else { "," };
-                    out.push_str(&format!("{name}_bucket{{{inner}{comma}le=\"{bound}\"}} {count}\n"));
-                };
-                for (bound, count) in BOUNDS.iter().zip(counts) {
-                    bucket(&bound.to_string(), *count);
-                }
-                bucket("+Inf", *count);
-                out.push_str(&format!("{name}_sum{labels} {sum}\n{name}_count{labels} {count}\n"));
-            }
-        }
+        self.store().text()
     }
 }
 

@@ -1,92 +1,47 @@
-//! Metrics in Prometheus' text format 0.0.4.
-//!
-//! Written by hand: client libraries rewrite names (a `_total` suffix) that existing dashboards rely on.
+//! Windlass' own metrics: counters and gauges that begin with their first change.
 
-use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What kind a metric is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Counter,
-    Gauge,
-}
+use super::metric_store::{Change, MetricStore, labels};
 
-#[derive(Debug)]
-struct Family {
-    kind: Kind,
-    help: &'static str,
-    /// Values by rendered labels, e.g. `{module="a"}`.
-    series: BTreeMap<String, f64>,
-}
-
-/// All metrics of the process.
+/// The counters and gauges of the process.
 #[derive(Debug, Default)]
 pub struct Metrics {
-    families: Mutex<BTreeMap<&'static str, Family>>,
-}
-
-pub(super) fn labels(pairs: &[(&str, &str)]) -> String {
-    if pairs.is_empty() {
-        return String::new();
-    }
-    let mut out = String::from("{");
-    for (i, (name, value)) in pairs.iter().enumerate() {
-        if i > 0 {
-            out.push(',');
-        }
-        let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-        out.push_str(&format!("{name}=\"{value}\""));
-    }
-    out.push('}');
-    out
+    store: Mutex<MetricStore>,
 }
 
 impl Metrics {
-    fn change(
-        &self,
-        name: &'static str,
-        kind: Kind,
-        help: &'static str,
-        pairs: &[(&str, &str)],
-        f: impl FnOnce(&mut f64),
-    ) {
-        let mut families = self.families.lock().unwrap_or_else(PoisonError::into_inner);
-        let family = families.entry(name).or_insert_with(|| Family { kind, help, series: BTreeMap::new() });
-        f(family.series.entry(labels(pairs)).or_insert(0.0));
+    fn store(&self) -> MutexGuard<'_, MetricStore> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, name: &'static str, help: &'static str, pairs: &[(&str, &str)], change: Change<'_>) {
+        let mut store = self.store();
+        store.declare(name, change.kind(), help);
+        if let Err(error) = store.change(name, None, labels(pairs), change) {
+            tracing::debug!(%error, "metric not changed");
+        }
     }
 
     /// Adds to a counter.
     pub fn add(&self, name: &'static str, help: &'static str, pairs: &[(&str, &str)], amount: f64) {
-        self.change(name, Kind::Counter, help, pairs, |v| *v += amount);
+        self.change(name, help, pairs, Change::Add(amount));
     }
 
     /// Sets a gauge.
     pub fn set(&self, name: &'static str, help: &'static str, pairs: &[(&str, &str)], value: f64) {
-        self.change(name, Kind::Gauge, help, pairs, |v| *v = value);
+        self.change(name, help, pairs, Change::Set(value));
     }
 
-    /// Drops a series.
+    /// Removes a series.
     pub fn remove(&self, name: &'static str, pairs: &[(&str, &str)]) {
-        let mut families = self.families.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(family) = families.get_mut(name) {
-            family.series.remove(&labels(pairs));
-        }
+        self.store().remove(name, labels(pairs));
     }
 
     /// The text that a scrape gets.
     #[must_use]
     pub fn text(&self) -> String {
-        let families = self.families.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut out = String::new();
-        for (name, family) in families.iter() {
-            let kind = if family.kind == Kind::Counter { "counter" } else { "gauge" };
-            out.push_str(&format!("# HELP {name} {}\n# TYPE {name} {kind}\n", family.help));
-            for (labels, value) in &family.series {
-                out.push_str(&format!("{name}{labels} {value}\n"));
-            }
-        }
-        out
+        self.store().text()
     }
 }
 

@@ -7,6 +7,7 @@ pub mod debug;
 pub mod hook_metrics;
 pub mod listen;
 pub mod measures;
+mod metric_store;
 pub mod metrics;
 mod progress;
 pub mod runtime;
