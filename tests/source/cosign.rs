@@ -10,6 +10,7 @@ use sha2::{Digest as _, Sha256};
 use super::server::Server;
 use super::sigstore::{IDENTITY, ISSUER, Instance, Key, SIGNED_AT, Signing, hex, payload, pem};
 use super::support::{User, chart};
+use super::timestamps::generalized;
 
 const BUNDLE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
 
@@ -334,4 +335,59 @@ fn tags_of_older_versions_of_cosign_hold_keyless_signatures() {
         let error = bench.pull(&flags).expect_err(what);
         assert!(error.contains("none of 1 cosign signatures") && error.contains(want), "{what}: {error}");
     }
+}
+
+/// Replaces the only occurrence of a part.
+fn replaced(bytes: &[u8], part: &[u8], by: &[u8]) -> Vec<u8> {
+    let at = bytes.windows(part.len()).position(|w| w == part).unwrap();
+    [&bytes[..at], by, &bytes[at + part.len()..]].concat()
+}
+
+#[test]
+fn timestamps_of_a_trusted_authority_prove_the_time_of_signing() {
+    let bench = Bench::new();
+    let (instance, foreign) = (Instance::new(), Instance::new());
+    bench.user.write("root.json", &instance.trusted_root());
+    let flags = keyless("root.json");
+    // The log promises nothing, so the time in its entry proves nothing; the certificate expired long ago.
+    let bundle = instance.bundle(&Signing { promise: false, ..Signing::new(&bench.digest) });
+    let signature =
+        STANDARD.decode(bundle["dsseEnvelope"]["signatures"][0]["sig"].as_str().unwrap()).unwrap();
+    let with = |stamp: &[u8]| {
+        let mut bundle = bundle.clone();
+        let stamps = json!([{"signedTimestamp": STANDARD.encode(stamp)}]);
+        bundle["verificationMaterial"]["timestampVerificationData"] = json!({"rfc3161Timestamps": stamps});
+        bundle
+    };
+    let late = SIGNED_AT + 7 * 86400;
+    let stamp = instance.times.stamp(&signature, SIGNED_AT);
+    bench.refer(&[with(&stamp)]);
+    assert_eq!(bench.pull(&flags), Ok(()));
+
+    let late_stamp = instance.times.stamp(&signature, late);
+    let times = [generalized(late), generalized(SIGNED_AT)];
+    let backdated = replaced(&late_stamp, times[0].as_bytes(), times[1].as_bytes());
+    let cases = [
+        ("no timestamp", bundle.clone(), "No verified timestamp found"),
+        ("another signature", with(&instance.times.stamp(b"another", SIGNED_AT)), "hash mismatch"),
+        (
+            "an unknown authority",
+            with(&foreign.times.stamp(&signature, SIGNED_AT)),
+            "verify timestamp signature",
+        ),
+        ("signed when the certificate had expired", with(&late_stamp), "CertExpired"),
+        ("a changed time", with(&backdated), "hash mismatch"),
+        ("no token", with(b"no token"), "failed to decode TimeStampToken"),
+    ];
+    for (what, bundle, want) in cases {
+        bench.refer(&[bundle]);
+        let error = bench.pull(&flags).expect_err(what);
+        assert!(error.contains("none of 1 cosign signatures") && error.contains(want), "{what}: {error}");
+    }
+    let mut root: Value = serde_json::from_str(&instance.trusted_root()).unwrap();
+    root["timestampAuthorities"] = json!([]);
+    bench.user.write("bare.json", &root.to_string());
+    bench.refer(&[with(&stamp)]);
+    let error = bench.pull(&keyless("bare.json")).unwrap_err();
+    assert!(error.contains("no timestamp authorities configured"), "{error}");
 }

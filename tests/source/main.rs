@@ -33,5 +33,7 @@ mod server;
 #[cfg(feature = "cosign")]
 mod sigstore;
 mod support;
+#[cfg(feature = "cosign")]
+mod timestamps;
 #[cfg(all(feature = "cosign", feature = "pgp"))]
 mod verification;

@@ -1,4 +1,5 @@
-//! A small Sigstore instance: a certificate authority, its log of certificates, and a log of signatures; and what cosign makes with it.
+//! A small Sigstore instance: a certificate authority, its log of certificates, a log of signatures and a time-stamping authority;
+//! and what cosign makes with it.
 
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair as _};
@@ -10,6 +11,8 @@ use rcgen::{
 };
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
+
+use super::timestamps::TimeAuthority;
 
 /// When everything was signed: in the one day on which certificates are valid.
 pub(crate) const SIGNED_AT: i64 = 1_704_110_400;
@@ -25,7 +28,7 @@ pub(crate) fn base64(bytes: impl AsRef<[u8]>) -> String {
     STANDARD.encode(bytes)
 }
 
-fn sha256(bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn sha256(bytes: &[u8]) -> Vec<u8> {
     Sha256::digest(bytes).to_vec()
 }
 
@@ -36,7 +39,7 @@ pub(crate) fn pem(label: &str, der: &[u8]) -> String {
 /// A key that signs.
 pub(crate) struct Key {
     pair: EcdsaKeyPair,
-    certified: KeyPair,
+    pub(crate) certified: KeyPair,
 }
 
 impl Key {
@@ -62,6 +65,7 @@ pub(crate) struct Instance {
     authority: CertifiedIssuer<'static, KeyPair>,
     certificates: Key,
     log: Key,
+    pub(crate) times: TimeAuthority,
 }
 
 /// What somebody signs, and which parts of the proof are there.
@@ -110,9 +114,14 @@ fn inner(der: &[u8]) -> &[u8] {
     &rest[..start + length]
 }
 
-fn der(tag: u8, body: &[u8]) -> Vec<u8> {
-    let length = u8::try_from(body.len()).unwrap();
-    let head = if length < 0x80 { vec![tag, length] } else { vec![tag, 0x81, length] };
+/// An element of DER.
+pub(crate) fn der(tag: u8, body: &[u8]) -> Vec<u8> {
+    let [high, low] = u16::try_from(body.len()).unwrap().to_be_bytes();
+    let head = match (high, low) {
+        (0, 0..0x80) => vec![tag, low],
+        (0, _) => vec![tag, 0x81, low],
+        _ => vec![tag, 0x82, high, low],
+    };
     [&head, body].concat()
 }
 
@@ -125,7 +134,7 @@ impl Instance {
         params.not_before = rcgen::date_time_ymd(2020, 1, 1);
         params.not_after = rcgen::date_time_ymd(2090, 1, 1);
         let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-        Self { authority, certificates: Key::new(), log: Key::new() }
+        Self { authority, certificates: Key::new(), log: Key::new(), times: TimeAuthority::new() }
     }
 
     /// What clients trust (`trusted_root.json`).
@@ -147,6 +156,7 @@ impl Instance {
                 "uri": "https://authority.example.test", "validFor": start,
                 "certChain": {"certificates": [{"rawBytes": base64(self.authority.der())}]},
             }],
+            "timestampAuthorities": [self.times.trusted()],
         })
         .to_string()
     }
