@@ -30,9 +30,6 @@ const CHECKSUM_LABEL: &str = "moduleChecksum";
 /// Label of a record: whether the release's objects are left as they are.
 const MAINTENANCE_LABEL: &str = "maintenance.deckhouse.io/no-resource-reconciliation";
 
-/// Renders at once. Each may take a quarter of the process's memory, and as much again for the objects that come out.
-const RENDERS: usize = 2;
-
 /// The longest value of a label.
 const LONGEST_LABEL: usize = 63;
 
@@ -145,7 +142,7 @@ impl Shared {
             labels: options.extra_labels.clone(),
             crd_filters: options.crd_filters.clone(),
             bounds: options.render_bounds,
-            renders: Arc::new(Semaphore::new(RENDERS)),
+            renders: Arc::new(Semaphore::new(options.render_bounds.at_once())),
             adoption: options.adoption,
             crds_as_operator: options.crds_as_operator,
             held: false,

@@ -35,6 +35,16 @@ impl RenderBounds {
         Limits::within(self.memory)
     }
 
+    /// How many renders may run at once in a process: as many as there are processors, but no more than have room for four times
+    /// their memory, as heaps grow by doubling and objects are made of the text.
+    #[must_use]
+    pub fn at_once(&self) -> usize {
+        let memory = u64::try_from(self.memory).unwrap_or(u64::MAX).max(1);
+        let room = memory_limit() / memory.saturating_mul(4);
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        usize::try_from(room).unwrap_or(usize::MAX).clamp(1, processors)
+    }
+
     /// When a render that begins now has to end.
     #[must_use]
     pub fn deadline(&self) -> Deadline {

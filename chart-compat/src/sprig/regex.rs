@@ -1,4 +1,6 @@
 //! Regular expressions. The plain functions panic on a bad pattern, their `must` twins return the error.
+//!
+//! What replacements make grows by doubling, so it may take half of the memory that is left.
 
 use std::sync::Arc;
 
@@ -19,19 +21,19 @@ pub(super) const FUNCS: &[Func] = &[
     Func::new("regexFind", &[Str, Str], |_, a| panicking(a[0]).map(|r| find(&r, a[1]))),
     Func::new("mustRegexFind", &[Str, Str], |_, a| returned(a[0]).map(|r| find(&r, a[1]))),
     Func::new("regexReplaceAll", &[Str, Str, Str], |x, a| {
-        let text = panicking(a[0])?.replace_all(bytes(a[1]), bytes(a[2]), x.room());
+        let text = panicking(a[0])?.replace_all(bytes(a[1]), bytes(a[2]), x.room() / 2);
         text.map(|text| Value::str(x.arena, text)).ok_or_else(|| x.out_of_memory())
     }),
     Func::new("mustRegexReplaceAll", &[Str, Str, Str], |x, a| {
-        let text = returned(a[0])?.replace_all(bytes(a[1]), bytes(a[2]), x.room());
+        let text = returned(a[0])?.replace_all(bytes(a[1]), bytes(a[2]), x.room() / 2);
         text.map(|text| Value::str(x.arena, text)).ok_or_else(|| x.out_of_memory())
     }),
     Func::new("regexReplaceAllLiteral", &[Str, Str, Str], |x, a| {
-        let text = panicking(a[0])?.replace_all_literal(bytes(a[1]), bytes(a[2]), x.room());
+        let text = panicking(a[0])?.replace_all_literal(bytes(a[1]), bytes(a[2]), x.room() / 2);
         text.map(|text| Value::str(x.arena, text)).ok_or_else(|| x.out_of_memory())
     }),
     Func::new("mustRegexReplaceAllLiteral", &[Str, Str, Str], |x, a| {
-        let text = returned(a[0])?.replace_all_literal(bytes(a[1]), bytes(a[2]), x.room());
+        let text = returned(a[0])?.replace_all_literal(bytes(a[1]), bytes(a[2]), x.room() / 2);
         text.map(|text| Value::str(x.arena, text)).ok_or_else(|| x.out_of_memory())
     }),
     Func::new("regexSplit", &[Str, Str, Int], |x, a| split(x, panicking(a[0])?.as_ref(), a)),
