@@ -37,7 +37,7 @@ fn cgroup_limit(root: &Path, own: &str) -> Option<u64> {
         // In a container the path may be that of the host; then the mounted root is the container's own.
         let folders = own.ancestors().take_while(|folder| folder.starts_with(&top)).map(Path::to_owned);
         limits.extend(folders.chain([top.clone()]).filter_map(|folder: PathBuf| {
-            // `max` is no number; version 1 writes a huge one.
+            // `max` means no limit; version 1 writes a huge number for it.
             fs::read_to_string(folder.join(file)).ok()?.trim().parse::<u64>().ok()
         }));
     }

@@ -147,7 +147,7 @@ async fn random_paths(target: &Target, attacker: u8, count: usize) -> usize {
     answered
 }
 
-/// Has the API server ask the webhook all the time, until it is told to stop; gives how often, and the longest time.
+/// Makes the API server call the webhook until `stop` is set; returns how often it did, and the longest time.
 async fn admissions(namespace: String, stop: Arc<AtomicBool>) -> (usize, Duration) {
     let kubeconfig = Some(control_plane().kubeconfig().to_owned());
     let cluster =

@@ -77,8 +77,8 @@ fn a_login_by_sso_is_exchanged_for_keys() {
     user.write(
         ".aws/config",
         "[default]\nregion = eu-north-1\nsso_session = work\nsso_account_id = 1\nsso_role_name = reader\n\
-         [sso-session work]\nsso_region = eu-west-1\nsso_start_url = https://work.example.test/start\n\
-         [profile old]\nregion = eu-north-1\nsso_start_url = https://work.example.test/start\nsso_region = eu-west-1\nsso_account_id = 1\n\
+         [sso-session work]\nsso_region = eu-west-1\nsso_start_url = https://sso.example.test/start\n\
+         [profile old]\nregion = eu-north-1\nsso_start_url = https://sso.example.test/start\nsso_region = eu-west-1\nsso_account_id = 1\n\
          sso_role_name = reader\n",
     );
     let token = |name: &str, until: &str| {
@@ -89,12 +89,12 @@ fn a_login_by_sso_is_exchanged_for_keys() {
     let place = format!("{}/keys", portal.url);
     let variables = [("AWS_ENDPOINT_URL_S3", server.url.as_str()), ("AWS_SSO_ENDPOINT", &place)];
     token("work", "2099-01-01T00:00:00Z");
-    token("https://work.example.test/start", "2099-01-01T00:00:00Z");
+    token("https://sso.example.test/start", "2099-01-01T00:00:00Z");
     succeeds(&user, &server, &variables, "sso");
     assert_eq!(portal.asked().remove(0).headers["x-amz-sso_bearer_token"], "token of work");
     succeeds(&user, &server, &[&variables[..], &[("AWS_PROFILE", "old")]].concat(), "sso");
     let asked = portal.asked().remove(0);
-    assert_eq!(asked.headers["x-amz-sso_bearer_token"], "token of https://work.example.test/start");
+    assert_eq!(asked.headers["x-amz-sso_bearer_token"], "token of https://sso.example.test/start");
     token("work", "2001-01-01T00:00:00Z");
     let said = show(&user, &variables);
     assert!(!said.ok && said.err.contains("aws sso login"), "{}", said.err);
