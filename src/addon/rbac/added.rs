@@ -85,7 +85,7 @@ fn rules(
 ) -> Result<Vec<Value>, (Option<u32>, String)> {
     let at = |more: &[Step]| lines.line_of(&[way, more].concat());
     let Value::Array(list) = list else {
-        return Err((at(&[]), format!("{name}: {list} is not a list of rules")));
+        return Err((at(&[]), format!("{name}: {list} is no list of rules")));
     };
     for (index, rule) in list.iter().enumerate() {
         check(rule, everywhere).map_err(|(word, text)| {
