@@ -1,34 +1,34 @@
 //! Ties the steps together: what a front end holds.
 
-use super::{
-    apply::{Applier, TRIES},
-    attention::Attention,
-    brought,
-    carry_out::{CarryOut, Work},
-    crds::{CrdInstaller, require_crds},
-    decide::{self, Action, Decision},
-    drift::{self, Expected, Tolerated, Verdict},
+use crate::cluster::{Change, Cluster, Lookup, ObjectRef, WatchScope, Watches};
+use crate::redact;
+use crate::release::{
+    decide::{self, Action, Decision, reason::Reason},
+    desired_objects::{self, Digest},
+    drift::{self, Expected, Tolerated, Verdict, crd_tracker},
+    engine_state::{State, Touched},
     error::{EngineError, Result},
-    hooks::HookRunner,
-    lease::Lease,
-    lock,
+    execute::{
+        CarryOut, Work,
+        apply::{Applier, TRIES},
+        chart_hooks::HookRunner,
+        crds::{CrdInstaller, require_crds},
+    },
+    lock::{lock_policy, release_lease::Lease},
     observe::Past,
     operation::Operation,
     outcome::Outcome,
-    past_kinds,
-    preview::Preview,
-    progress::{ProgressListener, Teller},
-    reason::Reason,
-    record::{Record, RecordedHook, SYSTEM_LABELS, Status, Storage, Store, Stored, split_manifest},
+    plan::dry_run::Preview,
+    reconcile_trigger::Attention,
+    record::{
+        Record, RecordedHook, SYSTEM_LABELS, Status, Storage, Store, Stored, served_kinds, split_manifest,
+    },
+    report::operation_progress::{ProgressListener, Teller},
     request::{
         CrdFile, CrdPolicy, CrdRules, DriftMode, Hook, Manifest, ManifestParser, OnFailure, Options,
         ReleaseId, ReleaseRequest, RenderedRelease,
     },
-    state::{State, Touched},
-    targets::{self, Digest},
 };
-use crate::cluster::{Change, Cluster, Lookup, ObjectRef, WatchScope, Watches};
-use crate::redact;
 use serde_json::Value;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::{sync::watch, time::Instant};
@@ -67,23 +67,23 @@ impl EngineOptions {
 #[derive(Clone)]
 pub struct Engine {
     /// Objects of releases are read and written through it.
-    pub(super) cluster: Cluster,
+    pub(crate) cluster: Cluster,
     /// CRDs of `crds/` are.
-    pub(super) crd_client: Cluster,
+    pub(crate) crd_client: Cluster,
     /// Records and Leases are.
-    pub(super) keeper: Cluster,
-    pub(super) parse: ManifestParser,
-    pub(super) options: Arc<EngineOptions>,
-    pub(super) state: Arc<State>,
-    pub(super) watches: Option<Watches>,
+    pub(crate) keeper: Cluster,
+    pub(crate) parse: ManifestParser,
+    pub(crate) options: Arc<EngineOptions>,
+    pub(crate) state: Arc<State>,
+    pub(crate) watches: Option<Watches>,
     records: Option<Watches>,
     /// All CRDs, once a release brings any.
-    pub(super) crds: Option<Watches>,
+    pub(crate) crds: Option<Watches>,
     progress: Option<ProgressListener>,
     diagnoses: bool,
-    pub(super) cancel: Option<watch::Receiver<bool>>,
+    pub(crate) cancel: Option<watch::Receiver<bool>>,
     /// When the operation that is under way has to end, and how long it was given.
-    pub(super) until: Option<(Instant, Duration)>,
+    pub(crate) until: Option<(Instant, Duration)>,
 }
 
 impl Engine {
@@ -158,7 +158,7 @@ impl Engine {
     }
 
     /// Ends when the operation is to be given up; tells why.
-    pub(super) async fn given_up(&self) -> EngineError {
+    pub(crate) async fn given_up(&self) -> EngineError {
         let passed = async {
             match self.until {
                 Some((end, deadline)) => {
@@ -175,7 +175,7 @@ impl Engine {
     }
 
     /// Ends when the operations of this engine are to be given up.
-    pub(super) async fn cancelled(&self) {
+    pub(crate) async fn cancelled(&self) {
         if let Some(flag) = &self.cancel
             && flag.clone().wait_for(|raised| *raised).await.is_ok()
         {
@@ -204,11 +204,11 @@ impl Engine {
         &self.keeper
     }
 
-    pub(super) fn teller<'a>(&'a self, id: &'a ReleaseId) -> Teller<'a> {
+    pub(crate) fn teller<'a>(&'a self, id: &'a ReleaseId) -> Teller<'a> {
         Teller { id, listener: self.progress.as_ref(), diagnoses: self.diagnoses }
     }
 
-    pub(super) fn applier<'a>(&'a self, id: &'a ReleaseId, options: &'a Options) -> Applier<'a> {
+    pub(crate) fn applier<'a>(&'a self, id: &'a ReleaseId, options: &'a Options) -> Applier<'a> {
         Applier {
             cluster: &self.cluster,
             manager: &self.options.field_manager,
@@ -218,7 +218,7 @@ impl Engine {
         }
     }
 
-    pub(super) fn hook_runner<'a>(&'a self, id: &'a ReleaseId, options: &Options) -> HookRunner<'a> {
+    pub(crate) fn hook_runner<'a>(&'a self, id: &'a ReleaseId, options: &Options) -> HookRunner<'a> {
         HookRunner {
             cluster: &self.cluster,
             store: self.store(),
@@ -229,7 +229,7 @@ impl Engine {
         }
     }
 
-    pub(super) fn store(&self) -> Store<'_> {
+    pub(crate) fn store(&self) -> Store<'_> {
         Store::new(&self.keeper, &self.options.storage, &self.state.horizon)
     }
 
@@ -247,7 +247,7 @@ impl Engine {
     }
 
     /// The same, only as it was planned.
-    pub(super) async fn reconcile_as(
+    pub(crate) async fn reconcile_as(
         &self,
         request: &ReleaseRequest,
         planned: Option<&Preview>,
@@ -262,7 +262,7 @@ impl Engine {
     }
 
     /// What the request asks for, in the light of past revisions.
-    pub(super) fn decide<'a>(
+    pub(crate) fn decide<'a>(
         &self,
         request: &'a ReleaseRequest,
         past: &Past,
@@ -363,7 +363,7 @@ impl Engine {
         let record = newest.record.clone();
         let mut rendered = self.rendered_of(&record)?;
         let state = state_of(&rendered);
-        for told in past_kinds::to_last(&mut rendered, &*self.cluster.kinds().await?) {
+        for told in served_kinds::to_last(&mut rendered, &*self.cluster.kinds().await?) {
             tracing::info!(release = %id, "{told}");
         }
         let work = Work {
@@ -413,7 +413,7 @@ impl Engine {
             error = self.given_up() => Err(error),
             done = installer.install(crds) => {
                 if done.is_ok() && rules.policy != CrdPolicy::Skip {
-                    self.state.made_crds(&brought::names(crds));
+                    self.state.made_crds(&crd_tracker::names(crds));
                 }
                 done
             }
@@ -425,7 +425,7 @@ impl Engine {
     /// # Errors
     /// Objects of its kind would lose something, or cannot be looked at.
     pub async fn check_crd(&self, live: &Value, new: &Value, crd: &ObjectRef) -> Result<()> {
-        super::crds::check_losses(&self.crd_client, live, new, crd).await
+        crate::release::execute::crds::check_losses(&self.crd_client, live, new, crd).await
     }
 
     /// Waits until a release wants a look: an object of it was changed or deleted, or someone wrote its record. Only
@@ -483,7 +483,7 @@ impl Engine {
     }
 
     /// The CRDs that a release brought, that were deleted, and that are to come back.
-    pub(super) fn missing_crds(&self, id: &ReleaseId) -> BTreeSet<String> {
+    pub(crate) fn missing_crds(&self, id: &ReleaseId) -> BTreeSet<String> {
         let corrects = self.state.with(id, |known| known.drift == DriftMode::Correct);
         if corrects == Some(false) { BTreeSet::new() } else { self.state.missing_crds(id) }
     }
@@ -505,7 +505,7 @@ impl Engine {
         if !self.missing_crds(&request.id).is_empty() {
             return None;
         }
-        let crds = super::crds::kept_digest(request.options.crds, &request.rendered.crds);
+        let crds = crate::release::execute::crds::kept_digest(request.options.crds, &request.rendered.crds);
         self.state.with(&request.id, |known| {
             let record = |revision: u64| self.options.storage.reference(&request.id, revision);
             let current = match records.look(&record(known.revision), None) {
@@ -539,7 +539,7 @@ impl Engine {
     }
 
     /// The past revisions as `decide` sees them.
-    pub(super) fn rows(&self, past: &Past, state: Digest, owner: Option<&str>) -> Vec<decide::Past> {
+    pub(crate) fn rows(&self, past: &Past, state: Digest, owner: Option<&str>) -> Vec<decide::Past> {
         self.rows_where(past, past.free, owner, |record| {
             let comparable = !matches!(record.info.status, Status::Superseded | Status::Uninstalled);
             // A stored manifest that cannot be read is not the same as anything.
@@ -548,7 +548,7 @@ impl Engine {
     }
 
     /// The same where something else tells whether a revision has the same objects and hooks.
-    pub(super) fn rows_where(
+    pub(crate) fn rows_where(
         &self,
         past: &Past,
         free: bool,
@@ -562,7 +562,7 @@ impl Engine {
             revision: stored.record.version,
             status: stored.record.info.status,
             same: same(&stored.record),
-            hold: lock::judge(&stored.record, &self.options.holder, owner, free, now),
+            hold: lock_policy::judge(&stored.record, &self.options.holder, owner, free, now),
             unsettled: unsettled && newest == Some(stored.record.version),
             undeployed: stored.record.memory.undeployed && stored.record.info.status != Status::Uninstalled,
         };
@@ -570,12 +570,12 @@ impl Engine {
     }
 
     /// Whether a revision has the objects and hooks of a state.
-    pub(super) fn has_state(&self, record: &Record, state: Digest) -> bool {
+    pub(crate) fn has_state(&self, record: &Record, state: Digest) -> bool {
         self.rendered_of(record).is_ok_and(|rendered| state_of(&rendered) == state)
     }
 
     /// What a record was rendered as.
-    pub(super) fn rendered_of(&self, record: &Record) -> Result<RenderedRelease> {
+    pub(crate) fn rendered_of(&self, record: &Record) -> Result<RenderedRelease> {
         Ok(RenderedRelease {
             manifests: self.manifests_of(record).collect::<Result<_>>()?,
             hooks: self.hooks_of(record)?,
@@ -587,7 +587,7 @@ impl Engine {
     }
 
     /// The manifests of a record, each read when it is asked for: all of them together are large.
-    pub(super) fn manifests_of(&self, record: &Record) -> impl Iterator<Item = Result<Manifest>> {
+    pub(crate) fn manifests_of(&self, record: &Record) -> impl Iterator<Item = Result<Manifest>> {
         let parse = self.parse;
         split_manifest(&record.manifest).into_iter().map(move |(path, text)| {
             let object = parsed(parse, record, path, text)?;
@@ -596,7 +596,7 @@ impl Engine {
     }
 
     /// The hooks of a record.
-    pub(super) fn hooks_of(&self, record: &Record) -> Result<Vec<Hook>> {
+    pub(crate) fn hooks_of(&self, record: &Record) -> Result<Vec<Hook>> {
         let hook = |hook: &RecordedHook| {
             Ok(Hook {
                 name: hook.name.clone(),
@@ -617,25 +617,26 @@ impl Engine {
 /// A document of a record.
 fn parsed(parse: ManifestParser, record: &Record, path: &str, text: &str) -> Result<Value> {
     let object = parse(text).map_err(|reason| {
-        let name = super::record::secret_name(&record.name, record.version);
+        let name = crate::release::record::secret_name(&record.name, record.version);
         let reason = if path.is_empty() { reason } else { format!("{path}: {reason}") };
-        EngineError::Record(super::record::RecordError::Manifest { name, reason })
+        EngineError::Record(crate::release::record::RecordError::Manifest { name, reason })
     })?;
     redact::process().add_secret(&object);
     Ok(object)
 }
 
 /// Digest of what a release consists of.
-pub(super) fn state_of(rendered: &RenderedRelease) -> Digest {
-    targets::state_digest(
+pub(crate) fn state_of(rendered: &RenderedRelease) -> Digest {
+    desired_objects::state_digest(
         rendered.manifests.iter().map(|m| &m.object),
         rendered.hooks.iter().map(|h| &h.object),
     )
 }
 
 /// Objects of a release as its record remembers them.
-pub(super) fn remembered(targets: &[targets::Target], record: &Record) -> Vec<Expected> {
-    let applied = |target: &targets::Target| record.memory.applied.get(&target.key.to_string()).copied();
+pub(crate) fn remembered(targets: &[desired_objects::Target], record: &Record) -> Vec<Expected> {
+    let applied =
+        |target: &desired_objects::Target| record.memory.applied.get(&target.key.to_string()).copied();
     targets.iter().map(|t| Expected::remembered(t.object.clone(), &t.body, applied(t))).collect()
 }
 

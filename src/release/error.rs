@@ -1,11 +1,11 @@
 //! How the engine fails, in Helm's words where scripts see them, and what a caller does about it.
 
-use super::{
-    conflicts::Conflict,
+use crate::cluster::{ClusterError, ObjectRef};
+use crate::release::{
+    plan::field_conflicts::Conflict,
     record::{RecordError, Status},
     request::HookEvent,
 };
-use crate::cluster::{ClusterError, ObjectRef};
 
 pub type Result<T, E = EngineError> = std::result::Result<T, E>;
 
@@ -133,7 +133,7 @@ pub enum EngineError {
     /// A newer CRD would take something from the objects of its kind.
     #[error(
         "{crd} would lose what its {objects} objects have: {losses}; move them first, or allow it with the CRD's annotation {}: \"true\"",
-        super::crd_safety::ALLOW
+        crate::release::execute::crds::data_loss::ALLOW
     )]
     CrdLoss { crd: String, objects: String, losses: String },
     /// The operation failed and was undone, as was asked for.

@@ -1,14 +1,14 @@
 //! What there is: the records of a release and the metadata of objects. From caches where they know, else from the
 //! server in as few requests as bounded answers allow.
 
-use super::{
+use crate::cluster::{Cluster, ClusterError, Gvk, Key, Listed, Lookup, ObjectRef, Seen, Watches};
+use crate::release::{
     error::{EngineError, Result},
-    lock,
+    lock::lock_policy,
     plan::SeenObjects,
     record::{Record, Revision, Status, Store, Stored},
     request::ReleaseId,
 };
-use crate::cluster::{Cluster, ClusterError, Gvk, Key, Listed, Lookup, ObjectRef, Seen, Watches};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
@@ -56,9 +56,9 @@ impl Past {
     pub(crate) fn explained(&self, error: EngineError) -> EngineError {
         match (error, &self.holder, self.newest()) {
             (EngineError::InProgress, Some(holder), _) => holder.clone().into(),
-            (EngineError::InProgress, None, Some(newest)) => lock::pending(newest),
+            (EngineError::InProgress, None, Some(newest)) => lock_policy::pending(newest),
             (EngineError::NameInUse, None, Some(newest)) if newest.info.status == Status::Uninstalling => {
-                let half = lock::half_uninstalled(newest, self.free, Timestamp::now());
+                let half = lock_policy::half_uninstalled(newest, self.free, Timestamp::now());
                 EngineError::HalfUninstalled { name: newest.name.clone(), half }
             }
             (error, ..) => error,

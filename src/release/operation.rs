@@ -1,6 +1,6 @@
 //! The three ways to make a revision, in Helm's words. Pure.
 
-use super::{record::Status, request::HookEvent};
+use crate::release::{record::Status, request::HookEvent};
 
 /// What kind of revision is being made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,12 +1,14 @@
 //! What the engine answers: what was done, and why. Plain data.
 
-use super::{
-    decide::Action,
-    evidence::Drift,
-    reason::{Kept, Reason},
+use crate::cluster::ObjectRef;
+use crate::release::{
+    decide::{
+        Action,
+        reason::{Kept, Reason},
+    },
+    drift::drift_diff::Drift,
     record::Record,
 };
-use crate::cluster::ObjectRef;
 use std::sync::Arc;
 
 /// What a reconcile did.
@@ -35,7 +37,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    pub(super) fn new(action: Action, reason: Reason, revision: u64) -> Self {
+    pub(crate) fn new(action: Action, reason: Reason, revision: u64) -> Self {
         Self {
             action,
             reason,

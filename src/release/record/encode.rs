@@ -2,8 +2,8 @@
 //!
 //! `data.release` is base64 of base64 of gzip of JSON; very old records are not gzipped.
 
-use super::{Memory, Record, RecordError, SYSTEM_LABELS};
 use crate::machine::memory_limit;
+use crate::release::record::{Memory, Record, RecordError, SYSTEM_LABELS};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 use serde::{Deserialize, Serialize};
@@ -25,7 +25,7 @@ const STUB: &str = "---\n# Source: windlass/too-large-for-helm.yaml";
 /// Size of a part.
 const PART: usize = 1_000_000;
 /// Packed, that is the manifest of some hundred thousand objects.
-pub(super) const MOST_PARTS: usize = 64;
+pub(crate) const MOST_PARTS: usize = 64;
 
 /// Name of the Secret of a revision.
 pub fn secret_name(release: &str, revision: u64) -> String {
@@ -40,7 +40,7 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    pub(super) fn kind(self) -> &'static str {
+    pub(crate) fn kind(self) -> &'static str {
         match self {
             Self::Secret => "Secret",
             Self::ConfigMap => "ConfigMap",

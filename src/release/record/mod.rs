@@ -4,18 +4,21 @@
 //! besides (`Memory`) lies next to it, where Helm does not look.
 
 mod encode;
-mod history;
-mod store;
+mod prune;
+pub(crate) mod read_releases;
+mod record_store;
+pub(crate) mod release_history;
+pub(crate) mod served_kinds;
 
 pub use encode::{decode_secret, encode_secret, secret_name, split_manifest};
-pub use history::{Revision, to_prune};
-pub use store::{Head, Horizon, Storage, Store, Stored};
+pub use prune::{Revision, to_prune};
+pub use record_store::{Head, Horizon, Storage, Store, Stored};
 
-use super::{
-    ownership,
+use crate::cluster::ClusterError;
+use crate::release::{
+    plan::ownership,
     request::{Hook, HookDeletePolicy, HookEvent, HookOutputLogPolicy},
 };
-use crate::cluster::ClusterError;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use std::{collections::BTreeMap, fmt};

@@ -1,0 +1,112 @@
+//! The CRDs of `crds/`, by name: they bear no mark of a release, and one that is deleted is to come back all the same.
+
+use crate::cluster::Gvk;
+use crate::release::{
+    engine::Engine,
+    request::{CrdFile, ReleaseId},
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Which releases bring which CRDs, and what became of those.
+#[derive(Debug, Default)]
+pub(crate) struct Brought {
+    by: BTreeMap<ReleaseId, BTreeSet<String>>,
+    /// Deleted while they were watched, and not seen since.
+    gone: BTreeSet<String>,
+}
+
+impl Brought {
+    /// A release brings these and no others.
+    pub(crate) fn set(&mut self, id: &ReleaseId, names: BTreeSet<String>) {
+        if names.is_empty() {
+            self.by.remove(id);
+        } else {
+            self.by.insert(id.clone(), names);
+        }
+    }
+
+    /// A CRD was deleted: the releases that brought it.
+    pub(crate) fn went(&mut self, name: &str) -> Vec<ReleaseId> {
+        let ids: Vec<ReleaseId> =
+            self.by.iter().filter(|(_, names)| names.contains(name)).map(|(id, _)| id.clone()).collect();
+        if !ids.is_empty() {
+            self.gone.insert(name.to_owned());
+        }
+        ids
+    }
+
+    /// A CRD is there.
+    pub(crate) fn came(&mut self, name: &str) {
+        self.gone.remove(name);
+    }
+
+    /// Those that a release brought and that are gone.
+    pub(crate) fn missing(&self, id: &ReleaseId) -> BTreeSet<String> {
+        self.by.get(id).into_iter().flatten().filter(|name| self.gone.contains(*name)).cloned().collect()
+    }
+}
+
+/// Names of the CRDs in files.
+pub(crate) fn names(files: &[CrdFile]) -> BTreeSet<String> {
+    let crds =
+        files.iter().flat_map(|file| &file.objects).filter(|o| o["kind"] == "CustomResourceDefinition");
+    crds.filter_map(|crd| crd["metadata"]["name"].as_str()).map(str::to_owned).collect()
+}
+
+/// Files with nothing but CRDs of these names.
+pub(crate) fn only(files: &[CrdFile], names: &BTreeSet<String>) -> Vec<CrdFile> {
+    let is_named = |name: Option<&str>| name.is_some_and(|name| names.contains(name));
+    let one = |file: &CrdFile| {
+        let mut file = file.clone();
+        file.objects.retain(|o| is_named(o["metadata"]["name"].as_str()));
+        file
+    };
+    files.iter().map(one).collect()
+}
+
+impl Engine {
+    /// Watches the CRDs that a release, or what has only that name, brings: when one is deleted, it wants a look. Only with
+    /// watches.
+    pub async fn watch_crds(&self, id: &ReleaseId, files: &[CrdFile]) {
+        let Some(watches) = &self.crds else { return };
+        let names = names(files);
+        let none = names.is_empty();
+        self.state.bring(id, names);
+        if !none {
+            watches.watch([(Gvk::new("apiextensions.k8s.io/v1", "CustomResourceDefinition"), None)]).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_is_deleted_is_missed_by_those_who_brought_it() {
+        let (one, two) = (ReleaseId::new("ns", "one"), ReleaseId::new("ns", "two"));
+        let set = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<BTreeSet<_>>();
+        let mut brought = Brought::default();
+        brought.set(&one, set(&["a", "b"]));
+        brought.set(&two, set(&["b"]));
+        assert_eq!(brought.went("c"), []);
+        assert_eq!(brought.went("b"), [one.clone(), two.clone()]);
+        assert_eq!(brought.went("a"), std::slice::from_ref(&one));
+        assert_eq!((brought.missing(&one), brought.missing(&two)), (set(&["a", "b"]), set(&["b"])));
+        brought.came("b");
+        assert_eq!((brought.missing(&one), brought.missing(&two)), (set(&["a"]), set(&[])));
+        brought.set(&one, set(&[]));
+        assert_eq!(brought.missing(&one), set(&[]));
+    }
+
+    #[test]
+    fn files_are_reduced_to_what_is_missing() {
+        let crd = |name: &str| json!({"kind": "CustomResourceDefinition", "metadata": {"name": name}});
+        let file = |objects| CrdFile { name: "f".into(), text: String::new(), objects };
+        let files = [file(vec![crd("a"), json!(null), crd("b")]), file(vec![json!({"kind": "X"})])];
+        assert_eq!(names(&files).into_iter().collect::<Vec<_>>(), ["a", "b"]);
+        let left = only(&files, &BTreeSet::from(["b".to_owned()]));
+        assert_eq!(left.iter().map(|f| f.objects.len()).collect::<Vec<_>>(), [1, 0]);
+    }
+}

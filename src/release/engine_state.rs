@@ -1,0 +1,374 @@
+//! What the engine remembers of releases while it runs, and which of them want a look.
+//!
+//! Everything here can be lost: it is rebuilt from records and watches.
+
+use crate::cluster::{Change, Key, ObjectRef};
+use crate::release::{
+    desired_objects::Digest,
+    drift::{Expected, crd_tracker::Brought},
+    record::Horizon,
+    request::{DriftMode, ReleaseId},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+use tokio::{
+    sync::{Notify, OwnedMutexGuard},
+    task::JoinSet,
+};
+
+/// A release as the last operation left it.
+#[derive(Debug, Clone)]
+pub(crate) struct Known {
+    pub(crate) revision: u64,
+    /// Resource version of the record's Secret.
+    pub(crate) record_version: String,
+    /// Digest of objects and hooks.
+    pub(crate) state: Digest,
+    /// Digest of `crds/`.
+    pub(crate) crds: Digest,
+    /// The request's own checksum: a key for `state`.
+    pub(crate) checksum: String,
+    /// What is done about drift.
+    pub(crate) drift: DriftMode,
+    pub(crate) expected: BTreeMap<Key, Expected>,
+}
+
+/// What an event said of an object, kept until it is looked at: a cache only knows the last state.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Glimpse {
+    pub(crate) finished: bool,
+    pub(crate) owned: bool,
+}
+
+/// What happened around a release.
+#[derive(Debug, Default)]
+pub(crate) struct Touched {
+    pub(crate) objects: BTreeMap<Key, Glimpse>,
+    /// Records that were written, by us or by Helm, by revision. Whose write it was is judged when it is looked at: an
+    /// event may come before we know of our own write.
+    pub(crate) records: BTreeMap<u64, RecordEvent>,
+    /// A CRD that it brought was deleted.
+    pub(crate) crds: bool,
+}
+
+/// The last thing that happened to a record.
+#[derive(Debug)]
+pub(crate) struct RecordEvent {
+    version: String,
+    gone: bool,
+}
+
+#[derive(Default)]
+struct Inner {
+    known: BTreeMap<ReleaseId, Known>,
+    /// Which release has an object: for objects that lost their marks.
+    owners: BTreeMap<Key, ReleaseId>,
+    locks: BTreeMap<ReleaseId, Arc<tokio::sync::Mutex<()>>>,
+    touched: BTreeMap<ReleaseId, Touched>,
+    busy: BTreeSet<ReleaseId>,
+    brought: Brought,
+}
+
+#[derive(Default)]
+pub(crate) struct State {
+    inner: Mutex<Inner>,
+    /// How far records were seen.
+    pub(crate) horizon: Horizon,
+    wake: Notify,
+    /// What goes on beside the operations.
+    beside: Mutex<JoinSet<()>>,
+}
+
+/// Keeps a release to one operation at a time, and its events back until it is over.
+pub(crate) struct Busy {
+    state: Arc<State>,
+    id: ReleaseId,
+    _lock: OwnedMutexGuard<()>,
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        let mut inner = self.state.lock();
+        inner.busy.remove(&self.id);
+        // Nobody waits for the lock and nothing is known: a release that is no more leaves nothing behind.
+        if !inner.known.contains_key(&self.id)
+            && inner.locks.get(&self.id).is_some_and(|lock| Arc::strong_count(lock) <= 2)
+        {
+            inner.locks.remove(&self.id);
+            inner.touched.remove(&self.id);
+        }
+        if inner.touched.contains_key(&self.id) {
+            self.state.wake.notify_one();
+        }
+    }
+}
+
+impl State {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until no other operation is under way on the release.
+    pub(crate) async fn busy(self: &Arc<Self>, id: &ReleaseId) -> Busy {
+        let lock = Arc::clone(self.lock().locks.entry(id.clone()).or_default());
+        let guard = lock.lock_owned().await;
+        self.lock().busy.insert(id.clone());
+        Busy { state: Arc::clone(self), id: id.clone(), _lock: guard }
+    }
+
+    /// Does something that no operation waits for.
+    pub(crate) fn beside(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let mut beside = self.beside.lock().unwrap_or_else(PoisonError::into_inner);
+        while beside.try_join_next().is_some() {}
+        beside.spawn(work);
+    }
+
+    /// Ends when all that goes on beside the operations has ended.
+    pub(crate) async fn settle(&self) {
+        let mut beside = std::mem::take(&mut *self.beside.lock().unwrap_or_else(PoisonError::into_inner));
+        while beside.join_next().await.is_some() {}
+    }
+
+    pub(crate) fn get(&self, id: &ReleaseId) -> Option<Known> {
+        self.lock().known.get(id).cloned()
+    }
+
+    /// Looks at what is known of a release without copying it.
+    pub(crate) fn with<R>(&self, id: &ReleaseId, look: impl FnOnce(&mut Known) -> R) -> Option<R> {
+        self.lock().known.get_mut(id).map(look)
+    }
+
+    pub(crate) fn set(&self, id: &ReleaseId, known: Known) {
+        let mut inner = self.lock();
+        inner.owners.retain(|_, owner| owner != id);
+        inner.owners.extend(known.expected.keys().map(|key| (key.clone(), id.clone())));
+        inner.known.insert(id.clone(), known);
+    }
+
+    pub(crate) fn forget(&self, id: &ReleaseId) {
+        let mut inner = self.lock();
+        inner.brought.set(id, BTreeSet::new());
+        inner.owners.retain(|_, owner| owner != id);
+        inner.known.remove(id);
+    }
+
+    /// Takes in an event of the objects' watches.
+    pub(crate) fn touch(&self, change: &Change) {
+        let (Change::Present(object, seen) | Change::Gone(object, seen)) = change;
+        let mut inner = self.lock();
+        let key = object.key();
+        let marked = match (&seen.release_namespace, &seen.release_name) {
+            (Some(namespace), Some(name)) => Some(ReleaseId::new(namespace, name)),
+            _ => None,
+        };
+        let owner = inner.owners.get(&key).cloned();
+        for id in owner.into_iter().chain(marked).collect::<BTreeSet<_>>() {
+            if inner.known.contains_key(&id) {
+                let glimpse = inner.touched.entry(id).or_default().objects.entry(key.clone()).or_default();
+                glimpse.finished |= seen.finished;
+                glimpse.owned |= seen.owned;
+            }
+        }
+        drop(inner);
+        self.wake.notify_one();
+    }
+
+    /// Takes in an event of the CRDs' watch.
+    pub(crate) fn touch_crd(&self, change: &Change) {
+        let mut inner = self.lock();
+        match change {
+            Change::Present(object, _) => inner.brought.came(&object.name),
+            Change::Gone(object, _) => {
+                for id in inner.brought.went(&object.name) {
+                    inner.touched.entry(id).or_default().crds = true;
+                }
+            }
+        }
+        drop(inner);
+        self.wake.notify_one();
+    }
+
+    /// A release brings these CRDs and no others.
+    pub(crate) fn bring(&self, id: &ReleaseId, crds: BTreeSet<String>) {
+        self.lock().brought.set(id, crds);
+    }
+
+    /// CRDs were written: what was gone is back, also where the watch is behind.
+    pub(crate) fn made_crds(&self, names: &BTreeSet<String>) {
+        let mut inner = self.lock();
+        for name in names {
+            inner.brought.came(name);
+        }
+    }
+
+    /// The CRDs that a release brought and that were deleted.
+    pub(crate) fn missing_crds(&self, id: &ReleaseId) -> BTreeSet<String> {
+        self.lock().brought.missing(id)
+    }
+
+    /// Takes in an event of the records' watch.
+    pub(crate) fn touch_record(&self, change: &Change) {
+        let (Change::Present(object, seen) | Change::Gone(object, seen)) = change;
+        let Some((id, revision)) = release_of(object) else { return };
+        self.horizon.note(&seen.resource_version);
+        let mut inner = self.lock();
+        let event =
+            RecordEvent { version: seen.resource_version.clone(), gone: matches!(change, Change::Gone(..)) };
+        if inner.known.get(&id).is_some_and(|known| is_news(known, revision, &event)) {
+            inner.touched.entry(id).or_default().records.insert(revision, event);
+            drop(inner);
+            self.wake.notify_one();
+        }
+    }
+
+    /// The next release around which something happened and on which no operation is under way.
+    pub(crate) async fn next_touched(&self) -> (ReleaseId, Touched) {
+        loop {
+            let wake = self.wake.notified();
+            tokio::pin!(wake);
+            wake.as_mut().enable();
+            {
+                let mut inner = self.lock();
+                let free = inner.touched.keys().find(|id| !inner.busy.contains(*id)).cloned();
+                if let Some(id) = free
+                    && let Some(touched) = inner.touched.remove(&id)
+                {
+                    return (id, touched);
+                }
+            }
+            wake.await;
+        }
+    }
+}
+
+/// Whether an event of a record is none of our own writes. Records that are older than what we know of, as those are
+/// that we supersede, tell nothing.
+fn is_news(known: &Known, revision: u64, event: &RecordEvent) -> bool {
+    let ours = || match (event.version.parse::<u64>(), known.record_version.parse::<u64>()) {
+        (Ok(event), Ok(ours)) => event <= ours,
+        _ => event.version == known.record_version,
+    };
+    match revision.cmp(&known.revision) {
+        std::cmp::Ordering::Greater => !event.gone,
+        std::cmp::Ordering::Equal => event.gone || !ours(),
+        std::cmp::Ordering::Less => false,
+    }
+}
+
+impl Touched {
+    /// Whether someone else wrote a record.
+    pub(crate) fn record_is_news(&self, known: &Known) -> bool {
+        self.records.iter().any(|(revision, event)| is_news(known, *revision, event))
+    }
+}
+
+/// Release and revision by the name of a record's Secret.
+pub(crate) fn release_of(object: &ObjectRef) -> Option<(ReleaseId, u64)> {
+    let (name, revision) = object.name.strip_prefix("sh.helm.release.v1.")?.rsplit_once(".v")?;
+    Some((ReleaseId::new(object.namespace.as_deref()?, name), revision.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::{Gvk, Seen};
+
+    fn known(revision: u64, version: &str) -> Known {
+        Known {
+            revision,
+            record_version: version.into(),
+            state: [0; 32],
+            crds: [0; 32],
+            checksum: String::new(),
+            drift: DriftMode::Correct,
+            expected: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn records_by_name() {
+        let secret = |name: &str| ObjectRef::new(Gvk::new("v1", "Secret"), Some("ns"), name);
+        assert_eq!(
+            release_of(&secret("sh.helm.release.v1.a.v2.v13")),
+            Some((ReleaseId::new("ns", "a.v2"), 13))
+        );
+        assert_eq!(release_of(&secret("sh.helm.release.v1.a")), None);
+        assert_eq!(release_of(&secret("token")), None);
+    }
+
+    #[test]
+    fn only_others_writes_of_records_are_news() {
+        let cases = [
+            ("our last write", 2, "20", false, false),
+            ("one before it", 2, "19", false, false),
+            ("changed by someone", 2, "21", false, true),
+            ("a later revision", 3, "5", false, true),
+            ("superseding the old one", 1, "30", false, false),
+            ("deleted", 2, "21", true, true),
+            ("an old one deleted", 1, "21", true, false),
+        ];
+        for (what, revision, version, gone, expected) in cases {
+            let event = RecordEvent { version: version.into(), gone };
+            assert_eq!(is_news(&known(2, "20"), revision, &event), expected, "{what}");
+        }
+    }
+
+    #[tokio::test]
+    async fn events_wait_for_the_operation() {
+        let state = Arc::new(State::default());
+        let id = ReleaseId::new("ns", "rel");
+        state.set(&id, known(1, "1"));
+        let object = ObjectRef::new(Gvk::new("v1", "ConfigMap"), Some("ns"), "c");
+        let seen = Seen {
+            release_name: Some("rel".into()),
+            release_namespace: Some("ns".into()),
+            ..Seen::default()
+        };
+        let busy = state.busy(&id).await;
+        state.touch(&Change::Gone(object, seen));
+        let waiting = {
+            let state = Arc::clone(&state);
+            tokio::spawn(async move { state.next_touched().await })
+        };
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished(), "the release is busy");
+        drop(busy);
+        let (touched, what) = waiting.await.unwrap();
+        assert_eq!((touched, what.objects.len()), (id, 1));
+    }
+
+    #[tokio::test]
+    async fn a_crd_that_went_touches_who_brought_it_until_it_is_back() {
+        let state = Arc::new(State::default());
+        let id = ReleaseId::new("ns", "rel");
+        let crd =
+            || ObjectRef::new(Gvk::new("apiextensions.k8s.io/v1", "CustomResourceDefinition"), None, "a");
+        state.bring(&id, BTreeSet::from(["a".to_owned()]));
+        state.touch_crd(&Change::Gone(crd(), Seen::default()));
+        let (touched, what) = state.next_touched().await;
+        assert_eq!((touched, what.crds, state.missing_crds(&id).len()), (id.clone(), true, 1));
+        state.made_crds(&BTreeSet::from(["a".to_owned()]));
+        assert_eq!(state.missing_crds(&id).len(), 0);
+        state.touch_crd(&Change::Gone(crd(), Seen::default()));
+        state.touch_crd(&Change::Present(crd(), Seen::default()));
+        assert_eq!(state.missing_crds(&id).len(), 0, "someone made it again");
+    }
+
+    #[tokio::test]
+    async fn our_own_write_is_no_news_once_it_is_known() {
+        let state = Arc::new(State::default());
+        let id = ReleaseId::new("ns", "rel");
+        state.set(&id, known(1, "1"));
+        let busy = state.busy(&id).await;
+        let record = ObjectRef::new(Gvk::new("v1", "Secret"), Some("ns"), "sh.helm.release.v1.rel.v2");
+        state
+            .touch_record(&Change::Present(record, Seen { resource_version: "7".into(), ..Seen::default() }));
+        state.set(&id, known(2, "7"));
+        drop(busy);
+        let (_, what) = state.next_touched().await;
+        assert!(!what.record_is_news(&known(2, "7")));
+        assert!(what.record_is_news(&known(1, "1")));
+    }
+}

@@ -1,0 +1,478 @@
+//! Writing the objects of a plan: each once where nothing stands in the way.
+
+use crate::cluster::{
+    Applied, ApplyOptions, Cluster, ClusterError, DeleteOptions, Deleted, ObjectEvent, ObjectRef,
+    Propagation, Seen,
+};
+use crate::release::{
+    desired_objects::Target,
+    error::{EngineError, Result},
+    execute::{readiness::status_wait::heard, recreate, sanitize::mend},
+    plan::{Deletion, Step, field_conflicts, ownership},
+    report::operation_progress::{Progress, Teller},
+    request::{Immutable, Options, ReleaseId},
+};
+use futures::{StreamExt as _, stream};
+use serde_json::Value;
+use std::{
+    borrow::Cow,
+    time::{Duration, Instant},
+};
+
+const AT_ONCE: usize = 16;
+/// How often a write that someone else's write got in the way of is tried.
+pub(crate) const TRIES: u32 = 4;
+
+/// Writes objects on behalf of one operation.
+pub(crate) struct Applier<'a> {
+    pub(crate) cluster: &'a Cluster,
+    pub(crate) manager: &'a str,
+    pub(crate) options: &'a Options,
+    pub(crate) id: &'a ReleaseId,
+    pub(crate) progress: Teller<'a>,
+}
+
+/// An object after it was written.
+#[derive(Debug)]
+pub(crate) struct Written {
+    pub(crate) target: usize,
+    pub(crate) after: Seen,
+    pub(crate) created: bool,
+    pub(crate) changed: bool,
+    /// Fields of it were left to their owners.
+    pub(crate) left: bool,
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Applier<'_> {
+    /// Applies the objects of one phase at the same time. All are tried, whatever fails.
+    pub(crate) async fn phase(&self, targets: &[Target], steps: &[Step]) -> (Vec<Written>, Result<()>) {
+        let writes: Vec<_> = steps
+            .iter()
+            .map(|step| async move {
+                let target = &targets[step.target];
+                let written = self.write(target, step).await.map_err(|error| {
+                    let EngineError::Cluster(source) = error else { return error };
+                    let (object, path) = (target.object.to_string(), target.path.clone());
+                    let conflicts = field_conflicts::of(&source, self.manager);
+                    if is_immutable(&source) && step.before.is_some() {
+                        EngineError::Immutable { object, path, source }
+                    } else if conflicts.is_empty() {
+                        EngineError::Object { action: "applying", object, path, source }
+                    } else {
+                        EngineError::Conflict { object, path, conflicts, source: Box::new(source) }
+                    }
+                })?;
+                let Written { created, changed, .. } = written;
+                self.progress.tell(&Progress::Applied { object: &target.object, created, changed });
+                Ok(written)
+            })
+            .collect();
+        let results: Vec<Result<Written>> = stream::iter(writes).buffer_unordered(AT_ONCE).collect().await;
+        let mut written = Vec::with_capacity(results.len());
+        let mut errors = Vec::new();
+        for result in results {
+            match result {
+                Ok(one) => written.push(one),
+                Err(error) => errors.push(error),
+            }
+        }
+        (written, several(errors))
+    }
+
+    /// The conflicts that objects which are not to be written any more would have met, by the server's own dry run. What else
+    /// would have become of them is not told.
+    pub(crate) async fn conflicts_ahead<'s>(
+        &self,
+        targets: &[Target],
+        steps: impl Iterator<Item = &'s Step>,
+    ) -> Vec<EngineError> {
+        let there = steps.filter(|step| step.before.as_ref().is_some_and(|before| !before.deleting));
+        let looks: Vec<_> = there.map(|step| self.conflict_ahead(&targets[step.target])).collect();
+        let found: Vec<Option<EngineError>> = stream::iter(looks).buffered(AT_ONCE).collect().await;
+        found.into_iter().flatten().collect()
+    }
+
+    async fn conflict_ahead(&self, target: &Target) -> Option<EngineError> {
+        let error = self.send(&target.object, &target.body, false, true).await.err()?;
+        let conflicts = field_conflicts::of(&error, self.manager);
+        if conflicts.is_empty() {
+            return None;
+        }
+        let fields = &Value::Null;
+        let settled = settle(&target.body, &error, fields, &target.object, self.options, self.manager, false);
+        let (object, path) = (target.object.to_string(), target.path.clone());
+        let conflict = EngineError::Conflict { object, path, conflicts, source: Box::new(error) };
+        settled.is_none().then_some(conflict)
+    }
+
+    async fn write(&self, target: &Target, step: &Step) -> Result<Written> {
+        let before = step.before.as_ref();
+        if before.is_some_and(|b| b.deleting) {
+            self.await_gone(&target.object).await?;
+        }
+        let mut warnings = Vec::new();
+        let (mut force, mut left) = (false, false);
+        let mut body = Cow::Borrowed(&target.body);
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let error = match self.send(&target.object, &body, force, false).await {
+                Ok(Applied { object: applied, warnings: told }) => {
+                    warnings.extend(told);
+                    let after = Seen::of(&applied, self.manager);
+                    if after.deleting && tries < TRIES {
+                        // It went while we wrote: what we applied goes with it.
+                        self.await_gone(&target.object).await?;
+                        continue;
+                    }
+                    if after.helm_updates && tries < TRIES {
+                        // Helm's entries still claim fields: folded into ours, the next apply lets go of what left the
+                        // chart. A conflict means that someone wrote meanwhile: look again.
+                        match self.cluster.fold(&target.object, &applied, self.manager).await {
+                            Ok(_) => {}
+                            Err(e) if e.is_conflict() => {}
+                            Err(e) => return Err(e.into()),
+                        }
+                        continue;
+                    }
+                    let same = before
+                        .is_some_and(|b| b.uid == after.uid && b.resource_version == after.resource_version);
+                    let created = before.is_none_or(|b| b.uid != after.uid);
+                    return Ok(Written {
+                        target: step.target,
+                        created,
+                        changed: !same && !created,
+                        after,
+                        left,
+                        warnings,
+                    });
+                }
+                Err(error) => error,
+            };
+            if tries >= TRIES {
+                return Err(error.into());
+            }
+            if error.is_apply_conflict() {
+                let live = self.cluster.get_metadata(&target.object).await?;
+                let folded = match &live {
+                    Some(live) => self.cluster.fold(&target.object, live, self.manager).await,
+                    None => Ok(true),
+                };
+                match folded {
+                    Ok(true) => continue,
+                    Err(e) if e.is_conflict() => continue,
+                    Err(e) => return Err(e.into()),
+                    Ok(false) => {
+                        let entries = live.as_ref().map_or(&Value::Null, |l| &l["metadata"]["managedFields"]);
+                        match settle(
+                            &body,
+                            &error,
+                            entries,
+                            &target.object,
+                            self.options,
+                            self.manager,
+                            force,
+                        ) {
+                            Some(settled) => {
+                                body = Cow::Owned(settled.body);
+                                force = settled.force;
+                                left |= settled.left;
+                            }
+                            None => return Err(error.into()),
+                        }
+                    }
+                }
+            } else if error.is_settling() {
+                tokio::time::sleep(Duration::from_millis(50 << tries)).await;
+            } else if let Some(mended) = mend(self.options.mends(), &body, &error) {
+                // Each time something is taken out: it ends by itself, and costs none of the tries.
+                tries -= 1;
+                warnings.push(format!("{}: {}", target.object, mended.warning));
+                body = Cow::Owned(mended.body);
+            } else if self.options.immutable == Immutable::Recreate
+                && is_immutable(&error)
+                && before.is_some()
+            {
+                self.delete_for_another(target, error).await?;
+            } else {
+                if error.is_not_found() {
+                    // Perhaps the kind went: the next try is to know.
+                    self.cluster.refresh_kinds(Instant::now()).await?;
+                }
+                return Err(error.into());
+            }
+        }
+    }
+
+    /// Deletes an object that the server does not change in place, unless data would go with it.
+    async fn delete_for_another(&self, target: &Target, source: ClusterError) -> Result<()> {
+        let Some(live) = self.cluster.get(&target.object).await? else { return Ok(()) };
+        if let Some(reason) = recreate::refusal(self.cluster, &target.object, &live, &target.body).await? {
+            let (object, path) = (target.object.to_string(), target.path.clone());
+            let source = Box::new(source);
+            return Err(EngineError::NotRecreated { object, path, reason, source });
+        }
+        let uid = live["metadata"]["uid"].as_str();
+        let options = DeleteOptions { uid, ..DeleteOptions::default() };
+        match self.cluster.delete(&target.object, options).await? {
+            Deleted::Yes | Deleted::Absent => Ok(self.await_gone(&target.object).await?),
+            // Someone made it again already: what that one is like shows when it is applied.
+            Deleted::Another => Ok(()),
+        }
+    }
+
+    async fn send(
+        &self,
+        object: &ObjectRef,
+        body: &Value,
+        force: bool,
+        dry_run: bool,
+    ) -> Result<Applied, ClusterError> {
+        let validation = self.options.validation;
+        let options = ApplyOptions { manager: self.manager, force, validation, dry_run, whole: false };
+        self.cluster.apply(object, body, options).await
+    }
+
+    async fn await_gone(&self, object: &ObjectRef) -> Result<(), ClusterError> {
+        await_gone(self.cluster, object, self.options.timeout, self.progress).await
+    }
+
+    /// Deletes groups of objects one after the other; answers with those that were deleted.
+    pub(crate) async fn prune(
+        &self,
+        groups: &[Vec<Deletion>],
+        propagation: Propagation,
+    ) -> (Vec<ObjectRef>, Result<()>) {
+        let mut deleted = Vec::new();
+        let mut errors = Vec::new();
+        for group in groups {
+            let deletions: Vec<_> = group
+                .iter()
+                .map(|deletion| async move { (deletion, self.delete(deletion, propagation).await) })
+                .collect();
+            let results: Vec<_> = stream::iter(deletions).buffered(AT_ONCE).collect().await;
+            for (deletion, result) in results {
+                match result {
+                    Ok(true) => {
+                        self.progress.tell(&Progress::Deleted(&deletion.object));
+                        deleted.push(deletion.object.clone());
+                    }
+                    Ok(false) => {}
+                    Err(source) => errors.push(EngineError::Object {
+                        action: "deleting",
+                        object: deletion.object.to_string(),
+                        path: "not in the chart".to_owned(),
+                        source,
+                    }),
+                }
+            }
+        }
+        (deleted, several(errors))
+    }
+}
+
+impl Applier<'_> {
+    /// Deletes the incarnation that was planned for, or the one that has taken its place if that is the release's too.
+    async fn delete(&self, deletion: &Deletion, propagation: Propagation) -> Result<bool, ClusterError> {
+        let mut uid = deletion.uid.clone();
+        for _ in 0..TRIES {
+            let options = DeleteOptions { propagation, uid: Some(&uid), version: None };
+            match self.cluster.delete(&deletion.object, options).await? {
+                Deleted::Yes => return Ok(true),
+                Deleted::Absent => return Ok(false),
+                Deleted::Another => {
+                    let Some(live) = self.cluster.get_metadata(&deletion.object).await? else {
+                        return Ok(false);
+                    };
+                    let seen = Seen::of(&live, self.manager);
+                    if ownership::check(&seen, self.id).is_err() {
+                        return Ok(false);
+                    }
+                    uid = seen.uid;
+                }
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// Waits until an object is gone.
+pub(crate) async fn await_gone(
+    cluster: &Cluster,
+    object: &ObjectRef,
+    timeout: Duration,
+    progress: Teller<'_>,
+) -> Result<(), ClusterError> {
+    let wait = async {
+        let mut events =
+            cluster.follow_named(&object.gvk, object.namespace.as_deref(), &[&object.name], "").await?;
+        let mut there = false;
+        while let Some(event) = events.next().await {
+            match heard(event?, Some(progress)) {
+                Some(ObjectEvent::Present(_)) => there = true,
+                Some(ObjectEvent::Gone(_)) => return Ok(()),
+                Some(ObjectEvent::Listing) => there = false,
+                Some(ObjectEvent::Listed) if !there => return Ok(()),
+                Some(ObjectEvent::Listed) | None => {}
+            }
+        }
+        Ok(())
+    };
+    match tokio::time::timeout(timeout, wait).await {
+        Ok(done) => done,
+        Err(_) => {
+            let live = cluster.get_metadata(object).await.unwrap_or_default();
+            let finalizers: Vec<&str> = live
+                .iter()
+                .flat_map(|live| live["metadata"]["finalizers"].as_array().into_iter().flatten())
+                .filter_map(Value::as_str)
+                .collect();
+            let held = match finalizers.len() {
+                0 => String::new(),
+                _ => format!(": it waits for the finalizers {}", finalizers.join(", ")),
+            };
+            Err(ClusterError::WaitTimeout { what: format!("{object} to be gone{held}") })
+        }
+    }
+}
+
+/// Whether a refusal is about fields that may not change, and about nothing else: deleted and made again, the object would
+/// be taken. There is no code for it, only words.
+pub(crate) fn is_immutable(error: &ClusterError) -> bool {
+    const WORDS: [&str; 8] = [
+        "immutable",
+        "may not change",
+        "may not be changed",
+        "Forbidden: updates to",
+        "Forbidden: pod updates may not",
+        "cannot change roleRef",
+        "cannot be changed",
+        "can not be unset",
+    ];
+    // The value that is refused comes first, and may say anything.
+    let complaint = |text: &str| match text.strip_prefix("Invalid value: ") {
+        Some(rest) => rest.rsplit(": ").next().unwrap_or(rest).to_owned(),
+        None => text.to_owned(),
+    };
+    let causes = error.causes();
+    error.is_invalid()
+        && !causes.is_empty()
+        && causes.iter().all(|cause| {
+            let complaint = complaint(&cause.message);
+            WORDS.iter().any(|words| complaint.contains(words))
+        })
+}
+
+pub(crate) fn several(mut errors: Vec<EngineError>) -> Result<()> {
+    match errors.len() {
+        0 => Ok(()),
+        1 => Err(errors.remove(0)),
+        _ => Err(EngineError::Several(errors)),
+    }
+}
+
+/// How an apply goes on after a conflict.
+pub(crate) struct Settled {
+    pub(crate) body: Value,
+    pub(crate) force: bool,
+    /// Fields were left to their owners.
+    pub(crate) left: bool,
+}
+
+/// What the policy makes of a conflict: fields are left to their owners, or taken from them. `None`: it fails.
+pub(crate) fn settle(
+    body: &Value,
+    error: &ClusterError,
+    managed_fields: &Value,
+    object: &ObjectRef,
+    options: &Options,
+    manager: &str,
+    forced: bool,
+) -> Option<Settled> {
+    let conflicts = field_conflicts::of(error, manager);
+    let (left, taken): (Vec<_>, Vec<_>) = conflicts.iter().partition(|c| {
+        field_conflicts::is_left(&options.leave_to_owner, object, &c.field)
+            || options.force_conflicts && field_conflicts::is_injected(body, object, &c.field)
+    });
+    let mut settled = body.clone();
+    for conflict in &left {
+        field_conflicts::remove(&mut settled, &conflict.field);
+    }
+    if taken.is_empty() {
+        return (settled != *body).then_some(Settled { body: settled, force: forced, left: true });
+    }
+    (options.force_conflicts && !forced).then(|| Settled {
+        body: without_scaled(&settled, managed_fields),
+        force: true,
+        left: !left.is_empty(),
+    })
+}
+
+/// The object without the fields that others set through the `scale` subresource: an autoscaler's replicas are not
+/// ours to force.
+fn without_scaled(body: &Value, managed_fields: &Value) -> Value {
+    let mut body = body.clone();
+    let scaled = managed_fields.as_array().map_or(&[][..], Vec::as_slice);
+    for entry in scaled.iter().filter(|e| e["subresource"] == "scale") {
+        remove_fields(&mut body, &entry["fieldsV1"]);
+    }
+    body
+}
+
+fn remove_fields(object: &mut Value, fields: &Value) {
+    let (Some(object), Some(fields)) = (object.as_object_mut(), fields.as_object()) else { return };
+    for (field, inner) in fields {
+        let Some(name) = field.strip_prefix("f:") else { continue };
+        if inner.as_object().is_none_or(|i| i.keys().all(|k| k == ".")) {
+            object.remove(name);
+        } else if let Some(child) = object.get_mut(name) {
+            remove_fields(child, inner);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn only_what_may_not_change_is_made_again() {
+        let table: [(&[&str], bool); 9] = [
+            (&[r#"Invalid value: {"matchLabels":{"app":"two"}}: field is immutable"#], true),
+            (&[r#"Invalid value: ["10.0.0.9"]: may not change once set"#], true),
+            (
+                &["Forbidden: updates to statefulset spec for fields other than 'replicas' are forbidden"],
+                true,
+            ),
+            (&[r#"Invalid value: {"kind":"Role","name":"b"}: cannot change roleRef"#], true),
+            (&["Forbidden: spec is immutable after creation except resources.requests"], true),
+            (&[r#"Invalid value: "immutable": must be a DNS label"#], false),
+            (&["Invalid value: 70000: must be between 1 and 65535, inclusive"], false),
+            (&["Invalid value: {}: field is immutable", "Required value"], false),
+            (&[], false),
+        ];
+        for (messages, expected) in table {
+            let causes = messages.iter().map(|m| crate::cluster::StatusCause {
+                message: (*m).to_owned(),
+                ..crate::cluster::StatusCause::default()
+            });
+            let mut status = crate::cluster::ApiStatus { code: 422, ..Default::default() };
+            status.details.causes = causes.collect();
+            status.message = "field is immutable".to_owned();
+            assert_eq!(is_immutable(&ClusterError::Api(Box::new(status))), expected, "{messages:?}");
+        }
+    }
+
+    #[test]
+    fn leaves_scaled_replicas_to_the_autoscaler() {
+        let body = json!({"metadata": {"name": "d"}, "spec": {"replicas": 1, "paused": false}});
+        let entry = |subresource: &str| {
+            json!([{"manager": "kube-controller-manager", "operation": "Update",
+            "subresource": subresource, "fieldsV1": {"f:spec": {"f:replicas": {}}}}])
+        };
+        assert_eq!(without_scaled(&body, &entry("scale"))["spec"], json!({"paused": false}));
+        assert_eq!(without_scaled(&body, &entry("")), body);
+    }
+}

@@ -1,0 +1,239 @@
+//! Waiting until objects are ready, by watching them.
+
+use crate::cluster::{Cluster, Followed, Gvk, ObjectEvent, ObjectRef, POLL};
+use crate::release::{
+    desired_objects::Target,
+    error::{EngineError, Result, Unready},
+    execute::readiness::{
+        kstatus::{Readiness, UNSCHEDULED, judge, judge_run},
+        legacy_ready, ready_when,
+    },
+    report::{
+        not_ready,
+        operation_progress::{Progress, Teller},
+    },
+    request::{Options, Wait, WaitRules},
+};
+use futures::{StreamExt as _, stream};
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+/// What all objects of releases have.
+const MANAGED: &str = "app.kubernetes.io/managed-by=Helm";
+/// What kstatus says of an object that is not there.
+const NOT_SEEN: &str = "Resource not found";
+/// How often Pods are judged anew for which no node was found.
+const CHECK: Duration = Duration::from_secs(1);
+/// How often what stands still is looked into while someone watches.
+const LOOK_INTO: Duration = Duration::from_secs(10);
+/// Objects that are looked into at a time.
+const MOST: usize = 3;
+
+/// Waits until all objects are ready. Fails at once when one cannot get ready by itself.
+pub(crate) async fn all_ready(
+    cluster: &Cluster,
+    targets: impl Iterator<Item = &Target>,
+    options: &Options,
+    progress: Teller<'_>,
+) -> Result<()> {
+    let Options { wait, timeout, wait_rules, .. } = *options;
+    if wait == Wait::HooksOnly {
+        return Ok(());
+    }
+    let kinds = cluster.kinds().await?;
+    let mut groups: BTreeMap<(Gvk, Option<String>), BTreeSet<String>> = BTreeMap::new();
+    for target in targets {
+        let object = &target.object;
+        let watchable = kinds.get(&object.gvk).is_some_and(|r| r.watchable);
+        let skipped = is_job(&object.gvk) && wait == Wait::Ready && wait_rules == WaitRules::Legacy;
+        let by_kind =
+            has_readiness(&object.gvk) && (wait_rules == WaitRules::Status || is_built_in(&object.gvk));
+        let judged = by_kind || ready_when::states(&target.body);
+        if watchable && !skipped && judged {
+            groups
+                .entry((object.gvk.clone(), object.namespace.clone()))
+                .or_default()
+                .insert(object.name.clone());
+        }
+    }
+    let mut waiting: BTreeMap<ObjectRef, String> = BTreeMap::new();
+    let mut streams = Vec::new();
+    for ((gvk, namespace), names) in groups {
+        let all: Vec<&str> = names.iter().map(String::as_str).collect();
+        let events = cluster.follow_named(&gvk, namespace.as_deref(), &all, MANAGED).await?;
+        for name in names {
+            let object = ObjectRef::new(gvk.clone(), namespace.as_deref(), &name);
+            waiting.insert(object, NOT_SEEN.to_owned());
+        }
+        streams.push(events.map(move |event| (gvk.clone(), event)));
+    }
+    let mut events = stream::select_all(streams);
+    // Pods that a deadline of their own makes fail, and no event.
+    let mut unscheduled: BTreeMap<ObjectRef, Value> = BTreeMap::new();
+    let mut checks = tokio::time::interval(CHECK);
+    let mut looks = tokio::time::interval_at(tokio::time::Instant::now() + LOOK_INTO, LOOK_INTO);
+    let done = async {
+        while !waiting.is_empty() {
+            let told = tokio::select! {
+                event = events.next() => event,
+                _ = checks.tick(), if !unscheduled.is_empty() => {
+                    let first = unscheduled.pop_first();
+                    first.map(|(pod, object)| (pod.gvk, Ok(Followed::Event(ObjectEvent::Present(object)))))
+                }
+                _ = looks.tick(), if progress.diagnoses => {
+                    for object in waiting.keys().take(MOST) {
+                        tell_why(cluster, object, progress).await;
+                    }
+                    continue;
+                }
+            };
+            let Some((gvk, event)) = told else { return Ok(()) };
+            let Some(ObjectEvent::Present(object)) = heard(event?, Some(progress)) else { continue };
+            let metadata = &object["metadata"];
+            let name = metadata["name"].as_str().unwrap_or_default();
+            let reference = ObjectRef::new(gvk, metadata["namespace"].as_str(), name);
+            let Some(state) = waiting.get_mut(&reference) else { continue };
+            let readiness = match wait_rules {
+                WaitRules::Legacy => legacy_ready::judge(&object),
+                WaitRules::Status if is_job(&reference.gvk) && wait == Wait::ReadyAndJobs => {
+                    judge_run(&object)
+                }
+                WaitRules::Status => judge(&object),
+            };
+            unscheduled.remove(&reference);
+            match readiness {
+                Readiness::Ready => {
+                    progress.tell(&Progress::Ready(&reference));
+                    waiting.remove(&reference);
+                }
+                Readiness::Waiting(reason) => {
+                    if reason != *state {
+                        progress.tell(&Progress::Waiting { object: &reference, reason: &reason });
+                    }
+                    if reason == UNSCHEDULED {
+                        unscheduled.insert(reference, object);
+                    }
+                    *state = reason;
+                }
+                Readiness::Failed(message) => {
+                    let one = Unready { object: reference, failed: true, message };
+                    return Err(EngineError::NotReady { objects: vec![one], timed_out: false });
+                }
+            }
+        }
+        Ok(())
+    };
+    let result = match tokio::time::timeout(timeout, done).await {
+        Ok(done) => done,
+        Err(_) => {
+            let unready = |(object, message)| Unready { object, failed: false, message };
+            // Helm 3 says no more than that.
+            let told = std::mem::take(&mut waiting).into_iter().filter(|_| wait_rules == WaitRules::Status);
+            Err(EngineError::NotReady { objects: told.map(unready).collect(), timed_out: true })
+        }
+    };
+    if let Err(EngineError::NotReady { objects, .. }) = &result {
+        for one in objects.iter().take(MOST) {
+            tell_why(cluster, &one.object, progress).await;
+        }
+    }
+    result
+}
+
+/// Tells those who listen what there is to see of an object that does not get ready.
+pub(crate) async fn tell_why(cluster: &Cluster, object: &ObjectRef, progress: Teller<'_>) {
+    if progress.listener.is_some() {
+        let lines = not_ready::why(cluster, object).await;
+        progress.tell(&Progress::Diagnosis { object, lines: &lines });
+    }
+}
+
+/// The event, if it is one. That objects cannot be watched is told, with what is done instead.
+pub(crate) fn heard(followed: Followed, progress: Option<Teller<'_>>) -> Option<ObjectEvent> {
+    match followed {
+        Followed::Event(event) => Some(event),
+        Followed::Refused(reason) => {
+            let text = format!("{reason}: asking for each object every {}s instead", POLL.as_secs());
+            tracing::warn!(release = progress.map(|p| tracing::field::display(p.id)), "{text}");
+            progress.iter().for_each(|progress| progress.tell(&Progress::Warning(&text)));
+            None
+        }
+    }
+}
+
+fn is_job(gvk: &Gvk) -> bool {
+    gvk.group == "batch" && gvk.kind == "Job"
+}
+
+/// Kinds that Helm 3's rules know.
+fn is_built_in(gvk: &Gvk) -> bool {
+    matches!(gvk.group.as_str(), "" | "apps" | "batch" | "apiextensions.k8s.io")
+}
+
+/// Kinds that are ready as soon as they exist are not watched for it.
+fn has_readiness(gvk: &Gvk) -> bool {
+    let plain = match gvk.group.as_str() {
+        "" => !matches!(
+            gvk.kind.as_str(),
+            "Pod" | "Service" | "PersistentVolumeClaim" | "ReplicationController"
+        ),
+        "apps" | "batch" | "apiextensions.k8s.io" | "apiregistration.k8s.io" => false,
+        "rbac.authorization.k8s.io"
+        | "policy"
+        | "networking.k8s.io"
+        | "storage.k8s.io"
+        | "scheduling.k8s.io"
+        | "autoscaling"
+        | "admissionregistration.k8s.io" => true,
+        _ => false,
+    };
+    !plain
+}
+
+/// Waits until one object is ready, or fails.
+pub(crate) async fn one_ready(
+    cluster: &Cluster,
+    object: &ObjectRef,
+    timeout: Duration,
+    progress: Option<Teller<'_>>,
+) -> Result<()> {
+    let tell = |step: &Progress<'_>| progress.iter().for_each(|progress| progress.tell(step));
+    let mut state = NOT_SEEN.to_owned();
+    let unready = |failed, timed_out, message: &str| {
+        let one = Unready { object: object.clone(), failed, message: message.to_owned() };
+        Err(EngineError::NotReady { objects: vec![one], timed_out })
+    };
+    let done = async {
+        let mut events =
+            cluster.follow_named(&object.gvk, object.namespace.as_deref(), &[&object.name], "").await?;
+        while let Some(event) = events.next().await {
+            match heard(event?, progress) {
+                Some(ObjectEvent::Present(live)) => match judge_run(&live) {
+                    Readiness::Ready => {
+                        tell(&Progress::Ready(object));
+                        return Ok(());
+                    }
+                    Readiness::Waiting(reason) => {
+                        if reason != state {
+                            tell(&Progress::Waiting { object, reason: &reason });
+                        }
+                        state = reason;
+                    }
+                    Readiness::Failed(reason) => return unready(true, false, &reason),
+                },
+                Some(ObjectEvent::Gone(_)) => {
+                    return unready(true, false, "it was deleted while it was waited for");
+                }
+                Some(ObjectEvent::Listing | ObjectEvent::Listed) | None => {}
+            }
+        }
+        Ok(())
+    };
+    match tokio::time::timeout(timeout, done).await {
+        Ok(done) => done,
+        Err(_) => unready(false, true, &state),
+    }
+}

@@ -1,0 +1,154 @@
+//! Running a release's tests: the hooks of its newest revision that are called so.
+
+use crate::cluster::{ClusterError, Gvk, ObjectRef};
+use crate::release::{
+    engine::Engine,
+    error::{EngineError, Result},
+    execute::chart_hooks::of_event,
+    observe,
+    record::{Record, RecordedHook, Stored},
+    request::{Duplicates, HookEvent, Options, ReleaseId},
+};
+use serde_json::Value;
+use std::time::Duration;
+
+/// Enough for what a person reads, and a bound for what a Pod may send.
+const LARGEST_LOG: usize = 16 << 20;
+
+/// Which tests are run.
+#[derive(Debug, Clone, Default)]
+pub struct TestRequest {
+    pub id: ReleaseId,
+    /// Only hooks of these names; empty: all.
+    pub only: Vec<String>,
+    /// No hooks of these names.
+    pub not: Vec<String>,
+    /// Bound of each hook.
+    pub timeout: Duration,
+    /// Bound of them all.
+    pub deadline: Option<Duration>,
+    /// Take the lock of someone who lives.
+    pub break_lock: bool,
+    /// Read what the containers of test Pods wrote, before they are deleted.
+    pub logs: bool,
+}
+
+/// How tests went.
+#[derive(Debug)]
+pub struct Tested {
+    /// The revision, with the last run of each hook.
+    pub record: Record,
+    /// The test that failed.
+    pub failure: Option<EngineError>,
+    /// What containers of test Pods wrote.
+    pub logs: Vec<PodLog>,
+    /// Logs that could not be read.
+    pub log_errors: Vec<String>,
+}
+
+/// What a container wrote.
+#[derive(Debug)]
+pub struct PodLog {
+    pub pod: String,
+    pub container: String,
+    pub text: String,
+}
+
+impl TestRequest {
+    fn takes(&self, hook: &RecordedHook) -> bool {
+        !self.not.contains(&hook.name) && (self.only.is_empty() || self.only.contains(&hook.name))
+    }
+}
+
+impl Engine {
+    /// Runs the test hooks of the newest revision, all or those that are chosen, and records how they went.
+    pub async fn test(&self, request: &TestRequest) -> Result<Tested> {
+        self.bounded(request.deadline).test_bounded(request).await
+    }
+
+    async fn test_bounded(&self, request: &TestRequest) -> Result<Tested> {
+        let id = &request.id;
+        let busy = self.state.busy(id).await;
+        let start = async {
+            let past = observe::records(self.store(), id).await?;
+            let stored = past.records.into_iter().next_back().ok_or(EngineError::NotFound)?;
+            let lease = self.lock(id, request.break_lock, Some(&stored)).await?;
+            Ok::<_, EngineError>((stored, lease))
+        };
+        let (stored, lease) = tokio::select! {
+            start = start => start?,
+            error = self.given_up() => return Err(error),
+        };
+        let tested = tokio::select! {
+            tested = self.test_locked(request, stored) => tested,
+            error = self.given_up() => Err(error),
+        };
+        self.let_go(lease, busy).await;
+        tested
+    }
+
+    async fn test_locked(&self, request: &TestRequest, mut stored: Stored) -> Result<Tested> {
+        let id = &request.id;
+        let rendered = self.rendered_of(&stored.record)?;
+        // As Helm stores them: those that are passed over come first.
+        let (taken, passed): (Vec<_>, Vec<_>) = std::mem::take(&mut stored.record.hooks)
+            .into_iter()
+            .zip(rendered.hooks.into_iter().map(|hook| hook.object))
+            .partition(|(hook, _)| request.takes(hook));
+        let skipped = passed.len();
+        let (hooks, objects): (Vec<_>, Vec<_>) = passed.into_iter().chain(taken).unzip();
+        stored.record.hooks = hooks;
+        let mut chosen = of_event(&stored.record.hooks, HookEvent::Test);
+        chosen.retain(|index| *index >= skipped);
+        let options =
+            Options { timeout: request.timeout, duplicates: Duplicates::KeepLast, ..Options::default() };
+        let runner = self.hook_runner(id, &options);
+        let result = runner.run_chosen(HookEvent::Test, &chosen, &mut stored, &objects).await;
+        self.store().update(&mut stored).await?;
+        self.state.with(id, |known| known.record_version.clone_from(&stored.resource_version));
+        let mut tested = Tested { record: stored.record, failure: None, logs: vec![], log_errors: vec![] };
+        if request.logs {
+            for index in &chosen {
+                let hook = &tested.record.hooks[*index];
+                if hook.kind == "Pod" {
+                    let name = hook.name.clone();
+                    self.read_logs(id, &name, &objects[*index], &mut tested).await;
+                }
+            }
+        }
+        let cleaned = runner.clean_after(&result, &chosen, &tested.record.hooks, &objects).await;
+        tested.failure = result.err().map(|(_, error)| error).or(cleaned.err());
+        Ok(tested)
+    }
+
+    async fn read_logs(&self, id: &ReleaseId, pod: &str, object: &Value, tested: &mut Tested) {
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or(&id.namespace);
+        let reference = ObjectRef::new(Gvk::new("v1", "Pod"), Some(namespace), pod);
+        let live: Result<Option<Value>, ClusterError> = self.cluster.get(&reference).await;
+        let live = match live {
+            Ok(Some(live)) => live,
+            Ok(None) => {
+                tested.log_errors.push(format!("unable to get pod {pod}: pods {pod:?} not found"));
+                return;
+            }
+            Err(error) => {
+                tested.log_errors.push(format!("unable to get pod {pod}: {error}"));
+                return;
+            }
+        };
+        for list in ["initContainers", "containers"] {
+            let containers = live["spec"][list].as_array().map_or(&[][..], Vec::as_slice);
+            for container in containers.iter().filter_map(|c| c["name"].as_str()) {
+                match self.cluster.pod_log(namespace, pod, container, LARGEST_LOG).await {
+                    Ok(text) => {
+                        let (pod, container) = (pod.to_owned(), container.to_owned());
+                        tested.logs.push(PodLog { pod, container, text });
+                    }
+                    Err(error) => tested
+                        .log_errors
+                        .push(format!("unable to get logs for pod {pod}, container {container}: {error}")),
+                }
+            }
+        }
+    }
+}

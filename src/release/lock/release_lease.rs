@@ -1,0 +1,241 @@
+//! The lock of a release: a Lease that is renewed as long as its holder lives.
+//!
+//! Whoever has it may take pending records of ours for abandoned. Helm knows nothing of it; its pending records are
+//! judged by their age.
+
+use crate::cluster::{
+    Cluster, ClusterError, DeleteOptions, Gvk, Held, LEASE_MANAGER, ObjectRef, Pace, Propagation, lease_body,
+    lease_duration, lease_holder,
+};
+use crate::release::{
+    engine::Engine,
+    engine_state::Busy,
+    error::Result,
+    lock::{
+        holder_identity::{self, Token},
+        lock_policy::{self, Claim, LeaseView},
+    },
+    observe::Holder,
+    record::Stored,
+    report::operation_progress::Progress,
+    request::ReleaseId,
+};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use std::{time::Duration, time::Instant};
+
+const PACE: Pace = Pace { renew: Duration::from_secs(5), deadline: lock_policy::LEASE };
+const LOOK: Duration = Duration::from_millis(500);
+
+/// A lock that is held. Dropped without being let go it stays until it expires, or until someone proves that its holder
+/// is gone.
+pub(crate) struct Lease {
+    cluster: Cluster,
+    object: ObjectRef,
+    /// Proves that we live as long as it is here.
+    token: Token,
+    held: Held,
+}
+
+/// What a look at a lock finds.
+pub(crate) enum Look {
+    /// Nobody who lives has it.
+    Free,
+    Held(Holder),
+    /// Leases may not be read, or are not known.
+    OutOfReach,
+}
+
+fn reference(id: &ReleaseId) -> ObjectRef {
+    let name = format!("windlass-{}", id.name);
+    ObjectRef::new(Gvk::new("coordination.k8s.io/v1", "Lease"), Some(&id.namespace), &name)
+}
+
+fn holder(object: &ObjectRef, found: &Value) -> Holder {
+    Holder { lease: object.name.clone(), by: holder_identity::holder_of(lease_holder(found)).to_owned() }
+}
+
+fn body(object: &ObjectRef, token: &str, owner: &Value, old: Option<&Value>) -> Value {
+    let mut lease = lease_body(object, token, lock_policy::LEASE, old);
+    if !owner.is_null() {
+        lease["metadata"]["ownerReferences"] = json!([owner]);
+    }
+    lease
+}
+
+/// A Lease while it is watched: its `spec` as last seen, since when, and whether it changed.
+#[derive(Default)]
+struct Watched {
+    spec: Value,
+    since: Option<Instant>,
+    renewing: bool,
+}
+
+impl Watched {
+    /// Takes in the Lease as it was found, and judges it.
+    fn judge(&mut self, found: &Value) -> Claim {
+        let spec = &found["spec"];
+        let since = match self.since {
+            Some(since) if self.spec == *spec => since,
+            before => {
+                self.renewing = before.is_some();
+                self.spec = spec.clone();
+                *self.since.insert(Instant::now())
+            }
+        };
+        let holder = lease_holder(found);
+        let view = LeaseView {
+            held: !holder.is_empty(),
+            gone: holder_identity::is_gone(holder),
+            renewed: spec["renewTime"].as_str().and_then(|t| t.parse().ok()),
+            duration: lease_duration(found).unwrap_or(lock_policy::LEASE),
+            observed: since.elapsed(),
+            renewing: self.renewing,
+        };
+        lock_policy::claim(&view, Timestamp::now())
+    }
+}
+
+impl Engine {
+    /// Locks a release. `None`: Leases are out of our reach, and the pending record has to do. A lock that may be dead is
+    /// watched until that is known; one whose holder lives is an error that names it. It belongs to the newest record, so
+    /// that what a dead process leaves of it goes with the release.
+    pub(crate) async fn lock(
+        &self,
+        id: &ReleaseId,
+        take: bool,
+        newest: Option<&Stored>,
+    ) -> Result<Option<Lease>> {
+        let object = reference(id);
+        let owner = newest.map_or(Value::Null, |newest| {
+            let record = self.options.storage.reference(id, newest.record.version);
+            json!({"apiVersion": record.gvk.api_version(), "kind": record.gvk.kind, "name": record.name,
+                "uid": newest.uid})
+        });
+        let token = Token::new(&self.options.holder);
+        let mut watched = Watched::default();
+        loop {
+            let fresh = body(&object, token.as_str(), &owner, None);
+            let unanswered = match self.keeper.create(&object, &fresh, LEASE_MANAGER).await {
+                Ok(created) => return Ok(Some(self.hold(object, token, created))),
+                Err(e) if e.is_already_exists() => None,
+                // The record's own write will tell it better.
+                Err(e) if e.is_not_found() || e.is_terminating() => return Ok(None),
+                Err(e) if e.is_forbidden() || matches!(e, ClusterError::NoKind(_)) => {
+                    let text = format!("{e}: no Lease can be taken, the pending record alone is the lock");
+                    tracing::warn!(release = %id, "{text}");
+                    self.teller(id).tell(&Progress::Warning(&text));
+                    return Ok(None);
+                }
+                Err(e) if e.is_transient() => Some(e),
+                Err(e) => return Err(e.into()),
+            };
+            let found = match (self.keeper.get(&object).await?, unanswered) {
+                // A write of ours whose answer was lost.
+                (Some(found), _) if lease_holder(&found) == token.as_str() => {
+                    return Ok(Some(self.hold(object, token, found)));
+                }
+                (Some(found), _) => found,
+                (None, Some(error)) => return Err(error.into()),
+                (None, None) => continue,
+            };
+            match watched.judge(&found) {
+                Claim::Held if !take => {
+                    return Err(holder(&object, &found).into());
+                }
+                Claim::Doubtful if !take => tokio::time::sleep(LOOK).await,
+                Claim::Free | Claim::Held | Claim::Doubtful => {
+                    let taken = body(&object, token.as_str(), &owner, Some(&found));
+                    match self.keeper.replace(&object, &taken, LEASE_MANAGER).await {
+                        Ok(written) => return Ok(Some(self.hold(object, token, written))),
+                        // Someone was faster: look again.
+                        Err(e) if e.is_conflict() || e.is_not_found() => {}
+                        Err(e) => return Err(e.into()),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Who holds a release's lock, if someone who lives does for sure. One look, and nothing written.
+    pub(crate) async fn holder_of(&self, id: &ReleaseId) -> Result<Option<Holder>> {
+        let object = reference(id);
+        let found = match self.keeper.get(&object).await {
+            Ok(found) => found,
+            Err(e) if e.is_forbidden() || matches!(e, ClusterError::NoKind(_)) => None,
+            Err(e) => return Err(e.into()),
+        };
+        let held = found.filter(|found| Watched::default().judge(found) == Claim::Held);
+        Ok(held.map(|found| holder(&object, &found)))
+    }
+
+    /// Who has a release's lock. Writes nothing; a lock that may be dead is watched until that is known.
+    pub(crate) async fn look_at_lock(&self, id: &ReleaseId) -> Result<Look> {
+        let object = reference(id);
+        let mut watched = Watched::default();
+        loop {
+            let found = match self.keeper.get(&object).await {
+                Ok(Some(found)) => found,
+                Ok(None) => return Ok(Look::Free),
+                Err(e) if e.is_forbidden() || matches!(e, ClusterError::NoKind(_)) => {
+                    return Ok(Look::OutOfReach);
+                }
+                Err(e) => return Err(e.into()),
+            };
+            match watched.judge(&found) {
+                Claim::Free => return Ok(Look::Free),
+                Claim::Held => return Ok(Look::Held(holder(&object, &found))),
+                Claim::Doubtful => tokio::time::sleep(LOOK).await,
+            }
+        }
+    }
+
+    /// Lets a lock go, and the release with it. An engine that stays does so beside its further work: nobody waits for it but
+    /// the next operation on this release, and [`Engine::settle`].
+    pub(crate) async fn let_go(&self, lease: Option<Lease>, busy: Busy) {
+        let Some(lease) = lease else { return };
+        let work = async move {
+            lease.release().await;
+            drop(busy);
+        };
+        if self.options.watch { self.state.beside(work) } else { work.await }
+    }
+
+    /// Ends when all locks that were let go are off the server.
+    pub async fn settle(&self) {
+        self.state.settle().await;
+    }
+
+    fn hold(&self, object: ObjectRef, token: Token, written: Value) -> Lease {
+        let held = Held::keep(self.keeper.clone(), object.clone(), written, PACE);
+        Lease { cluster: self.keeper.clone(), object, token, held }
+    }
+}
+
+/// Ends when a lock that was held is no longer ours.
+pub(crate) async fn lost(lease: Option<&Lease>) {
+    match lease {
+        Some(lease) => lease.held.lost().await,
+        None => std::future::pending().await,
+    }
+}
+
+impl Lease {
+    /// Lets the lock go. A server that does not answer is waited for no longer than it takes the lock to expire by itself.
+    pub(crate) async fn release(self) {
+        let lease = self.held.end().await;
+        let options = DeleteOptions {
+            propagation: Propagation::Background,
+            version: lease["metadata"]["resourceVersion"].as_str(),
+            ..DeleteOptions::default()
+        };
+        let error = match tokio::time::timeout(lock_policy::LEASE, self.cluster.delete(&self.object, options))
+            .await
+        {
+            Ok(Ok(_)) => return,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("no answer within {}s", lock_policy::LEASE.as_secs()),
+        };
+        tracing::debug!(lease = %self.object, token = self.token.as_str(), error, "the lock expires by itself");
+    }
+}

@@ -1,0 +1,461 @@
+//! What a request would do, object by object, before anything is written.
+//!
+//! The steps are those that an install or upgrade plans; the server is asked to apply each without doing so, so that its
+//! defaults and webhooks are no changes. Needs the rights to read and to patch.
+
+use crate::cluster::{ApplyOptions, ClusterError, ObjectRef, needs_folding, without_orphans};
+use crate::redact;
+use crate::release::{
+    decide::{Action, Decision},
+    desired_objects::{self, Target},
+    engine::Engine,
+    error::{EngineError, Result},
+    execute::{
+        CarryOut, Work,
+        apply::{is_immutable, settle},
+        chart_hooks::of_event,
+        crds, recreate,
+        sanitize::mend,
+    },
+    observe::Past,
+    operation::Operation,
+    outcome::Outcome,
+    plan::{
+        Step,
+        field_conflicts::{self, Conflict},
+        field_diff::{self, FieldChange},
+    },
+    record::RecordedHook,
+    request::{Adoption, Hook, HookEvent, Immutable, Options, ReleaseRequest},
+};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::{borrow::Cow, collections::BTreeMap};
+
+const AT_ONCE: usize = 16;
+/// A conflict may be left, then forced, then found invalid.
+const TRIES: usize = 4;
+
+/// What would become of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verb {
+    Create,
+    Update,
+    /// Deleted and created again.
+    Recreate,
+    /// It exists, and becomes the release's.
+    Adopt,
+    Delete,
+    /// It leaves the release and stays in the cluster, or is there already and is not touched.
+    Skip,
+    Unchanged,
+    /// The server would refuse it.
+    Blocked,
+}
+
+/// What would become of one object, and why.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Change {
+    pub verb: Verb,
+    pub api_version: String,
+    pub kind: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    pub name: String,
+    /// Path of its template; empty for what the chart does not have.
+    #[serde(skip_serializing_if = "String::is_empty", default)]
+    pub path: String,
+    pub reason: String,
+    /// Fields that would change; what Secrets hold is not shown.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub fields: Vec<FieldChange>,
+    /// Field manager of the last write that was not ours.
+    #[serde(skip)]
+    pub(crate) writer: Option<String>,
+    /// Fields that others own, whatever the policy makes of them.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub conflicts: Vec<Conflict>,
+}
+
+/// A hook that would run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedHook {
+    pub event: HookEvent,
+    pub kind: String,
+    pub name: String,
+}
+
+/// What a request would do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Preview {
+    pub release: String,
+    pub namespace: String,
+    pub action: Action,
+    pub reason: String,
+    /// The revision that would be made.
+    pub revision: u64,
+    pub changes: Vec<Change>,
+    pub hooks: Vec<PlannedHook>,
+    /// Whether the hooks are others than those of the newest revision.
+    #[serde(rename = "hooksDiffer", default)]
+    pub hooks_differ: bool,
+    pub warnings: Vec<String>,
+    /// Digest of all of this with what Secrets hold, and of the newest record: the same plan has the same.
+    pub digest: String,
+}
+
+/// API version, kind, namespace, name.
+type Identity = (String, String, Option<String>, String);
+
+impl Preview {
+    /// How many objects a verb is meant for.
+    pub fn count(&self, verb: Verb) -> usize {
+        self.changes.iter().filter(|c| c.verb == verb).count()
+    }
+
+    /// Whether any object would be changed, or the hooks are others.
+    pub fn changes_anything(&self) -> bool {
+        self.hooks_differ || self.changes.iter().any(|c| !matches!(c.verb, Verb::Skip | Verb::Unchanged))
+    }
+
+    /// Whether nothing at all would be done: no revision, no object.
+    pub fn keeps(&self) -> bool {
+        self.action == Action::Unchanged && !self.changes_anything()
+    }
+
+    /// The first difference of two plans of the same request, in words.
+    fn difference(&self, other: &Self) -> String {
+        if (self.action, self.revision) != (other.action, other.revision) {
+            return format!(
+                "it was {:?} to revision {}, and is {}",
+                self.action, self.revision, other.reason
+            );
+        }
+        let name = |c: &Change| format!("{} {}", c.kind, c.name);
+        let index = |preview: &'_ Self| -> BTreeMap<Identity, usize> {
+            preview.changes.iter().enumerate().map(|(i, c)| (c.identity(), i)).collect()
+        };
+        let (planned, now) = (index(self), index(other));
+        for a in &self.changes {
+            match now.get(&a.identity()).map(|i| &other.changes[*i]) {
+                None => return format!("{} is no longer concerned", name(a)),
+                Some(b) if a.verb != b.verb => {
+                    return format!("{} was planned as {:?} and is now {:?}", name(a), a.verb, b.verb);
+                }
+                Some(b) if a != b => return format!("{} is not as it was", name(a)),
+                Some(_) => {}
+            }
+        }
+        match other.changes.iter().find(|b| !planned.contains_key(&b.identity())) {
+            Some(new) => format!("{} was not in the plan", name(new)),
+            None => "an object or the release's record was changed".to_owned(),
+        }
+    }
+}
+
+impl Change {
+    pub(crate) fn new(verb: Verb, object: &ObjectRef, path: &str, reason: &str) -> Self {
+        Self {
+            verb,
+            api_version: object.gvk.api_version(),
+            kind: object.gvk.kind.clone(),
+            namespace: object.namespace.clone(),
+            name: object.name.clone(),
+            path: path.to_owned(),
+            reason: reason.to_owned(),
+            fields: Vec::new(),
+            writer: None,
+            conflicts: Vec::new(),
+        }
+    }
+
+    fn identity(&self) -> Identity {
+        (self.api_version.clone(), self.kind.clone(), self.namespace.clone(), self.name.clone())
+    }
+}
+
+impl Engine {
+    /// What a request would do. Writes nothing.
+    pub async fn plan(&self, request: &ReleaseRequest) -> Result<Preview> {
+        let past = self.past_seen(&request.id).await?;
+        let (decision, work) = self.decide(request, &past)?;
+        self.preview(&work, &decision, &past).await
+    }
+
+    /// Carries out what was planned, if it is still what the request would do.
+    pub async fn apply_planned(&self, request: &ReleaseRequest, planned: &Preview) -> Result<Outcome> {
+        if let Some(blocked) = planned.changes.iter().find(|c| c.verb == Verb::Blocked) {
+            return Err(EngineError::Blocked(format!(
+                "{} {}: {}",
+                blocked.kind, blocked.name, blocked.reason
+            )));
+        }
+        self.reconcile_as(request, Some(planned), None).await
+    }
+
+    /// Refuses if a plan is not what would be done now.
+    pub(crate) async fn still_holds(
+        &self,
+        planned: &Preview,
+        work: &Work<'_>,
+        decision: &Decision,
+        past: &Past,
+    ) -> Result<()> {
+        let now = self.preview(work, decision, past).await?;
+        if now.digest == planned.digest { Ok(()) } else { Err(EngineError::Moved(planned.difference(&now))) }
+    }
+
+    pub(crate) async fn preview(&self, work: &Work<'_>, decision: &Decision, past: &Past) -> Result<Preview> {
+        let mut outcome = Outcome::new(decision.action, decision.reason, decision.revision);
+        let operation = CarryOut { engine: self, work };
+        let (targets, plan) = operation.prepare(decision, past, &mut outcome).await?;
+        let mut changes = self.preview_ground(work, decision).await?;
+        let steps = plan.waves.values().flatten();
+        // What Helm left of fields that no chart has goes with a revision only.
+        let revision = decision.action != Action::Unchanged;
+        let looks: Vec<_> =
+            steps.map(|step| self.preview_one(&targets[step.target], step, work, revision)).collect();
+        let looked: Vec<Change> = stream::iter(looks).buffered(AT_ONCE).try_collect().await?;
+        changes.extend(looked);
+        self.block_without_namespace(work, &mut changes).await;
+        for step in &plan.unchanged {
+            let target = &targets[step.target];
+            let reason = "it is as our last apply left it";
+            changes.push(Change::new(Verb::Unchanged, &target.object, &target.path, reason));
+        }
+        let left = match work.operation {
+            Operation::Rollback { to } => format!("revision {to} does not have it"),
+            Operation::Install | Operation::Upgrade => "it is no longer in the chart".to_owned(),
+        };
+        for deletion in plan.prune.iter().flatten() {
+            changes.push(Change::new(Verb::Delete, &deletion.object, "", &left));
+        }
+        for (object, reason) in &plan.kept {
+            changes.push(Change::new(Verb::Skip, object, "", &format!("{left}; {reason}")));
+        }
+        let newest = past.records.last().map(|r| r.resource_version.as_str());
+        let digest = field_diff::digest(&(&changes, decision.revision, newest, &work.state));
+        for change in &mut changes {
+            field_diff::mask(&change.kind, &mut change.fields);
+        }
+        Ok(Preview {
+            release: work.id.name.clone(),
+            namespace: work.id.namespace.clone(),
+            action: decision.action,
+            reason: decision.reason.to_string(),
+            revision: decision.revision,
+            changes,
+            hooks: planned_hooks(work),
+            hooks_differ: work.options.run_hooks && self.hooks_differ(work, past),
+            warnings: outcome.warnings,
+            digest,
+        })
+    }
+
+    /// Whether a request has other hooks than the newest revision; what cannot be read is another.
+    fn hooks_differ(&self, work: &Work<'_>, past: &Past) -> bool {
+        let old = past.records.last().map_or(Ok(Vec::new()), |newest| self.hooks_of(&newest.record));
+        let state = |hooks: &[Hook]| {
+            desired_objects::state_digest(std::iter::empty(), hooks.iter().map(|h| &h.object))
+        };
+        old.map_or(true, |old| state(&old) != state(&work.rendered.hooks))
+    }
+
+    pub(crate) async fn preview_one(
+        &self,
+        target: &Target,
+        step: &Step,
+        work: &Work<'_>,
+        orphans: bool,
+    ) -> Result<Change> {
+        let wrap = |source| EngineError::Object {
+            action: "planning",
+            object: target.object.to_string(),
+            path: target.path.clone(),
+            source,
+        };
+        let change = |verb, reason: &str| Change::new(verb, &target.object, &target.path, reason);
+        let live = match self.cluster.get(&target.object).await {
+            // A kind that comes with this release.
+            Err(ClusterError::NoKind(_)) => None,
+            other => other.map_err(wrap)?,
+        };
+        let Some(live) = live else {
+            let mut created =
+                change(Verb::Create, if step.known { "it was deleted" } else { "it is not there" });
+            let mut body = Cow::Borrowed(&target.body);
+            let wanted = loop {
+                let error = match self.dry_run(target, &body, false, work.options).await {
+                    Ok(wanted) => break wanted,
+                    Err(error) if says_nothing(&error) => break target.body.clone(),
+                    Err(error) => error,
+                };
+                let Some(mended) = mend(work.options.mends(), &body, &error) else {
+                    return blocked(created, error, wrap);
+                };
+                created.reason = format!("{}; {}", created.reason, mended.warning);
+                body = Cow::Owned(mended.body);
+            };
+            created.fields = field_diff::changes(&json!({}), &field_diff::wished(wanted));
+            return Ok(created);
+        };
+        let mut looked = change(Verb::Update, "it differs");
+        if !live["metadata"]["deletionTimestamp"].is_null() {
+            looked.verb = Verb::Recreate;
+            looked.reason = "it is being deleted, and is made again when it is gone".to_owned();
+            return Ok(looked);
+        }
+        if crds::is_crd(&target.object)
+            && let Err(lost) = crds::check_losses(&self.cluster, &live, &target.body, &target.object).await
+        {
+            return match lost {
+                EngineError::CrdLoss { .. } => Ok(change(Verb::Blocked, &lost.to_string())),
+                other => Err(other),
+            };
+        }
+        let managed = &live["metadata"]["managedFields"];
+        let manager = &self.options.field_manager;
+        looked.writer = last_writer(managed, manager);
+        let (mut body, mut force) = (target.body.clone(), false);
+        let (mut tries, mut notes) = (0, Vec::new());
+        let mut wanted = loop {
+            tries += 1;
+            let error = match self.dry_run(target, &body, force, work.options).await {
+                Ok(wanted) => break wanted,
+                Err(error) => error,
+            };
+            if error.is_apply_conflict() && tries < TRIES {
+                let conflicts = field_conflicts::of(&error, manager);
+                if conflicts.is_empty() {
+                    // Helm's own entries, which are folded into ours first.
+                    force = true;
+                    continue;
+                }
+                looked.conflicts.extend(conflicts);
+                if let Some(settled) =
+                    settle(&body, &error, managed, &target.object, work.options, manager, force)
+                {
+                    (body, force) = (settled.body, settled.force);
+                    continue;
+                }
+            }
+            if let Some(mended) = mend(work.options.mends(), &body, &error) {
+                tries -= 1;
+                body = mended.body;
+                notes.push(mended.warning);
+                continue;
+            }
+            if is_immutable(&error) && work.options.immutable == Immutable::Recreate {
+                looked.verb = Verb::Recreate;
+                let reason = format!("it cannot be changed in place: {error}");
+                looked.reason = redact::process().mask(&reason).into_owned();
+                if let Some(reason) =
+                    recreate::refusal(&self.cluster, &target.object, &live, &target.body).await?
+                {
+                    looked.verb = Verb::Blocked;
+                    looked.reason =
+                        format!("{}, and it is not deleted and made again: {reason}", looked.reason);
+                } else if recreate::holds_data(&target.object) {
+                    looked.reason = format!("{}; what it holds goes with it", looked.reason);
+                }
+                let (before, after) = (field_diff::wished(live.clone()), target.body.clone());
+                looked.fields = immutable_fields(&before, &after);
+                return Ok(looked);
+            }
+            return blocked(looked, error, wrap);
+        };
+        if orphans && needs_folding(managed, manager) {
+            // What goes may come back as a default: the server is to say.
+            let mut bare = wanted.clone();
+            without_orphans(&mut bare, managed, &target.body, manager);
+            if let Ok(settled) = self.cluster.replace_dry_run(&target.object, &bare, manager).await {
+                wanted = settled;
+            }
+        }
+        looked.fields = field_diff::changes(&field_diff::wished(live), &field_diff::wished(wanted));
+        if !step.known {
+            looked.verb = Verb::Adopt;
+            looked.reason = match work.options.adoption {
+                Adoption::Any => "it exists, and --take-ownership makes it this release's",
+                Adoption::Unowned => "it exists and belongs to no other release",
+                Adoption::Marked => "it exists and bears this release's marks",
+            }
+            .to_owned();
+        } else if looked.fields.is_empty() {
+            looked.verb = Verb::Unchanged;
+            looked.reason = "the server would change nothing".to_owned();
+        }
+        for note in notes {
+            looked.reason = format!("{}; {note}", looked.reason);
+        }
+        Ok(looked)
+    }
+
+    async fn dry_run(
+        &self,
+        target: &Target,
+        body: &Value,
+        force: bool,
+        options: &Options,
+    ) -> Result<Value, ClusterError> {
+        let manager = &self.options.field_manager;
+        let validation = options.validation;
+        let options = ApplyOptions { manager, force, validation, dry_run: true, whole: true };
+        Ok(self.cluster.apply(&target.object, body, options).await?.object)
+    }
+}
+
+/// Who wrote an object last, us and writers of its status aside.
+fn last_writer(managed_fields: &Value, manager: &str) -> Option<String> {
+    let entries = managed_fields.as_array().map_or(&[][..], Vec::as_slice);
+    let others = entries.iter().filter(|e| e["manager"] != manager && e["subresource"] != "status");
+    others.max_by_key(|e| e["time"].as_str())?["manager"].as_str().map(str::to_owned)
+}
+
+/// A kind or a namespace that is not there yet: nothing can be said of defaults.
+fn says_nothing(error: &ClusterError) -> bool {
+    matches!(error, ClusterError::NoKind(_)) || error.is_not_found()
+}
+
+/// An object that the server refuses, unless it refused for reasons that have nothing to do with the object.
+fn blocked(
+    mut change: Change,
+    error: ClusterError,
+    wrap: impl Fn(ClusterError) -> EngineError,
+) -> Result<Change> {
+    let refused = error.is_invalid() || error.is_malformed() || error.is_conflict();
+    if !(refused || matches!(error.code(), Some(400 | 403))) {
+        return Err(wrap(error));
+    }
+    change.verb = Verb::Blocked;
+    change.reason = redact::process().mask(&error.to_string()).into_owned();
+    Ok(change)
+}
+
+/// Fields that both sides have and that differ: a body has no defaults to compare.
+fn immutable_fields(before: &Value, after: &Value) -> Vec<FieldChange> {
+    let both = |c: &FieldChange| c.before.is_some() && c.after.is_some();
+    field_diff::changes(before, after).into_iter().filter(both).collect()
+}
+
+fn planned_hooks(work: &Work<'_>) -> Vec<PlannedHook> {
+    if !work.options.run_hooks {
+        return Vec::new();
+    }
+    let hooks: Vec<RecordedHook> = work.rendered.hooks.iter().map(RecordedHook::from).collect();
+    hooks_of_events(&hooks, [work.operation.pre(), work.operation.post()])
+}
+
+/// The hooks that run at some events, in the order in which they do.
+pub(crate) fn hooks_of_events(hooks: &[RecordedHook], events: [HookEvent; 2]) -> Vec<PlannedHook> {
+    let of = |event| of_event(hooks, event).into_iter().map(move |i| (event, &hooks[i]));
+    let named = |(event, hook): (_, &RecordedHook)| PlannedHook {
+        event,
+        kind: hook.kind.clone(),
+        name: hook.name.clone(),
+    };
+    events.into_iter().flat_map(of).map(named).collect()
+}

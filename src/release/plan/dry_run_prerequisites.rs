@@ -1,0 +1,107 @@
+//! What a request would do ahead of its objects: the namespace, and the chart's own CRDs.
+
+use crate::cluster::{ApplyOptions, Gvk, ObjectRef, Validation};
+use crate::release::{
+    decide::Decision,
+    desired_objects,
+    engine::Engine,
+    error::{EngineError, Result},
+    execute::{Work, crds},
+    plan::{
+        dry_run::{Change, Verb},
+        field_diff,
+    },
+    request::CrdPolicy,
+};
+use futures::future::join_all;
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+impl Engine {
+    /// What would become of the namespace and of `crds/`, which come before everything.
+    pub(crate) async fn preview_ground(&self, work: &Work<'_>, decision: &Decision) -> Result<Vec<Change>> {
+        let mut changes = Vec::new();
+        let namespace = ObjectRef::new(Gvk::new("v1", "Namespace"), None, &work.id.namespace);
+        if work.options.create_namespace && self.cluster.get_metadata(&namespace).await?.is_none() {
+            changes.push(Change::new(Verb::Create, &namespace, "", "--create-namespace asks for it"));
+        }
+        if !work.options.crds.is_due(decision.installing) {
+            return Ok(changes);
+        }
+        let kinds = self.crd_client.kinds().await?;
+        for file in &work.rendered.crds {
+            for object in file.objects.iter().filter(|o| !o.is_null()) {
+                let reference = desired_objects::reference(&file.name, object, "default", |gvk| {
+                    kinds.get(gvk).map(|r| r.namespaced)
+                })?;
+                let live = self.crd_client.get(&reference).await?;
+                let change = |verb, reason: &str| Change::new(verb, &reference, &file.name, reason);
+                changes.push(match (live, work.options.crds) {
+                    (None, _) => change(Verb::Create, "it is not there"),
+                    (Some(live), CrdPolicy::Apply) => {
+                        self.preview_crd(&live, object, change(Verb::Update, "it differs")).await?
+                    }
+                    (Some(_), _) => change(Verb::Skip, "it is there already, and CRDs are not upgraded"),
+                });
+            }
+        }
+        Ok(changes)
+    }
+
+    /// Blocks what would be created in a namespace that is not there and does not come with the release: the server's dry run
+    /// says nothing of it. A namespace that may not be read is taken to be there.
+    pub(crate) async fn block_without_namespace(&self, work: &Work<'_>, changes: &mut [Change]) {
+        let created = || changes.iter().filter(|c| c.verb == Verb::Create);
+        let comes = |name: &str| {
+            work.options.create_namespace && name == work.id.namespace
+                || created().any(|c| c.api_version == "v1" && c.kind == "Namespace" && c.name == name)
+        };
+        let names: BTreeSet<String> =
+            created().filter_map(|c| c.namespace.clone()).filter(|name| !comes(name)).collect();
+        let looks = names.into_iter().map(async |name| {
+            let object = ObjectRef::new(Gvk::new("v1", "Namespace"), None, &name);
+            matches!(self.cluster.get_metadata(&object).await, Ok(None)).then_some(name)
+        });
+        let missing: Vec<String> = join_all(looks).await.into_iter().flatten().collect();
+        for change in changes.iter_mut().filter(|c| c.verb == Verb::Create) {
+            if let Some(name) = change.namespace.as_ref().filter(|name| missing.contains(name)) {
+                change.verb = Verb::Blocked;
+                change.reason =
+                    format!("namespaces {name:?} not found; --create-namespace makes the release's own");
+            }
+        }
+    }
+
+    /// What applying a CRD would change, or why that would not be done.
+    async fn preview_crd(&self, live: &Value, object: &Value, mut change: Change) -> Result<Change> {
+        let gvk = Gvk::new(&change.api_version, &change.kind);
+        let reference = ObjectRef::new(gvk, change.namespace.as_deref(), &change.name);
+        let options = ApplyOptions {
+            manager: &self.options.field_manager,
+            force: true,
+            validation: Validation::Warn,
+            dry_run: true,
+            whole: true,
+        };
+        match crds::apply(&self.crd_client, live, object, &reference, options).await {
+            Ok(applied) => {
+                change.fields =
+                    field_diff::changes(&field_diff::wished(live.clone()), &field_diff::wished(applied));
+                if change.fields.is_empty() {
+                    change.verb = Verb::Unchanged;
+                    "the server would change nothing".clone_into(&mut change.reason);
+                }
+            }
+            Err(error @ EngineError::CrdLoss { .. }) => {
+                change.verb = Verb::Blocked;
+                change.reason = error.to_string();
+            }
+            Err(EngineError::Cluster(source)) if source.is_invalid() => {
+                change.verb = Verb::Blocked;
+                change.reason = source.to_string();
+            }
+            Err(other) => return Err(other),
+        }
+        Ok(change)
+    }
+}

@@ -1,0 +1,178 @@
+//! In which steps a release becomes what was requested. Pure, but for `dry_run`, which asks the server and writes nothing.
+//!
+//! Owns order (kinds, dependencies, waves), ownership checks, field conflicts, what is pruned, and the dry run of a plan. Knows
+//! nothing of records, locks and how a step is made.
+
+pub(crate) mod dependency_graph;
+pub(crate) mod dry_run;
+pub(crate) mod dry_run_prerequisites;
+pub(crate) mod field_conflicts;
+pub(crate) mod field_diff;
+pub(crate) mod kind_sorter;
+pub(crate) mod ownership;
+
+use crate::cluster::{Key, ObjectRef, Seen};
+use crate::release::{
+    decide::reason::Kept,
+    desired_objects::{Digest, Target},
+    error::EngineError,
+    plan::dependency_graph::{Order, Wave},
+    request::{Adoption, ReleaseId},
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// An object of a past revision.
+#[derive(Debug, Clone)]
+pub(crate) struct BaseObject {
+    pub(crate) object: ObjectRef,
+    pub(crate) digest: Digest,
+    /// Hash of our apply entry after that revision's apply, if it is known.
+    pub(crate) applied: Option<u64>,
+}
+
+/// What the cluster has; `None`: it was looked for and is not there.
+pub(crate) type SeenObjects = BTreeMap<Key, Option<Seen>>;
+
+/// A write of one object.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Step {
+    /// Index of the target.
+    pub(crate) target: usize,
+    pub(crate) before: Option<Seen>,
+    /// A past revision has it.
+    pub(crate) known: bool,
+}
+
+/// A deletion of one object: that incarnation and no other.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Deletion {
+    pub(crate) object: ObjectRef,
+    pub(crate) uid: String,
+}
+
+/// Steps in order.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Plan {
+    /// Waves one after the other.
+    pub(crate) waves: BTreeMap<Wave, Vec<Step>>,
+    /// The targets that must be ready before each target.
+    pub(crate) awaits: Vec<BTreeSet<usize>>,
+    /// Targets that are as they should be.
+    pub(crate) unchanged: Vec<Step>,
+    /// Groups one after the other.
+    pub(crate) prune: Vec<Vec<Deletion>>,
+    /// What left the chart and stays, with the reason.
+    pub(crate) kept: Vec<(ObjectRef, Kept)>,
+}
+
+/// Refuses targets that exist and belong to someone else.
+pub(crate) fn check_ownership(
+    targets: &[Target],
+    base: &[Vec<BaseObject>],
+    seen: &SeenObjects,
+    id: &ReleaseId,
+    adoption: Adoption,
+    operation: &'static str,
+) -> Result<(), EngineError> {
+    let ours: BTreeSet<Key> = base.iter().flatten().map(|o| o.object.key()).collect();
+    let mut foreign = Vec::new();
+    for target in targets {
+        let Some(Some(found)) = seen.get(&target.key) else { continue };
+        // What we made before may have lost its marks, but not to another release.
+        let lost = found.release_name.is_none() || found.release_namespace.is_none();
+        if ours.contains(&target.key) && lost {
+            continue;
+        }
+        if let Some(reason) = ownership::refusal(found, id, adoption) {
+            if ours.contains(&target.key) && found.release_name.as_deref() == Some(&id.name) {
+                continue;
+            }
+            let namespace = target.object.namespace.as_deref().unwrap_or("");
+            let object =
+                format!("{} {:?} in namespace {namespace:?}", target.object.gvk.kind, target.object.name);
+            foreign.push((object, reason));
+        }
+    }
+    let mut foreign = foreign.into_iter();
+    let Some((object, reason)) = foreign.next() else { return Ok(()) };
+    Err(EngineError::Ownership { operation, object, reason, others: foreign.collect() })
+}
+
+/// Plans. `order`: that of the targets. `base`: the objects of the last deployed revision and of each unfinished one after it.
+pub(crate) fn plan(
+    targets: &[Target],
+    order: Order,
+    base: &[Vec<BaseObject>],
+    seen: &SeenObjects,
+    id: &ReleaseId,
+) -> Plan {
+    let mut plan = Plan { awaits: order.awaits, ..Plan::default() };
+    // Only where nothing unfinished stands between can the past tell what the cluster has.
+    let deployed: BTreeMap<Key, &BaseObject> = match base {
+        [only] => only.iter().map(|o| (o.object.key(), o)).collect(),
+        _ => BTreeMap::new(),
+    };
+    let ours: BTreeSet<Key> = base.iter().flatten().map(|o| o.object.key()).collect();
+    for (index, target) in targets.iter().enumerate() {
+        let before = seen.get(&target.key).cloned().flatten();
+        let unchanged = before.as_ref().is_some_and(|before| {
+            deployed.get(&target.key).is_some_and(|old| {
+                let same = old.digest == target.digest && old.object.gvk == target.object.gvk;
+                same && old.applied.is_some()
+                    && old.applied == before.applied
+                    && !before.deleting
+                    && !before.helm_updates
+                    && ownership::check(before, id).is_ok()
+            })
+        });
+        let step = Step { target: index, before, known: ours.contains(&target.key) };
+        if unchanged {
+            plan.unchanged.push(step);
+        } else {
+            plan.waves.entry(order.waves[index]).or_default().push(step);
+        }
+    }
+    let kept: BTreeSet<&Key> = targets.iter().map(|t| &t.key).collect();
+    let mut gone: BTreeMap<Key, &ObjectRef> = BTreeMap::new();
+    for old in base.iter().flatten() {
+        let key = old.object.key();
+        if !kept.contains(&key) {
+            gone.insert(key, &old.object);
+        }
+    }
+    let mut deletions: Vec<Deletion> = Vec::new();
+    for (key, object) in gone {
+        let Some(Some(found)) = seen.get(&key) else { continue };
+        if ownership::check(found, id).is_err() {
+            plan.kept.push((object.clone(), Kept::NotOwned));
+        } else if ownership::is_kept(found.resource_policy.as_deref()) {
+            plan.kept.push((object.clone(), Kept::Policy));
+        } else {
+            deletions.push(Deletion { object: object.clone(), uid: found.uid.clone() });
+        }
+    }
+    plan.prune = deletion_groups(deletions);
+    plan
+}
+
+/// Deletions in groups: the phases backwards, and in each Helm's uninstall order.
+pub(crate) fn deletion_groups(mut deletions: Vec<Deletion>) -> Vec<Vec<Deletion>> {
+    let phase = |d: &Deletion| kind_sorter::phase(&d.object.gvk.group, &d.object.gvk.kind);
+    deletions.sort_by(|a, b| {
+        let rank = |d: &Deletion| kind_sorter::uninstall_rank(&d.object.gvk.kind).0;
+        phase(b).cmp(&phase(a)).then(rank(a).cmp(&rank(b))).then_with(|| a.object.cmp(&b.object))
+    });
+    let mut groups: Vec<Vec<Deletion>> = Vec::new();
+    for deletion in deletions {
+        match groups.last_mut() {
+            Some(group) if group.first().is_some_and(|first| phase(first) == phase(&deletion)) => {
+                group.push(deletion);
+            }
+            _ => groups.push(vec![deletion]),
+        }
+    }
+    groups
+}
+
+#[cfg(test)]
+mod tests;

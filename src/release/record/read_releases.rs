@@ -1,0 +1,68 @@
+//! Reading releases: list, history, one revision.
+
+use crate::release::{
+    engine::Engine,
+    error::{EngineError, Result},
+    record::{Head, Record},
+    request::ReleaseId,
+};
+
+impl Engine {
+    /// Newest revision of each release, in a namespace or everywhere, by namespace and name: their labels only.
+    pub async fn heads(&self, namespace: Option<&str>) -> Result<Vec<Head>> {
+        let mut newest: Vec<Head> = Vec::new();
+        for head in self.store().heads(namespace, "").await? {
+            match newest.last_mut() {
+                // In order of revisions: the later one stays.
+                Some(last) if last.id == head.id => *last = head,
+                _ => newest.push(head),
+            }
+        }
+        Ok(newest)
+    }
+
+    /// All superseded revisions, in a namespace or everywhere: their labels only.
+    pub async fn superseded(&self, namespace: Option<&str>) -> Result<Vec<Head>> {
+        Ok(self.store().heads(namespace, "status=superseded").await?)
+    }
+
+    /// Records of chosen revisions of so many, in their order.
+    pub async fn read(&self, namespace: Option<&str>, heads: &[Head], of: usize) -> Result<Vec<Record>> {
+        Ok(self.store().read(namespace, heads, of).await?)
+    }
+
+    /// Newest record of each release, in a namespace or everywhere, by namespace and name.
+    pub async fn list(&self, namespace: Option<&str>) -> Result<Vec<Record>> {
+        let heads = self.heads(namespace).await?;
+        self.read(namespace, &heads, heads.len()).await
+    }
+
+    /// The last so many records of a release, oldest first; of those that are too large for one object what lists them.
+    pub async fn history(&self, id: &ReleaseId, most: usize) -> Result<Vec<Record>> {
+        let namespace = Some(id.namespace.as_str());
+        let heads = self.store().heads(namespace, &format!("name={}", id.name)).await?;
+        if heads.is_empty() {
+            return Err(EngineError::NotFound);
+        }
+        self.read(namespace, &heads[heads.len().saturating_sub(most)..], usize::MAX / 2).await
+    }
+
+    /// One record of a release; revision 0 is the newest.
+    pub async fn get(&self, id: &ReleaseId, revision: u64) -> Result<Record> {
+        let revision = match revision {
+            0 => self.store().history(id).await?.last().ok_or(EngineError::NotFound)?.revision,
+            given => given,
+        };
+        let found = self.store().get(id, revision).await?;
+        found.map(|s| s.record).ok_or(EngineError::NotFound)
+    }
+
+    /// The newest record of a release, if there is one.
+    pub async fn newest(&self, id: &ReleaseId) -> Result<Option<Record>> {
+        match self.get(id, 0).await {
+            Ok(record) => Ok(Some(record)),
+            Err(EngineError::NotFound) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}

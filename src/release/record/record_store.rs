@@ -1,0 +1,490 @@
+//! Records in the cluster: reading, creating and changing the objects that hold them.
+
+use crate::release::record::{
+    Memory, Record, RecordError, Revision, Status,
+    encode::{self, Encoded, Form, secret_name},
+};
+use crate::{
+    cluster::{Cluster, ClusterError, DeleteOptions, Gvk, ObjectRef, Propagation},
+    release::request::ReleaseId,
+};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use serde_json::Value;
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+/// Manager of our writes of records.
+const MANAGER: &str = "windlass";
+const AT_ONCE: usize = 16;
+/// How often a write that something else's write got in the way of is tried.
+const TRIES: u32 = 3;
+/// How often a new record is tried while a quota counts.
+const SETTLING: u32 = 6;
+/// Up to so many records are read one by one.
+const SINGLY: usize = 32;
+
+/// Where records are kept: Helm's drivers.
+#[derive(Debug, Clone, Default)]
+pub enum Storage {
+    #[default]
+    Secrets,
+    ConfigMaps,
+    /// Records at hand, for reading only.
+    Memory(Arc<Vec<Record>>),
+}
+
+impl Storage {
+    fn form(&self) -> Form {
+        match self {
+            Self::ConfigMaps => Form::ConfigMap,
+            Self::Secrets | Self::Memory(_) => Form::Secret,
+        }
+    }
+
+    /// The kind of the objects that hold records.
+    pub fn gvk(&self) -> Gvk {
+        Gvk::new("v1", self.form().kind())
+    }
+
+    /// The object that holds a revision.
+    pub(crate) fn reference(&self, id: &ReleaseId, revision: u64) -> ObjectRef {
+        ObjectRef::new(self.gvk(), Some(&id.namespace), &secret_name(&id.name, revision))
+    }
+}
+
+/// A record with the version of the object that it was read from.
+#[derive(Debug, Clone)]
+pub struct Stored {
+    pub record: Record,
+    pub resource_version: String,
+    /// Incarnation of the object.
+    pub uid: String,
+}
+
+/// How far this process has seen a cluster's records: the newest version that it wrote or was told of by a watch.
+#[derive(Debug, Default)]
+pub struct Horizon(AtomicU64);
+
+impl Horizon {
+    /// Takes in the version of a record; one that is no number, as no etcd gives, does not count.
+    pub fn note(&self, version: &str) {
+        self.0.fetch_max(version.parse().unwrap_or_default(), Ordering::Relaxed);
+    }
+
+    /// Starts anew: the cluster has not come so far, as after it was restored from a backup.
+    fn forget(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+
+    /// The version, if there is one.
+    fn version(&self) -> Option<u64> {
+        Some(self.0.load(Ordering::Relaxed)).filter(|version| *version > 0)
+    }
+}
+
+/// The records of one cluster.
+#[derive(Clone, Copy)]
+pub struct Store<'a> {
+    cluster: &'a Cluster,
+    storage: &'a Storage,
+    horizon: &'a Horizon,
+    /// Lists are as new as the horizon, not as of now.
+    as_seen: bool,
+}
+
+fn version_of(object: &Value) -> String {
+    object["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned()
+}
+
+fn uid_of(object: &Value) -> String {
+    object["metadata"]["uid"].as_str().unwrap_or_default().to_owned()
+}
+
+/// A revision by its object's metadata.
+pub(crate) fn revision_of(metadata: &Value) -> Option<Revision> {
+    let labels = &metadata["metadata"]["labels"];
+    Some(Revision {
+        revision: labels["version"].as_str()?.parse().ok()?,
+        status: Status::named(labels["status"].as_str().unwrap_or_default()),
+        resource_version: version_of(metadata),
+    })
+}
+
+/// A revision as its object's labels show it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    pub id: ReleaseId,
+    pub revision: u64,
+    pub status: Status,
+    /// All labels, the system's own too.
+    pub labels: BTreeMap<String, String>,
+}
+
+impl Head {
+    fn of(object: &Value) -> Option<Self> {
+        let revision = revision_of(object)?;
+        let metadata = &object["metadata"];
+        let text = |(name, value): (&String, &Value)| Some((name.clone(), value.as_str()?.to_owned()));
+        let labels: BTreeMap<String, String> =
+            metadata["labels"].as_object()?.iter().filter_map(text).collect();
+        Some(Self {
+            id: ReleaseId::new(metadata["namespace"].as_str()?, labels.get("name")?),
+            revision: revision.revision,
+            status: revision.status,
+            labels,
+        })
+    }
+
+    fn of_record(record: &Record) -> Self {
+        let labels = record.system.iter().chain(&record.labels);
+        Self {
+            id: ReleaseId::new(&record.namespace, &record.name),
+            revision: record.version,
+            status: record.info.status,
+            labels: labels.map(|(name, value)| (name.clone(), value.clone())).collect(),
+        }
+    }
+}
+
+/// A selector of records: all, or those that further labels pick.
+fn selector(labels: &str) -> String {
+    if labels.is_empty() { "owner=helm".to_owned() } else { format!("owner=helm,{labels}") }
+}
+
+impl<'a> Store<'a> {
+    pub fn new(cluster: &'a Cluster, storage: &'a Storage, horizon: &'a Horizon) -> Self {
+        Self { cluster, storage, horizon, as_seen: false }
+    }
+
+    /// The same, whose lists are no older than what this process has seen, which spares the server's wait for its own
+    /// cache. For those who are told of later writes by a watch, and ask by name before they write.
+    #[must_use]
+    pub fn as_seen(self) -> Self {
+        Self { as_seen: true, ..self }
+    }
+
+    /// Whether its lists are as new as what was seen, and not as of now.
+    pub(crate) fn is_as_seen(&self) -> bool {
+        self.since().is_some()
+    }
+
+    fn since(&self) -> Option<u64> {
+        self.horizon.version().filter(|_| self.as_seen)
+    }
+
+    /// Records, or their metadata, as new as they have to be. What a cluster was before it was restored tells nothing of now:
+    /// the server waits for a version that is not to come, which is paid once.
+    async fn listed(
+        &self,
+        namespace: Option<&str>,
+        labels: &str,
+        whole: bool,
+    ) -> Result<Vec<Value>, ClusterError> {
+        let gvk = self.storage.gvk();
+        let mut since = self.since();
+        loop {
+            let listed = match whole {
+                true => self.cluster.list_since(&gvk, namespace, labels, since).await,
+                false => self.cluster.list_metadata_since(&gvk, namespace, labels, since).await,
+            };
+            match listed {
+                Err(error) if since.is_some() && error.is_version_of_the_future() => {
+                    self.horizon.forget();
+                    since = None;
+                }
+                listed => return listed,
+            }
+        }
+    }
+
+    fn stored(&self, object: &Value) -> Result<Stored, RecordError> {
+        Ok(Stored {
+            record: encode::decode(object, self.storage.form())?,
+            resource_version: version_of(object),
+            uid: uid_of(object),
+        })
+    }
+
+    /// All revisions of a release, oldest first, by metadata.
+    pub async fn history(&self, id: &ReleaseId) -> Result<Vec<Revision>, RecordError> {
+        let mut revisions: Vec<Revision> = if let Storage::Memory(records) = self.storage {
+            let own = records.iter().filter(|r| r.name == id.name && r.namespace == id.namespace);
+            let revision = |r: &Record| Revision {
+                revision: r.version,
+                status: r.info.status,
+                resource_version: String::new(),
+            };
+            own.map(revision).collect()
+        } else {
+            let labels = format!("owner=helm,name={}", id.name);
+            let listed = self.listed(Some(&id.namespace), &labels, false).await?;
+            listed.iter().filter_map(revision_of).collect()
+        };
+        revisions.sort_by_key(|r| r.revision);
+        Ok(revisions)
+    }
+
+    /// One revision of a release, by metadata; nothing if no record of the release has its name.
+    pub(crate) async fn revision(
+        &self,
+        id: &ReleaseId,
+        revision: u64,
+    ) -> Result<Option<Revision>, RecordError> {
+        if let Storage::Memory(_) = self.storage {
+            return Ok(self.history(id).await?.into_iter().find(|r| r.revision == revision));
+        }
+        let found = self.cluster.get_metadata(&self.storage.reference(id, revision)).await?;
+        let own = |object: &Value| object["metadata"]["labels"]["name"].as_str() == Some(&id.name);
+        Ok(found.filter(own).as_ref().and_then(revision_of))
+    }
+
+    /// Revisions that a label selector picks, in a namespace or everywhere, by metadata: by namespace, name and revision.
+    pub async fn heads(&self, namespace: Option<&str>, labels: &str) -> Result<Vec<Head>, RecordError> {
+        let mut heads: Vec<Head> = if let Storage::Memory(_) = self.storage {
+            self.list(namespace, labels)
+                .await?
+                .into_iter()
+                .map(|stored| Head::of_record(&stored.record))
+                .collect()
+        } else {
+            let selector = selector(labels);
+            let listed = self.cluster.list_metadata(&self.storage.gvk(), namespace, &selector).await?;
+            listed.iter().filter_map(Head::of).collect()
+        };
+        heads.sort_by(|a, b| (&a.id, a.revision).cmp(&(&b.id, b.revision)));
+        Ok(heads)
+    }
+
+    /// Whole records of revisions, in their order; not what lies in parts. Those that are gone or cannot be read are left out.
+    /// `of`: how many there are; most of them are read in one list.
+    pub async fn read(
+        &self,
+        namespace: Option<&str>,
+        heads: &[Head],
+        of: usize,
+    ) -> Result<Vec<Record>, RecordError> {
+        let mut listed: BTreeMap<(ReleaseId, u64), Record> = BTreeMap::new();
+        if heads.len() > SINGLY && heads.len() * 2 > of {
+            let old = heads.iter().all(|head| head.status == Status::Superseded);
+            let labels = if old { "status=superseded" } else { "status!=superseded" };
+            let key = |r: &Record| (ReleaseId::new(&r.namespace, &r.name), r.version);
+            let all = self.list(namespace, labels).await?;
+            listed.extend(all.into_iter().map(|stored| (key(&stored.record), stored.record)));
+        }
+        let reads: Vec<_> = heads
+            .iter()
+            .map(|head| (head, listed.remove(&(head.id.clone(), head.revision))))
+            .map(|(head, listed)| async move {
+                if listed.is_some() {
+                    return Ok(listed);
+                }
+                match self.head(&head.id, head.revision).await {
+                    Ok(found) => Ok(found.map(|stored| stored.record)),
+                    Err(RecordError::Cluster(error)) => Err(RecordError::Cluster(error)),
+                    Err(error) => {
+                        tracing::warn!(%error, "release record left out");
+                        Ok(None)
+                    }
+                }
+            })
+            .collect();
+        let read: Vec<Option<Record>> = stream::iter(reads).buffered(AT_ONCE).try_collect().await?;
+        Ok(read.into_iter().flatten().collect())
+    }
+
+    /// Whole records that a label selector picks, in a namespace or everywhere; not what lies in parts. Those that cannot
+    /// be read are told and left out, as Helm does.
+    pub async fn list(&self, namespace: Option<&str>, labels: &str) -> Result<Vec<Stored>, RecordError> {
+        let mut records = Vec::new();
+        if let Storage::Memory(all) = self.storage {
+            let wanted = |r: &&Record| {
+                namespace.is_none_or(|n| n == r.namespace)
+                    && labels.split(',').all(|label| match label.split_once('=') {
+                        Some(("name", name)) => r.name == name,
+                        Some(("status", status)) => r.info.status.as_str() == status,
+                        Some(("status!", status)) => r.info.status.as_str() != status,
+                        _ => true,
+                    })
+            };
+            let stored = |r: &Record| Stored {
+                record: r.clone(),
+                resource_version: String::new(),
+                uid: String::new(),
+            };
+            records.extend(all.iter().filter(wanted).map(stored));
+        } else {
+            let selector = selector(labels);
+            for object in self.listed(namespace, &selector, true).await? {
+                match self.stored(&object) {
+                    Ok(record) => records.push(record),
+                    Err(error) => tracing::warn!(%error, "release record left out"),
+                }
+            }
+        }
+        records.sort_by(|a, b| {
+            let order = |s: &Stored| (s.record.namespace.clone(), s.record.name.clone(), s.record.version);
+            order(a).cmp(&order(b))
+        });
+        Ok(records)
+    }
+
+    async fn head(&self, id: &ReleaseId, revision: u64) -> Result<Option<Stored>, RecordError> {
+        if let Storage::Memory(_) = self.storage {
+            let all = self.list(Some(&id.namespace), &format!("name={}", id.name)).await?;
+            return Ok(all.into_iter().find(|s| s.record.version == revision));
+        }
+        match self.cluster.get(&self.storage.reference(id, revision)).await? {
+            Some(object) => Ok(Some(self.stored(&object)?)),
+            None => Ok(None),
+        }
+    }
+
+    /// One revision.
+    pub async fn get(&self, id: &ReleaseId, revision: u64) -> Result<Option<Stored>, RecordError> {
+        let Some(mut stored) = self.head(id, revision).await? else { return Ok(None) };
+        self.complete(&mut stored.record).await?;
+        Ok(Some(stored))
+    }
+
+    /// Puts what lies in parts into a record.
+    pub(crate) async fn complete(&self, record: &mut Record) -> Result<(), RecordError> {
+        let head = record.memory.parts_of.clone();
+        let form = self.storage.form();
+        let mut texts = Vec::new();
+        for number in 0..record.memory.parts.min(encode::MOST_PARTS) {
+            let name = encode::part_name(&head, number);
+            let object = ObjectRef::new(self.storage.gvk(), Some(&record.namespace), &name);
+            let part = self.cluster.get(&object).await?;
+            texts.extend(part.and_then(|part| encode::decode_part(&part, form)));
+        }
+        if record.memory.parts == 0 || encode::join_parts(record, &texts).is_some() {
+            return Ok(());
+        }
+        if record.info.status.is_pending() {
+            // Whoever wrote the head died before the parts, and objects come after those.
+            record.manifest.clear();
+            return Ok(());
+        }
+        Err(RecordError::Parts(head))
+    }
+
+    fn writable(&self) -> Result<(), RecordError> {
+        match self.storage {
+            Storage::Memory(_) => Err(RecordError::ReadOnly),
+            Storage::Secrets | Storage::ConfigMaps => Ok(()),
+        }
+    }
+
+    async fn write_parts(&self, head: &Value, parts: &[String]) -> Result<(), RecordError> {
+        let form = self.storage.form();
+        for (number, text) in parts.iter().enumerate() {
+            let part = encode::encode_part(head, number, text, form);
+            let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
+            let (namespace, name) = (text(&part["metadata"]["namespace"]), text(&part["metadata"]["name"]));
+            let object = ObjectRef::new(self.storage.gvk(), Some(&namespace), &name);
+            match self.cluster.create(&object, &part, MANAGER).await {
+                Err(e) if e.is_already_exists() => {
+                    self.cluster.replace(&object, &part, MANAGER).await?;
+                }
+                other => {
+                    other?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a new revision; an existing one of that number is an error.
+    pub async fn create(&self, mut record: Record) -> Result<Stored, RecordError> {
+        self.writable()?;
+        let Encoded { head, parts, memory } = encode::encode(&record, "createdAt", self.storage.form())?;
+        let id = ReleaseId::new(&record.namespace, &record.name);
+        let object = self.storage.reference(&id, record.version);
+        let mut tries = 0;
+        let created = loop {
+            tries += 1;
+            match self.cluster.create(&object, &head, MANAGER).await {
+                Err(e) if e.is_settling() && tries < SETTLING => {
+                    tokio::time::sleep(Duration::from_millis(25 << tries)).await;
+                }
+                created => break created,
+            }
+        };
+        match created {
+            Ok(created) => {
+                self.horizon.note(&version_of(&created));
+                self.write_parts(&created, &parts).await?;
+                record.memory = memory;
+                Ok(Stored { record, resource_version: version_of(&created), uid: uid_of(&created) })
+            }
+            Err(e) if e.is_already_exists() => Err(RecordError::Exists(object.name)),
+            // The request may have been carried out though no answer came: what lies there tells.
+            Err(e) if e.is_transient() => match self.head(&id, record.version).await {
+                Ok(Some(found))
+                    if found.record.memory == memory && parts.is_empty() && !memory.holder.is_empty() =>
+                {
+                    Ok(found)
+                }
+                Ok(_) | Err(_) => Err(e.into()),
+            },
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Writes a revision again, if nobody else did since it was read.
+    pub async fn update(&self, stored: &mut Stored) -> Result<(), RecordError> {
+        self.writable()?;
+        let record = &stored.record;
+        let encoded = encode::encode(record, "modifiedAt", self.storage.form())?;
+        let Encoded { mut head, parts, memory } = encoded;
+        head["metadata"]["resourceVersion"] = stored.resource_version.as_str().into();
+        let id = ReleaseId::new(&record.namespace, &record.name);
+        let object = self.storage.reference(&id, record.version);
+        let place = |m: &Memory| (m.parts_digest.clone(), m.parts_of.clone());
+        let moved = place(&memory) != place(&record.memory);
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            match self.cluster.replace(&object, &head, MANAGER).await {
+                Ok(written) => {
+                    if moved {
+                        self.write_parts(&written, &parts).await?;
+                    }
+                    stored.resource_version = version_of(&written);
+                    self.horizon.note(&stored.resource_version);
+                    stored.record.memory = memory;
+                    return Ok(());
+                }
+                Err(e) if e.is_conflict() => match self.get(&id, record.version).await? {
+                    // A write of ours whose answer was lost looks like someone else's.
+                    Some(found) if same(&found.record, record) => {
+                        stored.resource_version = found.resource_version;
+                        return Ok(());
+                    }
+                    // Not this record was written meanwhile, but a quota, say.
+                    Some(found) if found.resource_version == stored.resource_version && tries < TRIES => {}
+                    Some(_) | None => return Err(RecordError::Changed(object.name)),
+                },
+                Err(e) => return Err(e.into()),
+            }
+        }
+    }
+
+    /// Deletes a revision; it is fine if it is not there. Its parts go with it.
+    pub async fn delete(&self, id: &ReleaseId, revision: u64) -> Result<(), RecordError> {
+        self.writable()?;
+        let options = DeleteOptions { propagation: Propagation::Background, ..DeleteOptions::default() };
+        self.cluster.delete(&self.storage.reference(id, revision), options).await?;
+        Ok(())
+    }
+}
+
+fn same(a: &Record, b: &Record) -> bool {
+    a.info == b.info && a.memory == b.memory && a.manifest == b.manifest && a.hooks == b.hooks
+}

@@ -1,0 +1,230 @@
+//! Why each revision was made: what its maker noted, and how it differs from the one before.
+
+use crate::release::{
+    engine::Engine,
+    error::{EngineError, Result},
+    plan::{
+        dry_run::Verb,
+        field_diff::{self, FieldChange},
+    },
+    record::{Record, Status},
+    request::{ReleaseId, RenderedRelease},
+};
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Words in the names of values that are not shown.
+const SECRET_WORDS: [&str; 9] =
+    ["password", "passwd", "passphrase", "secret", "token", "credential", "apikey", "privatekey", "auth"];
+/// The same, where they are a name or a part of one by themselves.
+const SECRET_PARTS: [&str; 5] = ["pw", "pwd", "pass", "psk", "dsn"];
+
+/// What is known of why a revision was made.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Why {
+    pub revision: u64,
+    pub status: &'static str,
+    pub updated: String,
+    pub description: String,
+    /// What its maker noted; empty where Helm made it, or rewrote the record since.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub cause: String,
+    /// The revision that it repeats.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rollback_to: Option<u64>,
+    /// The revision that it is compared with; absent: there is none to compare with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<u64>,
+    /// Name and version of the chart, where they changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chart: Option<(String, String)>,
+    /// The user's values that changed; what looks like a secret is not shown.
+    pub values: Vec<FieldChange>,
+    pub objects: Vec<ObjectWhy>,
+}
+
+/// How an object of the manifest differs.
+#[derive(Debug, Clone, Serialize)]
+pub struct ObjectWhy {
+    pub verb: Verb,
+    pub kind: String,
+    pub name: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<FieldChange>,
+}
+
+impl Engine {
+    /// Why a revision was made, or each; oldest first.
+    pub async fn why(&self, id: &ReleaseId, revision: Option<u64>) -> Result<Vec<Why>> {
+        let store = self.store();
+        let revisions: Vec<u64> = store.history(id).await?.iter().map(|r| r.revision).collect();
+        if revisions.is_empty() {
+            return Err(EngineError::NotFound);
+        }
+        if let Some(wanted) = revision.filter(|wanted| !revisions.contains(wanted)) {
+            return Err(EngineError::NoRevision(wanted));
+        }
+        let mut told = Vec::new();
+        let mut before: Option<(Record, RenderedRelease)> = None;
+        for (place, number) in revisions.iter().enumerate() {
+            let next = revisions.get(place + 1).copied();
+            let needed = revision.is_none_or(|wanted| wanted == *number || Some(wanted) == next);
+            let found = if needed { store.get(id, *number).await? } else { None };
+            // Deleted since it was listed, or of no interest.
+            let Some(found) = found else { continue };
+            let record = found.record;
+            let rendered = self.rendered_of(&record)?;
+            if revision.is_none_or(|wanted| wanted == *number) {
+                told.push(tell(&record, &rendered, before.as_ref()));
+            }
+            before = Some((record, rendered));
+        }
+        Ok(told)
+    }
+}
+
+fn tell(record: &Record, rendered: &RenderedRelease, before: Option<&(Record, RenderedRelease)>) -> Why {
+    // What was uninstalled in between is no base.
+    let before = before.filter(|(old, _)| old.info.status != Status::Uninstalled);
+    let chart = |r: &Record| {
+        let text = |name: &str| r.chart["metadata"][name].as_str().unwrap_or("?").to_owned();
+        format!("{}-{}", text("name"), text("version"))
+    };
+    let info = &record.info;
+    let mut why = Why {
+        revision: record.version,
+        status: info.status.as_str(),
+        updated: info.last_deployed.clone(),
+        description: info.description.clone(),
+        cause: record.memory.cause.clone(),
+        rollback_to: Some(info.rollback_revision).filter(|revision| *revision > 0),
+        since: before.map(|(old, _)| old.version),
+        chart: None,
+        values: Vec::new(),
+        objects: Vec::new(),
+    };
+    let Some((old, old_rendered)) = before else { return why };
+    why.chart = Some((chart(old), chart(record))).filter(|(a, b)| a != b);
+    why.values = value_changes(&old.config, &record.config);
+    why.objects = objects(old_rendered, rendered);
+    why
+}
+
+/// How values differ; what looks like a secret is not shown.
+pub fn value_changes(before: &Value, after: &Value) -> Vec<FieldChange> {
+    let map =
+        |value: &Value| if value.is_null() { Value::Object(serde_json::Map::new()) } else { value.clone() };
+    let mut changes = field_diff::changes(&map(before), &map(after));
+    changes.iter_mut().for_each(hide);
+    changes
+}
+
+/// Values whose name, or the name of something in them, says that they are secret.
+pub(crate) fn hide(change: &mut FieldChange) {
+    let secret = |text: &str| {
+        let small = text.to_lowercase();
+        let mut parts = small.split(|c: char| !c.is_ascii_alphanumeric());
+        let plain = small.replace(['_', '-'], "");
+        parts.any(|part| SECRET_PARTS.contains(&part)) || SECRET_WORDS.iter().any(|word| plain.contains(word))
+    };
+    let within =
+        |value: &Option<Value>| value.as_ref().is_some_and(|v| !v.is_string() && secret(&v.to_string()));
+    if secret(&change.path) || within(&change.before) || within(&change.after) {
+        change.sensitive = true;
+        for value in [&mut change.before, &mut change.after].into_iter().flatten() {
+            *value = Value::String("(hidden)".to_owned());
+        }
+    }
+}
+
+/// How the objects of two manifests differ.
+fn objects(old: &RenderedRelease, new: &RenderedRelease) -> Vec<ObjectWhy> {
+    type Key = (String, String, String, String);
+    let index = |rendered: &RenderedRelease| -> BTreeMap<Key, Value> {
+        let key = |o: &Value| {
+            let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
+            let group = text(&o["apiVersion"]);
+            let group = group.split_once('/').map_or(String::new(), |(group, _)| group.to_owned());
+            (text(&o["kind"]), text(&o["metadata"]["name"]), text(&o["metadata"]["namespace"]), group)
+        };
+        let objects = rendered.manifests.iter().map(|m| &m.object).filter(|o| o.is_object());
+        objects.map(|o| (key(o), o.clone())).collect()
+    };
+    let (old, new) = (index(old), index(new));
+    let one = |verb, key: &Key, fields| ObjectWhy { verb, kind: key.0.clone(), name: key.1.clone(), fields };
+    let mut found = Vec::new();
+    for (key, object) in &new {
+        match old.get(key) {
+            None => found.push(one(Verb::Create, key, Vec::new())),
+            Some(before) if before != object => {
+                let mut changes = field_diff::changes(before, object);
+                field_diff::mask(&key.0, &mut changes);
+                found.push(one(Verb::Update, key, changes));
+            }
+            Some(_) => {}
+        }
+    }
+    found.extend(
+        old.keys().filter(|key| !new.contains_key(*key)).map(|key| one(Verb::Delete, key, Vec::new())),
+    );
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::release::{Manifest, record::Memory};
+    use serde_json::json;
+
+    fn revision(version: u64, config: Value, objects: &[Value]) -> (Record, RenderedRelease) {
+        let record = Record {
+            version,
+            config,
+            chart: json!({"metadata": {"name": "c", "version": format!("1.0.{version}")}}),
+            memory: Memory { cause: "windlass upgrade".into(), ..Memory::default() },
+            ..Record::default()
+        };
+        let manifest = |o: &Value| Manifest { object: o.clone(), ..Manifest::default() };
+        let rendered = RenderedRelease {
+            manifests: objects.iter().map(manifest).collect(),
+            ..RenderedRelease::default()
+        };
+        (record, rendered)
+    }
+
+    #[test]
+    fn revisions_differ_by_chart_values_and_objects() {
+        let object = |kind: &str, name: &str, data: Value| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}, "data": data});
+        let old = revision(
+            1,
+            json!({"replicas": 2, "dbPassword": "old-one"}),
+            &[
+                object("ConfigMap", "a", json!({"x": "1"})),
+                object("Secret", "s", json!({"p": "T0xE"})),
+                object("ConfigMap", "gone", json!({})),
+            ],
+        );
+        let new = revision(
+            2,
+            json!({"replicas": 3, "dbPassword": "new-one", "auth": {"user": "u-name"}}),
+            &[
+                object("ConfigMap", "a", json!({"x": "2"})),
+                object("Secret", "s", json!({"p": "TkVX"})),
+                object("ConfigMap", "new", json!({})),
+            ],
+        );
+        let why = tell(&new.0, &new.1, Some(&old));
+        let text = serde_json::to_string(&why).unwrap();
+        for hidden in ["old-one", "new-one", "u-name", "T0xE", "TkVX"] {
+            assert!(!text.contains(hidden), "{hidden}: {text}");
+        }
+        assert_eq!(why.chart, Some(("c-1.0.1".into(), "c-1.0.2".into())));
+        let values: Vec<&str> = why.values.iter().map(|v| v.path.as_str()).collect();
+        assert_eq!(values, ["auth", "dbPassword", "replicas"]);
+        let objects: Vec<String> = why.objects.iter().map(|o| format!("{:?} {}", o.verb, o.name)).collect();
+        assert_eq!(objects, ["Update a", "Create new", "Update s", "Delete gone"]);
+        assert!(tell(&old.0, &old.1, None).since.is_none());
+    }
+}
