@@ -14,7 +14,8 @@ use chart_compat::profile::Profile;
 use chart_compat::render::{Capabilities, KubeVersion, Options as RenderOptions, Release};
 use windlass::cluster::{Cluster, ConnectOptions};
 use windlass::release::{
-    Action, Disposition, Engine, EngineOptions, Mode, Options, Outcome, ReleaseId, ReleaseRequest,
+    Disposition, Engine, EngineOptions, Mode, ReleaseAction, ReleaseId, ReleaseOptions, ReleaseOutcome,
+    ReleaseRequest,
 };
 use windlass::render::{
     ClusterLookup, RenderBounds, SystemWorld, chart_record, parse_manifest, release, to_json,
@@ -66,21 +67,21 @@ async fn request(
         config,
         cause: "the example was started".to_owned(),
         // As operators want it: asked again and again until it holds, and no revision when nothing changed.
-        options: Options {
+        options: ReleaseOptions {
             mode: Mode::UpgradeInstall,
             skip_unchanged: true,
             force_conflicts: true,
-            ..Options::default()
+            ..ReleaseOptions::default()
         },
         ..ReleaseRequest::default()
     })
 }
 
 /// An outcome in a line for people.
-fn told(outcome: &Outcome) -> String {
+fn told(outcome: &ReleaseOutcome) -> String {
     let drift: String = outcome.drift.iter().map(|drift| format!("\n  {drift}")).collect();
     match outcome.action {
-        Action::Unchanged => format!("revision {}: {}{drift}", outcome.revision, outcome.reason),
+        ReleaseAction::Unchanged => format!("revision {}: {}{drift}", outcome.revision, outcome.reason),
         action => format!(
             "{action:?}, revision {}: {} created, {} changed, {} deleted: {}{drift}",
             outcome.revision,
@@ -114,7 +115,7 @@ pub async fn keep(cluster: Cluster, words: &[String]) -> Result<(), Failure> {
                 continue;
             }
         }
-        let (_, reason) = engine.attention().await;
+        let (_, reason) = engine.next_trigger().await;
         println!("a look is wanted: {reason}");
     }
 }

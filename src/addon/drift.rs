@@ -1,7 +1,7 @@
 //! Drift as users see it: a log line, an Event at the object, and metrics that name the field and who changed it.
 
 use crate::cluster::{Cluster, ObjectRef};
-use crate::release::{Drift, DriftMode, Outcome};
+use crate::release::{Drift, DriftMode, ReleaseOutcome};
 use crate::serve::State;
 use crate::serve::metrics::Metrics;
 
@@ -41,7 +41,7 @@ impl Policy {
 }
 
 /// Tells what an outcome found.
-pub(super) fn tell(cluster: &Cluster, state: &State, module: &str, outcome: &Outcome) {
+pub(super) fn tell(cluster: &Cluster, state: &State, module: &str, outcome: &ReleaseOutcome) {
     let metrics = &state.metrics;
     let left = outcome.drift.iter().filter(|drift| !drift.corrected).count();
     metrics.set(

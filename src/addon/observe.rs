@@ -24,7 +24,7 @@ use super::values::{GLOBAL, Values};
 use crate::cluster::{Cluster, ClusterError};
 use crate::hooks::webhooks::{self, Foreseen};
 use crate::hooks::{Hook, HookSet, Scope};
-use crate::release::record::Status;
+use crate::release::record::ReleaseStatus;
 use crate::release::{Engine, EngineOptions, Preview, ReleaseId};
 use crate::render::{from_json, parse_manifest, to_json};
 
@@ -303,7 +303,7 @@ impl Observer<'_> {
         let name = &module.name;
         let own = shared.at(&module.place)?;
         let newest = own.engine.newest(&ReleaseId::new(&own.namespace, &name.name)).await?;
-        let newest = newest.filter(|r| r.info.status != Status::Uninstalled);
+        let newest = newest.filter(|r| r.info.status != ReleaseStatus::Uninstalled);
         if let Some(problem) = config.problems.iter().find(|p| p.key == name.enabled_key()) {
             return Err(Error::Config(problem.text.clone()));
         }

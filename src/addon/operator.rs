@@ -42,7 +42,7 @@ use super::{UNNUMBERED_ORDER, debug, progress, reload, status};
 use crate::cluster::{Cluster, ClusterError, ObjectEvent};
 use crate::hooks::{Surroundings, webhooks};
 use crate::release::record::Storage;
-use crate::release::{Adoption, Attention, Engine, EngineOptions, ReleaseId, ReleaseRequest};
+use crate::release::{Adoption, Engine, EngineOptions, ReconcileTrigger, ReleaseId, ReleaseRequest};
 use crate::render::RenderBounds;
 use crate::render::parse_manifest;
 use crate::serve::State;
@@ -247,7 +247,7 @@ struct Operator {
     running: BTreeMap<tokio::task::Id, (String, Job)>,
     retries: BTreeMap<String, (Instant, Job)>,
     /// Deletions that a hook may have made, by module, until its next run.
-    deletions: BTreeMap<String, Attention>,
+    deletions: BTreeMap<String, ReconcileTrigger>,
     /// When modules have certificates to renew.
     renewals: BTreeMap<String, Instant>,
     /// Modules whose lookups would find something else now.
@@ -480,9 +480,9 @@ impl Operator {
                     Some(Err(error)) => return Err(error),
                     None => return Err(ClusterError::Other("the watch of the ConfigMap ended".to_owned())),
                 },
-                (id, touched) = engine.attention() => {
+                (id, trigger) = engine.next_trigger() => {
                     if id == self.release_of(&id.name) {
-                        self.look_again(&id.name, &touched);
+                        self.look_again(&id.name, &trigger);
                     }
                 }
                 Some(change) = self.changes.recv() => self.take_change(&change),

@@ -19,8 +19,8 @@ use super::place::Place;
 use crate::cluster::{Cluster, Gvk, ObjectRef, PatchKind, Validation};
 use crate::release::{
     Adoption, ChartRecord, CrdFile, CrdPolicy, CrdRules, Disposition, DriftMode, Duplicates, Engine,
-    EngineError, Mode, Options, Outcome, Past, ReleaseId, ReleaseRequest, RenderedRelease, UninstallRequest,
-    require_crds,
+    EngineError, History, Mode, ReleaseId, ReleaseOptions, ReleaseOutcome, ReleaseRequest, RenderedRelease,
+    UninstallRequest, require_crds,
 };
 use crate::render::{self as rendering, replay, replay::Question, replay::store};
 
@@ -101,7 +101,7 @@ impl From<replay::Error> for Error {
 
 /// What a job of a module did.
 pub(super) struct Done {
-    pub(super) outcome: Outcome,
+    pub(super) outcome: ReleaseOutcome,
     pub(super) request: Arc<ReleaseRequest>,
     /// What its render depends on beyond chart and values; `None` if it was not rendered.
     pub(super) inputs: Option<Inputs>,
@@ -149,8 +149,8 @@ impl Shared {
         }
     }
 
-    fn options(&self, drift: Policy) -> Options {
-        Options {
+    fn options(&self, drift: Policy) -> ReleaseOptions {
+        ReleaseOptions {
             drift: if self.held { DriftMode::Off } else { drift.mode },
             drift_ignore: drift.ignore,
             mode: Mode::UpgradeInstall,
@@ -162,7 +162,7 @@ impl Shared {
             validation: Validation::Warn,
             duplicates: Duplicates::KeepLast,
             history_max: self.history_max,
-            ..Options::default()
+            ..ReleaseOptions::default()
         }
     }
 
@@ -179,7 +179,7 @@ impl Shared {
             let actor = match actors.get(&user) {
                 Some(actor) => actor.clone(),
                 None => {
-                    let actor = self.engine.keeper().acting_as(&user)?;
+                    let actor = self.engine.operator_client().acting_as(&user)?;
                     actors.insert(user, actor.clone());
                     actor
                 }
@@ -220,7 +220,7 @@ impl Shared {
         let (request, inputs, past) = self.request(module, chart, values, cause).await?;
         let (request, rendered) = (Arc::new(request), began.elapsed());
         let outcome = match past {
-            Some(past) => self.engine.reconcile_after(&request, past).await?,
+            Some(past) => self.engine.reconcile_with_history(&request, past).await?,
             None => self.engine.reconcile(&request).await?,
         };
         let took = (rendered, began.elapsed().saturating_sub(rendered));
@@ -243,7 +243,7 @@ impl Shared {
             ..UninstallRequest::new(self.id(module))
         };
         let deleted = self.engine.uninstall(&request).await?.deleted.len();
-        store::forget(self.engine.keeper(), &self.namespace, module).await?;
+        store::forget(self.engine.operator_client(), &self.namespace, module).await?;
         Ok(deleted)
     }
 
@@ -253,7 +253,7 @@ impl Shared {
         chart: Arc<CompiledChart>,
         values: Arc<Map>,
         cause: String,
-    ) -> Result<(ReleaseRequest, Inputs, Option<Past>), Error> {
+    ) -> Result<(ReleaseRequest, Inputs, Option<History>), Error> {
         let drift = self.drift_of(&chart)?;
         // Templates may look for the kinds of the module's own CRDs.
         let crds = self.make_kinds(module, &chart.chart().crds()).await?;
@@ -261,7 +261,7 @@ impl Shared {
             self.form(module, &chart, &values).await?;
         if let Some(memory) = &memory {
             // Before the objects: what they hold must be known to the next render, whatever happens to this one.
-            store::save(self.engine.keeper(), &self.namespace, module, memory)
+            store::save(self.engine.operator_client(), &self.namespace, module, memory)
                 .await
                 .map_err(Error::Replay)?;
         }
@@ -395,7 +395,7 @@ impl Shared {
     /// This operator's releases in other namespaces.
     pub(super) async fn owned_elsewhere(&self) -> Result<BTreeSet<ReleaseId>, Error> {
         let labels = format!("owner=helm,{}={}", crate::release::record::OWNER_LABEL, self.owner_elsewhere());
-        match self.engine.keeper().list_metadata(&self.engine.storage().gvk(), None, &labels).await {
+        match self.engine.operator_client().list_metadata(&self.engine.storage().gvk(), None, &labels).await {
             Ok(secrets) => Ok(ids(&secrets)),
             // Modules without a namespace of their own need no rights elsewhere.
             Err(e) if e.is_forbidden() => {
@@ -425,7 +425,8 @@ impl Shared {
     /// made for that: addon-operator, which makes one, looks at the label alone.
     pub(super) async fn mark_held(&self, module: &str, held: bool) -> Result<bool, Error> {
         let (gvk, labels) = (Gvk::new("v1", "Secret"), format!("owner=helm,name={module}"));
-        let records = self.engine.keeper().list_metadata(&gvk, Some(&self.namespace), &labels).await?;
+        let records =
+            self.engine.operator_client().list_metadata(&gvk, Some(&self.namespace), &labels).await?;
         let version = |r: &serde_json::Value| {
             r["metadata"]["labels"]["version"].as_str().and_then(|v| v.parse::<u64>().ok()).unwrap_or(0)
         };
@@ -436,14 +437,17 @@ impl Shared {
             let record =
                 ObjectRef::new(gvk, Some(&self.namespace), meta["name"].as_str().unwrap_or_default());
             let patch = serde_json::json!({"metadata": {"labels": {MAINTENANCE_LABEL: wanted}}});
-            self.engine.keeper().patch_part(&record, "", PatchKind::Merge, &patch, "windlass").await?;
+            self.engine
+                .operator_client()
+                .patch_subresource(&record, "", PatchKind::Merge, &patch, "windlass")
+                .await?;
         }
         Ok(true)
     }
 
     async fn releases(&self, labels: &str) -> Result<BTreeSet<ReleaseId>, Error> {
         let (gvk, labels) = (self.engine.storage().gvk(), format!("owner=helm,{labels}"));
-        Ok(ids(&self.engine.keeper().list_metadata(&gvk, Some(&self.namespace), &labels).await?))
+        Ok(ids(&self.engine.operator_client().list_metadata(&gvk, Some(&self.namespace), &labels).await?))
     }
 }
 

@@ -16,9 +16,10 @@ use super::schemas::Schemas;
 use super::values::{self, User};
 use super::{Connected, Failure, chart, get, tell};
 use crate::addon::capabilities;
-use crate::release::record::{Record, Status};
+use crate::release::record::{Record, ReleaseStatus};
 use crate::release::{
-    Adoption, CrdPolicy, CrdRules, EngineError, Mode, Options, Past, ReleaseRequest, RenderedRelease,
+    Adoption, CrdPolicy, CrdRules, EngineError, History, Mode, ReleaseOptions, ReleaseRequest,
+    RenderedRelease,
 };
 use crate::render::replay::{self, Memory, store};
 use crate::render::{
@@ -70,12 +71,12 @@ pub(super) struct Common {
 }
 
 impl Common {
-    pub(super) fn options(&self) -> Result<Options, Failure> {
+    pub(super) fn options(&self) -> Result<ReleaseOptions, Failure> {
         exclusive(&self.carry)?;
         if self.atomic {
             tell("Flag --atomic has been deprecated, use --rollback-on-failure instead");
         }
-        Ok(Options {
+        Ok(ReleaseOptions {
             create_namespace: self.create_namespace,
             crds: match self.crds {
                 _ if self.skip_crds => CrdPolicy::Skip,
@@ -111,7 +112,7 @@ pub(super) struct Job<'a> {
     pub(super) name: String,
     pub(super) reference: &'a str,
     pub(super) common: &'a Common,
-    pub(super) options: Options,
+    pub(super) options: ReleaseOptions,
     pub(super) values: OldValues,
 }
 
@@ -189,7 +190,7 @@ pub(super) fn render_options(
 pub(super) fn installs(mode: Mode, newest: Option<&Record>) -> bool {
     match (mode, newest) {
         (Mode::Install, _) | (Mode::UpgradeInstall, None) => true,
-        (Mode::UpgradeInstall, Some(newest)) => newest.info.status == Status::Uninstalled,
+        (Mode::UpgradeInstall, Some(newest)) => newest.info.status == ReleaseStatus::Uninstalled,
         (Mode::Upgrade, _) => false,
     }
 }
@@ -202,7 +203,7 @@ pub(super) async fn request(
     job: &Job<'_>,
     mut material: Material,
     newest: Option<&Record>,
-    after: Option<&Past>,
+    after: Option<&History>,
 ) -> Result<Built, Explained> {
     let profile = globals.profile();
     let installing = installs(job.options.mode, newest);
@@ -219,7 +220,7 @@ pub(super) async fn request(
         // Before the render: templates may look for the kinds of the chart's own CRDs.
         let files = crds(&compiled.chart().crds()).map_err(|e| e.to_string())?;
         if !files.is_empty() {
-            s.engine.check_past(&s.id(&job.name), &options, past).await.map_err(refused)?;
+            s.engine.check_history(&s.id(&job.name), &options, past).await.map_err(refused)?;
         }
         let rules = CrdRules { policy: options.crds, adoption: options.adoption };
         s.engine.install_crds(&s.id(&job.name), &files, rules).await.map_err(|e| e.to_string())?;

@@ -11,8 +11,8 @@ use super::release_flags::DryRun;
 use super::schemas::Schemas;
 use super::status::{self, Shown};
 use super::{Connected, Failure, go_template, print, tell, with_engine};
-use crate::release::record::{Info, Record, RecordedHook, Status};
-use crate::release::{Action, Mode, Options, RenderedRelease};
+use crate::release::record::{Info, Record, RecordedHook, ReleaseStatus};
+use crate::release::{Mode, ReleaseAction, ReleaseOptions, RenderedRelease};
 use crate::render::replay::store;
 use crate::render::{SystemWorld, chart_record, to_json};
 use chart_compat::data::Data;
@@ -100,7 +100,7 @@ pub(super) struct UpgradeArgs {
 
 impl Change {
     pub(super) fn job(&self, verb: &'static str, mode: Mode) -> Result<Job<'_>, Failure> {
-        let options = Options {
+        let options = ReleaseOptions {
             mode,
             history_max: self.history_max,
             cleanup_on_fail: self.cleanup_on_fail,
@@ -138,7 +138,7 @@ pub(super) fn install(globals: &Globals, args: &InstallArgs) -> Result<(), Expla
     if let Some(text) = release_name_error(&name) {
         return Err(failed(&format!("release name check failed: {text}")));
     }
-    let options = Options { mode: Mode::Install, replace: args.replace, ..args.common.options()? };
+    let options = ReleaseOptions { mode: Mode::Install, replace: args.replace, ..args.common.options()? };
     let values = OldValues::Reset;
     let job = Job { verb: "install", name, reference, common: &args.common, options, values };
     run(globals, job, &args.told, FAILED)
@@ -207,7 +207,7 @@ fn dry_install(globals: &Globals, job: &Job<'_>, told: &Told, material: Material
         info: Info {
             first_deployed: now.clone(),
             last_deployed: now,
-            status: Status::PendingInstall,
+            status: ReleaseStatus::PendingInstall,
             notes: rendered.notes.clone(),
             ..Info::default()
         },
@@ -249,7 +249,7 @@ async fn carry_out(
     failed: &str,
 ) -> Result<(), Explained> {
     let mode = job.options.mode;
-    let past = s.engine.past_of(&s.id(&job.name)).await.map_err(|e| format!("{failed}{e}"))?;
+    let past = s.engine.history_of(&s.id(&job.name)).await.map_err(|e| format!("{failed}{e}"))?;
     let installing = build::installs(mode, past.newest());
     // Helm says nothing in front of what fails in an install by `upgrade --install`.
     let failed = if installing && mode == Mode::UpgradeInstall { "" } else { failed };
@@ -267,15 +267,17 @@ async fn carry_out(
         // Before the objects: what they hold must be known to the next render, whatever happens to this one.
         store::save(s.engine.cluster(), &s.namespace, &job.name, &memory).await.map_err(text)?;
     }
-    let outcome =
-        s.try_run(s.engine.reconcile_after(request, past)).await.map_err(|e| text(build::refused(e)))?;
+    let outcome = s
+        .try_run(s.engine.reconcile_with_history(request, past))
+        .await
+        .map_err(|e| text(build::refused(e)))?;
     for warning in &outcome.warnings {
         tell(&format!("level=WARN msg={warning:?}"));
     }
     if !built.installing && people {
         let line = match outcome.action {
-            Action::Unchanged if !dry => format!("Release \"{}\" is unchanged.\n", job.name),
-            Action::Restore if !dry => {
+            ReleaseAction::Unchanged if !dry => format!("Release \"{}\" is unchanged.\n", job.name),
+            ReleaseAction::Restore if !dry => {
                 format!("Release \"{}\" is as it was: {}.\n", job.name, outcome.reason)
             }
             _ => format!("Release \"{}\" has been upgraded. Happy Helming!\n", job.name),

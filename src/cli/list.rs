@@ -8,7 +8,7 @@ use super::flags::Globals;
 use super::output::{self, Format};
 use super::selector::Selector;
 use super::{Failure, print, with_engine};
-use crate::release::record::{Head, Record, Status};
+use crate::release::record::{Record, RecordHead, ReleaseStatus};
 use crate::release::{Engine, EngineError};
 
 /// Flags of `list`.
@@ -77,7 +77,7 @@ impl Args {
     }
 
     /// Whether a state is shown: with no flag Helm 4 shows all, Helm 3 what is deployed or failed.
-    fn shows(&self, status: Status, profile: Profile) -> bool {
+    fn shows(&self, status: ReleaseStatus, profile: Profile) -> bool {
         if self.all {
             return true;
         }
@@ -86,13 +86,15 @@ impl Args {
             return true;
         }
         match status {
-            Status::Deployed => self.deployed || default,
-            Status::Failed => self.failed || default,
-            Status::PendingInstall | Status::PendingUpgrade | Status::PendingRollback => self.pending,
-            Status::Superseded => self.superseded,
-            Status::Uninstalled => self.uninstalled,
-            Status::Uninstalling => self.uninstalling,
-            Status::Unknown => false,
+            ReleaseStatus::Deployed => self.deployed || default,
+            ReleaseStatus::Failed => self.failed || default,
+            ReleaseStatus::PendingInstall
+            | ReleaseStatus::PendingUpgrade
+            | ReleaseStatus::PendingRollback => self.pending,
+            ReleaseStatus::Superseded => self.superseded,
+            ReleaseStatus::Uninstalled => self.uninstalled,
+            ReleaseStatus::Uninstalling => self.uninstalling,
+            ReleaseStatus::Unknown => false,
         }
     }
 
@@ -101,7 +103,7 @@ impl Args {
         &self,
         engine: &Engine,
         namespace: Option<&str>,
-        mut heads: Vec<Head>,
+        mut heads: Vec<RecordHead>,
         all: usize,
     ) -> Result<(Vec<String>, Vec<Record>), EngineError> {
         if self.date {

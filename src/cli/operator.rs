@@ -23,7 +23,7 @@ use super::peer::{self, WithoutEffect};
 use super::webhook_flags::WebhookFlags;
 use super::{Ended, Failure, cluster};
 use crate::addon;
-use crate::cluster::{Cluster, ClusterError, Election, Exchange};
+use crate::cluster::{Cluster, ClusterError, CompletedRequest, Election};
 use crate::hooks::webhooks;
 use crate::redact;
 use crate::release::{Adoption, DriftMode};
@@ -375,8 +375,8 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
 }
 
 /// Counts a request as the peer's `kube-client` does: one client does the work of its three.
-fn count(state: &State, exchange: &Exchange) {
-    let Exchange { method, host, path, status, took } = exchange;
+fn count(state: &State, exchange: &CompletedRequest) {
+    let CompletedRequest { method, host, path, status, took } = exchange;
     let code = status.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
     let component = ("component", "main");
     let labels = [component, ("code", &code), ("method", method), ("host", host)];

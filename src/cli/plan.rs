@@ -16,7 +16,7 @@ use super::install::Change;
 use super::output::{self, Format};
 use super::status::{self, Shown};
 use super::{Failure, print, tell, with_engine};
-use crate::release::{Mode, Preview, ReleaseRequest, Verb};
+use crate::release::{ChangeVerb, Mode, Preview, ReleaseRequest};
 use crate::render::replay::{Memory, store};
 
 /// The form of saved plans that this version reads and writes.
@@ -123,7 +123,7 @@ fn show(globals: &Globals, preview: &Preview, format: Format, unchanged: bool) -
         format => output::structured(preview, format)?,
     };
     print(text.as_bytes())?;
-    match preview.count(Verb::Blocked) {
+    match preview.count(ChangeVerb::Blocked) {
         0 => Ok(()),
         blocked => Err(format!("the server would refuse {blocked} object(s) of this plan")),
     }

@@ -10,7 +10,7 @@ use rustix::termios::tcgetwinsize;
 use self::board::Board;
 use super::flags::Globals;
 use super::{failure, tell};
-use crate::release::{Progress, ProgressListener};
+use crate::release::{OperationProgress, ProgressListener};
 
 mod board;
 
@@ -28,13 +28,17 @@ pub(super) fn listener(globals: &Globals) -> ProgressListener {
         });
     }
     Arc::new(move |_, step| match step {
-        Progress::HookLog { text, .. } => tell(text.trim_end_matches('\n')),
-        Progress::Warning(text) => tell(&format!("level=WARN msg={text:?}")),
-        Progress::Hook { event, kind, name } if live => tell(&format!("{event} hook: {kind} {name}")),
-        Progress::Waiting { object, reason } if live => tell(&format!("waiting for {object}: {reason}")),
-        Progress::Ready(object) if live => tell(&format!("{object} is ready")),
+        OperationProgress::HookLog { text, .. } => tell(text.trim_end_matches('\n')),
+        OperationProgress::Warning(text) => tell(&format!("level=WARN msg={text:?}")),
+        OperationProgress::Hook { event, kind, name } if live => {
+            tell(&format!("{event} hook: {kind} {name}"));
+        }
+        OperationProgress::Waiting { object, reason } if live => {
+            tell(&format!("waiting for {object}: {reason}"));
+        }
+        OperationProgress::Ready(object) if live => tell(&format!("{object} is ready")),
         // Without anyone who looks on this is told at the end only, where a wait failed.
-        Progress::Diagnosis { object, lines } => {
+        OperationProgress::Diagnosis { object, lines } => {
             for line in *lines {
                 tell(&format!("  {object}: {line}"));
             }

@@ -7,7 +7,7 @@ use chart_compat::profile::Profile;
 use super::flags::duration;
 use super::{Failure, tell};
 use crate::cluster::Validation;
-use crate::release::{Duplicates, Immutable, OnFailure, Options, Wait, WaitRules};
+use crate::release::{Duplicates, Immutable, OnFailure, ReleaseOptions, Wait, WaitRules};
 
 /// How much is only simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -56,10 +56,10 @@ pub(super) enum Crds {
 }
 
 /// As the profile wants it: Helm 3 took objects with unknown fields, and with lists that name the same thing twice.
-pub(super) fn lenient(options: Options, profile: Profile) -> Options {
+pub(super) fn lenient(options: ReleaseOptions, profile: Profile) -> ReleaseOptions {
     match profile {
         Profile::Helm3 => {
-            Options { validation: Validation::Warn, duplicates: Duplicates::KeepLast, ..options }
+            ReleaseOptions { validation: Validation::Warn, duplicates: Duplicates::KeepLast, ..options }
         }
         Profile::Helm4 => options,
     }
@@ -119,7 +119,7 @@ pub(super) fn exclusive(carry: &Carry) -> Result<(), Failure> {
 }
 
 impl Carry {
-    pub(super) fn options(&self) -> Result<Options, Failure> {
+    pub(super) fn options(&self) -> Result<ReleaseOptions, Failure> {
         if self.force {
             tell("Flag --force has been deprecated, use --force-replace instead");
         }
@@ -134,7 +134,7 @@ impl Carry {
             Some(_) => Wait::Ready,
         };
         let legacy = self.wait == Some(WaitFor::Legacy);
-        Ok(Options {
+        Ok(ReleaseOptions {
             run_hooks: !self.no_hooks,
             wait,
             wait_rules: if legacy { WaitRules::Legacy } else { WaitRules::Status },
@@ -145,12 +145,12 @@ impl Carry {
             immutable: if self.force_replace || self.force { Immutable::Recreate } else { Immutable::Fail },
             validation: Validation::Strict,
             break_lock: self.break_lock,
-            ..Options::default()
+            ..ReleaseOptions::default()
         })
     }
 
     /// The same where a failure is undone: then readiness is waited for unless the flag says otherwise.
-    pub(super) fn options_undoing(&self, undo: bool) -> Result<Options, Failure> {
+    pub(super) fn options_undoing(&self, undo: bool) -> Result<ReleaseOptions, Failure> {
         let mut options = self.options()?;
         if undo {
             options.on_failure = OnFailure::Undo;

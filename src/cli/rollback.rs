@@ -4,7 +4,7 @@ use super::flags::Globals;
 use super::plan::Planned;
 use super::release_flags::{Carry, DryRun, exclusive, lenient};
 use super::{Failure, print, tell, with_engine};
-use crate::release::{Options, RollbackRequest};
+use crate::release::{ReleaseOptions, RollbackRequest};
 
 /// As Helm: what `list` and `history` can show.
 const LONGEST_DESCRIPTION: usize = 256;
@@ -53,7 +53,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
     if length > LONGEST_DESCRIPTION {
         return Err(format!("description must be {LONGEST_DESCRIPTION} characters or less, got {length}"));
     }
-    let options = Options {
+    let options = ReleaseOptions {
         dry_run: DryRun::is_dry(args.dry_run),
         cleanup_on_fail: args.cleanup_on_fail,
         history_max: args.history_max,

@@ -3,7 +3,7 @@
 use super::flags::Globals;
 use super::output::{self, Format};
 use super::{Failure, print, with_engine};
-use crate::release::{Why, field_line, look};
+use crate::release::{RevisionReport, field_line, verb_style};
 
 /// Flags of `why`.
 #[derive(clap::Args)]
@@ -17,7 +17,7 @@ pub(super) struct Args {
     output: Format,
 }
 
-fn text(why: &Why, painted: bool) -> String {
+fn text(why: &RevisionReport, painted: bool) -> String {
     let paint = |code: &str, text: &str| {
         if painted { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
     };
@@ -37,7 +37,7 @@ fn text(why: &Why, painted: bool) -> String {
         out.extend(why.values.iter().map(|field| field_line(field, &paint)));
     }
     for object in &why.objects {
-        let (mark, _, color) = look(object.verb);
+        let (mark, _, color) = verb_style(object.verb);
         out.push_str(&format!("  {}\n", paint(color, &format!("{mark} {} {}", object.kind, object.name))));
         out.extend(object.fields.iter().map(|field| field_line(field, &paint)));
     }
@@ -48,7 +48,9 @@ fn text(why: &Why, painted: bool) -> String {
 }
 
 pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
-    let told = with_engine(globals, async |s| s.run(s.engine.why(&s.id(&args.name), args.revision)).await)?;
+    let told = with_engine(globals, async |s| {
+        s.run(s.engine.explain_revisions(&s.id(&args.name), args.revision)).await
+    })?;
     let text = match args.output {
         Format::Table => told.iter().map(|why| text(why, globals.paints())).collect(),
         format => output::structured(&told, format)?,

@@ -4,9 +4,9 @@
 //! for a kind that is not there.
 
 use super::{
-    client::{Call, Cluster},
+    api_client::{ApiCall, Cluster},
     error::{ClusterError, Result},
-    refs::Gvk,
+    object_ref::Gvk,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -26,7 +26,7 @@ const VERSION_KEPT: Duration = Duration::from_secs(30);
 
 /// A served kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Resource {
+pub struct ServedResource {
     pub plural: String,
     pub namespaced: bool,
     /// It can be listed and watched.
@@ -37,8 +37,8 @@ pub struct Resource {
 
 /// Everything that the cluster serves, at one moment.
 #[derive(Debug, Clone, Default)]
-pub struct Kinds {
-    resources: BTreeMap<Gvk, Resource>,
+pub struct ServedKinds {
+    resources: BTreeMap<Gvk, ServedResource>,
     /// The same kinds in the order in which the server prefers them.
     preferred: Vec<Gvk>,
     group_versions: BTreeSet<String>,
@@ -46,8 +46,8 @@ pub struct Kinds {
     pub stale: Vec<String>,
 }
 
-impl Kinds {
-    pub fn get(&self, gvk: &Gvk) -> Option<&Resource> {
+impl ServedKinds {
+    pub fn get(&self, gvk: &Gvk) -> Option<&ServedResource> {
         self.resources.get(gvk)
     }
 
@@ -87,7 +87,7 @@ impl Kinds {
 #[derive(Default)]
 pub(crate) struct Discovery {
     version: tokio::sync::Mutex<Option<(Instant, Value)>>,
-    known: RwLock<Option<(Instant, Arc<Kinds>)>>,
+    known: RwLock<Option<(Instant, Arc<ServedKinds>)>>,
     /// One refresh at a time; the others take its result.
     refreshing: tokio::sync::Mutex<()>,
 }
@@ -146,7 +146,7 @@ struct ResponseKind {
 
 /// Reads an `APIGroupDiscoveryList`; `None` if the answer is of another kind. Not by way of a tree, which would be the largest
 /// thing that a command holds.
-fn read(kinds: &mut Kinds, answer: &str) -> Option<()> {
+fn read(kinds: &mut ServedKinds, answer: &str) -> Option<()> {
     let list: GroupList = serde_json::from_str(answer).ok().filter(|l: &GroupList| l.kind == LIST)?;
     for group in list.items {
         for version in group.versions {
@@ -166,7 +166,7 @@ fn read(kinds: &mut Kinds, answer: &str) -> Option<()> {
                 let namespaced = resource.scope == "Namespaced";
                 let mut aliases = resource.short_names;
                 aliases.extend(Some(resource.singular).filter(|s| !s.is_empty()));
-                let served = Resource { plural: resource.resource, namespaced, watchable, aliases };
+                let served = ServedResource { plural: resource.resource, namespaced, watchable, aliases };
                 let gvk = gvk(&kind.kind);
                 if !kinds.resources.contains_key(&gvk) {
                     kinds.preferred.push(gvk.clone());
@@ -180,7 +180,7 @@ fn read(kinds: &mut Kinds, answer: &str) -> Option<()> {
 
 impl Cluster {
     /// All served kinds, from memory if they were read before.
-    pub async fn kinds(&self) -> Result<Arc<Kinds>> {
+    pub async fn kinds(&self) -> Result<Arc<ServedKinds>> {
         match self.known() {
             Some((_, kinds)) => Ok(kinds),
             None => self.read_kinds(None).await,
@@ -188,12 +188,12 @@ impl Cluster {
     }
 
     /// Reads all served kinds anew, unless someone did so after `since`.
-    pub async fn refresh_kinds(&self, since: Instant) -> Result<Arc<Kinds>> {
+    pub async fn refresh_kinds(&self, since: Instant) -> Result<Arc<ServedKinds>> {
         self.read_kinds(Some(since)).await
     }
 
     /// `since`: what was read before that will not do.
-    async fn read_kinds(&self, since: Option<Instant>) -> Result<Arc<Kinds>> {
+    async fn read_kinds(&self, since: Option<Instant>) -> Result<Arc<ServedKinds>> {
         let _alone = self.discovery().refreshing.lock().await;
         if let Some((read_at, kinds)) = self.known()
             && since.is_none_or(|since| read_at >= since)
@@ -201,8 +201,8 @@ impl Cluster {
             return Ok(kinds);
         }
         let started = Instant::now();
-        let mut kinds = Kinds::default();
-        let fetch = async |path| self.call_text(&Call { accept: ACCEPT, ..Call::get(path) }).await;
+        let mut kinds = ServedKinds::default();
+        let fetch = async |path| self.call_text(&ApiCall { accept: ACCEPT, ..ApiCall::get(path) }).await;
         let ((core, _), (groups, _)) = tokio::try_join!(fetch("/api"), fetch("/apis"))?;
         for (path, answer) in [("/api", core), ("/apis", groups)] {
             read(&mut kinds, &answer).ok_or_else(|| ClusterError::Answer {
@@ -216,12 +216,12 @@ impl Cluster {
         Ok(kinds)
     }
 
-    fn known(&self) -> Option<(Instant, Arc<Kinds>)> {
+    fn known(&self) -> Option<(Instant, Arc<ServedKinds>)> {
         self.discovery().known.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The resource of a kind; looks once more at the server if it is not known.
-    pub async fn resource(&self, gvk: &Gvk) -> Result<Resource> {
+    pub async fn resource(&self, gvk: &Gvk) -> Result<ServedResource> {
         if let Some(found) = self.kinds().await?.get(gvk) {
             return Ok(found.clone());
         }
@@ -247,7 +247,7 @@ impl Cluster {
         if let Some((_, version)) = kept.as_ref().filter(|(asked, _)| asked.elapsed() < VERSION_KEPT) {
             return Ok(version.clone());
         }
-        let version = self.call(Call::get("/version")).await?.value;
+        let version = self.call(ApiCall::get("/version")).await?.value;
         *kept = Some((Instant::now(), version.clone()));
         Ok(version)
     }
@@ -266,7 +266,7 @@ mod tests {
                  "scope": "Namespaced", "verbs": ["list", "watch", "patch"], "singularResource": "deployment",
                  "shortNames": ["deploy"]}]}]},
             {"metadata": {"name": "metrics.k8s.io"}, "versions": [{"version": "v1beta1", "freshness": "Stale"}]}]});
-        let mut kinds = Kinds::default();
+        let mut kinds = ServedKinds::default();
         read(&mut kinds, &list.to_string()).unwrap();
         let deployment = kinds.get(&Gvk::new("apps/v1", "Deployment")).unwrap();
         assert_eq!(

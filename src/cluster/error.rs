@@ -1,6 +1,6 @@
 //! What can go wrong between us and the API server, told apart as far as callers act on it.
 
-use super::refs::Gvk;
+use super::object_ref::Gvk;
 use serde::Deserialize;
 
 pub type Result<T, E = ClusterError> = std::result::Result<T, E>;

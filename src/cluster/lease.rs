@@ -4,8 +4,8 @@
 //! not there for a while loses nobody a Lease: renewing is tried again and again until the deadline, each try bounded, so that
 //! one answer that never comes does not cost all of the time.
 
-use super::client::Cluster;
-use super::refs::ObjectRef;
+use super::api_client::Cluster;
+use super::object_ref::ObjectRef;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -29,7 +29,7 @@ pub(crate) struct Pace {
 }
 
 /// A Lease that is being renewed. Dropped, it stays taken until it has run out.
-pub(crate) struct Held {
+pub(crate) struct HeldLease {
     stop: watch::Sender<bool>,
     lost: watch::Receiver<bool>,
     task: Option<JoinHandle<Value>>,
@@ -67,12 +67,12 @@ pub(crate) fn duration(lease: &Value) -> Option<Duration> {
     lease["spec"]["leaseDurationSeconds"].as_u64().map(Duration::from_secs)
 }
 
-impl Held {
+impl HeldLease {
     /// Keeps a Lease that was written just now.
     pub(crate) fn keep(cluster: Cluster, object: ObjectRef, lease: Value, pace: Pace) -> Self {
         let (stop, stopped) = watch::channel(false);
         let (tell, lost) = watch::channel(false);
-        let beat = Beat { cluster, object, lease, pace, stopped, last: Instant::now(), absent: false };
+        let beat = Heartbeat { cluster, object, lease, pace, stopped, last: Instant::now(), absent: false };
         let task = tokio::spawn(async move {
             let (lease, stopped) = beat.run().await;
             tell.send_replace(!stopped);
@@ -98,7 +98,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldLease {
     fn drop(&mut self) {
         if let Some(task) = &self.task {
             task.abort();
@@ -106,7 +106,7 @@ impl Drop for Held {
     }
 }
 
-struct Beat {
+struct Heartbeat {
     cluster: Cluster,
     object: ObjectRef,
     lease: Value,
@@ -118,7 +118,7 @@ struct Beat {
     absent: bool,
 }
 
-impl Beat {
+impl Heartbeat {
     /// Gives the Lease, and whether it was told to stop; otherwise the Lease is lost.
     async fn run(mut self) -> (Value, bool) {
         let mut pause = self.pace.renew;

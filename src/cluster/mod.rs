@@ -3,37 +3,37 @@
 //! The only user of the Kubernetes client. Knows nothing of releases, charts or Helm beyond the ownership marks that
 //! it copies out of an object's metadata.
 
-mod client;
-mod counted;
+mod api_client;
 mod discovery;
 mod error;
-mod follow;
-mod inspect;
-mod leader;
+mod follow_named;
+mod leader_election;
 mod lease;
-mod manage;
-mod objects;
-mod parts;
-mod refs;
+mod logs_and_events;
+mod managed_fields;
+mod metadata_cache;
+mod object_api;
+mod object_ref;
+mod object_stream;
+mod observed_meta;
+mod request_metrics;
 mod retry;
-mod seen;
-mod wait;
-mod watch;
+mod subresource;
 
-pub use client::{Cluster, ConnectOptions};
-pub use counted::{Exchange, Observer};
-pub use discovery::{Kinds, Resource};
+pub use api_client::{Cluster, ConnectOptions};
+pub use discovery::{ServedKinds, ServedResource};
 pub use error::{ApiStatus, ClusterError, Result, StatusCause};
-pub(crate) use follow::{Followed, POLL};
-pub use leader::{Election, Leadership};
+pub(crate) use follow_named::{Followed, POLL};
+pub use leader_election::{Election, Leadership};
 pub(crate) use lease::{
-    Held, MANAGER as LEASE_MANAGER, Pace, body as lease_body, duration as lease_duration,
+    HeldLease, MANAGER as LEASE_MANAGER, Pace, body as lease_body, duration as lease_duration,
     holder as lease_holder,
 };
-pub use manage::{fold_managers, is_helm_manager, needs_folding, without_orphans};
-pub use objects::{Applied, ApplyOptions, DeleteOptions, Deleted, Listed, Propagation, Validation};
-pub use parts::PatchKind;
-pub use refs::{Gvk, Key, ObjectRef};
-pub use seen::{Seen, drift_of};
-pub use wait::Event as ObjectEvent;
-pub use watch::{Change, Lookup, WatchScope, Watches};
+pub use managed_fields::{fold_managers, is_helm_manager, needs_folding, without_orphans};
+pub use metadata_cache::{CacheEvent, CacheLookup, WatchScope, Watches};
+pub use object_api::{Applied, ApplyOptions, DeleteOptions, Deleted, Listed, Propagation, Validation};
+pub use object_ref::{Gvk, ObjectKey, ObjectRef};
+pub use object_stream::ObjectEvent;
+pub use observed_meta::{ObservedMeta, drift_of};
+pub use request_metrics::{CompletedRequest, RequestObserver};
+pub use subresource::PatchKind;

@@ -18,7 +18,7 @@ const LONGEST: Duration = Duration::from_secs(10);
 
 /// How an attempt failed.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Failure {
+pub(crate) enum RequestFailure {
     /// The server answered with this status and, perhaps, a Retry-After in seconds.
     Status(u16, Option<u64>),
     /// No answer: the request may or may not have been carried out.
@@ -31,15 +31,15 @@ pub(crate) enum Failure {
 /// been turning requests away.
 pub(crate) fn pause(
     method: &http::Method,
-    failure: Failure,
+    failure: RequestFailure,
     attempt: u32,
     throttled: Duration,
 ) -> Option<Duration> {
     let most = match failure {
-        Failure::NotSent => PATIENT,
+        RequestFailure::NotSent => PATIENT,
         // By time: how many there are is the server's to say.
-        Failure::Status(429, _) => u32::MAX,
-        Failure::Status(..) | Failure::NoAnswer => ATTEMPTS,
+        RequestFailure::Status(429, _) => u32::MAX,
+        RequestFailure::Status(..) | RequestFailure::NoAnswer => ATTEMPTS,
     };
     if attempt >= most {
         return None;
@@ -48,18 +48,20 @@ pub(crate) fn pause(
     let backoff = Duration::from_millis(100 << attempt.min(6));
     match failure {
         // Turned away by the server's flow control: nothing was done. Not at once again, whatever it says.
-        Failure::Status(429, after) => {
+        RequestFailure::Status(429, after) => {
             let pause = after.map_or(backoff, |s| Duration::from_secs(s).max(backoff / 4)).min(LONGEST);
             Some(pause).filter(|pause| throttled + *pause <= THROTTLED)
         }
-        Failure::Status(502..=504, after) if repeatable => {
+        RequestFailure::Status(502..=504, after) if repeatable => {
             Some(after.map_or(backoff, Duration::from_secs).min(LONGEST))
         }
         // A failing webhook or etcd: the server says when it is worth asking again, else it is an answer.
-        Failure::Status(500, Some(after)) if repeatable => Some(Duration::from_secs(after).min(LONGEST)),
-        Failure::NotSent => Some(backoff.min(Duration::from_secs(3))),
-        Failure::NoAnswer if repeatable => Some(backoff),
-        Failure::Status(..) | Failure::NoAnswer => None,
+        RequestFailure::Status(500, Some(after)) if repeatable => {
+            Some(Duration::from_secs(after).min(LONGEST))
+        }
+        RequestFailure::NotSent => Some(backoff.min(Duration::from_secs(3))),
+        RequestFailure::NoAnswer if repeatable => Some(backoff),
+        RequestFailure::Status(..) | RequestFailure::NoAnswer => None,
     }
 }
 
@@ -103,19 +105,19 @@ mod tests {
     fn repeats_only_what_may_be_repeated() {
         let ms = Duration::from_millis;
         let cases = [
-            (Method::POST, Failure::Status(503, Some(1)), 1, None),
-            (Method::POST, Failure::NoAnswer, 1, None),
-            (Method::POST, Failure::NotSent, 1, Some(ms(200))),
-            (Method::POST, Failure::NotSent, ATTEMPTS, Some(ms(3000))),
-            (Method::POST, Failure::NotSent, PATIENT, None),
-            (Method::GET, Failure::NoAnswer, 1, Some(ms(200))),
-            (Method::PATCH, Failure::Status(503, None), 2, Some(ms(400))),
-            (Method::PATCH, Failure::Status(504, Some(3600)), 1, Some(ms(10_000))),
-            (Method::PATCH, Failure::Status(500, None), 1, None),
-            (Method::PATCH, Failure::Status(500, Some(1)), 1, Some(ms(1000))),
-            (Method::PUT, Failure::Status(409, None), 1, None),
-            (Method::GET, Failure::Status(404, None), 1, None),
-            (Method::GET, Failure::Status(503, None), ATTEMPTS, None),
+            (Method::POST, RequestFailure::Status(503, Some(1)), 1, None),
+            (Method::POST, RequestFailure::NoAnswer, 1, None),
+            (Method::POST, RequestFailure::NotSent, 1, Some(ms(200))),
+            (Method::POST, RequestFailure::NotSent, ATTEMPTS, Some(ms(3000))),
+            (Method::POST, RequestFailure::NotSent, PATIENT, None),
+            (Method::GET, RequestFailure::NoAnswer, 1, Some(ms(200))),
+            (Method::PATCH, RequestFailure::Status(503, None), 2, Some(ms(400))),
+            (Method::PATCH, RequestFailure::Status(504, Some(3600)), 1, Some(ms(10_000))),
+            (Method::PATCH, RequestFailure::Status(500, None), 1, None),
+            (Method::PATCH, RequestFailure::Status(500, Some(1)), 1, Some(ms(1000))),
+            (Method::PUT, RequestFailure::Status(409, None), 1, None),
+            (Method::GET, RequestFailure::Status(404, None), 1, None),
+            (Method::GET, RequestFailure::Status(503, None), ATTEMPTS, None),
         ];
         for (method, failure, attempt, expected) in cases {
             let found = pause(&method, failure, attempt, Duration::ZERO);
@@ -138,14 +140,14 @@ mod tests {
             (Some(1), 1, ms(59_001), None),
             (None, 1, second(60), None),
         ] {
-            let found = pause(&Method::POST, Failure::Status(429, after), attempt, throttled);
+            let found = pause(&Method::POST, RequestFailure::Status(429, after), attempt, throttled);
             assert_eq!(found, expected, "{after:?} attempt {attempt} after {throttled:?}");
         }
         // All pauses of one request together.
         for after in [None, Some(0), Some(1), Some(3600)] {
             let mut waited = Duration::ZERO;
             let mut attempt = 1;
-            while let Some(next) = pause(&Method::GET, Failure::Status(429, after), attempt, waited) {
+            while let Some(next) = pause(&Method::GET, RequestFailure::Status(429, after), attempt, waited) {
                 (waited, attempt) = (waited + next, attempt + 1);
             }
             assert!(waited > second(50) && waited <= THROTTLED, "{after:?}: {waited:?}");

@@ -82,7 +82,7 @@ async fn create(
     let created = if subresource.is_empty() {
         cluster.create(&object, body, MANAGER).await
     } else {
-        cluster.create_part(&object, subresource, body, MANAGER).await
+        cluster.create_subresource(&object, subresource, body, MANAGER).await
     };
     match created {
         Ok(_) => Ok(()),
@@ -129,7 +129,7 @@ async fn replace(
             return Err(ClusterError::Api(Box::new(status)).into());
         };
         let Some(body) = change(live).map_err(PatchError::Filter)? else { return Ok(()) };
-        match cluster.replace_part(object, subresource, &body, MANAGER).await {
+        match cluster.replace_subresource(object, subresource, &body, MANAGER).await {
             Ok(_) => return Ok(()),
             Err(e) if e.is_conflict() && tries < CONFLICT_TRIES => tries += 1,
             Err(e) => return Err(e.into()),
@@ -148,10 +148,10 @@ async fn patch(cluster: &Cluster, target: &Target, patch: &Patch) -> Result<(), 
     let part = &target.subresource;
     match patch {
         Patch::Merge(changes) => {
-            cluster.patch_part(&object, part, PatchKind::Merge, changes, MANAGER).await?;
+            cluster.patch_subresource(&object, part, PatchKind::Merge, changes, MANAGER).await?;
         }
         Patch::Json(steps) => {
-            cluster.patch_part(&object, part, PatchKind::Json, steps, MANAGER).await?;
+            cluster.patch_subresource(&object, part, PatchKind::Json, steps, MANAGER).await?;
         }
         Patch::Jq(filter) => {
             let change = |live: Value| {

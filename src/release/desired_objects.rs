@@ -1,6 +1,6 @@
 //! From rendered documents to objects with an identity. Pure.
 
-use crate::cluster::{ClusterError, Gvk, Key, Kinds, ObjectRef};
+use crate::cluster::{ClusterError, Gvk, ObjectKey, ObjectRef, ServedKinds};
 use crate::release::{
     error::EngineError,
     plan::ownership,
@@ -14,9 +14,9 @@ pub(crate) type Digest = [u8; 32];
 
 /// An object that the release is to have.
 #[derive(Debug, Clone)]
-pub(crate) struct Target {
+pub(crate) struct DesiredObject {
     pub(crate) object: ObjectRef,
-    pub(crate) key: Key,
+    pub(crate) key: ObjectKey,
     /// Path of its template.
     pub(crate) path: String,
     /// The object as it is applied: with its namespace and the release's marks.
@@ -27,27 +27,27 @@ pub(crate) struct Target {
 
 /// Whether kinds are namespaced: what the cluster serves, and what the request itself brings.
 pub(crate) struct Scopes<'a> {
-    served: &'a Kinds,
-    brought: BTreeMap<Gvk, bool>,
+    served: &'a ServedKinds,
+    from_crds: BTreeMap<Gvk, bool>,
 }
 
 impl<'a> Scopes<'a> {
     pub(crate) fn new<'v>(
-        served: &'a Kinds,
+        served: &'a ServedKinds,
         crds: &'v [CrdFile],
         documents: impl Iterator<Item = &'v Value>,
     ) -> Self {
-        let mut brought = BTreeMap::new();
+        let mut from_crds = BTreeMap::new();
         for crd in crds.iter().flat_map(|file| &file.objects).chain(documents) {
             if crd["kind"] == "CustomResourceDefinition" {
-                brought.extend(kinds_of_crd(crd));
+                from_crds.extend(kinds_of_crd(crd));
             }
         }
-        Self { served, brought }
+        Self { served, from_crds }
     }
 
     pub(crate) fn namespaced(&self, gvk: &Gvk) -> Option<bool> {
-        self.served.get(gvk).map(|r| r.namespaced).or_else(|| self.brought.get(gvk).copied())
+        self.served.get(gvk).map(|r| r.namespaced).or_else(|| self.from_crds.get(gvk).copied())
     }
 }
 
@@ -69,9 +69,9 @@ pub(crate) fn resolve<'v>(
     documents: impl Iterator<Item = (&'v str, &'v Value)>,
     id: &ReleaseId,
     scopes: &Scopes<'_>,
-) -> Result<Vec<Target>, EngineError> {
-    let mut targets: Vec<Target> = Vec::new();
-    let mut places: BTreeMap<Key, usize> = BTreeMap::new();
+) -> Result<Vec<DesiredObject>, EngineError> {
+    let mut targets: Vec<DesiredObject> = Vec::new();
+    let mut places: BTreeMap<ObjectKey, usize> = BTreeMap::new();
     for (path, document) in documents {
         for object in items(document) {
             let Some(target) = target(path, object, id, scopes)? else { continue };
@@ -114,7 +114,7 @@ fn target(
     object: &Value,
     id: &ReleaseId,
     scopes: &Scopes<'_>,
-) -> Result<Option<Target>, EngineError> {
+) -> Result<Option<DesiredObject>, EngineError> {
     if is_empty(object) {
         return Ok(None);
     }
@@ -126,7 +126,7 @@ fn target(
     }
     ownership::stamp(&mut body, id).map_err(wrong)?;
     let digest = Sha256::digest(object.to_string().as_bytes()).into();
-    Ok(Some(Target { key: reference.key(), object: reference, path: path.to_owned(), body, digest }))
+    Ok(Some(DesiredObject { key: reference.key(), object: reference, path: path.to_owned(), body, digest }))
 }
 
 /// Which object a document speaks of.
@@ -199,7 +199,7 @@ mod tests {
     use serde_json::json;
 
     fn resolve_all(documents: &[Value]) -> Result<Vec<String>, String> {
-        let served = Kinds::default();
+        let served = ServedKinds::default();
         let crds = [
             json!({"kind": "CustomResourceDefinition", "spec": {"group": "e.x", "scope": "Namespaced",
                 "names": {"kind": "Thing"}, "versions": [{"name": "v1", "served": true}]}}),

@@ -1,32 +1,33 @@
 //! Ties the steps together: what a front end holds.
 
-use crate::cluster::{Change, Cluster, Lookup, ObjectRef, WatchScope, Watches};
+use crate::cluster::{CacheEvent, CacheLookup, Cluster, ObjectRef, WatchScope, Watches};
 use crate::redact;
 use crate::release::{
-    decide::{self, Action, Decision, reason::Reason},
+    decide::{self, Decision, ReleaseAction, reason::ActionReason},
     desired_objects::{self, Digest},
-    drift::{self, Expected, Tolerated, Verdict, crd_tracker},
-    engine_state::{State, Touched},
+    drift::{self, DriftVerdict, ExpectedObject, Tolerated, crd_tracker},
+    engine_state::{EngineState, PendingEvents},
     error::{EngineError, Result},
     execute::{
-        CarryOut, Work,
+        RevisionExecution, RevisionInput,
         apply::{Applier, TRIES},
         chart_hooks::HookRunner,
         crds::{CrdInstaller, require_crds},
     },
-    lock::{lock_policy, release_lease::Lease},
-    observe::Past,
-    operation::Operation,
-    outcome::Outcome,
+    lock::{lock_policy, release_lease::ReleaseLease},
+    observe::History,
+    operation::RevisionOperation,
+    outcome::ReleaseOutcome,
     plan::dry_run::Preview,
-    reconcile_trigger::Attention,
+    reconcile_trigger::ReconcileTrigger,
     record::{
-        Record, RecordedHook, SYSTEM_LABELS, Status, Storage, Store, Stored, served_kinds, split_manifest,
+        Record, RecordStore, RecordedHook, ReleaseStatus, SYSTEM_LABELS, Storage, StoredRecord, served_kinds,
+        split_manifest,
     },
-    report::operation_progress::{ProgressListener, Teller},
+    report::operation_progress::{ProgressListener, ProgressReporter},
     request::{
-        CrdFile, CrdPolicy, CrdRules, DriftMode, Hook, Manifest, ManifestParser, OnFailure, Options,
-        ReleaseId, ReleaseRequest, RenderedRelease,
+        ChartHook, CrdFile, CrdPolicy, CrdRules, DriftMode, Manifest, ManifestParser, OnFailure, ReleaseId,
+        ReleaseOptions, ReleaseRequest, RenderedRelease,
     },
 };
 use serde_json::Value;
@@ -63,7 +64,7 @@ impl EngineOptions {
     }
 }
 
-/// The release engine. Cheap to clone; all clones share watches and memory.
+/// The release engine. Cheap to clone; all clones share watches and caches.
 #[derive(Clone)]
 pub struct Engine {
     /// Objects of releases are read and written through it.
@@ -71,10 +72,10 @@ pub struct Engine {
     /// CRDs of `crds/` are.
     pub(crate) crd_client: Cluster,
     /// Records and Leases are.
-    pub(crate) keeper: Cluster,
+    pub(crate) operator_client: Cluster,
     pub(crate) parse: ManifestParser,
     pub(crate) options: Arc<EngineOptions>,
-    pub(crate) state: Arc<State>,
+    pub(crate) state: Arc<EngineState>,
     pub(crate) watches: Option<Watches>,
     records: Option<Watches>,
     /// All CRDs, once a release brings any.
@@ -89,8 +90,8 @@ pub struct Engine {
 impl Engine {
     /// An engine on a cluster. `parse` reads the documents of stored manifests.
     pub fn new(cluster: Cluster, parse: ManifestParser, options: EngineOptions) -> Self {
-        let state = Arc::new(State::default());
-        let cache = |labels: &str, listener: fn(&State, &Change)| {
+        let state = Arc::new(EngineState::default());
+        let cache = |labels: &str, listener: fn(&EngineState, &CacheEvent)| {
             if !options.watch {
                 return None;
             }
@@ -98,11 +99,11 @@ impl Engine {
             let state = Arc::clone(&state);
             Some(Watches::new(cluster.clone(), scope, move |change| listener(&state, change)))
         };
-        let watches = cache("app.kubernetes.io/managed-by=Helm", State::touch);
-        let records = cache("owner=helm", State::touch_record);
-        let crds = cache("", State::touch_crd);
+        let watches = cache("app.kubernetes.io/managed-by=Helm", EngineState::on_object_event);
+        let records = cache("owner=helm", EngineState::on_record_event);
+        let crds = cache("", EngineState::on_crd_event);
         Self {
-            keeper: cluster.clone(),
+            operator_client: cluster.clone(),
             crd_client: cluster.clone(),
             cluster,
             parse,
@@ -139,7 +140,7 @@ impl Engine {
     /// The same engine, applying `crds/` with its own rights whoever applies the release's objects.
     #[must_use]
     pub fn with_crds_as_operator(mut self) -> Self {
-        self.crd_client = self.keeper.clone();
+        self.crd_client = self.operator_client.clone();
         self
     }
 
@@ -200,41 +201,41 @@ impl Engine {
     }
 
     /// Where records are.
-    pub fn keeper(&self) -> &Cluster {
-        &self.keeper
+    pub fn operator_client(&self) -> &Cluster {
+        &self.operator_client
     }
 
-    pub(crate) fn teller<'a>(&'a self, id: &'a ReleaseId) -> Teller<'a> {
-        Teller { id, listener: self.progress.as_ref(), diagnoses: self.diagnoses }
+    pub(crate) fn progress_of<'a>(&'a self, id: &'a ReleaseId) -> ProgressReporter<'a> {
+        ProgressReporter { id, listener: self.progress.as_ref(), diagnoses: self.diagnoses }
     }
 
-    pub(crate) fn applier<'a>(&'a self, id: &'a ReleaseId, options: &'a Options) -> Applier<'a> {
+    pub(crate) fn applier<'a>(&'a self, id: &'a ReleaseId, options: &'a ReleaseOptions) -> Applier<'a> {
         Applier {
             cluster: &self.cluster,
             manager: &self.options.field_manager,
             options,
             id,
-            progress: self.teller(id),
+            progress: self.progress_of(id),
         }
     }
 
-    pub(crate) fn hook_runner<'a>(&'a self, id: &'a ReleaseId, options: &Options) -> HookRunner<'a> {
+    pub(crate) fn hook_runner<'a>(&'a self, id: &'a ReleaseId, options: &ReleaseOptions) -> HookRunner<'a> {
         HookRunner {
             cluster: &self.cluster,
             store: self.store(),
             id,
             timeout: options.timeout,
-            mends: options.mends(),
-            progress: self.teller(id),
+            rules: options.sanitize_rules(),
+            progress: self.progress_of(id),
         }
     }
 
-    pub(crate) fn store(&self) -> Store<'_> {
-        Store::new(&self.keeper, &self.options.storage, &self.state.horizon)
+    pub(crate) fn store(&self) -> RecordStore<'_> {
+        RecordStore::new(&self.operator_client, &self.options.storage, &self.state.horizon)
     }
 
     /// Brings a release to what the request says.
-    pub async fn reconcile(&self, request: &ReleaseRequest) -> Result<Outcome> {
+    pub async fn reconcile(&self, request: &ReleaseRequest) -> Result<ReleaseOutcome> {
         self.reconcile_as(request, None, None).await
     }
 
@@ -242,7 +243,11 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::reconcile`].
-    pub async fn reconcile_after(&self, request: &ReleaseRequest, past: Past) -> Result<Outcome> {
+    pub async fn reconcile_with_history(
+        &self,
+        request: &ReleaseRequest,
+        past: History,
+    ) -> Result<ReleaseOutcome> {
         self.reconcile_as(request, None, Some(past)).await
     }
 
@@ -251,8 +256,8 @@ impl Engine {
         &self,
         request: &ReleaseRequest,
         planned: Option<&Preview>,
-        past: Option<Past>,
-    ) -> Result<Outcome> {
+        past: Option<History>,
+    ) -> Result<ReleaseOutcome> {
         match self.bounded(request.options.deadline).reconcile_once(request, planned, past).await {
             Err(error) if request.options.on_failure == OnFailure::Undo => {
                 Err(self.undo(&request.id, &request.options, error).await)
@@ -265,8 +270,8 @@ impl Engine {
     pub(crate) fn decide<'a>(
         &self,
         request: &'a ReleaseRequest,
-        past: &Past,
-    ) -> Result<(Decision, Work<'a>)> {
+        past: &History,
+    ) -> Result<(Decision, RevisionInput<'a>)> {
         // An API server may quote what it refuses.
         let rendered = &request.rendered;
         let objects = rendered.manifests.iter().map(|m| &m.object);
@@ -281,7 +286,7 @@ impl Engine {
         if request.options.crds.is_due(decision.installing) {
             require_crds(&request.rendered.crds)?;
         }
-        let work = Work {
+        let work = RevisionInput {
             id: &request.id,
             rendered: &request.rendered,
             chart: &request.chart.0,
@@ -292,7 +297,11 @@ impl Engine {
             old_hooks: &[],
             cause: &request.cause,
             options: &request.options,
-            operation: if decision.installing { Operation::Install } else { Operation::Upgrade },
+            operation: if decision.installing {
+                RevisionOperation::Install
+            } else {
+                RevisionOperation::Upgrade
+            },
             state,
         };
         Ok((decision, work))
@@ -302,10 +311,10 @@ impl Engine {
         &self,
         request: &ReleaseRequest,
         planned: Option<&Preview>,
-        read: Option<Past>,
-    ) -> Result<Outcome> {
+        read: Option<History>,
+    ) -> Result<ReleaseOutcome> {
         validate(request)?;
-        let busy = self.state.busy(&request.id).await;
+        let busy = self.state.begin_operation(&request.id).await;
         if let Some(records) = &self.records {
             records.watch([(self.options.storage.gvk(), Some(request.id.namespace.clone()))]).await;
             if matches!(request.options.crds, CrdPolicy::CreateMissing | CrdPolicy::Apply) {
@@ -316,7 +325,7 @@ impl Engine {
             }
         }
         let (mut past, mut lease) = tokio::select! {
-            past = self.past(&request.id, &request.options, read) => past?,
+            past = self.locked_history(&request.id, &request.options, read) => past?,
             error = self.given_up() => return Err(error),
         };
         let mut tries = 0;
@@ -326,12 +335,12 @@ impl Engine {
                 Err(EngineError::Overtaken) if tries < TRIES => {}
                 result => break result,
             }
-            past = match self.past_again(&request.id, &lease).await {
+            past = match self.reread_history(&request.id, &lease).await {
                 Ok(past) => past,
                 Err(error) => break Err(error),
             };
         };
-        self.let_go(lease, busy).await;
+        self.release_lease(lease, busy).await;
         result
     }
 
@@ -339,25 +348,25 @@ impl Engine {
         &self,
         request: &ReleaseRequest,
         planned: Option<&Preview>,
-        past: Past,
-        lease: &mut Option<Lease>,
-    ) -> Result<Outcome> {
+        past: History,
+        lease: &mut Option<ReleaseLease>,
+    ) -> Result<ReleaseOutcome> {
         let (decision, work) = self.decide(request, &past)?;
         if let Some(planned) = planned {
             self.still_holds(planned, &work, &decision, &past).await?;
         }
-        if decision.action == Action::Unchanged {
-            return self.keep(&work, decision, past, lease).await;
+        if decision.action == ReleaseAction::Unchanged {
+            return self.correct_drift(&work, decision, past, lease).await;
         }
-        CarryOut { engine: self, work: &work }.run(decision, past, lease).await
+        RevisionExecution { engine: self, work: &work }.run(decision, past, lease).await
     }
 
     /// Puts objects right that were changed or deleted, as the deployed revision has them. Makes no revision.
-    pub async fn restore(&self, id: &ReleaseId, options: &Options) -> Result<Outcome> {
-        let busy = self.state.busy(id).await;
-        let past = self.past_of(id).await?;
+    pub async fn restore(&self, id: &ReleaseId, options: &ReleaseOptions) -> Result<ReleaseOutcome> {
+        let busy = self.state.begin_operation(id).await;
+        let past = self.history_of(id).await?;
         let newest = past.records.last().ok_or(EngineError::NotFound)?;
-        if newest.record.info.status != Status::Deployed {
+        if newest.record.info.status != ReleaseStatus::Deployed {
             return Err(EngineError::NoDeployed(id.name.clone()));
         }
         let record = newest.record.clone();
@@ -366,7 +375,7 @@ impl Engine {
         for told in served_kinds::to_last(&mut rendered, &*self.cluster.kinds().await?) {
             tracing::info!(release = %id, "{told}");
         }
-        let work = Work {
+        let work = RevisionInput {
             id,
             rendered: &rendered,
             chart: &record.chart,
@@ -377,13 +386,13 @@ impl Engine {
             old_hooks: &[],
             cause: "",
             options,
-            operation: Operation::Upgrade,
+            operation: RevisionOperation::Upgrade,
             state,
         };
         let revision = record.version;
         let decision = Decision {
-            action: Action::Unchanged,
-            reason: Reason::Deployed { revision },
+            action: ReleaseAction::Unchanged,
+            reason: ActionReason::Deployed { revision },
             revision,
             installing: false,
             base: vec![revision],
@@ -391,8 +400,8 @@ impl Engine {
             supersede: Vec::new(),
         };
         let mut lease = None;
-        let result = self.keep(&work, decision, past, &mut lease).await;
-        self.let_go(lease, busy).await;
+        let result = self.correct_drift(&work, decision, past, &mut lease).await;
+        self.release_lease(lease, busy).await;
         result
     }
 
@@ -413,7 +422,7 @@ impl Engine {
             error = self.given_up() => Err(error),
             done = installer.install(crds) => {
                 if done.is_ok() && rules.policy != CrdPolicy::Skip {
-                    self.state.made_crds(&crd_tracker::names(crds));
+                    self.state.mark_crds_present(&crd_tracker::names(crds));
                 }
                 done
             }
@@ -430,59 +439,61 @@ impl Engine {
 
     /// Waits until a release wants a look: an object of it was changed or deleted, or someone wrote its record. Only
     /// with watches, and only for releases that this engine reconciled.
-    pub async fn attention(&self) -> (ReleaseId, Attention) {
+    pub async fn next_trigger(&self) -> (ReleaseId, ReconcileTrigger) {
         loop {
-            let (id, touched) = self.state.next_touched().await;
-            if let Some(attention) = self.judge_touched(&id, &touched) {
-                tracing::info!(release = %id, reason = %attention, "wants a look");
-                return (id, attention);
+            let (id, pending) = self.state.next_pending().await;
+            if let Some(trigger) = self.trigger_of(&id, &pending) {
+                tracing::info!(release = %id, reason = %trigger, "wants a look");
+                return (id, trigger);
             }
         }
     }
 
-    fn judge_touched(&self, id: &ReleaseId, touched: &Touched) -> Option<Attention> {
+    fn trigger_of(&self, id: &ReleaseId, pending: &PendingEvents) -> Option<ReconcileTrigger> {
         let watches = self.watches.as_ref()?;
-        let mut missing = if touched.crds { self.missing_crds(id) } else { BTreeSet::new() };
-        let missing = missing.pop_first().map(Attention::Crd);
+        let mut missing = if pending.crds { self.missing_crds(id) } else { BTreeSet::new() };
+        let missing = missing.pop_first().map(ReconcileTrigger::Crd);
         let judged = self.state.with(id, |known| {
-            if touched.record_is_news(known) {
-                return Some(Attention::Record);
+            if pending.has_foreign_write(known) {
+                return Some(ReconcileTrigger::Record);
             }
             // A change comes first: it is nobody's right to leave it, and the look at it finds what is deleted, too.
             let mut worst = None;
-            let looked_at = touched.objects.iter().filter(|_| known.drift != DriftMode::Off);
-            for (key, glimpse) in looked_at {
+            let looked_at = pending.objects.iter().filter(|_| known.drift != DriftMode::Off);
+            for (key, flags) in looked_at {
                 let Some(expected) = known.expected.get_mut(key) else { continue };
-                expected.finished |= glimpse.finished && expected.object.gvk.kind == "Job";
-                expected.owned |= glimpse.owned;
-                let lookup = watches.look(&expected.object, expected.written);
+                expected.finished |= flags.finished && expected.object.gvk.kind == "Job";
+                expected.owned |= flags.owned;
+                let lookup = watches.lookup(&expected.object, expected.written);
                 match drift::judge(expected, &lookup, id) {
-                    Verdict::Missing => {
-                        worst =
-                            worst.or(Some(Attention::Deleted(format!("{} was deleted", expected.object))));
+                    DriftVerdict::Missing => {
+                        worst = worst
+                            .or(Some(ReconcileTrigger::Deleted(format!("{} was deleted", expected.object))));
                     }
-                    Verdict::Suspect(why) => {
+                    DriftVerdict::Suspect(why) => {
                         let text = format!("{}: {why}", expected.object);
-                        worst = worst.filter(Attention::is_change).or(Some(Attention::Changed(text)));
+                        worst = worst
+                            .filter(ReconcileTrigger::is_change)
+                            .or(Some(ReconcileTrigger::Changed(text)));
                     }
-                    Verdict::Fine => {
-                        if let Lookup::Present(seen) = &lookup {
+                    DriftVerdict::Fine => {
+                        if let CacheLookup::Present(seen) = &lookup {
                             expected.note(seen);
                         }
                     }
-                    Verdict::GoneRightly(_) | Verdict::Later | Verdict::Unknown => {}
+                    DriftVerdict::GoneRightly(_) | DriftVerdict::Later | DriftVerdict::Unknown => {}
                 }
             }
             worst
         });
         match judged.flatten() {
             // Its objects go with a kind.
-            None | Some(Attention::Deleted(_)) if missing.is_some() => missing,
+            None | Some(ReconcileTrigger::Deleted(_)) if missing.is_some() => missing,
             judged => judged,
         }
     }
 
-    /// The CRDs that a release brought, that were deleted, and that are to come back.
+    /// The CRDs of a release that were deleted and are to be re-created.
     pub(crate) fn missing_crds(&self, id: &ReleaseId) -> BTreeSet<String> {
         let corrects = self.state.with(id, |known| known.drift == DriftMode::Correct);
         if corrects == Some(false) { BTreeSet::new() } else { self.state.missing_crds(id) }
@@ -496,7 +507,7 @@ impl Engine {
     }
 
     /// The answer without a request: the same was asked before, and the caches say that nothing moved since.
-    fn unchanged_by_memory(&self, request: &ReleaseRequest) -> Option<Outcome> {
+    fn unchanged_by_memory(&self, request: &ReleaseRequest) -> Option<ReleaseOutcome> {
         let (watches, records) = (self.watches.as_ref()?, self.records.as_ref()?);
         let checksum = &request.rendered.checksum;
         if !request.options.skip_unchanged || request.options.dry_run || checksum.is_empty() {
@@ -508,12 +519,12 @@ impl Engine {
         let crds = crate::release::execute::crds::kept_digest(request.options.crds, &request.rendered.crds);
         self.state.with(&request.id, |known| {
             let record = |revision: u64| self.options.storage.reference(&request.id, revision);
-            let current = match records.look(&record(known.revision), None) {
-                Lookup::Present(seen) => seen.resource_version == known.record_version,
+            let current = match records.lookup(&record(known.revision), None) {
+                CacheLookup::Present(seen) => seen.resource_version == known.record_version,
                 _ => false,
             };
-            let last = matches!(records.look(&record(known.revision + 1), None), Lookup::Absent);
-            let told = |e: &Expected| e.tolerated == Some(Tolerated::Told);
+            let last = matches!(records.lookup(&record(known.revision + 1), None), CacheLookup::Absent);
+            let told = |e: &ExpectedObject| e.tolerated == Some(Tolerated::Reported);
             let as_asked = *checksum == known.checksum
                 && crds == known.crds
                 && request.options.drift == known.drift
@@ -523,15 +534,15 @@ impl Engine {
             }
             let fine = known.drift == DriftMode::Off
                 || known.expected.values().all(|expected| {
-                    let lookup = watches.look(&expected.object, expected.written);
+                    let lookup = watches.lookup(&expected.object, expected.written);
                     matches!(
                         drift::judge(expected, &lookup, &request.id),
-                        Verdict::Fine | Verdict::GoneRightly(_) | Verdict::Later
+                        DriftVerdict::Fine | DriftVerdict::GoneRightly(_) | DriftVerdict::Later
                     )
                 });
             fine.then(|| {
-                let reason = Reason::Quiet { revision: known.revision };
-                let mut outcome = Outcome::new(Action::Unchanged, reason, known.revision);
+                let reason = ActionReason::Quiet { revision: known.revision };
+                let mut outcome = ReleaseOutcome::new(ReleaseAction::Unchanged, reason, known.revision);
                 outcome.unchanged = known.expected.len();
                 outcome
             })
@@ -539,9 +550,10 @@ impl Engine {
     }
 
     /// The past revisions as `decide` sees them.
-    pub(crate) fn rows(&self, past: &Past, state: Digest, owner: Option<&str>) -> Vec<decide::Past> {
+    pub(crate) fn rows(&self, past: &History, state: Digest, owner: Option<&str>) -> Vec<decide::History> {
         self.rows_where(past, past.free, owner, |record| {
-            let comparable = !matches!(record.info.status, Status::Superseded | Status::Uninstalled);
+            let comparable =
+                !matches!(record.info.status, ReleaseStatus::Superseded | ReleaseStatus::Uninstalled);
             // A stored manifest that cannot be read is not the same as anything.
             comparable && self.has_state(record, state)
         })
@@ -550,21 +562,22 @@ impl Engine {
     /// The same where something else tells whether a revision has the same objects and hooks.
     pub(crate) fn rows_where(
         &self,
-        past: &Past,
+        past: &History,
         free: bool,
         owner: Option<&str>,
         same: impl Fn(&Record) -> bool,
-    ) -> Vec<decide::Past> {
+    ) -> Vec<decide::History> {
         let now = jiff::Timestamp::now();
         let unsettled = free && past.has_two_deployed();
         let newest = past.newest().map(|newest| newest.version);
-        let row = |stored: &Stored| decide::Past {
+        let row = |stored: &StoredRecord| decide::History {
             revision: stored.record.version,
             status: stored.record.info.status,
             same: same(&stored.record),
             hold: lock_policy::judge(&stored.record, &self.options.holder, owner, free, now),
             unsettled: unsettled && newest == Some(stored.record.version),
-            undeployed: stored.record.memory.undeployed && stored.record.info.status != Status::Uninstalled,
+            undeployed: stored.record.extension.undeployed
+                && stored.record.info.status != ReleaseStatus::Uninstalled,
         };
         past.records.iter().map(row).collect()
     }
@@ -596,9 +609,9 @@ impl Engine {
     }
 
     /// The hooks of a record.
-    pub(crate) fn hooks_of(&self, record: &Record) -> Result<Vec<Hook>> {
+    pub(crate) fn hooks_of(&self, record: &Record) -> Result<Vec<ChartHook>> {
         let hook = |hook: &RecordedHook| {
-            Ok(Hook {
+            Ok(ChartHook {
                 name: hook.name.clone(),
                 kind: hook.kind.clone(),
                 path: hook.path.clone(),
@@ -634,10 +647,11 @@ pub(crate) fn state_of(rendered: &RenderedRelease) -> Digest {
 }
 
 /// Objects of a release as its record remembers them.
-pub(crate) fn remembered(targets: &[desired_objects::Target], record: &Record) -> Vec<Expected> {
-    let applied =
-        |target: &desired_objects::Target| record.memory.applied.get(&target.key.to_string()).copied();
-    targets.iter().map(|t| Expected::remembered(t.object.clone(), &t.body, applied(t))).collect()
+pub(crate) fn remembered(targets: &[desired_objects::DesiredObject], record: &Record) -> Vec<ExpectedObject> {
+    let applied = |target: &desired_objects::DesiredObject| {
+        record.extension.applied.get(&target.key.to_string()).copied()
+    };
+    targets.iter().map(|t| ExpectedObject::remembered(t.object.clone(), &t.body, applied(t))).collect()
 }
 
 fn validate(request: &ReleaseRequest) -> Result<()> {

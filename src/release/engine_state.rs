@@ -2,10 +2,10 @@
 //!
 //! Everything here can be lost: it is rebuilt from records and watches.
 
-use crate::cluster::{Change, Key, ObjectRef};
+use crate::cluster::{CacheEvent, ObjectKey, ObjectRef};
 use crate::release::{
     desired_objects::Digest,
-    drift::{Expected, crd_tracker::Brought},
+    drift::{ExpectedObject, crd_tracker::CrdTracker},
     record::Horizon,
     request::{DriftMode, ReleaseId},
 };
@@ -20,7 +20,7 @@ use tokio::{
 
 /// A release as the last operation left it.
 #[derive(Debug, Clone)]
-pub(crate) struct Known {
+pub(crate) struct CachedRelease {
     pub(crate) revision: u64,
     /// Resource version of the record's Secret.
     pub(crate) record_version: String,
@@ -32,20 +32,20 @@ pub(crate) struct Known {
     pub(crate) checksum: String,
     /// What is done about drift.
     pub(crate) drift: DriftMode,
-    pub(crate) expected: BTreeMap<Key, Expected>,
+    pub(crate) expected: BTreeMap<ObjectKey, ExpectedObject>,
 }
 
 /// What an event said of an object, kept until it is looked at: a cache only knows the last state.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Glimpse {
+pub(crate) struct EventFlags {
     pub(crate) finished: bool,
     pub(crate) owned: bool,
 }
 
 /// What happened around a release.
 #[derive(Debug, Default)]
-pub(crate) struct Touched {
-    pub(crate) objects: BTreeMap<Key, Glimpse>,
+pub(crate) struct PendingEvents {
+    pub(crate) objects: BTreeMap<ObjectKey, EventFlags>,
     /// Records that were written, by us or by Helm, by revision. Whose write it was is judged when it is looked at: an
     /// event may come before we know of our own write.
     pub(crate) records: BTreeMap<u64, RecordEvent>,
@@ -62,17 +62,17 @@ pub(crate) struct RecordEvent {
 
 #[derive(Default)]
 struct Inner {
-    known: BTreeMap<ReleaseId, Known>,
+    known: BTreeMap<ReleaseId, CachedRelease>,
     /// Which release has an object: for objects that lost their marks.
-    owners: BTreeMap<Key, ReleaseId>,
+    owners: BTreeMap<ObjectKey, ReleaseId>,
     locks: BTreeMap<ReleaseId, Arc<tokio::sync::Mutex<()>>>,
-    touched: BTreeMap<ReleaseId, Touched>,
+    pending: BTreeMap<ReleaseId, PendingEvents>,
     busy: BTreeSet<ReleaseId>,
-    brought: Brought,
+    crd_tracker: CrdTracker,
 }
 
 #[derive(Default)]
-pub(crate) struct State {
+pub(crate) struct EngineState {
     inner: Mutex<Inner>,
     /// How far records were seen.
     pub(crate) horizon: Horizon,
@@ -82,13 +82,13 @@ pub(crate) struct State {
 }
 
 /// Keeps a release to one operation at a time, and its events back until it is over.
-pub(crate) struct Busy {
-    state: Arc<State>,
+pub(crate) struct OperationGuard {
+    state: Arc<EngineState>,
     id: ReleaseId,
     _lock: OwnedMutexGuard<()>,
 }
 
-impl Drop for Busy {
+impl Drop for OperationGuard {
     fn drop(&mut self) {
         let mut inner = self.state.lock();
         inner.busy.remove(&self.id);
@@ -97,29 +97,29 @@ impl Drop for Busy {
             && inner.locks.get(&self.id).is_some_and(|lock| Arc::strong_count(lock) <= 2)
         {
             inner.locks.remove(&self.id);
-            inner.touched.remove(&self.id);
+            inner.pending.remove(&self.id);
         }
-        if inner.touched.contains_key(&self.id) {
+        if inner.pending.contains_key(&self.id) {
             self.state.wake.notify_one();
         }
     }
 }
 
-impl State {
+impl EngineState {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until no other operation is under way on the release.
-    pub(crate) async fn busy(self: &Arc<Self>, id: &ReleaseId) -> Busy {
+    pub(crate) async fn begin_operation(self: &Arc<Self>, id: &ReleaseId) -> OperationGuard {
         let lock = Arc::clone(self.lock().locks.entry(id.clone()).or_default());
         let guard = lock.lock_owned().await;
         self.lock().busy.insert(id.clone());
-        Busy { state: Arc::clone(self), id: id.clone(), _lock: guard }
+        OperationGuard { state: Arc::clone(self), id: id.clone(), _lock: guard }
     }
 
     /// Does something that no operation waits for.
-    pub(crate) fn beside(&self, work: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn spawn_background(&self, work: impl Future<Output = ()> + Send + 'static) {
         let mut beside = self.beside.lock().unwrap_or_else(PoisonError::into_inner);
         while beside.try_join_next().is_some() {}
         beside.spawn(work);
@@ -131,16 +131,16 @@ impl State {
         while beside.join_next().await.is_some() {}
     }
 
-    pub(crate) fn get(&self, id: &ReleaseId) -> Option<Known> {
+    pub(crate) fn get(&self, id: &ReleaseId) -> Option<CachedRelease> {
         self.lock().known.get(id).cloned()
     }
 
     /// Looks at what is known of a release without copying it.
-    pub(crate) fn with<R>(&self, id: &ReleaseId, look: impl FnOnce(&mut Known) -> R) -> Option<R> {
+    pub(crate) fn with<R>(&self, id: &ReleaseId, look: impl FnOnce(&mut CachedRelease) -> R) -> Option<R> {
         self.lock().known.get_mut(id).map(look)
     }
 
-    pub(crate) fn set(&self, id: &ReleaseId, known: Known) {
+    pub(crate) fn set(&self, id: &ReleaseId, known: CachedRelease) {
         let mut inner = self.lock();
         inner.owners.retain(|_, owner| owner != id);
         inner.owners.extend(known.expected.keys().map(|key| (key.clone(), id.clone())));
@@ -149,14 +149,14 @@ impl State {
 
     pub(crate) fn forget(&self, id: &ReleaseId) {
         let mut inner = self.lock();
-        inner.brought.set(id, BTreeSet::new());
+        inner.crd_tracker.set(id, BTreeSet::new());
         inner.owners.retain(|_, owner| owner != id);
         inner.known.remove(id);
     }
 
     /// Takes in an event of the objects' watches.
-    pub(crate) fn touch(&self, change: &Change) {
-        let (Change::Present(object, seen) | Change::Gone(object, seen)) = change;
+    pub(crate) fn on_object_event(&self, change: &CacheEvent) {
+        let (CacheEvent::Present(object, seen) | CacheEvent::Gone(object, seen)) = change;
         let mut inner = self.lock();
         let key = object.key();
         let marked = match (&seen.release_namespace, &seen.release_name) {
@@ -166,9 +166,9 @@ impl State {
         let owner = inner.owners.get(&key).cloned();
         for id in owner.into_iter().chain(marked).collect::<BTreeSet<_>>() {
             if inner.known.contains_key(&id) {
-                let glimpse = inner.touched.entry(id).or_default().objects.entry(key.clone()).or_default();
-                glimpse.finished |= seen.finished;
-                glimpse.owned |= seen.owned;
+                let flags = inner.pending.entry(id).or_default().objects.entry(key.clone()).or_default();
+                flags.finished |= seen.finished;
+                flags.owned |= seen.owned;
             }
         }
         drop(inner);
@@ -176,13 +176,13 @@ impl State {
     }
 
     /// Takes in an event of the CRDs' watch.
-    pub(crate) fn touch_crd(&self, change: &Change) {
+    pub(crate) fn on_crd_event(&self, change: &CacheEvent) {
         let mut inner = self.lock();
         match change {
-            Change::Present(object, _) => inner.brought.came(&object.name),
-            Change::Gone(object, _) => {
-                for id in inner.brought.went(&object.name) {
-                    inner.touched.entry(id).or_default().crds = true;
+            CacheEvent::Present(object, _) => inner.crd_tracker.mark_present(&object.name),
+            CacheEvent::Gone(object, _) => {
+                for id in inner.crd_tracker.mark_deleted(&object.name) {
+                    inner.pending.entry(id).or_default().crds = true;
                 }
             }
         }
@@ -191,51 +191,53 @@ impl State {
     }
 
     /// A release brings these CRDs and no others.
-    pub(crate) fn bring(&self, id: &ReleaseId, crds: BTreeSet<String>) {
-        self.lock().brought.set(id, crds);
+    pub(crate) fn track_crds(&self, id: &ReleaseId, crds: BTreeSet<String>) {
+        self.lock().crd_tracker.set(id, crds);
     }
 
     /// CRDs were written: what was gone is back, also where the watch is behind.
-    pub(crate) fn made_crds(&self, names: &BTreeSet<String>) {
+    pub(crate) fn mark_crds_present(&self, names: &BTreeSet<String>) {
         let mut inner = self.lock();
         for name in names {
-            inner.brought.came(name);
+            inner.crd_tracker.mark_present(name);
         }
     }
 
     /// The CRDs that a release brought and that were deleted.
     pub(crate) fn missing_crds(&self, id: &ReleaseId) -> BTreeSet<String> {
-        self.lock().brought.missing(id)
+        self.lock().crd_tracker.missing(id)
     }
 
     /// Takes in an event of the records' watch.
-    pub(crate) fn touch_record(&self, change: &Change) {
-        let (Change::Present(object, seen) | Change::Gone(object, seen)) = change;
+    pub(crate) fn on_record_event(&self, change: &CacheEvent) {
+        let (CacheEvent::Present(object, seen) | CacheEvent::Gone(object, seen)) = change;
         let Some((id, revision)) = release_of(object) else { return };
         self.horizon.note(&seen.resource_version);
         let mut inner = self.lock();
-        let event =
-            RecordEvent { version: seen.resource_version.clone(), gone: matches!(change, Change::Gone(..)) };
-        if inner.known.get(&id).is_some_and(|known| is_news(known, revision, &event)) {
-            inner.touched.entry(id).or_default().records.insert(revision, event);
+        let event = RecordEvent {
+            version: seen.resource_version.clone(),
+            gone: matches!(change, CacheEvent::Gone(..)),
+        };
+        if inner.known.get(&id).is_some_and(|known| is_foreign_write(known, revision, &event)) {
+            inner.pending.entry(id).or_default().records.insert(revision, event);
             drop(inner);
             self.wake.notify_one();
         }
     }
 
     /// The next release around which something happened and on which no operation is under way.
-    pub(crate) async fn next_touched(&self) -> (ReleaseId, Touched) {
+    pub(crate) async fn next_pending(&self) -> (ReleaseId, PendingEvents) {
         loop {
             let wake = self.wake.notified();
             tokio::pin!(wake);
             wake.as_mut().enable();
             {
                 let mut inner = self.lock();
-                let free = inner.touched.keys().find(|id| !inner.busy.contains(*id)).cloned();
+                let free = inner.pending.keys().find(|id| !inner.busy.contains(*id)).cloned();
                 if let Some(id) = free
-                    && let Some(touched) = inner.touched.remove(&id)
+                    && let Some(pending) = inner.pending.remove(&id)
                 {
-                    return (id, touched);
+                    return (id, pending);
                 }
             }
             wake.await;
@@ -245,7 +247,7 @@ impl State {
 
 /// Whether an event of a record is none of our own writes. Records that are older than what we know of, as those are
 /// that we supersede, tell nothing.
-fn is_news(known: &Known, revision: u64, event: &RecordEvent) -> bool {
+fn is_foreign_write(known: &CachedRelease, revision: u64, event: &RecordEvent) -> bool {
     let ours = || match (event.version.parse::<u64>(), known.record_version.parse::<u64>()) {
         (Ok(event), Ok(ours)) => event <= ours,
         _ => event.version == known.record_version,
@@ -257,10 +259,10 @@ fn is_news(known: &Known, revision: u64, event: &RecordEvent) -> bool {
     }
 }
 
-impl Touched {
+impl PendingEvents {
     /// Whether someone else wrote a record.
-    pub(crate) fn record_is_news(&self, known: &Known) -> bool {
-        self.records.iter().any(|(revision, event)| is_news(known, *revision, event))
+    pub(crate) fn has_foreign_write(&self, known: &CachedRelease) -> bool {
+        self.records.iter().any(|(revision, event)| is_foreign_write(known, *revision, event))
     }
 }
 
@@ -273,10 +275,10 @@ pub(crate) fn release_of(object: &ObjectRef) -> Option<(ReleaseId, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::{Gvk, Seen};
+    use crate::cluster::{Gvk, ObservedMeta};
 
-    fn known(revision: u64, version: &str) -> Known {
-        Known {
+    fn known(revision: u64, version: &str) -> CachedRelease {
+        CachedRelease {
             revision,
             record_version: version.into(),
             state: [0; 32],
@@ -311,64 +313,66 @@ mod tests {
         ];
         for (what, revision, version, gone, expected) in cases {
             let event = RecordEvent { version: version.into(), gone };
-            assert_eq!(is_news(&known(2, "20"), revision, &event), expected, "{what}");
+            assert_eq!(is_foreign_write(&known(2, "20"), revision, &event), expected, "{what}");
         }
     }
 
     #[tokio::test]
     async fn events_wait_for_the_operation() {
-        let state = Arc::new(State::default());
+        let state = Arc::new(EngineState::default());
         let id = ReleaseId::new("ns", "rel");
         state.set(&id, known(1, "1"));
         let object = ObjectRef::new(Gvk::new("v1", "ConfigMap"), Some("ns"), "c");
-        let seen = Seen {
+        let seen = ObservedMeta {
             release_name: Some("rel".into()),
             release_namespace: Some("ns".into()),
-            ..Seen::default()
+            ..ObservedMeta::default()
         };
-        let busy = state.busy(&id).await;
-        state.touch(&Change::Gone(object, seen));
+        let busy = state.begin_operation(&id).await;
+        state.on_object_event(&CacheEvent::Gone(object, seen));
         let waiting = {
             let state = Arc::clone(&state);
-            tokio::spawn(async move { state.next_touched().await })
+            tokio::spawn(async move { state.next_pending().await })
         };
         tokio::task::yield_now().await;
         assert!(!waiting.is_finished(), "the release is busy");
         drop(busy);
-        let (touched, what) = waiting.await.unwrap();
-        assert_eq!((touched, what.objects.len()), (id, 1));
+        let (pending, what) = waiting.await.unwrap();
+        assert_eq!((pending, what.objects.len()), (id, 1));
     }
 
     #[tokio::test]
     async fn a_crd_that_went_touches_who_brought_it_until_it_is_back() {
-        let state = Arc::new(State::default());
+        let state = Arc::new(EngineState::default());
         let id = ReleaseId::new("ns", "rel");
         let crd =
             || ObjectRef::new(Gvk::new("apiextensions.k8s.io/v1", "CustomResourceDefinition"), None, "a");
-        state.bring(&id, BTreeSet::from(["a".to_owned()]));
-        state.touch_crd(&Change::Gone(crd(), Seen::default()));
-        let (touched, what) = state.next_touched().await;
-        assert_eq!((touched, what.crds, state.missing_crds(&id).len()), (id.clone(), true, 1));
-        state.made_crds(&BTreeSet::from(["a".to_owned()]));
+        state.track_crds(&id, BTreeSet::from(["a".to_owned()]));
+        state.on_crd_event(&CacheEvent::Gone(crd(), ObservedMeta::default()));
+        let (pending, what) = state.next_pending().await;
+        assert_eq!((pending, what.crds, state.missing_crds(&id).len()), (id.clone(), true, 1));
+        state.mark_crds_present(&BTreeSet::from(["a".to_owned()]));
         assert_eq!(state.missing_crds(&id).len(), 0);
-        state.touch_crd(&Change::Gone(crd(), Seen::default()));
-        state.touch_crd(&Change::Present(crd(), Seen::default()));
+        state.on_crd_event(&CacheEvent::Gone(crd(), ObservedMeta::default()));
+        state.on_crd_event(&CacheEvent::Present(crd(), ObservedMeta::default()));
         assert_eq!(state.missing_crds(&id).len(), 0, "someone made it again");
     }
 
     #[tokio::test]
     async fn our_own_write_is_no_news_once_it_is_known() {
-        let state = Arc::new(State::default());
+        let state = Arc::new(EngineState::default());
         let id = ReleaseId::new("ns", "rel");
         state.set(&id, known(1, "1"));
-        let busy = state.busy(&id).await;
+        let busy = state.begin_operation(&id).await;
         let record = ObjectRef::new(Gvk::new("v1", "Secret"), Some("ns"), "sh.helm.release.v1.rel.v2");
-        state
-            .touch_record(&Change::Present(record, Seen { resource_version: "7".into(), ..Seen::default() }));
+        state.on_record_event(&CacheEvent::Present(
+            record,
+            ObservedMeta { resource_version: "7".into(), ..ObservedMeta::default() },
+        ));
         state.set(&id, known(2, "7"));
         drop(busy);
-        let (_, what) = state.next_touched().await;
-        assert!(!what.record_is_news(&known(2, "7")));
-        assert!(what.record_is_news(&known(1, "1")));
+        let (_, what) = state.next_pending().await;
+        assert!(!what.has_foreign_write(&known(2, "7")));
+        assert!(what.has_foreign_write(&known(1, "1")));
     }
 }

@@ -3,7 +3,7 @@
 use crate::cluster::{ClusterError, ObjectRef};
 use crate::release::{
     plan::field_conflicts::Conflict,
-    record::{RecordError, Status},
+    record::{RecordError, ReleaseStatus},
     request::HookEvent,
 };
 
@@ -42,7 +42,7 @@ pub enum EngineError {
         "another operation (install/upgrade/rollback) is in progress: revision {revision} is {status} since {since}, by {by}; \
          it is taken for abandoned {minutes}m after that, or at once with --break-lock"
     )]
-    Pending { revision: u64, status: Status, since: String, by: String, minutes: i64 },
+    Pending { revision: u64, status: ReleaseStatus, since: String, by: String, minutes: i64 },
     /// Someone who lives has the release's lock.
     #[error(
         "another operation (install/upgrade/rollback) is in progress: {by} holds Lease {lease}; wait for it, or take over \

@@ -1,12 +1,14 @@
 //! What there is: the records of a release and the metadata of objects. From caches where they know, else from the
 //! server in as few requests as bounded answers allow.
 
-use crate::cluster::{Cluster, ClusterError, Gvk, Key, Listed, Lookup, ObjectRef, Seen, Watches};
+use crate::cluster::{
+    CacheLookup, Cluster, ClusterError, Gvk, Listed, ObjectKey, ObjectRef, ObservedMeta, Watches,
+};
 use crate::release::{
     error::{EngineError, Result},
     lock::lock_policy,
-    plan::SeenObjects,
-    record::{Record, Revision, Status, Store, Stored},
+    plan::ObservedObjects,
+    record::{Record, RecordStore, ReleaseStatus, Revision, StoredRecord},
     request::ReleaseId,
 };
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -21,31 +23,31 @@ const AT_ONCE: usize = 16;
 
 /// The past of a release.
 #[derive(Debug, Default)]
-pub struct Past {
+pub struct History {
     /// All revisions, oldest first.
     pub(crate) history: Vec<Revision>,
     /// Whole records of those that matter: all that are not superseded, and the newest.
-    pub(crate) records: Vec<Stored>,
+    pub(crate) records: Vec<StoredRecord>,
     /// Nobody who respects the release's lock is at work on it.
     pub(crate) free: bool,
     /// Who lives and has the release's lock, where it was only looked at.
-    pub(crate) holder: Option<Holder>,
+    pub(crate) holder: Option<LeaseHolder>,
 }
 
 /// Who has a lock.
 #[derive(Debug, Clone)]
-pub(crate) struct Holder {
+pub(crate) struct LeaseHolder {
     pub(crate) lease: String,
     pub(crate) by: String,
 }
 
-impl From<Holder> for EngineError {
-    fn from(Holder { lease, by }: Holder) -> Self {
+impl From<LeaseHolder> for EngineError {
+    fn from(LeaseHolder { lease, by }: LeaseHolder) -> Self {
         Self::Held { lease, by }
     }
 }
 
-impl Past {
+impl History {
     /// The newest record, if there is one.
     #[must_use]
     pub fn newest(&self) -> Option<&Record> {
@@ -57,7 +59,9 @@ impl Past {
         match (error, &self.holder, self.newest()) {
             (EngineError::InProgress, Some(holder), _) => holder.clone().into(),
             (EngineError::InProgress, None, Some(newest)) => lock_policy::pending(newest),
-            (EngineError::NameInUse, None, Some(newest)) if newest.info.status == Status::Uninstalling => {
+            (EngineError::NameInUse, None, Some(newest))
+                if newest.info.status == ReleaseStatus::Uninstalling =>
+            {
                 let half = lock_policy::half_uninstalled(newest, self.free, Timestamp::now());
                 EngineError::HalfUninstalled { name: newest.name.clone(), half }
             }
@@ -73,16 +77,16 @@ impl Past {
 
     /// Whether the newest revision was deployed by one of ours while an older one is still called so.
     pub(crate) fn has_two_deployed(&self) -> bool {
-        let deployed = |stored: &Stored| stored.record.info.status == Status::Deployed;
+        let deployed = |stored: &StoredRecord| stored.record.info.status == ReleaseStatus::Deployed;
         self.records.split_last().is_some_and(|(newest, older)| {
-            deployed(newest) && !newest.record.memory.holder.is_empty() && older.iter().any(deployed)
+            deployed(newest) && !newest.record.extension.holder.is_empty() && older.iter().any(deployed)
         })
     }
 }
 
 /// Reads the past of a release.
-pub(crate) async fn records(store: Store<'_>, id: &ReleaseId) -> Result<Past> {
-    let labels = format!("name={},status!={}", id.name, Status::Superseded);
+pub(crate) async fn records(store: RecordStore<'_>, id: &ReleaseId) -> Result<History> {
+    let labels = format!("name={},status!={}", id.name, ReleaseStatus::Superseded);
     let whole = store.list(Some(&id.namespace), &labels);
     let (history, mut records) = if store.is_as_seen() {
         // That list takes no time, and a first install needs no other.
@@ -101,7 +105,7 @@ pub(crate) async fn records(store: Store<'_>, id: &ReleaseId) -> Result<Past> {
     for stored in &mut records {
         store.complete(&mut stored.record).await?;
     }
-    Ok(Past { history, records, free: false, holder: None })
+    Ok(History { history, records, free: false, holder: None })
 }
 
 /// Looks at objects: in the caches, and at the server where those do not know.
@@ -110,13 +114,13 @@ pub(crate) async fn objects(
     watches: Option<&Watches>,
     manager: &str,
     wanted: impl Iterator<Item = &ObjectRef>,
-) -> Result<SeenObjects> {
-    let mut seen = SeenObjects::new();
+) -> Result<ObservedObjects> {
+    let mut seen = ObservedObjects::new();
     let mut groups: BTreeMap<(Gvk, Option<String>), Vec<&ObjectRef>> = BTreeMap::new();
     for object in wanted {
         // The cache holds labelled objects only: absence there says nothing about one that is not ours.
-        match watches.map(|w| w.look(object, None)) {
-            Some(Lookup::Present(found)) => {
+        match watches.map(|w| w.lookup(object, None)) {
+            Some(CacheLookup::Present(found)) => {
                 seen.insert(object.key(), Some(found));
             }
             _ => groups.entry((object.gvk.clone(), object.namespace.clone())).or_default().push(object),
@@ -126,7 +130,8 @@ pub(crate) async fn objects(
         .into_iter()
         .map(|((gvk, namespace), group)| look(cluster, manager, gvk, namespace, group))
         .collect();
-    let answers: Vec<Vec<(Key, Option<Seen>)>> = stream::iter(looks).buffered(AT_ONCE).try_collect().await?;
+    let answers: Vec<Vec<(ObjectKey, Option<ObservedMeta>)>> =
+        stream::iter(looks).buffered(AT_ONCE).try_collect().await?;
     seen.extend(answers.into_iter().flatten());
     Ok(seen)
 }
@@ -137,7 +142,7 @@ async fn look(
     gvk: Gvk,
     namespace: Option<String>,
     group: Vec<&ObjectRef>,
-) -> Result<Vec<(Key, Option<Seen>)>> {
+) -> Result<Vec<(ObjectKey, Option<ObservedMeta>)>> {
     // A kind that this very release brings is not there yet, and nothing of it.
     if cluster.kinds().await?.get(&gvk).is_none() {
         return Ok(group.into_iter().map(|object| (object.key(), None)).collect());
@@ -162,7 +167,7 @@ async fn look(
         let mut missing = Vec::new();
         for object in left {
             match by_name.get(object.name.as_str()) {
-                Some(item) => found.push((object.key(), Some(Seen::of(item, manager)))),
+                Some(item) => found.push((object.key(), Some(ObservedMeta::of(item, manager)))),
                 None if page.next.is_some() => missing.push(object),
                 None => found.push((object.key(), None)),
             }
@@ -174,7 +179,7 @@ async fn look(
         .into_iter()
         .map(|object| async move {
             match cluster.get_metadata(object).await {
-                Ok(item) => Ok((object.key(), item.map(|item| Seen::of(&item, manager)))),
+                Ok(item) => Ok((object.key(), item.map(|item| ObservedMeta::of(&item, manager)))),
                 Err(ClusterError::NoKind(_)) => Ok((object.key(), None)),
                 Err(e) => Err(e),
             }

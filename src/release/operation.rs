@@ -1,16 +1,16 @@
 //! The three ways to make a revision, in Helm's words. Pure.
 
-use crate::release::{record::Status, request::HookEvent};
+use crate::release::{record::ReleaseStatus, request::HookEvent};
 
 /// What kind of revision is being made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Operation {
+pub(crate) enum RevisionOperation {
     Install,
     Upgrade,
     Rollback { to: u64 },
 }
 
-impl Operation {
+impl RevisionOperation {
     pub(crate) fn pre(self) -> HookEvent {
         match self {
             Self::Install => HookEvent::PreInstall,
@@ -27,11 +27,11 @@ impl Operation {
         }
     }
 
-    pub(crate) fn pending(self) -> Status {
+    pub(crate) fn pending(self) -> ReleaseStatus {
         match self {
-            Self::Install => Status::PendingInstall,
-            Self::Upgrade => Status::PendingUpgrade,
-            Self::Rollback { .. } => Status::PendingRollback,
+            Self::Install => ReleaseStatus::PendingInstall,
+            Self::Upgrade => ReleaseStatus::PendingUpgrade,
+            Self::Rollback { .. } => ReleaseStatus::PendingRollback,
         }
     }
 

@@ -3,8 +3,8 @@
 use crate::cluster::ObjectRef;
 use crate::release::{
     decide::{
-        Action,
-        reason::{Kept, Reason},
+        ReleaseAction,
+        reason::{ActionReason, KeptReason},
     },
     drift::drift_diff::Drift,
     record::Record,
@@ -13,10 +13,10 @@ use std::sync::Arc;
 
 /// What a reconcile did.
 #[derive(Debug, Clone)]
-pub struct Outcome {
-    pub action: Action,
+pub struct ReleaseOutcome {
+    pub action: ReleaseAction,
     /// Why this action.
-    pub reason: Reason,
+    pub reason: ActionReason,
     pub revision: u64,
     /// The record as it was written; `None` if nothing was.
     pub record: Option<Arc<Record>>,
@@ -29,15 +29,15 @@ pub struct Outcome {
     /// Objects that left the chart and were deleted.
     pub pruned: Vec<ObjectRef>,
     /// Objects that left the chart and were not deleted, each with the reason.
-    pub kept: Vec<(ObjectRef, Kept)>,
+    pub kept: Vec<(ObjectRef, KeptReason)>,
     /// What the server, or we, warn of.
     pub warnings: Vec<String>,
     /// Objects that were found changed or deleted.
     pub drift: Vec<Drift>,
 }
 
-impl Outcome {
-    pub(crate) fn new(action: Action, reason: Reason, revision: u64) -> Self {
+impl ReleaseOutcome {
+    pub(crate) fn new(action: ReleaseAction, reason: ActionReason, revision: u64) -> Self {
         Self {
             action,
             reason,

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// What was done to a release from outside.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Attention {
+pub enum ReconcileTrigger {
     /// Someone else wrote its record.
     Record,
     /// Someone may have changed an object, and others may be gone; the text names one.
@@ -15,13 +15,13 @@ pub enum Attention {
     Crd(String),
 }
 
-impl Attention {
+impl ReconcileTrigger {
     pub(crate) fn is_change(&self) -> bool {
         matches!(self, Self::Changed(_))
     }
 }
 
-impl fmt::Display for Attention {
+impl fmt::Display for ReconcileTrigger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Record => "its record was written by someone else",

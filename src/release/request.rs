@@ -89,7 +89,7 @@ pub enum HookOutputLogPolicy {
 
 /// A document that is applied at a moment instead of being kept.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Hook {
+pub struct ChartHook {
     pub name: String,
     pub kind: String,
     /// Path of its template.
@@ -116,7 +116,7 @@ pub struct CrdFile {
 pub struct RenderedRelease {
     /// In install order.
     pub manifests: Vec<Manifest>,
-    pub hooks: Vec<Hook>,
+    pub hooks: Vec<ChartHook>,
     pub crds: Vec<CrdFile>,
     pub notes: String,
     /// Digest of objects and hooks: a key for what was compared before, never a proof.
@@ -262,7 +262,7 @@ pub enum OnFailure {
 
 /// How a request is carried out.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Options {
+pub struct ReleaseOptions {
     pub mode: Mode,
     /// Mode `Install` may reuse the name of a release that is uninstalled or failed.
     pub replace: bool,
@@ -301,7 +301,7 @@ pub struct Options {
     pub history_max: usize,
 }
 
-impl Default for Options {
+impl Default for ReleaseOptions {
     fn default() -> Self {
         Self {
             mode: Mode::default(),
@@ -331,15 +331,15 @@ impl Default for Options {
     }
 }
 
-impl Options {
+impl ReleaseOptions {
     /// How this request's `crds/` is brought into the cluster.
     pub(crate) fn crd_rules(&self) -> CrdRules {
         CrdRules { policy: self.crds, adoption: self.adoption }
     }
 
     /// What may be taken out of an object that the server refuses.
-    pub(crate) fn mends(&self) -> Mends {
-        Mends {
+    pub(crate) fn sanitize_rules(&self) -> SanitizeRules {
+        SanitizeRules {
             duplicates: self.duplicates == Duplicates::KeepLast,
             unknown: self.validation != Validation::Strict,
         }
@@ -348,7 +348,7 @@ impl Options {
 
 /// What may be taken out of an object that the server refuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Mends {
+pub(crate) struct SanitizeRules {
     /// All but the last of what a list has twice.
     pub(crate) duplicates: bool,
     /// Fields that the kind does not have: server-side apply refuses them, whatever the validation.
@@ -371,7 +371,7 @@ pub struct ReleaseRequest {
     pub labels: BTreeMap<String, String>,
     /// Why this is asked for, in a few words; kept beside the record.
     pub cause: String,
-    pub options: Options,
+    pub options: ReleaseOptions,
 }
 
 impl Default for ReleaseId {
@@ -425,7 +425,7 @@ pub struct RollbackRequest {
     pub id: ReleaseId,
     /// 0: the one before the newest.
     pub revision: u64,
-    pub options: Options,
+    pub options: ReleaseOptions,
     pub description: Option<String>,
     /// Why this is asked for.
     pub cause: String,

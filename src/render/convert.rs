@@ -12,7 +12,8 @@ use serde_json::{Number, Value, json};
 
 use super::bounds::RenderBounds;
 use crate::release::{
-    ChartRecord, CrdFile, Hook, HookDeletePolicy, HookEvent, HookOutputLogPolicy, Manifest, RenderedRelease,
+    ChartHook, ChartRecord, CrdFile, HookDeletePolicy, HookEvent, HookOutputLogPolicy, Manifest,
+    RenderedRelease,
 };
 
 /// The largest integer up to which every float is exact, and so prints as an integer in JSON.
@@ -87,9 +88,9 @@ fn policies<T: serde::de::DeserializeOwned>(names: &[String]) -> Vec<T> {
 }
 
 /// A hook, which Helm reads by itself.
-fn hook(h: &render::Hook) -> Result<Hook, render::Error> {
+fn hook(h: &render::Hook) -> Result<ChartHook, render::Error> {
     let m = &h.manifest;
-    Ok(Hook {
+    Ok(ChartHook {
         name: m.head.name.clone(),
         kind: m.head.kind.clone(),
         path: m.source.clone(),

@@ -2,7 +2,7 @@
 
 use super::{chart, control_plane, fails, run, windlass};
 use serde_json::json;
-use windlass::release::record::{self, Memory, Status};
+use windlass::release::record::{self, RecordExtension, ReleaseStatus};
 
 #[test]
 fn what_is_refused_leaves_no_crd() {
@@ -23,7 +23,8 @@ fn what_is_refused_leaves_no_crd() {
     // Helm is at work on one of them, and one of ours on a third.
     let secret = cp.get(&format!("/api/v1/namespaces/{n}/secrets/sh.helm.release.v1.busy.v1")).unwrap();
     let mut pending = record::decode_secret(&secret).unwrap();
-    (pending.version, pending.info.status, pending.memory) = (2, Status::PendingUpgrade, Memory::default());
+    (pending.version, pending.info.status, pending.extension) =
+        (2, ReleaseStatus::PendingUpgrade, RecordExtension::default());
     pending.info.last_deployed = jiff::Timestamp::now().to_string();
     let pending = record::encode_secret(&pending, "createdAt").unwrap();
     cp.kubectl_with(["create", "-f", "-"], &pending.to_string()).unwrap();

@@ -8,7 +8,7 @@ use std::{
 };
 use windlass::{
     cluster::{Cluster, ConnectOptions, DeleteOptions, Gvk, ObjectRef, Propagation},
-    release::{Disposition, Engine, EngineOptions, Progress, Wait},
+    release::{Disposition, Engine, EngineOptions, OperationProgress, Wait},
 };
 use windlass_test_cluster::wait_until;
 
@@ -153,8 +153,8 @@ async fn what_may_not_be_watched_is_asked_for_and_that_is_told_at_once() {
         ];
         let told = Arc::new(Mutex::new(Vec::new()));
         let sink = Arc::clone(&told);
-        let listener = Arc::new(move |_: &_, step: &Progress<'_>| {
-            if let Progress::Warning(text) = step {
+        let listener = Arc::new(move |_: &_, step: &OperationProgress<'_>| {
+            if let OperationProgress::Warning(text) = step {
                 sink.lock().unwrap().push((*text).to_owned());
             }
         });

@@ -3,7 +3,9 @@
 use crate::support::*;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use windlass::release::{Action, Adoption, CrdFile, CrdPolicy, EngineError, Options, ReleaseRequest};
+use windlass::release::{
+    Adoption, CrdFile, CrdPolicy, EngineError, ReleaseAction, ReleaseOptions, ReleaseRequest,
+};
 
 fn crd(group: &str, scope: &str) -> Value {
     json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": format!("things.{group}")},
@@ -33,9 +35,9 @@ async fn a_template_may_bring_its_kind() {
     for engine in [engine().await, watching().await] {
         let wanted = request(ns, "web", &[thing(&group, "one"), crd(&group, "Namespaced")], vec![]);
         let done = engine.reconcile(&wanted).await.unwrap();
-        assert_eq!((done.action, done.created.len()), (Action::Install, 2));
+        assert_eq!((done.action, done.created.len()), (ReleaseAction::Install, 2));
         assert!(get(ns, &format!("things.{group}"), "one").is_some());
-        assert_eq!(engine.reconcile(&wanted).await.unwrap().action, Action::Unchanged);
+        assert_eq!(engine.reconcile(&wanted).await.unwrap().action, ReleaseAction::Unchanged);
         let gone = engine.uninstall(&uninstall(ns, "web")).await.unwrap();
         assert_eq!(gone.deleted.len(), 2, "{gone:?}");
         windlass_test_cluster::wait_until("the kind is gone", std::time::Duration::from_secs(30), || {
@@ -67,7 +69,7 @@ async fn crds_of_the_chart_come_first_and_stay() {
     let mut newer = crd(&group, "Namespaced");
     newer["metadata"]["labels"] = json!({"newer": "yes"});
     let kept = engine.reconcile(&with(CrdPolicy::Create, newer.clone())).await.unwrap();
-    assert_eq!(kept.action, Action::Unchanged);
+    assert_eq!(kept.action, ReleaseAction::Unchanged);
     assert!(get(ns, "crd", &name).unwrap()["metadata"]["labels"].is_null(), "Helm never updates them");
     let kept = engine.reconcile(&with(CrdPolicy::Apply, newer.clone())).await.unwrap();
     assert_eq!(get(ns, "crd", &name).unwrap()["metadata"]["labels"]["newer"], "yes", "{kept:?}");
@@ -166,7 +168,7 @@ async fn a_crd_among_the_templates_takes_nothing_either() {
         let blocked: Vec<&str> = planned
             .changes
             .iter()
-            .filter(|c| c.verb == windlass::release::Verb::Blocked)
+            .filter(|c| c.verb == windlass::release::ChangeVerb::Blocked)
             .map(|c| c.reason.as_str())
             .collect();
         assert!(matches!(blocked[..], [reason] if reason.contains(&want)), "{blocked:?}");
@@ -267,7 +269,7 @@ async fn what_is_refused_brings_no_crd() {
         refused("exists and cannot be imported").await;
         control_plane().kubectl_with(["create", "-n", ns, "-f", "-"], &lease.to_string()).unwrap();
         let adopted = ReleaseRequest {
-            options: Options { adoption: Adoption::Any, ..wanted.options.clone() },
+            options: ReleaseOptions { adoption: Adoption::Any, ..wanted.options.clone() },
             ..wanted.clone()
         };
         let error = engine.reconcile(&adopted).await.unwrap_err();

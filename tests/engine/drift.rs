@@ -1,9 +1,9 @@
 //! Drift: what counts as it, what is done about it, and what is told.
 
-use crate::{support::*, watch::attention};
+use crate::{support::*, watch::next_trigger};
 use serde_json::{Value, json};
 use std::time::Duration;
-use windlass::release::{Action, DriftMode, Outcome, ReleaseRequest};
+use windlass::release::{DriftMode, ReleaseAction, ReleaseOutcome, ReleaseRequest};
 use windlass_test_cluster::wait_until;
 
 fn patch(ns: &str, resource: &str, name: &str, patch: &Value) {
@@ -12,7 +12,7 @@ fn patch(ns: &str, resource: &str, name: &str, patch: &Value) {
     control_plane().kubectl(args).unwrap();
 }
 
-fn told(outcome: &Outcome) -> Vec<String> {
+fn told(outcome: &ReleaseOutcome) -> Vec<String> {
     outcome.drift.iter().map(ToString::to_string).collect()
 }
 
@@ -34,7 +34,7 @@ async fn it_is_put_right_told_or_left() {
     engine.reconcile(&correct).await.unwrap();
 
     patch(ns, "configmap", "a", &json!({"data": {"value": "9"}}));
-    attention(&engine).await;
+    next_trigger(&engine).await;
     let done = engine.reconcile(&correct).await.unwrap();
     assert_eq!(told(&done), [format!("ConfigMap {ns}/a: data.value is 9 instead of 1, by \"somebody\"")]);
     assert!(done.drift[0].corrected, "{done:?}");
@@ -43,15 +43,15 @@ async fn it_is_put_right_told_or_left() {
     // Told once, and again only when someone asks; left as it is, changed or gone.
     engine.reconcile(&report).await.unwrap();
     patch(ns, "configmap", "a", &json!({"data": {"value": "8"}}));
-    attention(&engine).await;
+    next_trigger(&engine).await;
     let done = engine.reconcile(&report).await.unwrap();
     assert_eq!(told(&done), [format!("ConfigMap {ns}/a: data.value is 8 instead of 1, by \"somebody\"")]);
     assert_eq!(
         (done.action, done.drift[0].corrected, done.drift[0].known),
-        (Action::Unchanged, false, false)
+        (ReleaseAction::Unchanged, false, false)
     );
     plane.kubectl(["delete", "configmap", "b", "-n", ns]).unwrap();
-    attention(&engine).await;
+    next_trigger(&engine).await;
     let done = engine.reconcile(&report).await.unwrap();
     let known: Vec<bool> = done.drift.iter().map(|d| d.known).collect();
     assert_eq!(
@@ -72,7 +72,7 @@ async fn it_is_put_right_told_or_left() {
     assert_eq!(engine.reconcile(&off).await.unwrap().drift, []);
     assert_eq!(value(ns, "b"), None);
     let done = engine.reconcile(&correct).await.unwrap();
-    assert_eq!((done.action, done.created.len()), (Action::Restore, 1), "{done:?}");
+    assert_eq!((done.action, done.created.len()), (ReleaseAction::Restore, 1), "{done:?}");
     assert_eq!(value(ns, "b").as_deref(), Some("1"));
 }
 
@@ -99,19 +99,19 @@ async fn rules_and_annotations_leave_things_alone() {
         found.push(text.clone());
         text.contains("/last")
     }) {
-        attention(&engine).await;
+        next_trigger(&engine).await;
     }
     assert_eq!(found, [format!("ConfigMap {ns}/last: data.value is 9 instead of 1, by \"somebody\"")]);
     let values = ["ruled", "paused", "last"].map(|name| value(ns, name).unwrap());
     assert_eq!(values, ["9", "9", "1"]);
     assert_eq!(value(ns, "bare"), None);
     // Nor is it looked at again and again.
-    assert_eq!(engine.reconcile(&wanted).await.unwrap().action, Action::Unchanged);
+    assert_eq!(engine.reconcile(&wanted).await.unwrap().action, ReleaseAction::Unchanged);
     let fresh = watching().await;
     assert_eq!((fresh.reconcile(&wanted).await.unwrap().drift, value(ns, "bare")), (vec![], None));
 
     plane.kubectl(["annotate", "configmap", "paused", "-n", ns, "windlass.dev/drift-"]).unwrap();
-    let (_, why) = attention(&engine).await;
+    let (_, why) = next_trigger(&engine).await;
     assert_eq!(why, format!("ConfigMap {ns}/paused: its annotation went"));
     let done = engine.reconcile(&wanted).await.unwrap();
     assert_eq!(
@@ -188,7 +188,7 @@ async fn what_others_are_for_is_none() {
         "d",
         &json!({"spec": {"template": {"spec": {"schedulerName": "default-scheduler"}}}}),
     );
-    attention(&engine).await;
+    next_trigger(&engine).await;
     let done = engine.reconcile(&wanted).await.unwrap();
     assert_eq!(told(&done), Vec::<String>::new());
     let fresh = watching().await;

@@ -3,7 +3,7 @@
 use crate::support::*;
 use serde_json::{Value, json};
 use std::path::Path;
-use windlass::release::{Action, ReleaseId};
+use windlass::release::{ReleaseAction, ReleaseId};
 use windlass_test_cluster::{ControlPlane, Error};
 
 pub(crate) type Helm = fn(&ControlPlane, &[&str]) -> Result<String, Error>;
@@ -74,7 +74,7 @@ async fn helm_reads_and_changes_our_releases() {
         let mut lean = config_map("a", "3");
         lean["data"] = json!({"other": "x"});
         let done = engine.reconcile(&request(ns, "web", &[lean], vec![])).await.unwrap();
-        assert_eq!((done.action, done.revision), (Action::Upgrade, 4), "{version}");
+        assert_eq!((done.action, done.revision), (ReleaseAction::Upgrade, 4), "{version}");
         let live = get(ns, "configmap", "a").unwrap();
         assert_eq!(live["data"], json!({"other": "x"}), "{version}");
         let managers: Vec<_> = live["metadata"]["managedFields"]
@@ -119,7 +119,7 @@ async fn we_take_over_helms_releases() {
         assert_eq!(writes(&requests_since(mark, ns)), Vec::<&String>::new(), "{version}: once is enough");
 
         let done = engine.reconcile(&request(ns, "web", &[config_map("a", "2")], vec![])).await.unwrap();
-        assert_eq!((done.action, done.revision), (Action::Upgrade, 2), "{version}");
+        assert_eq!((done.action, done.revision), (ReleaseAction::Upgrade, 2), "{version}");
         assert_eq!(get(ns, "configmap", "a").unwrap()["data"], json!({"value": "2"}), "{version}");
         assert_eq!(value(ns, "b"), None, "{version}");
 
@@ -134,7 +134,7 @@ async fn we_take_over_helms_releases() {
             cause: String::new(),
         };
         let done = engine.rollback(&back).await.unwrap();
-        assert_eq!((done.action, done.revision), (Action::Rollback, 4), "{version}");
+        assert_eq!((done.action, done.revision), (ReleaseAction::Rollback, 4), "{version}");
         assert_eq!(
             (value(ns, "a").as_deref(), value(ns, "b").is_some(), value(ns, "d")),
             (Some("1"), true, None),
@@ -160,8 +160,9 @@ async fn our_refusals_are_helms() {
     plane.kubectl(["create", "configmap", "taken", "-n", ns]).unwrap();
     let engine = engine().await;
     let mut wanted = request(ns, "web", &[config_map("taken", "1")], vec![]);
-    let ours =
-        |result: windlass::release::Result<windlass::release::Outcome>| result.unwrap_err().to_string();
+    let ours = |result: windlass::release::Result<windlass::release::ReleaseOutcome>| {
+        result.unwrap_err().to_string()
+    };
     let helms = |args: &[&str]| match plane.helm4([args, &["-n", ns]].concat()) {
         Err(Error::Command { stderr, .. }) => stderr,
         other => panic!("Helm should refuse: {other:?}"),
@@ -184,8 +185,8 @@ async fn our_refusals_are_helms() {
     let secret = get(ns, "secret", "sh.helm.release.v1.web.v1").unwrap();
     let mut record = windlass::release::record::decode_secret(&secret).unwrap();
     record.version = 2;
-    record.memory = Default::default();
-    record.info.status = windlass::release::record::Status::PendingUpgrade;
+    record.extension = Default::default();
+    record.info.status = windlass::release::record::ReleaseStatus::PendingUpgrade;
     let pending = windlass::release::record::encode_secret(&record, "createdAt").unwrap();
     plane.kubectl_with(["create", "-f", "-"], &pending.to_string()).unwrap();
     let wanted = request(ns, "web", &[config_map("taken", "2")], vec![]);

@@ -4,13 +4,12 @@ use crate::support::*;
 use serde_json::json;
 use std::sync::Arc;
 use windlass::release::{
-    Action,
     HookDeletePolicy::{BeforeHookCreation, HookFailed, HookSucceeded},
     HookEvent::{
         PostDelete, PostInstall, PostRollback, PostUpgrade, PreDelete, PreInstall, PreRollback, PreUpgrade,
         Test,
     },
-    ReleaseId,
+    ReleaseAction, ReleaseId,
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -42,7 +41,7 @@ async fn run_in_order_around_the_release() {
 
     assert_eq!(
         engine.reconcile(&wanted).await.unwrap().action,
-        Action::Unchanged,
+        ReleaseAction::Unchanged,
         "hooks are no reason for a revision"
     );
     let mut more = Arc::unwrap_or_clone(wanted.rendered.clone());
@@ -52,7 +51,7 @@ async fn run_in_order_around_the_release() {
         .reconcile(&windlass::release::ReleaseRequest { rendered: Arc::new(more), ..wanted.clone() })
         .await
         .unwrap();
-    assert_eq!(changed.action, Action::Upgrade, "a hook that is no more is one");
+    assert_eq!(changed.action, ReleaseAction::Upgrade, "a hook that is no more is one");
     engine.reconcile(&wanted).await.unwrap();
 
     let gone = engine.uninstall(&uninstall(ns, "web")).await.unwrap();
@@ -155,7 +154,7 @@ async fn a_failing_hook_fails_the_release() {
 
     // Put right: the same revision number is not used for another state.
     let done = engine.reconcile(&request(ns, "web", &[config_map("a", "1")], vec![])).await.unwrap();
-    assert_eq!((done.action, done.revision), (Action::Upgrade, 2));
+    assert_eq!((done.action, done.revision), (ReleaseAction::Upgrade, 2));
     assert_eq!(history(ns, "web"), ["1:failed", "2:deployed"]);
 }
 
@@ -196,7 +195,7 @@ async fn each_event_runs_its_own_and_a_plan_names_them() {
     let back = windlass::release::RollbackRequest {
         id: ReleaseId::new(ns, "web"),
         revision: 1,
-        options: windlass::release::Options::default(),
+        options: windlass::release::ReleaseOptions::default(),
         description: None,
         cause: "a test".to_owned(),
     };
@@ -212,11 +211,11 @@ async fn a_hook_makes_room_for_itself_and_is_waited_for_no_longer_than_asked() {
     let ns = namespace.name();
     let told = Arc::new(std::sync::Mutex::new(Vec::new()));
     let sink = Arc::clone(&told);
-    let listener = Arc::new(move |_: &_, step: &windlass::release::Progress<'_>| match step {
-        windlass::release::Progress::Hook { event, name, .. } => {
+    let listener = Arc::new(move |_: &_, step: &windlass::release::OperationProgress<'_>| match step {
+        windlass::release::OperationProgress::Hook { event, name, .. } => {
             sink.lock().unwrap().push(format!("{event} {name}"));
         }
-        windlass::release::Progress::Waiting { object, reason } => {
+        windlass::release::OperationProgress::Waiting { object, reason } => {
             sink.lock().unwrap().push(format!("{object}: {reason}"));
         }
         _ => {}

@@ -5,7 +5,7 @@ use crate::{
     support::*,
 };
 use serde_json::{Value, json};
-use windlass::release::{Action, ReleaseId};
+use windlass::release::{ReleaseAction, ReleaseId};
 use windlass_test_cluster::Error;
 
 /// A ConfigMap of text that gzip cannot shrink much.
@@ -61,10 +61,10 @@ async fn live_as_small_ones_do_and_helm_refuses_to_act_on_half_of_them() {
         let mut second = wanted(ns, &["a", "c"]);
         second.options.break_lock = true;
         let done = engine.reconcile(&second).await.unwrap();
-        assert_eq!((done.action, done.revision), (Action::Upgrade, newest + 1), "{past:?}");
+        assert_eq!((done.action, done.revision), (ReleaseAction::Upgrade, newest + 1), "{past:?}");
         assert!(get(ns, "configmap", "b").is_none(), "what was pruned was known");
         let again = crate::support::engine().await.reconcile(&second).await.unwrap();
-        assert_eq!(again.action, Action::Unchanged, "{again:?}");
+        assert_eq!(again.action, ReleaseAction::Unchanged, "{again:?}");
         engine.uninstall(&uninstall(ns, "web")).await.unwrap();
         assert!(get(ns, "configmap", "a").is_none());
         assert!(history(ns, "web").is_empty());

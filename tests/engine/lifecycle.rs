@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use serde_json::json;
-use windlass::release::{Action, Disposition, Mode, Options, ReleaseId, ReleaseRequest, Wait};
+use windlass::release::{Disposition, Mode, ReleaseAction, ReleaseId, ReleaseOptions, ReleaseRequest, Wait};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn from_install_to_uninstall() {
@@ -15,7 +15,7 @@ async fn from_install_to_uninstall() {
         request(ns, "web", &[config_map("a", "1"), config_map("b", "1"), deployment("d", "x:1")], vec![]);
     let mark = plane.audit_mark().unwrap();
     let done = engine.reconcile(&first).await.unwrap();
-    assert_eq!((done.action, done.revision, done.created.len()), (Action::Install, 1, 3), "{done:?}");
+    assert_eq!((done.action, done.revision, done.created.len()), (ReleaseAction::Install, 1, 3), "{done:?}");
     let requests = requests_since(mark, ns);
     assert_eq!(writes(&requests).len(), 7, "three objects, the record twice, the lock twice: {requests:?}");
     assert_eq!(requests.len(), 12, "the past twice, three lookups and seven writes: {requests:?}");
@@ -25,7 +25,7 @@ async fn from_install_to_uninstall() {
     assert_eq!(marks["annotations"]["meta.helm.sh/release-namespace"], ns);
 
     let again = engine.reconcile(&first).await.unwrap();
-    assert_eq!((again.action, again.revision, again.unchanged), (Action::Unchanged, 1, 3));
+    assert_eq!((again.action, again.revision, again.unchanged), (ReleaseAction::Unchanged, 1, 3));
     assert!(!again.wrote());
 
     let second =
@@ -34,7 +34,7 @@ async fn from_install_to_uninstall() {
     let done = engine.reconcile(&second).await.unwrap();
     let names =
         |objects: &[windlass::cluster::ObjectRef]| objects.iter().map(|o| o.name.clone()).collect::<Vec<_>>();
-    assert_eq!((done.action, done.revision, done.unchanged), (Action::Upgrade, 2, 1));
+    assert_eq!((done.action, done.revision, done.unchanged), (ReleaseAction::Upgrade, 2, 1));
     assert_eq!(
         (names(&done.created), names(&done.changed), names(&done.pruned)),
         (vec!["c".into()], vec!["a".into()], vec!["b".into()])
@@ -69,15 +69,15 @@ async fn nothing_to_do_writes_nothing() {
 
     let cold = engine().await;
     let mark = plane.audit_mark().unwrap();
-    assert_eq!(cold.reconcile(&wanted).await.unwrap().action, Action::Unchanged);
+    assert_eq!(cold.reconcile(&wanted).await.unwrap().action, ReleaseAction::Unchanged);
     let requests = requests_since(mark, ns);
     assert_eq!(writes(&requests), Vec::<&String>::new());
     assert_eq!(requests.len(), 4, "the past twice and two objects: {requests:?}");
 
     let operator = watching().await;
-    assert_eq!(operator.reconcile(&wanted).await.unwrap().action, Action::Unchanged);
+    assert_eq!(operator.reconcile(&wanted).await.unwrap().action, ReleaseAction::Unchanged);
     let mark = plane.audit_mark().unwrap();
-    assert_eq!(operator.reconcile(&wanted).await.unwrap().action, Action::Unchanged);
+    assert_eq!(operator.reconcile(&wanted).await.unwrap().action, ReleaseAction::Unchanged);
     assert_eq!(requests_since(mark, ns), Vec::<String>::new(), "the caches know");
 }
 
@@ -109,7 +109,7 @@ async fn dry_runs_write_nothing_and_tell() {
     wanted.options.dry_run = true;
     let mark = plane.audit_mark().unwrap();
     let foretold = engine.reconcile(&wanted).await.unwrap();
-    assert_eq!((foretold.action, foretold.created.len()), (Action::Install, 1));
+    assert_eq!((foretold.action, foretold.created.len()), (ReleaseAction::Install, 1));
     assert_eq!(writes(&requests_since(mark, ns)), Vec::<&String>::new());
     assert!(history(ns, "web").is_empty());
 }
@@ -182,7 +182,7 @@ async fn a_failed_upgrade_is_recorded_and_tried_again_under_its_number() {
     assert!(record.info.description.starts_with("Upgrade \"web\" failed: "), "{}", record.info.description);
     // Back to the deployed state: what the failed one made is pruned.
     let done = engine.reconcile(&request(ns, "web", &[config_map("a", "1")], vec![])).await.unwrap();
-    assert_eq!((done.action, done.revision), (Action::Upgrade, 3));
+    assert_eq!((done.action, done.revision), (ReleaseAction::Upgrade, 3));
     assert_eq!((value(ns, "a").as_deref(), value(ns, "new")), (Some("1"), None));
     assert_eq!(history(ns, "web"), ["1:superseded", "2:failed", "3:deployed"]);
 }
@@ -231,7 +231,7 @@ async fn a_namespace_is_made_on_demand() {
     let engine = engine().await;
     let mut wanted = request(&ns, "web", &[config_map("a", "1")], vec![]);
     assert!(engine.reconcile(&wanted).await.unwrap_err().to_string().contains("not found"));
-    wanted.options = Options { create_namespace: true, mode: Mode::Install, ..wanted.options };
+    wanted.options = ReleaseOptions { create_namespace: true, mode: Mode::Install, ..wanted.options };
     engine.reconcile(&wanted).await.unwrap();
     assert_eq!(value(&ns, "a").as_deref(), Some("1"));
     assert_eq!(

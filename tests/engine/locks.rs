@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use windlass::release::{Action, EngineError, Mode, ReleaseRequest, record};
+use windlass::release::{EngineError, Mode, ReleaseAction, ReleaseRequest, record};
 
 /// The token of a holder on another machine, of which nobody here knows whether it lives.
 const ELSEWHERE: &str = "windlass-7/elsewhere.boot.1/7/7/cd";
@@ -30,9 +30,10 @@ fn put_pending(ns: &str, revision: u64, holder: &str) {
     let secret = get(ns, "secret", &format!("sh.helm.release.v1.web.v{revision}")).unwrap();
     let mut record = record::decode_secret(&secret).unwrap();
     record.version += 1;
-    record.info.status = record::Status::PendingUpgrade;
+    record.info.status = record::ReleaseStatus::PendingUpgrade;
     record.info.last_deployed = jiff::Timestamp::now().to_string();
-    record.memory = record::Memory { holder: holder.to_owned(), ..record::Memory::default() };
+    record.extension =
+        record::RecordExtension { holder: holder.to_owned(), ..record::RecordExtension::default() };
     let pending = record::encode_secret(&record, "createdAt").unwrap();
     control_plane().kubectl_with(["create", "-f", "-"], &pending.to_string()).unwrap();
 }
@@ -97,7 +98,7 @@ async fn a_living_holder_is_named_and_a_dead_one_is_not_waited_for() {
         let start = std::time::Instant::now();
         // Its own state is finished, under its number.
         let done = engine.reconcile(&asked(ns, "2")).await.unwrap();
-        assert_eq!((done.action, done.revision), (Action::Resume, newest + 1), "{holder}");
+        assert_eq!((done.action, done.revision), (ReleaseAction::Resume, newest + 1), "{holder}");
         assert!(start.elapsed().as_secs() < 5, "{holder}: at once");
         assert!(lease(ns).is_none());
     }
@@ -133,7 +134,7 @@ async fn clocks_that_differ_neither_break_a_lock_nor_keep_it() {
 
         let start = Instant::now();
         let done = engine.reconcile(&asked(ns, "1")).await.unwrap();
-        assert_eq!((done.action, done.revision), (Action::Resume, newest + 1), "{ago}");
+        assert_eq!((done.action, done.revision), (ReleaseAction::Resume, newest + 1), "{ago}");
         assert!(start.elapsed() >= holds, "{ago}: taken after {:?}", start.elapsed());
     }
 }
@@ -161,14 +162,17 @@ async fn helms_pending_record_is_respected_until_told_otherwise() {
     let back = windlass::release::RollbackRequest {
         id: asked(ns, "").id,
         revision: 1,
-        options: windlass::release::Options { break_lock: true, ..windlass::release::Options::default() },
+        options: windlass::release::ReleaseOptions {
+            break_lock: true,
+            ..windlass::release::ReleaseOptions::default()
+        },
         description: None,
         cause: "a test".to_owned(),
     };
     let done = engine.rollback(&back).await.unwrap();
     // The state that Helm was making is the one that is asked for: it is finished.
-    assert_eq!((done.action, done.revision), (Action::Resume, 2));
-    let why = engine.why(&back.id, Some(2)).await.unwrap();
+    assert_eq!((done.action, done.revision), (ReleaseAction::Resume, 2));
+    let why = engine.explain_revisions(&back.id, Some(2)).await.unwrap();
     assert_eq!((why.len(), why[0].cause.as_str(), why[0].rollback_to), (1, "a test", Some(1)));
 }
 
@@ -181,10 +185,10 @@ async fn what_was_not_uninstalled_to_the_end_is_told_of() {
     engine.reconcile(&asked(ns, "1")).await.unwrap();
     let secret = get(ns, "secret", "sh.helm.release.v1.web.v1").unwrap();
     let mut record = record::decode_secret(&secret).unwrap();
-    record.info.status = record::Status::Uninstalling;
+    record.info.status = record::ReleaseStatus::Uninstalling;
     let at = jiff::Timestamp::now() - jiff::SignedDuration::from_mins(3);
     (record.info.last_deployed, record.info.deleted) = (at.to_string(), at.to_string());
-    record.memory.holder = "windlass-7-ab".to_owned();
+    record.extension.holder = "windlass-7-ab".to_owned();
     let half = record::encode_secret(&record, "modifiedAt").unwrap();
     plane.kubectl_with(["replace", "-f", "-"], &half.to_string()).unwrap();
     plane.kubectl(["delete", "configmap", "a", "-n", ns]).unwrap();
@@ -296,7 +300,11 @@ async fn what_was_read_before_the_lock_is_read_again_where_someone_was_faster() 
         match upgrade.await.unwrap() {
             Ok(done) => {
                 overtaken = true;
-                assert_eq!((done.action, done.revision), (Action::Install, 1), "round {round}: {done:?}");
+                assert_eq!(
+                    (done.action, done.revision),
+                    (ReleaseAction::Install, 1),
+                    "round {round}: {done:?}"
+                );
                 assert_eq!(history(ns, "web"), ["1:deployed"]);
                 assert!(value(ns, "a").is_some() && value(ns, "b").is_some(), "round {round}: {done:?}");
                 break;

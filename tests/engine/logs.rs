@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
-use windlass::release::{Progress, Wait};
+use windlass::release::{OperationProgress, Wait};
 use windlass_test_cluster::wait_until;
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -61,8 +61,8 @@ async fn the_end_of_a_failed_containers_log_is_shown() {
     request.options.timeout = Duration::from_secs(8);
     let told = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&told);
-    let listener = Arc::new(move |_: &_, step: &Progress<'_>| {
-        if let Progress::Diagnosis { lines, .. } = step {
+    let listener = Arc::new(move |_: &_, step: &OperationProgress<'_>| {
+        if let OperationProgress::Diagnosis { lines, .. } = step {
             sink.lock().unwrap().extend(lines.iter().cloned());
         }
     });

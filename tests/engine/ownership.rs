@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use serde_json::json;
-use windlass::release::{Action, Adoption, Disposition, EngineError, Immutable, ReleaseRequest};
+use windlass::release::{Adoption, Disposition, EngineError, Immutable, ReleaseAction, ReleaseRequest};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fields_of_others() {
@@ -156,7 +156,7 @@ async fn what_is_named_twice() {
         live["spec"]["template"]["spec"]["containers"][0]["env"],
         json!([{"name": "B", "value": "1"}, {"name": "A", "value": "2"}])
     );
-    assert_eq!(engine.reconcile(&wanted).await.unwrap().action, Action::Unchanged);
+    assert_eq!(engine.reconcile(&wanted).await.unwrap().action, ReleaseAction::Unchanged);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -175,7 +175,7 @@ async fn immutable_fields() {
     let error = engine.reconcile(&with(2, Immutable::Fail)).await.unwrap_err();
     assert!(error.to_string().contains("field is immutable"), "{error}");
     let done = engine.reconcile(&with(2, Immutable::Recreate)).await.unwrap();
-    assert_eq!((done.action, done.revision, done.created.len()), (Action::Resume, 2, 1), "{done:?}");
+    assert_eq!((done.action, done.revision, done.created.len()), (ReleaseAction::Resume, 2, 1), "{done:?}");
     assert_eq!(get(ns, "job", "run").unwrap()["spec"]["completions"], 2);
 }
 
@@ -205,7 +205,7 @@ async fn fields_that_the_kind_does_not_have() {
     assert_eq!(get(ns, "job", "run").unwrap()["status"]["succeeded"], 1);
     let live = get(ns, "deployment", "d").unwrap();
     assert_eq!(live["spec"]["template"]["spec"]["containers"][0]["image"], "x:1");
-    assert_eq!(engine.reconcile(&wanted).await.unwrap().action, Action::Unchanged);
+    assert_eq!(engine.reconcile(&wanted).await.unwrap().action, ReleaseAction::Unchanged);
 
     // As Helm 4 has it: objects and hooks with such fields are refused.
     let strict = |name: &str, objects: &[serde_json::Value], hooks| {

@@ -6,7 +6,7 @@ use windlass::release::{EngineError, HookEvent, Immutable, Mode, Preview, Releas
 
 /// A plan in lines: verb, name, and the fields that change.
 fn lines(preview: &Preview) -> Vec<String> {
-    let line = |c: &windlass::release::Change| {
+    let line = |c: &windlass::release::PlannedChange| {
         let fields: Vec<&str> = c.fields.iter().map(|f| f.path.as_str()).collect();
         let fields = if format!("{:?}", c.verb) == "Create" { String::new() } else { fields.join(" ") };
         format!("{:?} {} {fields}", c.verb, c.name).trim_end().to_owned()

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use serde_json::{Value, json};
-use windlass::release::{Disposition, Immutable, ReleaseRequest, Verb};
+use windlass::release::{ChangeVerb, Disposition, Immutable, ReleaseRequest};
 
 const ALLOW: &str = "windlass.dev/allow-data-loss";
 
@@ -25,7 +25,7 @@ fn replacing(ns: &str, object: &Value) -> ReleaseRequest {
 }
 
 /// One object is planned so, and for a reason that says this.
-async fn planned(wanted: &ReleaseRequest, verb: Verb, words: &[&str]) {
+async fn planned(wanted: &ReleaseRequest, verb: ChangeVerb, words: &[&str]) {
     let preview = engine().await.plan(wanted).await.unwrap();
     let change = &preview.changes[0];
     assert_eq!(change.verb, verb, "{change:?}");
@@ -34,7 +34,7 @@ async fn planned(wanted: &ReleaseRequest, verb: Verb, words: &[&str]) {
 
 /// It fails, names the object and says this, in the plan and in the deed.
 async fn refused(wanted: &ReleaseRequest, object: &str, words: &[&str]) {
-    planned(wanted, Verb::Blocked, words).await;
+    planned(wanted, ChangeVerb::Blocked, words).await;
     let error = engine().await.reconcile(wanted).await.unwrap_err();
     let text = error.to_string();
     assert!(text.contains(object) && words.iter().all(|words| text.contains(words)), "{text}");
@@ -82,7 +82,7 @@ async fn what_holds_data_is_deleted_only_where_it_says_so() {
     let mut allowed = claim("fast");
     allowed["metadata"]["annotations"] = json!({ALLOW: "true"});
     let allowed = replacing(ns, &allowed);
-    planned(&allowed, Verb::Recreate, &["what it holds goes with it"]).await;
+    planned(&allowed, ChangeVerb::Recreate, &["what it holds goes with it"]).await;
     engine().await.reconcile(&allowed).await.unwrap();
     assert_ne!(uid(), before);
 }
@@ -112,7 +112,7 @@ async fn a_crd_goes_with_its_objects_only_where_it_says_so() {
     let words = ["would lose what its 1 objects have", "its scope is Cluster and was Namespaced"];
     refused(&crd("Cluster", false), &name, &words).await;
     assert!(uid() == before && get(ns, &name, "one").is_some());
-    planned(&crd("Cluster", true), Verb::Recreate, &["what it holds goes with it"]).await;
+    planned(&crd("Cluster", true), ChangeVerb::Recreate, &["what it holds goes with it"]).await;
     engine().await.reconcile(&crd("Cluster", true)).await.unwrap();
     assert_ne!(uid(), before);
     // Without objects nothing goes.

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use serde_json::{Value, json};
-use windlass::release::{Options, ReleaseId, RollbackRequest, record};
+use windlass::release::{ReleaseId, ReleaseOptions, RollbackRequest, record};
 
 fn budget(version: &str, least: u64) -> Value {
     json!({"apiVersion": version, "kind": "PodDisruptionBudget", "metadata": {"name": "pdb"},
@@ -49,7 +49,7 @@ async fn versions_that_went_block_nothing() {
 
     let restored = {
         control_plane().kubectl(["delete", "pdb", "pdb", "-n", ns]).unwrap();
-        engine.restore(&id, &Options::default()).await.unwrap()
+        engine.restore(&id, &ReleaseOptions::default()).await.unwrap()
     };
     assert_eq!((restored.created.len(), least()), (1, Some(json!(1))), "{restored:?}");
 
@@ -61,7 +61,7 @@ async fn versions_that_went_block_nothing() {
     let back = RollbackRequest {
         id: id.clone(),
         revision: 1,
-        options: Options::default(),
+        options: ReleaseOptions::default(),
         description: None,
         cause: "a test".to_owned(),
     };

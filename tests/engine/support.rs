@@ -5,8 +5,8 @@ use std::sync::Arc;
 use windlass::{
     cluster::{Cluster, ConnectOptions},
     release::{
-        ChartRecord, Engine, EngineOptions, Hook, HookDeletePolicy, HookEvent, Manifest, Options, ReleaseId,
-        ReleaseRequest, RenderedRelease, UninstallRequest,
+        ChartHook, ChartRecord, Engine, EngineOptions, HookDeletePolicy, HookEvent, Manifest, ReleaseId,
+        ReleaseOptions, ReleaseRequest, RenderedRelease, UninstallRequest,
     },
 };
 use windlass_test_cluster::{AuditEvent, AuditMark, ControlPlane, shared};
@@ -69,9 +69,14 @@ pub(crate) fn job(name: &str) -> Value {
         "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "job"}]}}}})
 }
 
-pub(crate) fn hook(object: &Value, events: &[HookEvent], weight: i64, policies: &[HookDeletePolicy]) -> Hook {
+pub(crate) fn hook(
+    object: &Value,
+    events: &[HookEvent],
+    weight: i64,
+    policies: &[HookDeletePolicy],
+) -> ChartHook {
     let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
-    Hook {
+    ChartHook {
         name: text("/metadata/name"),
         kind: text("/kind"),
         path: format!("test/templates/{}.yaml", text("/metadata/name")),
@@ -84,7 +89,7 @@ pub(crate) fn hook(object: &Value, events: &[HookEvent], weight: i64, policies: 
     }
 }
 
-pub(crate) fn rendered(objects: &[Value], hooks: Vec<Hook>) -> RenderedRelease {
+pub(crate) fn rendered(objects: &[Value], hooks: Vec<ChartHook>) -> RenderedRelease {
     let manifests: Vec<Manifest> = objects
         .iter()
         .map(|object| Manifest {
@@ -114,13 +119,18 @@ pub(crate) fn chart() -> Arc<ChartRecord> {
 }
 
 /// A request of an operator: repeated until it holds.
-pub(crate) fn request(namespace: &str, name: &str, objects: &[Value], hooks: Vec<Hook>) -> ReleaseRequest {
+pub(crate) fn request(
+    namespace: &str,
+    name: &str,
+    objects: &[Value],
+    hooks: Vec<ChartHook>,
+) -> ReleaseRequest {
     ReleaseRequest {
         id: ReleaseId::new(namespace, name),
         rendered: Arc::new(rendered(objects, hooks)),
         chart: chart(),
         config: json!({"some": "value"}),
-        options: Options { skip_unchanged: true, force_conflicts: true, ..Options::default() },
+        options: ReleaseOptions { skip_unchanged: true, force_conflicts: true, ..ReleaseOptions::default() },
         ..ReleaseRequest::default()
     }
 }

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
-use windlass::release::{Progress, ReleaseRequest, Wait};
+use windlass::release::{OperationProgress, ReleaseRequest, Wait};
 
 fn waiting(mut wanted: ReleaseRequest, seconds: u64) -> ReleaseRequest {
     wanted.options.wait = Wait::Ready;
@@ -68,9 +68,11 @@ async fn those_who_watch_are_told_why() {
     let ns = namespace.name();
     let told = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&told);
-    let listener = Arc::new(move |_: &_, step: &Progress<'_>| match step {
-        Progress::Waiting { object, reason } => sink.lock().unwrap().push(format!("{object}: {reason}")),
-        Progress::Diagnosis { object, lines } => {
+    let listener = Arc::new(move |_: &_, step: &OperationProgress<'_>| match step {
+        OperationProgress::Waiting { object, reason } => {
+            sink.lock().unwrap().push(format!("{object}: {reason}"));
+        }
+        OperationProgress::Diagnosis { object, lines } => {
             sink.lock().unwrap().extend(lines.iter().map(|line| format!("{object}: {line}")));
         }
         _ => {}

@@ -3,14 +3,14 @@
 use crate::support::*;
 use std::time::Duration;
 use windlass::release::{
-    Action, Engine, ReleaseId,
-    record::{Horizon, Storage, Store},
+    Engine, ReleaseAction, ReleaseId,
+    record::{Horizon, RecordStore, Storage},
 };
 
-pub(crate) async fn attention(engine: &Engine) -> (ReleaseId, String) {
-    let (id, attention) =
-        tokio::time::timeout(Duration::from_secs(20), engine.attention()).await.expect("attention");
-    (id, attention.to_string())
+pub(crate) async fn next_trigger(engine: &Engine) -> (ReleaseId, String) {
+    let (id, trigger) =
+        tokio::time::timeout(Duration::from_secs(20), engine.next_trigger()).await.expect("a trigger");
+    (id, trigger.to_string())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -25,32 +25,32 @@ async fn what_is_touched_is_put_right() {
     let id = ReleaseId::new(ns, "web");
 
     plane.kubectl(["delete", "configmap", "a", "-n", ns]).unwrap();
-    let (which, why) = attention(&engine).await;
+    let (which, why) = next_trigger(&engine).await;
     assert_eq!((which, why), (id.clone(), format!("ConfigMap {ns}/a was deleted")));
     let done = engine.reconcile(&wanted).await.unwrap();
-    assert_eq!((done.action, done.revision, done.created.len()), (Action::Restore, 1, 1), "{done:?}");
+    assert_eq!((done.action, done.revision, done.created.len()), (ReleaseAction::Restore, 1, 1), "{done:?}");
     assert_eq!(value(ns, "a").as_deref(), Some("1"));
 
     plane.kubectl(["patch", "configmap", "b", "-n", ns, "-p", r#"{"data":{"value":"9"}}"#]).unwrap();
-    let (which, why) = attention(&engine).await;
+    let (which, why) = next_trigger(&engine).await;
     assert_eq!((which, why), (id.clone(), format!("ConfigMap {ns}/b: fields of ours were taken over")));
     let done = engine.restore(&id, &wanted.options).await.unwrap();
-    assert_eq!((done.action, done.changed.len(), done.unchanged), (Action::Restore, 1, 2), "{done:?}");
+    assert_eq!((done.action, done.changed.len(), done.unchanged), (ReleaseAction::Restore, 1, 2), "{done:?}");
     assert_eq!(value(ns, "b").as_deref(), Some("1"));
 
     plane.kubectl(["label", "configmap", "b", "-n", ns, "app.kubernetes.io/managed-by-"]).unwrap();
-    let (_, why) = attention(&engine).await;
+    let (_, why) = next_trigger(&engine).await;
     assert_eq!(why, format!("ConfigMap {ns}/b was deleted"), "a lost label looks so to a watch by label");
     let done = engine.reconcile(&wanted).await.unwrap();
     assert_eq!((done.created.len(), done.changed.len()), (0, 1), "it was only relabelled: {done:?}");
 
     // All quiet again, also for one that starts anew.
     let mark = plane.audit_mark().unwrap();
-    assert_eq!(engine.reconcile(&wanted).await.unwrap().action, Action::Unchanged);
+    assert_eq!(engine.reconcile(&wanted).await.unwrap().action, ReleaseAction::Unchanged);
     assert_eq!(requests_since(mark, ns), Vec::<String>::new());
     let fresh = watching().await;
     let mark = plane.audit_mark().unwrap();
-    assert_eq!(fresh.reconcile(&wanted).await.unwrap().action, Action::Unchanged);
+    assert_eq!(fresh.reconcile(&wanted).await.unwrap().action, ReleaseAction::Unchanged);
     assert_eq!(writes(&requests_since(mark, ns)), Vec::<&String>::new());
     assert_eq!(history(ns, "web"), ["1:deployed"]);
 }
@@ -65,11 +65,11 @@ async fn a_release_that_helm_changed_wants_a_look() {
     let wanted = request(ns, "web", &[config_map("a", "2")], vec![]);
     engine.reconcile(&wanted).await.unwrap();
     plane.helm4(["rollback", "web", "1", "-n", ns]).unwrap();
-    attention(&engine).await;
+    next_trigger(&engine).await;
     let done = engine.reconcile(&wanted).await.unwrap();
     assert_eq!(
         (done.action, done.revision, value(ns, "a").as_deref()),
-        (Action::Upgrade, 4, Some("2")),
+        (ReleaseAction::Upgrade, 4, Some("2")),
         "{done:?}"
     );
 }
@@ -118,7 +118,7 @@ async fn a_version_that_the_server_has_not_come_to_is_waited_for_once() {
     let horizon = Horizon::default();
     horizon.note(&(1u64 << 60).to_string());
     let (cluster, storage) = (cluster().await, Storage::default());
-    let store = Store::new(&cluster, &storage, &horizon).as_seen();
+    let store = RecordStore::new(&cluster, &storage, &horizon).as_seen();
     let mark = plane.audit_mark().unwrap();
     for _ in 0..2 {
         let revisions = store.history(&ReleaseId::new(ns, "web")).await.unwrap();
@@ -145,11 +145,15 @@ async fn churn_is_not_drift() {
     plane.kubectl(["delete", "job/once", "-n", ns]).unwrap();
     // The next thing that wants a look is the first that is drift.
     plane.kubectl(["delete", "configmap", "last", "-n", ns]).unwrap();
-    let (_, why) = attention(&engine).await;
+    let (_, why) = next_trigger(&engine).await;
     assert_eq!(why, format!("ConfigMap {ns}/last was deleted"));
     let mark = plane.audit_mark().unwrap();
     let done = engine.reconcile(&wanted).await.unwrap();
-    assert_eq!((done.action, done.created.len(), done.changed.len()), (Action::Restore, 1, 0), "{done:?}");
+    assert_eq!(
+        (done.action, done.created.len(), done.changed.len()),
+        (ReleaseAction::Restore, 1, 0),
+        "{done:?}"
+    );
     let requests = requests_since(mark, ns);
     assert_eq!(writes(&requests).len(), 4, "the lock, the object, its new mark in the record: {requests:?}");
     assert!(get(ns, "job", "once").is_none(), "a Job that is over is not run again");

@@ -68,7 +68,7 @@ async fn edit_without_a_break(map: &ObjectRef, stop: &AtomicBool) -> u64 {
     while !stop.load(Ordering::Acquire) {
         edits += 1;
         let edit = json!({"data": {"unrelated": edits.to_string()}});
-        cluster.patch_part(map, "", PatchKind::Merge, &edit, "someone").await.unwrap();
+        cluster.patch_subresource(map, "", PatchKind::Merge, &edit, "someone").await.unwrap();
         let live = cluster.get(map).await.unwrap().unwrap();
         assert_eq!(live["data"]["unrelated"], edits.to_string(), "a hook's write took an edit back");
     }

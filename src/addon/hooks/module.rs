@@ -18,7 +18,7 @@ use crate::cluster::Cluster;
 use crate::hooks::config::MAIN_QUEUE;
 use crate::hooks::queues::Run;
 use crate::hooks::{HookSet, Moment, Scope};
-use crate::release::Action;
+use crate::release::ReleaseAction;
 
 /// How often a module is rendered anew because its own `afterHelm` hooks changed its values.
 const MAX_RERUNS: u32 = 5;
@@ -239,7 +239,7 @@ impl Hooks {
                     let labels = [("module", module.name.as_str()), ("activation", module.activation)];
                     self.state.measures.observe("module_helm_seconds", &labels, began.elapsed());
                     let done = done?;
-                    let unchanged = done.outcome.action == Action::Unchanged;
+                    let unchanged = done.outcome.action == ReleaseAction::Unchanged;
                     let second = if unchanged { "check-upgrade" } else { "upgrade" };
                     for (operation, took) in [("template", done.took.0), (second, done.took.1)] {
                         let labels = [labels[0], labels[1], ("operation", operation)];

@@ -148,7 +148,7 @@ impl Operator {
         if config.references.is_empty() {
             return BTreeMap::new();
         }
-        let cluster = self.shared.engine.keeper();
+        let cluster = self.shared.engine.operator_client();
         let referred = references::read(cluster, &self.options.namespace, &config.references).await;
         self.references = Some(Watch::start(cluster, REFERENCES, referred.seen, &self.outdated_sender));
         let mut good = BTreeMap::new();

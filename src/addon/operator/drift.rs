@@ -1,4 +1,4 @@
-//! Releases that were touched from outside.
+//! Releases that were changed from outside.
 //!
 //! What was changed is put right at once; what was deleted while a hook runs may be the hook's own doing, and the module's next
 //! run decides on it.
@@ -6,21 +6,21 @@
 use super::{Operator, Phase};
 use crate::addon::hooks::Doing;
 use crate::addon::queue::Job;
-use crate::release::Attention;
+use crate::release::ReconcileTrigger;
 
 impl Operator {
-    /// A release of ours was touched from outside.
-    pub(super) fn look_again(&mut self, name: &str, touched: &Attention) {
+    /// A release of ours was changed from outside.
+    pub(super) fn look_again(&mut self, name: &str, trigger: &ReconcileTrigger) {
         let activation = self.activation("AbsentHelmResourcesDetected");
         let Some(wanted) = self.wanted.get_mut(name).filter(|w| w.enabled && !w.maintenance) else { return };
-        let reason = touched.to_string();
-        if matches!(touched, Attention::Deleted(_)) && self.hooks.doing(name) == Doing::Hook {
+        let reason = trigger.to_string();
+        if matches!(trigger, ReconcileTrigger::Deleted(_)) && self.hooks.doing(name) == Doing::Hook {
             tracing::debug!(
                 module = name,
                 reason,
                 "a hook runs or has just run: the next run of the module decides"
             );
-            self.deletions.insert(name.to_owned(), touched.clone());
+            self.deletions.insert(name.to_owned(), trigger.clone());
             return;
         }
         tracing::info!(module = name, reason, "putting the release right");
@@ -32,15 +32,15 @@ impl Operator {
     /// Looks at deletions that hooks may have made where hooks have been running for too long for that, and forgets them
     /// where the hooks have come to their end: the next run is the module's to decide.
     pub(super) fn look_at_deletions(&mut self) {
-        for (name, touched) in std::mem::take(&mut self.deletions) {
+        for (name, trigger) in std::mem::take(&mut self.deletions) {
             match self.hooks.doing(&name) {
                 // Hooks that fail before all modules may put that run off for ever.
                 Doing::Nobody if matches!(self.phase, Phase::Before { .. }) => {
-                    self.look_again(&name, &touched);
+                    self.look_again(&name, &trigger);
                 }
                 Doing::Nobody => {}
-                Doing::Hook => drop(self.deletions.insert(name, touched)),
-                Doing::Endless => self.look_again(&name, &touched),
+                Doing::Hook => drop(self.deletions.insert(name, trigger)),
+                Doing::Endless => self.look_again(&name, &trigger),
             }
         }
     }

@@ -9,7 +9,7 @@ use crate::addon::lookups::Watch;
 use crate::addon::queue::Job;
 use crate::addon::run::{Done, Error, Inputs};
 use crate::hooks::queues;
-use crate::release::{Action, Disposition, Outcome, ReleaseRequest};
+use crate::release::{Disposition, ReleaseAction, ReleaseOutcome, ReleaseRequest};
 
 /// Clocks are looked at anew at least this often.
 const LONGEST_SLEEP: Duration = Duration::from_secs(24 * 60 * 60);
@@ -92,13 +92,13 @@ impl Operator {
         self.note_outcome(name, &done.outcome, done.request);
     }
 
-    fn note_outcome(&mut self, name: &str, outcome: &Outcome, request: Arc<ReleaseRequest>) {
+    fn note_outcome(&mut self, name: &str, outcome: &ReleaseOutcome, request: Arc<ReleaseRequest>) {
         for text in &outcome.warnings {
             tracing::warn!(module = name, "{text}");
         }
         drift::tell(self.shared.engine.cluster(), &self.state, name, outcome);
         match outcome.action {
-            Action::Unchanged => tracing::debug!(module = name, reason = %outcome.reason, "unchanged"),
+            ReleaseAction::Unchanged => tracing::debug!(module = name, reason = %outcome.reason, "unchanged"),
             action => tracing::info!(
                 module = name,
                 ?action,
@@ -117,7 +117,7 @@ impl Operator {
             &[("module", name)],
             revision,
         );
-        if outcome.action == Action::Restore {
+        if outcome.action == ReleaseAction::Restore {
             self.state.metrics.add(
                 "windlass_restores_total",
                 "Times that changed or deleted objects were put right.",

@@ -12,8 +12,8 @@ use chart_compat::render::{self, Capabilities, CompiledChart, Release, Rendered}
 
 use super::{CHECKSUM_LABEL, Error, Inputs, Shared};
 use crate::redact;
-use crate::release::record::{Record, Status};
-use crate::release::{ChartRecord, Past, RenderedRelease};
+use crate::release::record::{Record, ReleaseStatus};
+use crate::release::{ChartRecord, History, RenderedRelease};
 use crate::render::replay::{Memory, Replayed, store};
 use crate::render::{self as rendering, ClusterLookup, Deadline, Lookup, SystemWorld, replay};
 
@@ -29,7 +29,7 @@ pub(super) struct Form {
     pub(super) renewed: Vec<String>,
     pub(super) inputs: Inputs,
     /// The past of the release, if the chart looks at it.
-    pub(super) past: Option<Past>,
+    pub(super) past: Option<History>,
 }
 
 /// The place of a revision in its release.
@@ -57,7 +57,7 @@ impl At {
     /// Where the revision behind these stands. After an uninstall the release begins anew: templates are told of a first revision,
     /// whatever its number (`Install.Run`).
     fn next(newest: Option<&Record>) -> Self {
-        match newest.filter(|record| record.info.status != Status::Uninstalled) {
+        match newest.filter(|record| record.info.status != ReleaseStatus::Uninstalled) {
             None => Self::FIRST,
             Some(newest) => Self { revision: newest.version + 1, is_upgrade: true },
         }
@@ -140,14 +140,14 @@ impl Shared {
             Err(Error::Render(_)) => None,
             Err(error) => return Err(error),
         };
-        let past = self.engine.past_of(&self.id(module)).await?;
+        let past = self.engine.history_of(&self.id(module)).await?;
         let newest = past.newest();
         let mut kept = None;
-        if let Some(newest) = newest.filter(|record| record.info.status != Status::Uninstalled) {
+        if let Some(newest) = newest.filter(|record| record.info.status != ReleaseStatus::Uninstalled) {
             match renders.at(At::of(newest)).await {
                 Ok(one)
                     if is_known(newest, peers.as_deref(), &one)
-                        && self.engine.repeats(newest, &one.rendered) =>
+                        && self.engine.has_same_state(newest, &one.rendered) =>
                 {
                     kept = Some(one);
                 }
@@ -185,7 +185,7 @@ impl Renders<'_> {
         let lookup = ClusterLookup::new(shared.engine.cluster().clone());
         let (chart, user) = (Arc::clone(self.chart), Arc::clone(self.values));
         let (name, labels, made) = (module.to_owned(), shared.labels.clone(), self.memory.clone());
-        let (memories, namespace) = (shared.engine.keeper().clone(), shared.namespace.clone());
+        let (memories, namespace) = (shared.engine.operator_client().clone(), shared.namespace.clone());
         let runtime = tokio::runtime::Handle::current();
         let (bounds, deadline) = (shared.bounds, Some(self.deadline));
         // Renders that run at once share what the process has.
@@ -224,7 +224,7 @@ impl Renders<'_> {
         Ok(One { rendered, checksum, chart, reads_revision })
     }
 
-    fn form(self, one: One, peers: Option<String>, past: Option<Past>) -> Form {
+    fn form(self, one: One, peers: Option<String>, past: Option<History>) -> Form {
         let One { rendered, checksum, chart, .. } = one;
         let Self { memory, renewed, inputs, .. } = self;
         Form { rendered, checksum: peers.unwrap_or(checksum), chart, memory, renewed, inputs, past }

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::super::flags::Globals;
 use super::super::{Failure, output, with_engine};
 use super::Case;
-use crate::release::record::{Record, Status};
+use crate::release::record::{Record, ReleaseStatus};
 use crate::render::from_json;
 
 /// What a cluster holds, and what it can do.
@@ -31,7 +31,8 @@ pub(super) fn read(globals: &Globals, everywhere: bool) -> Result<Stored, Failur
     with_engine(globals, async |s| {
         let namespace = (!everywhere).then_some(s.namespace.as_str());
         let mut records = s.engine.list(namespace).await.map_err(|e| e.to_string())?;
-        records.retain(|r| !matches!(r.info.status, Status::Uninstalled | Status::Uninstalling));
+        records
+            .retain(|r| !matches!(r.info.status, ReleaseStatus::Uninstalled | ReleaseStatus::Uninstalling));
         let version = s.engine.cluster().version().await.map_err(|e| e.to_string())?;
         let kinds = s.engine.cluster().kinds().await.map_err(|e| e.to_string())?;
         if records.is_empty() {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::release::Progress;
+use crate::release::OperationProgress;
 
 /// Objects that are shown; the rest is counted.
 const MOST: usize = 10;
@@ -19,26 +19,28 @@ pub(super) struct Board {
 
 impl Board {
     /// Takes a step in; what to write to a terminal with so many columns and rows.
-    pub(super) fn step(&mut self, step: &Progress<'_>, width: usize, height: usize) -> String {
+    pub(super) fn step(&mut self, step: &OperationProgress<'_>, width: usize, height: usize) -> String {
         let mut said = String::new();
         match step {
-            Progress::HookLog { text, .. } => said = format!("{}\n", text.trim_end_matches('\n')),
-            Progress::Warning(text) => said = format!("level=WARN msg={text:?}\n"),
-            Progress::Waiting { object, reason } => {
+            OperationProgress::HookLog { text, .. } => said = format!("{}\n", text.trim_end_matches('\n')),
+            OperationProgress::Warning(text) => said = format!("level=WARN msg={text:?}\n"),
+            OperationProgress::Waiting { object, reason } => {
                 let entry = self.waiting.entry(object.to_string()).or_default();
                 (*reason).clone_into(&mut entry.0);
             }
-            Progress::Diagnosis { object, lines } => {
+            OperationProgress::Diagnosis { object, lines } => {
                 self.waiting.entry(object.to_string()).or_default().1 = lines.to_vec();
             }
-            Progress::Ready(object) => {
+            OperationProgress::Ready(object) => {
                 self.waiting.remove(&object.to_string());
                 self.ready += 1;
             }
             // Something new begins: what stands there stays.
-            Progress::Applied { .. } | Progress::Deleted(_) | Progress::Hook { .. } => {
+            OperationProgress::Applied { .. }
+            | OperationProgress::Deleted(_)
+            | OperationProgress::Hook { .. } => {
                 *self = Self::default();
-                if let Progress::Hook { event, kind, name } = step {
+                if let OperationProgress::Hook { event, kind, name } = step {
                     said = format!("{}\n", cut(&format!("{event} hook: {kind} {name}"), width));
                 }
                 return said;
@@ -102,34 +104,39 @@ mod tests {
         let object = |name: &str| ObjectRef::new(Gvk::new("apps/v1", "Deployment"), Some("ns"), name);
         let (a, b) = (object("a"), object("b"));
         let mut board = Board::default();
-        let first = board.step(&Progress::Waiting { object: &a, reason: "0 of 1 available" }, 80, 24);
+        let first =
+            board.step(&OperationProgress::Waiting { object: &a, reason: "0 of 1 available" }, 80, 24);
         assert_eq!(first, format!("waiting for 1 of 1:\n  {a}: 0 of 1 available\n"));
-        board.step(&Progress::Waiting { object: &b, reason: "new" }, 80, 24);
+        board.step(&OperationProgress::Waiting { object: &b, reason: "new" }, 80, 24);
         let lines = ["Pod x: main waits:\x1b[2J ErrImagePull".to_owned()];
-        let told = board.step(&Progress::Diagnosis { object: &a, lines: &lines }, 80, 24);
+        let told = board.step(&OperationProgress::Diagnosis { object: &a, lines: &lines }, 80, 24);
         assert!(told.starts_with("\x1b[3A\x1b[Jwaiting for 2 of 2:\n"), "{told:?}");
         assert!(told.contains("\n      Pod x: main waits: [2J ErrImagePull\n"), "{told:?}");
-        let log = Progress::HookLog { pod: "p", container: "c", text: "hello\n" };
+        let log = OperationProgress::HookLog { pod: "p", container: "c", text: "hello\n" };
         let told = board.step(&log, 24, 24);
         assert!(told.starts_with("\x1b[4A\x1b[Jhello\nwaiting for 2 of 2:\n"), "{told:?}");
         assert!(told.lines().skip(2).all(|l| l.chars().count() <= 24) && told.contains('…'), "{told:?}");
         assert_eq!(
-            board.step(&Progress::Ready(&a), 80, 24),
+            board.step(&OperationProgress::Ready(&a), 80, 24),
             format!("\x1b[4A\x1b[Jwaiting for 1 of 2:\n  {b}: new\n")
         );
-        assert_eq!(board.step(&Progress::Ready(&b), 80, 24), "\x1b[2A\x1b[J2 ready\n");
-        let warning = Progress::Warning("cannot \"watch\"");
+        assert_eq!(board.step(&OperationProgress::Ready(&b), 80, 24), "\x1b[2A\x1b[J2 ready\n");
+        let warning = OperationProgress::Warning("cannot \"watch\"");
         assert_eq!(
             board.step(&warning, 80, 24),
             "\x1b[1A\x1b[Jlevel=WARN msg=\"cannot \\\"watch\\\"\"\n2 ready\n"
         );
-        let next = Progress::Applied { object: &a, created: true, changed: false };
+        let next = OperationProgress::Applied { object: &a, created: true, changed: false };
         assert_eq!(board.step(&next, 80, 24), "");
-        assert_eq!(board.step(&Progress::Warning("x"), 80, 24), "level=WARN msg=\"x\"\n");
-        assert!(!board.step(&Progress::Waiting { object: &a, reason: "new" }, 80, 24).contains('\x1b'));
-        let hook = Progress::Hook { event: HookEvent::PreUpgrade, kind: "Job", name: "migrate" };
+        assert_eq!(board.step(&OperationProgress::Warning("x"), 80, 24), "level=WARN msg=\"x\"\n");
+        assert!(
+            !board.step(&OperationProgress::Waiting { object: &a, reason: "new" }, 80, 24).contains('\x1b')
+        );
+        let hook = OperationProgress::Hook { event: HookEvent::PreUpgrade, kind: "Job", name: "migrate" };
         assert_eq!(board.step(&hook, 80, 24), "pre-upgrade hook: Job migrate\n");
-        assert!(!board.step(&Progress::Waiting { object: &b, reason: "new" }, 80, 24).contains('\x1b'));
+        assert!(
+            !board.step(&OperationProgress::Waiting { object: &b, reason: "new" }, 80, 24).contains('\x1b')
+        );
     }
 
     #[test]
@@ -138,8 +145,8 @@ mod tests {
         let lines: Vec<String> = (0..5).map(|n| format!("line {n}")).collect();
         for n in 0..20 {
             let object = ObjectRef::new(Gvk::new("apps/v1", "Deployment"), Some("ns"), &format!("d{n:02}"));
-            board.step(&Progress::Waiting { object: &object, reason: "new" }, 80, 24);
-            board.step(&Progress::Diagnosis { object: &object, lines: &lines }, 80, 24);
+            board.step(&OperationProgress::Waiting { object: &object, reason: "new" }, 80, 24);
+            board.step(&OperationProgress::Diagnosis { object: &object, lines: &lines }, 80, 24);
         }
         let rows = |height: usize| board.lines(height);
         assert_eq!(rows(24).len(), 24, "{:#?}", rows(24));

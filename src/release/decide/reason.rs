@@ -1,23 +1,23 @@
 //! Why the engine does what it does: one of a few reasons, each with its sentence. Plain data.
 
-use crate::release::record::Status;
+use crate::release::record::ReleaseStatus;
 use std::fmt;
 
 /// Why an action was taken. [`fmt::Display`] gives the sentence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reason {
+pub enum ActionReason {
     /// There is no release of the name.
     Absent,
     /// The release was uninstalled, and its history kept.
     Uninstalled,
     /// The newest revision has the state that is asked for, and did not come to its end.
-    Unfinished { revision: u64, status: Status },
+    Unfinished { revision: u64, status: ReleaseStatus },
     /// The newest revision has the state that is asked for; whoever deployed it died before the last writes.
     Unsettled { revision: u64 },
     /// The newest revision failed or was uninstalled, and its name may be used again.
-    Replaced { revision: u64, status: Status },
+    Replaced { revision: u64, status: ReleaseStatus },
     /// No revision was ever deployed.
-    NeverDeployed { revision: u64, status: Status },
+    NeverDeployed { revision: u64, status: ReleaseStatus },
     /// The newest revision has the state that is asked for.
     Same { revision: u64 },
     /// The newest revision has the state that is asked for, and a new one was wanted.
@@ -25,7 +25,7 @@ pub enum Reason {
     /// The newest revision has another state.
     Differs { revision: u64 },
     /// The newest revision is not deployed.
-    NotDeployed { revision: u64, status: Status },
+    NotDeployed { revision: u64, status: ReleaseStatus },
     /// An old revision is wanted back.
     RolledBack { to: u64 },
     /// Nothing changed since the revision was deployed, and nothing moved in the cluster.
@@ -36,7 +36,7 @@ pub enum Reason {
     Drifted { revision: u64, objects: usize },
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for ActionReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Absent => write!(f, "the release does not exist"),
@@ -73,14 +73,14 @@ impl fmt::Display for Reason {
 
 /// Why an object that left the chart, or whose release is uninstalled, stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kept {
+pub enum KeptReason {
     /// Its ownership marks name someone else, or nobody.
     NotOwned,
     /// `helm.sh/resource-policy: keep`.
     Policy,
 }
 
-impl fmt::Display for Kept {
+impl fmt::Display for KeptReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NotOwned => "it is not owned by this release",

@@ -1,19 +1,21 @@
 //! Cases of `decide`: a mode and a past, an action or Helm's refusal.
 
 use super::*;
-use Status::{Deployed, Failed, PendingInstall, PendingUpgrade, Superseded, Uninstalled, Uninstalling};
+use ReleaseStatus::{
+    Deployed, Failed, PendingInstall, PendingUpgrade, Superseded, Uninstalled, Uninstalling,
+};
 
 /// revision, status, same state, hold
-type Row = (u64, Status, bool, Hold);
+type Row = (u64, ReleaseStatus, bool, RecordHold);
 /// A name, a mode, a past; action and revision, or the refusal.
-type VerbCase<'a> = (&'a str, Mode, &'a [Row], Result<(Action, u64), &'a str>);
+type VerbCase<'a> = (&'a str, Mode, &'a [Row], Result<(ReleaseAction, u64), &'a str>);
 /// A name, a past; action, revision, and whether it is an install.
-type SteadyCase<'a> = (&'a str, &'a [Row], (Action, u64, bool));
+type SteadyCase<'a> = (&'a str, &'a [Row], (ReleaseAction, u64, bool));
 
-fn run(options: &Options, rows: &[Row]) -> Result<Decision, String> {
-    let past: Vec<Past> = rows
+fn run(options: &ReleaseOptions, rows: &[Row]) -> Result<Decision, String> {
+    let past: Vec<History> = rows
         .iter()
-        .map(|&(revision, status, same, hold)| Past {
+        .map(|&(revision, status, same, hold)| History {
             revision,
             status,
             same,
@@ -25,13 +27,13 @@ fn run(options: &Options, rows: &[Row]) -> Result<Decision, String> {
     decide("web", options, &past).map_err(|e| e.to_string())
 }
 
-fn options(mode: Mode) -> Options {
-    Options { mode, ..Options::default() }
+fn options(mode: Mode) -> ReleaseOptions {
+    ReleaseOptions { mode, ..ReleaseOptions::default() }
 }
 
-const OURS: Hold = Hold::Ours;
-const THEIRS: Hold = Hold::Theirs;
-const GONE: Hold = Hold::Abandoned;
+const OURS: RecordHold = RecordHold::Ours;
+const THEIRS: RecordHold = RecordHold::Theirs;
+const GONE: RecordHold = RecordHold::Abandoned;
 
 #[test]
 fn helms_verbs() {
@@ -39,34 +41,54 @@ fn helms_verbs() {
     let none = "\"web\" has no deployed releases";
     let busy = "another operation (install/upgrade/rollback) is in progress";
     let cases: &[VerbCase<'_>] = &[
-        ("new", Mode::Install, &[], Ok((Action::Install, 1))),
-        ("new, either", Mode::UpgradeInstall, &[], Ok((Action::Install, 1))),
+        ("new", Mode::Install, &[], Ok((ReleaseAction::Install, 1))),
+        ("new, either", Mode::UpgradeInstall, &[], Ok((ReleaseAction::Install, 1))),
         ("nothing to upgrade", Mode::Upgrade, &[], Err(none)),
         ("exists", Mode::Install, &[(1, Deployed, false, GONE)], Err(in_use)),
-        ("failed first install", Mode::Install, &[(1, Failed, true, GONE)], Ok((Action::Install, 2))),
+        ("failed first install", Mode::Install, &[(1, Failed, true, GONE)], Ok((ReleaseAction::Install, 2))),
         (
             "failed twice",
             Mode::Install,
             &[(1, Failed, true, GONE), (2, PendingInstall, false, GONE)],
-            Ok((Action::Install, 3)),
+            Ok((ReleaseAction::Install, 3)),
         ),
         ("failed later", Mode::Install, &[(3, Failed, true, GONE)], Err(in_use)),
-        ("upgrade", Mode::Upgrade, &[(1, Deployed, false, GONE)], Ok((Action::Upgrade, 2))),
-        ("upgrade to the same", Mode::Upgrade, &[(1, Deployed, true, GONE)], Ok((Action::Upgrade, 2))),
-        ("upgrade past a failure", Mode::Upgrade, &[(1, Failed, true, GONE)], Ok((Action::Upgrade, 2))),
+        ("upgrade", Mode::Upgrade, &[(1, Deployed, false, GONE)], Ok((ReleaseAction::Upgrade, 2))),
+        ("upgrade to the same", Mode::Upgrade, &[(1, Deployed, true, GONE)], Ok((ReleaseAction::Upgrade, 2))),
+        (
+            "upgrade past a failure",
+            Mode::Upgrade,
+            &[(1, Failed, true, GONE)],
+            Ok((ReleaseAction::Upgrade, 2)),
+        ),
         ("uninstalled", Mode::Upgrade, &[(3, Uninstalled, false, GONE)], Err(none)),
         (
             "uninstalled, either",
             Mode::UpgradeInstall,
             &[(3, Uninstalled, false, GONE)],
-            Ok((Action::Install, 4)),
+            Ok((ReleaseAction::Install, 4)),
         ),
         ("held", Mode::Upgrade, &[(1, PendingInstall, true, THEIRS)], Err(busy)),
         ("held, install", Mode::Install, &[(1, PendingInstall, true, THEIRS)], Err(in_use)),
-        ("abandoned", Mode::Upgrade, &[(1, PendingInstall, false, GONE)], Ok((Action::Upgrade, 2))),
-        ("abandoned, the same", Mode::Upgrade, &[(1, PendingInstall, true, GONE)], Ok((Action::Resume, 1))),
-        ("abandoned, install", Mode::Install, &[(1, PendingInstall, true, GONE)], Ok((Action::Resume, 1))),
-        ("another, install", Mode::Install, &[(1, PendingInstall, false, GONE)], Ok((Action::Install, 2))),
+        ("abandoned", Mode::Upgrade, &[(1, PendingInstall, false, GONE)], Ok((ReleaseAction::Upgrade, 2))),
+        (
+            "abandoned, the same",
+            Mode::Upgrade,
+            &[(1, PendingInstall, true, GONE)],
+            Ok((ReleaseAction::Resume, 1)),
+        ),
+        (
+            "abandoned, install",
+            Mode::Install,
+            &[(1, PendingInstall, true, GONE)],
+            Ok((ReleaseAction::Resume, 1)),
+        ),
+        (
+            "another, install",
+            Mode::Install,
+            &[(1, PendingInstall, false, GONE)],
+            Ok((ReleaseAction::Install, 2)),
+        ),
         ("abandoned upgrade, install", Mode::Install, &[(2, PendingUpgrade, true, GONE)], Err(in_use)),
         ("being uninstalled", Mode::Upgrade, &[(2, Uninstalling, true, THEIRS)], Err(busy)),
     ];
@@ -78,7 +100,7 @@ fn helms_verbs() {
 
 #[test]
 fn replacing_reuses_a_dead_name() {
-    let replace = Options { replace: true, ..options(Mode::Install) };
+    let replace = ReleaseOptions { replace: true, ..options(Mode::Install) };
     for (status, ok) in [(Uninstalled, true), (Failed, true), (Deployed, false), (Superseded, false)] {
         assert_eq!(run(&replace, &[(2, status, false, GONE)]).is_ok(), ok, "{status}");
     }
@@ -86,31 +108,31 @@ fn replacing_reuses_a_dead_name() {
 
 #[test]
 fn one_revision_for_one_state() {
-    let steady = Options { skip_unchanged: true, ..options(Mode::UpgradeInstall) };
+    let steady = ReleaseOptions { skip_unchanged: true, ..options(Mode::UpgradeInstall) };
     let cases: &[SteadyCase<'_>] = &[
-        ("as deployed", &[(1, Deployed, true, GONE)], (Action::Unchanged, 1, false)),
-        ("changed", &[(1, Deployed, false, GONE)], (Action::Upgrade, 2, false)),
-        ("crashed installing", &[(1, PendingInstall, true, OURS)], (Action::Resume, 1, true)),
+        ("as deployed", &[(1, Deployed, true, GONE)], (ReleaseAction::Unchanged, 1, false)),
+        ("changed", &[(1, Deployed, false, GONE)], (ReleaseAction::Upgrade, 2, false)),
+        ("crashed installing", &[(1, PendingInstall, true, OURS)], (ReleaseAction::Resume, 1, true)),
         (
             "crashed installing again",
             &[(1, Failed, false, GONE), (2, PendingInstall, true, OURS)],
-            (Action::Resume, 2, true),
+            (ReleaseAction::Resume, 2, true),
         ),
-        ("crashed, then changed", &[(1, PendingInstall, false, OURS)], (Action::Upgrade, 2, false)),
+        ("crashed, then changed", &[(1, PendingInstall, false, OURS)], (ReleaseAction::Upgrade, 2, false)),
         (
             "crashed upgrading",
             &[(1, Deployed, false, GONE), (2, PendingUpgrade, true, OURS)],
-            (Action::Resume, 2, false),
+            (ReleaseAction::Resume, 2, false),
         ),
         (
             "failed, tried again",
             &[(1, Deployed, false, GONE), (2, Failed, true, GONE)],
-            (Action::Resume, 2, false),
+            (ReleaseAction::Resume, 2, false),
         ),
         (
             "failed, taken back",
             &[(1, Deployed, true, GONE), (2, Failed, false, GONE)],
-            (Action::Upgrade, 3, false),
+            (ReleaseAction::Upgrade, 3, false),
         ),
     ];
     for (what, rows, expected) in cases {
@@ -156,11 +178,11 @@ fn bases_and_leftovers() {
         let d = run(&any, rows).unwrap();
         assert_eq!((d.base, d.abandon, d.supersede), *expected, "{what}");
     }
-    let steady = Options { skip_unchanged: true, ..any };
+    let steady = ReleaseOptions { skip_unchanged: true, ..any };
     let healed = run(&steady, &[(4, Deployed, false, GONE), (5, Deployed, true, GONE)]).unwrap();
     assert_eq!(
         (healed.action, healed.supersede),
-        (Action::Unchanged, vec![4]),
+        (ReleaseAction::Unchanged, vec![4]),
         "an older deployed one is put right"
     );
 }
@@ -169,15 +191,15 @@ fn bases_and_leftovers() {
 fn a_death_before_the_last_writes_makes_no_second_revision() {
     let row = |revision, same, unsettled| {
         let undeployed = false;
-        Past { revision, status: Deployed, same, hold: GONE, unsettled, undeployed }
+        History { revision, status: Deployed, same, hold: GONE, unsettled, undeployed }
     };
     for mode in [Mode::Install, Mode::Upgrade, Mode::UpgradeInstall] {
         let asked = |same, unsettled| {
             let past = [row(2, false, false), row(3, same, unsettled)];
             decide("web", &options(mode), &past).map(|d| (d.action, d.revision, d.supersede)).ok()
         };
-        assert_eq!(asked(true, true), Some((Action::Unchanged, 3, vec![2])), "{mode:?}");
-        let other = (mode != Mode::Install).then(|| (Action::Upgrade, 4, vec![2, 3]));
+        assert_eq!(asked(true, true), Some((ReleaseAction::Unchanged, 3, vec![2])), "{mode:?}");
+        let other = (mode != Mode::Install).then(|| (ReleaseAction::Upgrade, 4, vec![2, 3]));
         assert_eq!(asked(false, true), other, "{mode:?} of something else");
         assert_eq!(asked(true, false), other, "{mode:?} of two by Helm");
     }
@@ -187,16 +209,20 @@ fn a_death_before_the_last_writes_makes_no_second_revision() {
 fn an_install_whose_undoing_died_frees_its_name() {
     let row = |revision, status, undeployed| {
         let (same, hold, unsettled) = (true, GONE, false);
-        Past { revision, status, same, hold, unsettled, undeployed }
+        History { revision, status, same, hold, unsettled, undeployed }
     };
     let in_use = Err("cannot reuse a name that is still in use".to_owned());
     let cases = [
-        ("undone half", vec![row(1, Uninstalling, true)], Ok((Action::Install, 2, vec![1]))),
-        ("its elder is gone already", vec![row(2, Uninstalling, true)], Ok((Action::Install, 3, vec![2]))),
+        ("undone half", vec![row(1, Uninstalling, true)], Ok((ReleaseAction::Install, 2, vec![1]))),
+        (
+            "its elder is gone already",
+            vec![row(2, Uninstalling, true)],
+            Ok((ReleaseAction::Install, 3, vec![2])),
+        ),
         (
             "and the next one died as well",
             vec![row(2, Failed, true), row(3, PendingInstall, false)],
-            Ok((Action::Resume, 3, vec![])),
+            Ok((ReleaseAction::Resume, 3, vec![])),
         ),
         ("it was deployed once", vec![row(2, Uninstalling, false)], in_use.clone()),
         ("deployed since", vec![row(1, Failed, true), row(2, Deployed, false)], in_use),
@@ -207,13 +233,13 @@ fn an_install_whose_undoing_died_frees_its_name() {
         assert_eq!(decided, expected, "{what}");
     }
     // Someone may be at it.
-    let past = [Past { hold: THEIRS, ..row(1, Uninstalling, true) }];
+    let past = [History { hold: THEIRS, ..row(1, Uninstalling, true) }];
     assert!(decide("web", &options(Mode::Install), &past).is_err());
 }
 
 #[test]
 fn breaking_a_lock() {
-    let force = Options { break_lock: true, ..options(Mode::Upgrade) };
+    let force = ReleaseOptions { break_lock: true, ..options(Mode::Upgrade) };
     let d = run(&force, &[(1, Deployed, false, GONE), (2, PendingUpgrade, false, THEIRS)]).unwrap();
-    assert_eq!((d.action, d.revision, d.abandon), (Action::Upgrade, 3, vec![2]));
+    assert_eq!((d.action, d.revision, d.abandon), (ReleaseAction::Upgrade, 3, vec![2]));
 }

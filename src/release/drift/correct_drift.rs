@@ -1,22 +1,22 @@
 //! A release that is as the request wants it: what was changed or deleted is put right, without a revision.
 
-use crate::cluster::{Key, Lookup, ObjectRef, Seen, drift_of};
+use crate::cluster::{CacheLookup, ObjectKey, ObjectRef, ObservedMeta, drift_of};
 use crate::release::{
-    decide::{Action, Decision, reason::Reason},
-    desired_objects::{Scopes, Target, resolve},
+    decide::{Decision, ReleaseAction, reason::ActionReason},
+    desired_objects::{DesiredObject, Scopes, resolve},
     drift::{
-        self, Expected, Tolerated, Verdict, crd_tracker,
+        self, DriftVerdict, ExpectedObject, Tolerated, crd_tracker,
         drift_diff::{self, Drift},
     },
     engine::{Engine, remembered},
-    engine_state::Known,
+    engine_state::CachedRelease,
     error::{EngineError, Result},
-    execute::{Work, apply::several, crds},
-    lock::release_lease::{Lease, lost},
-    observe::{self, Past},
-    outcome::Outcome,
-    plan::{Step, dependency_graph, field_conflicts},
-    record::{Status, Stored},
+    execute::{RevisionInput, apply::several, crds},
+    lock::release_lease::{ReleaseLease, lost},
+    observe::{self, History},
+    outcome::ReleaseOutcome,
+    plan::{PlanStep, dependency_graph, field_conflicts},
+    record::{ReleaseStatus, StoredRecord},
     request::{CrdPolicy, DriftMode},
 };
 use futures::{StreamExt as _, stream};
@@ -26,14 +26,14 @@ use std::{collections::BTreeMap, sync::Arc};
 const AT_ONCE: usize = 16;
 
 impl Engine {
-    pub(crate) async fn keep(
+    pub(crate) async fn correct_drift(
         &self,
-        work: &Work<'_>,
+        work: &RevisionInput<'_>,
         decision: Decision,
-        past: Past,
-        lease: &mut Option<Lease>,
-    ) -> Result<Outcome> {
-        let mut outcome = Outcome::new(Action::Unchanged, decision.reason, decision.revision);
+        past: History,
+        lease: &mut Option<ReleaseLease>,
+    ) -> Result<ReleaseOutcome> {
+        let mut outcome = ReleaseOutcome::new(ReleaseAction::Unchanged, decision.reason, decision.revision);
         let mut records = past.records;
         let Some(place) = records.iter().position(|r| r.record.version == decision.revision) else {
             return Ok(outcome);
@@ -43,21 +43,21 @@ impl Engine {
         if !work.options.dry_run {
             // Left by a crash between two writes.
             for stored in records.iter_mut().filter(|r| decision.supersede.contains(&r.record.version)) {
-                stored.record.info.status = Status::Superseded;
+                stored.record.info.status = ReleaseStatus::Superseded;
                 store.update(stored).await?;
             }
         }
-        let mut remember = self.keep_crds(work, &mut newest, &mut outcome).await?;
+        let mut remember = self.correct_crds(work, &mut newest, &mut outcome).await?;
         let kinds = self.cluster.kinds().await?;
         let documents = || work.rendered.manifests.iter().map(|m| (m.source.as_str(), &m.object));
         let scopes = Scopes::new(&kinds, &work.rendered.crds, documents().map(|(_, o)| o));
         let mut targets = resolve(documents(), work.id, &scopes)?;
         self.watch_kinds(targets.iter().map(|t| &t.object)).await?;
         let tolerant = drift_diff::tolerant(work.options);
-        let work = &Work { options: &tolerant, ..*work };
+        let work = &RevisionInput { options: &tolerant, ..*work };
         let (mut expected, steps) = self.suspects(work, &targets, &newest).await?;
         self.leave_ignored_away(work, &mut targets, &steps).await?;
-        let steps = self.look_into(work, &targets, steps, &mut expected, &mut outcome).await;
+        let steps = self.inspect(work, &targets, steps, &mut expected, &mut outcome).await;
         outcome.unchanged = targets.len() - steps.len();
         if work.options.dry_run {
             outcome.changed = steps.iter().map(|s| targets[s.target].object.clone()).collect();
@@ -70,7 +70,7 @@ impl Engine {
             }
         }
         let result = tokio::select! {
-            result = self.put_right(work, &targets, steps, &mut expected, &mut outcome) => result,
+            result = self.apply_corrections(work, &targets, steps, &mut expected, &mut outcome) => result,
             // What is remembered below is someone else's to say.
             () = lost(lease.as_ref()) => return Err(EngineError::LockLost),
         };
@@ -79,29 +79,29 @@ impl Engine {
             drift.corrected = outcome.created.iter().chain(&outcome.changed).any(done);
         }
         if !(outcome.created.is_empty() && outcome.changed.is_empty()) {
-            outcome.action = Action::Restore;
+            outcome.action = ReleaseAction::Restore;
             let objects = outcome.created.len() + outcome.changed.len();
-            outcome.reason = Reason::Drifted { revision: decision.revision, objects };
+            outcome.reason = ActionReason::Drifted { revision: decision.revision, objects };
         }
         // What is merely tolerated is not what was applied: the next process is to see the difference.
-        let old = &newest.record.memory.applied;
+        let old = &newest.record.extension.applied;
         let applied = expected.iter().filter_map(|(key, e)| {
             let key = key.to_string();
             let hash = if e.tolerated.is_some() { old.get(&key).copied() } else { e.applied };
             Some((key, hash?))
         });
-        let left = &newest.record.memory.left;
+        let left = &newest.record.extension.left;
         let applied: BTreeMap<String, u64> = applied.filter(|(key, _)| !left.contains(key)).collect();
         // So that the next process, which has only the record, knows these objects when it sees them.
-        remember |= applied != newest.record.memory.applied;
+        remember |= applied != newest.record.extension.applied;
         if remember {
-            newest.record.memory.applied = applied;
+            newest.record.extension.applied = applied;
             store.update(&mut newest).await?;
             outcome.record = Some(Arc::new(newest.record.clone()));
         }
         self.state.set(
             work.id,
-            Known {
+            CachedRelease {
                 revision: decision.revision,
                 record_version: newest.resource_version,
                 state: work.state,
@@ -116,7 +116,12 @@ impl Engine {
 
     /// CRDs under a policy that keeps them: written when the chart's differ from those that the record remembers, and those
     /// that were deleted. Whether there are others to remember.
-    async fn keep_crds(&self, work: &Work<'_>, newest: &mut Stored, outcome: &mut Outcome) -> Result<bool> {
+    async fn correct_crds(
+        &self,
+        work: &RevisionInput<'_>,
+        newest: &mut StoredRecord,
+        outcome: &mut ReleaseOutcome,
+    ) -> Result<bool> {
         let policy = work.options.crds;
         let digest = hex(&crds::digest(&work.rendered.crds));
         let files = &work.rendered.crds;
@@ -124,9 +129,9 @@ impl Engine {
         if !keeps || work.options.dry_run {
             return Ok(false);
         }
-        if newest.record.memory.crds != digest {
+        if newest.record.extension.crds != digest {
             outcome.changed.extend(self.install_crds(work.id, files, work.options.crd_rules()).await?);
-            newest.record.memory.crds = digest;
+            newest.record.extension.crds = digest;
             return Ok(true);
         }
         let missing = self.missing_crds(work.id);
@@ -142,9 +147,9 @@ impl Engine {
     /// Takes out of suspects what may differ and is not there: nobody owns it, so that no conflict would tell.
     async fn leave_ignored_away(
         &self,
-        work: &Work<'_>,
-        targets: &mut [Target],
-        steps: &[Step],
+        work: &RevisionInput<'_>,
+        targets: &mut [DesiredObject],
+        steps: &[PlanStep],
     ) -> Result<()> {
         let rules = &work.options.drift_ignore;
         for step in steps.iter().filter(|step| step.before.is_some()) {
@@ -160,14 +165,14 @@ impl Engine {
     }
 
     /// Tells suspects from the changed, and what is to be put right from what is left as it is.
-    async fn look_into(
+    async fn inspect(
         &self,
-        work: &Work<'_>,
-        targets: &[Target],
-        steps: Vec<Step>,
-        expected: &mut BTreeMap<Key, Expected>,
-        outcome: &mut Outcome,
-    ) -> Vec<Step> {
+        work: &RevisionInput<'_>,
+        targets: &[DesiredObject],
+        steps: Vec<PlanStep>,
+        expected: &mut BTreeMap<ObjectKey, ExpectedObject>,
+        outcome: &mut ReleaseOutcome,
+    ) -> Vec<PlanStep> {
         let looks: Vec<_> = steps
             .into_iter()
             .map(|step| async move {
@@ -179,7 +184,7 @@ impl Engine {
                 let mode = drift::mode_of(work.options.drift, own.as_deref());
                 let found = match mode {
                     DriftMode::Off => None,
-                    DriftMode::Correct | DriftMode::Report => self.evidence(work, target, &step).await,
+                    DriftMode::Correct | DriftMode::Report => self.drift_diff(work, target, &step).await,
                 };
                 (step, mode, found)
             })
@@ -188,10 +193,10 @@ impl Engine {
         let mut wrong = Vec::new();
         for (step, mode, found) in looked {
             let known = expected.get_mut(&targets[step.target].key);
-            let told = known.as_ref().is_some_and(|e| e.tolerated == Some(Tolerated::Told));
+            let told = known.as_ref().is_some_and(|e| e.tolerated == Some(Tolerated::Reported));
             let why = match mode {
                 DriftMode::Correct => {
-                    let not_ours = |seen: &&Seen| seen.applied.is_none();
+                    let not_ours = |seen: &&ObservedMeta| seen.applied.is_none();
                     match (known, step.before.as_ref().filter(not_ours)) {
                         // As the revision has it, and not by us: nothing is written for the names of managers alone.
                         (Some(known), Some(seen)) if found.is_none() && known.applied.is_none() => {
@@ -202,7 +207,7 @@ impl Engine {
                     outcome.drift.extend(found.map(|drift| Drift { known: told, ..drift }));
                     continue;
                 }
-                DriftMode::Report => found.as_ref().map(|_| Tolerated::Told),
+                DriftMode::Report => found.as_ref().map(|_| Tolerated::Reported),
                 DriftMode::Off => Some(Tolerated::Paused),
             };
             if let Some(known) = known {
@@ -216,13 +221,13 @@ impl Engine {
     /// Which objects are not, or may not be, as they should be.
     async fn suspects(
         &self,
-        work: &Work<'_>,
-        targets: &[Target],
-        newest: &Stored,
-    ) -> Result<(BTreeMap<Key, Expected>, Vec<Step>)> {
+        work: &RevisionInput<'_>,
+        targets: &[DesiredObject],
+        newest: &StoredRecord,
+    ) -> Result<(BTreeMap<ObjectKey, ExpectedObject>, Vec<PlanStep>)> {
         let known =
             self.state.get(work.id).filter(|k| k.revision == newest.record.version && k.state == work.state);
-        let mut all: BTreeMap<Key, Expected> =
+        let mut all: BTreeMap<ObjectKey, ExpectedObject> =
             remembered(targets, &newest.record).into_iter().map(|e| (e.object.key(), e)).collect();
         for (key, expected) in known.into_iter().flat_map(|k| k.expected) {
             if let Some(slot) = all.get_mut(&key) {
@@ -239,7 +244,9 @@ impl Engine {
             targets.iter().map(|t| &t.object).filter(|object| {
                 let written = all.get(&object.key()).and_then(|e| e.written);
                 // What the cache is behind on was just written; what it does not have may have lost its label.
-                self.watches.as_ref().is_none_or(|w| !matches!(w.look(object, written), Lookup::Behind))
+                self.watches
+                    .as_ref()
+                    .is_none_or(|w| !matches!(w.lookup(object, written), CacheLookup::Behind))
             }),
         )
         .await?;
@@ -247,44 +254,46 @@ impl Engine {
         for (index, target) in targets.iter().enumerate() {
             let Some(expected) = all.get_mut(&target.key) else { continue };
             let lookup = match seen.get(&target.key) {
-                Some(Some(found)) => Lookup::Present(found.clone()),
-                Some(None) => Lookup::Absent,
-                None => Lookup::Behind,
+                Some(Some(found)) => CacheLookup::Present(found.clone()),
+                Some(None) => CacheLookup::Absent,
+                None => CacheLookup::Behind,
             };
             let verdict = match drift::judge(expected, &lookup, work.id) {
                 // What was told is looked at again each time: perhaps it is right by now, or to be put right.
-                _ if expected.tolerated == Some(Tolerated::Told) => Verdict::Suspect("it was told before"),
+                _ if expected.tolerated == Some(Tolerated::Reported) => {
+                    DriftVerdict::Suspect("it was told before")
+                }
                 verdict => verdict,
             };
             let before = seen.get(&target.key).cloned().flatten();
             // Without a watch no later event will tell: an object that is going away is awaited and made again now.
-            let going = verdict == Verdict::Later && self.watches.is_none();
+            let going = verdict == DriftVerdict::Later && self.watches.is_none();
             match verdict {
-                Verdict::Missing | Verdict::Suspect(_) => {
-                    steps.push(Step { target: index, before, known: true });
+                DriftVerdict::Missing | DriftVerdict::Suspect(_) => {
+                    steps.push(PlanStep { target: index, before, known: true });
                 }
-                Verdict::Later if going => steps.push(Step { target: index, before, known: true }),
-                Verdict::Fine => {
+                DriftVerdict::Later if going => steps.push(PlanStep { target: index, before, known: true }),
+                DriftVerdict::Fine => {
                     if let Some(before) = &before {
                         expected.note(before);
                     }
                 }
-                Verdict::GoneRightly(_) | Verdict::Later | Verdict::Unknown => {}
+                DriftVerdict::GoneRightly(_) | DriftVerdict::Later | DriftVerdict::Unknown => {}
             }
         }
         Ok((all, steps))
     }
 
-    async fn put_right(
+    async fn apply_corrections(
         &self,
-        work: &Work<'_>,
-        targets: &[Target],
-        steps: Vec<Step>,
-        expected: &mut BTreeMap<Key, Expected>,
-        outcome: &mut Outcome,
+        work: &RevisionInput<'_>,
+        targets: &[DesiredObject],
+        steps: Vec<PlanStep>,
+        expected: &mut BTreeMap<ObjectKey, ExpectedObject>,
+        outcome: &mut ReleaseOutcome,
     ) -> Result<()> {
         let order = dependency_graph::order(targets)?;
-        let mut waves: BTreeMap<dependency_graph::Wave, Vec<Step>> = BTreeMap::new();
+        let mut waves: BTreeMap<dependency_graph::Wave, Vec<PlanStep>> = BTreeMap::new();
         for step in steps {
             waves.entry(order.waves[step.target]).or_default().push(step);
         }
@@ -296,7 +305,7 @@ impl Engine {
                 let target = &targets[one.target];
                 expected.insert(
                     target.key.clone(),
-                    Expected::written(target.object.clone(), &target.body, &one.after),
+                    ExpectedObject::written(target.object.clone(), &target.body, &one.after),
                 );
                 if one.created {
                     outcome.created.push(target.object.clone());

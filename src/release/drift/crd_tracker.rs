@@ -9,13 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Which releases bring which CRDs, and what became of those.
 #[derive(Debug, Default)]
-pub(crate) struct Brought {
+pub(crate) struct CrdTracker {
     by: BTreeMap<ReleaseId, BTreeSet<String>>,
     /// Deleted while they were watched, and not seen since.
     gone: BTreeSet<String>,
 }
 
-impl Brought {
+impl CrdTracker {
     /// A release brings these and no others.
     pub(crate) fn set(&mut self, id: &ReleaseId, names: BTreeSet<String>) {
         if names.is_empty() {
@@ -26,7 +26,7 @@ impl Brought {
     }
 
     /// A CRD was deleted: the releases that brought it.
-    pub(crate) fn went(&mut self, name: &str) -> Vec<ReleaseId> {
+    pub(crate) fn mark_deleted(&mut self, name: &str) -> Vec<ReleaseId> {
         let ids: Vec<ReleaseId> =
             self.by.iter().filter(|(_, names)| names.contains(name)).map(|(id, _)| id.clone()).collect();
         if !ids.is_empty() {
@@ -36,7 +36,7 @@ impl Brought {
     }
 
     /// A CRD is there.
-    pub(crate) fn came(&mut self, name: &str) {
+    pub(crate) fn mark_present(&mut self, name: &str) {
         self.gone.remove(name);
     }
 
@@ -71,7 +71,7 @@ impl Engine {
         let Some(watches) = &self.crds else { return };
         let names = names(files);
         let none = names.is_empty();
-        self.state.bring(id, names);
+        self.state.track_crds(id, names);
         if !none {
             watches.watch([(Gvk::new("apiextensions.k8s.io/v1", "CustomResourceDefinition"), None)]).await;
         }
@@ -87,17 +87,17 @@ mod tests {
     fn what_is_deleted_is_missed_by_those_who_brought_it() {
         let (one, two) = (ReleaseId::new("ns", "one"), ReleaseId::new("ns", "two"));
         let set = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<BTreeSet<_>>();
-        let mut brought = Brought::default();
-        brought.set(&one, set(&["a", "b"]));
-        brought.set(&two, set(&["b"]));
-        assert_eq!(brought.went("c"), []);
-        assert_eq!(brought.went("b"), [one.clone(), two.clone()]);
-        assert_eq!(brought.went("a"), std::slice::from_ref(&one));
-        assert_eq!((brought.missing(&one), brought.missing(&two)), (set(&["a", "b"]), set(&["b"])));
-        brought.came("b");
-        assert_eq!((brought.missing(&one), brought.missing(&two)), (set(&["a"]), set(&[])));
-        brought.set(&one, set(&[]));
-        assert_eq!(brought.missing(&one), set(&[]));
+        let mut crd_tracker = CrdTracker::default();
+        crd_tracker.set(&one, set(&["a", "b"]));
+        crd_tracker.set(&two, set(&["b"]));
+        assert_eq!(crd_tracker.mark_deleted("c"), []);
+        assert_eq!(crd_tracker.mark_deleted("b"), [one.clone(), two.clone()]);
+        assert_eq!(crd_tracker.mark_deleted("a"), std::slice::from_ref(&one));
+        assert_eq!((crd_tracker.missing(&one), crd_tracker.missing(&two)), (set(&["a", "b"]), set(&["b"])));
+        crd_tracker.mark_present("b");
+        assert_eq!((crd_tracker.missing(&one), crd_tracker.missing(&two)), (set(&["a"]), set(&[])));
+        crd_tracker.set(&one, set(&[]));
+        assert_eq!(crd_tracker.missing(&one), set(&[]));
     }
 
     #[test]

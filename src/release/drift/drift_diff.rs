@@ -5,16 +5,16 @@
 
 use crate::cluster::ObjectRef;
 use crate::release::{
-    desired_objects::Target,
+    desired_objects::DesiredObject,
     engine::Engine,
-    execute::Work,
+    execute::RevisionInput,
     plan::{
-        Step,
-        dry_run::{Change, Verb},
+        PlanStep,
+        dry_run::{ChangeVerb, PlannedChange},
         field_diff::{self, FieldChange},
     },
     report::revision_report::hide,
-    request::Options,
+    request::ReleaseOptions,
 };
 use serde_json::Value;
 use std::fmt;
@@ -96,7 +96,12 @@ fn short(value: &Value) -> String {
 
 impl Engine {
     /// What differs in a suspect; `None`: nothing that matters.
-    pub(crate) async fn evidence(&self, work: &Work<'_>, target: &Target, step: &Step) -> Option<Drift> {
+    pub(crate) async fn drift_diff(
+        &self,
+        work: &RevisionInput<'_>,
+        target: &DesiredObject,
+        step: &PlanStep,
+    ) -> Option<Drift> {
         let drift = |deleted, fields| {
             Some(Drift { object: target.object.clone(), deleted, fields, corrected: false, known: false })
         };
@@ -107,8 +112,8 @@ impl Engine {
         let ours = step.before.as_ref().is_none_or(|seen| seen.applied.is_some());
         match self.preview_one(target, step, work, ours).await {
             Ok(change) => match change.verb {
-                Verb::Create => drift(true, Vec::new()),
-                Verb::Unchanged => None,
+                ChangeVerb::Create => drift(true, Vec::new()),
+                ChangeVerb::Unchanged => None,
                 _ => drift(false, drifted_fields(change)),
             },
             Err(error) => {
@@ -120,7 +125,7 @@ impl Engine {
 }
 
 /// The fields of a change with their owners.
-fn drifted_fields(mut change: Change) -> Vec<DriftedField> {
+fn drifted_fields(mut change: PlannedChange) -> Vec<DriftedField> {
     field_diff::mask(&change.kind, &mut change.fields);
     // This goes to logs and Events: what is called a password there is not told either.
     change.fields.iter_mut().filter(|field| !field.sensitive).for_each(hide);
@@ -167,7 +172,7 @@ fn plain(path: &str) -> String {
 }
 
 /// The options with which drift is looked at: what may differ is left to its owner.
-pub(crate) fn tolerant(options: &Options) -> Options {
+pub(crate) fn tolerant(options: &ReleaseOptions) -> ReleaseOptions {
     let mut tolerant = options.clone();
     tolerant.leave_to_owner.extend(options.drift_ignore.iter().cloned());
     tolerant
@@ -190,7 +195,7 @@ mod tests {
             manager: manager.into(),
         };
         let object = ObjectRef::new(Gvk::new("apps/v1", "Deployment"), Some("ns"), "web");
-        let mut change = Change::new(Verb::Update, &object, "", "");
+        let mut change = PlannedChange::new(ChangeVerb::Update, &object, "", "");
         change.writer = Some("last".into());
         change.fields = vec![
             field("spec.replicas", Some(json!(3)), Some(json!(2))),
@@ -216,7 +221,7 @@ mod tests {
     #[test]
     fn what_is_told_is_bounded_and_no_secret() {
         let object = ObjectRef::new(Gvk::new("v1", "Secret"), Some("ns"), "s");
-        let mut change = Change::new(Verb::Update, &object, "", "");
+        let mut change = PlannedChange::new(ChangeVerb::Update, &object, "", "");
         change.fields =
             (0..20).map(|i| field(&format!("data.k{i}"), Some(json!("c2VjcmV0")), None)).collect();
         let fields = drifted_fields(change);

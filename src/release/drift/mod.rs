@@ -7,7 +7,7 @@ pub(crate) mod correct_drift;
 pub(crate) mod crd_tracker;
 pub(crate) mod drift_diff;
 
-use crate::cluster::{Lookup, ObjectRef, Seen};
+use crate::cluster::{CacheLookup, ObjectRef, ObservedMeta};
 use crate::release::{
     plan::ownership,
     request::{DriftMode, ReleaseId},
@@ -17,7 +17,7 @@ use std::time::Instant;
 
 /// An object as we left it.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Expected {
+pub(crate) struct ExpectedObject {
     pub(crate) object: ObjectRef,
     /// Hash of our apply entry; `None` if it is not known.
     pub(crate) applied: Option<u64>,
@@ -45,12 +45,12 @@ pub(crate) enum Tolerated {
     /// Its annotation asks for it.
     Paused,
     /// It was told, and the release's mode is to tell only.
-    Told,
+    Reported,
 }
 
 /// What to make of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum DriftVerdict {
     Fine,
     /// It is gone and should be there.
     Missing,
@@ -64,7 +64,7 @@ pub(crate) enum Verdict {
     Unknown,
 }
 
-impl Expected {
+impl ExpectedObject {
     /// An object as the record remembers it, before it was seen.
     pub(crate) fn remembered(object: ObjectRef, body: &Value, applied: Option<u64>) -> Self {
         let fleeting = object.gvk.kind == "Job" && !body["spec"]["ttlSecondsAfterFinished"].is_null();
@@ -83,7 +83,7 @@ impl Expected {
     }
 
     /// An object as our write left it.
-    pub(crate) fn written(object: ObjectRef, body: &Value, after: &Seen) -> Self {
+    pub(crate) fn written(object: ObjectRef, body: &Value, after: &ObservedMeta) -> Self {
         let mut expected = Self::remembered(object, body, after.applied);
         expected.written = Some((after.version_number(), Instant::now()));
         expected.helm_writes = after.helm_updates;
@@ -92,16 +92,16 @@ impl Expected {
     }
 
     /// Takes in how the object looks while nothing is wrong with it.
-    pub(crate) fn note(&mut self, seen: &Seen) {
+    pub(crate) fn note(&mut self, seen: &ObservedMeta) {
         self.uid = Some(seen.uid.clone());
         self.finished = self.object.gvk.kind == "Job" && seen.finished;
         self.owned = seen.owned;
     }
 }
 
-impl Expected {
+impl ExpectedObject {
     /// Takes an object as it is for what it should be, until it changes again.
-    pub(crate) fn tolerate(&mut self, seen: Option<&Seen>, why: Option<Tolerated>) {
+    pub(crate) fn tolerate(&mut self, seen: Option<&ObservedMeta>, why: Option<Tolerated>) {
         self.tolerated = why;
         if let Some(seen) = seen {
             self.applied = seen.applied;
@@ -112,7 +112,7 @@ impl Expected {
 
     /// Takes an object that is as it should be for what it is, though others wrote it, as Helm does by updates: it
     /// becomes ours with the next revision.
-    pub(crate) fn inherit(&mut self, seen: &Seen) {
+    pub(crate) fn inherit(&mut self, seen: &ObservedMeta) {
         self.inherited = Some(seen.others);
         self.note(seen);
     }
@@ -127,52 +127,56 @@ pub(crate) fn mode_of(release: DriftMode, annotation: Option<&str>) -> DriftMode
     }
 }
 
-pub(crate) fn judge(expected: &Expected, lookup: &Lookup, id: &ReleaseId) -> Verdict {
+pub(crate) fn judge(expected: &ExpectedObject, lookup: &CacheLookup, id: &ReleaseId) -> DriftVerdict {
     match lookup {
-        Lookup::Unwatched => Verdict::Unknown,
-        Lookup::Behind => Verdict::Later,
-        Lookup::Absent if expected.fleeting => Verdict::GoneRightly("a Job with ttlSecondsAfterFinished"),
-        Lookup::Absent if expected.finished => Verdict::GoneRightly("a Job that was over"),
-        Lookup::Absent if expected.owned => Verdict::GoneRightly("it belonged to another object"),
-        Lookup::Absent if expected.tolerated.is_some() => Verdict::GoneRightly("its absence was told"),
-        Lookup::Absent => Verdict::Missing,
-        Lookup::Present(seen) => judge_present(expected, seen, id),
+        CacheLookup::Unwatched => DriftVerdict::Unknown,
+        CacheLookup::Behind => DriftVerdict::Later,
+        CacheLookup::Absent if expected.fleeting => {
+            DriftVerdict::GoneRightly("a Job with ttlSecondsAfterFinished")
+        }
+        CacheLookup::Absent if expected.finished => DriftVerdict::GoneRightly("a Job that was over"),
+        CacheLookup::Absent if expected.owned => DriftVerdict::GoneRightly("it belonged to another object"),
+        CacheLookup::Absent if expected.tolerated.is_some() => {
+            DriftVerdict::GoneRightly("its absence was told")
+        }
+        CacheLookup::Absent => DriftVerdict::Missing,
+        CacheLookup::Present(seen) => judge_present(expected, seen, id),
     }
 }
 
-fn judge_present(expected: &Expected, seen: &Seen, id: &ReleaseId) -> Verdict {
+fn judge_present(expected: &ExpectedObject, seen: &ObservedMeta, id: &ReleaseId) -> DriftVerdict {
     if seen.deleting {
         // Applying to an object that is going away keeps nothing; its end will be told.
-        return Verdict::Later;
+        return DriftVerdict::Later;
     }
     if expected.tolerated == Some(Tolerated::Paused) {
         return match seen.drift {
-            Some(_) => Verdict::Fine,
-            None => Verdict::Suspect("its annotation went"),
+            Some(_) => DriftVerdict::Fine,
+            None => DriftVerdict::Suspect("its annotation went"),
         };
     }
     if ownership::check(seen, id).is_err() {
-        return Verdict::Suspect("the release's marks were changed");
+        return DriftVerdict::Suspect("the release's marks were changed");
     }
     if expected.inherited.is_some() && seen.applied.is_none() {
         let same = Some(seen.others) == expected.inherited && expected.uid.as_ref() == Some(&seen.uid);
-        return if same { Verdict::Fine } else { Verdict::Suspect("others wrote it") };
+        return if same { DriftVerdict::Fine } else { DriftVerdict::Suspect("others wrote it") };
     }
     if seen.helm_updates && !expected.helm_writes {
-        return Verdict::Suspect("Helm wrote it");
+        return DriftVerdict::Suspect("Helm wrote it");
     }
     match expected.applied {
-        None => return Verdict::Suspect("it is not known what was applied"),
+        None => return DriftVerdict::Suspect("it is not known what was applied"),
         Some(hash) if seen.applied != Some(hash) => {
-            return Verdict::Suspect("fields of ours were taken over");
+            return DriftVerdict::Suspect("fields of ours were taken over");
         }
         Some(_) => {}
     }
     // Its generation says no more: it moves when others write fields of their own, as the Deployment controller does at
     // every rollout, while a change of a field of ours takes it out of our entry.
     match &expected.uid {
-        Some(uid) if *uid != seen.uid => Verdict::Suspect("it was made anew"),
-        Some(_) | None => Verdict::Fine,
+        Some(uid) if *uid != seen.uid => DriftVerdict::Suspect("it was made anew"),
+        Some(_) | None => DriftVerdict::Fine,
     }
 }
 
@@ -200,94 +204,120 @@ mod tests {
     fn judges() {
         let id = ReleaseId::new("ns", "rel");
         let job = ObjectRef::new(Gvk::new("batch/v1", "Job"), Some("ns"), "j");
-        let seen = Seen {
+        let seen = ObservedMeta {
             uid: "u".into(),
             managed_by: Some("Helm".into()),
             release_name: Some("rel".into()),
             release_namespace: Some("ns".into()),
             applied: Some(7),
-            ..Seen::default()
+            ..ObservedMeta::default()
         };
-        let expected = Expected::written(job.clone(), &Value::Null, &seen);
-        let cold = Expected::remembered(job.clone(), &Value::Null, Some(7));
-        let unknown = Expected::remembered(job.clone(), &Value::Null, None);
-        let fleeting = Expected::remembered(job, &json!({"spec": {"ttlSecondsAfterFinished": 0}}), Some(7));
+        let expected = ExpectedObject::written(job.clone(), &Value::Null, &seen);
+        let cold = ExpectedObject::remembered(job.clone(), &Value::Null, Some(7));
+        let unknown = ExpectedObject::remembered(job.clone(), &Value::Null, None);
+        let fleeting =
+            ExpectedObject::remembered(job, &json!({"spec": {"ttlSecondsAfterFinished": 0}}), Some(7));
         let mut over = expected.clone();
-        over.note(&Seen { finished: true, ..seen.clone() });
+        over.note(&ObservedMeta { finished: true, ..seen.clone() });
         let mut owned = expected.clone();
-        owned.note(&Seen { owned: true, ..seen.clone() });
+        owned.note(&ObservedMeta { owned: true, ..seen.clone() });
         let mut paused = expected.clone();
         paused.tolerate(None, Some(Tolerated::Paused));
         let mut told = expected.clone();
-        told.tolerate(None, Some(Tolerated::Told));
+        told.tolerate(None, Some(Tolerated::Reported));
         let mut stubborn = expected.clone();
         stubborn.helm_writes = true;
-        let mut inherited = Expected::remembered(expected.object.clone(), &json!({}), None);
-        inherited.inherit(&Seen { others: 1, ..seen.clone() });
-        let present = |change: &dyn Fn(&mut Seen)| {
+        let mut inherited = ExpectedObject::remembered(expected.object.clone(), &json!({}), None);
+        inherited.inherit(&ObservedMeta { others: 1, ..seen.clone() });
+        let present = |change: &dyn Fn(&mut ObservedMeta)| {
             let mut changed = seen.clone();
             change(&mut changed);
-            Lookup::Present(changed)
+            CacheLookup::Present(changed)
         };
         let cases = [
-            ("untouched", &expected, present(&|_| ()), Verdict::Fine),
-            ("after a restart", &cold, present(&|_| ()), Verdict::Fine),
-            ("status churn", &expected, present(&|s| s.resource_version = "99".into()), Verdict::Fine),
+            ("untouched", &expected, present(&|_| ()), DriftVerdict::Fine),
+            ("after a restart", &cold, present(&|_| ()), DriftVerdict::Fine),
+            ("status churn", &expected, present(&|s| s.resource_version = "99".into()), DriftVerdict::Fine),
             (
                 "unknown past",
                 &unknown,
                 present(&|_| ()),
-                Verdict::Suspect("it is not known what was applied"),
+                DriftVerdict::Suspect("it is not known what was applied"),
             ),
             (
                 "taken over",
                 &expected,
                 present(&|s| s.applied = Some(8)),
-                Verdict::Suspect("fields of ours were taken over"),
+                DriftVerdict::Suspect("fields of ours were taken over"),
             ),
             (
                 "our entry gone",
                 &expected,
                 present(&|s| s.applied = None),
-                Verdict::Suspect("fields of ours were taken over"),
+                DriftVerdict::Suspect("fields of ours were taken over"),
             ),
-            ("made anew", &expected, present(&|s| s.uid = "v".into()), Verdict::Suspect("it was made anew")),
-            ("after Helm", &expected, present(&|s| s.helm_updates = true), Verdict::Suspect("Helm wrote it")),
-            ("folding does not last", &stubborn, present(&|s| s.helm_updates = true), Verdict::Fine),
-            ("inherited", &inherited, present(&|s| (s.applied, s.others) = (None, 1)), Verdict::Fine),
+            (
+                "made anew",
+                &expected,
+                present(&|s| s.uid = "v".into()),
+                DriftVerdict::Suspect("it was made anew"),
+            ),
+            (
+                "after Helm",
+                &expected,
+                present(&|s| s.helm_updates = true),
+                DriftVerdict::Suspect("Helm wrote it"),
+            ),
+            ("folding does not last", &stubborn, present(&|s| s.helm_updates = true), DriftVerdict::Fine),
+            ("inherited", &inherited, present(&|s| (s.applied, s.others) = (None, 1)), DriftVerdict::Fine),
             (
                 "inherited and changed",
                 &inherited,
                 present(&|s| (s.applied, s.others) = (None, 2)),
-                Verdict::Suspect("others wrote it"),
+                DriftVerdict::Suspect("others wrote it"),
             ),
             (
                 "relabelled",
                 &expected,
                 present(&|s| s.managed_by = None),
-                Verdict::Suspect("the release's marks were changed"),
+                DriftVerdict::Suspect("the release's marks were changed"),
             ),
-            ("going", &expected, present(&|s| s.deleting = true), Verdict::Later),
-            ("deleted", &expected, Lookup::Absent, Verdict::Missing),
-            ("ttl", &fleeting, Lookup::Absent, Verdict::GoneRightly("a Job with ttlSecondsAfterFinished")),
-            ("over", &over, Lookup::Absent, Verdict::GoneRightly("a Job that was over")),
-            ("garbage", &owned, Lookup::Absent, Verdict::GoneRightly("it belonged to another object")),
+            ("going", &expected, present(&|s| s.deleting = true), DriftVerdict::Later),
+            ("deleted", &expected, CacheLookup::Absent, DriftVerdict::Missing),
+            (
+                "ttl",
+                &fleeting,
+                CacheLookup::Absent,
+                DriftVerdict::GoneRightly("a Job with ttlSecondsAfterFinished"),
+            ),
+            ("over", &over, CacheLookup::Absent, DriftVerdict::GoneRightly("a Job that was over")),
+            (
+                "garbage",
+                &owned,
+                CacheLookup::Absent,
+                DriftVerdict::GoneRightly("it belonged to another object"),
+            ),
             (
                 "paused",
                 &paused,
                 present(&|s| (s.applied, s.drift) = (None, Some("off".into()))),
-                Verdict::Fine,
+                DriftVerdict::Fine,
             ),
-            ("pause over", &paused, present(&|_| ()), Verdict::Suspect("its annotation went")),
-            ("told to be gone", &told, Lookup::Absent, Verdict::GoneRightly("its absence was told")),
+            ("pause over", &paused, present(&|_| ()), DriftVerdict::Suspect("its annotation went")),
+            (
+                "told to be gone",
+                &told,
+                CacheLookup::Absent,
+                DriftVerdict::GoneRightly("its absence was told"),
+            ),
             (
                 "told, then changed again",
                 &told,
                 present(&|s| s.applied = Some(9)),
-                Verdict::Suspect("fields of ours were taken over"),
+                DriftVerdict::Suspect("fields of ours were taken over"),
             ),
-            ("watch behind", &expected, Lookup::Behind, Verdict::Later),
-            ("no watch", &expected, Lookup::Unwatched, Verdict::Unknown),
+            ("watch behind", &expected, CacheLookup::Behind, DriftVerdict::Later),
+            ("no watch", &expected, CacheLookup::Unwatched, DriftVerdict::Unknown),
         ];
         for (what, expected, lookup, verdict) in cases {
             assert_eq!(judge(expected, &lookup, &id), verdict, "{what}");

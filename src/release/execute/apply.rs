@@ -2,15 +2,15 @@
 
 use crate::cluster::{
     Applied, ApplyOptions, Cluster, ClusterError, DeleteOptions, Deleted, ObjectEvent, ObjectRef,
-    Propagation, Seen,
+    ObservedMeta, Propagation,
 };
 use crate::release::{
-    desired_objects::Target,
+    desired_objects::DesiredObject,
     error::{EngineError, Result},
-    execute::{readiness::status_wait::heard, recreate, sanitize::mend},
-    plan::{Deletion, Step, field_conflicts, ownership},
-    report::operation_progress::{Progress, Teller},
-    request::{Immutable, Options, ReleaseId},
+    execute::{readiness::status_wait::heard, recreate, sanitize::sanitize},
+    plan::{Deletion, PlanStep, field_conflicts, ownership},
+    report::operation_progress::{OperationProgress, ProgressReporter},
+    request::{Immutable, ReleaseId, ReleaseOptions},
 };
 use futures::{StreamExt as _, stream};
 use serde_json::Value;
@@ -27,16 +27,16 @@ pub(crate) const TRIES: u32 = 4;
 pub(crate) struct Applier<'a> {
     pub(crate) cluster: &'a Cluster,
     pub(crate) manager: &'a str,
-    pub(crate) options: &'a Options,
+    pub(crate) options: &'a ReleaseOptions,
     pub(crate) id: &'a ReleaseId,
-    pub(crate) progress: Teller<'a>,
+    pub(crate) progress: ProgressReporter<'a>,
 }
 
 /// An object after it was written.
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(crate) target: usize,
-    pub(crate) after: Seen,
+    pub(crate) after: ObservedMeta,
     pub(crate) created: bool,
     pub(crate) changed: bool,
     /// Fields of it were left to their owners.
@@ -46,7 +46,11 @@ pub(crate) struct Written {
 
 impl Applier<'_> {
     /// Applies the objects of one phase at the same time. All are tried, whatever fails.
-    pub(crate) async fn phase(&self, targets: &[Target], steps: &[Step]) -> (Vec<Written>, Result<()>) {
+    pub(crate) async fn phase(
+        &self,
+        targets: &[DesiredObject],
+        steps: &[PlanStep],
+    ) -> (Vec<Written>, Result<()>) {
         let writes: Vec<_> = steps
             .iter()
             .map(|step| async move {
@@ -64,7 +68,11 @@ impl Applier<'_> {
                     }
                 })?;
                 let Written { created, changed, .. } = written;
-                self.progress.tell(&Progress::Applied { object: &target.object, created, changed });
+                self.progress.report(&OperationProgress::Applied {
+                    object: &target.object,
+                    created,
+                    changed,
+                });
                 Ok(written)
             })
             .collect();
@@ -84,8 +92,8 @@ impl Applier<'_> {
     /// would have become of them is not told.
     pub(crate) async fn conflicts_ahead<'s>(
         &self,
-        targets: &[Target],
-        steps: impl Iterator<Item = &'s Step>,
+        targets: &[DesiredObject],
+        steps: impl Iterator<Item = &'s PlanStep>,
     ) -> Vec<EngineError> {
         let there = steps.filter(|step| step.before.as_ref().is_some_and(|before| !before.deleting));
         let looks: Vec<_> = there.map(|step| self.conflict_ahead(&targets[step.target])).collect();
@@ -93,7 +101,7 @@ impl Applier<'_> {
         found.into_iter().flatten().collect()
     }
 
-    async fn conflict_ahead(&self, target: &Target) -> Option<EngineError> {
+    async fn conflict_ahead(&self, target: &DesiredObject) -> Option<EngineError> {
         let error = self.send(&target.object, &target.body, false, true).await.err()?;
         let conflicts = field_conflicts::of(&error, self.manager);
         if conflicts.is_empty() {
@@ -106,7 +114,7 @@ impl Applier<'_> {
         settled.is_none().then_some(conflict)
     }
 
-    async fn write(&self, target: &Target, step: &Step) -> Result<Written> {
+    async fn write(&self, target: &DesiredObject, step: &PlanStep) -> Result<Written> {
         let before = step.before.as_ref();
         if before.is_some_and(|b| b.deleting) {
             self.await_gone(&target.object).await?;
@@ -120,7 +128,7 @@ impl Applier<'_> {
             let error = match self.send(&target.object, &body, force, false).await {
                 Ok(Applied { object: applied, warnings: told }) => {
                     warnings.extend(told);
-                    let after = Seen::of(&applied, self.manager);
+                    let after = ObservedMeta::of(&applied, self.manager);
                     if after.deleting && tries < TRIES {
                         // It went while we wrote: what we applied goes with it.
                         self.await_gone(&target.object).await?;
@@ -185,7 +193,7 @@ impl Applier<'_> {
                 }
             } else if error.is_settling() {
                 tokio::time::sleep(Duration::from_millis(50 << tries)).await;
-            } else if let Some(mended) = mend(self.options.mends(), &body, &error) {
+            } else if let Some(mended) = sanitize(self.options.sanitize_rules(), &body, &error) {
                 // Each time something is taken out: it ends by itself, and costs none of the tries.
                 tries -= 1;
                 warnings.push(format!("{}: {}", target.object, mended.warning));
@@ -206,7 +214,7 @@ impl Applier<'_> {
     }
 
     /// Deletes an object that the server does not change in place, unless data would go with it.
-    async fn delete_for_another(&self, target: &Target, source: ClusterError) -> Result<()> {
+    async fn delete_for_another(&self, target: &DesiredObject, source: ClusterError) -> Result<()> {
         let Some(live) = self.cluster.get(&target.object).await? else { return Ok(()) };
         if let Some(reason) = recreate::refusal(self.cluster, &target.object, &live, &target.body).await? {
             let (object, path) = (target.object.to_string(), target.path.clone());
@@ -255,7 +263,7 @@ impl Applier<'_> {
             for (deletion, result) in results {
                 match result {
                     Ok(true) => {
-                        self.progress.tell(&Progress::Deleted(&deletion.object));
+                        self.progress.report(&OperationProgress::Deleted(&deletion.object));
                         deleted.push(deletion.object.clone());
                     }
                     Ok(false) => {}
@@ -285,7 +293,7 @@ impl Applier<'_> {
                     let Some(live) = self.cluster.get_metadata(&deletion.object).await? else {
                         return Ok(false);
                     };
-                    let seen = Seen::of(&live, self.manager);
+                    let seen = ObservedMeta::of(&live, self.manager);
                     if ownership::check(&seen, self.id).is_err() {
                         return Ok(false);
                     }
@@ -302,7 +310,7 @@ pub(crate) async fn await_gone(
     cluster: &Cluster,
     object: &ObjectRef,
     timeout: Duration,
-    progress: Teller<'_>,
+    progress: ProgressReporter<'_>,
 ) -> Result<(), ClusterError> {
     let wait = async {
         let mut events =
@@ -386,7 +394,7 @@ pub(crate) fn settle(
     error: &ClusterError,
     managed_fields: &Value,
     object: &ObjectRef,
-    options: &Options,
+    options: &ReleaseOptions,
     manager: &str,
     forced: bool,
 ) -> Option<Settled> {

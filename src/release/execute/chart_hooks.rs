@@ -4,7 +4,7 @@
 //! hook runs, before it does.
 
 use crate::cluster::{
-    ApplyOptions, Cluster, ClusterError, DeleteOptions, Deleted, Gvk, ObjectRef, Propagation, Seen,
+    ApplyOptions, Cluster, ClusterError, DeleteOptions, Deleted, Gvk, ObjectRef, ObservedMeta, Propagation,
     Validation,
 };
 use crate::release::{
@@ -13,12 +13,12 @@ use crate::release::{
     execute::{
         apply::{TRIES, await_gone},
         readiness::status_wait,
-        sanitize::mend,
+        sanitize::sanitize,
     },
     plan::ownership,
-    record::{HookRun, RecordedHook, Store, Stored, now},
-    report::operation_progress::{Progress, Teller},
-    request::{HookDeletePolicy, HookEvent, HookOutputLogPolicy, Mends, ReleaseId},
+    record::{HookRun, RecordStore, RecordedHook, StoredRecord, now},
+    report::operation_progress::{OperationProgress, ProgressReporter},
+    request::{HookDeletePolicy, HookEvent, HookOutputLogPolicy, ReleaseId, SanitizeRules},
 };
 use serde_json::Value;
 use std::time::Duration;
@@ -29,11 +29,11 @@ const LARGEST_LOG: usize = 256 << 10;
 /// Runs hooks of one release.
 pub(crate) struct HookRunner<'a> {
     pub(crate) cluster: &'a Cluster,
-    pub(crate) store: Store<'a>,
+    pub(crate) store: RecordStore<'a>,
     pub(crate) id: &'a ReleaseId,
     pub(crate) timeout: Duration,
-    pub(crate) mends: Mends,
-    pub(crate) progress: Teller<'a>,
+    pub(crate) rules: SanitizeRules,
+    pub(crate) progress: ProgressReporter<'a>,
 }
 
 /// Indexes of the hooks of an event, in the order in which they run.
@@ -59,14 +59,19 @@ fn has_policy(hook: &RecordedHook, policy: HookDeletePolicy) -> bool {
 
 impl HookRunner<'_> {
     /// Runs the hooks of an event. `objects` are the parsed documents of the record's hooks, in their order.
-    pub(crate) async fn run(&self, event: HookEvent, stored: &mut Stored, objects: &[Value]) -> Result<()> {
-        if stored.record.memory.hooks_done.contains(&event) {
+    pub(crate) async fn run(
+        &self,
+        event: HookEvent,
+        stored: &mut StoredRecord,
+        objects: &[Value],
+    ) -> Result<()> {
+        if stored.record.extension.hooks_done.contains(&event) {
             return Ok(());
         }
         let chosen = of_event(&stored.record.hooks, event);
         self.run_all(event, &chosen, stored, objects).await?;
         if !chosen.is_empty() {
-            stored.record.memory.hooks_done.push(event);
+            stored.record.extension.hooks_done.push(event);
         }
         Ok(())
     }
@@ -76,7 +81,7 @@ impl HookRunner<'_> {
         &self,
         event: HookEvent,
         chosen: &[usize],
-        stored: &mut Stored,
+        stored: &mut StoredRecord,
         objects: &[Value],
     ) -> Result<()> {
         let result = self.run_chosen(event, chosen, stored, objects).await;
@@ -157,7 +162,7 @@ impl HookRunner<'_> {
         &self,
         event: HookEvent,
         chosen: &[usize],
-        stored: &mut Stored,
+        stored: &mut StoredRecord,
         objects: &[Value],
     ) -> Result<(), (usize, EngineError)> {
         let store = self.store;
@@ -171,7 +176,7 @@ impl HookRunner<'_> {
                 HookRun { started_at: now(), completed_at: String::new(), phase: "Running".into() };
             store.update(stored).await.map_err(|e| at(e.into()))?;
             let hook = &mut stored.record.hooks[index];
-            self.progress.tell(&Progress::Hook { event, kind: &hook.kind, name: &hook.name });
+            self.progress.report(&OperationProgress::Hook { event, kind: &hook.kind, name: &hook.name });
             let result = self.run_one(hook, object).await;
             let policy = if result.is_ok() {
                 HookOutputLogPolicy::HookSucceeded
@@ -237,7 +242,7 @@ impl HookRunner<'_> {
             let containers = pod["spec"]["containers"].as_array().map_or(&[][..], Vec::as_slice);
             for container in containers.iter().filter_map(|c| c["name"].as_str()) {
                 let text = self.cluster.pod_log(namespace, name, container, LARGEST_LOG).await?;
-                self.progress.tell(&Progress::HookLog { pod: name, container, text: &text });
+                self.progress.report(&OperationProgress::HookLog { pod: name, container, text: &text });
             }
         }
         Ok(())
@@ -274,7 +279,7 @@ impl HookRunner<'_> {
         let options = ApplyOptions {
             manager: MANAGER,
             force: true,
-            validation: if self.mends.unknown { Validation::Warn } else { Validation::Strict },
+            validation: if self.rules.unknown { Validation::Warn } else { Validation::Strict },
             dry_run: false,
             whole: false,
         };
@@ -284,7 +289,7 @@ impl HookRunner<'_> {
                 Ok(applied) => break applied.object,
                 Err(error) => error,
             };
-            if let Some(mended) = mend(self.mends, &body, &error) {
+            if let Some(mended) = sanitize(self.rules, &body, &error) {
                 tracing::warn!(release = %self.id, hook = hook.name, "{}", mended.warning);
                 body = mended.body;
                 continue;
@@ -331,7 +336,7 @@ impl HookRunner<'_> {
             source,
         };
         let Some(live) = self.cluster.get_metadata(&reference).await.map_err(wrap)? else { return Ok(()) };
-        let seen = Seen::of(&live, MANAGER);
+        let seen = ObservedMeta::of(&live, MANAGER);
         if let Some(owner) = ownership::other_release(&seen, self.id) {
             let (object, path) = (reference.to_string(), hook.path.clone());
             return Err(EngineError::HookTaken { object, path, owner });

@@ -13,33 +13,33 @@ pub(crate) mod rollback;
 pub(crate) mod sanitize;
 pub(crate) mod uninstall;
 
-use crate::cluster::{ApplyOptions, Gvk, Key, Kinds, ObjectRef, Propagation, Validation};
+use crate::cluster::{ApplyOptions, Gvk, ObjectKey, ObjectRef, Propagation, ServedKinds, Validation};
 use crate::redact;
 use crate::release::{
-    decide::{Action, Decision},
-    desired_objects::{Digest, Scopes, Target, resolve},
-    drift::{Expected, correct_drift::hex},
+    decide::{Decision, ReleaseAction},
+    desired_objects::{DesiredObject, Digest, Scopes, resolve},
+    drift::{ExpectedObject, correct_drift::hex},
     engine::Engine,
-    engine_state::Known,
+    engine_state::CachedRelease,
     error::{EngineError, Result},
     execute::{apply::TRIES, chart_hooks::HookRunner, readiness::status_wait},
     lock::{
         lock_policy,
-        release_lease::{Lease, lost},
+        release_lease::{ReleaseLease, lost},
     },
-    observe::{self, Past},
-    operation::Operation,
-    outcome::Outcome,
+    observe::{self, History},
+    operation::RevisionOperation,
+    outcome::ReleaseOutcome,
     plan::{
-        self, BaseObject, Deletion, Plan, SeenObjects, Step,
+        self, BaseObject, Deletion, ObservedObjects, Plan, PlanStep,
         dependency_graph::{self, Wave},
         ownership,
     },
     record::{
-        Info, Memory, OWNER_LABEL, Record, RecordError, RecordedHook, Status, Stored, now, served_kinds,
-        to_prune,
+        Info, OWNER_LABEL, Record, RecordError, RecordExtension, RecordedHook, ReleaseStatus, StoredRecord,
+        now, served_kinds, to_prune,
     },
-    request::{HookEvent, Options, ReleaseId, RenderedRelease, Wait},
+    request::{HookEvent, ReleaseId, ReleaseOptions, RenderedRelease, Wait},
 };
 use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
@@ -55,7 +55,7 @@ const LAST_WORDS: Duration = Duration::from_secs(60);
 
 /// What a revision is made of, wherever it comes from: a request, or a record that is rolled back to.
 #[derive(Clone, Copy)]
-pub(crate) struct Work<'a> {
+pub(crate) struct RevisionInput<'a> {
     pub(crate) id: &'a ReleaseId,
     pub(crate) rendered: &'a RenderedRelease,
     pub(crate) chart: &'a Value,
@@ -67,24 +67,24 @@ pub(crate) struct Work<'a> {
     pub(crate) old_hooks: &'a [RecordedHook],
     /// Why it is made, as the caller says.
     pub(crate) cause: &'a str,
-    pub(crate) options: &'a Options,
-    pub(crate) operation: Operation,
+    pub(crate) options: &'a ReleaseOptions,
+    pub(crate) operation: RevisionOperation,
     pub(crate) state: Digest,
 }
 
-pub(crate) struct CarryOut<'a> {
+pub(crate) struct RevisionExecution<'a> {
     pub(crate) engine: &'a Engine,
-    pub(crate) work: &'a Work<'a>,
+    pub(crate) work: &'a RevisionInput<'a>,
 }
 
-impl CarryOut<'_> {
+impl RevisionExecution<'_> {
     pub(crate) async fn run(
         &self,
         decision: Decision,
-        past: Past,
-        lease: &mut Option<Lease>,
-    ) -> Result<Outcome> {
-        let mut outcome = Outcome::new(decision.action, decision.reason, decision.revision);
+        past: History,
+        lease: &mut Option<ReleaseLease>,
+    ) -> Result<ReleaseOutcome> {
+        let mut outcome = ReleaseOutcome::new(decision.action, decision.reason, decision.revision);
         let (targets, plan) = tokio::select! {
             ready = self.get_ready(&decision, &past, lease, &mut outcome) => ready?,
             error = self.engine.given_up() => return Err(error),
@@ -99,12 +99,12 @@ impl CarryOut<'_> {
     async fn get_ready(
         &self,
         decision: &Decision,
-        past: &Past,
-        lease: &mut Option<Lease>,
-        outcome: &mut Outcome,
-    ) -> Result<(Vec<Target>, Plan)> {
+        past: &History,
+        lease: &mut Option<ReleaseLease>,
+        outcome: &mut ReleaseOutcome,
+    ) -> Result<(Vec<DesiredObject>, Plan)> {
         let (engine, work) = (self.engine, self.work);
-        let Options { dry_run, create_namespace, break_lock, .. } = *work.options;
+        let ReleaseOptions { dry_run, create_namespace, break_lock, .. } = *work.options;
         let bare = outcome.clone();
         // Nobody who respects the lock can have changed the release since it was read if the newest record is as it was then.
         let lock = async |due: bool| {
@@ -112,7 +112,7 @@ impl CarryOut<'_> {
                 return Ok::<_, EngineError>((None, Ok(true)));
             }
             let held = engine.lock(work.id, break_lock, past.records.last()).await?;
-            Ok((held, engine.is_as_read(work.id, past).await))
+            Ok((held, engine.is_current(work.id, past).await))
         };
         let plan = async {
             let (targets, plan) = self.prepare(decision, past, outcome).await?;
@@ -144,14 +144,14 @@ impl CarryOut<'_> {
         }
         // Last of all that comes before the record: what is refused leaves no CRD.
         if !dry_run && self.bring_kinds(decision, outcome).await? {
-            *outcome = Outcome { changed: std::mem::take(&mut outcome.changed), ..bare };
+            *outcome = ReleaseOutcome { changed: std::mem::take(&mut outcome.changed), ..bare };
             return self.prepare(decision, past, outcome).await;
         }
         Ok(ready)
     }
 
     /// Writes the CRDs of `crds/`, if they are due; whether there are kinds now that were not known before.
-    async fn bring_kinds(&self, decision: &Decision, outcome: &mut Outcome) -> Result<bool> {
+    async fn bring_kinds(&self, decision: &Decision, outcome: &mut ReleaseOutcome) -> Result<bool> {
         let (engine, work) = (self.engine, self.work);
         if work.rendered.crds.is_empty() || !work.options.crds.is_due(decision.installing) {
             return Ok(false);
@@ -167,14 +167,14 @@ impl CarryOut<'_> {
     async fn make(
         &self,
         decision: &Decision,
-        past: Past,
-        targets: &[Target],
+        past: History,
+        targets: &[DesiredObject],
         plan: &Plan,
-        lease: Option<&Lease>,
-        mut outcome: Outcome,
-    ) -> Result<Outcome> {
+        lease: Option<&ReleaseLease>,
+        mut outcome: ReleaseOutcome,
+    ) -> Result<ReleaseOutcome> {
         let engine = self.engine;
-        let Past { history, records, .. } = past;
+        let History { history, records, .. } = past;
         let (mut current, others) = self.begin(decision, &history, records).await?;
         let mut expected = BTreeMap::new();
         let result = tokio::select! {
@@ -188,7 +188,8 @@ impl CarryOut<'_> {
             }
             // What is someone else's by now is theirs to keep or to delete.
             let ours = !matches!(error, EngineError::LockLost);
-            if ours && self.work.options.cleanup_on_fail && self.work.operation != Operation::Install {
+            if ours && self.work.options.cleanup_on_fail && self.work.operation != RevisionOperation::Install
+            {
                 self.clean_up(targets, plan).await;
             }
             return Err(error);
@@ -200,9 +201,9 @@ impl CarryOut<'_> {
     pub(crate) async fn prepare(
         &self,
         decision: &Decision,
-        past: &Past,
-        outcome: &mut Outcome,
-    ) -> Result<(Vec<Target>, Plan)> {
+        past: &History,
+        outcome: &mut ReleaseOutcome,
+    ) -> Result<(Vec<DesiredObject>, Plan)> {
         let (engine, work) = (self.engine, self.work);
         let kinds = engine.cluster.kinds().await?;
         let documents = || work.rendered.manifests.iter().map(|m| (m.source.as_str(), &m.object));
@@ -210,14 +211,15 @@ impl CarryOut<'_> {
         let targets = resolve(documents(), work.id, &scopes)?;
         let order = dependency_graph::order(&targets)?;
         let base = self.base(decision, past, &kinds, &scopes, outcome)?;
-        if let Some(newest) = past.newest().filter(|newest| newest.info.status == Status::Uninstalling) {
+        if let Some(newest) = past.newest().filter(|newest| newest.info.status == ReleaseStatus::Uninstalling)
+        {
             let half = lock_policy::half_uninstalled(newest, past.free, jiff::Timestamp::now());
             outcome.warnings.push(format!("{half}: what it deleted is made again"));
         }
         let all = || targets.iter().map(|t| &t.object).chain(base.iter().flatten().map(|o| &o.object));
         engine.watch_kinds(all()).await?;
         let manager = &engine.options.field_manager;
-        let wanted: BTreeMap<Key, &ObjectRef> = all().map(|object| (object.key(), object)).collect();
+        let wanted: BTreeMap<ObjectKey, &ObjectRef> = all().map(|object| (object.key(), object)).collect();
         let seen =
             observe::objects(&engine.cluster, engine.watches.as_ref(), manager, wanted.into_values()).await?;
         let adoption = work.options.adoption;
@@ -232,10 +234,10 @@ impl CarryOut<'_> {
     fn base(
         &self,
         decision: &Decision,
-        past: &Past,
-        kinds: &Kinds,
+        past: &History,
+        kinds: &ServedKinds,
         scopes: &Scopes<'_>,
-        outcome: &mut Outcome,
+        outcome: &mut ReleaseOutcome,
     ) -> Result<Vec<Vec<BaseObject>>> {
         let mut base = Vec::new();
         for stored in past.records.iter().filter(|r| decision.base.contains(&r.record.version)) {
@@ -253,7 +255,7 @@ impl CarryOut<'_> {
                     scopes,
                 ) {
                     Ok(targets) => objects.extend(targets.into_iter().map(|target| BaseObject {
-                        applied: record.memory.applied.get(&target.key.to_string()).copied(),
+                        applied: record.extension.applied.get(&target.key.to_string()).copied(),
                         object: target.object,
                         digest: target.digest,
                     })),
@@ -272,7 +274,12 @@ impl CarryOut<'_> {
         Ok(base)
     }
 
-    fn foretell(&self, mut outcome: Outcome, plan: &Plan, targets: &[Target]) -> Outcome {
+    fn foretell(
+        &self,
+        mut outcome: ReleaseOutcome,
+        plan: &Plan,
+        targets: &[DesiredObject],
+    ) -> ReleaseOutcome {
         for step in plan.waves.values().flatten() {
             let object = targets[step.target].object.clone();
             if step.before.is_some() { outcome.changed.push(object) } else { outcome.created.push(object) }
@@ -306,11 +313,11 @@ impl CarryOut<'_> {
         &self,
         decision: &Decision,
         history: &[crate::release::record::Revision],
-        mut records: Vec<Stored>,
-    ) -> Result<(Stored, Vec<Stored>)> {
+        mut records: Vec<StoredRecord>,
+    ) -> Result<(StoredRecord, Vec<StoredRecord>)> {
         let store = self.engine.store();
         let id = self.work.id;
-        if decision.action == Action::Resume
+        if decision.action == ReleaseAction::Resume
             && let Some(place) = records.iter().position(|r| r.record.version == decision.revision)
         {
             let mut current = records.swap_remove(place);
@@ -319,7 +326,7 @@ impl CarryOut<'_> {
             // What was done is not done again.
             let succeeded = |hook: &RecordedHook| hook.last_run.phase == "Succeeded";
             if old.info.status.is_pending() {
-                current.record.memory.hooks_done = old.memory.hooks_done;
+                current.record.extension.hooks_done = old.extension.hooks_done;
                 for (hook, old) in
                     current.record.hooks.iter_mut().zip(old.hooks).filter(|(_, old)| succeeded(old))
                 {
@@ -334,7 +341,7 @@ impl CarryOut<'_> {
             let hooks: Vec<Value> =
                 self.engine.rendered_of(&stored.record)?.hooks.into_iter().map(|h| h.object).collect();
             self.hook_runner().clean_up(&stored.record.hooks, &hooks).await?;
-            stored.record.info.status = Status::Failed;
+            stored.record.info.status = ReleaseStatus::Failed;
             stored.record.info.description = format!("Abandoned while {status}");
             store.update(stored).await?;
         }
@@ -359,16 +366,18 @@ impl CarryOut<'_> {
         hooks
     }
 
-    fn new_record(&self, past: &[Stored], revision: u64) -> Record {
+    fn new_record(&self, past: &[StoredRecord], revision: u64) -> Record {
         let work = self.work;
         let newest = past.iter().map(|s| &s.record).max_by_key(|r| r.version);
         // A rollback has the labels of the revision that it repeats.
-        let inherited = newest.filter(|_| work.operation == Operation::Upgrade);
+        let inherited = newest.filter(|_| work.operation == RevisionOperation::Upgrade);
         let first = past.iter().map(|s| s.record.info.first_deployed.as_str()).find(|t| !t.is_empty());
         let now = now();
         let first_deployed = match work.operation {
-            Operation::Install => now.clone(),
-            Operation::Upgrade | Operation::Rollback { .. } => first.unwrap_or(&now).to_owned(),
+            RevisionOperation::Install => now.clone(),
+            RevisionOperation::Upgrade | RevisionOperation::Rollback { .. } => {
+                first.unwrap_or(&now).to_owned()
+            }
         };
         let mut labels = inherited.map(|r| r.labels.clone()).unwrap_or_default();
         labels.extend(work.labels.clone());
@@ -387,8 +396,8 @@ impl CarryOut<'_> {
                 description: work.operation.underway(),
                 notes: work.rendered.notes.clone(),
                 rollback_revision: match work.operation {
-                    Operation::Rollback { to } => to,
-                    Operation::Install | Operation::Upgrade => 0,
+                    RevisionOperation::Rollback { to } => to,
+                    RevisionOperation::Install | RevisionOperation::Upgrade => 0,
                 },
                 ..Info::default()
             },
@@ -398,11 +407,11 @@ impl CarryOut<'_> {
             hooks: self.new_hooks(),
             apply_method: "ssa".to_owned(),
             labels,
-            memory: Memory {
+            extension: RecordExtension {
                 cause: work.cause.to_owned(),
                 holder: self.engine.options.holder.clone(),
                 crds: hex(&crds::digest(&work.rendered.crds)),
-                ..Memory::default()
+                ..RecordExtension::default()
             },
             ..Record::default()
         }
@@ -410,11 +419,11 @@ impl CarryOut<'_> {
 
     async fn apply_all(
         &self,
-        current: &mut Stored,
-        targets: &[Target],
+        current: &mut StoredRecord,
+        targets: &[DesiredObject],
         plan: &Plan,
-        expected: &mut BTreeMap<Key, Expected>,
-        outcome: &mut Outcome,
+        expected: &mut BTreeMap<ObjectKey, ExpectedObject>,
+        outcome: &mut ReleaseOutcome,
     ) -> Result<()> {
         let (engine, work) = (self.engine, self.work);
         self.hooks(work.operation.pre(), current).await?;
@@ -422,7 +431,8 @@ impl CarryOut<'_> {
         for step in &plan.unchanged {
             let target = &targets[step.target];
             if let Some(seen) = &step.before {
-                let mut as_left = Expected::remembered(target.object.clone(), &target.body, seen.applied);
+                let mut as_left =
+                    ExpectedObject::remembered(target.object.clone(), &target.body, seen.applied);
                 as_left.note(seen);
                 expected.insert(target.key.clone(), as_left);
             }
@@ -434,7 +444,7 @@ impl CarryOut<'_> {
                 let target = &targets[one.target];
                 expected.insert(
                     target.key.clone(),
-                    Expected::written(target.object.clone(), &target.body, &one.after),
+                    ExpectedObject::written(target.object.clone(), &target.body, &one.after),
                 );
                 if one.created {
                     outcome.created.push(target.object.clone());
@@ -444,7 +454,7 @@ impl CarryOut<'_> {
                     outcome.unchanged += 1;
                 }
                 if one.left {
-                    current.record.memory.left.push(target.key.to_string());
+                    current.record.extension.left.push(target.key.to_string());
                 }
                 outcome.warnings.extend(one.warnings);
             }
@@ -457,7 +467,7 @@ impl CarryOut<'_> {
         let (pruned, result) = applier.prune(&plan.prune, Propagation::Background).await;
         outcome.pruned.extend(pruned);
         result?;
-        let progress = engine.teller(work.id);
+        let progress = engine.progress_of(work.id);
         status_wait::all_ready(&engine.cluster, targets.iter(), work.options, progress).await?;
         self.hooks(work.operation.post(), current).await
     }
@@ -467,7 +477,7 @@ impl CarryOut<'_> {
     async fn with_conflicts_ahead(
         &self,
         stopped: EngineError,
-        targets: &[Target],
+        targets: &[DesiredObject],
         plan: &Plan,
         wave: &Wave,
     ) -> EngineError {
@@ -484,22 +494,23 @@ impl CarryOut<'_> {
     }
 
     /// Waits for what the annotations of these objects ask to be ready before them.
-    async fn await_needed(&self, targets: &[Target], plan: &Plan, steps: &[Step]) -> Result<()> {
+    async fn await_needed(&self, targets: &[DesiredObject], plan: &Plan, steps: &[PlanStep]) -> Result<()> {
         let needed: BTreeSet<usize> =
             steps.iter().flat_map(|step| plan.awaits[step.target].iter().copied()).collect();
         if needed.is_empty() {
             return Ok(());
         }
-        let options = Options { wait: Wait::ReadyAndJobs, ..self.work.options.clone() };
+        let options = ReleaseOptions { wait: Wait::ReadyAndJobs, ..self.work.options.clone() };
         let needed = needed.into_iter().map(|needed| &targets[needed]);
-        status_wait::all_ready(&self.engine.cluster, needed, &options, self.engine.teller(self.work.id)).await
+        status_wait::all_ready(&self.engine.cluster, needed, &options, self.engine.progress_of(self.work.id))
+            .await
     }
 
     fn hook_runner(&self) -> HookRunner<'_> {
         self.engine.hook_runner(self.work.id, self.work.options)
     }
 
-    async fn hooks(&self, event: HookEvent, current: &mut Stored) -> Result<()> {
+    async fn hooks(&self, event: HookEvent, current: &mut StoredRecord) -> Result<()> {
         if !self.work.options.run_hooks {
             return Ok(());
         }
@@ -508,9 +519,9 @@ impl CarryOut<'_> {
     }
 
     /// Records the failure. What cannot be recorded is told in the log: the failure itself matters more.
-    async fn fail(&self, current: &mut Stored, error: &EngineError) {
+    async fn fail(&self, current: &mut StoredRecord, error: &EngineError) {
         self.engine.state.forget(self.work.id);
-        current.record.info.status = Status::Failed;
+        current.record.info.status = ReleaseStatus::Failed;
         current.record.info.description =
             self.work.operation.failed(&self.work.id.name, &redact::process().mask(&error.without_hint()));
         let store = self.engine.store();
@@ -518,7 +529,7 @@ impl CarryOut<'_> {
         if let Err(RecordError::Changed(_)) = written {
             // A write that was given up on its way may have arrived.
             if let Ok(Some(found)) = store.get(self.work.id, current.record.version).await
-                && found.record.memory.holder == current.record.memory.holder
+                && found.record.extension.holder == current.record.extension.holder
             {
                 current.resource_version = found.resource_version;
                 written = store.update(current).await;
@@ -531,13 +542,13 @@ impl CarryOut<'_> {
 
     /// Deletes what the operation made: what was not there before and now is ours. Whatever was being written when it was given
     /// up counts too.
-    async fn clean_up(&self, targets: &[Target], plan: &Plan) {
+    async fn clean_up(&self, targets: &[DesiredObject], plan: &Plan) {
         let (engine, work) = (self.engine, self.work);
         let new = plan.waves.values().flatten().filter(|step| step.before.is_none());
         let new: Vec<&ObjectRef> = new.map(|step| &targets[step.target].object).collect();
         let deleted = async {
             let manager = &engine.options.field_manager;
-            let seen: SeenObjects =
+            let seen: ObservedObjects =
                 observe::objects(&engine.cluster, None, manager, new.iter().copied()).await?;
             let deletions = new.iter().filter_map(|object| {
                 let found = seen.get(&object.key())?.as_ref()?;
@@ -556,21 +567,21 @@ impl CarryOut<'_> {
     /// ones, of which every reader takes the later, and never none.
     async fn finish(
         &self,
-        mut current: Stored,
-        others: Vec<Stored>,
+        mut current: StoredRecord,
+        others: Vec<StoredRecord>,
         decision: &Decision,
-        expected: BTreeMap<Key, Expected>,
-        mut outcome: Outcome,
-    ) -> Result<Outcome> {
+        expected: BTreeMap<ObjectKey, ExpectedObject>,
+        mut outcome: ReleaseOutcome,
+    ) -> Result<ReleaseOutcome> {
         let (engine, work) = (self.engine, self.work);
         let store = engine.store();
-        current.record.info.status = Status::Deployed;
+        current.record.info.status = ReleaseStatus::Deployed;
         current.record.info.description =
             work.description.map_or_else(|| work.operation.done(), str::to_owned);
-        current.record.memory.applied =
+        current.record.extension.applied =
             expected.iter().filter_map(|(key, e)| Some((key.to_string(), e.applied?))).collect();
-        let memory = &mut current.record.memory;
-        memory.applied.retain(|key, _| !memory.left.contains(key));
+        let extension = &mut current.record.extension;
+        extension.applied.retain(|key, _| !extension.left.contains(key));
         store.update(&mut current).await?;
         let old: BTreeSet<u64> = decision.supersede.iter().copied().collect();
         let superseding = others.into_iter().filter(|r| old.contains(&r.record.version));
@@ -584,7 +595,7 @@ impl CarryOut<'_> {
         }
         engine.state.set(
             work.id,
-            Known {
+            CachedRelease {
                 revision: decision.revision,
                 record_version: current.resource_version,
                 state: work.state,
@@ -599,15 +610,15 @@ impl CarryOut<'_> {
     }
 }
 
-impl CarryOut<'_> {
+impl RevisionExecution<'_> {
     /// An old revision is tried more than once: two that are called deployed confuse those who read them.
-    async fn supersede(&self, mut stored: Stored) -> Result<(), RecordError> {
+    async fn supersede(&self, mut stored: StoredRecord) -> Result<(), RecordError> {
         let store = self.engine.store();
         let mut tries = 0;
         loop {
             tries += 1;
-            let reused = stored.record.info.status != Status::Deployed;
-            stored.record.info.status = Status::Superseded;
+            let reused = stored.record.info.status != ReleaseStatus::Deployed;
+            stored.record.info.status = ReleaseStatus::Superseded;
             if reused {
                 stored.record.info.description = "superseded by new release".to_owned();
             }
@@ -616,7 +627,7 @@ impl CarryOut<'_> {
                 return Err(error);
             }
             match store.get(self.work.id, stored.record.version).await {
-                Ok(Some(found)) if found.record.info.status == Status::Superseded => return Ok(()),
+                Ok(Some(found)) if found.record.info.status == ReleaseStatus::Superseded => return Ok(()),
                 Ok(Some(found)) => stored = found,
                 Ok(None) => return Ok(()),
                 // Perhaps the next write gets through.

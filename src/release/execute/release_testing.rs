@@ -6,8 +6,8 @@ use crate::release::{
     error::{EngineError, Result},
     execute::chart_hooks::of_event,
     observe,
-    record::{Record, RecordedHook, Stored},
-    request::{Duplicates, HookEvent, Options, ReleaseId},
+    record::{Record, RecordedHook, StoredRecord},
+    request::{Duplicates, HookEvent, ReleaseId, ReleaseOptions},
 };
 use serde_json::Value;
 use std::time::Duration;
@@ -68,7 +68,7 @@ impl Engine {
 
     async fn test_bounded(&self, request: &TestRequest) -> Result<Tested> {
         let id = &request.id;
-        let busy = self.state.busy(id).await;
+        let busy = self.state.begin_operation(id).await;
         let start = async {
             let past = observe::records(self.store(), id).await?;
             let stored = past.records.into_iter().next_back().ok_or(EngineError::NotFound)?;
@@ -83,11 +83,11 @@ impl Engine {
             tested = self.test_locked(request, stored) => tested,
             error = self.given_up() => Err(error),
         };
-        self.let_go(lease, busy).await;
+        self.release_lease(lease, busy).await;
         tested
     }
 
-    async fn test_locked(&self, request: &TestRequest, mut stored: Stored) -> Result<Tested> {
+    async fn test_locked(&self, request: &TestRequest, mut stored: StoredRecord) -> Result<Tested> {
         let id = &request.id;
         let rendered = self.rendered_of(&stored.record)?;
         // As Helm stores them: those that are passed over come first.
@@ -100,8 +100,11 @@ impl Engine {
         stored.record.hooks = hooks;
         let mut chosen = of_event(&stored.record.hooks, HookEvent::Test);
         chosen.retain(|index| *index >= skipped);
-        let options =
-            Options { timeout: request.timeout, duplicates: Duplicates::KeepLast, ..Options::default() };
+        let options = ReleaseOptions {
+            timeout: request.timeout,
+            duplicates: Duplicates::KeepLast,
+            ..ReleaseOptions::default()
+        };
         let runner = self.hook_runner(id, &options);
         let result = runner.run_chosen(HookEvent::Test, &chosen, &mut stored, &objects).await;
         self.store().update(&mut stored).await?;

@@ -4,7 +4,7 @@
 //! have; server-side apply refuses the object and says where. What it says is enough to do as before.
 
 use crate::cluster::ClusterError;
-use crate::release::request::Mends;
+use crate::release::request::SanitizeRules;
 use serde_json::Value;
 
 /// What follows the path of a list that has a key twice; the key comes after.
@@ -15,24 +15,24 @@ const UNKNOWN: &str = ": field not declared in schema";
 const MOST_TOLD: usize = 20;
 
 /// An object as it may be tried again, and what to say of it.
-pub(crate) struct Mended {
+pub(crate) struct Sanitized {
     pub(crate) body: Value,
     pub(crate) warning: String,
 }
 
 /// The object without what the server complains of; `None` if that may not be mended.
-pub(crate) fn mend(mends: Mends, body: &Value, error: &ClusterError) -> Option<Mended> {
+pub(crate) fn sanitize(rules: SanitizeRules, body: &Value, error: &ClusterError) -> Option<Sanitized> {
     let complaint = error.to_string();
-    if mends.duplicates
+    if rules.duplicates
         && let Some(body) = keep_last(body, &complaint)
     {
-        return Some(Mended { body, warning: format!("{complaint}: the last one is applied") });
+        return Some(Sanitized { body, warning: format!("{complaint}: the last one is applied") });
     }
-    if mends.unknown
+    if rules.unknown
         && let Some((body, fields)) = without_unknown(body, &complaint)
     {
         let told = fields.iter().take(MOST_TOLD).map(String::as_str).collect::<Vec<_>>().join(", ");
-        return Some(Mended {
+        return Some(Sanitized {
             body,
             warning: format!("fields that the kind does not have are left out: {told}"),
         });
@@ -184,9 +184,9 @@ mod tests {
         let twice = refusal("(v1, Kind=Pod): .spec.l: duplicate entries for key [name=\"A\"]");
         let body = json!({"spec": {"no": 1, "l": [{"name": "A"}, {"name": "A"}]}});
         for (duplicates, unknown_too) in [(false, false), (false, true), (true, false), (true, true)] {
-            let mends = Mends { duplicates, unknown: unknown_too };
-            assert_eq!(mend(mends, &body, &unknown).is_some(), unknown_too);
-            assert_eq!(mend(mends, &body, &twice).is_some(), duplicates);
+            let rules = SanitizeRules { duplicates, unknown: unknown_too };
+            assert_eq!(sanitize(rules, &body, &unknown).is_some(), unknown_too);
+            assert_eq!(sanitize(rules, &body, &twice).is_some(), duplicates);
         }
     }
 }

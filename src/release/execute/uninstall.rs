@@ -1,30 +1,30 @@
 //! Taking a release away.
 
-use crate::cluster::{Gvk, Key, Kinds, ObjectRef};
+use crate::cluster::{Gvk, ObjectKey, ObjectRef, ServedKinds};
 use crate::release::{
     decide::{
-        self, Action,
-        reason::{Kept, Reason},
+        self, ReleaseAction,
+        reason::{ActionReason, KeptReason},
     },
     desired_objects::{self, Scopes},
     engine::Engine,
     error::{EngineError, Result},
     execute::apply::await_gone,
     lock::{
-        lock_policy::{self, Hold},
+        lock_policy::{self, RecordHold},
         release_lease::lost,
     },
-    observe::{self, Past},
+    observe::{self, History},
     outcome::Uninstalled,
     plan::{
         Deletion, deletion_groups,
-        dry_run::{Change, Preview, Verb, hooks_of_events},
+        dry_run::{ChangeVerb, PlannedChange, Preview, hooks_of_events},
         field_diff,
         kind_sorter::uninstall_rank,
         ownership,
     },
-    record::{Record, Status, Store, Stored, now, served_kinds},
-    request::{Duplicates, HookEvent, Options, ReleaseId, UninstallRequest},
+    record::{Record, RecordStore, ReleaseStatus, StoredRecord, now, served_kinds},
+    request::{Duplicates, HookEvent, ReleaseId, ReleaseOptions, UninstallRequest},
 };
 use serde_json::Value;
 use std::{
@@ -43,14 +43,14 @@ impl Engine {
         let id = &request.id;
         let done = self.uninstall(&UninstallRequest { dry_run: true, ..request.clone() }).await?;
         let record = done.record.as_deref();
-        let mut changes: Vec<Change> = Vec::new();
+        let mut changes: Vec<PlannedChange> = Vec::new();
         let mut push = |verb, objects: &[ObjectRef], reason: &str| {
-            changes.extend(objects.iter().map(|object| Change::new(verb, object, "", reason)));
+            changes.extend(objects.iter().map(|object| PlannedChange::new(verb, object, "", reason)));
         };
-        push(Verb::Delete, &done.deleted, "it is the release's");
-        push(Verb::Skip, &done.kept, &Kept::Policy.to_string());
-        push(Verb::Skip, &done.foreign, &Kept::NotOwned.to_string());
-        let hooks = record.filter(|r| request.run_hooks && r.info.status != Status::Uninstalled);
+        push(ChangeVerb::Delete, &done.deleted, "it is the release's");
+        push(ChangeVerb::Skip, &done.kept, &KeptReason::Policy.to_string());
+        push(ChangeVerb::Skip, &done.foreign, &KeptReason::NotOwned.to_string());
+        let hooks = record.filter(|r| request.run_hooks && r.info.status != ReleaseStatus::Uninstalled);
         let hooks = hooks.map_or(&[][..], |record| &record.hooks);
         let mut warnings = done.errors;
         if request.delete_hooks {
@@ -59,14 +59,14 @@ impl Engine {
         let history = if request.keep_history { "is kept" } else { "goes with it" };
         let reason = match record {
             Some(_) => format!("an uninstall was asked for, and its history {history}"),
-            None => Reason::Absent.to_string(),
+            None => ActionReason::Absent.to_string(),
         };
         let revision = record.map_or(0, |record| record.version);
         let digest = field_diff::digest(&(&changes, revision, history));
         Ok(Preview {
             release: id.name.clone(),
             namespace: id.namespace.clone(),
-            action: Action::Uninstall,
+            action: ReleaseAction::Uninstall,
             reason,
             revision,
             changes,
@@ -79,17 +79,17 @@ impl Engine {
 
     async fn uninstall_bounded(&self, request: &UninstallRequest) -> Result<Uninstalled> {
         let id = &request.id;
-        let busy = self.state.busy(id).await;
-        let options = Options {
+        let busy = self.state.begin_operation(id).await;
+        let options = ReleaseOptions {
             dry_run: request.dry_run,
             break_lock: request.break_lock,
             timeout: request.timeout,
             // Nobody can mend a hook of a release that goes.
             duplicates: Duplicates::KeepLast,
-            ..Options::default()
+            ..ReleaseOptions::default()
         };
         let (mut past, mut lease) = tokio::select! {
-            past = self.past(id, &options, None) => past?,
+            past = self.locked_history(id, &options, None) => past?,
             error = self.given_up() => return Err(error),
         };
         if lease.is_none() && !request.dry_run && !past.records.is_empty() {
@@ -101,19 +101,19 @@ impl Engine {
             error = self.given_up() => Err(error),
             () = lost(lease.as_ref()) => Err(EngineError::LockLost),
         };
-        self.let_go(lease, busy).await;
+        self.release_lease(lease, busy).await;
         done
     }
 
     async fn uninstall_locked(
         &self,
         request: &UninstallRequest,
-        options: &Options,
-        mut past: Past,
+        options: &ReleaseOptions,
+        mut past: History,
     ) -> Result<Uninstalled> {
         let id = &request.id;
-        if past.free && !self.is_as_read(id, &past).await? {
-            past = Past { free: true, ..observe::records(self.store(), id).await? };
+        if past.free && !self.is_current(id, &past).await? {
+            past = History { free: true, ..observe::records(self.store(), id).await? };
         }
         let undeployed = decide::never_installed(&self.rows_where(&past, past.free, None, |_| false));
         let Some(mut current) = past.records.pop() else {
@@ -124,7 +124,7 @@ impl Engine {
             };
         };
         let store = self.store();
-        if current.record.info.status == Status::Uninstalled {
+        if current.record.info.status == ReleaseStatus::Uninstalled {
             if request.keep_history {
                 return Err(EngineError::AlreadyDeleted(id.name.clone()));
             }
@@ -140,14 +140,17 @@ impl Engine {
             past.free,
             jiff::Timestamp::now(),
         );
-        if current.record.info.status.is_pending() && held == Hold::Theirs && !request.break_lock {
+        if current.record.info.status.is_pending() && held == RecordHold::Theirs && !request.break_lock {
             return Err(lock_policy::pending(&current.record));
         }
         // Unfinished revisions may have made objects that the newest does not have.
         let older = past.records.iter().map(|r| &r.record);
-        let deployed = older.clone().filter(|r| r.info.status == Status::Deployed).map(|r| r.version).max();
+        let deployed =
+            older.clone().filter(|r| r.info.status == ReleaseStatus::Deployed).map(|r| r.version).max();
         let older: Vec<&Record> = older
-            .filter(|r| deployed.is_none_or(|d| r.version >= d) && r.info.status != Status::Uninstalled)
+            .filter(|r| {
+                deployed.is_none_or(|d| r.version >= d) && r.info.status != ReleaseStatus::Uninstalled
+            })
             .collect();
         let mut all_hooks: Vec<(String, Value)> = Vec::new();
         for record in older.iter().filter(|_| request.delete_hooks) {
@@ -167,12 +170,12 @@ impl Engine {
             return Ok(done);
         }
         self.state.forget(id);
-        current.record.info.status = Status::Uninstalling;
+        current.record.info.status = ReleaseStatus::Uninstalling;
         current.record.info.deleted = now();
         current.record.info.description = "Deletion in progress (or silently failed)".to_owned();
-        current.record.memory.holder.clone_from(&self.options.holder);
-        current.record.memory.hooks_done.clear();
-        current.record.memory.undeployed = undeployed;
+        current.record.extension.holder.clone_from(&self.options.holder);
+        current.record.extension.hooks_done.clear();
+        current.record.extension.undeployed = undeployed;
         if request.delete_hooks {
             all_hooks.extend(hooks.iter().map(|h| (h.path.clone(), h.object.clone())));
         }
@@ -188,7 +191,7 @@ impl Engine {
         result.map_err(|source| EngineError::Delete { name: id.name.clone(), source: Box::new(source) })?;
         if request.wait {
             for object in &done.deleted {
-                let gone = await_gone(&self.cluster, object, request.timeout, self.teller(id));
+                let gone = await_gone(&self.cluster, object, request.timeout, self.progress_of(id));
                 if let Err(error) = gone.await {
                     done.errors.push(error.to_string());
                 }
@@ -213,7 +216,7 @@ impl Engine {
             });
             done.errors.extend(runner.delete_all(&all_hooks).await);
         }
-        current.record.info.status = Status::Uninstalled;
+        current.record.info.status = ReleaseStatus::Uninstalled;
         current.record.info.description =
             request.description.clone().unwrap_or_else(|| "Uninstallation complete".to_owned());
         if request.keep_history {
@@ -230,13 +233,13 @@ impl Engine {
         &self,
         records: impl Iterator<Item = &Record>,
         id: &ReleaseId,
-        kinds: &Kinds,
+        kinds: &ServedKinds,
         done: &mut Uninstalled,
     ) -> Result<Vec<Vec<Deletion>>> {
         let scopes = Scopes::new(kinds, &[], std::iter::empty());
         let (mut kept, mut told) = (Vec::new(), BTreeSet::new());
         // Of each object only its name: whole ones of a large release are most of what this command would hold.
-        let mut named: BTreeMap<Key, ObjectRef> = BTreeMap::new();
+        let mut named: BTreeMap<ObjectKey, ObjectRef> = BTreeMap::new();
         for manifest in records.flat_map(|record| self.manifests_of(record)) {
             let mut manifest = manifest?;
             for moved in served_kinds::to_served(std::iter::once(&mut manifest.object), kinds) {
@@ -261,7 +264,7 @@ impl Engine {
         done.kept.extend(kept);
         let seen = observe::objects(&self.cluster, None, &self.options.field_manager, named.values()).await?;
         let mut deletions = Vec::new();
-        let mut named: Vec<(Key, ObjectRef)> = named.into_iter().collect();
+        let mut named: Vec<(ObjectKey, ObjectRef)> = named.into_iter().collect();
         named.sort_by(|(_, a), (_, b)| uninstall_rank(&a.gvk.kind).cmp(&uninstall_rank(&b.gvk.kind)));
         for (key, object) in named {
             let Some(Some(found)) = seen.get(&key) else { continue };
@@ -276,7 +279,7 @@ impl Engine {
         Ok(deletion_groups(deletions))
     }
 
-    async fn purge(&self, store: &Store<'_>, id: &ReleaseId) -> Result<()> {
+    async fn purge(&self, store: &RecordStore<'_>, id: &ReleaseId) -> Result<()> {
         // The newest last: as long as it is there, a crash is finished by asking again.
         for revision in store.as_seen().history(id).await? {
             store.delete(id, revision.revision).await?;
@@ -284,10 +287,15 @@ impl Engine {
         Ok(())
     }
 
-    async fn keep_history(&self, store: &Store<'_>, current: &mut Stored, others: Vec<Stored>) -> Result<()> {
+    async fn keep_history(
+        &self,
+        store: &RecordStore<'_>,
+        current: &mut StoredRecord,
+        others: Vec<StoredRecord>,
+    ) -> Result<()> {
         for mut stored in others {
-            if stored.record.info.status == Status::Deployed {
-                stored.record.info.status = Status::Superseded;
+            if stored.record.info.status == ReleaseStatus::Deployed {
+                stored.record.info.status = ReleaseStatus::Superseded;
                 store.update(&mut stored).await?;
             }
         }

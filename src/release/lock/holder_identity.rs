@@ -49,9 +49,9 @@ fn own() -> Option<&'static Process> {
 
 /// A name of this process for one lock, alive until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Token(String);
+pub(crate) struct HolderToken(String);
 
-impl Token {
+impl HolderToken {
     /// `holder` is for people; the rest makes it the only one of its name.
     pub(crate) fn new(holder: &str) -> Self {
         let nonce = jiff::Timestamp::now().as_nanosecond();
@@ -69,7 +69,7 @@ impl Token {
     }
 }
 
-impl Drop for Token {
+impl Drop for HolderToken {
     fn drop(&mut self) {
         LIVE.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.0);
     }
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn only_what_is_proven_is_gone() {
-        let token = Token::new("windlass-1");
+        let token = HolderToken::new("windlass-1");
         let text = token.as_str().to_owned();
         assert_eq!(holder_of(&text), "windlass-1");
         assert!(!is_gone(&text), "it lives");

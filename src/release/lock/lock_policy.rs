@@ -5,7 +5,7 @@
 
 use crate::release::{
     error::EngineError,
-    record::{Record, Status},
+    record::{Record, ReleaseStatus},
 };
 use jiff::{SignedDuration, Timestamp};
 use std::time::Duration;
@@ -58,7 +58,7 @@ pub(crate) fn claim(lease: &LeaseView, now: Timestamp) -> Claim {
 
 /// Whose a pending record is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Hold {
+pub(crate) enum RecordHold {
     /// Left by us: an earlier try of this process, or of the operator that we are.
     Ours,
     /// Someone may be at work on it.
@@ -69,7 +69,7 @@ pub(crate) enum Hold {
 
 /// The refusal to touch a record that someone may be at work on: whose it is, since when, and how it ends.
 pub(crate) fn pending(record: &Record) -> EngineError {
-    let since = touched(record).map_or_else(String::new, |at| format!("{at:.0}"));
+    let since = last_written(record).map_or_else(String::new, |at| format!("{at:.0}"));
     let (revision, status) = (record.version, record.info.status);
     EngineError::Pending { revision, status, since, by: worker(record), minutes: RESPECT.as_mins() }
 }
@@ -77,56 +77,67 @@ pub(crate) fn pending(record: &Record) -> EngineError {
 /// What is to be said of an uninstall that did not come to its end: of what, since when and for how long, and whose it was.
 /// `gone`: nobody is at it any more.
 pub(crate) fn half_uninstalled(record: &Record, gone: bool, now: Timestamp) -> String {
-    let since = touched(record).map_or_else(String::new, |at| {
+    let since = last_written(record).map_or_else(String::new, |at| {
         let age = SignedDuration::from_secs(now.duration_since(at).as_secs().max(0));
         format!(" since {at:.0} ({age:#})")
     });
     let end = if gone { ", who died or failed over it" } else { "" };
-    format!("revision {} is {}{since}, by {}{end}", record.version, Status::Uninstalling, worker(record))
+    format!(
+        "revision {} is {}{since}, by {}{end}",
+        record.version,
+        ReleaseStatus::Uninstalling,
+        worker(record)
+    )
 }
 
 /// Who is, or was, at work on a record.
 fn worker(record: &Record) -> String {
-    match record.memory.holder.as_str() {
+    match record.extension.holder.as_str() {
         "" => "Helm or another tool without a lock".to_owned(),
         holder => holder.to_owned(),
     }
 }
 
 /// When whoever works on a record last began to.
-fn touched(record: &Record) -> Option<Timestamp> {
+fn last_written(record: &Record) -> Option<Timestamp> {
     let times = [&record.info.last_deployed, &record.info.deleted];
     times.into_iter().filter_map(|time| time.parse().ok()).max()
 }
 
 /// Judges a record that is pending or being uninstalled. `me` names this process, `owner` the operator it is; `locked`:
 /// the release's Lease is ours.
-pub(crate) fn judge(record: &Record, me: &str, owner: Option<&str>, locked: bool, now: Timestamp) -> Hold {
-    if record.memory.holder == me
-        || (owner.is_some() && record.owner() == owner && !record.memory.holder.is_empty())
+pub(crate) fn judge(
+    record: &Record,
+    me: &str,
+    owner: Option<&str>,
+    locked: bool,
+    now: Timestamp,
+) -> RecordHold {
+    if record.extension.holder == me
+        || (owner.is_some() && record.owner() == owner && !record.extension.holder.is_empty())
     {
-        return Hold::Ours;
+        return RecordHold::Ours;
     }
-    if locked && !record.memory.holder.is_empty() {
-        return Hold::Abandoned;
+    if locked && !record.extension.holder.is_empty() {
+        return RecordHold::Abandoned;
     }
-    match touched(record) {
-        Some(time) if now.duration_since(time) < RESPECT => Hold::Theirs,
-        Some(_) | None => Hold::Abandoned,
+    match last_written(record) {
+        Some(time) if now.duration_since(time) < RESPECT => RecordHold::Theirs,
+        Some(_) | None => RecordHold::Abandoned,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::release::record::{Info, Memory, OWNER_LABEL};
+    use crate::release::record::{Info, OWNER_LABEL, RecordExtension};
 
     #[test]
     fn respects_the_living() {
         let now: Timestamp = "2026-01-01T00:10:00Z".parse().unwrap();
         let record = |time: &str, holder: &str, owner: &str| Record {
             info: Info { last_deployed: time.into(), ..Info::default() },
-            memory: Memory { holder: holder.into(), ..Memory::default() },
+            extension: RecordExtension { holder: holder.into(), ..RecordExtension::default() },
             labels: [(OWNER_LABEL.to_owned(), owner.to_owned())]
                 .into_iter()
                 .filter(|(_, o)| !o.is_empty())
@@ -134,22 +145,26 @@ mod tests {
             ..Record::default()
         };
         let cases = [
-            ("helm, a minute ago", record("2026-01-01T00:09:00Z", "", ""), Hold::Theirs),
-            ("helm, in another zone", record("2026-01-01T02:09:00.123456+02:00", "", ""), Hold::Theirs),
-            ("helm, long ago", record("2026-01-01T00:04:59Z", "", ""), Hold::Abandoned),
-            ("no time at all", record("", "", ""), Hold::Abandoned),
-            ("this process", record("2026-01-01T00:09:00Z", "me", ""), Hold::Ours),
-            ("another process", record("2026-01-01T00:09:00Z", "you", ""), Hold::Theirs),
-            ("our operator before it was restarted", record("2026-01-01T00:09:00Z", "you", "op"), Hold::Ours),
-            ("helm on our operator's release", record("2026-01-01T00:09:00Z", "", "op"), Hold::Theirs),
+            ("helm, a minute ago", record("2026-01-01T00:09:00Z", "", ""), RecordHold::Theirs),
+            ("helm, in another zone", record("2026-01-01T02:09:00.123456+02:00", "", ""), RecordHold::Theirs),
+            ("helm, long ago", record("2026-01-01T00:04:59Z", "", ""), RecordHold::Abandoned),
+            ("no time at all", record("", "", ""), RecordHold::Abandoned),
+            ("this process", record("2026-01-01T00:09:00Z", "me", ""), RecordHold::Ours),
+            ("another process", record("2026-01-01T00:09:00Z", "you", ""), RecordHold::Theirs),
+            (
+                "our operator before it was restarted",
+                record("2026-01-01T00:09:00Z", "you", "op"),
+                RecordHold::Ours,
+            ),
+            ("helm on our operator's release", record("2026-01-01T00:09:00Z", "", "op"), RecordHold::Theirs),
         ];
         for (what, record, expected) in cases {
             assert_eq!(judge(&record, "me", Some("op"), false, now), expected, "{what}");
             let locked = judge(&record, "me", Some("op"), true, now);
-            let free = if record.memory.holder.is_empty() || expected != Hold::Theirs {
+            let free = if record.extension.holder.is_empty() || expected != RecordHold::Theirs {
                 expected
             } else {
-                Hold::Abandoned
+                RecordHold::Abandoned
             };
             assert_eq!(locked, free, "{what}, with the Lease");
         }
@@ -163,10 +178,10 @@ mod tests {
             info: Info {
                 last_deployed: "2025-12-31T00:00:00Z".into(),
                 deleted: deleted.into(),
-                status: Status::Uninstalling,
+                status: ReleaseStatus::Uninstalling,
                 ..Info::default()
             },
-            memory: Memory { holder: holder.into(), ..Memory::default() },
+            extension: RecordExtension { holder: holder.into(), ..RecordExtension::default() },
             ..Record::default()
         };
         let ours = record("windlass-7-ab", "2026-01-01T00:05:48.1Z");

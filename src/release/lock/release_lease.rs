@@ -4,20 +4,20 @@
 //! judged by their age.
 
 use crate::cluster::{
-    Cluster, ClusterError, DeleteOptions, Gvk, Held, LEASE_MANAGER, ObjectRef, Pace, Propagation, lease_body,
-    lease_duration, lease_holder,
+    Cluster, ClusterError, DeleteOptions, Gvk, HeldLease, LEASE_MANAGER, ObjectRef, Pace, Propagation,
+    lease_body, lease_duration, lease_holder,
 };
 use crate::release::{
     engine::Engine,
-    engine_state::Busy,
+    engine_state::OperationGuard,
     error::Result,
     lock::{
-        holder_identity::{self, Token},
+        holder_identity::{self, HolderToken},
         lock_policy::{self, Claim, LeaseView},
     },
-    observe::Holder,
-    record::Stored,
-    report::operation_progress::Progress,
+    observe::LeaseHolder,
+    record::StoredRecord,
+    report::operation_progress::OperationProgress,
     request::ReleaseId,
 };
 use jiff::Timestamp;
@@ -29,19 +29,19 @@ const LOOK: Duration = Duration::from_millis(500);
 
 /// A lock that is held. Dropped without being let go it stays until it expires, or until someone proves that its holder
 /// is gone.
-pub(crate) struct Lease {
+pub(crate) struct ReleaseLease {
     cluster: Cluster,
     object: ObjectRef,
     /// Proves that we live as long as it is here.
-    token: Token,
-    held: Held,
+    token: HolderToken,
+    held: HeldLease,
 }
 
 /// What a look at a lock finds.
-pub(crate) enum Look {
+pub(crate) enum LeaseState {
     /// Nobody who lives has it.
     Free,
-    Held(Holder),
+    Held(LeaseHolder),
     /// Leases may not be read, or are not known.
     OutOfReach,
 }
@@ -51,8 +51,8 @@ fn reference(id: &ReleaseId) -> ObjectRef {
     ObjectRef::new(Gvk::new("coordination.k8s.io/v1", "Lease"), Some(&id.namespace), &name)
 }
 
-fn holder(object: &ObjectRef, found: &Value) -> Holder {
-    Holder { lease: object.name.clone(), by: holder_identity::holder_of(lease_holder(found)).to_owned() }
+fn holder(object: &ObjectRef, found: &Value) -> LeaseHolder {
+    LeaseHolder { lease: object.name.clone(), by: holder_identity::holder_of(lease_holder(found)).to_owned() }
 }
 
 fn body(object: &ObjectRef, token: &str, owner: &Value, old: Option<&Value>) -> Value {
@@ -65,13 +65,13 @@ fn body(object: &ObjectRef, token: &str, owner: &Value, old: Option<&Value>) -> 
 
 /// A Lease while it is watched: its `spec` as last seen, since when, and whether it changed.
 #[derive(Default)]
-struct Watched {
+struct LeaseObserver {
     spec: Value,
     since: Option<Instant>,
     renewing: bool,
 }
 
-impl Watched {
+impl LeaseObserver {
     /// Takes in the Lease as it was found, and judges it.
     fn judge(&mut self, found: &Value) -> Claim {
         let spec = &found["spec"];
@@ -104,19 +104,19 @@ impl Engine {
         &self,
         id: &ReleaseId,
         take: bool,
-        newest: Option<&Stored>,
-    ) -> Result<Option<Lease>> {
+        newest: Option<&StoredRecord>,
+    ) -> Result<Option<ReleaseLease>> {
         let object = reference(id);
         let owner = newest.map_or(Value::Null, |newest| {
             let record = self.options.storage.reference(id, newest.record.version);
             json!({"apiVersion": record.gvk.api_version(), "kind": record.gvk.kind, "name": record.name,
                 "uid": newest.uid})
         });
-        let token = Token::new(&self.options.holder);
-        let mut watched = Watched::default();
+        let token = HolderToken::new(&self.options.holder);
+        let mut watched = LeaseObserver::default();
         loop {
             let fresh = body(&object, token.as_str(), &owner, None);
-            let unanswered = match self.keeper.create(&object, &fresh, LEASE_MANAGER).await {
+            let unanswered = match self.operator_client.create(&object, &fresh, LEASE_MANAGER).await {
                 Ok(created) => return Ok(Some(self.hold(object, token, created))),
                 Err(e) if e.is_already_exists() => None,
                 // The record's own write will tell it better.
@@ -124,13 +124,13 @@ impl Engine {
                 Err(e) if e.is_forbidden() || matches!(e, ClusterError::NoKind(_)) => {
                     let text = format!("{e}: no Lease can be taken, the pending record alone is the lock");
                     tracing::warn!(release = %id, "{text}");
-                    self.teller(id).tell(&Progress::Warning(&text));
+                    self.progress_of(id).report(&OperationProgress::Warning(&text));
                     return Ok(None);
                 }
                 Err(e) if e.is_transient() => Some(e),
                 Err(e) => return Err(e.into()),
             };
-            let found = match (self.keeper.get(&object).await?, unanswered) {
+            let found = match (self.operator_client.get(&object).await?, unanswered) {
                 // A write of ours whose answer was lost.
                 (Some(found), _) if lease_holder(&found) == token.as_str() => {
                     return Ok(Some(self.hold(object, token, found)));
@@ -146,7 +146,7 @@ impl Engine {
                 Claim::Doubtful if !take => tokio::time::sleep(LOOK).await,
                 Claim::Free | Claim::Held | Claim::Doubtful => {
                     let taken = body(&object, token.as_str(), &owner, Some(&found));
-                    match self.keeper.replace(&object, &taken, LEASE_MANAGER).await {
+                    match self.operator_client.replace(&object, &taken, LEASE_MANAGER).await {
                         Ok(written) => return Ok(Some(self.hold(object, token, written))),
                         // Someone was faster: look again.
                         Err(e) if e.is_conflict() || e.is_not_found() => {}
@@ -158,33 +158,33 @@ impl Engine {
     }
 
     /// Who holds a release's lock, if someone who lives does for sure. One look, and nothing written.
-    pub(crate) async fn holder_of(&self, id: &ReleaseId) -> Result<Option<Holder>> {
+    pub(crate) async fn holder_of(&self, id: &ReleaseId) -> Result<Option<LeaseHolder>> {
         let object = reference(id);
-        let found = match self.keeper.get(&object).await {
+        let found = match self.operator_client.get(&object).await {
             Ok(found) => found,
             Err(e) if e.is_forbidden() || matches!(e, ClusterError::NoKind(_)) => None,
             Err(e) => return Err(e.into()),
         };
-        let held = found.filter(|found| Watched::default().judge(found) == Claim::Held);
+        let held = found.filter(|found| LeaseObserver::default().judge(found) == Claim::Held);
         Ok(held.map(|found| holder(&object, &found)))
     }
 
     /// Who has a release's lock. Writes nothing; a lock that may be dead is watched until that is known.
-    pub(crate) async fn look_at_lock(&self, id: &ReleaseId) -> Result<Look> {
+    pub(crate) async fn lease_state(&self, id: &ReleaseId) -> Result<LeaseState> {
         let object = reference(id);
-        let mut watched = Watched::default();
+        let mut watched = LeaseObserver::default();
         loop {
-            let found = match self.keeper.get(&object).await {
+            let found = match self.operator_client.get(&object).await {
                 Ok(Some(found)) => found,
-                Ok(None) => return Ok(Look::Free),
+                Ok(None) => return Ok(LeaseState::Free),
                 Err(e) if e.is_forbidden() || matches!(e, ClusterError::NoKind(_)) => {
-                    return Ok(Look::OutOfReach);
+                    return Ok(LeaseState::OutOfReach);
                 }
                 Err(e) => return Err(e.into()),
             };
             match watched.judge(&found) {
-                Claim::Free => return Ok(Look::Free),
-                Claim::Held => return Ok(Look::Held(holder(&object, &found))),
+                Claim::Free => return Ok(LeaseState::Free),
+                Claim::Held => return Ok(LeaseState::Held(holder(&object, &found))),
                 Claim::Doubtful => tokio::time::sleep(LOOK).await,
             }
         }
@@ -192,13 +192,13 @@ impl Engine {
 
     /// Lets a lock go, and the release with it. An engine that stays does so beside its further work: nobody waits for it but
     /// the next operation on this release, and [`Engine::settle`].
-    pub(crate) async fn let_go(&self, lease: Option<Lease>, busy: Busy) {
+    pub(crate) async fn release_lease(&self, lease: Option<ReleaseLease>, busy: OperationGuard) {
         let Some(lease) = lease else { return };
         let work = async move {
             lease.release().await;
             drop(busy);
         };
-        if self.options.watch { self.state.beside(work) } else { work.await }
+        if self.options.watch { self.state.spawn_background(work) } else { work.await }
     }
 
     /// Ends when all locks that were let go are off the server.
@@ -206,21 +206,21 @@ impl Engine {
         self.state.settle().await;
     }
 
-    fn hold(&self, object: ObjectRef, token: Token, written: Value) -> Lease {
-        let held = Held::keep(self.keeper.clone(), object.clone(), written, PACE);
-        Lease { cluster: self.keeper.clone(), object, token, held }
+    fn hold(&self, object: ObjectRef, token: HolderToken, written: Value) -> ReleaseLease {
+        let held = HeldLease::keep(self.operator_client.clone(), object.clone(), written, PACE);
+        ReleaseLease { cluster: self.operator_client.clone(), object, token, held }
     }
 }
 
 /// Ends when a lock that was held is no longer ours.
-pub(crate) async fn lost(lease: Option<&Lease>) {
+pub(crate) async fn lost(lease: Option<&ReleaseLease>) {
     match lease {
         Some(lease) => lease.held.lost().await,
         None => std::future::pending().await,
     }
 }
 
-impl Lease {
+impl ReleaseLease {
     /// Lets the lock go. A server that does not answer is waited for no longer than it takes the lock to expire by itself.
     pub(crate) async fn release(self) {
         let lease = self.held.end().await;

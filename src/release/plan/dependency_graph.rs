@@ -5,10 +5,10 @@
 
 use crate::cluster::Gvk;
 use crate::release::{
-    desired_objects::{Target, kinds_of_crd},
+    desired_objects::{DesiredObject, kinds_of_crd},
     error::EngineError,
     execute::crds,
-    plan::kind_sorter::{self, Phase},
+    plan::kind_sorter::{self, KindPhase},
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -21,7 +21,7 @@ const KPT_DEPENDS_ON: &str = "config.kubernetes.io/depends-on";
 /// When an object is applied: those of one wave at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Wave {
-    pub(crate) phase: Phase,
+    pub(crate) phase: KindPhase,
     /// Steps after the first objects of the phase.
     pub(crate) depth: u32,
 }
@@ -39,7 +39,7 @@ pub(crate) struct Order {
 type Name<'a> = (&'a str, Option<&'a str>, &'a str);
 
 /// Orders targets. An annotation that names what the release does not have, or that asks for a circle, is an error.
-pub(crate) fn order(targets: &[Target]) -> Result<Order, EngineError> {
+pub(crate) fn order(targets: &[DesiredObject]) -> Result<Order, EngineError> {
     let names: BTreeMap<Name<'_>, usize> = targets
         .iter()
         .enumerate()
@@ -89,7 +89,7 @@ pub(crate) fn order(targets: &[Target]) -> Result<Order, EngineError> {
 }
 
 /// Gives a wave to each target whose needs have one, as long as there are any.
-fn settle(targets: &[Target], needs: &[BTreeSet<usize>], waves: &mut [Option<Wave>]) {
+fn settle(targets: &[DesiredObject], needs: &[BTreeSet<usize>], waves: &mut [Option<Wave>]) {
     let mut users: Vec<Vec<usize>> = vec![Vec::new(); targets.len()];
     let mut open: Vec<usize> = vec![0; targets.len()];
     for (i, needed) in needs.iter().enumerate() {
@@ -119,7 +119,7 @@ fn settle(targets: &[Target], needs: &[BTreeSet<usize>], waves: &mut [Option<Wav
 }
 
 /// What a target's annotations ask to be ready before it.
-fn asked(target: &Target, names: &BTreeMap<Name<'_>, usize>) -> Result<BTreeSet<usize>, EngineError> {
+fn asked(target: &DesiredObject, names: &BTreeMap<Name<'_>, usize>) -> Result<BTreeSet<usize>, EngineError> {
     let mut found = BTreeSet::new();
     for annotation in [DEPENDS_ON, KPT_DEPENDS_ON] {
         let text = target.body["metadata"]["annotations"][annotation].as_str().unwrap_or_default();

@@ -6,27 +6,27 @@
 use crate::cluster::{ApplyOptions, ClusterError, ObjectRef, needs_folding, without_orphans};
 use crate::redact;
 use crate::release::{
-    decide::{Action, Decision},
-    desired_objects::{self, Target},
+    decide::{Decision, ReleaseAction},
+    desired_objects::{self, DesiredObject},
     engine::Engine,
     error::{EngineError, Result},
     execute::{
-        CarryOut, Work,
+        RevisionExecution, RevisionInput,
         apply::{is_immutable, settle},
         chart_hooks::of_event,
         crds, recreate,
-        sanitize::mend,
+        sanitize::sanitize,
     },
-    observe::Past,
-    operation::Operation,
-    outcome::Outcome,
+    observe::History,
+    operation::RevisionOperation,
+    outcome::ReleaseOutcome,
     plan::{
-        Step,
+        PlanStep,
         field_conflicts::{self, Conflict},
         field_diff::{self, FieldChange},
     },
     record::RecordedHook,
-    request::{Adoption, Hook, HookEvent, Immutable, Options, ReleaseRequest},
+    request::{Adoption, ChartHook, HookEvent, Immutable, ReleaseOptions, ReleaseRequest},
 };
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde::{Deserialize, Serialize};
@@ -40,7 +40,7 @@ const TRIES: usize = 4;
 /// What would become of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verb {
+pub enum ChangeVerb {
     Create,
     Update,
     /// Deleted and created again.
@@ -58,8 +58,8 @@ pub enum Verb {
 /// What would become of one object, and why.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Change {
-    pub verb: Verb,
+pub struct PlannedChange {
+    pub verb: ChangeVerb,
     pub api_version: String,
     pub kind: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -93,11 +93,11 @@ pub struct PlannedHook {
 pub struct Preview {
     pub release: String,
     pub namespace: String,
-    pub action: Action,
+    pub action: ReleaseAction,
     pub reason: String,
     /// The revision that would be made.
     pub revision: u64,
-    pub changes: Vec<Change>,
+    pub changes: Vec<PlannedChange>,
     pub hooks: Vec<PlannedHook>,
     /// Whether the hooks are others than those of the newest revision.
     #[serde(rename = "hooksDiffer", default)]
@@ -112,18 +112,19 @@ type Identity = (String, String, Option<String>, String);
 
 impl Preview {
     /// How many objects a verb is meant for.
-    pub fn count(&self, verb: Verb) -> usize {
+    pub fn count(&self, verb: ChangeVerb) -> usize {
         self.changes.iter().filter(|c| c.verb == verb).count()
     }
 
     /// Whether any object would be changed, or the hooks are others.
     pub fn changes_anything(&self) -> bool {
-        self.hooks_differ || self.changes.iter().any(|c| !matches!(c.verb, Verb::Skip | Verb::Unchanged))
+        self.hooks_differ
+            || self.changes.iter().any(|c| !matches!(c.verb, ChangeVerb::Skip | ChangeVerb::Unchanged))
     }
 
     /// Whether nothing at all would be done: no revision, no object.
     pub fn keeps(&self) -> bool {
-        self.action == Action::Unchanged && !self.changes_anything()
+        self.action == ReleaseAction::Unchanged && !self.changes_anything()
     }
 
     /// The first difference of two plans of the same request, in words.
@@ -134,7 +135,7 @@ impl Preview {
                 self.action, self.revision, other.reason
             );
         }
-        let name = |c: &Change| format!("{} {}", c.kind, c.name);
+        let name = |c: &PlannedChange| format!("{} {}", c.kind, c.name);
         let index = |preview: &'_ Self| -> BTreeMap<Identity, usize> {
             preview.changes.iter().enumerate().map(|(i, c)| (c.identity(), i)).collect()
         };
@@ -156,8 +157,8 @@ impl Preview {
     }
 }
 
-impl Change {
-    pub(crate) fn new(verb: Verb, object: &ObjectRef, path: &str, reason: &str) -> Self {
+impl PlannedChange {
+    pub(crate) fn new(verb: ChangeVerb, object: &ObjectRef, path: &str, reason: &str) -> Self {
         Self {
             verb,
             api_version: object.gvk.api_version(),
@@ -180,14 +181,14 @@ impl Change {
 impl Engine {
     /// What a request would do. Writes nothing.
     pub async fn plan(&self, request: &ReleaseRequest) -> Result<Preview> {
-        let past = self.past_seen(&request.id).await?;
+        let past = self.history_without_lock(&request.id).await?;
         let (decision, work) = self.decide(request, &past)?;
         self.preview(&work, &decision, &past).await
     }
 
     /// Carries out what was planned, if it is still what the request would do.
-    pub async fn apply_planned(&self, request: &ReleaseRequest, planned: &Preview) -> Result<Outcome> {
-        if let Some(blocked) = planned.changes.iter().find(|c| c.verb == Verb::Blocked) {
+    pub async fn apply_planned(&self, request: &ReleaseRequest, planned: &Preview) -> Result<ReleaseOutcome> {
+        if let Some(blocked) = planned.changes.iter().find(|c| c.verb == ChangeVerb::Blocked) {
             return Err(EngineError::Blocked(format!(
                 "{} {}: {}",
                 blocked.kind, blocked.name, blocked.reason
@@ -200,41 +201,48 @@ impl Engine {
     pub(crate) async fn still_holds(
         &self,
         planned: &Preview,
-        work: &Work<'_>,
+        work: &RevisionInput<'_>,
         decision: &Decision,
-        past: &Past,
+        past: &History,
     ) -> Result<()> {
         let now = self.preview(work, decision, past).await?;
         if now.digest == planned.digest { Ok(()) } else { Err(EngineError::Moved(planned.difference(&now))) }
     }
 
-    pub(crate) async fn preview(&self, work: &Work<'_>, decision: &Decision, past: &Past) -> Result<Preview> {
-        let mut outcome = Outcome::new(decision.action, decision.reason, decision.revision);
-        let operation = CarryOut { engine: self, work };
+    pub(crate) async fn preview(
+        &self,
+        work: &RevisionInput<'_>,
+        decision: &Decision,
+        past: &History,
+    ) -> Result<Preview> {
+        let mut outcome = ReleaseOutcome::new(decision.action, decision.reason, decision.revision);
+        let operation = RevisionExecution { engine: self, work };
         let (targets, plan) = operation.prepare(decision, past, &mut outcome).await?;
-        let mut changes = self.preview_ground(work, decision).await?;
+        let mut changes = self.preview_prerequisites(work, decision).await?;
         let steps = plan.waves.values().flatten();
         // What Helm left of fields that no chart has goes with a revision only.
-        let revision = decision.action != Action::Unchanged;
+        let revision = decision.action != ReleaseAction::Unchanged;
         let looks: Vec<_> =
             steps.map(|step| self.preview_one(&targets[step.target], step, work, revision)).collect();
-        let looked: Vec<Change> = stream::iter(looks).buffered(AT_ONCE).try_collect().await?;
+        let looked: Vec<PlannedChange> = stream::iter(looks).buffered(AT_ONCE).try_collect().await?;
         changes.extend(looked);
         self.block_without_namespace(work, &mut changes).await;
         for step in &plan.unchanged {
             let target = &targets[step.target];
             let reason = "it is as our last apply left it";
-            changes.push(Change::new(Verb::Unchanged, &target.object, &target.path, reason));
+            changes.push(PlannedChange::new(ChangeVerb::Unchanged, &target.object, &target.path, reason));
         }
         let left = match work.operation {
-            Operation::Rollback { to } => format!("revision {to} does not have it"),
-            Operation::Install | Operation::Upgrade => "it is no longer in the chart".to_owned(),
+            RevisionOperation::Rollback { to } => format!("revision {to} does not have it"),
+            RevisionOperation::Install | RevisionOperation::Upgrade => {
+                "it is no longer in the chart".to_owned()
+            }
         };
         for deletion in plan.prune.iter().flatten() {
-            changes.push(Change::new(Verb::Delete, &deletion.object, "", &left));
+            changes.push(PlannedChange::new(ChangeVerb::Delete, &deletion.object, "", &left));
         }
         for (object, reason) in &plan.kept {
-            changes.push(Change::new(Verb::Skip, object, "", &format!("{left}; {reason}")));
+            changes.push(PlannedChange::new(ChangeVerb::Skip, object, "", &format!("{left}; {reason}")));
         }
         let newest = past.records.last().map(|r| r.resource_version.as_str());
         let digest = field_diff::digest(&(&changes, decision.revision, newest, &work.state));
@@ -256,9 +264,9 @@ impl Engine {
     }
 
     /// Whether a request has other hooks than the newest revision; what cannot be read is another.
-    fn hooks_differ(&self, work: &Work<'_>, past: &Past) -> bool {
+    fn hooks_differ(&self, work: &RevisionInput<'_>, past: &History) -> bool {
         let old = past.records.last().map_or(Ok(Vec::new()), |newest| self.hooks_of(&newest.record));
-        let state = |hooks: &[Hook]| {
+        let state = |hooks: &[ChartHook]| {
             desired_objects::state_digest(std::iter::empty(), hooks.iter().map(|h| &h.object))
         };
         old.map_or(true, |old| state(&old) != state(&work.rendered.hooks))
@@ -266,18 +274,18 @@ impl Engine {
 
     pub(crate) async fn preview_one(
         &self,
-        target: &Target,
-        step: &Step,
-        work: &Work<'_>,
+        target: &DesiredObject,
+        step: &PlanStep,
+        work: &RevisionInput<'_>,
         orphans: bool,
-    ) -> Result<Change> {
+    ) -> Result<PlannedChange> {
         let wrap = |source| EngineError::Object {
             action: "planning",
             object: target.object.to_string(),
             path: target.path.clone(),
             source,
         };
-        let change = |verb, reason: &str| Change::new(verb, &target.object, &target.path, reason);
+        let change = |verb, reason: &str| PlannedChange::new(verb, &target.object, &target.path, reason);
         let live = match self.cluster.get(&target.object).await {
             // A kind that comes with this release.
             Err(ClusterError::NoKind(_)) => None,
@@ -285,7 +293,7 @@ impl Engine {
         };
         let Some(live) = live else {
             let mut created =
-                change(Verb::Create, if step.known { "it was deleted" } else { "it is not there" });
+                change(ChangeVerb::Create, if step.known { "it was deleted" } else { "it is not there" });
             let mut body = Cow::Borrowed(&target.body);
             let wanted = loop {
                 let error = match self.dry_run(target, &body, false, work.options).await {
@@ -293,7 +301,7 @@ impl Engine {
                     Err(error) if says_nothing(&error) => break target.body.clone(),
                     Err(error) => error,
                 };
-                let Some(mended) = mend(work.options.mends(), &body, &error) else {
+                let Some(mended) = sanitize(work.options.sanitize_rules(), &body, &error) else {
                     return blocked(created, error, wrap);
                 };
                 created.reason = format!("{}; {}", created.reason, mended.warning);
@@ -302,9 +310,9 @@ impl Engine {
             created.fields = field_diff::changes(&json!({}), &field_diff::wished(wanted));
             return Ok(created);
         };
-        let mut looked = change(Verb::Update, "it differs");
+        let mut looked = change(ChangeVerb::Update, "it differs");
         if !live["metadata"]["deletionTimestamp"].is_null() {
-            looked.verb = Verb::Recreate;
+            looked.verb = ChangeVerb::Recreate;
             looked.reason = "it is being deleted, and is made again when it is gone".to_owned();
             return Ok(looked);
         }
@@ -312,7 +320,7 @@ impl Engine {
             && let Err(lost) = crds::check_losses(&self.cluster, &live, &target.body, &target.object).await
         {
             return match lost {
-                EngineError::CrdLoss { .. } => Ok(change(Verb::Blocked, &lost.to_string())),
+                EngineError::CrdLoss { .. } => Ok(change(ChangeVerb::Blocked, &lost.to_string())),
                 other => Err(other),
             };
         }
@@ -342,20 +350,20 @@ impl Engine {
                     continue;
                 }
             }
-            if let Some(mended) = mend(work.options.mends(), &body, &error) {
+            if let Some(mended) = sanitize(work.options.sanitize_rules(), &body, &error) {
                 tries -= 1;
                 body = mended.body;
                 notes.push(mended.warning);
                 continue;
             }
             if is_immutable(&error) && work.options.immutable == Immutable::Recreate {
-                looked.verb = Verb::Recreate;
+                looked.verb = ChangeVerb::Recreate;
                 let reason = format!("it cannot be changed in place: {error}");
                 looked.reason = redact::process().mask(&reason).into_owned();
                 if let Some(reason) =
                     recreate::refusal(&self.cluster, &target.object, &live, &target.body).await?
                 {
-                    looked.verb = Verb::Blocked;
+                    looked.verb = ChangeVerb::Blocked;
                     looked.reason =
                         format!("{}, and it is not deleted and made again: {reason}", looked.reason);
                 } else if recreate::holds_data(&target.object) {
@@ -377,7 +385,7 @@ impl Engine {
         }
         looked.fields = field_diff::changes(&field_diff::wished(live), &field_diff::wished(wanted));
         if !step.known {
-            looked.verb = Verb::Adopt;
+            looked.verb = ChangeVerb::Adopt;
             looked.reason = match work.options.adoption {
                 Adoption::Any => "it exists, and --take-ownership makes it this release's",
                 Adoption::Unowned => "it exists and belongs to no other release",
@@ -385,7 +393,7 @@ impl Engine {
             }
             .to_owned();
         } else if looked.fields.is_empty() {
-            looked.verb = Verb::Unchanged;
+            looked.verb = ChangeVerb::Unchanged;
             looked.reason = "the server would change nothing".to_owned();
         }
         for note in notes {
@@ -396,10 +404,10 @@ impl Engine {
 
     async fn dry_run(
         &self,
-        target: &Target,
+        target: &DesiredObject,
         body: &Value,
         force: bool,
-        options: &Options,
+        options: &ReleaseOptions,
     ) -> Result<Value, ClusterError> {
         let manager = &self.options.field_manager;
         let validation = options.validation;
@@ -422,15 +430,15 @@ fn says_nothing(error: &ClusterError) -> bool {
 
 /// An object that the server refuses, unless it refused for reasons that have nothing to do with the object.
 fn blocked(
-    mut change: Change,
+    mut change: PlannedChange,
     error: ClusterError,
     wrap: impl Fn(ClusterError) -> EngineError,
-) -> Result<Change> {
+) -> Result<PlannedChange> {
     let refused = error.is_invalid() || error.is_malformed() || error.is_conflict();
     if !(refused || matches!(error.code(), Some(400 | 403))) {
         return Err(wrap(error));
     }
-    change.verb = Verb::Blocked;
+    change.verb = ChangeVerb::Blocked;
     change.reason = redact::process().mask(&error.to_string()).into_owned();
     Ok(change)
 }
@@ -441,7 +449,7 @@ fn immutable_fields(before: &Value, after: &Value) -> Vec<FieldChange> {
     field_diff::changes(before, after).into_iter().filter(both).collect()
 }
 
-fn planned_hooks(work: &Work<'_>) -> Vec<PlannedHook> {
+fn planned_hooks(work: &RevisionInput<'_>) -> Vec<PlannedHook> {
     if !work.options.run_hooks {
         return Vec::new();
     }

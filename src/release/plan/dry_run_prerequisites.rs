@@ -6,9 +6,9 @@ use crate::release::{
     desired_objects,
     engine::Engine,
     error::{EngineError, Result},
-    execute::{Work, crds},
+    execute::{RevisionInput, crds},
     plan::{
-        dry_run::{Change, Verb},
+        dry_run::{ChangeVerb, PlannedChange},
         field_diff,
     },
     request::CrdPolicy,
@@ -19,11 +19,20 @@ use std::collections::BTreeSet;
 
 impl Engine {
     /// What would become of the namespace and of `crds/`, which come before everything.
-    pub(crate) async fn preview_ground(&self, work: &Work<'_>, decision: &Decision) -> Result<Vec<Change>> {
+    pub(crate) async fn preview_prerequisites(
+        &self,
+        work: &RevisionInput<'_>,
+        decision: &Decision,
+    ) -> Result<Vec<PlannedChange>> {
         let mut changes = Vec::new();
         let namespace = ObjectRef::new(Gvk::new("v1", "Namespace"), None, &work.id.namespace);
         if work.options.create_namespace && self.cluster.get_metadata(&namespace).await?.is_none() {
-            changes.push(Change::new(Verb::Create, &namespace, "", "--create-namespace asks for it"));
+            changes.push(PlannedChange::new(
+                ChangeVerb::Create,
+                &namespace,
+                "",
+                "--create-namespace asks for it",
+            ));
         }
         if !work.options.crds.is_due(decision.installing) {
             return Ok(changes);
@@ -35,13 +44,15 @@ impl Engine {
                     kinds.get(gvk).map(|r| r.namespaced)
                 })?;
                 let live = self.crd_client.get(&reference).await?;
-                let change = |verb, reason: &str| Change::new(verb, &reference, &file.name, reason);
+                let change = |verb, reason: &str| PlannedChange::new(verb, &reference, &file.name, reason);
                 changes.push(match (live, work.options.crds) {
-                    (None, _) => change(Verb::Create, "it is not there"),
+                    (None, _) => change(ChangeVerb::Create, "it is not there"),
                     (Some(live), CrdPolicy::Apply) => {
-                        self.preview_crd(&live, object, change(Verb::Update, "it differs")).await?
+                        self.preview_crd(&live, object, change(ChangeVerb::Update, "it differs")).await?
                     }
-                    (Some(_), _) => change(Verb::Skip, "it is there already, and CRDs are not upgraded"),
+                    (Some(_), _) => {
+                        change(ChangeVerb::Skip, "it is there already, and CRDs are not upgraded")
+                    }
                 });
             }
         }
@@ -50,8 +61,12 @@ impl Engine {
 
     /// Blocks what would be created in a namespace that is not there and does not come with the release: the server's dry run
     /// says nothing of it. A namespace that may not be read is taken to be there.
-    pub(crate) async fn block_without_namespace(&self, work: &Work<'_>, changes: &mut [Change]) {
-        let created = || changes.iter().filter(|c| c.verb == Verb::Create);
+    pub(crate) async fn block_without_namespace(
+        &self,
+        work: &RevisionInput<'_>,
+        changes: &mut [PlannedChange],
+    ) {
+        let created = || changes.iter().filter(|c| c.verb == ChangeVerb::Create);
         let comes = |name: &str| {
             work.options.create_namespace && name == work.id.namespace
                 || created().any(|c| c.api_version == "v1" && c.kind == "Namespace" && c.name == name)
@@ -63,9 +78,9 @@ impl Engine {
             matches!(self.cluster.get_metadata(&object).await, Ok(None)).then_some(name)
         });
         let missing: Vec<String> = join_all(looks).await.into_iter().flatten().collect();
-        for change in changes.iter_mut().filter(|c| c.verb == Verb::Create) {
+        for change in changes.iter_mut().filter(|c| c.verb == ChangeVerb::Create) {
             if let Some(name) = change.namespace.as_ref().filter(|name| missing.contains(name)) {
-                change.verb = Verb::Blocked;
+                change.verb = ChangeVerb::Blocked;
                 change.reason =
                     format!("namespaces {name:?} not found; --create-namespace makes the release's own");
             }
@@ -73,7 +88,12 @@ impl Engine {
     }
 
     /// What applying a CRD would change, or why that would not be done.
-    async fn preview_crd(&self, live: &Value, object: &Value, mut change: Change) -> Result<Change> {
+    async fn preview_crd(
+        &self,
+        live: &Value,
+        object: &Value,
+        mut change: PlannedChange,
+    ) -> Result<PlannedChange> {
         let gvk = Gvk::new(&change.api_version, &change.kind);
         let reference = ObjectRef::new(gvk, change.namespace.as_deref(), &change.name);
         let options = ApplyOptions {
@@ -88,16 +108,16 @@ impl Engine {
                 change.fields =
                     field_diff::changes(&field_diff::wished(live.clone()), &field_diff::wished(applied));
                 if change.fields.is_empty() {
-                    change.verb = Verb::Unchanged;
+                    change.verb = ChangeVerb::Unchanged;
                     "the server would change nothing".clone_into(&mut change.reason);
                 }
             }
             Err(error @ EngineError::CrdLoss { .. }) => {
-                change.verb = Verb::Blocked;
+                change.verb = ChangeVerb::Blocked;
                 change.reason = error.to_string();
             }
             Err(EngineError::Cluster(source)) if source.is_invalid() => {
-                change.verb = Verb::Blocked;
+                change.verb = ChangeVerb::Blocked;
                 change.reason = source.to_string();
             }
             Err(other) => return Err(other),

@@ -25,7 +25,7 @@ pub(crate) fn uninstall_rank(kind: &str) -> (usize, &str) {
 
 /// What may be applied at the same time. Phases run one after the other; a later one may need an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Phase {
+pub(crate) enum KindPhase {
     /// Namespaces and priority classes: the server refuses what names one that is not there.
     Ground,
     /// Kinds, awaited before anything of theirs.
@@ -44,10 +44,10 @@ pub(crate) enum Phase {
 }
 
 /// The phase of a kind.
-pub(crate) fn phase(group: &str, kind: &str) -> Phase {
+pub(crate) fn phase(group: &str, kind: &str) -> KindPhase {
     match (group, kind) {
-        ("", "Namespace") | ("scheduling.k8s.io", "PriorityClass") => Phase::Ground,
-        ("apiextensions.k8s.io", "CustomResourceDefinition") => Phase::Kinds,
+        ("", "Namespace") | ("scheduling.k8s.io", "PriorityClass") => KindPhase::Ground,
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => KindPhase::Kinds,
         (
             "",
             "ResourceQuota"
@@ -60,11 +60,11 @@ pub(crate) fn phase(group: &str, kind: &str) -> Phase {
             | "Service",
         )
         | ("networking.k8s.io", "NetworkPolicy" | "IngressClass")
-        | ("policy" | "storage.k8s.io" | "rbac.authorization.k8s.io", _) => Phase::Config,
-        ("", "Pod" | "ReplicationController") | ("apps", _) => Phase::Workloads,
-        ("batch" | "autoscaling", _) | ("networking.k8s.io", "Ingress") => Phase::Around,
-        ("apiregistration.k8s.io" | "admissionregistration.k8s.io", _) => Phase::Gates,
-        _ => Phase::Custom,
+        | ("policy" | "storage.k8s.io" | "rbac.authorization.k8s.io", _) => KindPhase::Config,
+        ("", "Pod" | "ReplicationController") | ("apps", _) => KindPhase::Workloads,
+        ("batch" | "autoscaling", _) | ("networking.k8s.io", "Ingress") => KindPhase::Around,
+        ("apiregistration.k8s.io" | "admissionregistration.k8s.io", _) => KindPhase::Gates,
+        _ => KindPhase::Custom,
     }
 }
 
@@ -91,16 +91,16 @@ mod tests {
     #[test]
     fn phases() {
         let cases = [
-            ("", "Namespace", Phase::Ground),
-            ("apiextensions.k8s.io", "CustomResourceDefinition", Phase::Kinds),
-            ("", "ConfigMap", Phase::Config),
-            ("policy", "PodDisruptionBudget", Phase::Config),
-            ("", "Service", Phase::Config),
-            ("rbac.authorization.k8s.io", "RoleBinding", Phase::Config),
-            ("apps", "Deployment", Phase::Workloads),
-            ("autoscaling", "HorizontalPodAutoscaler", Phase::Around),
-            ("example.com", "Service", Phase::Custom),
-            ("apiregistration.k8s.io", "APIService", Phase::Gates),
+            ("", "Namespace", KindPhase::Ground),
+            ("apiextensions.k8s.io", "CustomResourceDefinition", KindPhase::Kinds),
+            ("", "ConfigMap", KindPhase::Config),
+            ("policy", "PodDisruptionBudget", KindPhase::Config),
+            ("", "Service", KindPhase::Config),
+            ("rbac.authorization.k8s.io", "RoleBinding", KindPhase::Config),
+            ("apps", "Deployment", KindPhase::Workloads),
+            ("autoscaling", "HorizontalPodAutoscaler", KindPhase::Around),
+            ("example.com", "Service", KindPhase::Custom),
+            ("apiregistration.k8s.io", "APIService", KindPhase::Gates),
         ];
         for (group, kind, expected) in cases {
             assert_eq!(phase(group, kind), expected, "{group}/{kind}");

@@ -11,10 +11,10 @@ pub(crate) mod field_diff;
 pub(crate) mod kind_sorter;
 pub(crate) mod ownership;
 
-use crate::cluster::{Key, ObjectRef, Seen};
+use crate::cluster::{ObjectKey, ObjectRef, ObservedMeta};
 use crate::release::{
-    decide::reason::Kept,
-    desired_objects::{Digest, Target},
+    decide::reason::KeptReason,
+    desired_objects::{DesiredObject, Digest},
     error::EngineError,
     plan::dependency_graph::{Order, Wave},
     request::{Adoption, ReleaseId},
@@ -31,14 +31,14 @@ pub(crate) struct BaseObject {
 }
 
 /// What the cluster has; `None`: it was looked for and is not there.
-pub(crate) type SeenObjects = BTreeMap<Key, Option<Seen>>;
+pub(crate) type ObservedObjects = BTreeMap<ObjectKey, Option<ObservedMeta>>;
 
 /// A write of one object.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Step {
+pub(crate) struct PlanStep {
     /// Index of the target.
     pub(crate) target: usize,
-    pub(crate) before: Option<Seen>,
+    pub(crate) before: Option<ObservedMeta>,
     /// A past revision has it.
     pub(crate) known: bool,
 }
@@ -54,27 +54,27 @@ pub(crate) struct Deletion {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Plan {
     /// Waves one after the other.
-    pub(crate) waves: BTreeMap<Wave, Vec<Step>>,
+    pub(crate) waves: BTreeMap<Wave, Vec<PlanStep>>,
     /// The targets that must be ready before each target.
     pub(crate) awaits: Vec<BTreeSet<usize>>,
     /// Targets that are as they should be.
-    pub(crate) unchanged: Vec<Step>,
+    pub(crate) unchanged: Vec<PlanStep>,
     /// Groups one after the other.
     pub(crate) prune: Vec<Vec<Deletion>>,
     /// What left the chart and stays, with the reason.
-    pub(crate) kept: Vec<(ObjectRef, Kept)>,
+    pub(crate) kept: Vec<(ObjectRef, KeptReason)>,
 }
 
 /// Refuses targets that exist and belong to someone else.
 pub(crate) fn check_ownership(
-    targets: &[Target],
+    targets: &[DesiredObject],
     base: &[Vec<BaseObject>],
-    seen: &SeenObjects,
+    seen: &ObservedObjects,
     id: &ReleaseId,
     adoption: Adoption,
     operation: &'static str,
 ) -> Result<(), EngineError> {
-    let ours: BTreeSet<Key> = base.iter().flatten().map(|o| o.object.key()).collect();
+    let ours: BTreeSet<ObjectKey> = base.iter().flatten().map(|o| o.object.key()).collect();
     let mut foreign = Vec::new();
     for target in targets {
         let Some(Some(found)) = seen.get(&target.key) else { continue };
@@ -100,19 +100,19 @@ pub(crate) fn check_ownership(
 
 /// Plans. `order`: that of the targets. `base`: the objects of the last deployed revision and of each unfinished one after it.
 pub(crate) fn plan(
-    targets: &[Target],
+    targets: &[DesiredObject],
     order: Order,
     base: &[Vec<BaseObject>],
-    seen: &SeenObjects,
+    seen: &ObservedObjects,
     id: &ReleaseId,
 ) -> Plan {
     let mut plan = Plan { awaits: order.awaits, ..Plan::default() };
     // Only where nothing unfinished stands between can the past tell what the cluster has.
-    let deployed: BTreeMap<Key, &BaseObject> = match base {
+    let deployed: BTreeMap<ObjectKey, &BaseObject> = match base {
         [only] => only.iter().map(|o| (o.object.key(), o)).collect(),
         _ => BTreeMap::new(),
     };
-    let ours: BTreeSet<Key> = base.iter().flatten().map(|o| o.object.key()).collect();
+    let ours: BTreeSet<ObjectKey> = base.iter().flatten().map(|o| o.object.key()).collect();
     for (index, target) in targets.iter().enumerate() {
         let before = seen.get(&target.key).cloned().flatten();
         let unchanged = before.as_ref().is_some_and(|before| {
@@ -125,15 +125,15 @@ pub(crate) fn plan(
                     && ownership::check(before, id).is_ok()
             })
         });
-        let step = Step { target: index, before, known: ours.contains(&target.key) };
+        let step = PlanStep { target: index, before, known: ours.contains(&target.key) };
         if unchanged {
             plan.unchanged.push(step);
         } else {
             plan.waves.entry(order.waves[index]).or_default().push(step);
         }
     }
-    let kept: BTreeSet<&Key> = targets.iter().map(|t| &t.key).collect();
-    let mut gone: BTreeMap<Key, &ObjectRef> = BTreeMap::new();
+    let kept: BTreeSet<&ObjectKey> = targets.iter().map(|t| &t.key).collect();
+    let mut gone: BTreeMap<ObjectKey, &ObjectRef> = BTreeMap::new();
     for old in base.iter().flatten() {
         let key = old.object.key();
         if !kept.contains(&key) {
@@ -144,9 +144,9 @@ pub(crate) fn plan(
     for (key, object) in gone {
         let Some(Some(found)) = seen.get(&key) else { continue };
         if ownership::check(found, id).is_err() {
-            plan.kept.push((object.clone(), Kept::NotOwned));
+            plan.kept.push((object.clone(), KeptReason::NotOwned));
         } else if ownership::is_kept(found.resource_policy.as_deref()) {
-            plan.kept.push((object.clone(), Kept::Policy));
+            plan.kept.push((object.clone(), KeptReason::Policy));
         } else {
             deletions.push(Deletion { object: object.clone(), uid: found.uid.clone() });
         }

@@ -1,6 +1,6 @@
 //! Whose an object is: the marks that Helm sets, and the check before an existing object is taken over. Pure.
 
-use crate::cluster::Seen;
+use crate::cluster::ObservedMeta;
 use crate::release::request::{Adoption, ReleaseId};
 use serde_json::{Map, Value};
 
@@ -30,7 +30,7 @@ fn set(object: &mut Value, map: &str, entries: &[(&str, &str)]) -> Result<(), St
 }
 
 /// Whether a live object carries the release's marks; else Helm's account of what is wrong with them.
-pub(crate) fn check(seen: &Seen, id: &ReleaseId) -> Result<(), String> {
+pub(crate) fn check(seen: &ObservedMeta, id: &ReleaseId) -> Result<(), String> {
     let wanted = [
         ("label", MANAGED_BY, &seen.managed_by, "Helm"),
         ("annotation", RELEASE_NAME, &seen.release_name, id.name.as_str()),
@@ -50,14 +50,14 @@ pub(crate) fn check(seen: &Seen, id: &ReleaseId) -> Result<(), String> {
 }
 
 /// The other release that a live object's marks name, as `namespace/name`. Missing or partial marks name none.
-pub(crate) fn other_release(seen: &Seen, id: &ReleaseId) -> Option<String> {
+pub(crate) fn other_release(seen: &ObservedMeta, id: &ReleaseId) -> Option<String> {
     let name = seen.release_name.as_deref()?;
     let namespace = seen.release_namespace.as_deref()?;
     (name != id.name || namespace != id.namespace).then(|| format!("{namespace}/{name}"))
 }
 
 /// Why a live object may not become the release's, if it may not.
-pub(crate) fn refusal(seen: &Seen, id: &ReleaseId, adoption: Adoption) -> Option<String> {
+pub(crate) fn refusal(seen: &ObservedMeta, id: &ReleaseId, adoption: Adoption) -> Option<String> {
     let agreed = seen.adopted_by.as_deref() == Some(format!("{}/{}", id.namespace, id.name).as_str());
     match adoption {
         _ if agreed => None,
@@ -87,11 +87,11 @@ mod tests {
         let id = ReleaseId::new("ns", "rel");
         let mark = |label: &str, name: &str, namespace: &str| {
             let text = |t: &str| (!t.is_empty()).then(|| t.to_owned());
-            Seen {
+            ObservedMeta {
                 managed_by: text(label),
                 release_name: text(name),
                 release_namespace: text(namespace),
-                ..Seen::default()
+                ..ObservedMeta::default()
             }
         };
         assert_eq!(check(&mark("Helm", "rel", "ns"), &id), Ok(()));
@@ -108,12 +108,12 @@ mod tests {
         let id = ReleaseId::new("ns", "rel");
         let seen = |name: &str, namespace: &str, adopted_by: &str| {
             let text = |t: &str| (!t.is_empty()).then(|| t.to_owned());
-            Seen {
+            ObservedMeta {
                 managed_by: Some("Helm".to_owned()),
                 release_name: text(name),
                 release_namespace: text(namespace),
                 adopted_by: text(adopted_by).map(Into::into),
-                ..Seen::default()
+                ..ObservedMeta::default()
             }
         };
         // The object, and whether each kind of adoption takes it: Marked, Unowned, Any.

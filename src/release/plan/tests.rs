@@ -14,27 +14,27 @@ fn object(kind: &str, name: &str) -> ObjectRef {
     ObjectRef::new(Gvk::new(api_version, kind), Some("ns"), name)
 }
 
-fn target(kind: &str, name: &str, digest: u8) -> Target {
+fn target(kind: &str, name: &str, digest: u8) -> DesiredObject {
     let object = object(kind, name);
-    Target { key: object.key(), object, path: "t".into(), body: Value::Null, digest: [digest; 32] }
+    DesiredObject { key: object.key(), object, path: "t".into(), body: Value::Null, digest: [digest; 32] }
 }
 
 fn base(kind: &str, name: &str, digest: u8) -> BaseObject {
     BaseObject { object: object(kind, name), digest: [digest; 32], applied: Some(7) }
 }
 
-fn ours() -> Seen {
-    Seen {
+fn ours() -> ObservedMeta {
+    ObservedMeta {
         uid: "u".into(),
         managed_by: Some("Helm".into()),
         release_name: Some("rel".into()),
         release_namespace: Some("ns".into()),
         applied: Some(7),
-        ..Seen::default()
+        ..ObservedMeta::default()
     }
 }
 
-fn cluster(objects: &[(&str, &str, Option<Seen>)]) -> SeenObjects {
+fn cluster(objects: &[(&str, &str, Option<ObservedMeta>)]) -> ObservedObjects {
     objects.iter().map(|(kind, name, seen)| (object(kind, name).key(), seen.clone())).collect()
 }
 
@@ -43,11 +43,11 @@ fn id() -> ReleaseId {
 }
 
 /// The plan in one line: phases with `+` for a new and `~` for an existing object, `=` unchanged, `-` groups, `!` kept.
-fn line(targets: &[Target], base: &[Vec<BaseObject>], seen: &SeenObjects) -> String {
+fn line(targets: &[DesiredObject], base: &[Vec<BaseObject>], seen: &ObservedObjects) -> String {
     let plan = plan(targets, dependency_graph::order(targets).unwrap(), base, seen, &id());
     let mut words = Vec::new();
     for (Wave { phase, .. }, steps) in &plan.waves {
-        let step = |s: &Step| {
+        let step = |s: &PlanStep| {
             format!("{}{}", if s.before.is_some() { '~' } else { '+' }, targets[s.target].object.name)
         };
         words.push(format!("{phase:?}:{}", steps.iter().map(step).collect::<Vec<_>>().join("")));
@@ -89,10 +89,10 @@ fn plans() {
         "deleted"
     );
     for spoil in [
-        |s: &mut Seen| s.applied = Some(8),
-        |s: &mut Seen| s.deleting = true,
-        |s: &mut Seen| s.helm_updates = true,
-        |s: &mut Seen| s.managed_by = None,
+        |s: &mut ObservedMeta| s.applied = Some(8),
+        |s: &mut ObservedMeta| s.deleting = true,
+        |s: &mut ObservedMeta| s.helm_updates = true,
+        |s: &mut ObservedMeta| s.managed_by = None,
     ] {
         let mut seen = ours();
         spoil(&mut seen);
@@ -112,8 +112,8 @@ fn prunes_what_is_ours() {
             base("ConfigMap", "half", 1),
         ],
     ];
-    let kept = Seen { resource_policy: Some("keep".into()), ..ours() };
-    let stolen = Seen { release_name: Some("other".into()), ..ours() };
+    let kept = ObservedMeta { resource_policy: Some("keep".into()), ..ours() };
+    let stolen = ObservedMeta { release_name: Some("other".into()), ..ours() };
     let seen = cluster(&[
         ("ConfigMap", "gone", None),
         ("Deployment", "run", Some(ours())),
@@ -137,7 +137,7 @@ fn another_api_version_is_the_same_object() {
 fn ownership_of_what_exists() {
     let c = [target("ConfigMap", "c", 1)];
     let base = [vec![base("ConfigMap", "c", 1)]];
-    let check = |base: &[Vec<BaseObject>], seen: Seen| {
+    let check = |base: &[Vec<BaseObject>], seen: ObservedMeta| {
         check_ownership(
             &c,
             base,
@@ -148,8 +148,8 @@ fn ownership_of_what_exists() {
         )
         .map_err(|e| e.to_string())
     };
-    let foreign = Seen { release_name: Some("other".into()), ..ours() };
-    let bare = Seen::default();
+    let foreign = ObservedMeta { release_name: Some("other".into()), ..ours() };
+    let bare = ObservedMeta::default();
     assert_eq!(check(&[], ours()), Ok(()));
     assert_eq!(
         check(&[], foreign.clone()).unwrap_err(),
@@ -178,12 +178,12 @@ fn ownership_of_what_exists() {
     assert!(check(&[], bare.clone()).is_err(), "never ours");
     assert_eq!(check(&base, bare), Ok(()), "ours, and someone took the marks away");
     assert!(check(&base, foreign.clone()).is_err(), "ours once, another release's now");
-    let unowned = |seen: Seen| {
+    let unowned = |seen: ObservedMeta| {
         let seen = cluster(&[("ConfigMap", "c", Some(seen))]);
         check_ownership(&c, &[], &seen, &id(), Adoption::Unowned, "install").is_ok()
     };
     assert_eq!(
-        (unowned(Seen::default()), unowned(foreign)),
+        (unowned(ObservedMeta::default()), unowned(foreign)),
         (true, false),
         "forced, but not from another release"
     );

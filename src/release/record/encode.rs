@@ -3,7 +3,7 @@
 //! `data.release` is base64 of base64 of gzip of JSON; very old records are not gzipped.
 
 use crate::machine::memory_limit;
-use crate::release::record::{Memory, Record, RecordError, SYSTEM_LABELS};
+use crate::release::record::{Record, RecordError, RecordExtension, SYSTEM_LABELS};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 use serde::{Deserialize, Serialize};
@@ -34,12 +34,12 @@ pub fn secret_name(release: &str, revision: u64) -> String {
 
 /// What an object of a storage looks like: its kind, and how its data are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum RecordForm {
     Secret,
     ConfigMap,
 }
 
-impl Form {
+impl RecordForm {
     pub(crate) fn kind(self) -> &'static str {
         match self {
             Self::Secret => "Secret",
@@ -71,13 +71,13 @@ pub(crate) struct Encoded {
     pub(crate) head: Value,
     /// Texts of the parts, in order; none unless the head refers to them.
     pub(crate) parts: Vec<String>,
-    /// The record's memory as the head has it.
-    pub(crate) memory: Memory,
+    /// The record's extension as the head has it.
+    pub(crate) extension: RecordExtension,
 }
 
 /// The Secret of a record that fits one. `stamp` names the label of the time: `createdAt` or `modifiedAt`.
 pub fn encode_secret(record: &Record, stamp: &str) -> Result<Value, RecordError> {
-    Ok(encode(record, stamp, Form::Secret)?.head)
+    Ok(encode(record, stamp, RecordForm::Secret)?.head)
 }
 
 /// The objects of a record.
@@ -85,10 +85,14 @@ pub fn encode_secret(record: &Record, stamp: &str) -> Result<Value, RecordError>
 /// A record that is too large goes without what only `helm get` and a new rendering would want of the chart: its
 /// files, templates and schema. Where that does not do, manifest, values and chart go to parts of their own, and the
 /// head's manifest is one object of a kind that no cluster serves: Helm lists such a release and refuses to act on it.
-pub(crate) fn encode(record: &Record, stamp: &str, form: Form) -> Result<Encoded, RecordError> {
+pub(crate) fn encode(record: &Record, stamp: &str, form: RecordForm) -> Result<Encoded, RecordError> {
     let name = secret_name(&record.name, record.version);
-    let mut memory =
-        Memory { parts: 0, parts_digest: String::new(), parts_of: String::new(), ..record.memory.clone() };
+    let mut extension = RecordExtension {
+        parts: 0,
+        parts_digest: String::new(),
+        parts_of: String::new(),
+        ..record.extension.clone()
+    };
     let mut packed = pack(record, &name)?;
     let mut parts = Vec::new();
     if packed.len() > LARGEST {
@@ -104,20 +108,20 @@ pub(crate) fn encode(record: &Record, stamp: &str, form: Form) -> Result<Encoded
             let heavy = pack(&Heavy::take(&mut smaller), &name)?;
             let pieces = heavy.as_bytes().chunks(PART);
             parts = pieces.map(|piece| String::from_utf8_lossy(piece).into_owned()).collect();
-            memory.parts = parts.len();
-            memory.parts_digest = digest(&heavy);
-            memory.parts_of.clone_from(&name);
-            smaller.manifest = stub(&record.name, &memory);
+            extension.parts = parts.len();
+            extension.parts_digest = digest(&heavy);
+            extension.parts_of.clone_from(&name);
+            smaller.manifest = stub(&record.name, &extension);
             packed = pack(&smaller, &name)?;
         }
     }
     let mut data = Map::new();
-    if memory != Memory::default() {
-        let mut text = serde_json::to_vec(&memory).map_err(|e| failed(&name, &e))?;
+    if extension != RecordExtension::default() {
+        let mut text = serde_json::to_vec(&extension).map_err(|e| failed(&name, &e))?;
         // What was applied can be found out again; the record, and where its parts are, cannot.
         if packed.len() + text.len() > LARGEST {
-            memory.applied.clear();
-            text = serde_json::to_vec(&memory).map_err(|e| failed(&name, &e))?;
+            extension.applied.clear();
+            text = serde_json::to_vec(&extension).map_err(|e| failed(&name, &e))?;
         }
         if packed.len() + text.len() <= LARGEST {
             data.insert(MEMORY.into(), form.entry(&text));
@@ -146,10 +150,10 @@ pub(crate) fn encode(record: &Record, stamp: &str, form: Form) -> Result<Encoded
         "metadata": {"name": name, "namespace": record.namespace, "labels": labels},
         "data": data,
     });
-    if form == Form::Secret {
+    if form == RecordForm::Secret {
         head["type"] = "helm.sh/release.v1".into();
     }
-    Ok(Encoded { head, parts, memory })
+    Ok(Encoded { head, parts, extension })
 }
 
 /// What is moved out of a record that is too large.
@@ -175,31 +179,31 @@ impl Heavy {
 
 /// What stands in the place of a manifest that is elsewhere. Helm keeps it whatever it does to a record, so that it tells
 /// where.
-fn stub(release: &str, memory: &Memory) -> String {
+fn stub(release: &str, extension: &RecordExtension) -> String {
     format!(
         "{STUB}\n# The manifest of this revision is larger than a Secret. It lies beside this one; Helm cannot read it: \
          use\n# windlass for this release.\napiVersion: windlass.dev/v1\nkind: ReleaseTooLargeForHelm\nmetadata:\n  name: \
          {release}\nrecord: {}\nparts: {}\ndigest: {}\n",
-        memory.parts_of, memory.parts, memory.parts_digest
+        extension.parts_of, extension.parts, extension.parts_digest
     )
 }
 
 /// Where a manifest is, if it is elsewhere.
-fn read_stub(manifest: &str, memory: &mut Memory) {
+fn read_stub(manifest: &str, extension: &mut RecordExtension) {
     if !manifest.starts_with(STUB) {
         return;
     }
     let field =
         |name: &str| manifest.lines().find_map(|l| l.strip_prefix(name)).unwrap_or_default().to_owned();
-    memory.parts = field("parts: ").parse().unwrap_or_default();
-    memory.parts_digest = field("digest: ");
-    memory.parts_of = field("record: ");
+    extension.parts = field("parts: ").parse().unwrap_or_default();
+    extension.parts_digest = field("digest: ");
+    extension.parts_of = field("record: ");
 }
 
 /// Puts what lies in parts back into the record that a head was decoded to. `None`: they are not what was written.
 pub(crate) fn join_parts(record: &mut Record, parts: &[String]) -> Option<()> {
     let packed = parts.concat();
-    if digest(&packed) != record.memory.parts_digest {
+    if digest(&packed) != record.extension.parts_digest {
         return None;
     }
     let heavy: Heavy = serde_json::from_slice(&unpack(packed.as_bytes()).ok()?).ok()?;
@@ -210,7 +214,7 @@ pub(crate) fn join_parts(record: &mut Record, parts: &[String]) -> Option<()> {
 }
 
 /// One part of a record, owned by its head.
-pub(crate) fn encode_part(head: &Value, number: usize, text: &str, form: Form) -> Value {
+pub(crate) fn encode_part(head: &Value, number: usize, text: &str, form: RecordForm) -> Value {
     let metadata = &head["metadata"];
     let name = part_name(metadata["name"].as_str().unwrap_or_default(), number);
     let owner =
@@ -220,14 +224,14 @@ pub(crate) fn encode_part(head: &Value, number: usize, text: &str, form: Form) -
         "metadata": {"name": name, "namespace": metadata["namespace"], "ownerReferences": [owner]},
         "data": {"part": form.entry(text.as_bytes())},
     });
-    if form == Form::Secret {
+    if form == RecordForm::Secret {
         part["type"] = "windlass.dev/release-part".into();
     }
     part
 }
 
 /// Text of a part.
-pub(crate) fn decode_part(part: &Value, form: Form) -> Option<String> {
+pub(crate) fn decode_part(part: &Value, form: RecordForm) -> Option<String> {
     String::from_utf8(form.text(&part["data"]["part"])?).ok()
 }
 
@@ -274,11 +278,11 @@ fn inflate(packed: &[u8], limit: u64) -> Result<Vec<u8>, String> {
 
 /// The record of a Secret.
 pub fn decode_secret(secret: &Value) -> Result<Record, RecordError> {
-    decode(secret, Form::Secret)
+    decode(secret, RecordForm::Secret)
 }
 
 /// The record of a head; what lies in parts is not in it.
-pub(crate) fn decode(secret: &Value, form: Form) -> Result<Record, RecordError> {
+pub(crate) fn decode(secret: &Value, form: RecordForm) -> Result<Record, RecordError> {
     let name = secret["metadata"]["name"].as_str().unwrap_or("without a name");
     let failed = |reason: &str| RecordError::Decode { name: name.into(), reason: reason.into() };
     let entry = &secret["data"]["release"];
@@ -298,11 +302,11 @@ pub(crate) fn decode(secret: &Value, form: Form) -> Result<Record, RecordError> 
     if let Some(namespace) = secret["metadata"]["namespace"].as_str() {
         record.namespace = namespace.to_owned();
     }
-    record.memory = form
+    record.extension = form
         .text(&secret["data"][MEMORY])
         .and_then(|text| serde_json::from_slice(&text).ok())
         .unwrap_or_default();
-    read_stub(&record.manifest, &mut record.memory);
+    read_stub(&record.manifest, &mut record.extension);
     Ok(record)
 }
 
@@ -334,7 +338,7 @@ pub fn split_manifest(manifest: &str) -> Vec<(&str, &str)> {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{Info, Status},
+        super::{Info, ReleaseStatus},
         *,
     };
     use std::collections::BTreeMap;
@@ -346,14 +350,14 @@ mod tests {
             version: 3,
             manifest: "---\n# Source: web/templates/cm.yaml\nkind: ConfigMap\n".into(),
             info: Info {
-                status: Status::PendingUpgrade,
+                status: ReleaseStatus::PendingUpgrade,
                 last_deployed: "2026-01-02T03:04:05Z".into(),
                 ..Info::default()
             },
             labels: BTreeMap::from([("team".into(), "a".into())]),
-            memory: Memory {
+            extension: RecordExtension {
                 applied: BTreeMap::from([("/ConfigMap/shop/x".into(), u64::MAX)]),
-                ..Memory::default()
+                ..RecordExtension::default()
             },
             ..Record::default()
         }
@@ -371,7 +375,7 @@ mod tests {
         );
         let back = decode_secret(&secret).unwrap();
         assert_eq!(serde_json::to_value(&back).unwrap(), serde_json::to_value(record()).unwrap());
-        assert_eq!((back.labels, back.memory), (record().labels, record().memory));
+        assert_eq!((back.labels, back.extension), (record().labels, record().extension));
     }
 
     #[test]
@@ -401,13 +405,16 @@ mod tests {
         assert_eq!(back.chart, json!({"metadata": {"name": "web"}}));
         assert_eq!(back.manifest, large.manifest);
         large.manifest = noise(2_500_000);
-        for form in [Form::Secret, Form::ConfigMap] {
+        for form in [RecordForm::Secret, RecordForm::ConfigMap] {
             let encoded = encode(&large, "createdAt", form).unwrap();
-            assert_eq!((encoded.parts.len(), encoded.memory.parts), (3, 3));
+            assert_eq!((encoded.parts.len(), encoded.extension.parts), (3, 3));
             let mut rewritten = encoded.head.clone();
             rewritten["data"].as_object_mut().unwrap().remove(MEMORY);
             let mut head = decode(&rewritten, form).unwrap();
-            assert_eq!((head.memory.parts, head.memory.parts_of.as_str()), (3, "sh.helm.release.v1.web.v3"));
+            assert_eq!(
+                (head.extension.parts, head.extension.parts_of.as_str()),
+                (3, "sh.helm.release.v1.web.v3")
+            );
             assert!(head.manifest.contains("kind: ReleaseTooLargeForHelm"), "{}", head.manifest);
             assert_eq!(head.chart, json!({"metadata": {"name": "web"}}));
             let part = |(number, text): (usize, &String)| {
@@ -423,13 +430,13 @@ mod tests {
 
     #[test]
     fn config_maps_hold_the_same_text() {
-        let secret = encode(&record(), "createdAt", Form::Secret).unwrap().head;
-        let map = encode(&record(), "createdAt", Form::ConfigMap).unwrap().head;
+        let secret = encode(&record(), "createdAt", RecordForm::Secret).unwrap().head;
+        let map = encode(&record(), "createdAt", RecordForm::ConfigMap).unwrap().head;
         assert_eq!((&map["kind"], &map["type"]), (&json!("ConfigMap"), &Value::Null));
         let text = STANDARD.decode(secret["data"]["release"].as_str().unwrap()).unwrap();
         assert_eq!(map["data"]["release"].as_str().unwrap().as_bytes(), text);
-        let back = decode(&map, Form::ConfigMap).unwrap();
-        assert_eq!((back.memory, back.version), (record().memory, 3));
+        let back = decode(&map, RecordForm::ConfigMap).unwrap();
+        assert_eq!((back.extension, back.version), (record().extension, 3));
     }
 
     #[test]
@@ -440,7 +447,7 @@ mod tests {
         let secret = |bytes: &[u8]| json!({"metadata": {"name": "s"}, "data": {"release": STANDARD.encode(STANDARD.encode(bytes))}});
         // Not gzipped, as before Helm 3.0.
         let record = decode_secret(&secret(json.as_bytes())).unwrap();
-        assert_eq!((record.info.status, record.info.last_deployed.as_str()), (Status::Failed, ""));
+        assert_eq!((record.info.status, record.info.last_deployed.as_str()), (ReleaseStatus::Failed, ""));
         assert_eq!(record.hooks[0].events.len(), 2, "events that are not known are dropped");
         assert!(record.info.rest.contains_key("resources"), "fields that are not known are kept");
         let garbled = decode_secret(&secret(b"{")).unwrap_err();

@@ -1,7 +1,7 @@
 //! Helm's release record: what is remembered of a revision.
 //!
 //! The JSON is Helm's, so that real Helm reads our records and we read Helm's of versions 3 and 4. What we remember
-//! besides (`Memory`) lies next to it, where Helm does not look.
+//! besides (`RecordExtension`) lies next to it, where Helm does not look.
 
 mod encode;
 mod prune;
@@ -12,12 +12,12 @@ pub(crate) mod served_kinds;
 
 pub use encode::{decode_secret, encode_secret, secret_name, split_manifest};
 pub use prune::{Revision, to_prune};
-pub use record_store::{Head, Horizon, Storage, Store, Stored};
+pub use record_store::{Horizon, RecordHead, RecordStore, Storage, StoredRecord};
 
 use crate::cluster::ClusterError;
 use crate::release::{
     plan::ownership,
-    request::{Hook, HookDeletePolicy, HookEvent, HookOutputLogPolicy},
+    request::{ChartHook, HookDeletePolicy, HookEvent, HookOutputLogPolicy},
 };
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
@@ -55,7 +55,7 @@ pub enum RecordError {
 /// State of a revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Status {
+pub enum ReleaseStatus {
     Deployed,
     Uninstalled,
     Superseded,
@@ -69,7 +69,7 @@ pub enum Status {
     Unknown,
 }
 
-impl Status {
+impl ReleaseStatus {
     pub fn is_pending(self) -> bool {
         matches!(self, Self::PendingInstall | Self::PendingUpgrade | Self::PendingRollback)
     }
@@ -104,7 +104,7 @@ impl Status {
     }
 }
 
-impl fmt::Display for Status {
+impl fmt::Display for ReleaseStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -136,7 +136,7 @@ pub struct Record {
     pub system: BTreeMap<String, String>,
     /// What we remember besides.
     #[serde(skip)]
-    pub memory: Memory,
+    pub extension: RecordExtension,
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }
@@ -153,7 +153,7 @@ pub struct Info {
     pub deleted: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
-    pub status: Status,
+    pub status: ReleaseStatus,
     #[serde(skip_serializing_if = "is_zero")]
     pub rollback_revision: u64,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -198,7 +198,7 @@ pub struct HookRun {
 /// What we remember of a revision besides Helm's record; lost when Helm rewrites the Secret, and then simply missing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Memory {
+pub struct RecordExtension {
     /// Hash of the fields that we applied, for each object, by its key's text.
     pub applied: BTreeMap<String, u64>,
     /// Who is (or was) at work on this revision.
@@ -228,8 +228,8 @@ pub struct Memory {
     pub parts_of: String,
 }
 
-impl From<&Hook> for RecordedHook {
-    fn from(hook: &Hook) -> Self {
+impl From<&ChartHook> for RecordedHook {
+    fn from(hook: &ChartHook) -> Self {
         Self {
             name: hook.name.clone(),
             kind: hook.kind.clone(),

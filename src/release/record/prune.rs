@@ -1,12 +1,12 @@
 //! Which old revisions go. Pure.
 
-use crate::release::record::Status;
+use crate::release::record::ReleaseStatus;
 
 /// A revision, as its Secret's labels show it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Revision {
     pub revision: u64,
-    pub status: Status,
+    pub status: ReleaseStatus,
     pub resource_version: String,
 }
 
@@ -17,7 +17,7 @@ pub fn to_prune(history: &[Revision], max: usize) -> Vec<u64> {
         return Vec::new();
     }
     let surplus = (history.len() + 1).saturating_sub(max);
-    let deployed = history.iter().filter(|r| r.status == Status::Deployed).map(|r| r.revision).max();
+    let deployed = history.iter().filter(|r| r.status == ReleaseStatus::Deployed).map(|r| r.revision).max();
     let mut revisions: Vec<u64> =
         history.iter().map(|r| r.revision).filter(|r| Some(*r) != deployed).collect();
     revisions.sort_unstable();
@@ -31,13 +31,13 @@ mod tests {
 
     #[test]
     fn prunes_oldest_first_but_never_the_deployed() {
-        let history = |states: &[(u64, Status)]| -> Vec<Revision> {
+        let history = |states: &[(u64, ReleaseStatus)]| -> Vec<Revision> {
             states
                 .iter()
                 .map(|&(revision, status)| Revision { revision, status, resource_version: String::new() })
                 .collect()
         };
-        use Status::{Deployed, Failed, Superseded};
+        use ReleaseStatus::{Deployed, Failed, Superseded};
         let cases = [
             (history(&[(1, Superseded), (2, Superseded), (3, Deployed)]), 3, vec![1]),
             (history(&[(3, Deployed), (1, Superseded), (2, Superseded)]), 2, vec![1, 2]),

@@ -3,14 +3,14 @@
 use crate::release::{
     engine::Engine,
     error::{EngineError, Result},
-    record::{Head, Record},
+    record::{Record, RecordHead},
     request::ReleaseId,
 };
 
 impl Engine {
     /// Newest revision of each release, in a namespace or everywhere, by namespace and name: their labels only.
-    pub async fn heads(&self, namespace: Option<&str>) -> Result<Vec<Head>> {
-        let mut newest: Vec<Head> = Vec::new();
+    pub async fn heads(&self, namespace: Option<&str>) -> Result<Vec<RecordHead>> {
+        let mut newest: Vec<RecordHead> = Vec::new();
         for head in self.store().heads(namespace, "").await? {
             match newest.last_mut() {
                 // In order of revisions: the later one stays.
@@ -22,12 +22,17 @@ impl Engine {
     }
 
     /// All superseded revisions, in a namespace or everywhere: their labels only.
-    pub async fn superseded(&self, namespace: Option<&str>) -> Result<Vec<Head>> {
+    pub async fn superseded(&self, namespace: Option<&str>) -> Result<Vec<RecordHead>> {
         Ok(self.store().heads(namespace, "status=superseded").await?)
     }
 
     /// Records of chosen revisions of so many, in their order.
-    pub async fn read(&self, namespace: Option<&str>, heads: &[Head], of: usize) -> Result<Vec<Record>> {
+    pub async fn read(
+        &self,
+        namespace: Option<&str>,
+        heads: &[RecordHead],
+        of: usize,
+    ) -> Result<Vec<Record>> {
         Ok(self.store().read(namespace, heads, of).await?)
     }
 

@@ -1,8 +1,8 @@
 //! Records in the cluster: reading, creating and changing the objects that hold them.
 
 use crate::release::record::{
-    Memory, Record, RecordError, Revision, Status,
-    encode::{self, Encoded, Form, secret_name},
+    Record, RecordError, RecordExtension, ReleaseStatus, Revision,
+    encode::{self, Encoded, RecordForm, secret_name},
 };
 use crate::{
     cluster::{Cluster, ClusterError, DeleteOptions, Gvk, ObjectRef, Propagation},
@@ -40,10 +40,10 @@ pub enum Storage {
 }
 
 impl Storage {
-    fn form(&self) -> Form {
+    fn form(&self) -> RecordForm {
         match self {
-            Self::ConfigMaps => Form::ConfigMap,
-            Self::Secrets | Self::Memory(_) => Form::Secret,
+            Self::ConfigMaps => RecordForm::ConfigMap,
+            Self::Secrets | Self::Memory(_) => RecordForm::Secret,
         }
     }
 
@@ -60,7 +60,7 @@ impl Storage {
 
 /// A record with the version of the object that it was read from.
 #[derive(Debug, Clone)]
-pub struct Stored {
+pub struct StoredRecord {
     pub record: Record,
     pub resource_version: String,
     /// Incarnation of the object.
@@ -90,7 +90,7 @@ impl Horizon {
 
 /// The records of one cluster.
 #[derive(Clone, Copy)]
-pub struct Store<'a> {
+pub struct RecordStore<'a> {
     cluster: &'a Cluster,
     storage: &'a Storage,
     horizon: &'a Horizon,
@@ -111,22 +111,22 @@ pub(crate) fn revision_of(metadata: &Value) -> Option<Revision> {
     let labels = &metadata["metadata"]["labels"];
     Some(Revision {
         revision: labels["version"].as_str()?.parse().ok()?,
-        status: Status::named(labels["status"].as_str().unwrap_or_default()),
+        status: ReleaseStatus::named(labels["status"].as_str().unwrap_or_default()),
         resource_version: version_of(metadata),
     })
 }
 
 /// A revision as its object's labels show it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Head {
+pub struct RecordHead {
     pub id: ReleaseId,
     pub revision: u64,
-    pub status: Status,
+    pub status: ReleaseStatus,
     /// All labels, the system's own too.
     pub labels: BTreeMap<String, String>,
 }
 
-impl Head {
+impl RecordHead {
     fn of(object: &Value) -> Option<Self> {
         let revision = revision_of(object)?;
         let metadata = &object["metadata"];
@@ -157,7 +157,7 @@ fn selector(labels: &str) -> String {
     if labels.is_empty() { "owner=helm".to_owned() } else { format!("owner=helm,{labels}") }
 }
 
-impl<'a> Store<'a> {
+impl<'a> RecordStore<'a> {
     pub fn new(cluster: &'a Cluster, storage: &'a Storage, horizon: &'a Horizon) -> Self {
         Self { cluster, storage, horizon, as_seen: false }
     }
@@ -203,8 +203,8 @@ impl<'a> Store<'a> {
         }
     }
 
-    fn stored(&self, object: &Value) -> Result<Stored, RecordError> {
-        Ok(Stored {
+    fn stored(&self, object: &Value) -> Result<StoredRecord, RecordError> {
+        Ok(StoredRecord {
             record: encode::decode(object, self.storage.form())?,
             resource_version: version_of(object),
             uid: uid_of(object),
@@ -245,17 +245,17 @@ impl<'a> Store<'a> {
     }
 
     /// Revisions that a label selector picks, in a namespace or everywhere, by metadata: by namespace, name and revision.
-    pub async fn heads(&self, namespace: Option<&str>, labels: &str) -> Result<Vec<Head>, RecordError> {
-        let mut heads: Vec<Head> = if let Storage::Memory(_) = self.storage {
+    pub async fn heads(&self, namespace: Option<&str>, labels: &str) -> Result<Vec<RecordHead>, RecordError> {
+        let mut heads: Vec<RecordHead> = if let Storage::Memory(_) = self.storage {
             self.list(namespace, labels)
                 .await?
                 .into_iter()
-                .map(|stored| Head::of_record(&stored.record))
+                .map(|stored| RecordHead::of_record(&stored.record))
                 .collect()
         } else {
             let selector = selector(labels);
             let listed = self.cluster.list_metadata(&self.storage.gvk(), namespace, &selector).await?;
-            listed.iter().filter_map(Head::of).collect()
+            listed.iter().filter_map(RecordHead::of).collect()
         };
         heads.sort_by(|a, b| (&a.id, a.revision).cmp(&(&b.id, b.revision)));
         Ok(heads)
@@ -266,12 +266,12 @@ impl<'a> Store<'a> {
     pub async fn read(
         &self,
         namespace: Option<&str>,
-        heads: &[Head],
+        heads: &[RecordHead],
         of: usize,
     ) -> Result<Vec<Record>, RecordError> {
         let mut listed: BTreeMap<(ReleaseId, u64), Record> = BTreeMap::new();
         if heads.len() > SINGLY && heads.len() * 2 > of {
-            let old = heads.iter().all(|head| head.status == Status::Superseded);
+            let old = heads.iter().all(|head| head.status == ReleaseStatus::Superseded);
             let labels = if old { "status=superseded" } else { "status!=superseded" };
             let key = |r: &Record| (ReleaseId::new(&r.namespace, &r.name), r.version);
             let all = self.list(namespace, labels).await?;
@@ -300,7 +300,11 @@ impl<'a> Store<'a> {
 
     /// Whole records that a label selector picks, in a namespace or everywhere; not what lies in parts. Those that cannot
     /// be read are told and left out, as Helm does.
-    pub async fn list(&self, namespace: Option<&str>, labels: &str) -> Result<Vec<Stored>, RecordError> {
+    pub async fn list(
+        &self,
+        namespace: Option<&str>,
+        labels: &str,
+    ) -> Result<Vec<StoredRecord>, RecordError> {
         let mut records = Vec::new();
         if let Storage::Memory(all) = self.storage {
             let wanted = |r: &&Record| {
@@ -312,7 +316,7 @@ impl<'a> Store<'a> {
                         _ => true,
                     })
             };
-            let stored = |r: &Record| Stored {
+            let stored = |r: &Record| StoredRecord {
                 record: r.clone(),
                 resource_version: String::new(),
                 uid: String::new(),
@@ -328,13 +332,14 @@ impl<'a> Store<'a> {
             }
         }
         records.sort_by(|a, b| {
-            let order = |s: &Stored| (s.record.namespace.clone(), s.record.name.clone(), s.record.version);
+            let order =
+                |s: &StoredRecord| (s.record.namespace.clone(), s.record.name.clone(), s.record.version);
             order(a).cmp(&order(b))
         });
         Ok(records)
     }
 
-    async fn head(&self, id: &ReleaseId, revision: u64) -> Result<Option<Stored>, RecordError> {
+    async fn head(&self, id: &ReleaseId, revision: u64) -> Result<Option<StoredRecord>, RecordError> {
         if let Storage::Memory(_) = self.storage {
             let all = self.list(Some(&id.namespace), &format!("name={}", id.name)).await?;
             return Ok(all.into_iter().find(|s| s.record.version == revision));
@@ -346,7 +351,7 @@ impl<'a> Store<'a> {
     }
 
     /// One revision.
-    pub async fn get(&self, id: &ReleaseId, revision: u64) -> Result<Option<Stored>, RecordError> {
+    pub async fn get(&self, id: &ReleaseId, revision: u64) -> Result<Option<StoredRecord>, RecordError> {
         let Some(mut stored) = self.head(id, revision).await? else { return Ok(None) };
         self.complete(&mut stored.record).await?;
         Ok(Some(stored))
@@ -354,16 +359,16 @@ impl<'a> Store<'a> {
 
     /// Puts what lies in parts into a record.
     pub(crate) async fn complete(&self, record: &mut Record) -> Result<(), RecordError> {
-        let head = record.memory.parts_of.clone();
+        let head = record.extension.parts_of.clone();
         let form = self.storage.form();
         let mut texts = Vec::new();
-        for number in 0..record.memory.parts.min(encode::MOST_PARTS) {
+        for number in 0..record.extension.parts.min(encode::MOST_PARTS) {
             let name = encode::part_name(&head, number);
             let object = ObjectRef::new(self.storage.gvk(), Some(&record.namespace), &name);
             let part = self.cluster.get(&object).await?;
             texts.extend(part.and_then(|part| encode::decode_part(&part, form)));
         }
-        if record.memory.parts == 0 || encode::join_parts(record, &texts).is_some() {
+        if record.extension.parts == 0 || encode::join_parts(record, &texts).is_some() {
             return Ok(());
         }
         if record.info.status.is_pending() {
@@ -401,9 +406,9 @@ impl<'a> Store<'a> {
     }
 
     /// Writes a new revision; an existing one of that number is an error.
-    pub async fn create(&self, mut record: Record) -> Result<Stored, RecordError> {
+    pub async fn create(&self, mut record: Record) -> Result<StoredRecord, RecordError> {
         self.writable()?;
-        let Encoded { head, parts, memory } = encode::encode(&record, "createdAt", self.storage.form())?;
+        let Encoded { head, parts, extension } = encode::encode(&record, "createdAt", self.storage.form())?;
         let id = ReleaseId::new(&record.namespace, &record.name);
         let object = self.storage.reference(&id, record.version);
         let mut tries = 0;
@@ -420,14 +425,16 @@ impl<'a> Store<'a> {
             Ok(created) => {
                 self.horizon.note(&version_of(&created));
                 self.write_parts(&created, &parts).await?;
-                record.memory = memory;
-                Ok(Stored { record, resource_version: version_of(&created), uid: uid_of(&created) })
+                record.extension = extension;
+                Ok(StoredRecord { record, resource_version: version_of(&created), uid: uid_of(&created) })
             }
             Err(e) if e.is_already_exists() => Err(RecordError::Exists(object.name)),
             // The request may have been carried out though no answer came: what lies there tells.
             Err(e) if e.is_transient() => match self.head(&id, record.version).await {
                 Ok(Some(found))
-                    if found.record.memory == memory && parts.is_empty() && !memory.holder.is_empty() =>
+                    if found.record.extension == extension
+                        && parts.is_empty()
+                        && !extension.holder.is_empty() =>
                 {
                     Ok(found)
                 }
@@ -438,16 +445,16 @@ impl<'a> Store<'a> {
     }
 
     /// Writes a revision again, if nobody else did since it was read.
-    pub async fn update(&self, stored: &mut Stored) -> Result<(), RecordError> {
+    pub async fn update(&self, stored: &mut StoredRecord) -> Result<(), RecordError> {
         self.writable()?;
         let record = &stored.record;
         let encoded = encode::encode(record, "modifiedAt", self.storage.form())?;
-        let Encoded { mut head, parts, memory } = encoded;
+        let Encoded { mut head, parts, extension } = encoded;
         head["metadata"]["resourceVersion"] = stored.resource_version.as_str().into();
         let id = ReleaseId::new(&record.namespace, &record.name);
         let object = self.storage.reference(&id, record.version);
-        let place = |m: &Memory| (m.parts_digest.clone(), m.parts_of.clone());
-        let moved = place(&memory) != place(&record.memory);
+        let place = |m: &RecordExtension| (m.parts_digest.clone(), m.parts_of.clone());
+        let moved = place(&extension) != place(&record.extension);
         let mut tries = 0;
         loop {
             tries += 1;
@@ -458,7 +465,7 @@ impl<'a> Store<'a> {
                     }
                     stored.resource_version = version_of(&written);
                     self.horizon.note(&stored.resource_version);
-                    stored.record.memory = memory;
+                    stored.record.extension = extension;
                     return Ok(());
                 }
                 Err(e) if e.is_conflict() => match self.get(&id, record.version).await? {
@@ -486,5 +493,5 @@ impl<'a> Store<'a> {
 }
 
 fn same(a: &Record, b: &Record) -> bool {
-    a.info == b.info && a.memory == b.memory && a.manifest == b.manifest && a.hooks == b.hooks
+    a.info == b.info && a.extension == b.extension && a.manifest == b.manifest && a.hooks == b.hooks
 }

@@ -3,12 +3,15 @@
 //! An old record must block nothing: its objects are reached in a version that is served, and what has none is passed over
 //! and told.
 
-use crate::cluster::{Gvk, Kinds};
+use crate::cluster::{Gvk, ServedKinds};
 use crate::release::{desired_objects, request::RenderedRelease};
 use serde_json::Value;
 
 /// Puts stored documents into versions that are served; answers with what is said of it.
-pub(crate) fn to_served<'v>(documents: impl Iterator<Item = &'v mut Value>, kinds: &Kinds) -> Vec<String> {
+pub(crate) fn to_served<'v>(
+    documents: impl Iterator<Item = &'v mut Value>,
+    kinds: &ServedKinds,
+) -> Vec<String> {
     let mut told = Vec::new();
     for document in documents {
         for object in desired_objects::items_mut(document) {
@@ -40,7 +43,7 @@ pub(crate) fn without_gone(rendered: &mut RenderedRelease, there: impl Fn(&Gvk) 
 
 /// An old revision as it can still be applied: in versions that are served, and without kinds that Kubernetes once had.
 /// Kinds that CRDs bring are missing for other reasons, which whoever asks is to know.
-pub(crate) fn to_last(rendered: &mut RenderedRelease, kinds: &Kinds) -> Vec<String> {
+pub(crate) fn to_last(rendered: &mut RenderedRelease, kinds: &ServedKinds) -> Vec<String> {
     let documents = rendered.manifests.iter_mut().map(|m| &mut m.object);
     let hooks = rendered.hooks.iter_mut().map(|h| &mut h.object);
     let mut told = to_served(documents.chain(hooks), kinds);

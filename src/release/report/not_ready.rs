@@ -11,7 +11,7 @@ const MOST: usize = 3;
 const LINES: usize = 5;
 
 /// What there is to see, a line each.
-pub(crate) async fn why(cluster: &Cluster, object: &ObjectRef) -> Vec<String> {
+pub(crate) async fn reasons(cluster: &Cluster, object: &ObjectRef) -> Vec<String> {
     let mut lines = warnings(cluster, object).await;
     let Ok(Some(live)) = cluster.get(object).await else { return lines };
     for pod in pods(cluster, object, live).await.iter().filter(|pod| !is_fine(pod)).take(MOST) {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 /// A step of an operation.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Progress<'a> {
+pub enum OperationProgress<'a> {
     Applied {
         object: &'a ObjectRef,
         created: bool,
@@ -42,19 +42,19 @@ pub enum Progress<'a> {
 }
 
 /// Takes steps as they happen; must be quick.
-pub type ProgressListener = Arc<dyn Fn(&ReleaseId, &Progress<'_>) + Send + Sync>;
+pub type ProgressListener = Arc<dyn Fn(&ReleaseId, &OperationProgress<'_>) + Send + Sync>;
 
 /// Tells the steps of one operation.
 #[derive(Clone, Copy)]
-pub(crate) struct Teller<'a> {
+pub(crate) struct ProgressReporter<'a> {
     pub(crate) id: &'a ReleaseId,
     pub(crate) listener: Option<&'a ProgressListener>,
     /// Someone wants to know why things do not get ready, which costs requests.
     pub(crate) diagnoses: bool,
 }
 
-impl Teller<'_> {
-    pub(crate) fn tell(&self, step: &Progress<'_>) {
+impl ProgressReporter<'_> {
+    pub(crate) fn report(&self, step: &OperationProgress<'_>) {
         if let Some(listener) = self.listener {
             listener(self.id, step);
         }

@@ -2,21 +2,21 @@
 
 use serde_json::Value;
 
-use crate::release::plan::dry_run::{Preview, Verb};
+use crate::release::plan::dry_run::{ChangeVerb, Preview};
 use crate::release::plan::field_diff::FieldChange;
 
 /// How a verb is shown: its mark, the word of the summary, and the colour.
 #[must_use]
-pub fn look(verb: Verb) -> (&'static str, &'static str, &'static str) {
+pub fn verb_style(verb: ChangeVerb) -> (&'static str, &'static str, &'static str) {
     match verb {
-        Verb::Create => ("+", "create", "32"),
-        Verb::Update => ("~", "update", "33"),
-        Verb::Recreate => ("±", "recreate", "35"),
-        Verb::Adopt => (">", "adopt", "36"),
-        Verb::Delete => ("-", "delete", "31"),
-        Verb::Skip => ("·", "skip", "2"),
-        Verb::Unchanged => ("=", "unchanged", "2"),
-        Verb::Blocked => ("!", "blocked", "31;1"),
+        ChangeVerb::Create => ("+", "create", "32"),
+        ChangeVerb::Update => ("~", "update", "33"),
+        ChangeVerb::Recreate => ("±", "recreate", "35"),
+        ChangeVerb::Adopt => (">", "adopt", "36"),
+        ChangeVerb::Delete => ("-", "delete", "31"),
+        ChangeVerb::Skip => ("·", "skip", "2"),
+        ChangeVerb::Unchanged => ("=", "unchanged", "2"),
+        ChangeVerb::Blocked => ("!", "blocked", "31;1"),
     }
 }
 
@@ -29,12 +29,12 @@ impl Preview {
         };
         let title = format!("{}/{}: revision {}", self.namespace, self.release, self.revision);
         let mut out = format!("{} ({})\n", paint("1", &title), self.reason);
-        for change in self.changes.iter().filter(|c| unchanged || c.verb != Verb::Unchanged) {
-            let (mark, _, color) = look(change.verb);
+        for change in self.changes.iter().filter(|c| unchanged || c.verb != ChangeVerb::Unchanged) {
+            let (mark, _, color) = verb_style(change.verb);
             let place = change.namespace.as_ref().map_or(String::new(), |n| format!("{n}/"));
             let head = format!("{mark} {} {place}{}", change.kind, change.name);
             out.push_str(&format!("{}  {}\n", paint(color, &head), change.reason));
-            if change.verb != Verb::Create {
+            if change.verb != ChangeVerb::Create {
                 for field in &change.fields {
                     out.push_str(&field_line(field, &paint));
                 }
@@ -50,18 +50,18 @@ impl Preview {
             out.push_str(&format!("{} {warning}\n", paint("33", "warning:")));
         }
         let verbs = [
-            Verb::Create,
-            Verb::Update,
-            Verb::Recreate,
-            Verb::Adopt,
-            Verb::Delete,
-            Verb::Skip,
-            Verb::Blocked,
-            Verb::Unchanged,
+            ChangeVerb::Create,
+            ChangeVerb::Update,
+            ChangeVerb::Recreate,
+            ChangeVerb::Adopt,
+            ChangeVerb::Delete,
+            ChangeVerb::Skip,
+            ChangeVerb::Blocked,
+            ChangeVerb::Unchanged,
         ];
         let counts: Vec<String> = verbs
             .iter()
-            .map(|verb| (self.count(*verb), look(*verb).1))
+            .map(|verb| (self.count(*verb), verb_style(*verb).1))
             .filter(|(count, _)| *count > 0)
             .map(|(count, word)| format!("{count} {word}"))
             .collect();
@@ -96,12 +96,12 @@ pub fn field_line(field: &FieldChange, paint: &impl Fn(&str, &str) -> String) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::release::{self, Action};
+    use crate::release::{self, ReleaseAction};
     use serde_json::json;
 
     #[test]
     fn plans_are_lines_and_a_sum() {
-        let change = |verb, name: &str, fields: Vec<FieldChange>| release::Change {
+        let change = |verb, name: &str, fields: Vec<FieldChange>| release::PlannedChange {
             verb,
             api_version: "v1".into(),
             kind: "ConfigMap".into(),
@@ -122,13 +122,13 @@ mod tests {
         let preview = Preview {
             release: "web".into(),
             namespace: "ns".into(),
-            action: Action::Upgrade,
+            action: ReleaseAction::Upgrade,
             reason: "objects differ".into(),
             revision: 2,
             changes: vec![
-                change(Verb::Create, "a", vec![field("data", None, Some(json!({})))]),
+                change(ChangeVerb::Create, "a", vec![field("data", None, Some(json!({})))]),
                 change(
-                    Verb::Update,
+                    ChangeVerb::Update,
                     "b",
                     vec![
                         field("data.x", Some(json!("1")), Some(json!("2"))),
@@ -136,7 +136,7 @@ mod tests {
                         field("data.z", Some(json!("4")), None),
                     ],
                 ),
-                change(Verb::Unchanged, "c", vec![]),
+                change(ChangeVerb::Unchanged, "c", vec![]),
             ],
             hooks_differ: false,
             hooks: vec![],

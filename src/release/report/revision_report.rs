@@ -4,10 +4,10 @@ use crate::release::{
     engine::Engine,
     error::{EngineError, Result},
     plan::{
-        dry_run::Verb,
+        dry_run::ChangeVerb,
         field_diff::{self, FieldChange},
     },
-    record::{Record, Status},
+    record::{Record, ReleaseStatus},
     request::{ReleaseId, RenderedRelease},
 };
 use serde::Serialize;
@@ -23,7 +23,7 @@ const SECRET_PARTS: [&str; 5] = ["pw", "pwd", "pass", "psk", "dsn"];
 /// What is known of why a revision was made.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Why {
+pub struct RevisionReport {
     pub revision: u64,
     pub status: &'static str,
     pub updated: String,
@@ -42,13 +42,13 @@ pub struct Why {
     pub chart: Option<(String, String)>,
     /// The user's values that changed; what looks like a secret is not shown.
     pub values: Vec<FieldChange>,
-    pub objects: Vec<ObjectWhy>,
+    pub objects: Vec<ManifestChange>,
 }
 
 /// How an object of the manifest differs.
 #[derive(Debug, Clone, Serialize)]
-pub struct ObjectWhy {
-    pub verb: Verb,
+pub struct ManifestChange {
+    pub verb: ChangeVerb,
     pub kind: String,
     pub name: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -57,7 +57,11 @@ pub struct ObjectWhy {
 
 impl Engine {
     /// Why a revision was made, or each; oldest first.
-    pub async fn why(&self, id: &ReleaseId, revision: Option<u64>) -> Result<Vec<Why>> {
+    pub async fn explain_revisions(
+        &self,
+        id: &ReleaseId,
+        revision: Option<u64>,
+    ) -> Result<Vec<RevisionReport>> {
         let store = self.store();
         let revisions: Vec<u64> = store.history(id).await?.iter().map(|r| r.revision).collect();
         if revisions.is_empty() {
@@ -77,7 +81,7 @@ impl Engine {
             let record = found.record;
             let rendered = self.rendered_of(&record)?;
             if revision.is_none_or(|wanted| wanted == *number) {
-                told.push(tell(&record, &rendered, before.as_ref()));
+                told.push(report(&record, &rendered, before.as_ref()));
             }
             before = Some((record, rendered));
         }
@@ -85,20 +89,24 @@ impl Engine {
     }
 }
 
-fn tell(record: &Record, rendered: &RenderedRelease, before: Option<&(Record, RenderedRelease)>) -> Why {
+fn report(
+    record: &Record,
+    rendered: &RenderedRelease,
+    before: Option<&(Record, RenderedRelease)>,
+) -> RevisionReport {
     // What was uninstalled in between is no base.
-    let before = before.filter(|(old, _)| old.info.status != Status::Uninstalled);
+    let before = before.filter(|(old, _)| old.info.status != ReleaseStatus::Uninstalled);
     let chart = |r: &Record| {
         let text = |name: &str| r.chart["metadata"][name].as_str().unwrap_or("?").to_owned();
         format!("{}-{}", text("name"), text("version"))
     };
     let info = &record.info;
-    let mut why = Why {
+    let mut why = RevisionReport {
         revision: record.version,
         status: info.status.as_str(),
         updated: info.last_deployed.clone(),
         description: info.description.clone(),
-        cause: record.memory.cause.clone(),
+        cause: record.extension.cause.clone(),
         rollback_to: Some(info.rollback_revision).filter(|revision| *revision > 0),
         since: before.map(|(old, _)| old.version),
         chart: None,
@@ -140,7 +148,7 @@ pub(crate) fn hide(change: &mut FieldChange) {
 }
 
 /// How the objects of two manifests differ.
-fn objects(old: &RenderedRelease, new: &RenderedRelease) -> Vec<ObjectWhy> {
+fn objects(old: &RenderedRelease, new: &RenderedRelease) -> Vec<ManifestChange> {
     type Key = (String, String, String, String);
     let index = |rendered: &RenderedRelease| -> BTreeMap<Key, Value> {
         let key = |o: &Value| {
@@ -153,21 +161,22 @@ fn objects(old: &RenderedRelease, new: &RenderedRelease) -> Vec<ObjectWhy> {
         objects.map(|o| (key(o), o.clone())).collect()
     };
     let (old, new) = (index(old), index(new));
-    let one = |verb, key: &Key, fields| ObjectWhy { verb, kind: key.0.clone(), name: key.1.clone(), fields };
+    let one =
+        |verb, key: &Key, fields| ManifestChange { verb, kind: key.0.clone(), name: key.1.clone(), fields };
     let mut found = Vec::new();
     for (key, object) in &new {
         match old.get(key) {
-            None => found.push(one(Verb::Create, key, Vec::new())),
+            None => found.push(one(ChangeVerb::Create, key, Vec::new())),
             Some(before) if before != object => {
                 let mut changes = field_diff::changes(before, object);
                 field_diff::mask(&key.0, &mut changes);
-                found.push(one(Verb::Update, key, changes));
+                found.push(one(ChangeVerb::Update, key, changes));
             }
             Some(_) => {}
         }
     }
     found.extend(
-        old.keys().filter(|key| !new.contains_key(*key)).map(|key| one(Verb::Delete, key, Vec::new())),
+        old.keys().filter(|key| !new.contains_key(*key)).map(|key| one(ChangeVerb::Delete, key, Vec::new())),
     );
     found
 }
@@ -175,7 +184,7 @@ fn objects(old: &RenderedRelease, new: &RenderedRelease) -> Vec<ObjectWhy> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::release::{Manifest, record::Memory};
+    use crate::release::{Manifest, record::RecordExtension};
     use serde_json::json;
 
     fn revision(version: u64, config: Value, objects: &[Value]) -> (Record, RenderedRelease) {
@@ -183,7 +192,7 @@ mod tests {
             version,
             config,
             chart: json!({"metadata": {"name": "c", "version": format!("1.0.{version}")}}),
-            memory: Memory { cause: "windlass upgrade".into(), ..Memory::default() },
+            extension: RecordExtension { cause: "windlass upgrade".into(), ..RecordExtension::default() },
             ..Record::default()
         };
         let manifest = |o: &Value| Manifest { object: o.clone(), ..Manifest::default() };
@@ -215,7 +224,7 @@ mod tests {
                 object("ConfigMap", "new", json!({})),
             ],
         );
-        let why = tell(&new.0, &new.1, Some(&old));
+        let why = report(&new.0, &new.1, Some(&old));
         let text = serde_json::to_string(&why).unwrap();
         for hidden in ["old-one", "new-one", "u-name", "T0xE", "TkVX"] {
             assert!(!text.contains(hidden), "{hidden}: {text}");
@@ -225,6 +234,6 @@ mod tests {
         assert_eq!(values, ["auth", "dbPassword", "replicas"]);
         let objects: Vec<String> = why.objects.iter().map(|o| format!("{:?} {}", o.verb, o.name)).collect();
         assert_eq!(objects, ["Update a", "Create new", "Update s", "Delete gone"]);
-        assert!(tell(&old.0, &old.1, None).since.is_none());
+        assert!(report(&old.0, &old.1, None).since.is_none());
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::cluster::Gvk;
 use crate::release::{
-    desired_objects::{Scopes, Target, resolve},
+    desired_objects::{DesiredObject, Scopes, resolve},
     engine::Engine,
     error::Result,
     record::{Record, served_kinds},
@@ -71,7 +71,7 @@ impl Engine {
 
     async fn look(
         &self,
-        target: &Target,
+        target: &DesiredObject,
         pods: Option<(String, Option<String>)>,
         tables: bool,
     ) -> (Option<Value>, Vec<Value>) {

@@ -66,7 +66,7 @@ pub(crate) fn losses(live: &Value, new: &Value) -> Vec<Loss> {
 }
 
 /// Losses in words: of many the first ones.
-pub(crate) fn told(losses: &[Loss]) -> String {
+pub(crate) fn summary(losses: &[Loss]) -> String {
     let mut words: Vec<String> = losses.iter().take(MOST).map(|loss| loss.what.clone()).collect();
     if losses.len() > MOST {
         words.push(format!("{} more", losses.len() - MOST));
@@ -273,15 +273,15 @@ mod tests {
             ),
         ];
         for (new, expected) in table {
-            assert_eq!(told(&losses(&live, &new)), expected);
+            assert_eq!(summary(&losses(&live, &new)), expected);
         }
     }
 
     #[test]
     fn of_many_losses_some_are_told() {
         let loss = |n: usize| Loss { what: n.to_string(), dropped_in: None };
-        assert_eq!(told(&(0..5).map(loss).collect::<Vec<_>>()), "0; 1; 2; 3; 4");
-        assert_eq!(told(&(0..7).map(loss).collect::<Vec<_>>()), "0; 1; 2; 3; 4; 2 more");
+        assert_eq!(summary(&(0..5).map(loss).collect::<Vec<_>>()), "0; 1; 2; 3; 4");
+        assert_eq!(summary(&(0..7).map(loss).collect::<Vec<_>>()), "0; 1; 2; 3; 4; 2 more");
     }
 
     #[test]

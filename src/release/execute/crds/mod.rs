@@ -4,13 +4,13 @@
 mod crd_schema;
 pub(crate) mod data_loss;
 
-use crate::cluster::{ApplyOptions, Cluster, Gvk, ObjectRef, PatchKind, Seen, Validation};
+use crate::cluster::{ApplyOptions, Cluster, Gvk, ObjectRef, ObservedMeta, PatchKind, Validation};
 use crate::release::{
-    desired_objects::{self, Digest, Target, kinds_of_crd},
+    desired_objects::{self, DesiredObject, Digest, kinds_of_crd},
     error::{EngineError, Result},
-    execute::{crds::data_loss::Loss, readiness::status_wait, sanitize::mend},
+    execute::{crds::data_loss::Loss, readiness::status_wait, sanitize::sanitize},
     plan::{Plan, ownership},
-    request::{Adoption, CrdFile, CrdPolicy, CrdRules, Mends, ReleaseId},
+    request::{Adoption, CrdFile, CrdPolicy, CrdRules, ReleaseId, SanitizeRules},
 };
 use serde_json::Value;
 use std::{
@@ -19,7 +19,7 @@ use std::{
 };
 
 /// Schemas carry keys of generators of documentation, which server-side apply refuses and Helm's create drops.
-const MENDS: Mends = Mends { duplicates: false, unknown: true };
+const SANITIZE_RULES: SanitizeRules = SanitizeRules { duplicates: false, unknown: true };
 /// As long as Helm waits for them.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -137,7 +137,7 @@ impl CrdInstaller<'_> {
             Adoption::Marked => Adoption::Unowned,
             other => other,
         };
-        match ownership::refusal(&Seen::of(live, self.manager), self.id, adoption) {
+        match ownership::refusal(&ObservedMeta::of(live, self.manager), self.id, adoption) {
             None => Ok(()),
             Some(reason) => {
                 let (operation, object) = ("crds/", reference.to_string());
@@ -182,11 +182,11 @@ pub(crate) async fn apply(
             }
         }
     }
-    apply_mended(cluster, &object, reference, options).await
+    apply_sanitized(cluster, &object, reference, options).await
 }
 
 /// Applies a CRD; what the server does not know of it is left out.
-async fn apply_mended(
+async fn apply_sanitized(
     cluster: &Cluster,
     object: &Value,
     reference: &ObjectRef,
@@ -198,7 +198,7 @@ async fn apply_mended(
             Ok(applied) => return Ok(applied.object),
             Err(error) => error,
         };
-        let Some(mended) = mend(MENDS, &object, &error) else { return Err(error.into()) };
+        let Some(mended) = sanitize(SANITIZE_RULES, &object, &error) else { return Err(error.into()) };
         if !options.dry_run {
             tracing::warn!(crd = reference.name, "{}", mended.warning);
         }
@@ -228,20 +228,20 @@ async fn retire(
             versions.push(version);
         }
     }
-    let applied = apply_mended(cluster, &between, reference, options).await?;
+    let applied = apply_sanitized(cluster, &between, reference, options).await?;
     if options.dry_run || objects(cluster, live).await?.as_deref() != Some("0") {
         return Ok(Some(applied));
     }
     let stored = applied["status"]["storedVersions"].as_array().cloned().unwrap_or_default();
     let left: Vec<Value> = stored.into_iter().filter(|name| !names.contains(name)).collect();
     let patch = serde_json::json!({"status": {"storedVersions": left}});
-    cluster.patch_part(reference, "status", PatchKind::Merge, &patch, options.manager).await?;
+    cluster.patch_subresource(reference, "status", PatchKind::Merge, &patch, options.manager).await?;
     tracing::info!(crd = reference.name, versions = ?names, "there are no objects: versions that were stored once go");
     Ok(Some(applied))
 }
 
 /// Refuses what CRDs among the templates would take away from objects, before anything is written.
-pub(crate) async fn check_templated(cluster: &Cluster, targets: &[Target], plan: &Plan) -> Result<()> {
+pub(crate) async fn check_templated(cluster: &Cluster, targets: &[DesiredObject], plan: &Plan) -> Result<()> {
     for step in plan.waves.values().flatten().filter(|step| step.before.is_some()) {
         let target = &targets[step.target];
         if !is_crd(&target.object) {
@@ -290,13 +290,15 @@ pub(crate) async fn check_losses(
     if losses.is_empty() {
         return Ok(());
     }
-    Err(EngineError::CrdLoss { crd: crd.name.clone(), objects, losses: data_loss::told(&losses) })
+    Err(EngineError::CrdLoss { crd: crd.name.clone(), objects, losses: data_loss::summary(&losses) })
 }
 
 /// The refusal where objects may be stored that nobody can read.
 fn unseen(crd: &ObjectRef, losses: &[Loss]) -> EngineError {
-    let losses =
-        format!("{}; none of its versions is served: serve one to see its objects", data_loss::told(losses));
+    let losses = format!(
+        "{}; none of its versions is served: serve one to see its objects",
+        data_loss::summary(losses)
+    );
     EngineError::CrdLoss { crd: crd.name.clone(), objects: "unseen".to_owned(), losses }
 }
 
@@ -345,7 +347,7 @@ pub(crate) async fn objects(cluster: &Cluster, live: &Value) -> Result<Option<St
 /// Waits until the kinds that were just applied are served, before anything of theirs.
 pub(crate) async fn await_applied<'t>(
     cluster: &Cluster,
-    applied: impl Iterator<Item = &'t Target>,
+    applied: impl Iterator<Item = &'t DesiredObject>,
     timeout: Duration,
 ) -> Result<()> {
     let mut bodies = Vec::new();

@@ -2,7 +2,7 @@
 
 use crate::cluster::{Cluster, Followed, Gvk, ObjectEvent, ObjectRef, POLL};
 use crate::release::{
-    desired_objects::Target,
+    desired_objects::DesiredObject,
     error::{EngineError, Result, Unready},
     execute::readiness::{
         kstatus::{Readiness, UNSCHEDULED, judge, judge_run},
@@ -10,9 +10,9 @@ use crate::release::{
     },
     report::{
         not_ready,
-        operation_progress::{Progress, Teller},
+        operation_progress::{OperationProgress, ProgressReporter},
     },
-    request::{Options, Wait, WaitRules},
+    request::{ReleaseOptions, Wait, WaitRules},
 };
 use futures::{StreamExt as _, stream};
 use serde_json::Value;
@@ -35,11 +35,11 @@ const MOST: usize = 3;
 /// Waits until all objects are ready. Fails at once when one cannot get ready by itself.
 pub(crate) async fn all_ready(
     cluster: &Cluster,
-    targets: impl Iterator<Item = &Target>,
-    options: &Options,
-    progress: Teller<'_>,
+    targets: impl Iterator<Item = &DesiredObject>,
+    options: &ReleaseOptions,
+    progress: ProgressReporter<'_>,
 ) -> Result<()> {
-    let Options { wait, timeout, wait_rules, .. } = *options;
+    let ReleaseOptions { wait, timeout, wait_rules, .. } = *options;
     if wait == Wait::HooksOnly {
         return Ok(());
     }
@@ -106,12 +106,12 @@ pub(crate) async fn all_ready(
             unscheduled.remove(&reference);
             match readiness {
                 Readiness::Ready => {
-                    progress.tell(&Progress::Ready(&reference));
+                    progress.report(&OperationProgress::Ready(&reference));
                     waiting.remove(&reference);
                 }
                 Readiness::Waiting(reason) => {
                     if reason != *state {
-                        progress.tell(&Progress::Waiting { object: &reference, reason: &reason });
+                        progress.report(&OperationProgress::Waiting { object: &reference, reason: &reason });
                     }
                     if reason == UNSCHEDULED {
                         unscheduled.insert(reference, object);
@@ -144,21 +144,21 @@ pub(crate) async fn all_ready(
 }
 
 /// Tells those who listen what there is to see of an object that does not get ready.
-pub(crate) async fn tell_why(cluster: &Cluster, object: &ObjectRef, progress: Teller<'_>) {
+pub(crate) async fn tell_why(cluster: &Cluster, object: &ObjectRef, progress: ProgressReporter<'_>) {
     if progress.listener.is_some() {
-        let lines = not_ready::why(cluster, object).await;
-        progress.tell(&Progress::Diagnosis { object, lines: &lines });
+        let lines = not_ready::reasons(cluster, object).await;
+        progress.report(&OperationProgress::Diagnosis { object, lines: &lines });
     }
 }
 
 /// The event, if it is one. That objects cannot be watched is told, with what is done instead.
-pub(crate) fn heard(followed: Followed, progress: Option<Teller<'_>>) -> Option<ObjectEvent> {
+pub(crate) fn heard(followed: Followed, progress: Option<ProgressReporter<'_>>) -> Option<ObjectEvent> {
     match followed {
         Followed::Event(event) => Some(event),
         Followed::Refused(reason) => {
             let text = format!("{reason}: asking for each object every {}s instead", POLL.as_secs());
             tracing::warn!(release = progress.map(|p| tracing::field::display(p.id)), "{text}");
-            progress.iter().for_each(|progress| progress.tell(&Progress::Warning(&text)));
+            progress.iter().for_each(|progress| progress.report(&OperationProgress::Warning(&text)));
             None
         }
     }
@@ -198,9 +198,9 @@ pub(crate) async fn one_ready(
     cluster: &Cluster,
     object: &ObjectRef,
     timeout: Duration,
-    progress: Option<Teller<'_>>,
+    progress: Option<ProgressReporter<'_>>,
 ) -> Result<()> {
-    let tell = |step: &Progress<'_>| progress.iter().for_each(|progress| progress.tell(step));
+    let tell = |step: &OperationProgress<'_>| progress.iter().for_each(|progress| progress.report(step));
     let mut state = NOT_SEEN.to_owned();
     let unready = |failed, timed_out, message: &str| {
         let one = Unready { object: object.clone(), failed, message: message.to_owned() };
@@ -213,12 +213,12 @@ pub(crate) async fn one_ready(
             match heard(event?, progress) {
                 Some(ObjectEvent::Present(live)) => match judge_run(&live) {
                     Readiness::Ready => {
-                        tell(&Progress::Ready(object));
+                        tell(&OperationProgress::Ready(object));
                         return Ok(());
                     }
                     Readiness::Waiting(reason) => {
                         if reason != state {
-                            tell(&Progress::Waiting { object, reason: &reason });
+                            tell(&OperationProgress::Waiting { object, reason: &reason });
                         }
                         state = reason;
                     }

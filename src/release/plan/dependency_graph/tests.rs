@@ -4,7 +4,7 @@ use super::*;
 use crate::cluster::{Gvk, ObjectRef};
 use serde_json::json;
 
-fn target(kind: &str, name: &str, body: Value) -> Target {
+fn target(kind: &str, name: &str, body: Value) -> DesiredObject {
     let api_version = match kind {
         "Deployment" => "apps/v1",
         "Job" => "batch/v1",
@@ -14,7 +14,7 @@ fn target(kind: &str, name: &str, body: Value) -> Target {
         _ => "v1",
     };
     let object = ObjectRef::new(Gvk::new(api_version, kind), Some("ns"), name);
-    Target { key: object.key(), object, path: format!("{name}.yaml"), body, digest: [0; 32] }
+    DesiredObject { key: object.key(), object, path: format!("{name}.yaml"), body, digest: [0; 32] }
 }
 
 fn after(what: &str) -> Value {
@@ -22,7 +22,7 @@ fn after(what: &str) -> Value {
 }
 
 /// The names of each wave, in order.
-fn waves(targets: &[Target]) -> Result<Vec<String>, String> {
+fn waves(targets: &[DesiredObject]) -> Result<Vec<String>, String> {
     let order = order(targets).map_err(|e| e.to_string())?;
     let mut waves: BTreeMap<Wave, Vec<&str>> = BTreeMap::new();
     for (target, wave) in targets.iter().zip(order.waves) {

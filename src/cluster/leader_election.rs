@@ -9,9 +9,9 @@ use futures::StreamExt as _;
 use serde_json::Value;
 
 use super::error::Result;
-use super::lease::{self, Held, MANAGER, Pace, holder};
-use super::refs::{Gvk, ObjectRef};
-use super::wait::Event;
+use super::lease::{self, HeldLease, MANAGER, Pace, holder};
+use super::object_ref::{Gvk, ObjectRef};
+use super::object_stream::ObjectEvent;
 use super::{Cluster, ClusterError};
 
 /// How long a leader that says nothing stays the leader. The times are the peer's, not client-go's 15 s and 10 s: an API
@@ -38,7 +38,7 @@ pub struct Leadership {
     cluster: Cluster,
     object: ObjectRef,
     identity: String,
-    held: Held,
+    held: HeldLease,
 }
 
 impl Cluster {
@@ -89,16 +89,16 @@ impl Cluster {
             let expiry = if listed { left } else { AGAIN };
             tokio::select! {
                 event = events.next() => match event {
-                    Some(Ok(Event::Listing)) => {}
-                    Some(Ok(Event::Present(lease))) => {
+                    Some(Ok(ObjectEvent::Listing)) => {}
+                    Some(Ok(ObjectEvent::Present(lease))) => {
                         seen = Some((lease, Instant::now()));
                         listed = true;
                     }
-                    Some(Ok(Event::Gone(_))) => {
+                    Some(Ok(ObjectEvent::Gone(_))) => {
                         seen = None;
                         listed = true;
                     }
-                    Some(Ok(Event::Listed)) => listed = true,
+                    Some(Ok(ObjectEvent::Listed)) => listed = true,
                     Some(Err(e)) => return Err(e),
                     None => return Err(ClusterError::Other("the watch of the Lease ended".to_owned())),
                 },
@@ -116,7 +116,7 @@ impl Cluster {
     }
 
     fn hold(&self, object: ObjectRef, identity: String, lease: Value) -> Leadership {
-        let held = Held::keep(self.clone(), object.clone(), lease, PACE);
+        let held = HeldLease::keep(self.clone(), object.clone(), lease, PACE);
         Leadership { cluster: self.clone(), object, identity, held }
     }
 }

@@ -4,10 +4,10 @@
 //! the stream limit of the connection that requests share.
 
 use super::{
-    counted::{Counted, Observer},
     discovery::Discovery,
     error::{ApiStatus, ClusterError, Result},
-    retry::{self, Failure, Throttle},
+    request_metrics::{RequestMetrics, RequestObserver},
+    retry::{self, RequestFailure, Throttle},
 };
 use crate::causes::chain;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -72,7 +72,7 @@ struct Inner {
     discovery: Arc<Discovery>,
     /// The server has answered once.
     reached: AtomicBool,
-    observer: Arc<OnceLock<Observer>>,
+    observer: Arc<OnceLock<RequestObserver>>,
     throttle: Mutex<Throttle>,
 }
 
@@ -83,7 +83,7 @@ struct WatchClients {
 }
 
 /// A request: `path` may carry a query.
-pub(crate) struct Call<'a> {
+pub(crate) struct ApiCall<'a> {
     pub(crate) method: Method,
     pub(crate) path: &'a str,
     pub(crate) accept: &'a str,
@@ -91,14 +91,14 @@ pub(crate) struct Call<'a> {
     pub(crate) body: Vec<u8>,
 }
 
-impl<'a> Call<'a> {
+impl<'a> ApiCall<'a> {
     pub(crate) fn get(path: &'a str) -> Self {
         Self { method: Method::GET, path, accept: JSON, content_type: JSON, body: Vec::new() }
     }
 }
 
 /// A successful answer.
-pub(crate) struct Answer {
+pub(crate) struct ApiResponse {
     pub(crate) value: Value,
     pub(crate) warnings: Vec<String>,
 }
@@ -156,7 +156,7 @@ impl Cluster {
 
     /// Tells an observer of each request from here on, and of those of clusters that came of this one; the first one stays.
     /// Requests through a proxy are not told of.
-    pub fn observe(&self, observer: Observer) {
+    pub fn observe(&self, observer: RequestObserver) {
         // A second one has nothing to say.
         drop(self.inner.observer.set(observer));
     }
@@ -193,15 +193,15 @@ impl Cluster {
     }
 
     /// Sends a request, again where that is safe, and parses the answer.
-    pub(crate) async fn call(&self, call: Call<'_>) -> Result<Answer> {
+    pub(crate) async fn call(&self, call: ApiCall<'_>) -> Result<ApiResponse> {
         let (body, warnings) = self.call_text(&call).await?;
         let value = serde_json::from_str(&body)
             .map_err(|e| ClusterError::Answer { path: call.path.to_owned(), reason: e.to_string() })?;
-        Ok(Answer { value, warnings })
+        Ok(ApiResponse { value, warnings })
     }
 
     /// The same for answers that are text, with the warnings that came along.
-    pub(crate) async fn call_text(&self, call: &Call<'_>) -> Result<(String, Vec<String>)> {
+    pub(crate) async fn call_text(&self, call: &ApiCall<'_>) -> Result<(String, Vec<String>)> {
         let mut attempt = 1;
         let mut began = None;
         loop {
@@ -209,7 +209,7 @@ impl Cluster {
                 Ok(answer) => return Ok(answer),
                 Err(failed) => failed,
             };
-            let throttled = matches!(failure, Some(Failure::Status(429, _)));
+            let throttled = matches!(failure, Some(RequestFailure::Status(429, _)));
             let waited = match throttled {
                 true => began.get_or_insert_with(Instant::now).elapsed().max(self.throttled()),
                 false => Duration::ZERO,
@@ -242,8 +242,8 @@ impl Cluster {
 
     async fn attempt(
         &self,
-        call: &Call<'_>,
-    ) -> Result<(String, Vec<String>), (Option<Failure>, ClusterError)> {
+        call: &ApiCall<'_>,
+    ) -> Result<(String, Vec<String>), (Option<RequestFailure>, ClusterError)> {
         let unexpected = |reason: String| (None, ClusterError::Answer { path: call.path.to_owned(), reason });
         let request = Request::builder()
             .method(call.method.clone())
@@ -261,8 +261,11 @@ impl Cluster {
             Ok(Ok(exchanged)) => exchanged,
             Ok(Err(error)) => {
                 let reached = self.inner.reached.load(Ordering::Relaxed);
-                let failure =
-                    if reached && is_connect(&error) { Failure::NotSent } else { Failure::NoAnswer };
+                let failure = if reached && is_connect(&error) {
+                    RequestFailure::NotSent
+                } else {
+                    RequestFailure::NoAnswer
+                };
                 let request = format!("{} {}", call.method, call.path);
                 let error = ClusterError::Unreachable { request, reason: chain(&error) };
                 return Err((Some(failure), error));
@@ -270,7 +273,7 @@ impl Cluster {
             Err(_) => {
                 let request = format!("{} {}", call.method, call.path);
                 let error = ClusterError::Timeout { request, seconds: self.inner.patience.as_secs() };
-                return Err((Some(Failure::NoAnswer), error));
+                return Err((Some(RequestFailure::NoAnswer), error));
             }
         };
         self.inner.reached.store(true, Ordering::Relaxed);
@@ -288,7 +291,7 @@ impl Cluster {
             status.message = format!("{} {}: {} {text}", call.method, call.path, parts.status);
         }
         let after = parts.headers.get(header::RETRY_AFTER).and_then(|v| v.to_str().ok()?.parse().ok());
-        let failure = Failure::Status(status.code, after);
+        let failure = RequestFailure::Status(status.code, after);
         let error = ClusterError::Api(Box::new(status));
         // Such a server has waited already; whoever asked has another question.
         Err((Some(failure).filter(|_| !error.is_version_of_the_future()), error))
@@ -356,7 +359,7 @@ fn certificates(text: &str) -> Option<Vec<Vec<u8>>> {
 /// long it may take until an answer begins, where nobody else bounds that.
 fn new_client(
     config: &Config,
-    observer: &Arc<OnceLock<Observer>>,
+    observer: &Arc<OnceLock<RequestObserver>>,
     begins: Option<Duration>,
 ) -> Result<Client> {
     let failed = |e: kube::Error| ClusterError::Config(chain(&e));
@@ -392,7 +395,7 @@ fn new_client(
         .layer(config.extra_headers_layer().map_err(failed)?)
         .option_layer(begins.map(tower::timeout::TimeoutLayer::new))
         .map_err(Into::<tower::BoxError>::into)
-        .service(Counted { inner: http, observer: Arc::clone(observer) });
+        .service(RequestMetrics { inner: http, observer: Arc::clone(observer) });
     Ok(Client::new(service, config.default_namespace.clone()))
 }
 

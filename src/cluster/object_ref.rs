@@ -31,7 +31,7 @@ impl Gvk {
 
 /// Which object, whatever API version it is spoken of in: what makes two manifests the same object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key {
+pub struct ObjectKey {
     pub group: String,
     pub kind: String,
     pub namespace: Option<String>,
@@ -51,8 +51,8 @@ impl ObjectRef {
         Self { gvk, namespace: namespace.map(str::to_owned), name: name.to_owned() }
     }
 
-    pub fn key(&self) -> Key {
-        Key {
+    pub fn key(&self) -> ObjectKey {
+        ObjectKey {
             group: self.gvk.group.clone(),
             kind: self.gvk.kind.clone(),
             namespace: self.namespace.clone(),
@@ -71,7 +71,7 @@ impl fmt::Display for ObjectRef {
 }
 
 /// `group/Kind/namespace/name`: one line, so that records can use it as a map key.
-impl fmt::Display for Key {
+impl fmt::Display for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}/{}/{}", self.group, self.kind, self.namespace.as_deref().unwrap_or(""), self.name)
     }

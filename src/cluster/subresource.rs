@@ -1,10 +1,10 @@
 //! Writing to objects and to parts of them (`status`, `scale`), for those who say themselves what a write is to be.
 
 use super::{
-    client::{Call, Cluster, JSON},
+    api_client::{ApiCall, Cluster, JSON},
     error::Result,
-    objects::escape,
-    refs::ObjectRef,
+    object_api::escape,
+    object_ref::ObjectRef,
 };
 use http::Method;
 use serde_json::Value;
@@ -29,7 +29,7 @@ impl Cluster {
     }
 
     /// Patches an object, or a part of it if `part` is not empty; answers with it.
-    pub async fn patch_part(
+    pub async fn patch_subresource(
         &self,
         object: &ObjectRef,
         part: &str,
@@ -44,13 +44,13 @@ impl Cluster {
         };
         let body = patch.to_string().into_bytes();
         Ok(self
-            .call(Call { method: Method::PATCH, path: &path, accept: JSON, content_type, body })
+            .call(ApiCall { method: Method::PATCH, path: &path, accept: JSON, content_type, body })
             .await?
             .value)
     }
 
     /// Replaces a part of an object; with a resource version in it, only if nobody changed the object since.
-    pub async fn replace_part(
+    pub async fn replace_subresource(
         &self,
         object: &ObjectRef,
         part: &str,
@@ -59,12 +59,12 @@ impl Cluster {
     ) -> Result<Value> {
         let path = self.part_path(object, part, manager).await?;
         let body = body.to_string().into_bytes();
-        let call = Call { method: Method::PUT, path: &path, accept: JSON, content_type: JSON, body };
+        let call = ApiCall { method: Method::PUT, path: &path, accept: JSON, content_type: JSON, body };
         Ok(self.call(call).await?.value)
     }
 
     /// Creates a part of an object, such as an eviction or a binding.
-    pub async fn create_part(
+    pub async fn create_subresource(
         &self,
         object: &ObjectRef,
         part: &str,
@@ -73,7 +73,7 @@ impl Cluster {
     ) -> Result<Value> {
         let path = self.part_path(object, part, manager).await?;
         let body = body.to_string().into_bytes();
-        let call = Call { method: Method::POST, path: &path, accept: JSON, content_type: JSON, body };
+        let call = ApiCall { method: Method::POST, path: &path, accept: JSON, content_type: JSON, body };
         Ok(self.call(call).await?.value)
     }
 }

@@ -2,10 +2,10 @@
 //! each of them again and again.
 
 use super::{
-    client::Cluster,
+    api_client::Cluster,
     error::{ClusterError, Result},
-    refs::{Gvk, ObjectRef},
-    wait::{Event, PATIENCE},
+    object_ref::{Gvk, ObjectRef},
+    object_stream::{ObjectEvent, PATIENCE},
 };
 use futures::{Stream, StreamExt as _, stream};
 use serde_json::Value;
@@ -22,7 +22,7 @@ const AT_ONCE: usize = 8;
 /// What those who follow objects are told.
 #[derive(Debug)]
 pub(crate) enum Followed {
-    Event(Event),
+    Event(ObjectEvent),
     /// The server refuses to list or watch them, in these words of its own: they are asked for one by one from here on.
     Refused(String),
 }
@@ -40,7 +40,7 @@ struct Following<W> {
 struct Poll {
     /// Each as it last was, in the order of the objects.
     last: Vec<Option<Value>>,
-    told: VecDeque<Event>,
+    told: VecDeque<ObjectEvent>,
     asked: Option<Instant>,
     /// The server has let us see something.
     worked: bool,
@@ -75,7 +75,7 @@ impl Cluster {
     }
 }
 
-impl<W: Stream<Item = Result<Event>> + Unpin> Following<W> {
+impl<W: Stream<Item = Result<ObjectEvent>> + Unpin> Following<W> {
     async fn next(&mut self) -> Option<Result<Followed>> {
         if let Some(watch) = &mut self.watch {
             return match watch.next().await? {
@@ -114,13 +114,15 @@ impl Poll {
         self.last.resize(looked.len(), None);
         let mut whole = true;
         let mut refusal = None;
-        self.told.push_back(Event::Listing);
+        self.told.push_back(ObjectEvent::Listing);
         for (last, found) in self.last.iter_mut().zip(looked) {
             match found {
                 Ok(found) => {
                     self.worked = true;
                     let gone = if found.is_none() { last.take() } else { None };
-                    self.told.extend(found.iter().cloned().map(Event::Present).chain(gone.map(Event::Gone)));
+                    self.told.extend(
+                        found.iter().cloned().map(ObjectEvent::Present).chain(gone.map(ObjectEvent::Gone)),
+                    );
                     *last = found;
                 }
                 Err(error) if error.is_transient() => whole = false,
@@ -130,7 +132,7 @@ impl Poll {
         let Some(refusal) = refusal else {
             self.refused = None;
             if whole {
-                self.told.push_back(Event::Listed);
+                self.told.push_back(ObjectEvent::Listed);
             }
             return Ok(());
         };
@@ -149,10 +151,10 @@ mod tests {
     fn told(poll: &mut Poll) -> Vec<String> {
         let name = |object: &Value| object["name"].as_str().unwrap_or_default().to_owned();
         let show = |event| match event {
-            Event::Present(object) => format!("+{}", name(&object)),
-            Event::Gone(object) => format!("-{}", name(&object)),
-            Event::Listing => "[".to_owned(),
-            Event::Listed => "]".to_owned(),
+            ObjectEvent::Present(object) => format!("+{}", name(&object)),
+            ObjectEvent::Gone(object) => format!("-{}", name(&object)),
+            ObjectEvent::Listing => "[".to_owned(),
+            ObjectEvent::Listed => "]".to_owned(),
         };
         poll.told.drain(..).map(show).collect()
     }

@@ -1,9 +1,9 @@
 //! Streams of whole objects, for those who wait for a condition. Transient failures are ridden out here.
 
 use super::{
-    client::Cluster,
+    api_client::Cluster,
     error::{ApiStatus, ClusterError, Result},
-    refs::Gvk,
+    object_ref::Gvk,
 };
 use futures::{Stream, StreamExt as _};
 use kube::{
@@ -22,7 +22,7 @@ const AGAIN: Duration = Duration::from_millis(200);
 
 /// What a stream of objects tells.
 #[derive(Debug, Clone)]
-pub enum Event {
+pub enum ObjectEvent {
     /// The object as it is now.
     Present(Value),
     /// The object as it last was; it exists no more.
@@ -59,7 +59,7 @@ impl Cluster {
         gvk: &Gvk,
         namespace: Option<&str>,
         name: &str,
-    ) -> Result<impl Stream<Item = Result<Event>> + Unpin + use<>> {
+    ) -> Result<impl Stream<Item = Result<ObjectEvent>> + Unpin + use<>> {
         self.follow_selected(gvk, namespace, "", &format!("metadata.name={name}")).await
     }
 
@@ -69,7 +69,7 @@ impl Cluster {
         gvk: &Gvk,
         namespace: Option<&str>,
         labels: &str,
-    ) -> Result<impl Stream<Item = Result<Event>> + Unpin + use<>> {
+    ) -> Result<impl Stream<Item = Result<ObjectEvent>> + Unpin + use<>> {
         self.follow_selected(gvk, namespace, labels, "").await
     }
 
@@ -80,7 +80,7 @@ impl Cluster {
         namespace: Option<&str>,
         labels: &str,
         fields: &str,
-    ) -> Result<impl Stream<Item = Result<Event>> + Unpin + use<>> {
+    ) -> Result<impl Stream<Item = Result<ObjectEvent>> + Unpin + use<>> {
         self.stream(gvk, namespace, labels, fields, true).await
     }
 
@@ -91,7 +91,7 @@ impl Cluster {
         namespace: Option<&str>,
         labels: &str,
         fields: &str,
-    ) -> Result<impl Stream<Item = Result<Event>> + Unpin + use<>> {
+    ) -> Result<impl Stream<Item = Result<ObjectEvent>> + Unpin + use<>> {
         self.stream(gvk, namespace, labels, fields, false).await
     }
 
@@ -103,7 +103,7 @@ impl Cluster {
         labels: &str,
         fields: &str,
         patient: bool,
-    ) -> Result<impl Stream<Item = Result<Event>> + Unpin + use<>> {
+    ) -> Result<impl Stream<Item = Result<ObjectEvent>> + Unpin + use<>> {
         let selector = |text: &str| Some(text).filter(|t| !t.is_empty()).map(str::to_owned);
         let config = watcher::Config {
             label_selector: selector(labels),
@@ -124,15 +124,15 @@ impl Cluster {
             };
             let told = match event {
                 Ok(watcher::Event::Apply(object) | watcher::Event::InitApply(object)) => {
-                    Ok(Event::Present(whole(object)))
+                    Ok(ObjectEvent::Present(whole(object)))
                 }
-                Ok(watcher::Event::Delete(object)) => Ok(Event::Gone(whole(object))),
-                Ok(watcher::Event::Init) => Ok(Event::Listing),
-                Ok(watcher::Event::InitDone) => Ok(Event::Listed),
+                Ok(watcher::Event::Delete(object)) => Ok(ObjectEvent::Gone(whole(object))),
+                Ok(watcher::Event::Init) => Ok(ObjectEvent::Listing),
+                Ok(watcher::Event::InitDone) => Ok(ObjectEvent::Listed),
                 Err(error) => Err(error),
             };
             let told = match told {
-                Ok(Event::Listing) => Ok(Event::Listing),
+                Ok(ObjectEvent::Listing) => Ok(ObjectEvent::Listing),
                 Ok(event) => {
                     (worked, refused) = (true, None);
                     Ok(event)

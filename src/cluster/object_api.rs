@@ -1,10 +1,10 @@
 //! Reading and writing single objects and lists of them.
 
 use super::{
-    client::{Call, Cluster, JSON},
+    api_client::{ApiCall, Cluster, JSON},
     error::{ClusterError, Result},
-    manage,
-    refs::{Gvk, ObjectRef},
+    managed_fields,
+    object_ref::{Gvk, ObjectRef},
 };
 use http::Method;
 use serde::{Deserialize, Serialize};
@@ -131,13 +131,13 @@ impl Cluster {
     /// The object, or `None` if there is none.
     pub async fn get(&self, object: &ObjectRef) -> Result<Option<Value>> {
         let path = self.object_path(object).await?;
-        found(self.call(Call::get(&path)).await)
+        found(self.call(ApiCall::get(&path)).await)
     }
 
     /// The object as the server's table, for people: one row.
     pub async fn get_table(&self, object: &ObjectRef) -> Result<Option<Value>> {
         let path = self.object_path(object).await?;
-        found(self.call(Call { accept: TABLE, ..Call::get(&path) }).await)
+        found(self.call(ApiCall { accept: TABLE, ..ApiCall::get(&path) }).await)
     }
 
     /// The objects of a kind that a label selector picks, as the server's table: a row each, of at most 500.
@@ -153,13 +153,13 @@ impl Cluster {
     async fn list_as(&self, gvk: &Gvk, namespace: Option<&str>, labels: &str, accept: &str) -> Result<Value> {
         let path = self.path(gvk, namespace, None).await?;
         let url = format!("{path}?limit={PAGE}&labelSelector={}", escape(labels));
-        Ok(self.call(Call { accept, ..Call::get(&url) }).await?.value)
+        Ok(self.call(ApiCall { accept, ..ApiCall::get(&url) }).await?.value)
     }
 
     /// The object's metadata only.
     pub async fn get_metadata(&self, object: &ObjectRef) -> Result<Option<Value>> {
         let path = self.object_path(object).await?;
-        found(self.call(Call { accept: METADATA, ..Call::get(&path) }).await)
+        found(self.call(ApiCall { accept: METADATA, ..ApiCall::get(&path) }).await)
     }
 
     /// All objects of a kind that a label selector picks (empty: all).
@@ -276,7 +276,7 @@ impl Cluster {
                 url.push_str(&escape(token));
             }
         }
-        let mut list = self.call(Call { accept, ..Call::get(&url) }).await?.value;
+        let mut list = self.call(ApiCall { accept, ..ApiCall::get(&url) }).await?.value;
         let token = list["metadata"]["continue"].as_str().filter(|t| !t.is_empty()).map(str::to_owned);
         match list["items"].take() {
             Value::Array(items) => Ok((items, token)),
@@ -312,7 +312,7 @@ impl Cluster {
         let content_type = "application/apply-patch+yaml";
         let body = body.to_string().into_bytes();
         let answer =
-            self.call(Call { method: Method::PATCH, path: &path, accept, content_type, body }).await?;
+            self.call(ApiCall { method: Method::PATCH, path: &path, accept, content_type, body }).await?;
         Ok(Applied { object: answer.value, warnings: answer.warnings })
     }
 
@@ -321,7 +321,7 @@ impl Cluster {
         let path = self.path(&object.gvk, object.namespace.as_deref(), None).await?;
         let path = format!("{path}?fieldManager={}", escape(manager));
         let body = body.to_string().into_bytes();
-        let call = Call { method: Method::POST, path: &path, accept: JSON, content_type: JSON, body };
+        let call = ApiCall { method: Method::POST, path: &path, accept: JSON, content_type: JSON, body };
         Ok(self.call(call).await?.value)
     }
 
@@ -330,7 +330,7 @@ impl Cluster {
         let path = self.object_path(object).await?;
         let path = format!("{path}?fieldManager={}", escape(manager));
         let body = body.to_string().into_bytes();
-        let call = Call { method: Method::PUT, path: &path, accept: JSON, content_type: JSON, body };
+        let call = ApiCall { method: Method::PUT, path: &path, accept: JSON, content_type: JSON, body };
         Ok(self.call(call).await?.value)
     }
 
@@ -339,7 +339,7 @@ impl Cluster {
         let path = self.object_path(object).await?;
         let path = format!("{path}?fieldManager={}&dryRun=All", escape(manager));
         let body = body.to_string().into_bytes();
-        let call = Call { method: Method::PUT, path: &path, accept: JSON, content_type: JSON, body };
+        let call = ApiCall { method: Method::PUT, path: &path, accept: JSON, content_type: JSON, body };
         Ok(self.call(call).await?.value)
     }
 
@@ -360,7 +360,8 @@ impl Cluster {
         }
         let conditional = options.uid.is_some() || options.version.is_some();
         let body = body.to_string().into_bytes();
-        let call = Call { method: Method::DELETE, path: &path, accept: METADATA, content_type: JSON, body };
+        let call =
+            ApiCall { method: Method::DELETE, path: &path, accept: METADATA, content_type: JSON, body };
         match self.call(call).await {
             Ok(_) => Ok(Deleted::Yes),
             Err(e) if e.is_not_found() => Ok(Deleted::Absent),
@@ -373,23 +374,24 @@ impl Cluster {
     /// `metadata` is the object's, as last seen: a change since then is a conflict.
     pub async fn fold(&self, object: &ObjectRef, metadata: &Value, manager: &str) -> Result<bool> {
         let fields = &metadata["metadata"]["managedFields"];
-        if !manage::needs_folding(fields, manager) {
+        if !managed_fields::needs_folding(fields, manager) {
             return Ok(false);
         }
         let patch = json!([
-            {"op": "replace", "path": "/metadata/managedFields", "value": manage::fold_managers(fields, manager)},
+            {"op": "replace", "path": "/metadata/managedFields", "value": managed_fields::fold_managers(fields, manager)},
             {"op": "replace", "path": "/metadata/resourceVersion", "value": metadata["metadata"]["resourceVersion"]},
         ]);
         let path = self.object_path(object).await?;
         let path = format!("{path}?fieldManager={}", escape(manager));
         let body = patch.to_string().into_bytes();
         let content_type = "application/json-patch+json";
-        self.call(Call { method: Method::PATCH, path: &path, accept: METADATA, content_type, body }).await?;
+        self.call(ApiCall { method: Method::PATCH, path: &path, accept: METADATA, content_type, body })
+            .await?;
         Ok(true)
     }
 }
 
-fn found(answer: Result<super::client::Answer>) -> Result<Option<Value>> {
+fn found(answer: Result<super::api_client::ApiResponse>) -> Result<Option<Value>> {
     match answer {
         Ok(answer) => Ok(Some(answer.value)),
         Err(e) if e.is_not_found() => Ok(None),

@@ -11,7 +11,7 @@ use http::{Request, Response};
 
 /// A request that was answered, or was not.
 #[derive(Clone, Debug)]
-pub struct Exchange {
+pub struct CompletedRequest {
     /// `GET` and the like.
     pub method: String,
     /// Host and port of the API server.
@@ -25,16 +25,16 @@ pub struct Exchange {
 }
 
 /// Is told of each request; must be quick.
-pub type Observer = Box<dyn Fn(&Exchange) + Send + Sync>;
+pub type RequestObserver = Box<dyn Fn(&CompletedRequest) + Send + Sync>;
 
 /// A client of HTTP that tells an observer of its requests, once there is one.
 #[derive(Clone)]
-pub(super) struct Counted<S> {
+pub(super) struct RequestMetrics<S> {
     pub(super) inner: S,
-    pub(super) observer: Arc<OnceLock<Observer>>,
+    pub(super) observer: Arc<OnceLock<RequestObserver>>,
 }
 
-impl<S, B, R> tower::Service<Request<B>> for Counted<S>
+impl<S, B, R> tower::Service<Request<B>> for RequestMetrics<S>
 where
     S: tower::Service<Request<B>, Response = Response<R>>,
     S::Future: Send + 'static,
@@ -51,10 +51,10 @@ where
         if self.observer.get().is_none() {
             return Box::pin(self.inner.call(request));
         }
-        let mut exchange = Exchange {
+        let mut exchange = CompletedRequest {
             method: request.method().as_str().to_owned(),
             host: request.uri().authority().map(ToString::to_string).unwrap_or_default(),
-            path: way(request.uri().path()),
+            path: path_template(request.uri().path()),
             status: None,
             took: Duration::ZERO,
         };
@@ -74,7 +74,7 @@ where
 }
 
 /// A path without names, as client-go's `finalURLTemplate` has it. What lies outside of the API keeps its first part only.
-fn way(path: &str) -> String {
+fn path_template(path: &str) -> String {
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     let version = match parts.first() {
         Some(&"api") => 2,
@@ -120,7 +120,7 @@ mod tests {
             ("/version", "/version"),
             ("/", "/"),
         ] {
-            assert_eq!(way(path), want, "{path}");
+            assert_eq!(path_template(path), want, "{path}");
         }
     }
 }

@@ -1,13 +1,13 @@
 //! A cache of the metadata of every object that Helm or we own, one watch for each kind in use.
 //!
-//! Keeps of an object what [`Seen`] holds and nothing else. Tells a listener what changed; judges nothing. A kind is watched
+//! Keeps of an object what [`ObservedMeta`] holds and nothing else. Tells a listener what changed; judges nothing. A kind is watched
 //! everywhere by one watch; where the rights do not reach so far, by one for each namespace in use.
 
 use super::{
-    client::Cluster,
-    refs::{Gvk, ObjectRef},
-    seen::Seen,
-    wait::lasting,
+    api_client::Cluster,
+    object_ref::{Gvk, ObjectRef},
+    object_stream::lasting,
+    observed_meta::ObservedMeta,
 };
 use futures::StreamExt as _;
 use kube::runtime::watcher::{self, watcher};
@@ -36,16 +36,16 @@ pub struct WatchScope {
 
 /// What a watch saw.
 #[derive(Debug)]
-pub enum Change {
-    Present(ObjectRef, Seen),
-    /// Gone from the watch: deleted, or no longer labelled. `Seen` is how it last was.
-    Gone(ObjectRef, Seen),
+pub enum CacheEvent {
+    Present(ObjectRef, ObservedMeta),
+    /// Gone from the watch: deleted, or no longer labelled. `ObservedMeta` is how it last was.
+    Gone(ObjectRef, ObservedMeta),
 }
 
 /// How much a cache knows of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Lookup {
-    Present(Seen),
+pub enum CacheLookup {
+    Present(ObservedMeta),
     /// Not there (or not labelled), and not merely because the watch is behind.
     Absent,
     /// The watch may not have caught up with a write of ours.
@@ -60,7 +60,7 @@ pub struct Watches {
     inner: Arc<Inner>,
 }
 
-type Listener = Box<dyn Fn(&Change) + Send + Sync>;
+type Listener = Box<dyn Fn(&CacheEvent) + Send + Sync>;
 /// A kind and, where rights are by namespace, one namespace.
 type WatchKey = (Gvk, Option<String>);
 
@@ -79,7 +79,7 @@ struct Shared {
 
 /// Namespace and name.
 type Name = (Option<String>, String);
-type Objects = HashMap<Name, Seen>;
+type Objects = HashMap<Name, ObservedMeta>;
 
 #[derive(Default)]
 struct Table {
@@ -107,7 +107,7 @@ impl Watches {
     pub fn new(
         cluster: Cluster,
         scope: WatchScope,
-        listener: impl Fn(&Change) + Send + Sync + 'static,
+        listener: impl Fn(&CacheEvent) + Send + Sync + 'static,
     ) -> Self {
         let shared =
             Shared { tables: RwLock::default(), listed: Notify::new(), listener: Box::new(listener) };
@@ -168,15 +168,15 @@ impl Watches {
     }
 
     /// What the cache knows of an object that was last written at resource version `version`, at `written`.
-    pub fn look(&self, object: &ObjectRef, written: Option<(Option<u64>, Instant)>) -> Lookup {
+    pub fn lookup(&self, object: &ObjectRef, written: Option<(Option<u64>, Instant)>) -> CacheLookup {
         let tables = self.inner.shared.tables.read().unwrap_or_else(PoisonError::into_inner);
         let listed = |namespace: Option<String>| {
             tables.get(&(object.gvk.clone(), namespace)).filter(|t| !t.refused && t.listed_at.is_some())
         };
         let Some(table) = listed(None).or_else(|| listed(object.namespace.clone())) else {
-            return Lookup::Unwatched;
+            return CacheLookup::Unwatched;
         };
-        table.look(&(object.namespace.clone(), object.name.clone()), written)
+        table.lookup(&(object.namespace.clone(), object.name.clone()), written)
     }
 
     /// Number of cached objects and of watches: for metrics.
@@ -187,20 +187,20 @@ impl Watches {
 }
 
 impl Table {
-    fn look(&self, name: &Name, written: Option<(Option<u64>, Instant)>) -> Lookup {
+    fn lookup(&self, name: &Name, written: Option<(Option<u64>, Instant)>) -> CacheLookup {
         // A list that was asked for after a write has it, whatever its versions say: a cluster that was restored counts anew.
         let relisted = |at| self.listed_at.is_some_and(|listed| listed > at);
         match (self.objects.get(name), written) {
             (Some(seen), Some((Some(version), at)))
                 if seen.version_number().is_some_and(|v| v < version) && !relisted(at) =>
             {
-                Lookup::Behind
+                CacheLookup::Behind
             }
-            (Some(seen), _) => Lookup::Present(seen.clone()),
-            (None, None) => Lookup::Absent,
+            (Some(seen), _) => CacheLookup::Present(seen.clone()),
+            (None, None) => CacheLookup::Absent,
             (None, Some((version, at))) => {
                 let passed = version.is_some_and(|v| self.newest >= v);
-                if passed || relisted(at) { Lookup::Absent } else { Lookup::Behind }
+                if passed || relisted(at) { CacheLookup::Absent } else { CacheLookup::Behind }
             }
         }
     }
@@ -226,13 +226,18 @@ impl Shared {
     }
 
     /// Takes an event in; `asked` is when the stream was last asked for one.
-    fn take(&self, key: &WatchKey, event: watcher::Event<(Option<String>, String, Seen)>, asked: Instant) {
+    fn take(
+        &self,
+        key: &WatchKey,
+        event: watcher::Event<(Option<String>, String, ObservedMeta)>,
+        asked: Instant,
+    ) {
         let object = |(namespace, name): &Name| ObjectRef {
             gvk: key.0.clone(),
             namespace: namespace.clone(),
             name: name.clone(),
         };
-        let changes: Vec<Change> = self.table(key, |table| match event {
+        let changes: Vec<CacheEvent> = self.table(key, |table| match event {
             watcher::Event::Init => {
                 table.arriving = Some((asked, HashMap::new()));
                 Vec::new()
@@ -247,20 +252,20 @@ impl Shared {
                 let Some((asked, arrived)) = table.arriving.take() else { return Vec::new() };
                 let before = std::mem::replace(&mut table.objects, arrived);
                 table.newest =
-                    table.objects.values().filter_map(Seen::version_number).max().unwrap_or_default();
+                    table.objects.values().filter_map(ObservedMeta::version_number).max().unwrap_or_default();
                 table.listed_at = Some(asked);
                 table.refused = false;
                 let changed = table.objects.iter().filter(|(name, seen)| before.get(*name) != Some(*seen));
                 let mut changes: Vec<_> =
-                    changed.map(|(n, seen)| Change::Present(object(n), seen.clone())).collect();
+                    changed.map(|(n, seen)| CacheEvent::Present(object(n), seen.clone())).collect();
                 let gone = before.into_iter().filter(|(name, _)| !table.objects.contains_key(name));
-                changes.extend(gone.map(|(name, seen)| Change::Gone(object(&name), seen)));
+                changes.extend(gone.map(|(name, seen)| CacheEvent::Gone(object(&name), seen)));
                 changes
             }
             watcher::Event::Apply((namespace, name, seen)) => {
                 table.newest = table.newest.max(seen.version_number().unwrap_or_default());
                 let name = (namespace, name);
-                let change = Change::Present(object(&name), seen.clone());
+                let change = CacheEvent::Present(object(&name), seen.clone());
                 table.objects.insert(name, seen);
                 vec![change]
             }
@@ -268,7 +273,7 @@ impl Shared {
                 table.newest = table.newest.max(seen.version_number().unwrap_or_default());
                 let name = (namespace, name);
                 table.objects.remove(&name);
-                vec![Change::Gone(object(&name), seen)]
+                vec![CacheEvent::Gone(object(&name), seen)]
             }
         });
         for change in &changes {
@@ -340,13 +345,16 @@ async fn run(cluster: Cluster, scope: WatchScope, shared: Arc<Shared>, key: Watc
     }
 }
 
-fn reduce(event: watcher::Event<Metadata>, manager: &str) -> watcher::Event<(Option<String>, String, Seen)> {
+fn reduce(
+    event: watcher::Event<Metadata>,
+    manager: &str,
+) -> watcher::Event<(Option<String>, String, ObservedMeta)> {
     let seen = |object: Metadata| {
         let namespace = object.metadata.namespace.clone();
         let name = object.metadata.name.clone().unwrap_or_default();
         let value =
             serde_json::json!({"metadata": serde_json::to_value(object.metadata).unwrap_or_default()});
-        (namespace, name, Seen::of(&value, manager))
+        (namespace, name, ObservedMeta::of(&value, manager))
     };
     match event {
         watcher::Event::Apply(object) => watcher::Event::Apply(seen(object)),
@@ -361,8 +369,8 @@ fn reduce(event: watcher::Event<Metadata>, manager: &str) -> watcher::Event<(Opt
 mod tests {
     use super::*;
 
-    fn seen(version: u64) -> Seen {
-        Seen { resource_version: version.to_string(), ..Seen::default() }
+    fn seen(version: u64) -> ObservedMeta {
+        ObservedMeta { resource_version: version.to_string(), ..ObservedMeta::default() }
     }
 
     #[test]
@@ -375,23 +383,23 @@ mod tests {
         let full = Table { objects, newest: 5, listed_at: Some(start), ..Table::default() };
         let empty = Table { newest: 5, listed_at: Some(start), ..Table::default() };
         let cases = [
-            ("as written", &full, Some((Some(5), later)), Lookup::Present(seen(5))),
-            ("changed since", &full, Some((Some(4), later)), Lookup::Present(seen(5))),
-            ("our write has not arrived", &full, Some((Some(6), later)), Lookup::Behind),
+            ("as written", &full, Some((Some(5), later)), CacheLookup::Present(seen(5))),
+            ("changed since", &full, Some((Some(4), later)), CacheLookup::Present(seen(5))),
+            ("our write has not arrived", &full, Some((Some(6), later)), CacheLookup::Behind),
             (
                 "listed since, in a cluster that was restored",
                 &full,
                 Some((Some(6), before)),
-                Lookup::Present(seen(5)),
+                CacheLookup::Present(seen(5)),
             ),
-            ("never written", &full, None, Lookup::Present(seen(5))),
-            ("created, not arrived", &empty, Some((Some(6), later)), Lookup::Behind),
-            ("created and gone", &empty, Some((Some(4), later)), Lookup::Absent),
-            ("gone by a newer list", &empty, Some((None, before)), Lookup::Absent),
-            ("never there", &empty, None, Lookup::Absent),
+            ("never written", &full, None, CacheLookup::Present(seen(5))),
+            ("created, not arrived", &empty, Some((Some(6), later)), CacheLookup::Behind),
+            ("created and gone", &empty, Some((Some(4), later)), CacheLookup::Absent),
+            ("gone by a newer list", &empty, Some((None, before)), CacheLookup::Absent),
+            ("never there", &empty, None, CacheLookup::Absent),
         ];
         for (what, table, written, expected) in cases {
-            assert_eq!(table.look(&name, written), expected, "{what}");
+            assert_eq!(table.lookup(&name, written), expected, "{what}");
         }
     }
 
@@ -444,10 +452,10 @@ mod tests {
     fn a_new_list_tells_what_vanished() {
         let told = Arc::new(Mutex::new(Vec::new()));
         let sink = Arc::clone(&told);
-        let listener = move |change: &Change| {
+        let listener = move |change: &CacheEvent| {
             let text = match change {
-                Change::Present(object, _) => format!("+{}", object.name),
-                Change::Gone(object, _) => format!("-{}", object.name),
+                CacheEvent::Present(object, _) => format!("+{}", object.name),
+                CacheEvent::Gone(object, _) => format!("-{}", object.name),
             };
             sink.lock().unwrap().push(text);
         };
@@ -479,8 +487,8 @@ mod tests {
         }
         let look = |version| {
             let name = (Some("n".to_owned()), "new".to_owned());
-            shared.table(&key, |table| table.look(&name, Some((Some(version), at))))
+            shared.table(&key, |table| table.lookup(&name, Some((Some(version), at))))
         };
-        assert_eq!((look(3), look(2)), (Lookup::Behind, Lookup::Absent));
+        assert_eq!((look(3), look(2)), (CacheLookup::Behind, CacheLookup::Absent));
     }
 }

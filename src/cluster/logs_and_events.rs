@@ -1,10 +1,10 @@
 //! What people look at when something does not get ready: logs of containers, and warnings about objects.
 
 use super::{
-    client::{Call, Cluster},
+    api_client::{ApiCall, Cluster},
     error::Result,
-    objects::escape,
-    refs::ObjectRef,
+    object_api::escape,
+    object_ref::ObjectRef,
 };
 use serde_json::Value;
 
@@ -34,7 +34,7 @@ impl Cluster {
             escape(pod),
             escape(container)
         );
-        Ok(self.call_text(&Call { accept: "*/*", ..Call::get(&path) }).await?.0)
+        Ok(self.call_text(&ApiCall { accept: "*/*", ..ApiCall::get(&path) }).await?.0)
     }
 
     /// The newest warnings about an object, as `reason: message`, at most so many.
@@ -49,7 +49,7 @@ impl Cluster {
             escape(namespace),
             escape(&selector)
         );
-        let list = self.call(Call::get(&path)).await?.value;
+        let list = self.call(ApiCall::get(&path)).await?.value;
         let text = |value: &Value| value.as_str().unwrap_or_default().trim().to_owned();
         let mut told: Vec<(String, String)> = list["items"]
             .as_array()

@@ -1,12 +1,12 @@
 //! What we keep of an object's metadata: enough to tell whose it is and whether someone touched our fields.
 
-use super::manage;
+use super::managed_fields;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 /// An object as its metadata shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Seen {
+pub struct ObservedMeta {
     pub uid: String,
     pub resource_version: String,
     /// It has a deletion timestamp.
@@ -35,14 +35,14 @@ pub struct Seen {
     pub finished: bool,
 }
 
-impl Seen {
+impl ObservedMeta {
     /// Reads the metadata of an object or of a `PartialObjectMetadata`.
     pub fn of(object: &Value, manager: &str) -> Self {
         let meta = &object["metadata"];
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let annotation = |name: &str| text(&meta["annotations"][name]);
         let entries = meta["managedFields"].as_array().map_or(&[][..], Vec::as_slice);
-        let ours = entries.iter().find(|e| manage::is_apply_of(e, manager));
+        let ours = entries.iter().find(|e| managed_fields::is_apply_of(e, manager));
         Self {
             uid: text(&meta["uid"]).unwrap_or_default(),
             resource_version: text(&meta["resourceVersion"]).unwrap_or_default(),
@@ -54,9 +54,11 @@ impl Seen {
             resource_policy: annotation("helm.sh/resource-policy").map(Into::into),
             drift: drift_of(meta).map(Into::into),
             applied: hash_of(ours.into_iter()),
-            helm_updates: entries.iter().any(|e| manage::is_helm_update(e, manager)),
+            helm_updates: entries.iter().any(|e| managed_fields::is_helm_update(e, manager)),
             others: hash_of(
-                entries.iter().filter(|e| e["subresource"].is_null() && !manage::is_apply_of(e, manager)),
+                entries
+                    .iter()
+                    .filter(|e| e["subresource"].is_null() && !managed_fields::is_apply_of(e, manager)),
             )
             .unwrap_or_default(),
             owned: meta["ownerReferences"].as_array().is_some_and(|refs| !refs.is_empty()),
@@ -108,10 +110,10 @@ mod tests {
     #[test]
     fn status_churn_leaves_our_hash_alone() {
         let ours = json!({"manager": "helm", "operation": "Apply", "time": "t1", "fieldsV1": {"f:spec": {"f:a": {}, "f:b": {}}}});
-        let quiet = Seen::of(&object(&json!([ours])), "helm");
+        let quiet = ObservedMeta::of(&object(&json!([ours])), "helm");
         let status = json!({"manager": "kubelet", "operation": "Update", "subresource": "status",
             "fieldsV1": {"f:status": {"f:phase": {}}}});
-        let churned = Seen::of(&object(&json!([status, ours])), "helm");
+        let churned = ObservedMeta::of(&object(&json!([status, ours])), "helm");
         assert_eq!(quiet.applied, churned.applied);
         assert_eq!((quiet.version_number(), quiet.release_name.as_deref()), (Some(12), Some("r")));
     }
@@ -119,11 +121,11 @@ mod tests {
     #[test]
     fn a_lost_field_changes_the_hash() {
         let entry = |fields: &Value| json!([{"manager": "helm", "operation": "Apply", "fieldsV1": fields}]);
-        let before = Seen::of(&object(&entry(&json!({"f:spec": {"f:a": {}, "f:b": {}}}))), "helm");
-        let after = Seen::of(&object(&entry(&json!({"f:spec": {"f:a": {}}}))), "helm");
+        let before = ObservedMeta::of(&object(&entry(&json!({"f:spec": {"f:a": {}, "f:b": {}}}))), "helm");
+        let after = ObservedMeta::of(&object(&entry(&json!({"f:spec": {"f:a": {}}}))), "helm");
         assert!(before.applied.is_some());
         assert_ne!(before.applied, after.applied);
-        assert_eq!(Seen::of(&object(&json!([])), "helm").applied, None);
+        assert_eq!(ObservedMeta::of(&object(&json!([])), "helm").applied, None);
     }
 
     #[test]
@@ -131,7 +133,7 @@ mod tests {
         let job = |fields: &Value| {
             let entry = json!([{"manager": "kube-controller-manager", "operation": "Update", "subresource": "status",
                 "fieldsV1": {"f:status": fields}}]);
-            Seen::of(&object(&entry), "helm").finished
+            ObservedMeta::of(&object(&entry), "helm").finished
         };
         assert!(job(
             &json!({"f:startTime": {}, "f:completionTime": {}, "f:conditions": {}, "f:succeeded": {}})
