@@ -12,22 +12,30 @@
 //! - [`render`]: the border between the pure renderer and the engine
 //! - [`cluster`]: the one door to a Kubernetes API server
 //! - [`release`]: the release engine: observe, decide, plan, apply, record, watch
-//! - [`hooks`]: programs of users that run at moments, on schedules and on changes of objects
+//! - [`controller`]: the operator runtime: work queue, triggers, release runs
+//! - [`shell_hooks`]: programs of users that run at moments, on schedules and on changes of objects
 //! - [`addon`]: front end for addon-operator modules
+//! - [`preflight`]: what an operator needs and would do, before it runs
 //! - [`serve`]: probes and metrics
+//! - [`runtime`]: which controllers run in a process, and whether it leads
 //! - [`cli`]: the command line
+//! - [`backoff`]: how long to wait before another try
 //! - [`machine`]: how much memory the process may take
 //! - [`causes`]: an error with its causes, in one line
 //! - [`redact`]: secrets in messages, masked before they leave the process
 
 pub mod addon;
+pub mod backoff;
 pub mod causes;
 pub mod cli;
 pub mod cluster;
-pub mod hooks;
+pub mod controller;
 pub mod machine;
+pub mod preflight;
 pub mod redact;
 pub mod release;
 pub mod render;
+pub mod runtime;
 pub mod serve;
+pub mod shell_hooks;
 pub mod source;

@@ -29,7 +29,8 @@ const RENDERER: [(&str, &[&str]); 16] = [
 ];
 
 /// The same for the root package.
-const ROOT: [(&str, &[&str]); 11] = [
+const ROOT: [(&str, &[&str]); 15] = [
+    ("backoff.rs", &[]),
     ("causes.rs", &[]),
     ("machine.rs", &[]),
     ("redact.rs", &[]),
@@ -38,9 +39,41 @@ const ROOT: [(&str, &[&str]); 11] = [
     ("release", &["cluster", "machine", "redact"]),
     ("render", &["cluster", "machine", "release"]),
     ("serve", &[]),
-    ("hooks", &["cluster", "redact", "render", "serve"]),
-    ("addon", &["cluster", "hooks", "redact", "release", "render", "serve", "source"]),
-    ("cli", &["addon", "causes", "cluster", "hooks", "redact", "release", "render", "serve", "source"]),
+    ("controller", &["backoff", "cluster", "redact", "release", "render", "serve"]),
+    ("shell_hooks", &["backoff", "cluster", "redact", "render", "serve"]),
+    (
+        "addon",
+        &[
+            "backoff",
+            "cluster",
+            "controller",
+            "redact",
+            "release",
+            "render",
+            "serve",
+            "shell_hooks",
+            "source",
+        ],
+    ),
+    ("preflight", &["addon", "cluster", "controller", "release", "render", "shell_hooks"]),
+    ("runtime.rs", &["addon", "cluster", "controller", "serve"]),
+    (
+        "cli",
+        &[
+            "addon",
+            "causes",
+            "cluster",
+            "controller",
+            "preflight",
+            "redact",
+            "release",
+            "render",
+            "runtime",
+            "serve",
+            "shell_hooks",
+            "source",
+        ],
+    ),
 ];
 
 const MAX_LINES: usize = 1000;
@@ -165,7 +198,7 @@ fn the_renderer_asks_nothing_of_the_outside() {
 fn programs_are_started_in_few_places() {
     // The operator starts hooks and scripts; the others belong to commands: git, Docker's helpers, post-renderers, your Helm.
     let known = [
-        "src/hooks/process.rs",
+        "src/shell_hooks/process.rs",
         "src/source/git.rs",
         "src/source/oci/credentials.rs",
         "src/cli/post_render.rs",

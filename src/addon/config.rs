@@ -8,8 +8,9 @@ use chart_compat::data::{Data, Map};
 use chart_compat::yaml;
 
 use super::name::ModuleName;
-use super::references::{Reference, SUFFIX};
+use super::references::SUFFIX;
 use super::values::GLOBAL;
+use crate::controller::ValuesReference;
 
 /// What the ConfigMap says.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -19,7 +20,7 @@ pub struct Config {
     /// Values by module key: maps, or lists.
     pub sections: BTreeMap<String, Data>,
     /// What sections take from elsewhere, by module key or `global`.
-    pub references: BTreeMap<String, Vec<Reference>>,
+    pub references: BTreeMap<String, Vec<ValuesReference>>,
     /// Enable flags by module key.
     pub enabled: BTreeMap<String, bool>,
     /// Keys of modules whose objects are left as they are.
@@ -100,7 +101,7 @@ impl Config {
         let module = modules.iter().find(|m| m.key == key);
         let base = key.strip_suffix(SUFFIX).filter(|_| module.is_none());
         if let Some(base) = base.filter(|b| *b == "global" || modules.iter().any(|m| m.key == *b)) {
-            match Reference::list(text) {
+            match ValuesReference::list(text) {
                 Ok(list) => drop(self.references.insert(base.to_owned(), list)),
                 Err(e) => problem(Some(base).filter(|b| *b != "global"), format!("key {key}: {e}")),
             }
@@ -119,7 +120,7 @@ impl Config {
 }
 
 /// Reads the text of a section: a map, or for a module a list.
-pub(super) fn section(key: &str, text: &str) -> Result<Data, String> {
+pub(crate) fn section(key: &str, text: &str) -> Result<Data, String> {
     let error = match yaml::from_slice_map(text.as_bytes()) {
         Ok(values) => return Ok(Data::Map(values)),
         Err(error) => error,

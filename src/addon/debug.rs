@@ -16,9 +16,9 @@ use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 
 use super::hooks::{Hooks, ModuleRef};
-use super::place::Place;
-use super::run::Shared;
+use super::releases::Releases;
 use super::values::GLOBAL;
+use crate::controller::Target;
 use crate::redact;
 use crate::render::from_json;
 use crate::serve::State;
@@ -60,7 +60,7 @@ pub(super) struct ModuleView {
     pub(super) order: u32,
     pub(super) enabled: bool,
     /// Where its release lives.
-    pub(super) place: Place,
+    pub(super) target: Target,
     /// Why its chart cannot be rendered.
     pub(super) problem: Option<String>,
     /// Its objects as `namespace/Kind/name`; `None` while nothing of it is watched.
@@ -70,16 +70,20 @@ pub(super) struct ModuleView {
 /// Answers requests.
 struct Desk {
     hooks: Arc<Hooks>,
-    shared: Shared,
+    releases: Releases,
     state: Arc<State>,
     looks: mpsc::UnboundedSender<Look>,
 }
 
 /// A desk for an operator; the loop answers what comes out of the other end.
-pub(super) fn open(hooks: Arc<Hooks>, shared: Shared, state: Arc<State>) -> mpsc::UnboundedReceiver<Look> {
+pub(super) fn open(
+    hooks: Arc<Hooks>,
+    releases: Releases,
+    state: Arc<State>,
+) -> mpsc::UnboundedReceiver<Look> {
     let (looks, asked) = mpsc::unbounded_channel();
     let of = Arc::clone(&state);
-    let desk = Arc::new(Desk { hooks, shared, state, looks });
+    let desk = Arc::new(Desk { hooks, releases, state, looks });
     let handler: Handler = Arc::new(move |request| {
         let desk = Arc::clone(&desk);
         async move { desk.answer(&request).await }.boxed()
@@ -233,8 +237,8 @@ impl Desk {
                 false => store.values.for_chart(&view.module.key).map_err(failed)?,
             }
         };
-        let shared = self.shared.at(&view.place).map_err(|e| failed(e.to_string()))?;
-        let request = shared
+        let releases = self.releases.at(&view.target).map_err(|e| failed(e.to_string()))?;
+        let request = releases
             .preview(&view.module.name, chart, Arc::new(values))
             .await
             .map_err(|e| failed(e.to_string()))?;
@@ -245,7 +249,7 @@ impl Desk {
             }
             return Ok(Content::Text(text));
         }
-        let preview = shared.engine.plan(&request).await.map_err(|e| failed(e.to_string()))?;
+        let preview = releases.engine().plan(&request).await.map_err(|e| failed(e.to_string()))?;
         match preview.changes_anything() {
             true => Ok(Content::Text(preview.text(false, false))),
             false => Ok(Content::Text("No diff found".to_owned())),

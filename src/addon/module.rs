@@ -10,7 +10,8 @@ use chart_compat::render::CompiledChart;
 use chart_compat::yaml;
 
 use super::name::ModuleName;
-use super::place::Place;
+use super::target;
+use crate::controller::Target;
 use crate::source;
 
 /// Version of the chart that a module without `Chart.yaml` gets, as the peer gives it.
@@ -35,7 +36,7 @@ pub struct Module {
     /// CRDs of a module without a chart; those of a chart are in it.
     pub crds: Vec<Crd>,
     /// Where its release lives.
-    pub place: Place,
+    pub target: Target,
     /// Another number when its hooks are others than before.
     pub hooks: u64,
     /// Why it is not as its files are now: they cannot be used, and those before can.
@@ -44,7 +45,7 @@ pub struct Module {
 
 impl Module {
     /// The files of its CRDs.
-    pub(super) fn crds(&self) -> Vec<Crd> {
+    pub(crate) fn crds(&self) -> Vec<Crd> {
         match &self.chart {
             Ok(Some(chart)) => chart.chart().crds(),
             _ => self.crds.clone(),
@@ -73,7 +74,7 @@ impl Modules {
     }
 
     /// The same; a directory that `known` has a module for is not read again.
-    pub(super) fn rediscover(
+    pub(crate) fn rediscover(
         roots: &str,
         unnumbered: u32,
         profile: Profile,
@@ -94,7 +95,7 @@ impl Modules {
     }
 
     /// Names of all modules with the annotations of their charts.
-    pub(super) fn annotated(&self) -> impl Iterator<Item = (&str, Option<&[(String, String)]>)> {
+    pub(crate) fn annotated(&self) -> impl Iterator<Item = (&str, Option<&[(String, String)]>)> {
         self.modules.iter().map(|m| {
             let chart = m.chart.as_ref().ok().and_then(Option::as_ref);
             let annotations = chart.and_then(|c| c.chart().metadata.annotations.as_deref());
@@ -152,7 +153,7 @@ impl Modules {
     }
 
     /// What to tell where nothing may be concluded from what is not there.
-    pub(super) fn unread(&self) -> Option<String> {
+    pub(crate) fn unread(&self) -> Option<String> {
         let and = "nothing is done, since modules would seem to be off or gone; mend that and start again";
         (!self.unread.is_empty()).then(|| format!("{}: {and}", self.unread.join("; ")))
     }
@@ -209,19 +210,19 @@ impl Modules {
             },
             chart => (chart, Vec::new()),
         };
-        let (chart, place) = match chart.and_then(|chart| Ok((place_of(&path, chart.as_deref())?, chart))) {
-            Ok((place, chart)) => (Ok(chart), place),
-            Err(text) => (Err(text), Place::default()),
+        let (chart, target) = match chart.and_then(|chart| Ok((target_of(&path, chart.as_deref())?, chart))) {
+            Ok((target, chart)) => (Ok(chart), target),
+            Err(text) => (Err(text), Target::default()),
         };
         let (hooks, broken_files) = (0, None);
-        self.modules.push(Module { name, path, values, flag, chart, crds, place, hooks, broken_files });
+        self.modules.push(Module { name, path, values, flag, chart, crds, target, hooks, broken_files });
     }
 }
 
 /// Where a module's release lives, as its chart says.
-fn place_of(path: &Path, chart: Option<&CompiledChart>) -> Result<Place, String> {
+fn target_of(path: &Path, chart: Option<&CompiledChart>) -> Result<Target, String> {
     let annotations = chart.and_then(|c| c.chart().metadata.annotations.as_deref());
-    Place::of_chart(annotations).map_err(|e| format!("{}: {e}", path.display()))
+    target::of_chart(annotations).map_err(|e| format!("{}: {e}", path.display()))
 }
 
 /// The section of a module in a values file. Anything but a map ends the peer (`fs.getBasicModule`).

@@ -1,140 +1,18 @@
-//! Values that the ConfigMap takes from Secrets and other ConfigMaps: `<module>ValuesFrom`, a list in the form that Flux made
-//! known.
+//! Keys of the ConfigMap that refer to values elsewhere: `<module>ValuesFrom`.
 //!
-//! Owns the form, the reading of what is referred to, and the watch of it. What is read of Secrets is never told: neither in
-//! errors nor in causes, and explanations show the names of values only.
+//! Owns the keys, and how an explanation shows what they refer to: of values from Secrets, the names only.
 
 use std::collections::BTreeMap;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use chart_compat::chart::merge_maps;
 use chart_compat::data::{Data, Map};
-use chart_compat::values::strvals;
-use chart_compat::yaml;
 use serde_json::Value;
 
 use crate::cluster::Cluster;
+use crate::controller::ValuesReference;
 use crate::render::ask;
-use crate::render::replay::{Question, answer_digest};
 
-/// What a key of the ConfigMap ends with that refers to values.
-pub(super) const SUFFIX: &str = "ValuesFrom";
-
-/// The key of an object's data that holds values, unless another is named.
-const DEFAULT_KEY: &str = "values.yaml";
-
-/// References of one section at most.
-const MOST: usize = 50;
-
-/// Values that stand elsewhere.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reference {
-    /// `Secret` or `ConfigMap`.
-    pub kind: String,
-    /// The object's name, in the operator's namespace.
-    pub name: String,
-    /// The key of its data.
-    pub values_key: String,
-    /// Where the text goes, as `--set-literal` takes a path; `None`: the text is a map of values.
-    pub target_path: Option<String>,
-    /// The object or its key may be absent.
-    pub optional: bool,
-}
-
-impl Reference {
-    /// Reads the list of a key.
-    ///
-    /// # Errors
-    /// What is wrong with which entry, in words.
-    pub fn list(text: &str) -> Result<Vec<Self>, String> {
-        let items = yaml::from_slice_list(text.as_bytes()).map_err(|e| e.to_string())?;
-        if items.len() > MOST {
-            return Err(format!("{} references; no more than {MOST} are read", items.len()));
-        }
-        let entry =
-            |(at, item): (usize, &Data)| Self::entry(item).map_err(|e| format!("entry {}: {e}", at + 1));
-        items.iter().enumerate().map(entry).collect()
-    }
-
-    fn entry(item: &Data) -> Result<Self, String> {
-        let Data::Map(map) = item else { return Err("it is no map of kind and name".to_owned()) };
-        let mut text = BTreeMap::new();
-        let mut optional = false;
-        for (key, value) in map {
-            match (key.as_str(), value) {
-                ("kind" | "name" | "valuesKey" | "targetPath", Data::String(value)) if !value.is_empty() => {
-                    text.insert(key.as_str(), value.clone());
-                }
-                ("optional", Data::Bool(value)) => optional = *value,
-                ("kind" | "name" | "valuesKey" | "targetPath" | "optional", _) => {
-                    return Err(format!("{key} has a value of the wrong type"));
-                }
-                _ => {
-                    return Err(format!(
-                        "{key} is unknown; there are kind, name, valuesKey, targetPath and optional"
-                    ));
-                }
-            }
-        }
-        let kind = text.remove("kind").ok_or("kind is missing: Secret or ConfigMap")?;
-        if !["Secret", "ConfigMap"].contains(&kind.as_str()) {
-            return Err(format!("kind {kind:?} is neither Secret nor ConfigMap"));
-        }
-        Ok(Self {
-            kind,
-            name: text.remove("name").ok_or("name is missing")?,
-            values_key: text.remove("valuesKey").unwrap_or_else(|| DEFAULT_KEY.to_owned()),
-            target_path: text.remove("targetPath"),
-            optional,
-        })
-    }
-
-    fn question(&self, namespace: &str) -> Question {
-        Question {
-            api_version: "v1".to_owned(),
-            kind: self.kind.clone(),
-            namespace: namespace.to_owned(),
-            name: self.name.clone(),
-        }
-    }
-
-    /// Lays what the object holds (`None`: there is none) over values.
-    fn lay(&self, object: Option<&Data>, values: &mut Map) -> Result<(), String> {
-        let Self { kind, name, values_key, .. } = self;
-        let held = match object {
-            Some(Data::Map(object)) => match object.get("data") {
-                Some(Data::Map(data)) => data.get(values_key),
-                _ => None,
-            },
-            _ => None,
-        };
-        let Some(Data::String(held)) = held else {
-            let missing =
-                if object.is_some() { format!(" has no key {values_key}") } else { " is missing".to_owned() };
-            return if self.optional { Ok(()) } else { Err(format!("{kind} {name}{missing}")) };
-        };
-        let text = if kind == "Secret" {
-            let bytes =
-                STANDARD.decode(held).map_err(|_| format!("{kind} {name}: key {values_key} is no base64"))?;
-            String::from_utf8(bytes)
-                .map_err(|_| format!("{kind} {name}: key {values_key} is no UTF-8 text"))?
-        } else {
-            held.clone()
-        };
-        match &self.target_path {
-            Some(path) => strvals::parse_literal(values, &format!("{path}={text}"))
-                .map_err(|_| format!("{kind} {name}: targetPath {path:?} is no path into values")),
-            // The text of the error would show what stands in the Secret.
-            None => {
-                let read = yaml::from_slice_map(text.as_bytes())
-                    .map_err(|_| format!("{kind} {name}: key {values_key} is no YAML map"))?;
-                merge_maps(values, read);
-                Ok(())
-            }
-        }
-    }
-}
+/// Suffix of a key of the ConfigMap that refers to values.
+pub(crate) const SUFFIX: &str = "ValuesFrom";
 
 /// A reference as an explanation shows it: which object, and what it sets.
 pub struct Shown {
@@ -147,7 +25,7 @@ pub struct Shown {
 /// What stands for values that are not shown.
 const HIDDEN: &str = "(hidden)";
 
-/// Hides all but the names of values.
+/// Replaces all values, keeps their names.
 fn hide(value: &mut Data) {
     match value {
         Data::Map(map) => map.values_mut().for_each(hide),
@@ -172,115 +50,19 @@ pub async fn shown(
         let Some(text) = config_map["data"][&key].as_str() else { continue };
         let failed = |e: String| format!("ConfigMap key {key}: {e}");
         let mut list = Vec::new();
-        for reference in Reference::list(text).map_err(failed)? {
+        for reference in ValuesReference::list(text).map_err(failed)? {
             let object = ask(cluster, &reference.question(namespace))
                 .await
                 .map_err(|e| failed(format!("{} {}: {e}", reference.kind, reference.name)))?;
             let mut values = Map::new();
-            reference.lay(object.as_ref(), &mut values).map_err(failed)?;
+            reference.merge_into(object.as_ref(), &mut values).map_err(failed)?;
             if reference.kind == "Secret" {
                 values.values_mut().for_each(hide);
             }
-            let Reference { kind, name, values_key, .. } = &reference;
+            let ValuesReference { kind, name, values_key, .. } = &reference;
             list.push(Shown { name: format!("{kind} {namespace}/{name} key {values_key} ({key})"), values });
         }
         all.insert((*section).to_owned(), list);
     }
     Ok(all)
-}
-
-/// What references come to.
-#[derive(Default)]
-pub(super) struct Referred {
-    /// Values by section, later references over earlier ones; or why there are none.
-    pub(super) sections: BTreeMap<String, Result<Map, String>>,
-    /// Digests of what was read, for a watch.
-    pub(super) seen: BTreeMap<Question, String>,
-}
-
-/// Reads everything that sections refer to.
-pub(super) async fn read(
-    cluster: &Cluster,
-    namespace: &str,
-    references: &BTreeMap<String, Vec<Reference>>,
-) -> Referred {
-    let mut referred = Referred::default();
-    for (key, list) in references {
-        let mut values = Ok(Map::new());
-        for reference in list {
-            let question = reference.question(namespace);
-            let object = match ask(cluster, &question).await {
-                Ok(object) => object,
-                Err(e) => {
-                    values = Err(format!("{} {}: {e}", reference.kind, reference.name));
-                    continue;
-                }
-            };
-            let digest = answer_digest(object.as_ref().unwrap_or(&Data::Map(Map::new())));
-            referred.seen.insert(question, digest);
-            if let Ok(map) = &mut values
-                && let Err(text) = reference.lay(object.as_ref(), map)
-            {
-                values = Err(text);
-            }
-        }
-        referred.sections.insert(key.clone(), values);
-    }
-    referred
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lists_are_read() {
-        let text = "- {kind: Secret, name: db}\n- {kind: ConfigMap, name: c, valuesKey: k, targetPath: a.b, optional: true}\n";
-        let list = Reference::list(text).unwrap();
-        assert_eq!((list[0].values_key.as_str(), list[0].optional), ("values.yaml", false));
-        assert_eq!((list[1].target_path.as_deref(), list[1].optional), (Some("a.b"), true));
-        for (text, part) in [
-            ("a: 1", "cannot unmarshal"),
-            ("- x", "entry 1: it is no map"),
-            ("- {kind: Secret, name: x}\n- {kind: Pod, name: x}", "entry 2: kind \"Pod\" is neither"),
-            ("- {name: x}", "kind is missing"),
-            ("- {kind: Secret}", "name is missing"),
-            ("- {kind: Secret, name: 1}", "name has a value of the wrong type"),
-            ("- {kind: Secret, name: a, namespace: b}", "namespace is unknown"),
-        ] {
-            let error = Reference::list(text).unwrap_err();
-            assert!(error.contains(part), "{text}: {error}");
-        }
-    }
-
-    #[test]
-    fn what_is_referred_to_is_laid_over_and_never_told() {
-        let object = |text: &str| crate::render::from_json(&crate::render::parse_manifest(text).unwrap());
-        let secret = object(
-            "data: {values.yaml: YTogMQpiOiB7YzogMn0=, word: czNjcjN0LGE9Yg==, bad: '%%', odd: czNjcjN0}",
-        );
-        let laid = |list: &str| {
-            let mut values = Map::new();
-            for reference in Reference::list(list).unwrap() {
-                reference.lay(Some(&secret), &mut values)?;
-            }
-            Ok::<_, String>(crate::render::to_json(&Data::Map(values)).to_string())
-        };
-        assert_eq!(
-            laid("[{kind: Secret, name: s}, {kind: Secret, name: s, valuesKey: word, targetPath: b.d}]")
-                .unwrap(),
-            r#"{"a":1,"b":{"c":2,"d":"s3cr3t,a=b"}}"#
-        );
-        assert_eq!(laid("[{kind: Secret, name: s, valuesKey: none, optional: true}]").unwrap(), "{}");
-        for (list, text) in [
-            ("[{kind: Secret, name: s, valuesKey: none}]", "Secret s has no key none"),
-            ("[{kind: Secret, name: s, valuesKey: bad}]", "Secret s: key bad is no base64"),
-            ("[{kind: Secret, name: s, valuesKey: odd}]", "Secret s: key odd is no YAML map"),
-        ] {
-            assert_eq!(laid(list).unwrap_err(), text);
-        }
-        let mut values = Map::new();
-        let gone = Reference::list("[{kind: Secret, name: s}]").unwrap().remove(0).lay(None, &mut values);
-        assert_eq!(gone.unwrap_err(), "Secret s is missing");
-    }
 }

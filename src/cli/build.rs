@@ -15,7 +15,7 @@ use super::release_flags::{Carry, Crds, exclusive, lenient};
 use super::schemas::Schemas;
 use super::values::{self, User};
 use super::{Connected, Failure, chart, get, tell};
-use crate::addon::capabilities;
+use crate::controller::capabilities;
 use crate::release::record::{Record, ReleaseStatus};
 use crate::release::{
     Adoption, CrdPolicy, CrdRules, EngineError, History, Mode, ReleaseOptions, ReleaseRequest,

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use super::flags::Globals;
 use super::output::{Format, structured};
 use super::{Failure, print};
-use crate::addon::{self, Diagnosis, Weight};
+use crate::addon;
+use crate::preflight::{self, Diagnosis, Weight};
 
 /// Subcommands of `doctor`.
 #[derive(clap::Subcommand)]
@@ -34,7 +35,8 @@ pub(super) fn run(_: &Globals, command: &Command) -> Result<(), Failure> {
         .enable_all()
         .build()
         .map_err(|e| format!("cannot start: {e}"))?;
-    let look = addon::doctor(&args.modules_dir, args.global_hooks_dir.as_deref(), addon::UNNUMBERED_ORDER);
+    let look =
+        preflight::doctor(&args.modules_dir, args.global_hooks_dir.as_deref(), addon::UNNUMBERED_ORDER);
     let found = runtime.block_on(look);
     let text = match args.output {
         Format::Table => text(&found),

@@ -11,7 +11,7 @@ use clap::Parser as _;
 use serde_json::{Deserializer, Value, json};
 
 use super::Failure;
-use crate::hooks::jq::Filter;
+use crate::shell_hooks::jq::Filter;
 
 /// The most that is read.
 const MAX_INPUT: u64 = 1024 * 1024 * 1024;

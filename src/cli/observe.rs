@@ -4,8 +4,10 @@ use std::process::ExitCode;
 
 use super::output::{Format, structured};
 use super::{Failure, print};
-use crate::addon::{self, Finding, Observation};
+use crate::addon;
 use crate::cluster::Cluster;
+use crate::controller::ContextOptions;
+use crate::preflight::{self, Finding, Observation};
 use crate::redact;
 
 /// Exit status where something would change.
@@ -13,11 +15,13 @@ const CHANGES: u8 = 2;
 
 pub(super) async fn run(
     cluster: Cluster,
+    context: &ContextOptions,
     options: &addon::Options,
     format: Format,
     painted: bool,
 ) -> Result<ExitCode, Failure> {
-    let (observations, problems) = addon::observe(cluster, options).await.map_err(|e| e.to_string())?;
+    let (observations, problems) =
+        preflight::observe(cluster, context, options).await.map_err(|e| e.to_string())?;
     let text = match format {
         Format::Table => text(&observations, &problems, painted),
         format => structured(&serde_json::json!({"modules": observations, "problems": problems}), format)?,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -23,13 +23,15 @@ use super::peer::{self, WithoutEffect};
 use super::webhook_flags::WebhookFlags;
 use super::{Ended, Failure, cluster};
 use crate::addon;
-use crate::cluster::{Cluster, ClusterError, CompletedRequest, Election};
-use crate::hooks::webhooks;
+use crate::cluster::{CompletedRequest, Election};
+use crate::controller::{ContextOptions, DriftPolicy};
 use crate::redact;
 use crate::release::{Adoption, DriftMode};
+use crate::runtime;
 use crate::serve::body::{Budget, DEFAULT_MEMORY};
 use crate::serve::runtime::{LOG_LEVEL, Runtime};
 use crate::serve::{self, State};
+use crate::shell_hooks::webhooks;
 
 /// How logs are written.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -42,6 +44,9 @@ enum LogType {
 /// Flags of `operator`; their environment variables are addon-operator's.
 #[derive(clap::Args)]
 pub(super) struct Args {
+    /// Controllers to run, separated by commas: modules; * for all
+    #[arg(long, env = "WINDLASS_CONTROLLERS", default_value = "modules")]
+    controllers: runtime::Controllers,
     /// Directories of modules, separated by colons
     #[arg(long, env = "MODULES_DIR", default_value = "modules")]
     modules_dir: String,
@@ -315,38 +320,49 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
         let cluster = cluster(globals).await?;
         let counting = Arc::clone(&state);
         cluster.observe(Box::new(move |exchange| count(&counting, exchange)));
-        let options = addon::Options {
-            modules_dir: args.modules_dir.clone(),
-            global_hooks_dir,
-            namespace: globals.namespace.clone().unwrap_or_else(|| cluster.default_namespace().to_owned()),
-            config_map: args.config_map.clone(),
+        let context = ContextOptions {
+            storage: super::storage::storage(&globals.driver)?,
+            render_bounds: globals.render_bounds(),
+            crds_as_operator: args.crds_as_operator,
+        };
+        let directories = addon::DirectoryOptions {
+            modules: args.modules_dir.clone(),
+            global_hooks: global_hooks_dir,
             unnumbered_order: args.unnumbered_modules_order,
             strict: args.strict_check_values_mode_enabled,
-            strict_order: args.strict_order,
-            ignored_release: args.helm_ignore_release.clone().filter(|name| !name.is_empty()),
-            storage: super::storage::storage(&globals.driver)?,
+            scan_interval: Some(args.modules_scan_interval).filter(|every| !every.is_zero()),
+        };
+        let releases = addon::ModuleReleaseOptions {
             history_max: args.helm_history_max,
             timeout: args.helm_timeout,
             profile: globals.profile(),
-            render_bounds: globals.render_bounds(),
+            drift: DriftPolicy { mode: args.drift, ignore: args.drift_ignore.clone() },
             adoption: if args.take_ownership { Adoption::Any } else { Adoption::Unowned },
-            crds_as_operator: args.crds_as_operator,
-            drift: addon::DriftPolicy { mode: args.drift, ignore: args.drift_ignore.clone() },
-            tmp_dir: args.tmp_dir.clone().unwrap_or_else(|| std::env::temp_dir().join("addon-operator")),
-            keep_tmp_files: args.debug_keep_tmp_files,
-            hook_timeout: args.hook_timeout,
-            hook_patience: args.hook_patience,
-            group_metrics: args.group_hook_metrics,
-            webhooks: webhooks(args)?,
-            proxy_json: args.log_proxy_hook_json,
-            enabling: args.applied_module_extenders.clone(),
-            module_status: args.module_status,
-            scan_interval: Some(args.modules_scan_interval).filter(|every| !every.is_zero()),
             extra_labels: labels(&args.crd_extra_labels)?,
             crd_filters: list(&args.crd_filters),
+            ignored: args.helm_ignore_release.clone().filter(|name| !name.is_empty()),
+        };
+        let hooks = addon::HookOptions {
+            tmp_dir: args.tmp_dir.clone().unwrap_or_else(|| std::env::temp_dir().join("addon-operator")),
+            keep_tmp_files: args.debug_keep_tmp_files,
+            timeout: args.hook_timeout,
+            patience: args.hook_patience,
+            proxy_json: args.log_proxy_hook_json,
+            group_metrics: args.group_hook_metrics,
+            webhooks: webhooks(args)?,
+        };
+        let modules = addon::Options {
+            namespace: globals.namespace.clone().unwrap_or_else(|| cluster.default_namespace().to_owned()),
+            config_map: args.config_map.clone(),
+            directories,
+            releases,
+            hooks,
+            strict_order: args.strict_order,
+            enabling: args.applied_module_extenders.clone(),
+            module_status: args.module_status,
         };
         if args.observe {
-            return observe::run(cluster, &options, args.output, globals.paints()).await;
+            return observe::run(cluster, &context, &modules, args.output, globals.paints()).await;
         }
         let mut ended = Ended::listen()?;
         let (stopping, stopped) = watch::channel(false);
@@ -366,8 +382,13 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
         let mut servers = serve_debug(args, &state, &stopped).await;
         servers.push(server);
         let stop = async move { ended.next().await };
-        let election = args.leader_election.then(|| election(args, &options));
-        let result = work(cluster, options, election, state, stop).await.map_err(|e| e.to_string());
+        let options = runtime::Options {
+            controllers: args.controllers.clone(),
+            election: args.leader_election.then(|| election(args, &modules)),
+            context,
+            modules,
+        };
+        let result = runtime::run(cluster, options, state, stop).await.map_err(|e| e.to_string());
         stopping.send_replace(true);
         drop(tokio::time::timeout(Duration::from_secs(1), futures::future::join_all(servers)).await);
         result.map(|()| ExitCode::SUCCESS)
@@ -427,41 +448,4 @@ fn election(args: &Args, options: &addon::Options) -> Election {
         format!("windlass-{}-{started:x}", std::process::id())
     });
     Election { namespace: options.namespace.clone(), name, identity }
-}
-
-/// Runs the operator, if need be while it is the leader only.
-async fn work(
-    cluster: Cluster,
-    options: addon::Options,
-    election: Option<Election>,
-    state: Arc<State>,
-    stop: impl Future<Output = ()>,
-) -> Result<(), ClusterError> {
-    let Some(election) = election else { return addon::run(cluster, options, state, stop).await };
-    let mut stop = std::pin::pin!(stop);
-    let follow = |leader: &str| {
-        tracing::info!(leader, identity = election.identity, "another process leads");
-        *state.leader.lock().unwrap_or_else(PoisonError::into_inner) = Some(leader.to_owned());
-    };
-    let set = |leads: f64| {
-        state.metrics.set("windlass_leader", "Whether this process leads.", &[], leads);
-    };
-    set(0.0);
-    let leadership = tokio::select! {
-        () = &mut stop => return Ok(()),
-        leadership = cluster.lead(&election, follow) => leadership?,
-    };
-    *state.leader.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    set(1.0);
-    tracing::info!(identity = election.identity, "this process leads");
-    let result = tokio::select! {
-        result = addon::run(cluster, options, Arc::clone(&state), stop) => result,
-        () = leadership.lost() => {
-            // As the peer: the process ends and whoever runs it starts it anew.
-            tracing::error!(identity = election.identity, "the Lease is lost: another process leads now");
-            return Ok(());
-        }
-    };
-    leadership.resign().await;
-    result
 }

@@ -6,6 +6,7 @@ use super::flags::Globals;
 use super::output::{Format, structured};
 use super::{Failure, print, tell};
 use crate::addon;
+use crate::preflight;
 
 /// Flags of `rbac`.
 #[derive(clap::Args)]
@@ -39,12 +40,12 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
         .build()
         .map_err(|e| format!("cannot start: {e}"))?;
     let configuration = args.webhook_configuration_name.as_deref();
-    let look = addon::needs(&args.modules_dir, global, namespace, addon::UNNUMBERED_ORDER, configuration);
+    let look = preflight::needs(&args.modules_dir, global, namespace, addon::UNNUMBERED_ORDER, configuration);
     let (needs, problems) = runtime.block_on(look);
     if !problems.is_empty() {
         return Err(problems.join("\n"));
     }
-    let mut added = addon::AddedRules::default();
+    let mut added = preflight::AddedRules::default();
     for file in &args.add_rules {
         added.read(file)?;
     }

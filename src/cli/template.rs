@@ -19,8 +19,8 @@ use super::post_render::PostRender;
 use super::schemas::Schemas;
 use super::values::User;
 use super::{Connected, Failure, chart, go_template, print, print_pieces, tell, values, with_engine};
-use crate::addon::capabilities;
 use crate::cluster::Gvk;
+use crate::controller::capabilities;
 use crate::render::replay::{self, store};
 use crate::render::{ClusterLookup, Deadline, Lookup, SystemWorld, parse_manifest};
 

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use super::Failure;
-use crate::hooks::webhooks::{Files, Options, Server};
+use crate::shell_hooks::webhooks::{Files, Options, Server};
 
 /// Where shell-operator listens for conversions.
 const CONVERSION_PORT: u16 = 9681;

@@ -315,6 +315,9 @@ impl Engine {
     ) -> Result<ReleaseOutcome> {
         validate(request)?;
         let busy = self.state.begin_operation(&request.id).await;
+        if let Some(owner) = &request.owner {
+            self.state.set_owner(&request.id, owner);
+        }
         if let Some(records) = &self.records {
             records.watch([(self.options.storage.gvk(), Some(request.id.namespace.clone()))]).await;
             if matches!(request.options.crds, CrdPolicy::CreateMissing | CrdPolicy::Apply) {
@@ -440,10 +443,19 @@ impl Engine {
     /// Waits until a release wants a look: an object of it was changed or deleted, or someone wrote its record. Only
     /// with watches, and only for releases that this engine reconciled.
     pub async fn next_trigger(&self) -> (ReleaseId, ReconcileTrigger) {
+        self.trigger_from(None).await
+    }
+
+    /// The same for releases of these owners only (`ReleaseRequest::owner`): several front ends share one engine.
+    pub async fn next_trigger_for(&self, owners: &BTreeSet<String>) -> (ReleaseId, ReconcileTrigger) {
+        self.trigger_from(Some(owners)).await
+    }
+
+    async fn trigger_from(&self, owners: Option<&BTreeSet<String>>) -> (ReleaseId, ReconcileTrigger) {
         loop {
-            let (id, pending) = self.state.next_pending().await;
+            let (id, pending) = self.state.next_pending(owners).await;
             if let Some(trigger) = self.trigger_of(&id, &pending) {
-                tracing::info!(release = %id, reason = %trigger, "wants a look");
+                tracing::info!(release = %id, reason = %trigger, "reconcile triggered");
                 return (id, trigger);
             }
         }

@@ -65,6 +65,8 @@ struct Inner {
     known: BTreeMap<ReleaseId, CachedRelease>,
     /// Which release has an object: for objects that lost their marks.
     owners: BTreeMap<ObjectKey, ReleaseId>,
+    /// Who each release belongs to, where its request says so.
+    release_owners: BTreeMap<ReleaseId, String>,
     locks: BTreeMap<ReleaseId, Arc<tokio::sync::Mutex<()>>>,
     pending: BTreeMap<ReleaseId, PendingEvents>,
     busy: BTreeSet<ReleaseId>,
@@ -98,9 +100,10 @@ impl Drop for OperationGuard {
         {
             inner.locks.remove(&self.id);
             inner.pending.remove(&self.id);
+            inner.release_owners.remove(&self.id);
         }
         if inner.pending.contains_key(&self.id) {
-            self.state.wake.notify_one();
+            self.state.wake.notify_waiters();
         }
     }
 }
@@ -172,7 +175,7 @@ impl EngineState {
             }
         }
         drop(inner);
-        self.wake.notify_one();
+        self.wake.notify_waiters();
     }
 
     /// Takes in an event of the CRDs' watch.
@@ -187,7 +190,7 @@ impl EngineState {
             }
         }
         drop(inner);
-        self.wake.notify_one();
+        self.wake.notify_waiters();
     }
 
     /// A release brings these CRDs and no others.
@@ -221,19 +224,28 @@ impl EngineState {
         if inner.known.get(&id).is_some_and(|known| is_foreign_write(known, revision, &event)) {
             inner.pending.entry(id).or_default().records.insert(revision, event);
             drop(inner);
-            self.wake.notify_one();
+            self.wake.notify_waiters();
         }
     }
 
-    /// The next release around which something happened and on which no operation is under way.
-    pub(crate) async fn next_pending(&self) -> (ReleaseId, PendingEvents) {
+    /// A release belongs to this owner: triggers of it are the owner's.
+    pub(crate) fn set_owner(&self, id: &ReleaseId, owner: &str) {
+        self.lock().release_owners.insert(id.clone(), owner.to_owned());
+    }
+
+    /// The next release around which something happened and on which no operation is under way; with `owners` only theirs.
+    pub(crate) async fn next_pending(&self, owners: Option<&BTreeSet<String>>) -> (ReleaseId, PendingEvents) {
         loop {
             let wake = self.wake.notified();
             tokio::pin!(wake);
             wake.as_mut().enable();
             {
                 let mut inner = self.lock();
-                let free = inner.pending.keys().find(|id| !inner.busy.contains(*id)).cloned();
+                let matches = |id: &ReleaseId| {
+                    owners.is_none_or(|own| inner.release_owners.get(id).is_some_and(|o| own.contains(o)))
+                };
+                let free = |id: &&ReleaseId| !inner.busy.contains(*id) && matches(id);
+                let free = inner.pending.keys().find(free).cloned();
                 if let Some(id) = free
                     && let Some(pending) = inner.pending.remove(&id)
                 {
@@ -332,7 +344,7 @@ mod tests {
         state.on_object_event(&CacheEvent::Gone(object, seen));
         let waiting = {
             let state = Arc::clone(&state);
-            tokio::spawn(async move { state.next_pending().await })
+            tokio::spawn(async move { state.next_pending(None).await })
         };
         tokio::task::yield_now().await;
         assert!(!waiting.is_finished(), "the release is busy");
@@ -349,7 +361,7 @@ mod tests {
             || ObjectRef::new(Gvk::new("apiextensions.k8s.io/v1", "CustomResourceDefinition"), None, "a");
         state.track_crds(&id, BTreeSet::from(["a".to_owned()]));
         state.on_crd_event(&CacheEvent::Gone(crd(), ObservedMeta::default()));
-        let (pending, what) = state.next_pending().await;
+        let (pending, what) = state.next_pending(None).await;
         assert_eq!((pending, what.crds, state.missing_crds(&id).len()), (id.clone(), true, 1));
         state.mark_crds_present(&BTreeSet::from(["a".to_owned()]));
         assert_eq!(state.missing_crds(&id).len(), 0);
@@ -371,7 +383,7 @@ mod tests {
         ));
         state.set(&id, known(2, "7"));
         drop(busy);
-        let (_, what) = state.next_pending().await;
+        let (_, what) = state.next_pending(None).await;
         assert!(!what.has_foreign_write(&known(2, "7")));
         assert!(what.has_foreign_write(&known(1, "1")));
     }

@@ -8,7 +8,6 @@ mod crds;
 mod doctor;
 mod flags;
 mod flux;
-mod front_end;
 mod hook_logs;
 mod matrix;
 mod matrix_corpus;

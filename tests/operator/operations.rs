@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use windlass::cluster::{Cluster, ConnectOptions};
-use windlass::hooks::carry_out::carry_out;
-use windlass::hooks::operations::parse;
+use windlass::shell_hooks::carry_out::carry_out;
+use windlass::shell_hooks::operations::parse;
 use windlass_test_cluster::Namespace;
 
 use crate::support::{control_plane, object, wait_for};

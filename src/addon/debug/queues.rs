@@ -6,8 +6,8 @@
 use serde_json::{Value, json};
 
 use super::{Content, JobView, View};
-use crate::hooks::config::MAIN_QUEUE;
-use crate::hooks::queues::{QueueView, TaskView};
+use crate::shell_hooks::config::MAIN_QUEUE;
+use crate::shell_hooks::queues::{QueueView, TaskView};
 
 /// A queue, ready to be shown.
 #[derive(Debug, Default, PartialEq)]

@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::Content;
-use crate::hooks::process::End;
-use crate::hooks::{Outcome, RunView};
+use crate::shell_hooks::process::End;
+use crate::shell_hooks::{Outcome, RunView};
 
 /// Runs, the last one first.
 pub(super) fn runs(runs: &[RunView]) -> Content {

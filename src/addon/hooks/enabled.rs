@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::Hooks;
-use crate::hooks::process::{self, ProcessError, Program, Scratch, Stdout};
+use crate::shell_hooks::process::{self, ProcessError, Program, Scratch, Stdout};
 
 /// The file's name in a module's directory.
 const SCRIPT: &str = "enabled";
@@ -44,7 +44,7 @@ pub(in crate::addon) struct Verdicts {
 }
 
 /// Whether a module has a script that can be asked; one that cannot be executed is told of and counts for nothing.
-pub(in crate::addon) fn has_script(directory: &Path) -> bool {
+pub(crate) fn has_script(directory: &Path) -> bool {
     let path = directory.join(SCRIPT);
     match std::fs::metadata(&path) {
         Ok(m) if m.is_file() && m.permissions().mode() & 0o111 != 0 => true,

@@ -7,14 +7,14 @@ use super::write_back::ConfigPatch;
 use super::{Change, Hooks};
 use crate::addon::values::{GLOBAL, Patched, Root};
 use crate::cluster::Cluster;
-use crate::hooks::carry_out::carry_out;
-use crate::hooks::config::MAIN_QUEUE;
-use crate::hooks::context;
-use crate::hooks::operations::Operation;
-use crate::hooks::queues::Run;
-use crate::hooks::webhooks::Answer;
-use crate::hooks::{About, Hook, HookError, HookSet, Input, Scope};
 use crate::redact;
+use crate::shell_hooks::carry_out::carry_out;
+use crate::shell_hooks::config::MAIN_QUEUE;
+use crate::shell_hooks::context;
+use crate::shell_hooks::operations::Operation;
+use crate::shell_hooks::queues::Run;
+use crate::shell_hooks::webhooks::Answer;
+use crate::shell_hooks::{About, Hook, HookError, HookSet, Input, Scope};
 
 impl Hooks {
     /// A run from a queue: what it changes is told to the operator's loop.
@@ -145,7 +145,7 @@ impl Hooks {
         &self,
         (name, key): (&str, &str),
         (hook, actor): (&Hook, &Cluster),
-        output: crate::hooks::Output,
+        output: crate::shell_hooks::Output,
         seen: &Value,
         reload: bool,
     ) -> Result<Patched, String> {

@@ -9,9 +9,10 @@ use super::{Hooks, global_directory};
 use crate::addon::values::Patched;
 use tokio::sync::{MutexGuard, watch};
 
-use crate::hooks::config::MAIN_QUEUE;
-use crate::hooks::queues::{Run, pause};
-use crate::hooks::{HookError, HookSet, Moment, Scope};
+use crate::backoff;
+use crate::shell_hooks::config::MAIN_QUEUE;
+use crate::shell_hooks::queues::Run;
+use crate::shell_hooks::{HookError, HookSet, Moment, Scope};
 
 impl Hooks {
     /// Finds the global hooks and asks them for their configuration, each for as long as `limit`.
@@ -53,7 +54,7 @@ impl Hooks {
     }
 
     /// The global hooks as they are now.
-    pub(super) fn global_set(&self) -> Option<Arc<HookSet>> {
+    pub(crate) fn global_set(&self) -> Option<Arc<HookSet>> {
         self.global.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -75,7 +76,7 @@ impl Hooks {
     }
 
     /// Whether ticks of schedules count: as with the peer those before the first converge is done do not.
-    pub(super) fn open(&self) -> Arc<dyn Fn() -> bool + Send + Sync> {
+    pub(crate) fn open(&self) -> Arc<dyn Fn() -> bool + Send + Sync> {
         let state = Arc::clone(&self.state);
         Arc::new(move || state.converged.load(Ordering::Acquire))
     }
@@ -95,7 +96,7 @@ impl Hooks {
                     failures += 1;
                     self.count_watches(&set, began, false);
                     tracing::error!("{text}");
-                    tokio::time::sleep(pause(failures)).await;
+                    tokio::time::sleep(backoff::delay(failures)).await;
                 }
             }
         };
@@ -115,7 +116,7 @@ impl Hooks {
         failures = 0;
         while let Err(text) = self.webhooks.enter("", set.hooks()).await {
             failures += 1;
-            let pause = pause(failures);
+            let pause = backoff::delay(failures);
             tracing::error!(retry_in_s = pause.as_secs_f32(), "{text}");
             tokio::time::sleep(pause).await;
         }
@@ -128,7 +129,7 @@ impl Hooks {
     }
 
     /// The turn of a run in the main queue of the global hooks; behind one that hangs others wait for the patience only.
-    pub(super) async fn global_turn(&self) -> Option<MutexGuard<'_, ()>> {
+    pub(crate) async fn global_turn(&self) -> Option<MutexGuard<'_, ()>> {
         tokio::time::timeout(self.patience, self.global_turn.lock()).await.ok()
     }
 
@@ -146,7 +147,7 @@ impl Hooks {
             let mut failures = 0;
             while let Err(error) = self.in_turn(&set, &run).await {
                 failures += 1;
-                let pause = pause(failures);
+                let pause = backoff::delay(failures);
                 tracing::error!(
                     hook = hook.name,
                     binding = moment.name(),

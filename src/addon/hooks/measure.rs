@@ -4,12 +4,12 @@ use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use super::Hooks;
-use crate::hooks::config::MAIN_QUEUE;
-use crate::hooks::process::Usage;
-use crate::hooks::queues::Run;
-use crate::hooks::{Hook, HookSet, Scope, WatchedView};
 use crate::serve::Progress;
 use crate::serve::measures::Measures;
+use crate::shell_hooks::config::MAIN_QUEUE;
+use crate::shell_hooks::process::Usage;
+use crate::shell_hooks::queues::Run;
+use crate::shell_hooks::{Hook, HookSet, Scope, WatchedView};
 
 impl Hooks {
     /// What brings a run about, in the peer's words.

@@ -22,18 +22,20 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::values::Values;
 use crate::cluster::{Cluster, ObjectRef};
-use crate::hooks::queues::Queues;
-use crate::hooks::webhooks::{self, Webhooks};
-use crate::hooks::{HookSet, Surroundings};
+use crate::controller::EventRecorder;
 use crate::serve::State;
+use crate::shell_hooks::queues::Queues;
+use crate::shell_hooks::webhooks::{self, Webhooks};
+use crate::shell_hooks::{HookSet, Surroundings};
 
-pub(super) use enabled::{Candidate, Verdicts, has_script};
+pub(crate) use enabled::has_script;
+pub(super) use enabled::{Candidate, Verdicts};
 pub(super) use module::{Maintenance, ModuleRef, Ran};
 pub(super) use quiet::Doing;
 use quiet::Quiet;
 
 /// Values and what hooks are told beside them.
-pub(super) struct Store {
+pub(crate) struct Store {
     pub(super) values: Values,
     /// Modules that are on, in their order.
     pub(super) enabled: Vec<String>,
@@ -43,7 +45,7 @@ pub(super) struct Store {
 
 /// Something that a hook changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Change {
+pub(crate) struct Change {
     /// The module's name; empty for global values.
     pub(super) module: String,
     /// Flags of modules are others.
@@ -53,11 +55,12 @@ pub(super) struct Change {
 }
 
 /// All hooks of an operator.
-pub(super) struct Hooks {
+pub(crate) struct Hooks {
     cluster: Cluster,
     around: Surroundings,
     state: Arc<State>,
     store: Mutex<Store>,
+    events: EventRecorder,
     config_map: ObjectRef,
     global: Mutex<Option<Arc<HookSet>>>,
     modules: Mutex<BTreeMap<String, Arc<module::ModuleHooks>>>,
@@ -75,7 +78,7 @@ pub(super) struct Hooks {
 }
 
 impl Hooks {
-    pub(super) fn new(
+    pub(crate) fn new(
         cluster: Cluster,
         around: Surroundings,
         state: Arc<State>,
@@ -109,6 +112,7 @@ impl Hooks {
             };
             let store = Store { values, enabled: Vec::new(), flags: BTreeMap::new() };
             Self {
+                events: EventRecorder::new(cluster.clone()),
                 cluster,
                 around,
                 state,
@@ -127,7 +131,7 @@ impl Hooks {
         })
     }
 
-    pub(super) fn store(&self) -> MutexGuard<'_, Store> {
+    pub(crate) fn store(&self) -> MutexGuard<'_, Store> {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -136,7 +140,7 @@ impl Hooks {
     }
 
     /// All modules have had an outcome: webhooks of modules that are off go, also those of an earlier process.
-    pub(super) fn settle_webhooks(&self) {
+    pub(crate) fn settle_webhooks(&self) {
         let mut owners: BTreeSet<String> = self.store().enabled.iter().cloned().collect();
         if self.has_global() {
             owners.insert(String::new());
@@ -156,12 +160,12 @@ impl Hooks {
 }
 
 /// The smaller of a timeout and the patience.
-pub(super) fn limit(timeout: Option<Duration>, patience: Duration) -> Duration {
+pub(crate) fn limit(timeout: Option<Duration>, patience: Duration) -> Duration {
     timeout.map_or(patience, |timeout| timeout.min(patience))
 }
 
 /// Where the hooks of a directory of global hooks are: in its `hooks`, if it has one.
-pub(super) fn global_directory(directory: &std::path::Path) -> PathBuf {
+pub(crate) fn global_directory(directory: &std::path::Path) -> PathBuf {
     let below = directory.join("hooks");
     if below.is_dir() { below } else { directory.to_owned() }
 }

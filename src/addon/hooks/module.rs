@@ -13,12 +13,13 @@ use tokio::sync::{Mutex, MutexGuard, OnceCell, oneshot, watch};
 use super::Hooks;
 use crate::addon::events;
 use crate::addon::module::Module;
-use crate::addon::run::{Done, Error, Shared};
+use crate::addon::releases::Releases;
 use crate::cluster::Cluster;
-use crate::hooks::config::MAIN_QUEUE;
-use crate::hooks::queues::Run;
-use crate::hooks::{HookSet, Moment, Scope};
+use crate::controller::{Done, ReconcileError as Error};
 use crate::release::ReleaseAction;
+use crate::shell_hooks::config::MAIN_QUEUE;
+use crate::shell_hooks::queues::Run;
+use crate::shell_hooks::{HookSet, Moment, Scope};
 
 /// How often a module is rendered anew because its own `afterHelm` hooks changed its values.
 const MAX_RERUNS: u32 = 5;
@@ -126,9 +127,9 @@ pub(in crate::addon) struct Ran {
 impl Hooks {
     /// The hooks of a module, asked for their configuration if they were not yet, or are others on disk by now. Then those
     /// before go with all that they watch and patched; until the new ones can be used they stay.
-    async fn of(&self, shared: &Shared, module: &ModuleRef) -> Result<Arc<ModuleHooks>, Error> {
+    async fn of(&self, releases: &Releases, module: &ModuleRef) -> Result<Arc<ModuleHooks>, Error> {
         let known = self.module(&module.name);
-        let actor = shared.engine.cluster().clone();
+        let actor = releases.engine().cluster().clone();
         if let Some(known) = &known
             && known.print == module.hooks
             && known.set.get().is_some()
@@ -204,13 +205,13 @@ impl Hooks {
     /// Runs a module: hooks of the start and what exists, if that is still to be done; `beforeHelm`, the release, `afterHelm`.
     pub(in crate::addon) async fn run_module(
         &self,
-        shared: &Shared,
+        releases: &Releases,
         module: &ModuleRef,
     ) -> Result<Ran, Error> {
-        let hooks = self.of(shared, module).await?;
+        let hooks = self.of(releases, module).await?;
         let Some(set) = hooks.set.get() else { return Err(Error::Hook("its hooks are gone".to_owned())) };
         if !module.crds.is_empty() && module.maintenance != Maintenance::On {
-            shared.keep_crds(&module.name, &module.crds).await?;
+            releases.apply_crds(&module.name, &module.crds).await?;
         }
         let mut progress = hooks.turn.lock().await;
         self.bring_up(&hooks, set, &mut progress).await?;
@@ -220,7 +221,7 @@ impl Hooks {
         loop {
             self.at(&hooks, set, Moment::BeforeHelm).await?;
             let values = self.store().values.seen(&module.key);
-            let held = module.chart.is_some() && self.is_held(shared, module).await?;
+            let held = module.chart.is_some() && self.is_held(releases, module).await?;
             let done = match &module.chart {
                 None => None,
                 // Its hooks run all the same, as with the peer.
@@ -233,7 +234,7 @@ impl Hooks {
                         "an afterHelm hook changed its values".to_owned()
                     };
                     let began = Instant::now();
-                    let mut own = shared.clone();
+                    let mut own = releases.clone();
                     own.held |= module.maintenance == Maintenance::On;
                     let done = own.run(&module.name, Arc::clone(chart), Arc::new(values), cause).await;
                     let labels = [("module", module.name.as_str()), ("activation", module.activation)];
@@ -265,11 +266,11 @@ impl Hooks {
     }
 
     /// Whether the module's release is to be left alone; its record says so from here on, as addon-operator's does, or no more.
-    async fn is_held(&self, shared: &Shared, module: &ModuleRef) -> Result<bool, Error> {
+    async fn is_held(&self, releases: &Releases, module: &ModuleRef) -> Result<bool, Error> {
         match module.maintenance {
             Maintenance::Off => Ok(false),
-            Maintenance::On => shared.mark_held(&module.name, true).await,
-            Maintenance::Ending => shared.mark_held(&module.name, false).await.map(|_| false),
+            Maintenance::On => releases.mark_held(&module.name, true).await,
+            Maintenance::Ending => releases.mark_held(&module.name, false).await.map(|_| false),
         }
     }
 
@@ -364,19 +365,19 @@ impl Hooks {
     /// were deleted.
     pub(in crate::addon) async fn uninstall_module(
         &self,
-        shared: &Shared,
+        releases: &Releases,
         name: &str,
         module: Option<&ModuleRef>,
     ) -> Result<usize, Error> {
         self.queues.drop_owner(name);
         // First of all: nobody is to wait for hooks that go.
         self.webhooks.leave(name).await.map_err(Error::Hook)?;
-        let Some(module) = module else { return shared.uninstall(name).await };
-        let loaded = match self.of(shared, module).await {
+        let Some(module) = module else { return releases.uninstall(name).await };
+        let loaded = match self.of(releases, module).await {
             // What keeps a program from starting may pass.
             Err(_) => {
                 tokio::time::sleep(AGAIN).await;
-                self.of(shared, module).await
+                self.of(releases, module).await
             }
             loaded => loaded,
         };
@@ -389,7 +390,7 @@ impl Hooks {
                 known
             }
             (Err(error), None) => {
-                let deleted = shared.uninstall(name).await?;
+                let deleted = releases.uninstall(name).await?;
                 self.tell_lost(name, "its hooks cannot be loaded", &error.to_string());
                 self.store().values.forget(&module.key);
                 return Ok(deleted);
@@ -404,11 +405,11 @@ impl Hooks {
             set.watch(&self.cluster, &self.queues, &self.state.measures);
             set.synchronize().await.map_err(Error::Hook)?;
         }
-        if !before.is_empty() && shared.exists(name).await? {
+        if !before.is_empty() && releases.exists(name).await? {
             let done = self.at(&hooks, set, Moment::BeforeDeleteHelm).await;
             self.unless_broken(name, &mut broken, done)?;
         }
-        let deleted = shared.uninstall(name).await?;
+        let deleted = releases.uninstall(name).await?;
         let done = self.at(&hooks, set, Moment::AfterDeleteHelm).await;
         self.unless_broken(name, &mut broken, done)?;
         set.stop();
@@ -444,7 +445,7 @@ impl Hooks {
             "module {module}: {what}, so that what hooks would have cleaned up at its deletion is left: {error}. Mend the hooks, \
              switch the module on, and off again"
         );
-        events::delete_hooks_lost(&self.cluster, &self.config_map, module, note);
+        events::delete_hooks_lost(&self.events, &self.config_map, module, note);
     }
 }
 

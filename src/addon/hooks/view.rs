@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 
 use super::Hooks;
 use super::module::ModuleHooks;
-use crate::hooks::queues::QueueView;
-use crate::hooks::{Changes, HookSet, RunView, WatchedView};
+use crate::shell_hooks::queues::QueueView;
+use crate::shell_hooks::{Changes, HookSet, RunView, WatchedView};
 
 impl Hooks {
     fn all_modules(&self) -> Vec<Arc<ModuleHooks>> {

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::{Change, Hooks};
 use crate::addon::config::section;
 use crate::addon::values::{ConfigChange, Patched, Root};
-use crate::hooks::carry_out::MANAGER;
 use crate::render::{from_json, to_json};
+use crate::shell_hooks::carry_out::MANAGER;
 
 /// How often a write is tried that others are faster with.
 const TRIES: u32 = 10;

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Operator;
 use crate::addon::cause::cause;
 use crate::addon::enabling::Flags;
-use crate::addon::queue::Job;
 use crate::addon::values::{GLOBAL, Values};
+use crate::controller::Job;
 use crate::release::ReleaseId;
 
 /// Whether a module is to be on.
@@ -35,8 +35,8 @@ impl Operator {
     }
 
     fn compare(&mut self, all: bool, may_turn: bool) {
-        let activation = self.activation(self.activation);
-        let files = std::mem::take(&mut self.files);
+        let activation = self.activation(self.cycle.activation);
+        let files = std::mem::take(&mut self.files.changed);
         let hooks = std::sync::Arc::clone(&self.hooks);
         let mut store = hooks.store();
         let decisions = self.decisions(&store.values);
@@ -45,10 +45,10 @@ impl Operator {
                 self.take_rejected(&name.key);
             }
         }
-        let config = &self.config;
+        let config = &self.config_map.config;
         let broken = |section: &str| {
             let problem = config.problems.iter().find(|p| p.concerns(section));
-            problem.filter(|_| !self.good.contains(section)).map(|p| p.text.clone())
+            problem.filter(|_| !self.config_map.good.contains(section)).map(|p| p.text.clone())
         };
         let global_problem = broken(GLOBAL);
         store.enabled.clear();
@@ -57,11 +57,11 @@ impl Operator {
             let name = &module.name;
             let decision = decisions.get(&name.name).unwrap_or(&Decision::Undecided);
             if *decision == Decision::Undecided {
-                self.files.extend(files.get(&name.name).cloned());
+                self.files.changed.extend(files.get(&name.name).cloned());
                 undecided.insert(name.name.clone());
                 continue;
             }
-            let known = self.wanted.get(&name.name);
+            let known = self.module_states.get(&name.name);
             let own = known.is_some_and(|w| {
                 let values = w.values.as_ref().and_then(|v| v.get(&name.key));
                 let maintenance = config.maintenance.contains(&name.key);
@@ -71,14 +71,14 @@ impl Operator {
             });
             let was_on = known.is_some_and(|w| w.enabled);
             if !may_turn && (was_on != (*decision == Decision::On) || !own) {
-                self.files.extend(files.get(&name.name).cloned());
+                self.files.changed.extend(files.get(&name.name).cloned());
                 undecided.insert(name.name.clone());
                 if was_on {
                     store.enabled.push(name.name.clone());
                 }
                 continue;
             }
-            let wanted = self.wanted.entry(name.name.clone()).or_default();
+            let wanted = self.module_states.entry(name.name.clone()).or_default();
             let first = wanted.values.is_none();
             let enabled = *decision == Decision::On;
             if enabled {
@@ -96,13 +96,14 @@ impl Operator {
             };
             if wanted.values.as_ref() != Some(&values) {
                 let secrets = [&wanted.referred, &referred];
-                wanted.cause = cause(self.writers.as_ref(), name, wanted.values.as_ref(), &values, secrets);
+                wanted.cause =
+                    cause(self.config_map.writers.as_ref(), name, wanted.values.as_ref(), &values, secrets);
             }
             let dirty = files.contains(&name.name);
             if dirty && wanted.values.as_ref() == Some(&values) {
                 "its files have changed".clone_into(&mut wanted.cause);
             }
-            let held = wanted.maintenance || first && self.held.contains(&name.name);
+            let held = wanted.maintenance || first && self.recorded.held.contains(&name.name);
             let hold_broken = config.problems.iter().any(|p| p.key == name.maintenance_key());
             let maintenance = if hold_broken { held } else { config.maintenance.contains(&name.key) };
             let turned = held != maintenance;
@@ -119,16 +120,16 @@ impl Operator {
                 || dirty
                 || turned
                 || mended;
-            let namespace = module.place.namespace.as_deref().unwrap_or(&self.options.namespace);
+            let namespace = module.target.namespace.as_deref().unwrap_or(&self.options.namespace);
             let id = ReleaseId::new(namespace, &name.name);
             if enabled && (changed || all) {
-                self.orphans.remove(&id);
-                self.retries.remove(&name.name);
+                self.recorded.orphans.remove(&id);
+                self.workers.queue.cancel_retry(&name.name);
                 wanted.activation = activation;
-                self.queue.want(&name.name, name.order, Job::Run);
-            } else if !enabled && (wanted.enabled || self.orphans.remove(&id)) {
-                self.retries.remove(&name.name);
-                self.queue.want(&name.name, name.order, Job::Uninstall);
+                self.workers.queue.request(&name.name, name.order, Job::Reconcile);
+            } else if !enabled && (wanted.enabled || self.recorded.orphans.remove(&id)) {
+                self.workers.queue.cancel_retry(&name.name);
+                self.workers.queue.request(&name.name, name.order, Job::Uninstall);
                 off.push(name.name.clone());
             }
             wanted.enabled = enabled;
@@ -151,8 +152,10 @@ impl Operator {
     /// What is left are releases of modules that exist no more, or that nothing is known of yet.
     fn ask_orphans(&mut self, undecided: &BTreeSet<String>) {
         let (undecided, gone): (BTreeSet<ReleaseId>, BTreeSet<ReleaseId>) =
-            std::mem::take(&mut self.orphans).into_iter().partition(|id| undecided.contains(&id.name));
-        self.orphans = undecided;
+            std::mem::take(&mut self.recorded.orphans)
+                .into_iter()
+                .partition(|id| undecided.contains(&id.name));
+        self.recorded.orphans = undecided;
         for id in gone {
             let ReleaseId { namespace, name } = &id;
             tracing::info!(
@@ -163,7 +166,7 @@ impl Operator {
             self.tell_lost(name, "hooks, if it had any,");
             let plain = *namespace == self.options.namespace && self.module(name).is_none();
             let name = if plain { name.clone() } else { id.to_string() };
-            self.queue.want(&name, u32::MAX, Job::Uninstall);
+            self.workers.queue.request(&name, u32::MAX, Job::Uninstall);
         }
     }
 
@@ -172,22 +175,22 @@ impl Operator {
         for module in &self.modules.modules {
             let name = &module.name;
             let on = |on: bool| if on { Decision::On } else { Decision::Off(None) };
-            let flag_broken = self.config.problems.iter().any(|p| p.key == name.enabled_key());
-            let decision = if self.undecided.contains(&name.name) {
+            let flag_broken = self.config_map.config.problems.iter().any(|p| p.key == name.enabled_key());
+            let decision = if self.scripts.undecided.contains(&name.name) {
                 Decision::Undecided
             } else if flag_broken {
                 // It keeps the module as it is; at the start nobody knows how that is.
-                self.wanted.get(&name.name).map_or(Decision::Undecided, |w| on(w.enabled))
+                self.module_states.get(&name.name).map_or(Decision::Undecided, |w| on(w.enabled))
             } else {
                 let flags = Flags {
                     roots: &self.modules.values,
                     own: module.flag,
                     hooks: values.flag(name),
-                    config: &self.config.enabled,
+                    config: &self.config_map.config.enabled,
                 };
                 let flagged = self.options.enabling.is_on(name, &flags);
-                if flagged && self.scripted.get(&name.name) == Some(&false) {
-                    let reason = self.script_reasons.get(&name.name).filter(|r| !r.is_empty());
+                if flagged && self.scripts.verdicts.get(&name.name) == Some(&false) {
+                    let reason = self.scripts.reasons.get(&name.name).filter(|r| !r.is_empty());
                     let reason = reason.map_or_else(String::new, |r| format!(": {r}"));
                     let why = format!("its enabled script says that the module is off{reason}");
                     Decision::Off(Some(("ScriptDisabled", why)))
@@ -197,7 +200,7 @@ impl Operator {
             };
             decisions.insert(name.name.clone(), decision);
         }
-        without_what_they_need(&mut decisions, self.queue.waits());
+        without_what_they_need(&mut decisions, self.workers.queue.dependencies());
         decisions
     }
 }

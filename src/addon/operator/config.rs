@@ -10,10 +10,10 @@ use super::converge::Phase;
 use crate::addon::config::{Config, Problem};
 use crate::addon::enabling::Flags;
 use crate::addon::events;
-use crate::addon::lookups::Watch;
 use crate::addon::name::ModuleName;
-use crate::addon::references::{self, SUFFIX};
+use crate::addon::references::SUFFIX;
 use crate::addon::values::GLOBAL;
+use crate::controller::resolve_values;
 use crate::render::to_json;
 use crate::serve::runtime::LOG_CONFIG_MAP;
 
@@ -27,11 +27,11 @@ impl Operator {
         if let Some(object) = object.filter(|_| !converge)
             && self.hooks.is_overtaken(object).await
         {
-            self.object = Some(object.clone());
+            self.config_map.object = Some(object.clone());
             return;
         }
         if !converge {
-            self.activation = "KubeConfigChanged";
+            self.cycle.activation = "KubeConfigChanged";
         }
         let mut data = BTreeMap::new();
         for (key, value) in object.and_then(|o| o["data"].as_object()).into_iter().flatten() {
@@ -46,24 +46,24 @@ impl Operator {
             tracing::info!(version, keys = ?data.keys().collect::<Vec<_>>(), "event of the ConfigMap");
         }
         let mut config = Config::parse(&data, &self.modules.names());
-        self.object = object.cloned();
+        self.config_map.object = object.cloned();
         let referred = self.follow_references(&mut config).await;
         let global = self.take_sections(&mut config, &referred);
-        for problem in config.problems.iter().filter(|p| !self.problems.contains(p)) {
+        for problem in config.problems.iter().filter(|p| !self.config_map.problems.contains(p)) {
             self.tell_problem(problem);
         }
-        self.problems.clone_from(&config.problems);
-        self.writers = object
+        self.config_map.problems.clone_from(&config.problems);
+        self.config_map.writers = object
             .map(|o| serde_json::json!({"metadata": {"managedFields": o["metadata"]["managedFields"]}}));
-        let flags = config.enabled != self.config.enabled;
-        self.config = config;
-        self.hooks.store().flags.clone_from(&self.config.enabled);
-        if !self.configured || self.phase == Phase::Waiting {
-            self.configured = true;
+        let flags = config.enabled != self.config_map.config.enabled;
+        self.config_map.config = config;
+        self.hooks.store().flags.clone_from(&self.config_map.config.enabled);
+        if !self.config_map.known || self.cycle.phase == Phase::Waiting {
+            self.config_map.known = true;
             self.start_hooks();
         } else if global || flags || converge {
             self.converge(false);
-        } else if matches!(self.phase, Phase::Before { .. }) {
+        } else if matches!(self.cycle.phase, Phase::Before { .. }) {
             self.ask_running();
         } else {
             self.ask(false);
@@ -75,7 +75,7 @@ impl Operator {
     /// global values are others.
     fn take_sections(&mut self, config: &mut Config, referred: &BTreeMap<String, Map>) -> bool {
         let mut global = false;
-        self.rejected.clear();
+        self.config_map.rejected.clear();
         let names: Vec<Option<ModuleName>> =
             std::iter::once(None).chain(self.modules.names().into_iter().map(Some)).collect();
         for name in names {
@@ -93,7 +93,7 @@ impl Operator {
             match taken {
                 Ok(changed) => {
                     global |= changed && name.is_none();
-                    self.good.insert(key);
+                    self.config_map.good.insert(key);
                 }
                 Err(text) => {
                     let text = format!("key {key}: {text}");
@@ -101,7 +101,7 @@ impl Operator {
                     let off = name.as_ref().is_some_and(|n| !self.is_enabled(n, config));
                     let problem = Problem { key: key.clone(), module: name.map(|n| n.key), text };
                     if off {
-                        self.rejected.insert(key, problem);
+                        self.config_map.rejected.insert(key, problem);
                     } else {
                         config.problems.push(problem);
                     }
@@ -113,10 +113,10 @@ impl Operator {
 
     /// A module is to be on: what its section says matters now, if it could not be taken in.
     pub(super) fn take_rejected(&mut self, section: &str) {
-        let Some(problem) = self.rejected.remove(section) else { return };
+        let Some(problem) = self.config_map.rejected.remove(section) else { return };
         self.tell_problem(&problem);
-        self.config.problems.push(problem.clone());
-        self.problems.push(problem);
+        self.config_map.config.problems.push(problem.clone());
+        self.config_map.problems.push(problem);
     }
 
     /// Tells of a key that cannot be used: log, metrics, and an Event on the ConfigMap.
@@ -129,9 +129,8 @@ impl Operator {
             1.0,
         );
         self.state.measures.add("config_values_errors_total", &[], 1.0);
-        if let Some(object) = self.object.clone() {
-            let (cluster, problem) = (self.shared.engine.cluster().clone(), problem.clone());
-            tokio::spawn(async move { events::warn(&cluster, &object, &problem).await });
+        if let Some(object) = &self.config_map.object {
+            events::invalid_config_key(&self.events, object, problem);
         }
     }
 
@@ -144,15 +143,15 @@ impl Operator {
 
     /// Reads what sections refer to, and follows it from now on; what cannot be read is a problem of its key.
     pub(super) async fn follow_references(&mut self, config: &mut Config) -> BTreeMap<String, Map> {
-        self.references = None;
+        self.workers.stop_watching(REFERENCES);
         if config.references.is_empty() {
             return BTreeMap::new();
         }
-        let cluster = self.shared.engine.operator_client();
-        let referred = references::read(cluster, &self.options.namespace, &config.references).await;
-        self.references = Some(Watch::start(cluster, REFERENCES, referred.seen, &self.outdated_sender));
+        let cluster = self.releases.engine().operator_client();
+        let referred = resolve_values(cluster, &self.options.namespace, &config.references).await;
+        self.workers.watch_answers(cluster, REFERENCES, referred.seen);
         let mut good = BTreeMap::new();
-        for (section, values) in referred.sections {
+        for (section, values) in referred.lists {
             match values {
                 Ok(values) => drop(good.insert(section, values)),
                 Err(text) => {

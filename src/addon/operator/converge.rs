@@ -7,14 +7,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
 use super::Operator;
+use super::measure::Measurement;
 use crate::addon::enabling::Flags;
 use crate::addon::hooks::{Candidate, Change, Verdicts, has_script};
 use crate::addon::name::ModuleName;
-use crate::addon::queue::Job;
 use crate::addon::values::GLOBAL;
-use crate::hooks::Moment;
-use crate::hooks::queues::pause;
+use crate::backoff;
+use crate::controller::Job;
+use crate::shell_hooks::Moment;
 
 /// How often in a row `afterAll` hooks may bring about another converge by what they change.
 const MAX_REPEATS: u32 = 5;
@@ -39,6 +43,40 @@ pub(super) enum Phase {
     Idle,
 }
 
+/// The converge that is under way, and what is kept from one to the next.
+pub(super) struct Cycle {
+    pub(super) phase: Phase,
+    /// The hooks before all modules have worked once since they were loaded.
+    pub(super) prepared: bool,
+    /// Whether `afterAll` hooks that fail are left for a new converge.
+    pub(super) leave_after: watch::Sender<bool>,
+    /// Converges in a row that `afterAll` hooks brought about.
+    pub(super) repeats: u32,
+    /// Work of global hooks, one at a time.
+    pub(super) steps: JoinSet<Step>,
+    /// What happened last, for metrics.
+    pub(super) activation: &'static str,
+    /// The measurement of the converge.
+    pub(super) measured: Option<Measurement>,
+    /// When the operator started.
+    pub(super) started: Instant,
+}
+
+impl Cycle {
+    pub(super) fn new(started: Instant) -> Self {
+        Self {
+            phase: Phase::Starting,
+            prepared: false,
+            leave_after: watch::Sender::new(false),
+            repeats: 0,
+            steps: JoinSet::new(),
+            activation: "KubeConfigChanged",
+            measured: None,
+            started,
+        }
+    }
+}
+
 impl Phase {
     /// Whether what a converge asks of modules is still to come.
     pub(super) fn precedes_modules(self) -> bool {
@@ -59,18 +97,18 @@ pub(super) enum Step {
 impl Operator {
     /// The ConfigMap is known: the global hooks may start, and modules after them.
     pub(super) fn start_hooks(&mut self) {
-        if (self.hooks.has_global() || self.phase == Phase::Waiting) && self.must_wait() {
+        if (self.hooks.has_global() || self.cycle.phase == Phase::Waiting) && self.must_wait() {
             return;
         }
-        if self.phase == Phase::Waiting {
+        if self.cycle.phase == Phase::Waiting {
             tracing::info!("the global values can be used: what waited for them goes on");
-            self.phase = Phase::Starting;
+            self.cycle.phase = Phase::Starting;
         }
         if !self.hooks.has_global() {
             return self.converge(false);
         }
         let hooks = Arc::clone(&self.hooks);
-        self.steps.spawn(async move {
+        self.cycle.steps.spawn(async move {
             hooks.start_global().await;
             Step::Started
         });
@@ -79,35 +117,37 @@ impl Operator {
     /// Whether the ConfigMap's global section has been broken since the start; if so, this is what is waited for. Hooks and
     /// scripts cannot be run with values that leave out what the user wrote; once it has been good, its last good form holds.
     fn must_wait(&mut self) -> bool {
-        if self.good.contains(GLOBAL) {
+        if self.config_map.good.contains(GLOBAL) {
             return false;
         }
-        let Some(problem) = self.problems.iter().find(|p| p.concerns(GLOBAL)) else { return false };
-        if self.phase != Phase::Waiting {
+        let Some(problem) = self.config_map.problems.iter().find(|p| p.concerns(GLOBAL)) else {
+            return false;
+        };
+        if self.cycle.phase != Phase::Waiting {
             tracing::warn!("hooks and modules wait until the global values can be used: {}", problem.text);
         }
-        self.phase = Phase::Waiting;
+        self.cycle.phase = Phase::Waiting;
         true
     }
 
     /// Whether modules run: not before the global hooks have set what values are to be, once. Later `beforeAll` hooks hold up
     /// only what their converge asks for; nothing of that is queued yet.
     pub(super) fn modules_run(&self) -> bool {
-        match self.phase {
-            Phase::Before { .. } => self.prepared,
+        match self.cycle.phase {
+            Phase::Before { .. } => self.cycle.prepared,
             phase => !phase.precedes_modules(),
         }
     }
 
     /// Asks for what changed; with `all` for every module. Global hooks come first, if there are any for that.
     pub(super) fn converge(&mut self, all: bool) {
-        match &mut self.phase {
+        match &mut self.cycle.phase {
             Phase::Before { again, .. } | Phase::Crds { again, .. } => *again = true,
             Phase::After { again } => {
                 *again = true;
-                self.leave_after.send_replace(true);
+                self.cycle.leave_after.send_replace(true);
             }
-            Phase::Starting if self.steps.is_empty() => self.begin(all),
+            Phase::Starting if self.cycle.steps.is_empty() => self.begin(all),
             // The first converge comes when the hooks are up.
             Phase::Starting | Phase::Waiting => {}
             Phase::Modules | Phase::Idle => self.begin(all),
@@ -121,20 +161,20 @@ impl Operator {
             return;
         }
         self.converge_begins();
-        self.scripts_at = None;
+        self.scripts.retry_at = None;
         if !scripts && !self.hooks.has_global_at(Moment::BeforeAll) {
-            self.scripted.clear();
-            self.script_reasons.clear();
-            self.undecided.clear();
+            self.scripts.verdicts.clear();
+            self.scripts.reasons.clear();
+            self.scripts.undecided.clear();
             return self.begin_modules(all);
         }
-        self.phase = Phase::Before { all, again: false };
+        self.cycle.phase = Phase::Before { all, again: false };
         let hooks = Arc::clone(&self.hooks);
-        let (fixed, config) = (self.modules.values.clone(), self.config.enabled.clone());
+        let (fixed, config) = (self.modules.values.clone(), self.config_map.config.enabled.clone());
         let modules: Vec<_> =
             self.modules.modules.iter().map(|m| (m.name.clone(), m.path.clone(), m.flag)).collect();
-        let (before, reasons) = (self.scripted.clone(), self.script_reasons.clone());
-        self.steps.spawn(async move {
+        let (before, reasons) = (self.scripts.verdicts.clone(), self.scripts.reasons.clone());
+        self.cycle.steps.spawn(async move {
             hooks.run_global(Moment::BeforeAll, None).await;
             if !scripts {
                 return Step::Before(Verdicts::default());
@@ -158,15 +198,16 @@ impl Operator {
 
     /// Takes what the scripts said; one that failed is asked again, ever more seldom.
     fn take_verdicts(&mut self, verdicts: Verdicts) {
-        self.scripted = verdicts.on;
-        self.script_reasons = verdicts.reasons;
-        self.undecided = verdicts.undecided;
-        self.script_failures = if verdicts.failed { self.script_failures + 1 } else { 0 };
-        self.scripts_at = verdicts.failed.then(|| Instant::now() + pause(self.script_failures));
+        self.scripts.verdicts = verdicts.on;
+        self.scripts.reasons = verdicts.reasons;
+        self.scripts.undecided = verdicts.undecided;
+        self.scripts.failures = if verdicts.failed { self.scripts.failures + 1 } else { 0 };
+        self.scripts.retry_at =
+            verdicts.failed.then(|| Instant::now() + backoff::delay(self.scripts.failures));
     }
 
     pub(super) fn take_step(&mut self, step: Result<Step, tokio::task::JoinError>) {
-        match (step, self.phase) {
+        match (step, self.cycle.phase) {
             (Ok(Step::Started), _) => self.begin(false),
             (Ok(Step::Before(_)), Phase::Before { again: true, all }) => self.begin(all),
             (Ok(Step::Before(verdicts)), Phase::Before { all, .. }) => {
@@ -174,23 +215,23 @@ impl Operator {
                 self.begin_modules(all);
             }
             (Ok(Step::Crds), Phase::Crds { again: true, all }) => self.begin(all),
-            (Ok(Step::Crds), Phase::Crds { .. }) => self.phase = Phase::Modules,
+            (Ok(Step::Crds), Phase::Crds { .. }) => self.cycle.phase = Phase::Modules,
             (Ok(Step::After(changed)), Phase::After { again }) => {
-                self.repeats = if changed { self.repeats + 1 } else { 0 };
-                if changed && self.repeats > MAX_REPEATS {
+                self.cycle.repeats = if changed { self.cycle.repeats + 1 } else { 0 };
+                if changed && self.cycle.repeats > MAX_REPEATS {
                     tracing::warn!(
                         "afterAll hooks change values in every converge; that stays until something else changes"
                     );
                 }
-                self.phase = Phase::Idle;
-                if again || changed && self.repeats <= MAX_REPEATS {
+                self.cycle.phase = Phase::Idle;
+                if again || changed && self.cycle.repeats <= MAX_REPEATS {
                     self.begin(false);
                 }
             }
             (Ok(_), _) => {}
             (Err(error), _) => {
                 tracing::error!("global hooks ended unexpectedly: {error}");
-                self.phase = Phase::Idle;
+                self.cycle.phase = Phase::Idle;
                 self.begin(true);
             }
         }
@@ -201,13 +242,13 @@ impl Operator {
     pub(super) fn take_change(&mut self, change: &Change) {
         if change.flags {
             let flags = self.hooks.store().flags.clone();
-            self.config.enabled = flags;
+            self.config_map.config.enabled = flags;
         }
-        self.activation =
+        self.cycle.activation =
             if change.module.is_empty() { "GlobalValuesChanged" } else { "ModuleValuesChanged" };
         if change.module.is_empty() {
             // What changes before the modules are asked for is looked at then.
-            let early = matches!(self.phase, Phase::Starting | Phase::Before { .. });
+            let early = matches!(self.cycle.phase, Phase::Starting | Phase::Before { .. });
             if !early && (change.reload || change.flags) {
                 self.converge(false);
             }
@@ -216,14 +257,14 @@ impl Operator {
         let Some(module) = self.module(&change.module) else { return };
         let (name, order) = (module.name.name.clone(), module.name.order);
         let values = self.hooks.store().values.seen(&module.name.key);
-        let activation = self.activation(self.activation);
-        let Some(wanted) = self.wanted.get_mut(&name) else { return };
+        let activation = self.activation(self.cycle.activation);
+        let Some(wanted) = self.module_states.get_mut(&name) else { return };
         wanted.values = Some(values);
         "a hook changed its values".clone_into(&mut wanted.cause);
         wanted.activation = activation;
         if change.reload && wanted.enabled {
             tracing::info!(module = name, "a hook has changed its values: it runs again");
-            self.queue.want(&name, order, Job::Run);
+            self.workers.queue.request(&name, order, Job::Reconcile);
         }
         if change.flags {
             self.converge(false);
@@ -232,26 +273,27 @@ impl Operator {
 
     /// Goes on to what comes after the modules, once each has had an outcome.
     pub(super) fn note_convergence(&mut self) {
-        if !self.configured || self.phase.precedes_modules() || !self.queue.all_tried() {
+        if !self.config_map.known || self.cycle.phase.precedes_modules() || !self.workers.queue.all_tried() {
             return;
         }
-        if self.phase == Phase::Modules {
-            self.phase = Phase::Idle;
+        if self.cycle.phase == Phase::Modules {
+            self.cycle.phase = Phase::Idle;
             if self.hooks.has_global_at(Moment::AfterAll) {
-                self.phase = Phase::After { again: false };
+                self.cycle.phase = Phase::After { again: false };
                 let hooks = Arc::clone(&self.hooks);
-                self.leave_after.send_replace(false);
-                let leave = self.leave_after.subscribe();
-                self.steps
+                self.cycle.leave_after.send_replace(false);
+                let leave = self.cycle.leave_after.subscribe();
+                self.cycle
+                    .steps
                     .spawn(async move { Step::After(hooks.run_global(Moment::AfterAll, Some(leave)).await) });
             }
         }
-        if self.phase == Phase::Idle {
+        if self.cycle.phase == Phase::Idle {
             self.hooks.settle_webhooks();
             self.converge_ends();
         }
-        if self.phase == Phase::Idle && !self.state.converged.swap(true, Ordering::AcqRel) {
-            let seconds = self.started.elapsed().as_secs_f64();
+        if self.cycle.phase == Phase::Idle && !self.state.converged.swap(true, Ordering::AcqRel) {
+            let seconds = self.cycle.started.elapsed().as_secs_f64();
             let help = "Seconds from the start to the first outcome of every module.";
             self.state.metrics.set("windlass_first_converge_seconds", help, &[], seconds);
             tracing::info!(seconds, "converged");

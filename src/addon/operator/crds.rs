@@ -10,7 +10,7 @@ use futures::StreamExt as _;
 
 use super::Operator;
 use super::converge::{Phase, Step};
-use crate::addon::place::Place;
+use crate::controller::Target;
 
 /// How many modules' CRDs are brought at once.
 const AT_ONCE: usize = 8;
@@ -21,30 +21,30 @@ impl Operator {
     /// It is known which modules are to be on: asks for what changed, or with `all` for all of them, and lets them run when
     /// their CRDs are there.
     pub(super) fn begin_modules(&mut self, all: bool) {
-        self.prepared = true;
+        self.cycle.prepared = true;
         self.ask(all);
-        self.phase = Phase::Modules;
-        let mut found: Vec<(String, Place, Vec<Crd>)> = Vec::new();
+        self.cycle.phase = Phase::Modules;
+        let mut found: Vec<(String, Target, Vec<Crd>)> = Vec::new();
         for module in &self.modules.modules {
             let name = &module.name.name;
-            let Some(wanted) = self.wanted.get_mut(name) else { continue };
+            let Some(wanted) = self.module_states.get_mut(name) else { continue };
             if !wanted.enabled || wanted.maintenance || std::mem::replace(&mut wanted.crds_known, true) {
                 continue;
             }
-            found.push((name.clone(), module.place.clone(), module.crds()));
+            found.push((name.clone(), module.target.clone(), module.crds()));
         }
         found.retain(|(.., crds)| !crds.is_empty());
         if found.is_empty() {
             return;
         }
-        self.phase = Phase::Crds { all, again: false };
-        let shared = self.shared.clone();
-        self.steps.spawn(async move {
-            let one = |(name, place, crds): (String, Place, Vec<Crd>)| {
+        self.cycle.phase = Phase::Crds { all, again: false };
+        let releases = self.releases.clone();
+        self.cycle.steps.spawn(async move {
+            let one = |(name, target, crds): (String, Target, Vec<Crd>)| {
                 // As the module's own ServiceAccount, if it has one.
-                let shared = shared.at(&place);
+                let releases = releases.at(&target);
                 async move {
-                    let made = async { shared?.make_kinds(&name, &crds).await };
+                    let made = async { releases?.ensure_kinds(&name, &crds).await };
                     match tokio::time::timeout(WITHIN, made).await {
                         Ok(Ok(_)) => {}
                         Ok(Err(error)) => tracing::warn!(module = name, "its CRDs: {error}"),

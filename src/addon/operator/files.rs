@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use super::Operator;
+use crate::addon::dependencies;
 use crate::addon::events;
 use crate::addon::module::Module;
-use crate::addon::needs;
-use crate::addon::queue::Job;
+use crate::addon::releases::config_map;
 use crate::addon::reload::Found;
-use crate::addon::run::config_map;
+use crate::controller::Job;
 
 impl Operator {
     /// Takes in what is on disk now: modules that are gone are uninstalled, those that have changed run again.
@@ -43,15 +43,15 @@ impl Operator {
         }
         for module in modules.modules.iter().filter(|m| changed.contains(&m.name.name)) {
             if schemas.contains_key(&module.name.key) {
-                self.broken.remove(&module.name.key);
+                self.files.broken.remove(&module.name.key);
             }
         }
-        self.files.extend(changed.iter().cloned());
+        self.files.changed.extend(changed.iter().cloned());
         self.modules = modules;
         self.take_waits();
         self.hooks.store().values.reload(&self.modules, schemas);
-        self.activation = "ModuleFilesChanged";
-        let object = self.object.take();
+        self.cycle.activation = "ModuleFilesChanged";
+        let object = self.config_map.object.take();
         self.configure(object.as_ref(), true).await;
         // A hook that does not come back must not keep the one that mends it out.
         for module in self.modules.modules.iter().filter(|m| changed.contains(&m.name.name)) {
@@ -63,18 +63,18 @@ impl Operator {
 
     /// If a module's job is in a hook now, or comes to one, the hook is killed and the job fails: there is another one to do.
     pub(super) fn leave_hooks(&self, module: &str) {
-        if self.running.values().any(|(name, job)| name == module && *job != Job::Restore) {
+        if self.workers.runs(module, |job| job != Job::CorrectDrift) {
             self.hooks.leave(module, true);
         }
     }
 
     /// Takes in which modules wait for which.
     pub(super) fn take_waits(&mut self) {
-        let (waits, problems) = needs::waits(self.modules.annotated());
+        let (dependencies, problems) = dependencies::of_modules(self.modules.annotated());
         for text in problems {
             tracing::error!("{text}");
         }
-        self.queue.set_waits(waits);
+        self.workers.queue.set_dependencies(dependencies);
     }
 
     /// Tells that hooks which were to run at a module's deletion are gone with its directory. addon-operator says nothing of it:
@@ -85,18 +85,18 @@ impl Operator {
              left. Switch a module off before you remove its files"
         );
         let object = config_map(&self.options.namespace, &self.options.config_map);
-        events::delete_hooks_lost(self.shared.engine.cluster(), &object, module, note);
+        events::delete_hooks_lost(&self.events, &object, module, note);
     }
 
     /// A module's directory has vanished.
     fn lose(&mut self, module: &Module) {
         let name = &module.name.name;
         let id = self.release_of(name);
-        let known = self.wanted.remove(name);
-        self.retries.remove(name);
-        self.renewals.remove(name);
-        self.files.remove(name);
-        self.undecided.remove(name);
+        let known = self.module_states.remove(name);
+        self.workers.queue.cancel_retry(name);
+        self.workers.stop_watching(name);
+        self.files.changed.remove(name);
+        self.scripts.undecided.remove(name);
         self.leave_hooks(name);
         let lost = self.hooks.delete_hooks(name);
         self.hooks.unload(name);
@@ -108,7 +108,7 @@ impl Operator {
             }
             let plain = id.namespace == self.options.namespace;
             let job = if plain { name.clone() } else { id.to_string() };
-            self.queue.want(&job, u32::MAX, Job::Uninstall);
+            self.workers.queue.request(&job, u32::MAX, Job::Uninstall);
         }
     }
 }

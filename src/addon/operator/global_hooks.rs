@@ -3,14 +3,15 @@
 //! What happens then is what happens at a start: the hooks of the start, schedules, watches and what exists, then a converge.
 //! Modules wait for it, so that none is released with values that the hooks have yet to set.
 
-use super::{Operator, Phase};
+use super::Operator;
+use super::converge::Phase;
 use crate::addon::hooks::{self, Hooks};
 
 impl Operator {
     /// Takes in the global hooks as they are now; what cannot be used leaves those before at work.
     pub(super) async fn take_global_hooks(&mut self) {
-        let limit = hooks::limit(self.options.hook_timeout, self.options.hook_patience);
-        let set = match Hooks::read_global(self.options.global_hooks_dir.as_deref(), limit).await {
+        let limit = hooks::limit(self.options.hooks.timeout, self.options.hooks.patience);
+        let set = match Hooks::read_global(self.options.directories.global_hooks.as_deref(), limit).await {
             Ok(set) => set,
             Err(text) => {
                 tracing::error!(
@@ -22,16 +23,16 @@ impl Operator {
         };
         tracing::info!("global hooks have changed: they begin anew");
         // A hook that fails for ever must not keep the one that mends it out; its processes end with the step.
-        self.steps.abort_all();
-        while self.steps.join_next().await.is_some() {}
+        self.cycle.steps.abort_all();
+        while self.cycle.steps.join_next().await.is_some() {}
         self.hooks.set_global(set);
         if !self.hooks.has_global() {
             self.hooks.leave_global().await;
         }
-        self.repeats = 0;
-        self.prepared = false;
-        self.activation = "GlobalHooksChanged";
-        self.phase = Phase::Starting;
+        self.cycle.repeats = 0;
+        self.cycle.prepared = false;
+        self.cycle.activation = "GlobalHooksChanged";
+        self.cycle.phase = Phase::Starting;
         self.start_hooks();
     }
 }

@@ -1,9 +1,10 @@
 //! The loop's state as others may see it: for the debug endpoint and the status of modules.
 
-use super::{Operator, Phase};
+use super::Operator;
+use super::converge::Phase;
 use crate::addon::debug::{JobView, ModuleView, View};
 use crate::addon::hooks::ModuleRef;
-use crate::addon::queue::Job;
+use crate::controller::Job;
 use crate::release::ReleaseRequest;
 
 /// The peer's word for what comes before new modules.
@@ -17,7 +18,7 @@ impl Operator {
 
     /// How many things are still to be done for the current converge.
     pub(super) fn pending(&self) -> usize {
-        usize::from(!self.configured || self.step().is_some()) + self.queue.owing()
+        usize::from(!self.config_map.known || self.step().is_some()) + self.workers.queue.owing()
     }
 
     /// Module and kind of the task that comes first.
@@ -25,13 +26,13 @@ impl Operator {
         match self.step() {
             Some(ENSURE_CRDS) => Some((String::new(), ENSURE_CRDS)),
             Some(_) => Some((String::new(), "GlobalHookRun")),
-            None => self.queue.head().map(|(module, job)| (module.to_owned(), kind(job))),
+            None => self.workers.queue.head().map(|(module, job)| (module.to_owned(), kind(job))),
         }
     }
 
     fn step(&self) -> Option<&'static str> {
-        match self.phase {
-            Phase::Starting if !self.configured => Some("reading the ConfigMap"),
+        match self.cycle.phase {
+            Phase::Starting if !self.config_map.known => Some("reading the ConfigMap"),
             Phase::Waiting => Some("waiting for global values that can be used"),
             Phase::Starting => Some("onStartup"),
             Phase::Before { .. } => Some("beforeAll"),
@@ -42,13 +43,13 @@ impl Operator {
     }
 
     fn job_views(&self) -> Vec<JobView> {
-        let wanted = |module: &str| self.wanted.get(module);
+        let wanted = |module: &str| self.module_states.get(module);
         let view = |module: &str, job: Job, running: bool, failures: u32| JobView {
             module: module.to_owned(),
             kind: kind(job),
             cause: match job {
-                Job::Run => wanted(module).map(|w| w.cause.clone()).unwrap_or_default(),
-                Job::Restore => "objects differ from what is deployed".to_owned(),
+                Job::Reconcile => wanted(module).map(|w| w.cause.clone()).unwrap_or_default(),
+                Job::CorrectDrift => "objects differ from what is deployed".to_owned(),
                 Job::Uninstall => "the module is off".to_owned(),
             },
             running,
@@ -56,25 +57,27 @@ impl Operator {
             error: wanted(module).and_then(|w| w.failure.clone()).map(|f| f.1).unwrap_or_default(),
         };
         let mut views: Vec<JobView> =
-            self.queue.tasks().iter().map(|t| view(&t.module, t.job, t.running, t.failures)).collect();
-        views.extend(self.retries.iter().map(|(m, (_, job))| view(m, *job, false, self.queue.failures(m))));
+            self.workers.queue.jobs().iter().map(|t| view(&t.key, t.job, t.running, t.failures)).collect();
+        views.extend(
+            self.workers.queue.retries().map(|(m, job)| view(m, job, false, self.workers.queue.failures(m))),
+        );
         views
     }
 
     fn module_views(&self) -> Vec<ModuleView> {
         let view = |module: &crate::addon::Module| {
             let name = &module.name.name;
-            let wanted = self.wanted.get(name);
+            let wanted = self.module_states.get(name);
             let problem = match &module.chart {
                 Err(text) => Some(text.clone()),
-                Ok(_) => self.broken.get(&module.name.key).cloned(),
+                Ok(_) => self.files.broken.get(&module.name.key).cloned(),
             };
             let chart = module.chart.clone().ok().flatten();
             ModuleView {
                 module: ModuleRef { chart, ..ModuleRef::of(module) },
                 order: module.name.order,
                 enabled: wanted.is_some_and(|w| w.enabled),
-                place: module.place.clone(),
+                target: module.target.clone(),
                 problem,
                 objects: wanted.and_then(|w| w.request.as_deref()).map(objects),
             }

@@ -5,14 +5,14 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use super::Operator;
-use crate::addon::queue::Job;
+use crate::controller::Job;
 use crate::serve::State;
 
 /// The word for the first converge.
 const STARTUP: &str = "OperatorStartup";
 
 /// What a converge is measured with.
-pub(super) struct Converge {
+pub(super) struct Measurement {
     began: Instant,
     activation: &'static str,
 }
@@ -25,13 +25,13 @@ impl Operator {
 
     /// A converge begins, or what one is about has grown.
     pub(super) fn converge_begins(&mut self) {
-        let activation = self.activation(self.activation);
-        self.converge.get_or_insert_with(|| Converge { began: Instant::now(), activation });
+        let activation = self.activation(self.cycle.activation);
+        self.cycle.measured.get_or_insert_with(|| Measurement { began: Instant::now(), activation });
     }
 
     /// All of it is done.
     pub(super) fn converge_ends(&mut self) {
-        let Some(Converge { began, activation }) = self.converge.take() else { return };
+        let Some(Measurement { began, activation }) = self.cycle.measured.take() else { return };
         let labels = [("activation", activation)];
         self.state.measures.add("convergence_seconds", &labels, began.elapsed().as_secs_f64());
         self.state.measures.add("convergence_total", &labels, 1.0);
@@ -45,7 +45,7 @@ impl Operator {
         }
         for module in &self.modules.modules {
             let name = module.name.name.as_str();
-            let wanted = self.wanted.get(name);
+            let wanted = self.module_states.get(name);
             let enabled = wanted.is_some_and(|w| w.enabled);
             let on = if enabled { "true" } else { "false" };
             // Modules of one number wait for each other here as critical ones do there.
@@ -79,6 +79,8 @@ pub(super) fn job(
     match job {
         _ if worked => {}
         Job::Uninstall => measures.add("module_delete_errors_total", &[("module", module)], 1.0),
-        Job::Run | Job::Restore => measures.add("module_run_errors_total", &[("module", module)], 1.0),
+        Job::Reconcile | Job::CorrectDrift => {
+            measures.add("module_run_errors_total", &[("module", module)], 1.0);
+        }
     }
 }

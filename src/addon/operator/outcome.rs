@@ -4,43 +4,26 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Finished, JobResult, Operator, tell};
-use crate::addon::drift;
-use crate::addon::lookups::Watch;
-use crate::addon::queue::Job;
-use crate::addon::run::{Done, Error, Inputs};
-use crate::hooks::queues;
+use crate::backoff;
+use crate::cluster::ObjectRef;
+use crate::controller::Job;
+use crate::controller::{Done, report_drift};
 use crate::release::{Disposition, ReleaseAction, ReleaseOutcome, ReleaseRequest};
 
-/// Clocks are looked at anew at least this often.
-const LONGEST_SLEEP: Duration = Duration::from_secs(24 * 60 * 60);
 /// A module whose failure nothing but a change will mend is tried again this seldom.
 const STALLED_PAUSE: Duration = Duration::from_secs(300);
 
 impl Operator {
-    pub(super) fn finish(&mut self, done: Result<(String, Job, JobResult), tokio::task::JoinError>) {
-        match done {
-            Ok((name, job, result)) => {
-                self.running.retain(|_, (running, _)| *running != name);
-                self.finish_job(&name, job, result);
-            }
-            Err(error) => {
-                if let Some((name, job)) = self.running.remove(&error.id()) {
-                    self.finish_job(&name, job, Err(Error::Task(error.to_string())));
-                }
-            }
-        }
-    }
-
     pub(super) fn finish_job(&mut self, name: &str, job: Job, result: JobResult) {
         self.hooks.leave(name, false);
-        let failures = self.queue.done(name, result.is_ok());
+        let failures = self.workers.queue.done(name, result.is_ok());
         let outcome = if result.is_ok() { "ok" } else { "error" };
-        if let Some(wanted) = self.wanted.get_mut(name) {
+        if let Some(wanted) = self.module_states.get_mut(name) {
             wanted.tried = true;
             wanted.failure = result.as_ref().err().map(|e| (tell::reason(e), e.to_string()));
             if matches!(result, Ok(Finished::Ran(_))) {
                 wanted.maintenance_ends = false;
-                self.deletions.remove(name);
+                self.deletion_grace.deletions.remove(name);
             }
         }
         self.state.metrics.add(
@@ -55,30 +38,29 @@ impl Operator {
                     self.note_done(name, done);
                 }
                 // What hooks of the module changed on the way is in force already.
-                if let Some(wanted) = self.wanted.get_mut(name) {
+                if let Some(wanted) = self.module_states.get_mut(name) {
                     wanted.values = Some(ran.values);
                 }
             }
             Ok(Finished::Restored(done)) => self.note_done(name, done),
             Ok(Finished::Uninstalled) => {
                 self.state.metrics.remove("windlass_release_revision", &[("module", name)]);
-                self.renewals.remove(name);
-                if let Some(wanted) = self.wanted.get_mut(name) {
+                self.workers.stop_watching(name);
+                if let Some(wanted) = self.module_states.get_mut(name) {
                     wanted.request = None;
-                    wanted.lookups = None;
                     wanted.revision = None;
                 }
             }
             Err(error) => {
-                if job == Job::Run
-                    && let Some(wanted) = self.wanted.get_mut(name)
+                if job == Job::Reconcile
+                    && let Some(wanted) = self.module_states.get_mut(name)
                 {
                     wanted.outdated = true;
                 }
                 let pause = pause(error.disposition(), failures);
                 tracing::error!(module = name, retry_in_s = pause.as_secs(), "{error}");
-                if !self.queue.is_busy(name) {
-                    self.retries.insert(name.to_owned(), (Instant::now() + pause, job));
+                if !self.workers.queue.is_busy(name) {
+                    self.workers.queue.retry_at(name, job, Instant::now() + pause);
                 }
             }
         }
@@ -87,7 +69,7 @@ impl Operator {
 
     fn note_done(&mut self, name: &str, done: Done) {
         if let Some(inputs) = done.inputs {
-            self.note_inputs(name, inputs);
+            self.workers.watch_inputs(self.releases.engine().cluster(), name, inputs);
         }
         self.note_outcome(name, &done.outcome, done.request);
     }
@@ -96,7 +78,13 @@ impl Operator {
         for text in &outcome.warnings {
             tracing::warn!(module = name, "{text}");
         }
-        drift::tell(self.shared.engine.cluster(), &self.state, name, outcome);
+        report_drift(&self.events, &self.state, ("module", name), outcome);
+        for drift in outcome.drift.iter().filter(|d| d.deleted && (!d.known || d.corrected)) {
+            let ObjectRef { gvk, namespace, name: object } = &drift.object;
+            let resource = format!("{}/{}/{object}", namespace.as_deref().unwrap_or_default(), gvk.kind);
+            let labels = [("module", name), ("resource", resource.as_str())];
+            self.state.measures.add("modules_absent_resources_total", &labels, 1.0);
+        }
         match outcome.action {
             ReleaseAction::Unchanged => tracing::debug!(module = name, reason = %outcome.reason, "unchanged"),
             action => tracing::info!(
@@ -126,25 +114,11 @@ impl Operator {
             );
             self.state.measures.add("modules_helm_release_redeployed_total", &[("module", name)], 1.0);
         }
-        if let Some(wanted) = self.wanted.get_mut(name) {
+        if let Some(wanted) = self.module_states.get_mut(name) {
             wanted.request = Some(request);
             wanted.outdated = false;
             wanted.revision = Some(outcome.revision);
         }
-    }
-
-    /// Keeps an eye on what makes a module's render out of date.
-    fn note_inputs(&mut self, name: &str, inputs: Inputs) {
-        self.renewals.remove(name);
-        if let Some(at) = inputs.renew_at {
-            let now = jiff::Timestamp::now().as_second();
-            let left = Duration::from_secs(u64::try_from(at - now).unwrap_or(0)).min(LONGEST_SLEEP);
-            self.renewals.insert(name.to_owned(), Instant::now() + left);
-        }
-        let Some(wanted) = self.wanted.get_mut(name) else { return };
-        // The old watch ends with what it watched for.
-        wanted.lookups = (!inputs.lookups.is_empty())
-            .then(|| Watch::start(self.shared.engine.cluster(), name, inputs.lookups, &self.outdated_sender));
     }
 }
 
@@ -153,6 +127,6 @@ fn pause(disposition: Disposition, failures: u32) -> Duration {
     match disposition {
         Disposition::Stall => STALLED_PAUSE,
         Disposition::Wait => Duration::from_secs(5),
-        Disposition::Retry | Disposition::Ignore => queues::pause(failures),
+        Disposition::Retry | Disposition::Ignore => backoff::delay(failures),
     }
 }

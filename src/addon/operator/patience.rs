@@ -14,18 +14,18 @@ const LOOK: Duration = Duration::from_secs(1);
 impl Operator {
     /// When to look again; `None` if nobody waits.
     pub(super) fn patience_ends(&self) -> Option<Instant> {
-        (!self.queue.awaited().is_empty() || !self.deletions.is_empty())
-            .then(|| self.looked + LOOK.min(self.options.hook_patience))
+        (!self.workers.queue.awaited().is_empty() || !self.deletion_grace.deletions.is_empty())
+            .then(|| self.deletion_grace.checked + LOOK.min(self.options.hooks.patience))
     }
 
     /// Lets others go on where a hook has been running for too long.
     pub(super) fn lose_patience(&mut self) {
-        self.looked = Instant::now();
+        self.deletion_grace.checked = Instant::now();
         self.look_at_deletions();
-        let patience = self.options.hook_patience;
+        let patience = self.options.hooks.patience;
         let too_long = |name: &str| self.hooks.running_since(name).is_some_and(|at| at.elapsed() >= patience);
         let names: Vec<String> =
-            self.queue.awaited().into_iter().filter(|n| too_long(n)).map(str::to_owned).collect();
+            self.workers.queue.awaited().into_iter().filter(|n| too_long(n)).map(str::to_owned).collect();
         for name in names {
             tracing::warn!(
                 module = name,
@@ -33,7 +33,7 @@ impl Operator {
                 "a hook of it still runs: other modules wait no longer for it; --hook-timeout or the hook's settings.timeout \
                  would end it"
             );
-            self.queue.pass_over(&name);
+            self.workers.queue.pass_over(&name);
         }
         self.note_convergence();
     }

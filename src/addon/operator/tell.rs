@@ -5,22 +5,22 @@ use std::sync::Arc;
 
 use super::Operator;
 use super::converge::Phase;
-use crate::addon::queue::Job;
-use crate::addon::run::Error;
 use crate::addon::status::{Phase as ModulePhase, Status};
 use crate::addon::values::GLOBAL;
+use crate::controller::Job;
+use crate::controller::ReconcileError as Error;
 
 impl Operator {
     /// Tells the statuses of all modules, if something has happened since the last time.
     pub(super) fn tell_statuses(&mut self) {
-        let Some(teller) = &self.teller else { return };
-        if !self.configured {
+        let Some(teller) = &self.reporters.status else { return };
+        if !self.config_map.known {
             return;
         }
         let mut jobs: BTreeMap<String, (Job, bool)> = BTreeMap::new();
-        for task in self.queue.tasks() {
+        for task in self.workers.queue.jobs() {
             // The job that runs comes first.
-            jobs.entry(task.module).or_insert((task.job, task.running));
+            jobs.entry(task.key).or_insert((task.job, task.running));
         }
         let status = |module: &crate::addon::Module| {
             let name = &module.name.name;
@@ -38,11 +38,14 @@ impl Operator {
     }
 
     fn status(&self, name: &str, job: Option<(Job, bool)>, files: Option<String>) -> Status {
-        let Some(wanted) = self.wanted.get(name) else {
+        let Some(wanted) = self.module_states.get(name) else {
             let flag = self.module(name).map(|m| m.name.enabled_key());
-            let waits = self.phase == Phase::Waiting;
-            let problem =
-                self.problems.iter().find(|p| Some(&p.key) == flag.as_ref() || waits && p.concerns(GLOBAL));
+            let waits = self.cycle.phase == Phase::Waiting;
+            let problem = self
+                .config_map
+                .problems
+                .iter()
+                .find(|p| Some(&p.key) == flag.as_ref() || waits && p.concerns(GLOBAL));
             let error = problem.map(|p| p.text.clone());
             return Status {
                 phase: ModulePhase::Pending,
@@ -57,8 +60,8 @@ impl Operator {
             (Some((Job::Uninstall, _)), _) => (ModulePhase::Deleting, "SwitchedOff"),
             // A retry that is under way has not mended anything yet, and a repair of objects is nothing to tell of.
             (_, Some((reason, _))) => (ModulePhase::Failed, *reason),
-            (Some((Job::Run, true)), None) => (ModulePhase::Running, "AtWork"),
-            (Some((Job::Run, false)), None) => (ModulePhase::Pending, "Waiting"),
+            (Some((Job::Reconcile, true)), None) => (ModulePhase::Running, "AtWork"),
+            (Some((Job::Reconcile, false)), None) => (ModulePhase::Pending, "Waiting"),
             _ if !wanted.enabled => {
                 (ModulePhase::Disabled, wanted.off_because.as_ref().map_or("SwitchedOff", |why| why.0))
             }
@@ -85,13 +88,7 @@ impl Operator {
 /// One word for a failure.
 pub(super) fn reason(error: &Error) -> &'static str {
     match error {
-        Error::Module(_) => "ModuleInvalid",
-        Error::Config(_) => "ConfigInvalid",
-        Error::Values(_) => "ValuesInvalid",
-        Error::Hook(_) => "HookFailed",
-        Error::Render(_) | Error::Replay(_) => "RenderFailed",
-        Error::Engine(_) => "ReleaseFailed",
-        Error::Cluster(_) => "ClusterFailed",
-        Error::Task(_) => "BrokeDown",
+        Error::Chart(_) => "ModuleInvalid",
+        other => other.reason(),
     }
 }

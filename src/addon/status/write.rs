@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::{Status, Statuses, Teller};
-use crate::addon::events;
 use crate::cluster::{ApplyOptions, Cluster, ClusterError, DeleteOptions, Gvk, ObjectRef, Validation};
+use crate::controller::{EventNote, EventRecorder, EventType};
 use crate::render::parse_manifest;
 
 /// The kind's definition.
@@ -32,6 +32,7 @@ const SERVED_WITHIN: Duration = Duration::from_secs(30);
 pub(in crate::addon) fn start(cluster: Cluster, namespace: &str, operator: &str) -> Teller {
     let (teller, statuses) = watch::channel(Statuses::default());
     let writer = Writer {
+        events: EventRecorder::new(cluster.clone()),
         cluster,
         namespace: namespace.to_owned(),
         operator: operator.to_owned(),
@@ -52,6 +53,7 @@ struct Written {
 
 struct Writer {
     cluster: Cluster,
+    events: EventRecorder,
     namespace: String,
     operator: String,
     written: BTreeMap<String, Written>,
@@ -231,7 +233,12 @@ impl Writer {
             let applied = self.cluster.apply(&object, &body, options).await?;
             if let Some(text) = news.filter(|_| !known) {
                 let reason = if status.error.is_some() { status.reason } else { "FilesBroken" };
-                events::of_module(&self.cluster, &object, &applied.object, reason, &text).await;
+                let mut module = applied.object;
+                module["apiVersion"] = gvk().api_version().into();
+                module["kind"] = gvk().kind.into();
+                let note =
+                    EventNote { event_type: EventType::Warning, reason, action: "Reconcile", note: text };
+                self.events.record(&module, note).await;
             }
         }
         self.written.insert(name.to_owned(), Written { status: status.clone(), value });

@@ -17,7 +17,7 @@ use serde_json::{Map as Object, Value, json};
 
 use patch::Patch;
 pub use patch::Root;
-pub(super) use schema::{Schema, Schemas};
+pub(crate) use schema::{Schema, Schemas};
 
 use super::module::{Module, Modules};
 use super::name::ModuleName;

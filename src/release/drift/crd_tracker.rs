@@ -65,9 +65,15 @@ pub(crate) fn only(files: &[CrdFile], names: &BTreeSet<String>) -> Vec<CrdFile> 
 }
 
 impl Engine {
+    /// Tracks the CRDs of a release that is not reconciled by the engine, for an owner that gets its triggers.
+    pub async fn watch_crds_for(&self, id: &ReleaseId, owner: &str, files: &[CrdFile]) {
+        self.state.set_owner(id, owner);
+        self.watch_crds(id, files).await;
+    }
+
     /// Watches the CRDs that a release, or what has only that name, brings: when one is deleted, it wants a look. Only with
     /// watches.
-    pub async fn watch_crds(&self, id: &ReleaseId, files: &[CrdFile]) {
+    pub(crate) async fn watch_crds(&self, id: &ReleaseId, files: &[CrdFile]) {
         let Some(watches) = &self.crds else { return };
         let names = names(files);
         let none = names.is_empty();

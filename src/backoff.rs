@@ -1,0 +1,30 @@
+//! How long to wait before another try.
+
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::time::Duration;
+
+/// Longest delay before jitter.
+const MAX_DELAY: Duration = Duration::from_secs(32);
+
+/// Delay after this many failures in a row: 1 s doubling to 32 s, and up to a quarter more, so that what fails for the same
+/// reason is not tried again all at once.
+#[must_use]
+pub fn delay(failures: u32) -> Duration {
+    let base = Duration::from_secs(1 << failures.saturating_sub(1).min(5)).min(MAX_DELAY);
+    let chance = RandomState::new().build_hasher().finish() % 1000;
+    base + base.mul_f64(chance as f64 / 4000.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_double_up_to_a_bound_with_jitter() {
+        for (failures, seconds) in [(0, 1), (1, 1), (2, 2), (3, 4), (5, 16), (6, 32), (60, 32)] {
+            let (least, most) = (Duration::from_secs(seconds), Duration::from_millis(1250 * seconds));
+            let delay = delay(failures);
+            assert!(delay >= least && delay <= most, "{failures}: {delay:?}");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Watches of what a release was made of beside its chart: lookups of templates, ConfigMaps and Secrets that values refer to.
+//!
+//! Owns the watches of one key. What a changed answer leads to is the controller's.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use chart_compat::data::{Data, Map};
+use futures::StreamExt as _;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::task::JoinSet;
+
+use crate::cluster::{Cluster, ClusterError, Gvk, ObjectEvent};
+use crate::render::ask;
+use crate::render::replay::{Question, answer_digest};
+
+/// How many answers of a key are watched; a chart that looks up more objects one by one is rendered again for the first ones.
+const MAX_WATCHED: usize = 50;
+
+/// Changes within this time are one: a list can change many times a second.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// After this time a watch that could not begin is tried again: its kind may exist by then.
+const RETRY: Duration = Duration::from_secs(30);
+
+/// The watches of one key; they end when this is dropped.
+pub struct AnswerWatch {
+    _tasks: JoinSet<()>,
+}
+
+impl AnswerWatch {
+    /// Sends `key` when an answer no longer has its digest.
+    pub fn start(
+        cluster: &Cluster,
+        key: &str,
+        lookups: BTreeMap<Question, String>,
+        outdated: &UnboundedSender<String>,
+    ) -> Self {
+        if lookups.len() > MAX_WATCHED {
+            tracing::warn!(
+                key,
+                lookups = lookups.len(),
+                watched = MAX_WATCHED,
+                "not all lookups are watched"
+            );
+        }
+        let mut tasks = JoinSet::new();
+        for (question, digest) in lookups.into_iter().take(MAX_WATCHED) {
+            let (cluster, key, outdated) = (cluster.clone(), key.to_owned(), outdated.clone());
+            tasks.spawn(async move {
+                until_changed(&cluster, &question, &digest).await;
+                // The receiver is gone when the controller stops.
+                drop(outdated.send(key));
+            });
+        }
+        Self { _tasks: tasks }
+    }
+}
+
+/// Whether the answer still has its digest.
+async fn is_current(cluster: &Cluster, question: &Question, digest: &str) -> Result<bool, ClusterError> {
+    let answer = ask(cluster, question).await?.unwrap_or_else(|| Data::Map(Map::new()));
+    Ok(answer_digest(&answer) == digest)
+}
+
+async fn until_changed(cluster: &Cluster, question: &Question, digest: &str) {
+    loop {
+        match follow(cluster, question, digest).await {
+            Ok(()) => return,
+            Err(error) => {
+                let Question { api_version, kind, namespace, name } = question;
+                tracing::debug!(
+                    api_version,
+                    kind,
+                    namespace,
+                    name,
+                    "cannot watch a looked-up object: {error}"
+                );
+            }
+        }
+        tokio::time::sleep(RETRY).await;
+        if matches!(is_current(cluster, question, digest).await, Ok(false)) {
+            return;
+        }
+    }
+}
+
+/// Returns when the answer has changed.
+async fn follow(cluster: &Cluster, question: &Question, digest: &str) -> Result<(), ClusterError> {
+    let gvk = Gvk::new(&question.api_version, &question.kind);
+    let namespace = Some(question.namespace.as_str()).filter(|n| !n.is_empty());
+    let mut events = if question.name.is_empty() {
+        cluster.follow_labelled(&gvk, namespace, "").await?.boxed()
+    } else {
+        cluster.follow(&gvk, namespace, &question.name).await?.boxed()
+    };
+    let mut listing = false;
+    while let Some(event) = events.next().await {
+        // Objects of a first list come one by one, and its end tells that they are all there.
+        match event? {
+            ObjectEvent::Listing => listing = true,
+            ObjectEvent::Listed => listing = false,
+            ObjectEvent::Present(_) | ObjectEvent::Gone(_) => {}
+        }
+        if listing {
+            continue;
+        }
+        if !is_current(cluster, question, digest).await? {
+            return Ok(());
+        }
+        if question.name.is_empty() {
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+    Ok(())
+}

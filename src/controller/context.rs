@@ -1,0 +1,51 @@
+//! What all front ends of a process share: one engine with its watches and caches, Events, metrics.
+
+use std::sync::Arc;
+
+use super::events::EventRecorder;
+use super::log_progress::log_progress;
+use super::release_runner::ReleaseRunner;
+use crate::cluster::Cluster;
+use crate::release::record::Storage;
+use crate::release::{Engine, EngineOptions};
+use crate::render::{RenderBounds, parse_manifest};
+use crate::serve::State;
+
+/// ReleaseOptions of all front ends of a process.
+#[derive(Clone, Debug, Default)]
+pub struct ContextOptions {
+    /// Where releases are recorded.
+    pub storage: Storage,
+    /// Bounds of one render.
+    pub render_bounds: RenderBounds,
+    /// CRDs are applied with the operator's own rights, also for releases with a ServiceAccount.
+    pub crds_as_operator: bool,
+}
+
+/// What all front ends of a process share. Cheap to clone.
+#[derive(Clone)]
+pub struct Context {
+    /// Runs operations on the one engine.
+    pub runner: ReleaseRunner,
+    /// Records Events.
+    pub events: EventRecorder,
+    /// Metrics, probes and what is served beside them.
+    pub state: Arc<State>,
+}
+
+impl Context {
+    /// The context of a process that watches its releases.
+    #[must_use]
+    pub fn new(cluster: Cluster, options: &ContextOptions, state: Arc<State>) -> Self {
+        let holder = format!("windlass-operator-{:x}", jiff::Timestamp::now().as_nanosecond());
+        let engine_options =
+            EngineOptions { storage: options.storage.clone(), ..EngineOptions::watching(&holder) };
+        let engine =
+            Engine::new(cluster.clone(), parse_manifest, engine_options).with_progress(log_progress(), true);
+        Self {
+            runner: ReleaseRunner::new(engine, options.render_bounds, options.crds_as_operator),
+            events: EventRecorder::new(cluster),
+            state,
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! The operator runtime: keyed work, triggers, and the way from a release spec to an outcome.
+//!
+//! Owns when a release is reconciled and what a front end need not do itself. Knows no custom resource and no ConfigMap of a
+//! front end: those bring what to watch, how an object becomes a request, and how an outcome becomes a status.
+
+mod answer_watch;
+mod conditions;
+mod context;
+mod crds;
+pub mod dependencies;
+mod drift_policy;
+mod error;
+mod events;
+mod finalizer;
+mod front_end;
+mod log_progress;
+mod reconcile_job;
+mod reconcile_loop;
+mod release_runner;
+mod render_revision;
+mod target;
+mod values_from;
+mod work_queue;
+mod workers;
+
+pub use answer_watch::AnswerWatch;
+pub use conditions::{Condition, set_conditions};
+pub use context::{Context, ContextOptions};
+pub(crate) use crds::contains;
+pub use crds::crd_files;
+pub use drift_policy::{DriftPolicy, report_drift};
+pub use error::ReconcileError;
+pub use events::{EventNote, EventRecorder, EventType};
+pub use finalizer::{add_finalizer, has_finalizer, remove_finalizer};
+pub use front_end::{Desired, FrontEnd, Report};
+pub use log_progress::log_progress;
+pub use reconcile_loop::{ControllerOptions, run};
+pub use release_runner::{Done, PostRender, ReleaseRunner, ReleaseSpec, RenderInputs, capabilities};
+pub(crate) use render_revision::RevisionView;
+pub use target::{Impersonation, ServiceAccountRef, Target, is_dns_label};
+pub use values_from::{ResolvedValues, ValuesReference, resolve as resolve_values};
+pub use work_queue::{Gate, Job, QueuedJob, WorkQueue};
+pub(crate) use workers::until;
+pub use workers::{WorkerEvent, Workers};

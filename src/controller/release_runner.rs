@@ -1,0 +1,215 @@
+//! One operation on one release: render and reconcile, correct drift, uninstall.
+//!
+//! Owns the way from a chart and its values to the engine's outcome, and on whose behalf it goes. When an operation is due is
+//! the work queue's; what to ask for is the front end's.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use chart_compat::data::{Data, Map};
+use chart_compat::render::{Capabilities, CompiledChart, KubeVersion};
+use tokio::sync::Semaphore;
+
+use super::error::ReconcileError;
+use super::render_revision::RenderedRevision;
+use super::target::{Impersonation, Target};
+use crate::cluster::{Cluster, ClusterError};
+use crate::release::{
+    ChartRecord, CrdFile, Engine, ReleaseId, ReleaseOptions, ReleaseOutcome, ReleaseRequest, RenderedRelease,
+    UninstallRequest,
+};
+use crate::render::{self as rendering, RenderBounds, replay, replay::Question, replay::store};
+
+/// Changes what a chart rendered before it is compared and applied: extra labels, patches. Returns the checksum for
+/// [`ReleaseSpec::checksum_label`], or an empty text.
+pub type PostRender = Arc<dyn Fn(&mut RenderedRelease) -> Result<String, String> + Send + Sync>;
+
+/// A release as a front end asks for it, before it is rendered.
+#[derive(Clone)]
+pub struct ReleaseSpec {
+    /// Namespace and name of the release.
+    pub id: ReleaseId,
+    /// The chart.
+    pub chart: Arc<CompiledChart>,
+    /// Values over those of the chart.
+    pub values: Arc<Map>,
+    /// Files of the chart's `crds/`, as they are to be applied.
+    pub crds: Vec<CrdFile>,
+    /// Mark of the front end's releases (label `windlass.dev/owner`).
+    pub owner: String,
+    /// Why the release is reconciled, for its record.
+    pub cause: String,
+    /// Labels of the record beside Helm's.
+    pub record_labels: BTreeMap<String, String>,
+    /// Label of the record that gets the checksum of the post-rendered manifests.
+    pub checksum_label: Option<&'static str>,
+    /// What changes the rendered manifests.
+    pub post_render: Option<PostRender>,
+    /// ReleaseOptions of the engine.
+    pub options: ReleaseOptions,
+}
+
+/// What an operation on a release did.
+pub struct Done {
+    /// What the engine did.
+    pub outcome: ReleaseOutcome,
+    /// What was asked of it.
+    pub request: Arc<ReleaseRequest>,
+    /// What the render depends on beyond chart and values; `None` if nothing was rendered.
+    pub inputs: Option<RenderInputs>,
+    /// How long the render took, and how long the rest.
+    pub took: (Duration, Duration),
+}
+
+/// What makes a render out of date beyond chart and values.
+pub struct RenderInputs {
+    /// When a certificate is to be renewed, in seconds since 1970.
+    pub renew_at: Option<i64>,
+    /// What was looked up, with the digest of each answer.
+    pub lookups: BTreeMap<Question, String>,
+}
+
+/// Runs operations on releases. Cheap to clone; clones share the engine, the clients and the bound on parallel renders.
+#[derive(Clone)]
+pub struct ReleaseRunner {
+    engine: Engine,
+    impersonation: Impersonation,
+    pub(super) bounds: RenderBounds,
+    /// One permit for each render that may run now.
+    pub(super) renders: Arc<Semaphore>,
+    crds_as_operator: bool,
+}
+
+impl ReleaseRunner {
+    /// A runner on an engine. `crds_as_operator`: CRDs are applied with the operator's own rights, also for releases with a
+    /// ServiceAccount.
+    #[must_use]
+    pub fn new(engine: Engine, bounds: RenderBounds, crds_as_operator: bool) -> Self {
+        let renders = Arc::new(Semaphore::new(bounds.at_once()));
+        Self { engine, impersonation: Impersonation::default(), bounds, renders, crds_as_operator }
+    }
+
+    /// The engine, acting as this runner does.
+    #[must_use]
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// The same runner for a release in `namespace`, acting as the target's ServiceAccount if there is one.
+    ///
+    /// # Errors
+    /// The impersonating client cannot be built.
+    pub fn acting_for(&self, target: &Target, namespace: &str) -> Result<Self, ClusterError> {
+        let mut own = self.clone();
+        if let Some(account) = target.service_account(namespace) {
+            own.engine =
+                own.engine.acting_as(self.impersonation.client(self.engine.operator_client(), account)?);
+            if self.crds_as_operator {
+                own.engine = own.engine.with_crds_as_operator();
+            }
+        }
+        Ok(own)
+    }
+
+    /// Renders a release and reconciles it.
+    ///
+    /// # Errors
+    /// Any step from the render to the record fails.
+    pub async fn run(&self, spec: ReleaseSpec) -> Result<Done, ReconcileError> {
+        let began = Instant::now();
+        // Templates may look up objects of the chart's own kinds.
+        self.ensure_kinds(&spec.id, &spec.crds, &spec.options).await?;
+        let RenderedRevision { rendered, checksum, chart, memory, renewed, inputs, past } =
+            self.render_revision(&spec).await?;
+        if let Some(memory) = &memory {
+            // Before the objects: the next render must know what they hold, whatever happens to this one.
+            store::save(self.engine.operator_client(), &spec.id.namespace, &spec.id.name, memory)
+                .await
+                .map_err(ReconcileError::Replay)?;
+        }
+        let description = replay::description(&renewed);
+        let request = ReleaseRequest { description, ..request(spec, rendered, checksum, chart) };
+        let (request, rendered) = (Arc::new(request), began.elapsed());
+        let outcome = match past {
+            Some(past) => self.engine.reconcile_with_history(&request, past).await?,
+            None => self.engine.reconcile(&request).await?,
+        };
+        let took = (rendered, began.elapsed().saturating_sub(rendered));
+        Ok(Done { outcome, request, inputs: Some(inputs), took })
+    }
+
+    /// What [`Self::run`] would ask of the engine. Writes nothing.
+    ///
+    /// # Errors
+    /// The chart cannot be rendered.
+    pub async fn preview(&self, spec: ReleaseSpec) -> Result<ReleaseRequest, ReconcileError> {
+        let RenderedRevision { rendered, checksum, chart, .. } = self.render_revision(&spec).await?;
+        Ok(request(spec, rendered, checksum, chart))
+    }
+
+    /// Reconciles a release with what was rendered last.
+    ///
+    /// # Errors
+    /// As the engine's.
+    pub async fn correct_drift(&self, request: Arc<ReleaseRequest>) -> Result<Done, ReconcileError> {
+        let began = Instant::now();
+        let outcome = self.engine.reconcile(&request).await?;
+        Ok(Done { outcome, request, inputs: None, took: (Duration::ZERO, began.elapsed()) })
+    }
+
+    /// Uninstalls a release and forgets its generated values. Returns how many objects were deleted.
+    ///
+    /// # Errors
+    /// As the engine's; a release that does not exist is none.
+    pub async fn uninstall(&self, id: &ReleaseId, timeout: Duration) -> Result<usize, ReconcileError> {
+        let request = UninstallRequest {
+            ignore_not_found: true,
+            timeout,
+            break_lock: false,
+            ..UninstallRequest::new(id.clone())
+        };
+        let deleted = self.engine.uninstall(&request).await?.deleted.len();
+        store::forget(self.engine.operator_client(), &id.namespace, &id.name).await?;
+        Ok(deleted)
+    }
+}
+
+/// The engine's request for a rendered spec.
+fn request(
+    spec: ReleaseSpec,
+    rendered: RenderedRelease,
+    checksum: String,
+    chart: ChartRecord,
+) -> ReleaseRequest {
+    let mut labels = spec.record_labels;
+    if let Some(label) = spec.checksum_label {
+        labels.insert(label.to_owned(), checksum);
+    }
+    ReleaseRequest {
+        id: spec.id,
+        rendered: Arc::new(RenderedRelease { crds: spec.crds, ..rendered }),
+        chart: Arc::new(chart),
+        config: rendering::to_json(&Data::Map((*spec.values).clone())),
+        owner: Some(spec.owner),
+        labels,
+        cause: spec.cause,
+        options: spec.options,
+        ..ReleaseRequest::default()
+    }
+}
+
+/// What charts see of a live cluster.
+///
+/// # Errors
+/// Discovery or the version cannot be read.
+pub async fn capabilities(cluster: &Cluster) -> Result<Capabilities, ClusterError> {
+    let kinds = cluster.kinds().await?;
+    let version = cluster.version().await?;
+    let text = |key: &str| version[key].as_str().unwrap_or_default().to_owned();
+    Ok(Capabilities {
+        kube_version: KubeVersion::of_cluster(&text("gitVersion"), &text("major"), &text("minor")),
+        api_versions: kinds.api_versions(),
+        ..Capabilities::default()
+    })
+}

@@ -1,0 +1,108 @@
+//! Where a release is installed and on whose behalf.
+//!
+//! Owns the names of the two and the impersonating client of each ServiceAccount. Where a front end writes them down (a
+//! chart's annotation, a field of a spec) is the front end's.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::cluster::{Cluster, ClusterError};
+
+/// Namespace of a release, and the ServiceAccount that applies its objects.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Target {
+    /// Namespace of the release; `None`: the front end's default.
+    pub namespace: Option<String>,
+    /// The ServiceAccount to impersonate; `None`: the operator's own rights.
+    pub service_account: Option<ServiceAccountRef>,
+}
+
+/// A ServiceAccount by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceAccountRef {
+    /// `None`: the release's namespace.
+    pub namespace: Option<String>,
+    /// Name of the ServiceAccount.
+    pub name: String,
+}
+
+impl ServiceAccountRef {
+    /// Reads `NAME` or `NAMESPACE/NAME`; `None` if a part is no name that Kubernetes accepts.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (namespace, name) = match text.split_once('/') {
+            Some((namespace, name)) => (Some(namespace), name),
+            None => (None, text),
+        };
+        let valid = namespace.is_none_or(is_dns_label) && name.split('.').all(is_dns_label);
+        valid.then(|| Self { namespace: namespace.map(str::to_owned), name: name.to_owned() })
+    }
+}
+
+impl Target {
+    /// Namespace and name of the ServiceAccount that applies a release in `namespace`.
+    #[must_use]
+    pub fn service_account<'a>(&'a self, namespace: &'a str) -> Option<(&'a str, &'a str)> {
+        let account = self.service_account.as_ref()?;
+        Some((account.namespace.as_deref().unwrap_or(namespace), &account.name))
+    }
+}
+
+/// Whether a text is a label of RFC 1123, as names of namespaces are.
+#[must_use]
+pub fn is_dns_label(text: &str) -> bool {
+    let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    !text.is_empty()
+        && text.len() <= 63
+        && text.bytes().all(inner)
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+}
+
+/// Clients that act as ServiceAccounts, by user name. Clones share them.
+#[derive(Clone, Default)]
+pub struct Impersonation(Arc<Mutex<BTreeMap<String, Cluster>>>);
+
+impl Impersonation {
+    /// The client that acts as a ServiceAccount.
+    ///
+    /// # Errors
+    /// The client cannot be built.
+    pub fn client(
+        &self,
+        operator: &Cluster,
+        (namespace, name): (&str, &str),
+    ) -> Result<Cluster, ClusterError> {
+        let user = format!("system:serviceaccount:{namespace}:{name}");
+        let mut clients = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = clients.get(&user) {
+            return Ok(client.clone());
+        }
+        let client = operator.acting_as(&user)?;
+        clients.insert(user, client.clone());
+        Ok(client)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn service_accounts_are_read() {
+        for (text, expected) in [
+            ("deployer", Some((None, "deployer"))),
+            ("ops/de.ployer", Some((Some("ops"), "de.ployer"))),
+            ("a/b/c", None),
+            ("system:admin", None),
+            ("/x", None),
+            ("", None),
+        ] {
+            let found = ServiceAccountRef::parse(text);
+            let found = found.as_ref().map(|a| (a.namespace.as_deref(), a.name.as_str()));
+            assert_eq!(found, expected, "{text}");
+        }
+        let target = Target { namespace: None, service_account: ServiceAccountRef::parse("deployer") };
+        assert_eq!(target.service_account("web"), Some(("web", "deployer")));
+    }
+}

@@ -1,0 +1,201 @@
+//! The jobs of one front end: what runs, and what will have to run without anybody asking.
+//!
+//! Owns the tasks, the work queue, the renewals of certificates and the watches of render inputs. What a job is and what
+//! follows from its result is the caller's.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tokio::task::JoinSet;
+
+use super::answer_watch::AnswerWatch;
+use super::release_runner::RenderInputs;
+use super::work_queue::{Job, WorkQueue};
+use crate::cluster::Cluster;
+use crate::render::replay::Question;
+
+/// A renewal is at most this far ahead; then its time is computed again.
+const LONGEST_SLEEP: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// What happened among the workers.
+#[derive(Debug)]
+pub enum WorkerEvent<T> {
+    /// A job ended. An error means that its task panicked.
+    Finished(String, Job, Result<T, String>),
+    /// Retries were due and are in the queue.
+    RetriesDue,
+    /// A certificate of this key is to be renewed.
+    RenewalDue(String),
+    /// The interval of this key has elapsed.
+    IntervalElapsed(String),
+    /// What the last render of this key looked up has changed.
+    InputsChanged(String),
+}
+
+/// The jobs of one front end; `T` is what a job returns.
+pub struct Workers<T> {
+    /// What waits, and in which order.
+    pub queue: WorkQueue,
+    tasks: JoinSet<(String, Job, T)>,
+    /// The job of each task, for a task that panics.
+    running: BTreeMap<tokio::task::Id, (String, Job)>,
+    renewals: BTreeMap<String, Instant>,
+    intervals: BTreeMap<String, Instant>,
+    watches: BTreeMap<String, AnswerWatch>,
+    changed: UnboundedReceiver<String>,
+    changed_sender: UnboundedSender<String>,
+}
+
+impl<T: Send + 'static> Workers<T> {
+    /// Workers without a job.
+    #[must_use]
+    pub fn new(queue: WorkQueue) -> Self {
+        let (changed_sender, changed) = mpsc::unbounded_channel();
+        Self {
+            queue,
+            tasks: JoinSet::new(),
+            running: BTreeMap::new(),
+            renewals: BTreeMap::new(),
+            intervals: BTreeMap::new(),
+            watches: BTreeMap::new(),
+            changed,
+            changed_sender,
+        }
+    }
+
+    /// Runs a job that the queue has started.
+    pub fn spawn(&mut self, key: String, job: Job, work: impl Future<Output = T> + Send + 'static) {
+        let started = (key.clone(), job);
+        let task = self.tasks.spawn(async move { (key, job, work.await) });
+        self.running.insert(task.id(), started);
+    }
+
+    /// Whether a job of this key runs that `matches`.
+    pub fn runs(&self, key: &str, matches: impl Fn(Job) -> bool) -> bool {
+        self.running.values().any(|(running, job)| running == key && matches(*job))
+    }
+
+    /// Watches what the last render of a key depends on, instead of what the one before did.
+    pub fn watch_inputs(&mut self, cluster: &Cluster, key: &str, inputs: RenderInputs) {
+        self.renewals.remove(key);
+        if let Some(at) = inputs.renew_at {
+            let now = jiff::Timestamp::now().as_second();
+            let left = Duration::from_secs(u64::try_from(at - now).unwrap_or(0)).min(LONGEST_SLEEP);
+            self.renewals.insert(key.to_owned(), Instant::now() + left);
+        }
+        self.watch_answers(cluster, key, inputs.lookups);
+    }
+
+    /// Watches the answers to lookups for a key, instead of those before.
+    pub fn watch_answers(&mut self, cluster: &Cluster, key: &str, answers: BTreeMap<Question, String>) {
+        self.watches.remove(key);
+        if !answers.is_empty() {
+            let watch = AnswerWatch::start(cluster, key, answers, &self.changed_sender);
+            self.watches.insert(key.to_owned(), watch);
+        }
+    }
+
+    /// Reconciles a key again after this time; `None`: only when something changes.
+    pub fn set_interval(&mut self, key: &str, interval: Option<Duration>) {
+        self.intervals.remove(key);
+        if let Some(interval) = interval {
+            self.intervals.insert(key.to_owned(), Instant::now() + interval);
+        }
+    }
+
+    /// Ends the watches, the renewal and the interval of a key.
+    pub fn stop_watching(&mut self, key: &str) {
+        self.renewals.remove(key);
+        self.intervals.remove(key);
+        self.watches.remove(key);
+    }
+
+    /// Waits for the next event. Cancel-safe.
+    pub async fn next(&mut self) -> WorkerEvent<T> {
+        loop {
+            let timers = self.renewals.values().chain(self.intervals.values()).copied();
+            let timer = timers.chain(self.queue.next_retry()).min();
+            tokio::select! {
+                Some(done) = self.tasks.join_next_with_id() => match done {
+                    Ok((id, (key, job, result))) => {
+                        self.running.remove(&id);
+                        return WorkerEvent::Finished(key, job, Ok(result));
+                    }
+                    Err(error) => if let Some((key, job)) = self.running.remove(&error.id()) {
+                        return WorkerEvent::Finished(key, job, Err(error.to_string()));
+                    },
+                },
+                Some(key) = self.changed.recv() => return WorkerEvent::InputsChanged(key),
+                () = until(timer) => {
+                    let now = Instant::now();
+                    if let Some(key) = take_due(&mut self.renewals, now) {
+                        return WorkerEvent::RenewalDue(key);
+                    }
+                    if let Some(key) = take_due(&mut self.intervals, now) {
+                        return WorkerEvent::IntervalElapsed(key);
+                    }
+                    self.queue.release_retries(now);
+                    return WorkerEvent::RetriesDue;
+                }
+            }
+        }
+    }
+
+    /// Waits until no job runs; results are dropped.
+    pub async fn drain(&mut self) {
+        while self.tasks.join_next().await.is_some() {}
+    }
+}
+
+/// Takes out a key whose time has come.
+fn take_due(times: &mut BTreeMap<String, Instant>, now: Instant) -> Option<String> {
+    let key = times.iter().find(|(_, at)| **at <= now)?.0.clone();
+    times.remove(&key);
+    Some(key)
+}
+
+/// Resolves at a moment; never without one.
+pub(crate) async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::work_queue::Gate;
+    use super::*;
+
+    #[tokio::test]
+    async fn a_task_that_panics_ends_its_job() {
+        let mut workers: Workers<u32> = Workers::new(WorkQueue::new(Gate::Open, 2));
+        workers.spawn("a".to_owned(), Job::Reconcile, async { 1 });
+        assert!(matches!(workers.next().await, WorkerEvent::Finished(key, _, Ok(1)) if key == "a"));
+        #[allow(clippy::panic, reason = "what is tested")]
+        workers.spawn("b".to_owned(), Job::Uninstall, async { panic!("broken") });
+        assert!(workers.runs("b", |job| job == Job::Uninstall));
+        let event = workers.next().await;
+        assert!(
+            matches!(&event, WorkerEvent::Finished(key, Job::Uninstall, Err(text)) if key == "b" && text.contains("broken")),
+            "{event:?}"
+        );
+        assert!(!workers.runs("b", |_| true));
+    }
+
+    #[tokio::test]
+    async fn retries_and_renewals_come_when_they_are_due() {
+        let mut workers: Workers<()> = Workers::new(WorkQueue::new(Gate::Open, 2));
+        workers.queue.request("a", 0, Job::Reconcile);
+        workers.queue.start();
+        workers.queue.done("a", false);
+        workers.queue.retry_at("a", Job::Reconcile, Instant::now());
+        assert!(matches!(workers.next().await, WorkerEvent::RetriesDue));
+        assert_eq!(workers.queue.start(), [("a".to_owned(), Job::Reconcile)]);
+        workers.renewals.insert("c".to_owned(), Instant::now());
+        assert!(matches!(workers.next().await, WorkerEvent::RenewalDue(key) if key == "c"));
+        workers.set_interval("d", Some(Duration::ZERO));
+        assert!(matches!(workers.next().await, WorkerEvent::IntervalElapsed(key) if key == "d"));
+    }
+}

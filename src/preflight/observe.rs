@@ -1,0 +1,382 @@
+//! What an operator would change if it started now: nothing is written, so that it can look beside a running addon-operator.
+//!
+//! Owns the one pass over all modules. Hooks are asked for their configuration, and neither they nor `enabled` scripts are run:
+//! where a module has hooks, its values are those that its release was made with, and where it has a script, it is on if its
+//! release exists.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use chart_compat::data::Data;
+use serde::Serialize;
+use serde_json::json;
+
+use crate::addon::config::{Config, Problem};
+use crate::addon::dependencies;
+use crate::addon::enabling::{Enabling, Flags};
+use crate::addon::hooks::{global_directory, limit};
+use crate::addon::module::{Module, Modules};
+use crate::addon::operator::Options;
+use crate::addon::references::SUFFIX;
+use crate::addon::releases::{Releases, config_map};
+use crate::addon::values::{GLOBAL, Values};
+use crate::cluster::{Cluster, ClusterError};
+use crate::controller::dependencies::Dependencies;
+use crate::controller::{
+    ContextOptions, ReconcileError as Error, ReleaseRunner, contains as covers, resolve_values,
+};
+use crate::release::record::ReleaseStatus;
+use crate::release::{Engine, EngineOptions, Preview, ReleaseId};
+use crate::render::{from_json, parse_manifest, to_json};
+use crate::shell_hooks::webhooks::{self, Foreseen};
+use crate::shell_hooks::{Hook, HookSet, Scope};
+
+/// What would become of a module.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Observation {
+    /// The module's name.
+    pub module: String,
+    #[serde(flatten)]
+    pub finding: Finding,
+    /// What would be written for it besides a release: CRDs where it has no chart, webhooks of its hooks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub besides: Vec<String>,
+    /// What could not be looked into, and what else is worth knowing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// What was found of a module.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase", tag = "finding", content = "detail")]
+pub enum Finding {
+    /// It is off, and has no release.
+    Off,
+    /// It has no chart: its hooks are all there is.
+    HooksOnly,
+    /// Its release is as it would be made.
+    Unchanged,
+    /// What a revision would change.
+    Change(Box<Preview>),
+    /// It is off or gone, and its release would be uninstalled.
+    Uninstall,
+    /// It could not be found out.
+    Failed(String),
+}
+
+impl Observation {
+    fn new(module: &str, finding: Finding, notes: Vec<String>) -> Self {
+        Self { module: module.to_owned(), finding, besides: Vec::new(), notes }
+    }
+
+    /// Whether an operator would do something about the module, or fail to.
+    #[must_use]
+    pub fn differs(&self) -> bool {
+        !self.besides.is_empty()
+            || matches!(self.finding, Finding::Change(_) | Finding::Uninstall | Finding::Failed(_))
+    }
+}
+
+/// Looks at all modules. Gives what is wrong with the ConfigMap and the directories, too.
+///
+/// # Errors
+/// The cluster cannot be reached or does not let us read what we need.
+pub async fn observe(
+    cluster: Cluster,
+    context: &ContextOptions,
+    options: &Options,
+) -> Result<(Vec<Observation>, Vec<String>), ClusterError> {
+    let (roots, order, profile) =
+        (options.directories.modules.clone(), options.directories.unnumbered_order, options.releases.profile);
+    let found = tokio::task::spawn_blocking(move || Modules::discover(&roots, order, profile)).await;
+    let modules = found.map_err(|e| ClusterError::Other(format!("reading the modules failed: {e}")))?;
+    if let Some(text) = modules.unread() {
+        return Err(ClusterError::Other(text));
+    }
+    let (mut values, broken) = Values::new(&modules, options.directories.global_hooks.as_deref());
+    let mut problems: Vec<String> = modules.problems.iter().chain(broken.values()).cloned().collect();
+    let engine_options =
+        EngineOptions { storage: context.storage.clone(), ..EngineOptions::once("windlass-observe") };
+    let engine = Engine::new(cluster.clone(), parse_manifest, engine_options);
+    let runner = ReleaseRunner::new(engine, context.render_bounds, context.crds_as_operator);
+    let releases = Releases::new(runner, options);
+    let target = config_map(&options.namespace, &options.config_map);
+    let config = cluster.get(&target).await?;
+    let mut data = BTreeMap::new();
+    for (key, value) in config.iter().flat_map(|o| o["data"].as_object().into_iter().flatten()) {
+        data.insert(key.clone(), value.as_str().unwrap_or_default().to_owned());
+    }
+    let mut config = Config::parse(&data, &modules.names());
+    take_in(&cluster, options, &modules, &mut values, &mut config).await;
+    problems.extend(config.problems.iter().map(|p| p.text.clone()));
+    let hooked = options.directories.global_hooks.is_some();
+    let mut observations = Vec::new();
+    let failed = |e: Error| match e {
+        Error::Cluster(e) => e,
+        other => ClusterError::Other(other.to_string()),
+    };
+    let (ours, inherited) = (
+        releases.owned_releases().await.map_err(failed)?,
+        releases.inherited_releases().await.map_err(failed)?,
+    );
+    let observer = Observer {
+        releases: &releases,
+        values: &values,
+        modules: &modules,
+        config: &config,
+        broken: &broken,
+        enabling: &options.enabling,
+        dependencies: &dependencies::of_modules(modules.annotated()).0,
+        hooked,
+    };
+    for module in &modules.modules {
+        observations.push(observer.one(module).await);
+    }
+    let limit = limit(options.hooks.timeout, options.hooks.patience);
+    let mut bound = Bound { limit, ..Bound::default() };
+    for (module, observation) in modules.modules.iter().zip(&mut observations) {
+        bound.module(module, observation).await;
+    }
+    if let Some(directory) = &options.directories.global_hooks
+        && let Err(text) = bound.load("", &global_directory(directory), "", Scope::Global).await
+    {
+        problems.push(text);
+    }
+    let Bound { hooks, unknown, .. } = bound;
+    let found =
+        webhooks::foresee(&cluster, &options.namespace, &options.hooks.webhooks, &hooks, &unknown).await?;
+    tell_webhooks(found, &mut observations);
+    let known = |id: &&ReleaseId| modules.modules.iter().any(|m| m.name.name == id.name);
+    for id in ours.iter().filter(|id| !known(id)) {
+        let notes = vec![NO_MODULE.to_owned()];
+        match observations.iter_mut().find(|o| o.module == id.name) {
+            Some(observation) => observation.finding = Finding::Uninstall,
+            None => observations.push(Observation::new(&id.name, Finding::Uninstall, notes)),
+        }
+    }
+    for id in inherited.difference(&ours).filter(|id| !known(id)) {
+        let notes = vec![
+            "addon-operator made this release; there is no such module, and it is left alone".to_owned(),
+        ];
+        observations.push(Observation::new(&id.name, Finding::Off, notes));
+    }
+    Ok((observations, problems))
+}
+
+/// What an owner of webhooks is called that has no directory.
+const NO_MODULE: &str = "there is no such module any more";
+/// What stands for the global hooks where modules are told of.
+const GLOBAL_HOOKS: &str = "global hooks";
+
+/// Hooks by their owners, as far as they say what they are bound to.
+#[derive(Default)]
+struct Bound {
+    /// How long one may take to say it.
+    limit: std::time::Duration,
+    hooks: BTreeMap<String, Vec<Arc<Hook>>>,
+    /// Owners of whom it is not known whether they are on, or what their hooks are bound to.
+    unknown: BTreeSet<String>,
+}
+
+impl Bound {
+    async fn module(&mut self, module: &Module, observation: &mut Observation) {
+        match &observation.finding {
+            Finding::Off | Finding::Uninstall => {}
+            Finding::Failed(_) => drop(self.unknown.insert(module.name.name.clone())),
+            Finding::HooksOnly | Finding::Unchanged | Finding::Change(_) => {
+                let directory = module.path.file_name().unwrap_or_default().to_string_lossy();
+                let prefix = format!("{directory}/hooks/");
+                let below = module.path.join("hooks");
+                if let Err(text) = self.load(&module.name.name, &below, &prefix, Scope::Module).await {
+                    observation.finding = Finding::Failed(text);
+                }
+            }
+        }
+    }
+
+    async fn load(
+        &mut self,
+        owner: &str,
+        directory: &Path,
+        prefix: &str,
+        scope: Scope,
+    ) -> Result<(), String> {
+        match HookSet::load(directory, owner, prefix, scope, self.limit).await {
+            Ok((set, _)) => drop(self.hooks.insert(owner.to_owned(), set.hooks().to_vec())),
+            Err(e) => {
+                self.unknown.insert(owner.to_owned());
+                return Err(e.to_string());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Puts what would be written for webhooks to the modules whose hooks it is for.
+fn tell_webhooks(found: Vec<Foreseen>, observations: &mut Vec<Observation>) {
+    for Foreseen { owner, text } in found {
+        let name = if owner.is_empty() { GLOBAL_HOOKS } else { &owner };
+        match observations.iter_mut().find(|o| o.module == name) {
+            Some(observation) => observation.besides.push(text),
+            None => {
+                let (finding, notes) = match owner.as_str() {
+                    "" => (Finding::HooksOnly, Vec::new()),
+                    _ => (Finding::Off, vec![NO_MODULE.to_owned()]),
+                };
+                let mut observation = Observation::new(name, finding, notes);
+                observation.besides.push(text);
+                observations.push(observation);
+            }
+        }
+    }
+}
+
+/// Lays the ConfigMap's sections over the values of files.
+async fn take_in(
+    cluster: &Cluster,
+    options: &Options,
+    modules: &Modules,
+    values: &mut Values,
+    config: &mut Config,
+) {
+    let referred = resolve_values(cluster, &options.namespace, &config.references).await;
+    let names: Vec<String> = modules.modules.iter().map(|m| m.name.key.clone()).collect();
+    for key in std::iter::once(GLOBAL.to_owned()).chain(names) {
+        let from = match referred.lists.get(&key) {
+            Some(Ok(map)) => to_json(&Data::Map(map.clone())),
+            Some(Err(text)) => {
+                let text = format!("key {key}{SUFFIX}: {text}");
+                config.problems.push(Problem { key: key.clone(), module: Some(key.clone()), text });
+                continue;
+            }
+            None => json!({}),
+        };
+        let section = if key == GLOBAL {
+            Some(to_json(&Data::Map(config.global.clone())))
+        } else {
+            config.sections.get(&key).map(to_json)
+        };
+        if let Err(text) = values.set_referring(&key, section, from) {
+            let text = format!("key {key}: {text}");
+            config.problems.push(Problem { key: key.clone(), module: Some(key), text });
+        }
+    }
+}
+
+/// What a look at a module needs.
+struct Observer<'a> {
+    releases: &'a Releases,
+    values: &'a Values,
+    modules: &'a Modules,
+    config: &'a Config,
+    broken: &'a BTreeMap<String, String>,
+    enabling: &'a Enabling,
+    /// Which modules depend on which.
+    dependencies: &'a Dependencies,
+    /// There are global hooks.
+    hooked: bool,
+}
+
+impl Observer<'_> {
+    async fn one(&self, module: &Module) -> Observation {
+        let mut notes = Vec::new();
+        let failed = |e: Error| Finding::Failed(e.to_string());
+        let finding = self.look(module, &mut notes).await.unwrap_or_else(failed);
+        let mut observation = Observation::new(&module.name.name, finding, notes);
+        if matches!(observation.finding, Finding::HooksOnly) {
+            let foreseen = async { self.releases.at(&module.target)?.preview_crds(&module.crds).await };
+            match foreseen.await {
+                Ok(besides) => observation.besides = besides,
+                Err(e) => observation.finding = failed(e),
+            }
+        }
+        observation
+    }
+
+    /// The module that another one depends on, be it by way of others, and that is off by all that is known.
+    fn off_before(&self, name: &str) -> Option<&str> {
+        self.dependencies.get(name).into_iter().flatten().find_map(|other| {
+            let module = self.modules.modules.iter().find(|m| m.name.name == *other)?;
+            let config = &self.config.enabled;
+            let flags = Flags { roots: &self.modules.values, own: module.flag, hooks: None, config };
+            let unknown = self.hooked && !config.contains_key(&module.name.key)
+                || self.config.problems.iter().any(|p| p.key == module.name.enabled_key());
+            let off = !unknown && !self.enabling.is_on(&module.name, &flags);
+            if off { Some(other.as_str()) } else { self.off_before(other) }
+        })
+    }
+
+    async fn look(&self, module: &Module, notes: &mut Vec<String>) -> Result<Finding, Error> {
+        let Self { releases, values, modules, config, broken, enabling, hooked, .. } = *self;
+        let name = &module.name;
+        let own = releases.at(&module.target)?;
+        let newest = own.engine().newest(&ReleaseId::new(&own.namespace, &name.name)).await?;
+        let newest = newest.filter(|r| r.info.status != ReleaseStatus::Uninstalled);
+        if let Some(problem) = config.problems.iter().find(|p| p.key == name.enabled_key()) {
+            return Err(Error::Config(format!("ConfigMap: {}", problem.text)));
+        }
+        let flags = Flags { roots: &modules.values, own: module.flag, hooks: None, config: &config.enabled };
+        let mut on = enabling.is_on(name, &flags);
+        if hooked && !on && newest.is_some() && !config.enabled.contains_key(&name.key) {
+            notes.push("it is taken for switched on by a global hook, as its release exists".to_owned());
+            on = true;
+        }
+        if on && enabling.asks_scripts() && module.path.join("enabled").is_file() {
+            notes.push("its enabled script was not run: it is on if its release exists".to_owned());
+            on = newest.is_some();
+        }
+        if let Some(other) = self.off_before(&name.name).filter(|_| on) {
+            notes.push(format!("module {other} is off, and it depends on that one"));
+            on = false;
+        }
+        if !on {
+            return Ok(if newest.is_some() { Finding::Uninstall } else { Finding::Off });
+        }
+        if let Some(text) = broken.get(&name.key) {
+            return Err(Error::Chart(text.clone()));
+        }
+        if let Some(problem) = config.problems.iter().find(|p| p.concerns(&name.key) || p.concerns(GLOBAL)) {
+            return Err(Error::Config(format!("ConfigMap: {}", problem.text)));
+        }
+        let Some(chart) = module.chart.clone().map_err(Error::Chart)? else { return Ok(Finding::HooksOnly) };
+        let recorded = newest.as_ref().map(|r| &r.config).filter(|c| c.is_object());
+        let values = match recorded {
+            Some(recorded) if hooked || module.path.join("hooks").is_dir() => {
+                let computed = values.seen(&name.key);
+                // Hooks add and rarely take away.
+                if !covers(recorded, &computed) {
+                    let text = "its values are those of its release, with what hooks made of them; values files and \
+                            ConfigMap say otherwise by now";
+                    notes.push(text.to_owned());
+                }
+                match from_json(recorded) {
+                    Data::Map(map) => map,
+                    _ => {
+                        return Err(Error::Values(
+                            "its release was made with values that are no map".to_owned(),
+                        ));
+                    }
+                }
+            }
+            _ => values.for_chart(&name.key).map_err(Error::Values)?,
+        };
+        let request = own.preview(&name.name, chart, values.into()).await?;
+        let preview = own.engine().plan(&request).await?;
+        Ok(if preview.keeps() { Finding::Unchanged } else { Finding::Change(Box::new(preview)) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_hooks_add_is_no_difference() {
+        let computed = json!({"global": {}, "web": {"a": 1, "b": {"c": [1]}}});
+        assert!(covers(&json!({"global": {"x": 1}, "web": {"a": 1, "b": {"c": [1], "d": 2}}}), &computed));
+        assert!(!covers(&json!({"global": {}, "web": {"a": 2, "b": {"c": [1]}}}), &computed));
+        assert!(!covers(&json!({"global": {}}), &computed));
+    }
+}

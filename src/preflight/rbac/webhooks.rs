@@ -1,0 +1,126 @@
+//! Rights for webhooks of hooks: configurations of our own, and CRDs whose objects hooks convert.
+//!
+//! A hook says which webhooks it has. Of one that cannot be run where rights are asked for, its text is searched for the keys.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use super::rights::Scoped;
+use super::{LOOK, OWN};
+use crate::shell_hooks::Scope;
+use crate::shell_hooks::config::HookConfig;
+use crate::shell_hooks::discover::discover;
+
+/// Most that is looked through of a hook.
+const MAX_HOOK: u64 = 64 * 1024 * 1024;
+
+/// Which webhooks hooks have.
+#[derive(Clone, Default)]
+pub(super) struct Kinds {
+    admission: bool,
+    /// The CRDs that are converted; `None` stands for some that are not known.
+    conversions: Vec<Option<String>>,
+}
+
+impl Kinds {
+    /// As a hook says itself.
+    pub(super) fn of(config: &HookConfig) -> Self {
+        Self {
+            admission: !(config.validating.is_empty() && config.mutating.is_empty()),
+            conversions: config.conversions.iter().map(|c| Some(c.crd.clone())).collect(),
+        }
+    }
+
+    /// As the texts of the hooks below a directory name them; `None` where there are no hooks.
+    pub(super) fn in_text(directory: &Path, scope: Scope) -> Option<Self> {
+        let hooks = discover(directory, scope).hooks;
+        let mut kinds = (!hooks.is_empty()).then(Self::default)?;
+        for path in hooks {
+            let mut text = Vec::new();
+            let read = File::open(&path).and_then(|f| f.take(MAX_HOOK).read_to_end(&mut text));
+            if read.is_err() {
+                continue;
+            }
+            let has = |key: &str| memchr::memmem::find(&text, key.as_bytes()).is_some();
+            kinds.admission |= has("kubernetesValidating") || has("kubernetesMutating");
+            if has("kubernetesCustomResourceConversion") {
+                kinds.conversions.push(None);
+            }
+        }
+        Some(kinds)
+    }
+}
+
+/// Adds what webhooks need; the names of configurations begin with `configuration`.
+pub(super) fn add_rights(rights: &mut Scoped, kinds: &Kinds, configuration: &str) {
+    if kinds.admission {
+        for resource in ["validatingwebhookconfigurations", "mutatingwebhookconfigurations"] {
+            // The second one is only tried.
+            for name in ["hooks", "check"] {
+                let name = format!("{configuration}-{name}");
+                rights.add_to(None, "admissionregistration.k8s.io", resource, Some(&name), &OWN);
+            }
+        }
+    }
+    for crd in &kinds.conversions {
+        let crds = "customresourcedefinitions";
+        rights.add_to(None, "apiextensions.k8s.io", crds, crd.as_deref(), &LOOK);
+        rights.add_to(None, "apiextensions.k8s.io", crds, crd.as_deref(), &["patch"]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    fn shown(kinds: &Kinds) -> Vec<String> {
+        let mut rights = Scoped::default();
+        add_rights(&mut rights, kinds, "own");
+        rights.shown(None).iter().map(|r| r.split_once('/').unwrap().1.to_owned()).collect()
+    }
+
+    #[test]
+    fn what_hooks_say_asks_for() {
+        let of = |text: &str| {
+            let text = format!("{{configVersion: v1, {text}}}");
+            shown(&Kinds::of(&HookConfig::parse(text.as_bytes(), Scope::Module).unwrap()))
+        };
+        let both = [
+            "mutatingwebhookconfigurations own-check 7",
+            "mutatingwebhookconfigurations own-hooks 7",
+            "validatingwebhookconfigurations own-check 7",
+            "validatingwebhookconfigurations own-hooks 7",
+        ];
+        let rules = "rules: [{apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [pods]}]";
+        assert_eq!(of("onStartup: 1"), [""; 0]);
+        assert_eq!(of(&format!("kubernetesValidating: [{{name: a.b.c, {rules}}}]")), both);
+        assert_eq!(of(&format!("kubernetesMutating: [{{name: a.b.c, {rules}}}]")), both);
+        let conversion = "name: a, crdName: x.y.z, conversions: [{fromVersion: v1, toVersion: v2}]";
+        let conversion = of(&format!("kubernetesCustomResourceConversion: [{{{conversion}}}]"));
+        assert_eq!(conversion, ["customresourcedefinitions x.y.z 4"]);
+    }
+
+    #[test]
+    fn what_the_text_of_hooks_asks_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let of = |text: &str| -> Vec<String> {
+            let path = dir.path().join("hook");
+            std::fs::write(&path, text).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+            shown(&Kinds::in_text(dir.path(), Scope::Module).unwrap())
+        };
+        assert!(Kinds::in_text(dir.path(), Scope::Module).is_none());
+        assert_eq!(of("onStartup: 1"), [""; 0]);
+        let both = [
+            "mutatingwebhookconfigurations own-check 7",
+            "mutatingwebhookconfigurations own-hooks 7",
+            "validatingwebhookconfigurations own-check 7",
+            "validatingwebhookconfigurations own-hooks 7",
+        ];
+        assert_eq!(of("kubernetesMutating: []"), both);
+        assert_eq!(of("\"kubernetesValidating\": []"), both);
+        assert_eq!(of("kubernetesCustomResourceConversion: []"), ["customresourcedefinitions 4"]);
+    }
+}

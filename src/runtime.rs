@@ -1,0 +1,162 @@
+//! Wires one operator process: which controllers run, on which context, and whether this process leads.
+//!
+//! Knows every front end, so that nothing else has to.
+
+use std::collections::BTreeSet;
+use std::str::FromStr;
+use std::sync::{Arc, PoisonError};
+
+use tokio::sync::watch;
+
+use crate::addon;
+use crate::cluster::{Cluster, ClusterError, Election};
+use crate::controller::{Context, ContextOptions};
+use crate::serve::State;
+
+/// A front end that a process can run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Controller {
+    /// addon-operator's modules and their hooks.
+    Modules,
+}
+
+impl Controller {
+    const ALL: [(&str, Self); 1] = [("modules", Self::Modules)];
+}
+
+/// The front ends of a process: names separated by commas, or `*` for all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Controllers(BTreeSet<Controller>);
+
+impl FromStr for Controllers {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut chosen = BTreeSet::new();
+        for name in text.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+            if name == "*" {
+                chosen.extend(Controller::ALL.map(|(_, controller)| controller));
+                continue;
+            }
+            let known = Controller::ALL.iter().find(|(known, _)| *known == name);
+            let Some((_, controller)) = known else {
+                let names = Controller::ALL.map(|(name, _)| name).join(", ");
+                return Err(format!("there is no controller {name:?}; there are {names}, and * for all"));
+            };
+            chosen.insert(*controller);
+        }
+        if chosen.is_empty() {
+            return Err("name at least one controller, or * for all".to_owned());
+        }
+        Ok(Self(chosen))
+    }
+}
+
+/// What a process runs.
+pub struct Options {
+    /// Which front ends.
+    pub controllers: Controllers,
+    /// The Lease to hold while they run; `None`: no leader election.
+    pub election: Option<Election>,
+    /// What they share.
+    pub context: ContextOptions,
+    /// Options of the modules.
+    pub modules: addon::Options,
+}
+
+/// Runs the controllers until `stop` resolves, if need be only while this process leads.
+///
+/// # Errors
+/// The cluster cannot be reached, or a controller ends with an error: the others are stopped then.
+pub async fn run(
+    cluster: Cluster,
+    options: Options,
+    state: Arc<State>,
+    stop: impl Future<Output = ()>,
+) -> Result<(), ClusterError> {
+    let Options { controllers, election, context, modules } = options;
+    let start = |stop| {
+        let context = Context::new(cluster.clone(), &context, Arc::clone(&state));
+        run_controllers(controllers, modules, context, stop)
+    };
+    let Some(election) = election else { return start(Box::pin(stop)).await };
+    let mut stop = Box::pin(stop);
+    let follow = |leader: &str| {
+        tracing::info!(leader, identity = election.identity, "another process leads");
+        *state.leader.lock().unwrap_or_else(PoisonError::into_inner) = Some(leader.to_owned());
+    };
+    let set = |leads: f64| {
+        state.metrics.set("windlass_leader", "Whether this process leads.", &[], leads);
+    };
+    set(0.0);
+    let leadership = tokio::select! {
+        () = &mut stop => return Ok(()),
+        leadership = cluster.lead(&election, follow) => leadership?,
+    };
+    *state.leader.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    set(1.0);
+    tracing::info!(identity = election.identity, "this process leads");
+    let result = tokio::select! {
+        result = start(stop) => result,
+        () = leadership.lost() => {
+            // As addon-operator: the process ends, and its Pod is restarted.
+            tracing::error!(identity = election.identity, "the Lease is lost: another process leads now");
+            return Ok(());
+        }
+    };
+    leadership.resign().await;
+    result
+}
+
+/// Runs controllers side by side; when one ends, the others are stopped.
+async fn run_controllers(
+    Controllers(controllers): Controllers,
+    modules: addon::Options,
+    context: Context,
+    stop: impl Future<Output = ()>,
+) -> Result<(), ClusterError> {
+    let stopping = watch::Sender::new(false);
+    let stopped = || {
+        let mut stopping = stopping.subscribe();
+        // An error means that the sender is gone: stop as well.
+        async move { drop(stopping.wait_for(|stop| *stop).await) }
+    };
+    let one = async |controller: Controller| {
+        let result = match controller {
+            Controller::Modules => addon::run(context.clone(), modules.clone(), stopped()).await,
+        };
+        stopping.send_replace(true);
+        result
+    };
+    let all = futures::future::join_all(controllers.into_iter().map(one));
+    let stop = async {
+        stop.await;
+        stopping.send_replace(true);
+        std::future::pending::<()>().await;
+    };
+    let results = tokio::select! {
+        results = all => results,
+        () = stop => return Ok(()),
+    };
+    results.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn controllers_are_chosen_by_name() {
+        let modules = Controllers([Controller::Modules].into());
+        assert_eq!("modules".parse(), Ok(modules.clone()));
+        assert_eq!("*".parse(), Ok(modules));
+        for (text, part) in [
+            ("modules,helm", "there is no controller \"helm\"; there are modules"),
+            ("", "name at least one controller"),
+            (" , ", "name at least one controller"),
+        ] {
+            let error = text.parse::<Controllers>().unwrap_err();
+            assert!(error.starts_with(part), "{text}: {error}");
+        }
+    }
+}

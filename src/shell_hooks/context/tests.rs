@@ -1,0 +1,142 @@
+//! Binding contexts, to the letter.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::*;
+use crate::shell_hooks::Scope;
+
+fn config(text: &str) -> HookConfig {
+    HookConfig::parse(text.as_bytes(), Scope::Module).unwrap()
+}
+
+fn both() -> HookConfig {
+    config(
+        "configVersion: v1\nkubernetes: [{name: pods, kind: Pod, jqFilter: .x}, {name: nodes, kind: Node}]\n",
+    )
+}
+
+fn pod(name: &str) -> Arc<Item> {
+    let object = json!({"kind": "Pod", "metadata": {"namespace": "n", "name": name}});
+    Arc::new(Item::new(object, Some(json!(1)), true))
+}
+
+fn context(binding: &str, what: What) -> Context {
+    Context { binding: binding.to_owned(), group: None, include: Include::Nothing, what }
+}
+
+#[test]
+fn each_kind_of_context_in_the_peers_form() {
+    let pods = [("pods".to_owned(), vec![pod("a")]), ("nodes".to_owned(), Vec::new())];
+    let snapshots: Snapshots = pods.into_iter().collect();
+    let a = pod("a").to_value();
+    let these = |names: &[&str]| Include::These(names.iter().map(|n| (*n).to_owned()).collect());
+    let with = |context: Context, include: Include| Context { include, ..context };
+    let grouped = |context: Context| Context { group: Some("g".to_owned()), ..context };
+    let review = json!({"kind": "AdmissionReview"});
+    let table = [
+        (Context::moment(Moment::OnStartup), json!({"binding": "onStartup"})),
+        (
+            Context::moment(Moment::BeforeHelm),
+            json!({"binding": "beforeHelm", "snapshots": {"pods": [a], "nodes": []}}),
+        ),
+        (context("schedule", What::Schedule), json!({"binding": "schedule", "type": "Schedule"})),
+        (
+            with(context("s", What::Schedule), these(&["nodes"])),
+            json!({"binding": "s", "type": "Schedule", "snapshots": {"nodes": []}}),
+        ),
+        (
+            context("pods", What::Synchronization),
+            json!({"binding": "pods", "type": "Synchronization", "objects": [a]}),
+        ),
+        (
+            context("nodes", What::Synchronization),
+            json!({"binding": "nodes", "type": "Synchronization", "objects": []}),
+        ),
+        (
+            context("pods", What::Event(WatchEvent::Deleted, pod("b"))),
+            json!({"binding": "pods", "type": "Event", "watchEvent": "Deleted", "filterResult": 1,
+                "object": {"kind": "Pod", "metadata": {"namespace": "n", "name": "b"}}}),
+        ),
+        (
+            context(
+                "x",
+                What::Event(
+                    WatchEvent::Added,
+                    Arc::new(Item::new(json!({"kind": "Pod"}), Some(json!(null)), false)),
+                ),
+            ),
+            json!({"binding": "x", "type": "Event", "watchEvent": "Added", "filterResult": null}),
+        ),
+        (
+            grouped(with(context("pods", What::Synchronization), these(&["pods"]))),
+            json!({"binding": "pods", "type": "Group", "groupName": "g", "snapshots": {"pods": [a]}}),
+        ),
+        (
+            grouped(context("a.b.c", What::Admission { mutating: true, review: review.clone() })),
+            json!({"binding": "a.b.c", "type": "Mutating", "review": review}),
+        ),
+        (
+            with(
+                context("a.b.c", What::Admission { mutating: false, review: review.clone() }),
+                these(&["nodes"]),
+            ),
+            json!({"binding": "a.b.c", "type": "Validating", "review": review, "snapshots": {"nodes": []}}),
+        ),
+        (
+            context("up", What::Conversion { from: "v1".into(), to: "v2".into(), review: json!({}) }),
+            json!({"binding": "up", "type": "Conversion", "fromVersion": "v1", "toVersion": "v2", "review": {}}),
+        ),
+    ];
+    for (context, want) in table {
+        assert_eq!(file(std::slice::from_ref(&context), &both(), &snapshots), json!([want]), "{context:?}");
+    }
+    let none = config("configVersion: v1\nbeforeHelm: 1\n");
+    assert_eq!(
+        file(&[Context::moment(Moment::BeforeHelm)], &none, &Snapshots::new()),
+        json!([{"binding": "beforeHelm", "snapshots": {}}])
+    );
+}
+
+#[test]
+fn the_old_form_names_the_object_only() {
+    let old = config("onKubernetesEvent: [{kind: Pod}]");
+    let event = |e| context("onKubernetesEvent", What::Event(e, pod("a")));
+    let contexts = [
+        Context::moment(Moment::OnStartup),
+        event(WatchEvent::Added),
+        event(WatchEvent::Modified),
+        event(WatchEvent::Deleted),
+    ];
+    let shown = |event: &str| {
+        json!({"binding": "onKubernetesEvent", "resourceEvent": event, "resourceNamespace": "n", "resourceKind": "Pod",
+            "resourceName": "a"})
+    };
+    assert_eq!(
+        file(&contexts, &old, &Snapshots::new()),
+        json!([{"binding": "onStartup"}, shown("add"), shown("update"), shown("delete")])
+    );
+}
+
+#[test]
+fn only_what_is_needed_is_asked_for() {
+    let config = both();
+    let sync = context("nodes", What::Synchronization);
+    let schedule = Context { include: Include::These(vec!["pods".into()]), ..context("s", What::Schedule) };
+    assert_eq!(needed(&[sync.clone(), schedule], &config), ["nodes", "pods"]);
+    assert_eq!(needed(&[Context::moment(Moment::OnStartup)], &config), [""; 0]);
+    assert_eq!(needed(&[Context::moment(Moment::AfterHelm), sync], &config), ["nodes", "pods"]);
+}
+
+#[test]
+fn runs_of_a_group_shrink_to_the_last() {
+    let in_group = |binding: &str, group: Option<&str>| Context {
+        group: group.map(str::to_owned),
+        ..context(binding, What::Schedule)
+    };
+    let contexts =
+        [("a", Some("g")), ("b", Some("g")), ("c", None), ("d", None), ("e", Some("g")), ("f", Some("h"))];
+    let kept = compact(contexts.iter().map(|(b, g)| in_group(b, *g)).collect());
+    assert_eq!(kept.iter().map(|c| &*c.binding).collect::<Vec<_>>(), ["b", "c", "d", "e", "f"]);
+}

@@ -1,0 +1,325 @@
+//! What is known of a binding's objects, and which changes are events. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hasher as _};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::shell_hooks::config::{Kubernetes, WatchEvent};
+use crate::shell_hooks::context::Item;
+use crate::shell_hooks::jq::{Filter, JqError};
+
+/// Namespace and name that one watch is bound to; empty ones are not bound.
+pub(super) type Part = (String, String);
+
+type Key = (String, String);
+pub(super) type Event = (WatchEvent, Arc<Item>);
+
+struct Stored {
+    part: Part,
+    item: Arc<Item>,
+    /// Changes when a change is worth a run.
+    digest: u64,
+}
+
+/// How many objects came, changed and went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    pub added: u64,
+    pub modified: u64,
+    pub deleted: u64,
+}
+
+impl Changes {
+    fn count(&mut self, event: WatchEvent) {
+        match event {
+            WatchEvent::Added => self.added += 1,
+            WatchEvent::Modified => self.modified += 1,
+            WatchEvent::Deleted => self.deleted += 1,
+        }
+    }
+}
+
+pub(super) struct State {
+    filter: Option<Filter>,
+    keep: bool,
+    events: Vec<WatchEvent>,
+    items: BTreeMap<Key, Stored>,
+    /// The watches, and whether each has listed all that exists.
+    parts: BTreeMap<Part, bool>,
+    /// All watches have begun: with namespaces by labels, these have been listed.
+    parts_known: bool,
+    /// Events wait here until the hook has seen what exists.
+    held: Option<Vec<Event>>,
+    /// Why there is no list yet.
+    pub(super) problem: Option<String>,
+    /// It does not go away by itself.
+    pub(super) refused: bool,
+    /// Since the watch began, and since the hook last saw the objects.
+    pub(super) changes: (Changes, Changes),
+    /// How long the filter took on the last object.
+    pub(super) filtering: Option<Duration>,
+}
+
+impl State {
+    pub(super) fn new(binding: &Kubernetes) -> Self {
+        Self {
+            filter: binding.filter.clone(),
+            keep: binding.keep_objects,
+            events: binding.events.clone(),
+            items: BTreeMap::new(),
+            parts: BTreeMap::new(),
+            parts_known: false,
+            held: Some(Vec::new()),
+            problem: None,
+            refused: false,
+            changes: <(Changes, Changes)>::default(),
+            filtering: None,
+        }
+    }
+
+    /// The hook sees the objects as they are now.
+    pub(super) fn seen(&mut self) {
+        self.changes.1 = Changes::default();
+    }
+
+    pub(super) fn add_part(&mut self, part: &Part) {
+        self.parts.entry(part.clone()).or_insert(false);
+    }
+
+    /// A namespace is watched no more: its objects leave the snapshots without a word.
+    pub(super) fn remove_namespace(&mut self, namespace: &str) {
+        self.parts.retain(|part, _| part.0 != namespace);
+        self.items.retain(|_, stored| stored.part.0 != namespace);
+    }
+
+    pub(super) fn all_parts_are_known(&mut self) {
+        self.parts_known = true;
+    }
+
+    pub(super) fn is_listed(&self) -> bool {
+        self.parts_known && self.parts.values().all(|listed| *listed)
+    }
+
+    /// Takes an object in; gives the event to send now.
+    pub(super) fn present(&mut self, part: &Part, object: Value) -> Result<Option<Event>, JqError> {
+        let began = Instant::now();
+        let filtered = self.filter.as_ref().map(|f| f.apply(&object)).transpose()?;
+        self.filtering = filtered.as_ref().map(|_| began.elapsed());
+        let digest = match &filtered {
+            Some(result) => digest(&result.to_string()),
+            None => {
+                let meta = &object["metadata"];
+                digest(&(meta["uid"].as_str(), meta["resourceVersion"].as_str()))
+            }
+        };
+        let item = Arc::new(Item::new(object, filtered, self.keep));
+        let key = (item.namespace.clone(), item.name.clone());
+        let stored = Stored { part: part.clone(), item: Arc::clone(&item), digest };
+        let event = match self.items.insert(key, stored) {
+            None => WatchEvent::Added,
+            Some(before) if before.digest != digest => WatchEvent::Modified,
+            Some(_) => return Ok(None),
+        };
+        self.count(event);
+        // What the first list brings is no event: the hook sees it as what exists.
+        let first_list = self.parts.get(part).is_some_and(|listed| !listed);
+        Ok(if first_list { None } else { self.pass(event, item) })
+    }
+
+    /// An object is gone; gives the event to send now.
+    pub(super) fn gone(&mut self, object: Value) -> Option<Event> {
+        let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default().to_owned();
+        let before = self.items.remove(&(text("namespace"), text("name")))?;
+        // The object as it last was; a filter that fails on it leaves what was known before.
+        let filtered = match &self.filter {
+            Some(filter) => filter.apply(&object).ok().or_else(|| before.item.filtered.clone()),
+            None => None,
+        };
+        let item = Arc::new(Item::new(object, filtered, self.keep));
+        self.count(WatchEvent::Deleted);
+        self.pass(WatchEvent::Deleted, item)
+    }
+
+    /// A watch has listed all objects; gives events for those that are gone since.
+    pub(super) fn listed(&mut self, part: &Part, seen: &BTreeSet<Key>) -> Vec<Event> {
+        let first_list = self.parts.insert(part.clone(), true) == Some(false);
+        let gone: Vec<Key> = self
+            .items
+            .iter()
+            .filter(|(key, stored)| stored.part == *part && !seen.contains(*key))
+            .map(|(key, _)| key.clone())
+            .collect();
+        let mut events = Vec::new();
+        for key in gone {
+            if let Some(stored) = self.items.remove(&key)
+                && !first_list
+            {
+                self.count(WatchEvent::Deleted);
+                events.extend(self.pass(WatchEvent::Deleted, stored.item));
+            }
+        }
+        events
+    }
+
+    fn count(&mut self, event: WatchEvent) {
+        self.changes.0.count(event);
+        self.changes.1.count(event);
+    }
+
+    fn pass(&mut self, event: WatchEvent, item: Arc<Item>) -> Option<Event> {
+        if !self.events.contains(&event) {
+            return None;
+        }
+        match &mut self.held {
+            Some(held) => {
+                held.push((event, item));
+                None
+            }
+            None => Some((event, item)),
+        }
+    }
+
+    pub(super) fn snapshot(&self) -> Vec<Arc<Item>> {
+        self.items.values().map(|s| Arc::clone(&s.item)).collect()
+    }
+
+    pub(super) fn synchronize(&mut self) {
+        self.held = None;
+    }
+
+    pub(super) fn open(&mut self) -> Vec<Event> {
+        self.held.take().unwrap_or_default()
+    }
+}
+
+fn digest(of: &impl std::hash::Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    of.hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shell_hooks::Scope;
+    use crate::shell_hooks::config::HookConfig;
+    use serde_json::json;
+
+    fn state(extra: &str) -> State {
+        let text = format!("configVersion: v1\nkubernetes: [{{kind: Pod{extra}}}]\n");
+        State::new(&HookConfig::parse(text.as_bytes(), Scope::Global).unwrap().kubernetes[0])
+    }
+
+    fn pod(name: &str, version: u32, app: &str) -> Value {
+        json!({"kind": "Pod", "metadata": {"namespace": "n", "name": name, "uid": name,
+            "resourceVersion": version.to_string(), "labels": {"app": app}}})
+    }
+
+    fn part() -> Part {
+        (String::new(), String::new())
+    }
+
+    fn list(state: &mut State, pods: &[Value]) -> Vec<String> {
+        state.add_part(&part());
+        let mut events = Vec::new();
+        let mut seen = BTreeSet::new();
+        for pod in pods {
+            seen.insert(("n".to_owned(), pod["metadata"]["name"].as_str().unwrap().to_owned()));
+            events.extend(state.present(&part(), pod.clone()).unwrap());
+        }
+        events.extend(state.listed(&part(), &seen));
+        told(events)
+    }
+
+    fn told(events: impl IntoIterator<Item = Event>) -> Vec<String> {
+        events.into_iter().map(|(event, item)| format!("{} {}", event.name(), item.name)).collect()
+    }
+
+    fn present(state: &mut State, pod: Value) -> Vec<String> {
+        told(state.present(&part(), pod).unwrap())
+    }
+
+    #[test]
+    fn what_exists_is_no_event_and_held_ones_are_dropped_when_it_is_seen() {
+        let mut s = state("");
+        assert!(!s.is_listed(), "nothing is known yet");
+        s.all_parts_are_known();
+        assert_eq!(list(&mut s, &[pod("b", 1, "x"), pod("a", 1, "x")]), [""; 0]);
+        assert!(s.is_listed());
+        assert_eq!(present(&mut s, pod("c", 2, "x")), [""; 0], "held back");
+        assert_eq!(s.snapshot().iter().map(|i| &*i.name).collect::<Vec<_>>(), ["a", "b", "c"]);
+        s.synchronize();
+        assert_eq!(present(&mut s, pod("c", 3, "x")), ["Modified c"]);
+        assert_eq!(present(&mut s, pod("c", 3, "x")), [""; 0]);
+        assert_eq!(told(s.gone(pod("a", 4, "x"))), ["Deleted a"]);
+        assert_eq!(told(s.gone(pod("a", 4, "x"))), [""; 0]);
+    }
+
+    #[test]
+    fn without_synchronization_held_ones_pass() {
+        let mut s = state("");
+        list(&mut s, &[pod("a", 1, "x")]);
+        present(&mut s, pod("b", 1, "x"));
+        assert_eq!(told(s.open()), ["Added b"]);
+        assert_eq!(present(&mut s, pod("a", 2, "x")), ["Modified a"]);
+    }
+
+    #[test]
+    fn a_filter_decides_what_a_change_is() {
+        let mut s = state(", jqFilter: .metadata.labels.app, keepFullObjectsInMemory: false");
+        list(&mut s, &[pod("a", 1, "x")]);
+        s.synchronize();
+        assert_eq!(present(&mut s, pod("a", 2, "x")), [""; 0]);
+        assert_eq!(present(&mut s, pod("a", 3, "y")), ["Modified a"]);
+        let shown: Vec<Value> = s.snapshot().iter().map(|i| i.to_value()).collect();
+        assert_eq!(shown, [json!({"filterResult": "y"})]);
+        assert_eq!(told(s.gone(pod("a", 3, "y"))), ["Deleted a"], "always");
+    }
+
+    #[test]
+    fn a_new_list_tells_what_happened_meanwhile() {
+        let mut s = state("");
+        list(&mut s, &[pod("a", 1, "x"), pod("b", 1, "x")]);
+        s.synchronize();
+        assert_eq!(
+            list(&mut s, &[pod("b", 2, "x"), pod("c", 1, "x")]),
+            ["Modified b", "Added c", "Deleted a"]
+        );
+    }
+
+    #[test]
+    fn only_events_that_are_asked_for() {
+        let mut s = state(", executeHookOnEvent: [Deleted]");
+        list(&mut s, &[]);
+        s.synchronize();
+        assert_eq!(present(&mut s, pod("a", 1, "x")), [""; 0]);
+        assert_eq!(told(s.gone(pod("a", 1, "x"))), ["Deleted a"]);
+    }
+
+    #[test]
+    fn namespaces_come_and_go() {
+        let mut s = state(", namespace: {labelSelector: {matchLabels: {a: b}}}");
+        assert!(!s.is_listed(), "nobody knows yet which there are");
+        s.all_parts_are_known();
+        assert!(s.is_listed());
+        let part = ("n".to_owned(), String::new());
+        s.add_part(&part);
+        assert!(!s.is_listed());
+        s.present(&part, pod("a", 1, "x")).unwrap();
+        s.listed(&part, &BTreeSet::from([("n".to_owned(), "a".to_owned())]));
+        assert!(s.is_listed() && s.snapshot().len() == 1);
+        s.remove_namespace("n");
+        assert!(s.snapshot().is_empty() && s.is_listed());
+    }
+
+    #[test]
+    fn a_filter_that_fails_leaves_the_state_alone() {
+        let mut s = state(", jqFilter: .metadata.labels.app | ltrimstr(\"x\") | tonumber");
+        list(&mut s, &[pod("a", 1, "x1")]);
+        assert!(s.present(&part(), pod("a", 2, "no")).is_err());
+        assert_eq!(s.snapshot()[0].filtered, Some(json!(1)));
+    }
+}
