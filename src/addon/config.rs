@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use chart_compat::data::{Data, Map};
 use chart_compat::yaml;
 
-use super::name::ModuleName;
+use super::module_name::ModuleName;
 use super::references::SUFFIX;
 use super::values::GLOBAL;
 use crate::controller::ValuesReference;

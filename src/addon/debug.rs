@@ -68,7 +68,7 @@ pub(super) struct ModuleView {
 }
 
 /// Answers requests.
-struct Desk {
+struct DebugApi {
     hooks: Arc<Hooks>,
     releases: Releases,
     state: Arc<State>,
@@ -83,7 +83,7 @@ pub(super) fn open(
 ) -> mpsc::UnboundedReceiver<Look> {
     let (looks, asked) = mpsc::unbounded_channel();
     let of = Arc::clone(&state);
-    let desk = Arc::new(Desk { hooks, releases, state, looks });
+    let desk = Arc::new(DebugApi { hooks, releases, state, looks });
     let handler: Handler = Arc::new(move |request| {
         let desk = Arc::clone(&desk);
         async move { desk.answer(&request).await }.boxed()
@@ -104,7 +104,7 @@ enum Content {
 
 type Told = Result<Content, Answer>;
 
-impl Desk {
+impl DebugApi {
     async fn answer(&self, request: &Request) -> Answer {
         let Some((question, format)) = route::parse(request) else {
             return Answer::text(404, "404 page not found\n");

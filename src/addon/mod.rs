@@ -3,17 +3,16 @@
 //! A thin front end: it turns a module and its values into a release request and an outcome into logs and metrics. It
 //! never looks into a manifest and never writes an object of a release.
 
-mod cause;
+mod change_cause;
 pub(crate) mod config;
 mod debug;
 pub(crate) mod dependencies;
 mod drift;
-pub(crate) mod enabling;
+pub(crate) mod enabled_flags;
 mod events;
 pub(crate) mod hooks;
-mod layers;
 pub(crate) mod module;
-mod name;
+mod module_name;
 pub(crate) mod operator;
 pub(crate) mod references;
 pub(crate) mod releases;
@@ -21,12 +20,13 @@ mod reload;
 mod status;
 mod target;
 pub mod values;
+mod values_layers;
 
 pub use config::{Config, Problem};
-pub use enabling::{Enabling, Flags};
-pub use layers::layers;
+pub use enabled_flags::{Enabling, Flags};
 pub use module::{Module, Modules};
-pub use name::{ModuleName, UNNUMBERED_ORDER};
+pub use module_name::{ModuleName, UNNUMBERED_ORDER};
 pub use operator::{DirectoryOptions, HookOptions, ModuleReleaseOptions, Options, run};
 pub use references::{Shown as ShownReference, shown as shown_references};
 pub(crate) use releases::config_map;
+pub use values_layers::layers;

@@ -9,7 +9,7 @@ use chart_compat::profile::Profile;
 use chart_compat::render::CompiledChart;
 use chart_compat::yaml;
 
-use super::name::ModuleName;
+use super::module_name::ModuleName;
 use super::target;
 use crate::controller::Target;
 use crate::source;

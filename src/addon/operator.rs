@@ -3,18 +3,18 @@
 //! Owns what is wanted of each module. The turn order is `queue`'s, the work is `run`'s and, for
 //! what runs before and after, `hooks`'.
 
-mod ask;
-mod config;
+mod apply_config;
 mod converge;
+mod converge_metrics;
 mod crds;
-mod drift;
+mod enqueue;
 mod files;
 mod global_hooks;
-mod look;
-mod measure;
 mod outcome;
-mod patience;
-mod tell;
+mod report_status;
+mod state_view;
+mod triggers;
+mod unblock;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -27,12 +27,12 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::config::{Config, Problem};
-use super::enabling::Enabling;
+use super::enabled_flags::Enabling;
 use super::hooks::{self, Change, Hooks, Maintenance, ModuleRef, Ran};
 use super::module::{Module, Modules};
 use super::releases::{Releases, config_map};
 use super::reload::{Found, Scan, Source};
-use super::status::Teller;
+use super::status::StatusWriter;
 use super::values::{GLOBAL, Values};
 use super::{UNNUMBERED_ORDER, debug, reload, status};
 use crate::cluster::{Cluster, ClusterError, ObjectEvent};
@@ -43,7 +43,7 @@ use crate::controller::{
 use crate::release::{Adoption, ReconcileTrigger, ReleaseId, ReleaseRequest};
 use crate::serve::State;
 use crate::serve::runtime::LOG_CONFIG_MAP;
-use crate::shell_hooks::{Surroundings, webhooks};
+use crate::shell_hooks::{HookEnvironment, webhooks};
 use converge::Cycle;
 
 /// How long running jobs may take to end after a stop was asked for.
@@ -271,7 +271,7 @@ struct FilesState {
 }
 
 /// Deletions of objects that a hook may have made.
-struct DeletionGrace {
+struct PendingDeletions {
     /// By module, until its next run.
     deletions: BTreeMap<String, ReconcileTrigger>,
     /// When hooks that run for too long were last looked for.
@@ -289,7 +289,7 @@ struct RecordedReleases {
 /// Who shows the operator's state.
 struct Reporters {
     /// Writes the status of modules.
-    status: Option<Teller>,
+    status: Option<StatusWriter>,
     /// Requests of the debug endpoint.
     debug: mpsc::UnboundedReceiver<debug::Look>,
 }
@@ -309,7 +309,7 @@ struct Operator {
     scripts: Scripts,
     config_map: ConfigMapState,
     files: FilesState,
-    deletion_grace: DeletionGrace,
+    pending_deletions: PendingDeletions,
     recorded: RecordedReleases,
     reporters: Reporters,
 }
@@ -392,7 +392,7 @@ pub async fn run(
     let names: Vec<&str> = modules.modules.iter().map(|m| m.name.name.as_str()).collect();
     tracing::info!(modules = ?names, namespace = options.namespace, "operator starts");
     let (changes_sender, changes) = mpsc::unbounded_channel();
-    let around = Surroundings {
+    let around = HookEnvironment {
         scratch: options.hooks.tmp_dir.clone(),
         keep_files: options.hooks.keep_tmp_files,
         timeout: options.hooks.timeout,
@@ -415,7 +415,7 @@ pub async fn run(
     // An operator runs once in a process.
     state.collect.set(Box::new(collect)).unwrap_or_default();
     let found = options.directories.scan_interval.map(|every| reload::watch(source, every, scan, &modules));
-    let teller = options
+    let status_writer = options
         .module_status
         .then(|| status::start(cluster.clone(), &options.namespace, &options.config_map));
     let looks = debug::open(Arc::clone(&hooks), releases.clone(), Arc::clone(&state));
@@ -442,9 +442,9 @@ pub async fn run(
         scripts: Scripts::default(),
         config_map: ConfigMapState::default(),
         files: FilesState { found, changed: BTreeSet::new(), broken },
-        deletion_grace: DeletionGrace { deletions: BTreeMap::new(), checked: started },
+        pending_deletions: PendingDeletions { deletions: BTreeMap::new(), checked: started },
         recorded: RecordedReleases { orphans, held: held.into_iter().map(|id| id.name).collect() },
-        reporters: Reporters { status: teller, debug: looks },
+        reporters: Reporters { status: status_writer, debug: looks },
     };
     operator.work(cluster, stop).await
 }
@@ -455,7 +455,7 @@ impl Operator {
         let mut config = cluster.follow(&target.gvk, target.namespace.as_deref(), &target.name).await?;
         let engine = self.releases.engine().clone();
         let owners = self.releases.owners();
-        self.take_waits();
+        self.update_dependencies();
         let mut stop = std::pin::pin!(stop);
         let mut ticks = tokio::time::interval(TICK);
         let mut complaints = tokio::time::interval(COMPLAINT);
@@ -464,9 +464,9 @@ impl Operator {
         loop {
             self.start_jobs();
             self.state.progress.set(self.pending(), self.head());
-            self.tell_statuses();
+            self.report_statuses();
             let scripts_at = self.scripts.retry_at;
-            let patience = self.patience_ends();
+            let patience = self.next_unblock_check();
             tokio::select! {
                 () = &mut stop => break,
                 event = config.next() => match event {
@@ -483,16 +483,16 @@ impl Operator {
                 },
                 (id, touched) = engine.next_trigger_for(&owners) => {
                     if id == self.release_of(&id.name) {
-                        self.look_again(&id.name, &touched);
+                        self.on_trigger(&id.name, &touched);
                     }
                 }
-                Some(change) = self.changes.recv() => self.take_change(&change),
-                Some(step) = self.cycle.steps.join_next() => self.take_step(step),
+                Some(change) = self.changes.recv() => self.on_hook_change(&change),
+                Some(step) = self.cycle.steps.join_next() => self.on_step(step),
                 event = self.workers.next() => match event {
                     WorkerEvent::Finished(name, job, result) => {
                         self.finish_job(&name, job, result.unwrap_or_else(|text| Err(Error::Task(text))));
                     }
-                    WorkerEvent::InputsChanged(name) if name == config::REFERENCES => {
+                    WorkerEvent::InputsChanged(name) if name == apply_config::REFERENCES => {
                         let object = self.config_map.object.take();
                         self.configure(object.as_ref(), false).await;
                     }
@@ -502,7 +502,7 @@ impl Operator {
                     WorkerEvent::RenewalDue(name) => self.render_again(&name, "a certificate is to be renewed"),
                     WorkerEvent::RetriesDue | WorkerEvent::IntervalElapsed(_) => {}
                 },
-                Some(found) = next(&mut self.files.found), if self.config_map.known => self.take_files(found).await,
+                Some(found) = next(&mut self.files.found), if self.config_map.known => self.on_files_changed(found).await,
                 _ = ticks.tick() => self.state.measures.add("live_ticks", &[], 1.0),
                 _ = complaints.tick(), if self.config_map.problems.iter().any(Problem::matters) => {
                     self.state.measures.add("config_values_errors_total", &[], 1.0);
@@ -513,7 +513,7 @@ impl Operator {
                     self.scripts.retry_at = None;
                     self.converge(false);
                 }
-                () = until(patience) => self.lose_patience(),
+                () = until(patience) => self.unblock_hung_modules(),
             }
         }
         tracing::info!(running = self.workers.queue.running(), "operator stops");
@@ -560,7 +560,7 @@ impl Operator {
         if !self.config_map.known {
             return;
         }
-        if !self.modules_run() {
+        if !self.may_run_modules() {
             // What is put right is as it was last released, whatever values are to be.
             let ready = |w: &ModuleState| w.enabled && !w.maintenance && !w.outdated && w.request.is_some();
             for name in self
@@ -655,7 +655,7 @@ impl Operator {
         self.workers.spawn(name, job, async move {
             let began = Instant::now();
             let result = work.await;
-            measure::job(&state, &module, job, activation, began, result.is_ok());
+            converge_metrics::job(&state, &module, job, activation, began, result.is_ok());
             result
         });
     }

@@ -4,7 +4,7 @@
 //! like, the operator's loop tells. The group is that of the annotations of charts and objects, which is ours alone; `Module`
 //! exists in groups of others.
 
-mod write;
+mod status_writer;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::redact;
-pub(super) use write::start;
+pub(super) use status_writer::start;
 
 /// Longest text of a status.
 const MAX_TEXT: usize = 1024;
@@ -72,7 +72,7 @@ pub(super) struct Status {
 pub(super) type Statuses = Arc<BTreeMap<String, Status>>;
 
 /// Where the loop puts them.
-pub(super) type Teller = watch::Sender<Statuses>;
+pub(super) type StatusWriter = watch::Sender<Statuses>;
 
 impl Status {
     /// The same without secrets: before texts are cut, so that no beginning of one stays.

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::addon::config::{Config, Problem};
 use crate::addon::dependencies;
-use crate::addon::enabling::{Enabling, Flags};
+use crate::addon::enabled_flags::{Enabling, Flags};
 use crate::addon::hooks::{global_directory, limit};
 use crate::addon::module::{Module, Modules};
 use crate::addon::operator::Options;
@@ -29,7 +29,7 @@ use crate::controller::{
 use crate::release::record::ReleaseStatus;
 use crate::release::{Engine, EngineOptions, Preview, ReleaseId};
 use crate::render::{from_json, parse_manifest, to_json};
-use crate::shell_hooks::webhooks::{self, Foreseen};
+use crate::shell_hooks::webhooks::{self, PlannedRegistration};
 use crate::shell_hooks::{Hook, HookSet, Scope};
 
 /// What would become of a module.
@@ -109,7 +109,7 @@ pub async fn observe(
         data.insert(key.clone(), value.as_str().unwrap_or_default().to_owned());
     }
     let mut config = Config::parse(&data, &modules.names());
-    take_in(&cluster, options, &modules, &mut values, &mut config).await;
+    apply_sections_to(&cluster, options, &modules, &mut values, &mut config).await;
     problems.extend(config.problems.iter().map(|p| p.text.clone()));
     let hooked = options.directories.global_hooks.is_some();
     let mut observations = Vec::new();
@@ -145,9 +145,15 @@ pub async fn observe(
         problems.push(text);
     }
     let Bound { hooks, unknown, .. } = bound;
-    let found =
-        webhooks::foresee(&cluster, &options.namespace, &options.hooks.webhooks, &hooks, &unknown).await?;
-    tell_webhooks(found, &mut observations);
+    let found = webhooks::preview_registration(
+        &cluster,
+        &options.namespace,
+        &options.hooks.webhooks,
+        &hooks,
+        &unknown,
+    )
+    .await?;
+    add_registration_findings(found, &mut observations);
     let known = |id: &&ReleaseId| modules.modules.iter().any(|m| m.name.name == id.name);
     for id in ours.iter().filter(|id| !known(id)) {
         let notes = vec![NO_MODULE.to_owned()];
@@ -215,8 +221,8 @@ impl Bound {
 }
 
 /// Puts what would be written for webhooks to the modules whose hooks it is for.
-fn tell_webhooks(found: Vec<Foreseen>, observations: &mut Vec<Observation>) {
-    for Foreseen { owner, text } in found {
+fn add_registration_findings(found: Vec<PlannedRegistration>, observations: &mut Vec<Observation>) {
+    for PlannedRegistration { owner, text } in found {
         let name = if owner.is_empty() { GLOBAL_HOOKS } else { &owner };
         match observations.iter_mut().find(|o| o.module == name) {
             Some(observation) => observation.besides.push(text),
@@ -234,7 +240,7 @@ fn tell_webhooks(found: Vec<Foreseen>, observations: &mut Vec<Observation>) {
 }
 
 /// Lays the ConfigMap's sections over the values of files.
-async fn take_in(
+async fn apply_sections_to(
     cluster: &Cluster,
     options: &Options,
     modules: &Modules,

@@ -16,7 +16,7 @@ pub struct Item {
     pub name: String,
     /// The object; `None` if the binding does not keep it.
     pub object: Option<Value>,
-    /// What the binding's filter made of it; `None` without a filter.
+    /// ContextKind the binding's filter made of it; `None` without a filter.
     pub filtered: Option<Value>,
 }
 
@@ -39,12 +39,12 @@ pub struct Context {
     pub binding: String,
     pub group: Option<String>,
     pub include: Include,
-    pub what: What,
+    pub what: ContextKind,
 }
 
-/// What happened.
+/// ContextKind happened.
 #[derive(Clone, Debug, PartialEq)]
-pub enum What {
+pub enum ContextKind {
     Moment(Moment),
     Schedule,
     /// The objects that exist, as they are when the hook runs.
@@ -66,7 +66,7 @@ impl Context {
     #[must_use]
     pub fn moment(moment: Moment) -> Self {
         let include = if moment == Moment::OnStartup { Include::Nothing } else { Include::All };
-        Self { binding: moment.name().to_owned(), group: None, include, what: What::Moment(moment) }
+        Self { binding: moment.name().to_owned(), group: None, include, what: ContextKind::Moment(moment) }
     }
 
     /// The bindings whose objects this context needs.
@@ -76,7 +76,7 @@ impl Context {
             Include::These(names) => names.iter().map(String::as_str).collect(),
             Include::All => config.kubernetes.iter().map(|k| k.common.name.as_str()).collect(),
         };
-        if self.what == What::Synchronization {
+        if self.what == ContextKind::Synchronization {
             names.push(&self.binding);
         }
         names
@@ -91,7 +91,7 @@ impl Context {
 
     fn to_v0(&self) -> Value {
         let mut out = Map::from_iter([("binding".to_owned(), Value::from(self.binding.clone()))]);
-        if let What::Event(event, item) = &self.what {
+        if let ContextKind::Event(event, item) = &self.what {
             let event = match event {
                 WatchEvent::Added => "add",
                 WatchEvent::Modified => "update",
@@ -108,7 +108,7 @@ impl Context {
     fn to_v1(&self, config: &HookConfig, snapshots: &Snapshots) -> Value {
         let mut out = Map::from_iter([("binding".to_owned(), Value::from(self.binding.clone()))]);
         let mut put = |key: &str, value: Value| drop(out.insert(key.to_owned(), value));
-        if self.what == What::Moment(Moment::OnStartup) {
+        if self.what == ContextKind::Moment(Moment::OnStartup) {
             return Value::Object(out);
         }
         let objects = |name: &str| {
@@ -124,11 +124,11 @@ impl Context {
             put("snapshots", names.into_iter().map(|n| (n.to_owned(), objects(n))).collect());
         }
         match &self.what {
-            What::Admission { mutating, review } => {
+            ContextKind::Admission { mutating, review } => {
                 put("type", if *mutating { "Mutating".into() } else { "Validating".into() });
                 put("review", review.clone());
             }
-            What::Conversion { from, to, review } => {
+            ContextKind::Conversion { from, to, review } => {
                 put("type", "Conversion".into());
                 put("fromVersion", from.clone().into());
                 put("toVersion", to.clone().into());
@@ -138,13 +138,13 @@ impl Context {
                 put("type", "Group".into());
                 put("groupName", self.group.clone().into());
             }
-            What::Schedule => put("type", "Schedule".into()),
-            What::Moment(_) => {}
-            What::Synchronization => {
+            ContextKind::Schedule => put("type", "Schedule".into()),
+            ContextKind::Moment(_) => {}
+            ContextKind::Synchronization => {
                 put("type", "Synchronization".into());
                 put("objects", objects(&self.binding));
             }
-            What::Event(event, item) => {
+            ContextKind::Event(event, item) => {
                 put("type", "Event".into());
                 put("watchEvent", event.name().into());
                 if let Value::Object(shown) = item.to_value() {

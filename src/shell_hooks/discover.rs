@@ -13,7 +13,7 @@ const MAX_DEPTH: usize = 32;
 /// Files with these endings are data, whatever their mode.
 const NOT_HOOKS: [&str; 4] = ["yaml", "json", "md", "txt"];
 
-/// What a directory of hooks holds.
+/// ContextKind a directory of hooks holds.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Found {
     /// Hooks in the order of their paths.

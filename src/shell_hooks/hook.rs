@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::config::{ConfigError, HookConfig};
-use super::limit::Limit;
 use super::operations::{self, Operation, OperationsError};
 use super::process::{self, ProcessError, Program, Scratch, Stdout, Stream, Usage};
-use super::runs::{RunView, Runs};
+use super::rate_limit::RateLimit;
+use super::run_history::{RunView, Runs};
 use super::{Scope, metrics};
 use crate::serve::hook_metrics;
 
@@ -23,9 +23,9 @@ pub const CONFIG_TIMEOUT: Duration = Duration::from_secs(60);
 /// The number of the next run, by which lines of one run are told from those of others.
 static TASKS: AtomicU64 = AtomicU64::new(1);
 
-/// What all runs have in common.
+/// ContextKind all runs have in common.
 #[derive(Clone, Debug)]
-pub struct Surroundings {
+pub struct HookEnvironment {
     /// Where files of runs are made.
     pub scratch: PathBuf,
     /// Files stay after the run, for debugging.
@@ -48,11 +48,11 @@ pub struct Hook {
     pub scope: Scope,
     pub config: HookConfig,
     program: Program,
-    limit: Mutex<Option<Limit>>,
+    limit: Mutex<Option<RateLimit>>,
     runs: Arc<Runs>,
 }
 
-/// What a run is told besides its contexts.
+/// ContextKind a run is told besides its contexts.
 #[derive(Clone, Debug, Default)]
 pub struct Input {
     /// The list of binding contexts.
@@ -61,10 +61,10 @@ pub struct Input {
     pub values: Value,
 }
 
-/// What hooks in bash source. Images have it; who asks hooks elsewhere may not.
+/// ContextKind hooks in bash source. Images have it; who asks hooks elsewhere may not.
 const LIBRARY: &str = "/shell_lib.sh";
 
-/// What to do about a program that failed for want of the library.
+/// ContextKind to do about a program that failed for want of the library.
 fn missing_library(reason: &ProcessError, library: &Path) -> &'static str {
     if reason.to_string().contains(LIBRARY) && !library.exists() {
         "\n/shell_lib.sh is in the image of Windlass: run this there, or copy frameworks/shell_lib.sh and frameworks/shell of its \
@@ -74,7 +74,7 @@ fn missing_library(reason: &ProcessError, library: &Path) -> &'static str {
     }
 }
 
-/// What a run answered. Patches and responses are as they were written: who owns the hook reads them.
+/// ContextKind a run answered. Patches and responses are as they were written: who owns the hook reads them.
 #[derive(Clone, Debug, Default)]
 pub struct Output {
     /// The number of the run.
@@ -126,7 +126,8 @@ impl Hook {
             .map_err(|reason| HookError::AskConfig { hook: name.to_owned(), reason: Box::new(reason) })?;
         let config = HookConfig::parse(&ended.stdout, scope)
             .map_err(|reason| HookError::Config { hook: name.to_owned(), reason })?;
-        let limit = config.settings.min_interval.map(|interval| Limit::new(interval, config.settings.burst));
+        let limit =
+            config.settings.min_interval.map(|interval| RateLimit::new(interval, config.settings.burst));
         program.arguments.pop();
         program.timeout = config.settings.timeout;
         Ok(Self {
@@ -168,7 +169,7 @@ impl Hook {
     /// It failed, or wrote files that cannot be read: what it answered counts for nothing then.
     pub async fn run(
         &self,
-        around: &Surroundings,
+        around: &HookEnvironment,
         input: &Input,
         about: &About<'_>,
     ) -> Result<Output, HookError> {
@@ -223,8 +224,8 @@ impl Hook {
         Ok(Output { task, usage: ended.usage, ..answers })
     }
 
-    /// What a run has written into its files.
-    fn answers(&self, around: &Surroundings, scratch: &Scratch) -> Result<Output, HookError> {
+    /// ContextKind a run has written into its files.
+    fn answers(&self, around: &HookEnvironment, scratch: &Scratch) -> Result<Output, HookError> {
         let hook = || self.name.clone();
         let read = |name: &str| {
             scratch.read(name).map_err(|reason| HookError::Run {
@@ -255,7 +256,7 @@ impl Hook {
         self.runs.list()
     }
 
-    /// What a run answered cannot be used: those who ask for its runs are told why.
+    /// ContextKind a run answered cannot be used: those who ask for its runs are told why.
     pub fn refused(&self, task: u64, why: &str) {
         self.runs.refused(task, why);
     }
@@ -335,7 +336,7 @@ fn bindings(contexts: &Value) -> Vec<String> {
     names
 }
 
-/// What the lines of a run say besides the hook and the number of the run.
+/// ContextKind the lines of a run say besides the hook and the number of the run.
 pub struct About<'r> {
     pub binding: &'r str,
     pub queue: &'r str,

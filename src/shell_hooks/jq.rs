@@ -1,10 +1,10 @@
 //! Filters of the jq language, as gojq answers them, which the peer uses.
 //!
 //! Owns the way from JSON into the interpreter and back. A filter sees its input and nothing else: no environment, no
-//! further inputs, no files. What the interpreter does otherwise than gojq is mended by `rewrite` and `DEFINITIONS`.
+//! further inputs, no files. ContextKind the interpreter does otherwise than gojq is mended by `rewrite` and `DEFINITIONS`.
 
 mod differences;
-mod lexed;
+mod lexer;
 mod natives;
 mod rewrite;
 
@@ -23,7 +23,7 @@ use serde_json::{Number, Value};
 /// Results that one run may have: a filter that never ends must not eat the machine.
 const MAX_RESULTS: usize = 1_000_000;
 
-/// What jaq does not know, or does otherwise than gojq.
+/// ContextKind jaq does not know, or does otherwise than gojq.
 const DEFINITIONS: &str = include_str!("gojq.jq");
 
 /// The name under which a rewritten filter stands among the definitions.
@@ -88,7 +88,7 @@ impl Filter {
         let functions = functions.filter(|(name, _, _)| !OUTSIDE.contains(name));
         let functions = functions.chain(natives::functions());
         let arena = Arena::default();
-        // What cannot be read goes on as it is: the loader tells why.
+        // ContextKind cannot be read goes on as it is: the loader tells why.
         let main = load::parse(text, |p| p.term());
         let code = if main.is_some() { MAIN } else { text };
         defs.extend(main.map(|term| Def { name: MAIN, args: Vec::new(), body: rewrite::term(term) }));
@@ -146,7 +146,7 @@ impl Filter {
         Ok(results)
     }
 
-    /// What a binding keeps of an object: null for no result, the result if there is one, else the list of them.
+    /// ContextKind a binding keeps of an object: null for no result, the result if there is one, else the list of them.
     ///
     /// # Errors
     /// As for [`Filter::run`].

@@ -4,30 +4,30 @@
 //! is told (binding contexts, snapshots), what it may answer (metrics, operations on objects, responses of webhooks), and
 //! how it is run. Knows no modules and no values: patches of values are bytes here, and who owns the hook reads them.
 
-pub mod carry_out;
+pub mod apply_operations;
 pub mod config;
 pub mod context;
 pub mod cron;
 pub mod discover;
 mod hook;
+mod hook_set;
 pub mod jq;
-mod limit;
 pub mod metrics;
 mod monitor;
 pub mod operations;
 pub mod process;
 pub mod queues;
-pub mod responses;
-mod runs;
-mod set;
+mod rate_limit;
+mod run_history;
+pub mod webhook_responses;
 pub mod webhooks;
 
 use std::fmt;
 
-pub use hook::{About, CONFIG_TIMEOUT, Hook, HookError, Input, Output, Surroundings};
+pub use hook::{About, CONFIG_TIMEOUT, Hook, HookEnvironment, HookError, Input, Output};
+pub use hook_set::{HookSet, Synchronization, WatchedView};
 pub use monitor::Changes;
-pub use runs::{Outcome, Printed, RunView};
-pub use set::{HookSet, Synchronization, WatchedView};
+pub use run_history::{Printed, RunResult, RunView};
 
 /// Whose hook it is: that decides which bindings it may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -21,7 +21,7 @@ pub use state::Changes;
 use state::State;
 
 /// Gets the events of a binding; called from the watches' tasks, and must be quick.
-pub(super) type Sink = Box<dyn Fn(WatchEvent, Arc<Item>) + Send + Sync>;
+pub(super) type EventSink = Box<dyn Fn(WatchEvent, Arc<Item>) + Send + Sync>;
 
 /// The watches of a binding; they end when this goes.
 pub(super) struct Monitor {
@@ -42,7 +42,7 @@ struct Shared {
     binding: Kubernetes,
     state: Mutex<State>,
     listed: Notify,
-    sink: Sink,
+    sink: EventSink,
 }
 
 impl Shared {
@@ -74,7 +74,7 @@ impl Shared {
 }
 
 impl Monitor {
-    pub(super) fn start(cluster: &Cluster, owner: Owner, binding: &Kubernetes, sink: Sink) -> Self {
+    pub(super) fn start(cluster: &Cluster, owner: Owner, binding: &Kubernetes, sink: EventSink) -> Self {
         let shared = Arc::new(Shared {
             name: format!("{} {}", owner.hook.name, binding.common.name),
             owner,
@@ -120,7 +120,7 @@ impl Monitor {
         self.shared.state(|s| s.snapshot())
     }
 
-    /// What has happened since the watch began, and since the hook last saw the objects.
+    /// ContextKind has happened since the watch began, and since the hook last saw the objects.
     pub(super) fn changes(&self) -> (Changes, Changes) {
         self.shared.state(|s| s.changes)
     }

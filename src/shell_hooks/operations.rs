@@ -16,7 +16,7 @@ pub enum Operation {
     Patch { target: Target, patch: Patch, ignore_missing: bool, ignore_hook_error: bool },
 }
 
-/// What to do about an object that is there already.
+/// ContextKind to do about an object that is there already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exists {
     Fail,

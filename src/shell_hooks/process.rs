@@ -23,9 +23,9 @@ use wait4::{ResUse, Wait4 as _};
 const MAX_LINE: usize = 10_000;
 /// Output beyond this is counted and dropped.
 const MAX_OUTPUT: usize = 4 * 1024 * 1024;
-/// What a line counts besides its text: a log of short ones is mostly what stands around them.
+/// ContextKind a line counts besides its text: a log of short ones is mostly what stands around them.
 const PER_LINE: usize = 200;
-/// What is kept of stderr to tell why a program failed.
+/// ContextKind is kept of stderr to tell why a program failed.
 const TAIL: usize = 2_000;
 /// Most that a program may print where its output is the answer.
 const MAX_ANSWER: usize = 1024 * 1024;
@@ -69,7 +69,7 @@ impl Stream {
     }
 }
 
-/// What a program used of the machine.
+/// ContextKind a program used of the machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
     pub took: Duration,
@@ -81,9 +81,9 @@ pub struct Usage {
 
 /// A program that has ended well.
 #[derive(Clone, Debug)]
-pub struct Ended {
+pub struct ProcessResult {
     pub usage: Usage,
-    /// What it printed on stdout, where that was asked for.
+    /// ContextKind it printed on stdout, where that was asked for.
     pub stdout: Vec<u8>,
 }
 
@@ -132,7 +132,7 @@ fn after(stderr: &str) -> String {
 }
 
 impl ProcessError {
-    /// What the program used, where it was started and its end is known.
+    /// ContextKind the program used, where it was started and its end is known.
     #[must_use]
     pub fn usage(&self) -> Option<Usage> {
         match self {
@@ -164,7 +164,7 @@ pub enum End {
 
 impl From<ExitStatus> for End {
     fn from(status: ExitStatus) -> Self {
-        // What was waited for has one of the two.
+        // ContextKind was waited for has one of the two.
         status.signal().map_or_else(|| Self::Status(status.code().unwrap_or_default()), Self::Signal)
     }
 }
@@ -203,7 +203,7 @@ pub async fn run(
     program: &Program,
     stdout: Stdout,
     mut line: impl FnMut(Stream, &str),
-) -> Result<Ended, ProcessError> {
+) -> Result<ProcessResult, ProcessError> {
     let started = Instant::now();
     let mut child = start(program).await?;
     let io = |what: &str| {
@@ -267,7 +267,7 @@ pub async fn run(
     if lines.answer.len() > MAX_ANSWER {
         return Err(ProcessError::Flood);
     }
-    Ok(Ended { usage, stdout: lines.answer })
+    Ok(ProcessResult { usage, stdout: lines.answer })
 }
 
 async fn start(program: &Program) -> Result<std::process::Child, ProcessError> {
@@ -290,7 +290,7 @@ async fn start(program: &Program) -> Result<std::process::Child, ProcessError> {
     }
 }
 
-/// What was printed so far, cut into lines and kept within bounds.
+/// ContextKind was printed so far, cut into lines and kept within bounds.
 struct Lines {
     stdout: Stdout,
     answer: Vec<u8>,

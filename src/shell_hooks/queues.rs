@@ -1,6 +1,6 @@
 //! Queues of hook runs: one after the other in each, side by side with those of other queues.
 //!
-//! A queue belongs to a module or to the global hooks, so that a hook that keeps failing holds up nobody else's. What a run
+//! A queue belongs to a module or to the global hooks, so that a hook that keeps failing holds up nobody else's. ContextKind a run
 //! is, the runner knows; this owns order, combining and repetition.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -53,7 +53,7 @@ struct Task {
     done: Vec<oneshot::Sender<()>>,
 }
 
-/// What a queue holds.
+/// ContextKind a queue holds.
 #[derive(Default)]
 struct Content {
     /// The run that is under way, or waits for another try.
@@ -75,7 +75,7 @@ pub struct QueueView {
     /// The module; empty for the global hooks.
     pub owner: String,
     pub name: String,
-    /// What is done with its first run.
+    /// ContextKind is done with its first run.
     pub status: String,
     /// Its runs in order, the one under way first.
     pub tasks: Vec<TaskView>,
@@ -163,7 +163,7 @@ impl Queues {
         Self { lines: Mutex::default(), runner, pause: crate::backoff::delay, failed: Arc::default() }
     }
 
-    /// Puts a run at the end of its queue, and joins it to the last one there if they belong together. What is given resolves
+    /// Puts a run at the end of its queue, and joins it to the last one there if they belong together. ContextKind is given resolves
     /// when it is done, and fails if its queue is dropped.
     pub fn push(&self, run: Run) -> oneshot::Receiver<()> {
         let (done, receiver) = oneshot::channel();
@@ -297,7 +297,7 @@ async fn work(
         };
         loop {
             task.run.hook.turn().await;
-            // What came while it waited for its turn, or for another try, goes along.
+            // ContextKind came while it waited for its turn, or for another try, goes along.
             {
                 let mut content = content();
                 while content.waiting.front().is_some_and(|next| together(&task.run, &next.run)) {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use windlass::cluster::{Cluster, ConnectOptions};
-use windlass::shell_hooks::carry_out::carry_out;
+use windlass::shell_hooks::apply_operations::apply_operations;
 use windlass::shell_hooks::operations::parse;
 use windlass_test_cluster::Namespace;
 
@@ -23,7 +23,7 @@ impl World {
 
     async fn run(&self, operations: &[Value]) -> Result<(), String> {
         let text: String = operations.iter().map(|o| format!("{o}\n")).collect();
-        carry_out(&self.cluster, &parse(&text).unwrap()).await
+        apply_operations(&self.cluster, &parse(&text).unwrap()).await
     }
 
     fn map(&self, name: &str, value: &str) -> Value {
@@ -113,7 +113,7 @@ async fn objects_are_made_changed_and_deleted_as_hooks_ask() {
     let delete = world.on("Delete", "slow", &none);
     let delete = parse(&delete.to_string()).unwrap();
     let cluster = world.cluster.clone();
-    let deletion = tokio::spawn(async move { carry_out(&cluster, &delete).await });
+    let deletion = tokio::spawn(async move { apply_operations(&cluster, &delete).await });
     wait_for("the deletion has begun", || {
         world.get("configmap", "slow").unwrap()["metadata"]["deletionTimestamp"].is_string()
     });

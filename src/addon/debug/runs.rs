@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::Content;
 use crate::shell_hooks::process::End;
-use crate::shell_hooks::{Outcome, RunView};
+use crate::shell_hooks::{RunResult, RunView};
 
 /// Runs, the last one first.
 pub(super) fn runs(runs: &[RunView]) -> Content {
@@ -13,11 +13,11 @@ pub(super) fn runs(runs: &[RunView]) -> Content {
     Content::Both(text, runs.iter().rev().map(value).collect())
 }
 
-fn state(outcome: &Outcome) -> &'static str {
+fn state(outcome: &RunResult) -> &'static str {
     match outcome {
-        Outcome::Running => "running",
-        Outcome::Ended { error: None, .. } => "succeeded",
-        Outcome::Ended { .. } => "failed",
+        RunResult::Running => "running",
+        RunResult::Ended { error: None, .. } => "succeeded",
+        RunResult::Ended { .. } => "failed",
     }
 }
 
@@ -34,7 +34,7 @@ fn value(run: &RunView) -> Value {
         "stderr": run.stderr.text(),
     });
     let mut more = Map::new();
-    if let Outcome::Ended { end, timed_out, error, .. } = &run.outcome {
+    if let RunResult::Ended { end, timed_out, error, .. } = &run.outcome {
         match end {
             Some(End::Status(code)) => drop(more.insert("exitStatus".to_owned(), (*code).into())),
             Some(End::Signal(number)) => drop(more.insert("signal".to_owned(), (*number).into())),
@@ -59,7 +59,7 @@ fn value(run: &RunView) -> Value {
 fn text(run: &RunView) -> String {
     let (started, state) = (run.started.strftime("%Y-%m-%dT%H:%M:%SZ"), state(&run.outcome));
     let mut out = format!("{started} {state} after {:.3} s", run.seconds());
-    if let Outcome::Ended { error: Some(error), .. } = &run.outcome {
+    if let RunResult::Ended { error: Some(error), .. } = &run.outcome {
         out.push_str(&format!(": {error}"));
     }
     out.push_str(&format!(

@@ -8,7 +8,7 @@ use super::{Change, Hooks};
 use crate::addon::values::{GLOBAL, Patched, Root};
 use crate::cluster::Cluster;
 use crate::redact;
-use crate::shell_hooks::carry_out::carry_out;
+use crate::shell_hooks::apply_operations::apply_operations;
 use crate::shell_hooks::config::MAIN_QUEUE;
 use crate::shell_hooks::context;
 use crate::shell_hooks::operations::Operation;
@@ -112,7 +112,7 @@ impl Hooks {
             Err(error) => {
                 let usage = match &error {
                     HookError::Run { reason, status_patches, .. } => {
-                        if let Err(text) = carry_out(&actor, status_patches).await {
+                        if let Err(text) = apply_operations(&actor, status_patches).await {
                             tracing::warn!(module = name, hook = hook.name, "{text}");
                         }
                         reason.usage()
@@ -159,7 +159,7 @@ impl Hooks {
                 redact::process().add_secret(object);
             }
         }
-        carry_out(actor, &output.operations).await?;
+        apply_operations(actor, &output.operations).await?;
         let root = if name.is_empty() { Root::Global } else { Root::Module(key) };
         let mut patched = Patched::default();
         if !output.config_values_patch.trim().is_empty() {

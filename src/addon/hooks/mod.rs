@@ -3,13 +3,13 @@
 //! Owns the hook sets, their queues, and the values while hooks may change them. The operator's loop says when modules run,
 //! and hears of changes by [`Change`].
 
+mod debug_view;
+mod deletion_grace;
 mod enabled;
 mod execute;
 mod global;
-mod measure;
 mod module;
-mod quiet;
-mod view;
+mod run_metrics;
 mod write_back;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,13 +26,13 @@ use crate::controller::EventRecorder;
 use crate::serve::State;
 use crate::shell_hooks::queues::Queues;
 use crate::shell_hooks::webhooks::{self, Webhooks};
-use crate::shell_hooks::{HookSet, Surroundings};
+use crate::shell_hooks::{HookEnvironment, HookSet};
 
+use deletion_grace::DeletionGrace;
+pub(super) use deletion_grace::HookActivity;
 pub(crate) use enabled::has_script;
 pub(super) use enabled::{Candidate, Verdicts};
 pub(super) use module::{Maintenance, ModuleRef, Ran};
-pub(super) use quiet::Doing;
-use quiet::Quiet;
 
 /// Values and what hooks are told beside them.
 pub(crate) struct Store {
@@ -57,7 +57,7 @@ pub(crate) struct Change {
 /// All hooks of an operator.
 pub(crate) struct Hooks {
     cluster: Cluster,
-    around: Surroundings,
+    around: HookEnvironment,
     state: Arc<State>,
     store: Mutex<Store>,
     events: EventRecorder,
@@ -70,7 +70,7 @@ pub(crate) struct Hooks {
     /// Held by whoever writes the ConfigMap: the version that was last written.
     writing: tokio::sync::Mutex<u64>,
     /// Which hooks run.
-    quiet: Mutex<Quiet>,
+    deletion_grace: Mutex<DeletionGrace>,
     /// How long hooks may run until nobody waits for them any more.
     patience: Duration,
     /// Held by runs in the main queue of the global hooks, those of moments among them.
@@ -80,7 +80,7 @@ pub(crate) struct Hooks {
 impl Hooks {
     pub(crate) fn new(
         cluster: Cluster,
-        around: Surroundings,
+        around: HookEnvironment,
         state: Arc<State>,
         values: Values,
         config_map: ObjectRef,
@@ -124,7 +124,7 @@ impl Hooks {
                 webhooks,
                 changes,
                 writing: tokio::sync::Mutex::default(),
-                quiet: Mutex::default(),
+                deletion_grace: Mutex::default(),
                 patience,
                 global_turn: tokio::sync::Mutex::default(),
             }

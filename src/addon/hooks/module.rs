@@ -214,7 +214,7 @@ impl Hooks {
             releases.apply_crds(&module.name, &module.crds).await?;
         }
         let mut progress = hooks.turn.lock().await;
-        self.bring_up(&hooks, set, &mut progress).await?;
+        self.initialize(&hooks, set, &mut progress).await?;
         // From here on what the module's own chart says passes its webhooks, too.
         self.webhooks.enter(&module.name, set.hooks()).await.map_err(Error::Hook)?;
         let mut reruns = 0;
@@ -274,7 +274,7 @@ impl Hooks {
         }
     }
 
-    async fn bring_up(
+    async fn initialize(
         &self,
         hooks: &ModuleHooks,
         set: &HookSet,
@@ -303,7 +303,7 @@ impl Hooks {
             }
             progress.synchronizations = Some(join_runs(main.into_iter().map(|s| s.run)));
         }
-        self.go_on(hooks, set, progress).await?;
+        self.run_synchronizations(hooks, set, progress).await?;
         let waited: Vec<Run> = progress.elsewhere.iter().map(|(run, _)| run.clone()).collect();
         while let Some((_, done)) = progress.elsewhere.last_mut() {
             // It goes on in its queue; modules that come after this one must not wait for a hook that keeps failing.
@@ -326,7 +326,7 @@ impl Hooks {
     }
 
     /// Runs what is left of the first runs in the main queue.
-    async fn go_on(
+    async fn run_synchronizations(
         &self,
         hooks: &ModuleHooks,
         set: &HookSet,
@@ -391,7 +391,7 @@ impl Hooks {
             }
             (Err(error), None) => {
                 let deleted = releases.uninstall(name).await?;
-                self.tell_lost(name, "its hooks cannot be loaded", &error.to_string());
+                self.report_lost_hooks(name, "its hooks cannot be loaded", &error.to_string());
                 self.store().values.forget(&module.key);
                 return Ok(deleted);
             }
@@ -407,11 +407,11 @@ impl Hooks {
         }
         if !before.is_empty() && releases.exists(name).await? {
             let done = self.at(&hooks, set, Moment::BeforeDeleteHelm).await;
-            self.unless_broken(name, &mut broken, done)?;
+            self.ignore_if_broken(name, &mut broken, done)?;
         }
         let deleted = releases.uninstall(name).await?;
         let done = self.at(&hooks, set, Moment::AfterDeleteHelm).await;
-        self.unless_broken(name, &mut broken, done)?;
+        self.ignore_if_broken(name, &mut broken, done)?;
         set.stop();
         // Events that came meanwhile mean nothing any more.
         self.queues.drop_owner(name);
@@ -421,7 +421,7 @@ impl Hooks {
     }
 
     /// What hooks at a deletion came to; where they are `broken`, a failure is told and the deletion goes on.
-    fn unless_broken(
+    fn ignore_if_broken(
         &self,
         module: &str,
         broken: &mut Option<String>,
@@ -429,7 +429,7 @@ impl Hooks {
     ) -> Result<(), Error> {
         match (done, broken.take()) {
             (Err(failure), Some(error)) => {
-                self.tell_lost(module, &failure.to_string(), &error);
+                self.report_lost_hooks(module, &failure.to_string(), &error);
                 *broken = Some(error);
                 Ok(())
             }
@@ -440,7 +440,7 @@ impl Hooks {
         }
     }
 
-    fn tell_lost(&self, module: &str, what: &str, error: &str) {
+    fn report_lost_hooks(&self, module: &str, what: &str, error: &str) {
         let note = format!(
             "module {module}: {what}, so that what hooks would have cleaned up at its deletion is left: {error}. Mend the hooks, \
              switch the module on, and off again"

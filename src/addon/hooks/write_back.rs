@@ -9,7 +9,7 @@ use super::{Change, Hooks};
 use crate::addon::config::section;
 use crate::addon::values::{ConfigChange, Patched, Root};
 use crate::render::{from_json, to_json};
-use crate::shell_hooks::carry_out::MANAGER;
+use crate::shell_hooks::apply_operations::MANAGER;
 
 /// How often a write is tried that others are faster with.
 const TRIES: u32 = 10;
@@ -61,7 +61,7 @@ impl Hooks {
                     (_, None) => {}
                 }
             }
-            let (patched, before) = self.take_in(&change);
+            let (patched, before) = self.apply_sections_to(&change);
             self.tell(Change {
                 module: hook.module.to_owned(),
                 flags: patched.flags,
@@ -114,7 +114,7 @@ impl Hooks {
     }
 
     /// Puts a change in force; gives what it changed, and what was there before.
-    fn take_in(&self, change: &ConfigChange) -> (Patched, Before) {
+    fn apply_sections_to(&self, change: &ConfigChange) -> (Patched, Before) {
         let mut store = self.store();
         let mut patched = Patched::default();
         let mut before = Before { flags: store.flags.clone(), sections: Vec::new() };

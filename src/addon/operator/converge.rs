@@ -11,10 +11,10 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::Operator;
-use super::measure::Measurement;
-use crate::addon::enabling::Flags;
+use super::converge_metrics::Measurement;
+use crate::addon::enabled_flags::Flags;
 use crate::addon::hooks::{Candidate, Change, Verdicts, has_script};
-use crate::addon::name::ModuleName;
+use crate::addon::module_name::ModuleName;
 use crate::addon::values::GLOBAL;
 use crate::backoff;
 use crate::controller::Job;
@@ -97,7 +97,7 @@ pub(super) enum Step {
 impl Operator {
     /// The ConfigMap is known: the global hooks may start, and modules after them.
     pub(super) fn start_hooks(&mut self) {
-        if (self.hooks.has_global() || self.cycle.phase == Phase::Waiting) && self.must_wait() {
+        if (self.hooks.has_global() || self.cycle.phase == Phase::Waiting) && self.waits_for_global_values() {
             return;
         }
         if self.cycle.phase == Phase::Waiting {
@@ -116,7 +116,7 @@ impl Operator {
 
     /// Whether the ConfigMap's global section has been broken since the start; if so, this is what is waited for. Hooks and
     /// scripts cannot be run with values that leave out what the user wrote; once it has been good, its last good form holds.
-    fn must_wait(&mut self) -> bool {
+    fn waits_for_global_values(&mut self) -> bool {
         if self.config_map.good.contains(GLOBAL) {
             return false;
         }
@@ -132,7 +132,7 @@ impl Operator {
 
     /// Whether modules run: not before the global hooks have set what values are to be, once. Later `beforeAll` hooks hold up
     /// only what their converge asks for; nothing of that is queued yet.
-    pub(super) fn modules_run(&self) -> bool {
+    pub(super) fn may_run_modules(&self) -> bool {
         match self.cycle.phase {
             Phase::Before { .. } => self.cycle.prepared,
             phase => !phase.precedes_modules(),
@@ -157,7 +157,7 @@ impl Operator {
     fn begin(&mut self, all: bool) {
         let enabling = self.options.enabling.clone();
         let scripts = enabling.asks_scripts() && self.modules.modules.iter().any(|m| has_script(&m.path));
-        if scripts && self.must_wait() {
+        if scripts && self.waits_for_global_values() {
             return;
         }
         self.converge_begins();
@@ -197,7 +197,7 @@ impl Operator {
     }
 
     /// Takes what the scripts said; one that failed is asked again, ever more seldom.
-    fn take_verdicts(&mut self, verdicts: Verdicts) {
+    fn apply_verdicts(&mut self, verdicts: Verdicts) {
         self.scripts.verdicts = verdicts.on;
         self.scripts.reasons = verdicts.reasons;
         self.scripts.undecided = verdicts.undecided;
@@ -206,12 +206,12 @@ impl Operator {
             verdicts.failed.then(|| Instant::now() + backoff::delay(self.scripts.failures));
     }
 
-    pub(super) fn take_step(&mut self, step: Result<Step, tokio::task::JoinError>) {
+    pub(super) fn on_step(&mut self, step: Result<Step, tokio::task::JoinError>) {
         match (step, self.cycle.phase) {
             (Ok(Step::Started), _) => self.begin(false),
             (Ok(Step::Before(_)), Phase::Before { again: true, all }) => self.begin(all),
             (Ok(Step::Before(verdicts)), Phase::Before { all, .. }) => {
-                self.take_verdicts(verdicts);
+                self.apply_verdicts(verdicts);
                 self.begin_modules(all);
             }
             (Ok(Step::Crds), Phase::Crds { again: true, all }) => self.begin(all),
@@ -235,11 +235,11 @@ impl Operator {
                 self.begin(true);
             }
         }
-        self.note_convergence();
+        self.check_convergence();
     }
 
     /// A hook has changed something.
-    pub(super) fn take_change(&mut self, change: &Change) {
+    pub(super) fn on_hook_change(&mut self, change: &Change) {
         if change.flags {
             let flags = self.hooks.store().flags.clone();
             self.config_map.config.enabled = flags;
@@ -272,7 +272,7 @@ impl Operator {
     }
 
     /// Goes on to what comes after the modules, once each has had an outcome.
-    pub(super) fn note_convergence(&mut self) {
+    pub(super) fn check_convergence(&mut self) {
         if !self.config_map.known || self.cycle.phase.precedes_modules() || !self.workers.queue.all_tried() {
             return;
         }

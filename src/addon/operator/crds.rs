@@ -22,7 +22,7 @@ impl Operator {
     /// their CRDs are there.
     pub(super) fn begin_modules(&mut self, all: bool) {
         self.cycle.prepared = true;
-        self.ask(all);
+        self.enqueue_changes(all);
         self.cycle.phase = Phase::Modules;
         let mut found: Vec<(String, Target, Vec<Crd>)> = Vec::new();
         for module in &self.modules.modules {

@@ -12,10 +12,10 @@ use crate::controller::Job;
 
 impl Operator {
     /// Takes in what is on disk now: modules that are gone are uninstalled, those that have changed run again.
-    pub(super) async fn take_files(&mut self, found: Found) {
+    pub(super) async fn on_files_changed(&mut self, found: Found) {
         let Found { modules, schemas, changed, global } = found;
         if global {
-            self.take_global_hooks().await;
+            self.reload_global_hooks().await;
         }
         for text in modules.problems.iter().filter(|t| !self.modules.problems.contains(t)) {
             tracing::error!("{text}");
@@ -36,7 +36,7 @@ impl Operator {
             self.modules.modules.iter().filter(|m| !names.contains(m.name.name.as_str())).cloned().collect();
         // Before the list changes: where a release lives, its module says.
         for module in gone {
-            self.lose(&module);
+            self.remove_module(&module);
         }
         if !changed.is_empty() {
             tracing::info!(modules = ?changed, "module directories have changed");
@@ -48,7 +48,7 @@ impl Operator {
         }
         self.files.changed.extend(changed.iter().cloned());
         self.modules = modules;
-        self.take_waits();
+        self.update_dependencies();
         self.hooks.store().values.reload(&self.modules, schemas);
         self.cycle.activation = "ModuleFilesChanged";
         let object = self.config_map.object.take();
@@ -56,20 +56,20 @@ impl Operator {
         // A hook that does not come back must not keep the one that mends it out.
         for module in self.modules.modules.iter().filter(|m| changed.contains(&m.name.name)) {
             if self.hooks.is_outdated(&module.name.name, module.hooks) {
-                self.leave_hooks(&module.name.name);
+                self.kill_hooks(&module.name.name);
             }
         }
     }
 
     /// If a module's job is in a hook now, or comes to one, the hook is killed and the job fails: there is another one to do.
-    pub(super) fn leave_hooks(&self, module: &str) {
+    pub(super) fn kill_hooks(&self, module: &str) {
         if self.workers.runs(module, |job| job != Job::CorrectDrift) {
             self.hooks.leave(module, true);
         }
     }
 
     /// Takes in which modules wait for which.
-    pub(super) fn take_waits(&mut self) {
+    pub(super) fn update_dependencies(&mut self) {
         let (dependencies, problems) = dependencies::of_modules(self.modules.annotated());
         for text in problems {
             tracing::error!("{text}");
@@ -79,7 +79,7 @@ impl Operator {
 
     /// Tells that hooks which were to run at a module's deletion are gone with its directory. addon-operator says nothing of it:
     /// it finds the release at its next start and purges it.
-    pub(super) fn tell_lost(&self, module: &str, hooks: &str) {
+    pub(super) fn report_lost_hooks(&self, module: &str, hooks: &str) {
         let note = format!(
             "module {module}: {hooks} went with its directory and cannot run at its deletion; what they would have cleaned up is \
              left. Switch a module off before you remove its files"
@@ -89,7 +89,7 @@ impl Operator {
     }
 
     /// A module's directory has vanished.
-    fn lose(&mut self, module: &Module) {
+    fn remove_module(&mut self, module: &Module) {
         let name = &module.name.name;
         let id = self.release_of(name);
         let known = self.module_states.remove(name);
@@ -97,14 +97,14 @@ impl Operator {
         self.workers.stop_watching(name);
         self.files.changed.remove(name);
         self.scripts.undecided.remove(name);
-        self.leave_hooks(name);
+        self.kill_hooks(name);
         let lost = self.hooks.delete_hooks(name);
         self.hooks.unload(name);
         self.state.metrics.remove("windlass_module_enabled", &[("module", name)]);
         if known.is_some_and(|w| w.enabled) {
             tracing::info!(module = name, "its directory is gone: its release is uninstalled");
             if !lost.is_empty() {
-                self.tell_lost(name, &format!("the hooks {}", lost.join(", ")));
+                self.report_lost_hooks(name, &format!("the hooks {}", lost.join(", ")));
             }
             let plain = id.namespace == self.options.namespace;
             let job = if plain { name.clone() } else { id.to_string() };

@@ -9,7 +9,7 @@ use crate::addon::hooks::{self, Hooks};
 
 impl Operator {
     /// Takes in the global hooks as they are now; what cannot be used leaves those before at work.
-    pub(super) async fn take_global_hooks(&mut self) {
+    pub(super) async fn reload_global_hooks(&mut self) {
         let limit = hooks::limit(self.options.hooks.timeout, self.options.hooks.patience);
         let set = match Hooks::read_global(self.options.directories.global_hooks.as_deref(), limit).await {
             Ok(set) => set,

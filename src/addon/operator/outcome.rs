@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Finished, JobResult, Operator, tell};
+use super::{Finished, JobResult, Operator, report_status};
 use crate::backoff;
 use crate::cluster::ObjectRef;
 use crate::controller::Job;
@@ -20,10 +20,10 @@ impl Operator {
         let outcome = if result.is_ok() { "ok" } else { "error" };
         if let Some(wanted) = self.module_states.get_mut(name) {
             wanted.tried = true;
-            wanted.failure = result.as_ref().err().map(|e| (tell::reason(e), e.to_string()));
+            wanted.failure = result.as_ref().err().map(|e| (report_status::reason(e), e.to_string()));
             if matches!(result, Ok(Finished::Ran(_))) {
                 wanted.maintenance_ends = false;
-                self.deletion_grace.deletions.remove(name);
+                self.pending_deletions.deletions.remove(name);
             }
         }
         self.state.metrics.add(
@@ -35,14 +35,14 @@ impl Operator {
         match result {
             Ok(Finished::Ran(ran)) => {
                 if let Some(done) = ran.done {
-                    self.note_done(name, done);
+                    self.record_done(name, done);
                 }
                 // What hooks of the module changed on the way is in force already.
                 if let Some(wanted) = self.module_states.get_mut(name) {
                     wanted.values = Some(ran.values);
                 }
             }
-            Ok(Finished::Restored(done)) => self.note_done(name, done),
+            Ok(Finished::Restored(done)) => self.record_done(name, done),
             Ok(Finished::Uninstalled) => {
                 self.state.metrics.remove("windlass_release_revision", &[("module", name)]);
                 self.workers.stop_watching(name);
@@ -64,17 +64,17 @@ impl Operator {
                 }
             }
         }
-        self.note_convergence();
+        self.check_convergence();
     }
 
-    fn note_done(&mut self, name: &str, done: Done) {
+    fn record_done(&mut self, name: &str, done: Done) {
         if let Some(inputs) = done.inputs {
             self.workers.watch_inputs(self.releases.engine().cluster(), name, inputs);
         }
-        self.note_outcome(name, &done.outcome, done.request);
+        self.record_outcome(name, &done.outcome, done.request);
     }
 
-    fn note_outcome(&mut self, name: &str, outcome: &ReleaseOutcome, request: Arc<ReleaseRequest>) {
+    fn record_outcome(&mut self, name: &str, outcome: &ReleaseOutcome, request: Arc<ReleaseRequest>) {
         for text in &outcome.warnings {
             tracing::warn!(module = name, "{text}");
         }

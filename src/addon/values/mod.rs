@@ -20,7 +20,7 @@ pub use patch::Root;
 pub(crate) use schema::{Schema, Schemas};
 
 use super::module::{Module, Modules};
-use super::name::ModuleName;
+use super::module_name::ModuleName;
 use crate::redact;
 use crate::render::to_json;
 

@@ -1,4 +1,4 @@
-//! What a hook says on `--config`: its bindings, in both versions of the form. Pure.
+//! ContextKind a hook says on `--config`: its bindings, in both versions of the form. Pure.
 //!
 //! Errors name the key and the value; who asked the hook adds its name.
 
@@ -31,7 +31,7 @@ pub const MAIN_QUEUE: &str = "main";
 pub struct ConfigError {
     /// The key, with the indexes of lists; empty for the whole.
     pub path: String,
-    /// What is wrong with it.
+    /// ContextKind is wrong with it.
     pub text: String,
 }
 
@@ -73,7 +73,7 @@ pub struct Settings {
     pub timeout: Option<Duration>,
 }
 
-/// What all bindings but moments have.
+/// ContextKind all bindings but moments have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Common {
     pub name: String,
@@ -92,7 +92,7 @@ pub struct Schedule {
     pub cron: Cron,
 }
 
-/// What befalls an object.
+/// ContextKind befalls an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WatchEvent {
     Added,

@@ -1,4 +1,4 @@
-//! What hooks may say on --config, and how it is refused.
+//! ContextKind hooks may say on --config, and how it is refused.
 
 use std::time::Duration;
 

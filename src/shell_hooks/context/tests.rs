@@ -22,7 +22,7 @@ fn pod(name: &str) -> Arc<Item> {
     Arc::new(Item::new(object, Some(json!(1)), true))
 }
 
-fn context(binding: &str, what: What) -> Context {
+fn context(binding: &str, what: ContextKind) -> Context {
     Context { binding: binding.to_owned(), group: None, include: Include::Nothing, what }
 }
 
@@ -41,28 +41,28 @@ fn each_kind_of_context_in_the_peers_form() {
             Context::moment(Moment::BeforeHelm),
             json!({"binding": "beforeHelm", "snapshots": {"pods": [a], "nodes": []}}),
         ),
-        (context("schedule", What::Schedule), json!({"binding": "schedule", "type": "Schedule"})),
+        (context("schedule", ContextKind::Schedule), json!({"binding": "schedule", "type": "Schedule"})),
         (
-            with(context("s", What::Schedule), these(&["nodes"])),
+            with(context("s", ContextKind::Schedule), these(&["nodes"])),
             json!({"binding": "s", "type": "Schedule", "snapshots": {"nodes": []}}),
         ),
         (
-            context("pods", What::Synchronization),
+            context("pods", ContextKind::Synchronization),
             json!({"binding": "pods", "type": "Synchronization", "objects": [a]}),
         ),
         (
-            context("nodes", What::Synchronization),
+            context("nodes", ContextKind::Synchronization),
             json!({"binding": "nodes", "type": "Synchronization", "objects": []}),
         ),
         (
-            context("pods", What::Event(WatchEvent::Deleted, pod("b"))),
+            context("pods", ContextKind::Event(WatchEvent::Deleted, pod("b"))),
             json!({"binding": "pods", "type": "Event", "watchEvent": "Deleted", "filterResult": 1,
                 "object": {"kind": "Pod", "metadata": {"namespace": "n", "name": "b"}}}),
         ),
         (
             context(
                 "x",
-                What::Event(
+                ContextKind::Event(
                     WatchEvent::Added,
                     Arc::new(Item::new(json!({"kind": "Pod"}), Some(json!(null)), false)),
                 ),
@@ -70,22 +70,22 @@ fn each_kind_of_context_in_the_peers_form() {
             json!({"binding": "x", "type": "Event", "watchEvent": "Added", "filterResult": null}),
         ),
         (
-            grouped(with(context("pods", What::Synchronization), these(&["pods"]))),
+            grouped(with(context("pods", ContextKind::Synchronization), these(&["pods"]))),
             json!({"binding": "pods", "type": "Group", "groupName": "g", "snapshots": {"pods": [a]}}),
         ),
         (
-            grouped(context("a.b.c", What::Admission { mutating: true, review: review.clone() })),
+            grouped(context("a.b.c", ContextKind::Admission { mutating: true, review: review.clone() })),
             json!({"binding": "a.b.c", "type": "Mutating", "review": review}),
         ),
         (
             with(
-                context("a.b.c", What::Admission { mutating: false, review: review.clone() }),
+                context("a.b.c", ContextKind::Admission { mutating: false, review: review.clone() }),
                 these(&["nodes"]),
             ),
             json!({"binding": "a.b.c", "type": "Validating", "review": review, "snapshots": {"nodes": []}}),
         ),
         (
-            context("up", What::Conversion { from: "v1".into(), to: "v2".into(), review: json!({}) }),
+            context("up", ContextKind::Conversion { from: "v1".into(), to: "v2".into(), review: json!({}) }),
             json!({"binding": "up", "type": "Conversion", "fromVersion": "v1", "toVersion": "v2", "review": {}}),
         ),
     ];
@@ -102,7 +102,7 @@ fn each_kind_of_context_in_the_peers_form() {
 #[test]
 fn the_old_form_names_the_object_only() {
     let old = config("onKubernetesEvent: [{kind: Pod}]");
-    let event = |e| context("onKubernetesEvent", What::Event(e, pod("a")));
+    let event = |e| context("onKubernetesEvent", ContextKind::Event(e, pod("a")));
     let contexts = [
         Context::moment(Moment::OnStartup),
         event(WatchEvent::Added),
@@ -122,8 +122,9 @@ fn the_old_form_names_the_object_only() {
 #[test]
 fn only_what_is_needed_is_asked_for() {
     let config = both();
-    let sync = context("nodes", What::Synchronization);
-    let schedule = Context { include: Include::These(vec!["pods".into()]), ..context("s", What::Schedule) };
+    let sync = context("nodes", ContextKind::Synchronization);
+    let schedule =
+        Context { include: Include::These(vec!["pods".into()]), ..context("s", ContextKind::Schedule) };
     assert_eq!(needed(&[sync.clone(), schedule], &config), ["nodes", "pods"]);
     assert_eq!(needed(&[Context::moment(Moment::OnStartup)], &config), [""; 0]);
     assert_eq!(needed(&[Context::moment(Moment::AfterHelm), sync], &config), ["nodes", "pods"]);
@@ -133,7 +134,7 @@ fn only_what_is_needed_is_asked_for() {
 fn runs_of_a_group_shrink_to_the_last() {
     let in_group = |binding: &str, group: Option<&str>| Context {
         group: group.map(str::to_owned),
-        ..context(binding, What::Schedule)
+        ..context(binding, ContextKind::Schedule)
     };
     let contexts =
         [("a", Some("g")), ("b", Some("g")), ("c", None), ("d", None), ("e", Some("g")), ("f", Some("h"))];

@@ -6,21 +6,21 @@ use std::os::unix::fs::PermissionsExt as _;
 use serde_json::json;
 
 use super::*;
-use crate::shell_hooks::Outcome;
+use crate::shell_hooks::RunResult;
 use crate::shell_hooks::process::End;
 
 const ABOUT: About<'static> = About { binding: "onStartup", queue: "main", event: 1 };
 
-struct Lab {
+struct TestHook {
     dir: tempfile::TempDir,
-    around: Surroundings,
+    around: HookEnvironment,
 }
 
-impl Lab {
+impl TestHook {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let scratch = dir.path().join("tmp");
-        let around = Surroundings {
+        let around = HookEnvironment {
             scratch,
             keep_files: false,
             timeout: None,
@@ -51,7 +51,7 @@ impl Lab {
 
 #[tokio::test]
 async fn a_run_gets_its_files_and_answers_in_others() {
-    let lab = Lab::new();
+    let lab = TestHook::new();
     let output = lab
         .run(
             r#"
@@ -79,7 +79,7 @@ echo '{}' > "$CONVERSION_RESPONSE_PATH"
 
 #[tokio::test]
 async fn a_failed_run_answers_nothing_but_status_patches() {
-    let lab = Lab::new();
+    let lab = TestHook::new();
     let patch = |subresource: &str, ignore: bool| {
         json!({"operation": "MergePatch", "kind": "Pod", "name": "p", "mergePatch": {"a": 1}, "subresource": subresource,
             "ignoreHookError": ignore})
@@ -93,7 +93,7 @@ async fn a_failed_run_answers_nothing_but_status_patches() {
 
 #[tokio::test]
 async fn half_a_document_fails_the_run() {
-    let lab = Lab::new();
+    let lab = TestHook::new();
     for (variable, part) in
         [("METRICS_PATH", "metrics file, document 1"), ("KUBERNETES_PATCH_PATH", "operations file")]
     {
@@ -104,7 +104,7 @@ async fn half_a_document_fails_the_run() {
 
 #[tokio::test]
 async fn a_configuration_that_cannot_be_used_names_the_hook() {
-    let lab = Lab::new();
+    let lab = TestHook::new();
     for (script, part) in [
         ("echo 'configVersion: v1\nschedul: []'", "hook hook.sh: --config: schedul: no such key"),
         ("echo bad >&2; exit 1", "hook hook.sh: --config: exit status 1: bad"),
@@ -117,7 +117,7 @@ async fn a_configuration_that_cannot_be_used_names_the_hook() {
 
 #[tokio::test]
 async fn the_hooks_own_timeout_counts() {
-    let lab = Lab::new();
+    let lab = TestHook::new();
     let hook = lab
         .load("[ \"$1\" = --config ] && { echo 'configVersion: v1\nonStartup: 1\nsettings: {timeout: 200ms}'; exit; }\nsleep 100")
         .await
@@ -128,7 +128,7 @@ async fn the_hooks_own_timeout_counts() {
 
 #[tokio::test]
 async fn runs_are_remembered_with_what_they_used_and_printed() {
-    let lab = Lab::new();
+    let lab = TestHook::new();
     let script = r#"[ "$1" = --config ] && { echo 'configVersion: v1
 onStartup: 1
 settings: {timeout: 2s}'; exit; }
@@ -152,8 +152,8 @@ esac"#;
     assert_eq!(well.stdout.text(), "out\n{\"level\":\"info\",\"msg\":\"json\"}\n");
     assert_eq!((well.stderr.text().as_str(), badly.stderr.text().as_str()), ("err\n", "why\n"));
     let ended = |run: &RunView| match run.outcome.clone() {
-        Outcome::Ended { end, timed_out, error, .. } => (end, timed_out, error.unwrap_or_default()),
-        Outcome::Running => panic!("{run:?}"),
+        RunResult::Ended { end, timed_out, error, .. } => (end, timed_out, error.unwrap_or_default()),
+        RunResult::Running => panic!("{run:?}"),
     };
     assert_eq!(ended(well), (Some(End::Status(0)), false, String::new()));
     assert_eq!(ended(badly), (Some(End::Status(3)), false, "exit status 3".to_owned()));
@@ -181,7 +181,7 @@ esac"#;
 
 #[tokio::test]
 async fn where_the_library_is_missing_it_is_told_where_it_is() {
-    let lab = Lab::new();
+    let lab = TestHook::new();
     let error =
         lab.load("echo 'hook.sh: line 2: /shell_lib.sh: No such file or directory' >&2\nexit 1").await;
     let HookError::AskConfig { reason, .. } = error.unwrap_err() else {

@@ -1,4 +1,4 @@
-//! What is known of a binding's objects, and which changes are events. Pure.
+//! ContextKind is known of a binding's objects, and which changes are events. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hasher as _};
@@ -124,7 +124,7 @@ impl State {
             Some(_) => return Ok(None),
         };
         self.count(event);
-        // What the first list brings is no event: the hook sees it as what exists.
+        // ContextKind the first list brings is no event: the hook sees it as what exists.
         let first_list = self.parts.get(part).is_some_and(|listed| !listed);
         Ok(if first_list { None } else { self.pass(event, item) })
     }

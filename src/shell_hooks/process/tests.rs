@@ -8,7 +8,7 @@ fn shell(script: &str) -> Program {
     Program { path: "/bin/sh".into(), arguments: vec!["-c".into(), script.into()], ..Program::default() }
 }
 
-async fn lines(program: &Program) -> (Result<Ended, ProcessError>, Vec<String>) {
+async fn lines(program: &Program) -> (Result<ProcessResult, ProcessError>, Vec<String>) {
     let mut seen = Vec::new();
     let ended =
         run(program, Stdout::Lines, |stream, line| seen.push(format!("{}: {line}", stream.name()))).await;

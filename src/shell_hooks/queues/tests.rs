@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicUsize;
 use tokio::sync::{Semaphore, mpsc};
 
 use super::*;
-use crate::shell_hooks::context::{Include, What};
+use crate::shell_hooks::context::{ContextKind, Include};
 use crate::shell_hooks::{CONFIG_TIMEOUT, Scope};
 
 async fn hook(dir: &tempfile::TempDir, name: &str, module: &str) -> Arc<Hook> {
@@ -18,8 +18,12 @@ async fn hook(dir: &tempfile::TempDir, name: &str, module: &str) -> Arc<Hook> {
 }
 
 fn run(hook: &Arc<Hook>, binding: &str, kind: &'static str, queue: &str) -> Run {
-    let context =
-        Context { binding: binding.into(), group: None, include: Include::Nothing, what: What::Schedule };
+    let context = Context {
+        binding: binding.into(),
+        group: None,
+        include: Include::Nothing,
+        what: ContextKind::Schedule,
+    };
     Run {
         hook: Arc::clone(hook),
         contexts: vec![context],

@@ -30,13 +30,13 @@ pub(super) const MANAGER: &str = "windlass-webhooks";
 pub struct Files {
     pub certificate: PathBuf,
     pub key: PathBuf,
-    /// What API servers are to trust.
+    /// ContextKind API servers are to trust.
     pub authority: PathBuf,
 }
 
 /// A certificate to serve with.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Material {
+pub(super) struct KeyPair {
     /// Certificates and key in PEM.
     pub(super) chain: Vec<u8>,
     pub(super) key: Vec<u8>,
@@ -65,14 +65,14 @@ pub(super) enum CertificateError {
 ///
 /// # Errors
 /// One of them cannot be read.
-pub(super) fn given(files: &Files) -> Result<Material, CertificateError> {
+pub(super) fn given(files: &Files) -> Result<KeyPair, CertificateError> {
     let read = |path: &PathBuf| {
         std::fs::read(path).map_err(|reason| CertificateError::Read { path: path.clone(), reason })
     };
     let path = files.authority.clone();
     let authority =
         String::from_utf8(read(&files.authority)?).map_err(|_| CertificateError::Text { path })?;
-    Ok(Material { chain: read(&files.certificate)?, key: read(&files.key)?, authority, renew_at: None })
+    Ok(KeyPair { chain: read(&files.certificate)?, key: read(&files.key)?, authority, renew_at: None })
 }
 
 /// Reads the Secret, or makes what it is to hold: it is missing, of use no more, or for other names.
@@ -84,7 +84,7 @@ pub(super) async fn kept(
     namespace: &str,
     name: &str,
     hosts: &[String],
-) -> Result<Material, CertificateError> {
+) -> Result<KeyPair, CertificateError> {
     let secret = ObjectRef::new(Gvk::new("v1", "Secret"), Some(namespace), name);
     let failed = |reason| CertificateError::Secret { name: name.to_owned(), reason };
     for _ in 0..TRIES {
@@ -146,8 +146,8 @@ fn text(secret: &Value, key: &str) -> Option<String> {
     String::from_utf8(bytes).ok().filter(|t| !t.trim().is_empty())
 }
 
-/// What a Secret holds, if it is for these names and not to be renewed yet.
-fn usable(secret: &Value, hosts: &[String], now: i64) -> Option<Material> {
+/// ContextKind a Secret holds, if it is for these names and not to be renewed yet.
+fn usable(secret: &Value, hosts: &[String], now: i64) -> Option<KeyPair> {
     let annotations = &secret["metadata"]["annotations"];
     let renew_at: i64 = annotations[RENEW_AT].as_str()?.parse().ok()?;
     if annotations[NAMES] != hosts.join(",") || renew_at <= now {
@@ -156,7 +156,7 @@ fn usable(secret: &Value, hosts: &[String], now: i64) -> Option<Material> {
     let (chain, key) = (text(secret, "tls.crt")?, text(secret, "tls.key")?);
     crate::serve::tls::config(chain.as_bytes(), key.as_bytes(), &[]).ok()?;
     let authority = text(secret, "ca.crt")?;
-    Some(Material { chain: chain.into(), key: key.into(), authority, renew_at: Some(renew_at) })
+    Some(KeyPair { chain: chain.into(), key: key.into(), authority, renew_at: Some(renew_at) })
 }
 
 /// Makes an authority and a certificate of it; gives certificate, key and bundle. The authority's own key is forgotten: the

@@ -7,8 +7,8 @@
 use serde_json::{Value, json};
 
 use super::certificates::MANAGER;
-use super::objects::{Reach, Way, holds};
-use super::{Webhooks, keep};
+use super::configurations::{ClientConfigTarget, Way, holds};
+use super::{Webhooks, registration};
 use crate::cluster::{ClusterError, Gvk, ObjectRef};
 
 impl Webhooks {
@@ -24,7 +24,7 @@ impl Webhooks {
     /// Makes the Service of a way lead here.
     pub(super) async fn lead_here(&self, way: &Way) -> Result<(), ClusterError> {
         let (Some(address), Some(object)) = (self.options.leader_at, slice(way)) else { return Ok(()) };
-        let Reach::Service { namespace, name, port } = &way.reach else { return Ok(()) };
+        let ClientConfigTarget::Service { namespace, name, port } = &way.reach else { return Ok(()) };
         let service = ObjectRef::new(Gvk::new("v1", "Service"), Some(namespace), name);
         let Some(service) = self.cluster.get(&service).await? else {
             tracing::warn!(
@@ -42,7 +42,7 @@ impl Webhooks {
         let wanted = wanted(&object, &service, *port, address, way.port);
         let live = self.cluster.get(&object).await?;
         if !live.is_some_and(|l| holds(&l, &wanted)) {
-            self.cluster.apply(&object, &wanted, keep::options()).await?;
+            self.cluster.apply(&object, &wanted, registration::options()).await?;
             tracing::info!(%address, "Service {name} leads here");
         }
         Ok(())
@@ -50,7 +50,7 @@ impl Webhooks {
 }
 
 fn slice(way: &Way) -> Option<ObjectRef> {
-    let Reach::Service { namespace, name, .. } = &way.reach else { return None };
+    let ClientConfigTarget::Service { namespace, name, .. } = &way.reach else { return None };
     let gvk = Gvk::new("discovery.k8s.io/v1", "EndpointSlice");
     Some(ObjectRef::new(gvk, Some(namespace), &format!("{name}-leader")))
 }
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn a_slice_has_the_name_of_the_port_and_leads_to_ours() {
-        let reach = Reach::Service { namespace: "ns".into(), name: "svc".into(), port: 443 };
+        let reach = ClientConfigTarget::Service { namespace: "ns".into(), name: "svc".into(), port: 443 };
         let object = slice(&Way { reach, authority: String::new(), port: 9651 }).unwrap();
         assert_eq!(object.name, "svc-leader");
         let service = json!({"metadata": {"name": "svc"}, "spec": {"ports": [
@@ -98,7 +98,11 @@ mod tests {
 
     #[test]
     fn an_address_of_its_own_needs_no_slice() {
-        let way = Way { reach: Reach::Url("https://10.0.0.7:1".into()), authority: String::new(), port: 1 };
+        let way = Way {
+            reach: ClientConfigTarget::Url("https://10.0.0.7:1".into()),
+            authority: String::new(),
+            port: 1,
+        };
         assert_eq!(slice(&way), None);
     }
 }

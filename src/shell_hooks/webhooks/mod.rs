@@ -7,13 +7,13 @@
 //! its entries of an earlier process stay: what they forbid stays forbidden while we start. A CRD keeps saying that we convert
 //! it: to take that back would show objects of one version as another.
 
-mod calls;
 mod certificates;
-mod chain;
+mod configurations;
+mod conversion_path;
 mod endpoints;
-mod keep;
-mod objects;
-mod preview;
+mod handler;
+mod registration;
+mod registration_preview;
 mod review;
 mod server;
 
@@ -32,10 +32,10 @@ use crate::cluster::Cluster;
 use crate::serve::State;
 
 pub use certificates::Files;
-pub use chain::{chain, same_version};
-use objects::{Door, Kind};
-pub use preview::{Foreseen, foresee};
-use server::Opened;
+use configurations::{Kind, WebhookEndpoint};
+pub use conversion_path::{chain, same_version};
+pub use registration_preview::{PlannedRegistration, preview_registration};
+use server::ListeningServer;
 pub use server::Server;
 
 /// Runs of hooks for webhooks at once: of one owner, and of all. More wait, within the time that the API server waits.
@@ -47,9 +47,9 @@ const AT_ONCE: usize = 32;
 pub struct Options {
     /// Whether they are at all.
     pub enabled: bool,
-    /// What serves them.
+    /// ContextKind serves them.
     pub server: Server,
-    /// What serves conversions, if it is another one.
+    /// ContextKind serves conversions, if it is another one.
     pub conversion: Option<Server>,
     /// Where the API server finds us instead of behind a Service, e.g. `https://10.0.0.7:9651`; port 0 stands for the one that
     /// is listened on.
@@ -83,7 +83,7 @@ impl Default for Options {
     }
 }
 
-/// What a hook wrote for the API server.
+/// ContextKind a hook wrote for the API server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     pub admission: String,
@@ -101,8 +101,8 @@ pub struct Webhooks {
     runner: Runner,
     state: Arc<State>,
     live: Mutex<Live>,
-    open: tokio::sync::Mutex<Vec<Opened>>,
-    door: Mutex<Option<Door>>,
+    open: tokio::sync::Mutex<Vec<ListeningServer>>,
+    door: Mutex<Option<WebhookEndpoint>>,
     /// Something that we keep may not be as it should.
     changed: Arc<Notify>,
     /// One writer of our objects at a time.
@@ -157,7 +157,7 @@ impl Webhooks {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn door(&self) -> Option<Door> {
+    fn door(&self) -> Option<WebhookEndpoint> {
         self.door.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -245,7 +245,7 @@ impl Webhooks {
         let mut taken: BTreeMap<String, &str> = BTreeMap::new();
         for (hook, ours) in others.map(|h| (h, false)).chain(hooks.iter().map(|h| (h, true))) {
             for kind in Kind::ALL {
-                for binding in calls::bindings(hook, kind) {
+                for binding in handler::bindings(hook, kind) {
                     let name = &binding.common.name;
                     let Some(first) = taken.insert(kind.path(name), &hook.name) else { continue };
                     if ours {

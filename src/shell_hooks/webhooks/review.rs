@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::shell_hooks::responses::Admitted;
+use crate::shell_hooks::webhook_responses::Admitted;
 
 /// A request of the API server.
 #[derive(Clone, Debug, PartialEq)]

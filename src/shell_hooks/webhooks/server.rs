@@ -1,6 +1,6 @@
 //! The servers that the API server calls: one for all webhooks, or one more for conversions, each with its certificate.
 //!
-//! Owns listening, certificates and their renewal, and by which way the API server comes. What is answered is `calls`'.
+//! Owns listening, certificates and their renewal, and by which way the API server comes. ContextKind is answered is `calls`'.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -11,9 +11,9 @@ use rustls::ServerConfig;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use super::certificates::{Files, Material, given, kept};
-use super::objects::{Door, Reach, Way};
-use super::{Options, Webhooks, calls};
+use super::certificates::{Files, KeyPair, given, kept};
+use super::configurations::{ClientConfigTarget, Way, WebhookEndpoint};
+use super::{Options, Webhooks, handler};
 use crate::backoff;
 use crate::serve::listen::{self, Limits};
 use crate::serve::tls;
@@ -58,19 +58,24 @@ impl Default for Server {
 }
 
 /// A server that listens.
-pub(super) struct Opened {
+pub(super) struct ListeningServer {
     server: Server,
     /// The Service that its certificate is named by.
     service: String,
     hosts: Vec<String>,
     port: u16,
     tls: watch::Sender<Arc<ServerConfig>>,
-    material: Material,
+    material: KeyPair,
 }
 
 /// By which way the API server comes, with the authority and the port of the first server and of the last, which is the one for
 /// conversions. One Service leads to one server.
-pub(super) fn door(options: &Options, namespace: &str, first: (&str, u16), last: (&str, u16)) -> Door {
+pub(super) fn door(
+    options: &Options,
+    namespace: &str,
+    first: (&str, u16),
+    last: (&str, u16),
+) -> WebhookEndpoint {
     let one = options.url.is_none() && options.service == options.conversion_service;
     let way = |service: &str, (authority, port): (&str, u16)| {
         let reach = match &options.url {
@@ -80,9 +85,9 @@ pub(super) fn door(options: &Options, namespace: &str, first: (&str, u16), last:
                     Some(host) => format!("{host}:{port}"),
                     None => url.to_owned(),
                 };
-                Reach::Url(url)
+                ClientConfigTarget::Url(url)
             }
-            None => Reach::Service {
+            None => ClientConfigTarget::Service {
                 namespace: namespace.to_owned(),
                 name: service.to_owned(),
                 port: options.service_port,
@@ -90,7 +95,7 @@ pub(super) fn door(options: &Options, namespace: &str, first: (&str, u16), last:
         };
         Way { reach, authority: authority.to_owned(), port }
     };
-    Door {
+    WebhookEndpoint {
         admission: way(&options.service, first),
         conversion: way(&options.conversion_service, if one { first } else { last }),
     }
@@ -115,14 +120,18 @@ impl Webhooks {
                 opened.push(self.open_one(conversion, &[options.conversion_service.as_str()]).await?);
             }
         }
-        let door = self.door_of(&opened);
+        let door = self.endpoint_of(&opened);
         *self.door.lock().unwrap_or_else(PoisonError::into_inner) = door;
         *open = opened;
         self.spawn(renew(Arc::downgrade(self)));
         Ok(())
     }
 
-    async fn open_one(self: &Arc<Self>, server: &Server, services: &[&str]) -> Result<Opened, String> {
+    async fn open_one(
+        self: &Arc<Self>,
+        server: &Server,
+        services: &[&str],
+    ) -> Result<ListeningServer, String> {
         let failed = |what: &str, e: &dyn std::fmt::Display| format!("webhooks: {what}: {e}");
         let hosts = self.hosts(services);
         let service = services.first().copied().unwrap_or_default().to_owned();
@@ -137,16 +146,16 @@ impl Webhooks {
             let address = listener.local_addr().map_err(|e| failed("listening", &e))?;
             tracing::info!(%address, service, "serving webhooks");
             first = first.or(Some(address));
-            let routes = calls::routes(Arc::downgrade(self));
+            let routes = handler::routes(Arc::downgrade(self));
             // It ends with this value.
             let never = std::future::pending();
             self.spawn(listen::serve(listener, Some(receiver.clone()), routes, LIMITS, never));
         }
         let port = first.map_or(0, |a| a.port());
-        Ok(Opened { server: server.clone(), service, hosts, port, tls, material })
+        Ok(ListeningServer { server: server.clone(), service, hosts, port, tls, material })
     }
 
-    async fn material(&self, server: &Server, service: &str, hosts: &[String]) -> Result<Material, String> {
+    async fn material(&self, server: &Server, service: &str, hosts: &[String]) -> Result<KeyPair, String> {
         let found = match &server.certificate {
             Some(files) => given(files),
             None => kept(&self.cluster, &self.namespace, &format!("{service}-certificate"), hosts).await,
@@ -172,14 +181,14 @@ impl Webhooks {
         hosts
     }
 
-    fn door_of(&self, opened: &[Opened]) -> Option<Door> {
-        let end = |opened: &'_ Opened| (opened.material.authority.clone(), opened.port);
+    fn endpoint_of(&self, opened: &[ListeningServer]) -> Option<WebhookEndpoint> {
+        let end = |opened: &'_ ListeningServer| (opened.material.authority.clone(), opened.port);
         let (first, last) = (end(opened.first()?), end(opened.last()?));
         Some(door(&self.options, &self.namespace, (&first.0, first.1), (&last.0, last.1)))
     }
 
     /// Takes certificates that are others than before: API servers are told of their authorities first.
-    async fn look_at_certificates(&self) -> Result<Duration, String> {
+    async fn check_certificates(&self) -> Result<Duration, String> {
         let mut open = self.open.lock().await;
         let mut sleep = LONGEST_SLEEP;
         for at in 0..open.len() {
@@ -188,7 +197,7 @@ impl Webhooks {
             if material != one.material {
                 let config = config(&one.server, &material)?;
                 let before = std::mem::replace(&mut one.material, material);
-                let door = self.door_of(&open);
+                let door = self.endpoint_of(&open);
                 *self.door.lock().unwrap_or_else(PoisonError::into_inner) = door;
                 let written = self.write().await;
                 let Some(one) = open.get_mut(at) else { break };
@@ -211,7 +220,7 @@ impl Webhooks {
     }
 }
 
-fn config(server: &Server, material: &Material) -> Result<Arc<ServerConfig>, String> {
+fn config(server: &Server, material: &KeyPair) -> Result<Arc<ServerConfig>, String> {
     let read = |path: &PathBuf| std::fs::read(path).map_err(|e| format!("webhooks: {}: {e}", path.display()));
     let clients: Vec<Vec<u8>> = server.clients.iter().map(read).collect::<Result<_, _>>()?;
     tls::config(&material.chain, &material.key, &clients).map_err(|e| format!("webhooks: {e}"))
@@ -222,7 +231,7 @@ async fn renew(webhooks: Weak<Webhooks>) {
     let mut failures = 0;
     loop {
         let Some(webhooks) = webhooks.upgrade() else { return };
-        let sleep = match webhooks.look_at_certificates().await {
+        let sleep = match webhooks.check_certificates().await {
             Ok(sleep) => {
                 failures = 0;
                 sleep

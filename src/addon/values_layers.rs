@@ -12,7 +12,7 @@ use chart_compat::yaml;
 use serde_json::{Value, json};
 
 use super::module::Module;
-use super::name::ModuleName;
+use super::module_name::ModuleName;
 use super::references::Shown;
 use super::values::{GLOBAL, Schema, Schemas};
 use crate::render::{from_json, to_json};

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use tokio::task::JoinSet;
 
 use super::config::{Common, Kubernetes, WatchEvent};
-use super::context::{Context, Include, Item, Snapshots, What};
+use super::context::{Context, ContextKind, Include, Item, Snapshots};
 use super::monitor::{Changes, Monitor, Owner};
 use super::queues::{Queues, Run, next_event};
 use super::{Hook, HookError, Moment, Scope, discover};
@@ -96,7 +96,7 @@ impl HookSet {
                 let (to, of, common) = (Arc::clone(queues), Arc::clone(hook), binding.common.clone());
                 let sink = move |event: WatchEvent, item: Arc<Item>| {
                     // Nobody waits for events.
-                    drop(to.push(Run::of(&of, "kubernetes", &common, What::Event(event, item))));
+                    drop(to.push(Run::of(&of, "kubernetes", &common, ContextKind::Event(event, item))));
                 };
                 let monitor = Arc::new(Monitor::start(cluster, owner, binding, Box::new(sink)));
                 watched.push(Watched {
@@ -130,7 +130,7 @@ impl HookSet {
             for binding in &hook.config.kubernetes {
                 if binding.on_synchronization {
                     runs.push(Synchronization {
-                        run: Run::of(hook, "kubernetes", &binding.common, What::Synchronization),
+                        run: Run::of(hook, "kubernetes", &binding.common, ContextKind::Synchronization),
                         waited_for: binding.wait_for_synchronization,
                     });
                 } else {
@@ -144,7 +144,7 @@ impl HookSet {
     /// The snapshots of bindings of a hook, as they are now. Bindings that are being told what exists get events from here on.
     #[must_use]
     pub fn snapshots(&self, hook: &Hook, needed: &[String], contexts: &[Context]) -> Snapshots {
-        for context in contexts.iter().filter(|c| c.what == What::Synchronization) {
+        for context in contexts.iter().filter(|c| c.what == ContextKind::Synchronization) {
             self.monitors(&hook.name, &context.binding).iter().for_each(|m| m.synchronize());
         }
         let objects = |name: &String| {
@@ -179,7 +179,7 @@ impl HookSet {
                         last = next.max(Timestamp::now());
                         if open() {
                             let common = &of.config.schedules[index].common;
-                            drop(to.push(Run::of(&of, "schedule", common, What::Schedule)));
+                            drop(to.push(Run::of(&of, "schedule", common, ContextKind::Schedule)));
                         }
                     }
                 });
@@ -199,7 +199,7 @@ impl HookSet {
         *self.schedules.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// What is known of each binding's objects now: for metrics and the debug endpoint.
+    /// ContextKind is known of each binding's objects now: for metrics and the debug endpoint.
     #[must_use]
     pub fn watched(&self) -> Vec<WatchedView> {
         let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
@@ -230,14 +230,14 @@ pub struct WatchedView {
     /// As the hook writes it.
     pub kind: String,
     pub objects: Vec<Arc<Item>>,
-    /// What has happened since the watch began, and since the hook last saw the objects.
+    /// ContextKind has happened since the watch began, and since the hook last saw the objects.
     pub changes: (Changes, Changes),
 }
 
 impl Run {
     /// The run of a binding of a kind, for what happened.
     #[must_use]
-    pub fn of(hook: &Arc<Hook>, kind: &'static str, common: &Common, what: What) -> Self {
+    pub fn of(hook: &Arc<Hook>, kind: &'static str, common: &Common, what: ContextKind) -> Self {
         let include = match common.snapshots.as_slice() {
             [] => Include::Nothing,
             names => Include::These(names.to_vec()),

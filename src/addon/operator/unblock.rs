@@ -13,15 +13,15 @@ const LOOK: Duration = Duration::from_secs(1);
 
 impl Operator {
     /// When to look again; `None` if nobody waits.
-    pub(super) fn patience_ends(&self) -> Option<Instant> {
-        (!self.workers.queue.awaited().is_empty() || !self.deletion_grace.deletions.is_empty())
-            .then(|| self.deletion_grace.checked + LOOK.min(self.options.hooks.patience))
+    pub(super) fn next_unblock_check(&self) -> Option<Instant> {
+        (!self.workers.queue.awaited().is_empty() || !self.pending_deletions.deletions.is_empty())
+            .then(|| self.pending_deletions.checked + LOOK.min(self.options.hooks.patience))
     }
 
     /// Lets others go on where a hook has been running for too long.
-    pub(super) fn lose_patience(&mut self) {
-        self.deletion_grace.checked = Instant::now();
-        self.look_at_deletions();
+    pub(super) fn unblock_hung_modules(&mut self) {
+        self.pending_deletions.checked = Instant::now();
+        self.resolve_deletions();
         let patience = self.options.hooks.patience;
         let too_long = |name: &str| self.hooks.running_since(name).is_some_and(|at| at.elapsed() >= patience);
         let names: Vec<String> =
@@ -35,6 +35,6 @@ impl Operator {
             );
             self.workers.queue.pass_over(&name);
         }
-        self.note_convergence();
+        self.check_convergence();
     }
 }

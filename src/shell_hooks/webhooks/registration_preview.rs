@@ -1,4 +1,4 @@
-//! What would be written for the webhooks of hooks, and nothing done about it.
+//! ContextKind would be written for the webhooks of hooks, and nothing done about it.
 //!
 //! Owns the comparison with what is there. Nothing is listened on for that, so that certificates, and ports that are chosen when
 //! they are listened on, are not compared.
@@ -8,39 +8,39 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::objects::{self, Door, Kind, entry, holds, listed};
-use super::{Options, calls, keep, server};
+use super::configurations::{self, Kind, WebhookEndpoint, entry, holds, listed};
+use super::{Options, handler, registration, server};
 use crate::cluster::{Cluster, ClusterError};
 use crate::shell_hooks::Hook;
 
 /// Something that would be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Foreseen {
+pub struct PlannedRegistration {
     /// Whose hooks it is for: a module's; the global ones have the empty name.
     pub owner: String,
     pub text: String,
 }
 
-/// What an operator would write if these owners' hooks were to be asked. Entries of owners that are `unknown` stay.
+/// ContextKind an operator would write if these owners' hooks were to be asked. Entries of owners that are `unknown` stay.
 ///
 /// # Errors
 /// The cluster cannot be asked.
-pub async fn foresee(
+pub async fn preview_registration(
     cluster: &Cluster,
     namespace: &str,
     options: &Options,
     owners: &BTreeMap<String, Vec<Arc<Hook>>>,
     unknown: &BTreeSet<String>,
-) -> Result<Vec<Foreseen>, ClusterError> {
+) -> Result<Vec<PlannedRegistration>, ClusterError> {
     let port = |server: &super::Server| server.ports.first().copied().unwrap_or_default();
     let conversion = options.conversion.as_ref().unwrap_or(&options.server);
     let door = server::door(options, namespace, ("", port(&options.server)), ("", port(conversion)));
     let mut found = Vec::new();
     for kind in Kind::ALL {
-        let object = kind.object(&keep::configuration_name(options, namespace));
+        let object = kind.object(&registration::configuration_name(options, namespace));
         let mut wanted = BTreeMap::new();
         for (owner, hook) in hooks(options, owners) {
-            for binding in calls::bindings(hook, kind) {
+            for binding in handler::bindings(hook, kind) {
                 let entry = known(entry(kind, binding, &door, &options.failure_policy), "clientConfig");
                 wanted.insert(binding.common.name.clone(), (owner, entry));
             }
@@ -50,7 +50,8 @@ pub async fn foresee(
             Err(e) if e.is_forbidden() && wanted.is_empty() => continue,
             Err(e) => return Err(e),
         };
-        let mut tell = |owner: &str, text: String| found.push(Foreseen { owner: owner.to_owned(), text });
+        let mut tell =
+            |owner: &str, text: String| found.push(PlannedRegistration { owner: owner.to_owned(), text });
         for (name, (owner, entry)) in &wanted {
             match live.get(name) {
                 None => tell(owner, format!("webhook {name} would be added to {object}")),
@@ -73,10 +74,10 @@ pub async fn foresee(
 /// CRDs that would be told that hooks convert their objects; one that is not there is told when it comes.
 async fn conversions(
     cluster: &Cluster,
-    door: &Door,
+    door: &WebhookEndpoint,
     options: &Options,
     owners: &BTreeMap<String, Vec<Arc<Hook>>>,
-) -> Result<Vec<Foreseen>, ClusterError> {
+) -> Result<Vec<PlannedRegistration>, ClusterError> {
     let mut crds: BTreeMap<&str, &str> = BTreeMap::new();
     for (owner, hook) in hooks(options, owners) {
         for conversion in &hook.config.conversions {
@@ -85,14 +86,14 @@ async fn conversions(
     }
     let mut found = Vec::new();
     for (crd, owner) in crds {
-        let object = objects::crd(crd);
-        let mut wanted = objects::conversion(&object, door);
+        let object = configurations::crd(crd);
+        let mut wanted = configurations::conversion(&object, door);
         wanted["spec"]["conversion"]["webhook"] =
             known(wanted["spec"]["conversion"]["webhook"].take(), "clientConfig");
         let live = cluster.get(&object).await?;
         if live.is_some_and(|live| !holds(&live["spec"]["conversion"], &wanted["spec"]["conversion"])) {
             let text = format!("{object} would have its objects converted by hooks");
-            found.push(Foreseen { owner: owner.to_owned(), text });
+            found.push(PlannedRegistration { owner: owner.to_owned(), text });
         }
     }
     Ok(found)
@@ -107,7 +108,7 @@ fn hooks<'o>(
     all.flat_map(|(owner, hooks)| hooks.iter().map(move |hook| (owner.as_str(), hook)))
 }
 
-/// What of the way to a webhook is known before anything is listened on.
+/// ContextKind of the way to a webhook is known before anything is listened on.
 fn known(mut webhook: Value, key: &str) -> Value {
     if let Some(way) = webhook[key].as_object_mut() {
         way.remove("caBundle");

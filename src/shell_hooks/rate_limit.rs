@@ -4,14 +4,14 @@ use std::time::{Duration, Instant};
 
 /// A token bucket: `burst` runs at once, and one more for each `interval`.
 #[derive(Clone, Debug)]
-pub(super) struct Limit {
+pub(super) struct RateLimit {
     interval: Duration,
     burst: u32,
     /// When the bucket would be full again.
     full_at: Option<Instant>,
 }
 
-impl Limit {
+impl RateLimit {
     #[must_use]
     pub(super) fn new(interval: Duration, burst: u32) -> Self {
         Self { interval, burst: burst.max(1), full_at: None }
@@ -33,7 +33,7 @@ mod tests {
     fn a_burst_then_one_for_each_interval() {
         let start = Instant::now();
         let at = |s: u64| start + Duration::from_secs(s);
-        let mut limit = Limit::new(Duration::from_secs(10), 2);
+        let mut limit = RateLimit::new(Duration::from_secs(10), 2);
         let waits: Vec<u64> =
             [0, 0, 0, 1, 100, 100, 105].iter().map(|s| limit.take(at(*s)).as_secs()).collect();
         assert_eq!(waits, [0, 0, 10, 19, 0, 0, 5]);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::{Status, Statuses, Teller};
+use super::{Status, StatusWriter, Statuses};
 use crate::cluster::{ApplyOptions, Cluster, ClusterError, DeleteOptions, Gvk, ObjectRef, Validation};
 use crate::controller::{EventNote, EventRecorder, EventType};
 use crate::render::parse_manifest;
@@ -29,8 +29,8 @@ const LONG_PAUSE: Duration = Duration::from_secs(300);
 const SERVED_WITHIN: Duration = Duration::from_secs(30);
 
 /// Starts the writer; it ends with the sender.
-pub(in crate::addon) fn start(cluster: Cluster, namespace: &str, operator: &str) -> Teller {
-    let (teller, statuses) = watch::channel(Statuses::default());
+pub(in crate::addon) fn start(cluster: Cluster, namespace: &str, operator: &str) -> StatusWriter {
+    let (status_writer, statuses) = watch::channel(Statuses::default());
     let writer = Writer {
         events: EventRecorder::new(cluster.clone()),
         cluster,
@@ -41,7 +41,7 @@ pub(in crate::addon) fn start(cluster: Cluster, namespace: &str, operator: &str)
         told: String::new(),
     };
     tokio::spawn(writer.work(statuses));
-    teller
+    status_writer
 }
 
 /// An object as it was last written.

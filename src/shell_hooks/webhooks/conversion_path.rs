@@ -77,7 +77,7 @@ mod tests {
             ("v1>v2 v2>v1 v2>v3 v3>v2 v3>v4", "v1", "v4", Some(&[0, 2, 4])),
             // Spelt out in one place, short in another.
             ("g/v1>v2 g/v2>g/v3 v3>v4", "g/v1", "g/v4", Some(&[0, 1, 2])),
-            // What is spelt as asked comes first.
+            // ContextKind is spelt as asked comes first.
             ("v1>v2 g/v1>g/v2", "g/v1", "g/v2", Some(&[1])),
             ("h/v1>v2", "g/v1", "g/v2", None),
         ];

@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Operator;
-use crate::addon::cause::cause;
-use crate::addon::enabling::Flags;
+use crate::addon::change_cause::cause;
+use crate::addon::enabled_flags::Flags;
 use crate::addon::values::{GLOBAL, Values};
 use crate::controller::Job;
 use crate::release::ReleaseId;
@@ -24,13 +24,13 @@ enum Decision {
 impl Operator {
     /// Compares what each module should be with what was last asked, and queues the difference; with `all` every module
     /// that is on.
-    pub(super) fn ask(&mut self, all: bool) {
+    pub(super) fn enqueue_changes(&mut self, all: bool) {
         self.compare(all, true);
     }
 
     /// The same for what is said of modules that stay on, each alone: which ones are to be on, and other global values, are what
     /// the converge that is under way will ask for.
-    pub(super) fn ask_running(&mut self) {
+    pub(super) fn enqueue_running_changes(&mut self) {
         self.compare(false, false);
     }
 
@@ -42,7 +42,7 @@ impl Operator {
         let decisions = self.decisions(&store.values);
         for name in self.modules.names() {
             if decisions.get(&name.name) == Some(&Decision::On) {
-                self.take_rejected(&name.key);
+                self.report_rejected(&name.key);
             }
         }
         let config = &self.config_map.config;
@@ -144,13 +144,13 @@ impl Operator {
         }
         drop(store);
         // A hook that does not come back must not keep its module on.
-        off.iter().for_each(|name| self.leave_hooks(name));
+        off.iter().for_each(|name| self.kill_hooks(name));
         self.measure_modules();
-        self.ask_orphans(&undecided);
+        self.enqueue_orphans(&undecided);
     }
 
     /// What is left are releases of modules that exist no more, or that nothing is known of yet.
-    fn ask_orphans(&mut self, undecided: &BTreeSet<String>) {
+    fn enqueue_orphans(&mut self, undecided: &BTreeSet<String>) {
         let (undecided, gone): (BTreeSet<ReleaseId>, BTreeSet<ReleaseId>) =
             std::mem::take(&mut self.recorded.orphans)
                 .into_iter()
@@ -163,7 +163,7 @@ impl Operator {
                 namespace,
                 "no such module here any more: its release is uninstalled"
             );
-            self.tell_lost(name, "hooks, if it had any,");
+            self.report_lost_hooks(name, "hooks, if it had any,");
             let plain = *namespace == self.options.namespace && self.module(name).is_none();
             let name = if plain { name.clone() } else { id.to_string() };
             self.workers.queue.request(&name, u32::MAX, Job::Uninstall);
@@ -200,13 +200,13 @@ impl Operator {
             };
             decisions.insert(name.name.clone(), decision);
         }
-        without_what_they_need(&mut decisions, self.workers.queue.dependencies());
+        disable_dependents(&mut decisions, self.workers.queue.dependencies());
         decisions
     }
 }
 
 /// Takes modules for off that depend on one that is off.
-fn without_what_they_need(
+fn disable_dependents(
     decisions: &mut BTreeMap<String, Decision>,
     needs: &BTreeMap<String, BTreeSet<String>>,
 ) {
@@ -245,7 +245,7 @@ mod tests {
         let needs = table.iter().map(|(name, _, needs, _)| {
             ((*name).to_owned(), needs.iter().map(|n| (*n).to_owned()).collect::<BTreeSet<_>>())
         });
-        without_what_they_need(&mut decisions, &needs.collect());
+        disable_dependents(&mut decisions, &needs.collect());
         for (name, _, _, expected) in &table {
             let found = match &decisions[*name] {
                 Decision::On => "on",

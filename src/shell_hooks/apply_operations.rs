@@ -22,8 +22,8 @@ const CONFLICT_TRIES: u32 = 10;
 /// Does all operations, each even if others fail; gives what failed, an operation a line.
 ///
 /// # Errors
-/// What could not be done, and why.
-pub async fn carry_out(cluster: &Cluster, operations: &[Operation]) -> Result<(), String> {
+/// ContextKind could not be done, and why.
+pub async fn apply_operations(cluster: &Cluster, operations: &[Operation]) -> Result<(), String> {
     let mut failed = Vec::new();
     for operation in operations {
         if let Err(error) = one(cluster, operation).await {

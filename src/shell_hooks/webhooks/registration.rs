@@ -10,8 +10,10 @@ use futures::StreamExt as _;
 use serde_json::Value;
 
 use super::certificates::MANAGER;
-use super::objects::{self, Door, Entries, Kind, configuration, entry, holds, is_ours, listed};
-use super::{Live, Options, Webhooks, calls};
+use super::configurations::{
+    self, Entries, Kind, WebhookEndpoint, configuration, entry, holds, is_ours, listed,
+};
+use super::{Live, Options, Webhooks, handler};
 use crate::backoff;
 use crate::cluster::{
     ApplyOptions, Cluster, ClusterError, DeleteOptions, ObjectRef, Propagation, Validation,
@@ -21,18 +23,18 @@ use crate::shell_hooks::Hook;
 /// Why our objects are not as they should be.
 #[derive(Debug, thiserror::Error)]
 #[error("{object}: {reason}")]
-pub(super) struct KeepError {
+pub(super) struct RegistrationError {
     object: ObjectRef,
     reason: ClusterError,
 }
 
-impl From<KeepError> for String {
-    fn from(error: KeepError) -> Self {
+impl From<RegistrationError> for String {
+    fn from(error: RegistrationError) -> Self {
         error.to_string()
     }
 }
 
-/// What the names of our configurations begin with.
+/// ContextKind the names of our configurations begin with.
 fn prefix(options: &Options, namespace: &str) -> String {
     match options.configuration.as_str() {
         "" => format!("windlass-{namespace}"),
@@ -50,8 +52,8 @@ impl Webhooks {
         configuration_name(&self.options, &self.namespace)
     }
 
-    fn entries_of(&self, owner: &str, hooks: &[Arc<Hook>], kind: Kind, door: &Door) -> Entries {
-        let bindings = hooks.iter().flat_map(|hook| calls::bindings(hook, kind));
+    fn entries_of(&self, owner: &str, hooks: &[Arc<Hook>], kind: Kind, door: &WebhookEndpoint) -> Entries {
+        let bindings = hooks.iter().flat_map(|hook| handler::bindings(hook, kind));
         let entry = |b: &crate::shell_hooks::config::Admission| {
             (b.common.name.clone(), (owner.to_owned(), entry(kind, b, door, &self.options.failure_policy)))
         };
@@ -82,22 +84,24 @@ impl Webhooks {
     }
 
     /// Brings all our objects to what they should be.
-    pub(super) async fn write(&self) -> Result<(), KeepError> {
+    pub(super) async fn write(&self) -> Result<(), RegistrationError> {
         let _alone = self.writing.lock().await;
         for kind in Kind::ALL {
             let object = kind.object(&self.configuration_name());
-            self.write_configuration(kind, &object).await.map_err(|reason| KeepError { object, reason })?;
+            self.write_configuration(kind, &object)
+                .await
+                .map_err(|reason| RegistrationError { object, reason })?;
         }
         let Some(door) = self.door() else { return Ok(()) };
         for (object, way) in self.slices().into_iter().zip([&door.admission, &door.conversion]) {
-            self.lead_here(way).await.map_err(|reason| KeepError { object, reason })?;
+            self.lead_here(way).await.map_err(|reason| RegistrationError { object, reason })?;
         }
         let crds = crds(&self.live());
         for crd in crds {
-            let object = objects::crd(&crd);
+            let object = configurations::crd(&crd);
             convert_by_us(&self.cluster, &object, &door)
                 .await
-                .map_err(|reason| KeepError { object, reason })?;
+                .map_err(|reason| RegistrationError { object, reason })?;
         }
         Ok(())
     }
@@ -149,7 +153,7 @@ impl Webhooks {
     pub(super) fn follow(self: &Arc<Self>) {
         let kinds = Kind::ALL.into_iter().filter(|kind| !self.entries(*kind).is_empty());
         let mut objects: Vec<ObjectRef> = kinds.map(|k| k.object(&self.configuration_name())).collect();
-        objects.extend(crds(&self.live()).iter().map(|crd| objects::crd(crd)));
+        objects.extend(crds(&self.live()).iter().map(|crd| configurations::crd(crd)));
         objects.extend(self.slices());
         for object in objects {
             let mut followed = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -211,9 +215,13 @@ pub(super) fn options() -> ApplyOptions<'static> {
 }
 
 /// Tells a CRD, if it is there, that we convert its objects.
-async fn convert_by_us(cluster: &Cluster, object: &ObjectRef, door: &Door) -> Result<(), ClusterError> {
+async fn convert_by_us(
+    cluster: &Cluster,
+    object: &ObjectRef,
+    door: &WebhookEndpoint,
+) -> Result<(), ClusterError> {
     let Some(live) = cluster.get(object).await? else { return Ok(()) };
-    let patch: Value = objects::conversion(object, door);
+    let patch: Value = configurations::conversion(object, door);
     if holds(&live["spec"]["conversion"], &patch["spec"]["conversion"]) {
         return Ok(());
     }

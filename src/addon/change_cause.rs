@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::layers::writer;
-use super::name::ModuleName;
+use super::module_name::ModuleName;
+use super::values_layers::writer;
 use crate::release::{FieldChange, value_changes};
 
 /// Changes told in one line.

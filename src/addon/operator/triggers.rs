@@ -5,25 +5,25 @@
 
 use super::Operator;
 use super::converge::Phase;
-use crate::addon::hooks::Doing;
+use crate::addon::hooks::HookActivity;
 use crate::controller::Job;
 use crate::release::ReconcileTrigger;
 
 impl Operator {
     /// A release of ours was touched from outside.
-    pub(super) fn look_again(&mut self, name: &str, touched: &ReconcileTrigger) {
+    pub(super) fn on_trigger(&mut self, name: &str, touched: &ReconcileTrigger) {
         let activation = self.activation("AbsentHelmResourcesDetected");
         let Some(wanted) = self.module_states.get_mut(name).filter(|w| w.enabled && !w.maintenance) else {
             return;
         };
         let reason = touched.to_string();
-        if matches!(touched, ReconcileTrigger::Deleted(_)) && self.hooks.doing(name) == Doing::Hook {
+        if matches!(touched, ReconcileTrigger::Deleted(_)) && self.hooks.doing(name) == HookActivity::Hook {
             tracing::debug!(
                 module = name,
                 reason,
                 "a hook runs or has just run: the next run of the module decides"
             );
-            self.deletion_grace.deletions.insert(name.to_owned(), touched.clone());
+            self.pending_deletions.deletions.insert(name.to_owned(), touched.clone());
             return;
         }
         tracing::info!(module = name, reason, "putting the release right");
@@ -35,16 +35,16 @@ impl Operator {
 
     /// Looks at deletions that hooks may have made where hooks have been running for too long for that, and forgets them
     /// where the hooks have come to their end: the next run is the module's to decide.
-    pub(super) fn look_at_deletions(&mut self) {
-        for (name, touched) in std::mem::take(&mut self.deletion_grace.deletions) {
+    pub(super) fn resolve_deletions(&mut self) {
+        for (name, touched) in std::mem::take(&mut self.pending_deletions.deletions) {
             match self.hooks.doing(&name) {
                 // Hooks that fail before all modules may put that run off for ever.
-                Doing::Nobody if matches!(self.cycle.phase, Phase::Before { .. }) => {
-                    self.look_again(&name, &touched);
+                HookActivity::Nobody if matches!(self.cycle.phase, Phase::Before { .. }) => {
+                    self.on_trigger(&name, &touched);
                 }
-                Doing::Nobody => {}
-                Doing::Hook => drop(self.deletion_grace.deletions.insert(name, touched)),
-                Doing::Endless => self.look_again(&name, &touched),
+                HookActivity::Nobody => {}
+                HookActivity::Hook => drop(self.pending_deletions.deletions.insert(name, touched)),
+                HookActivity::Endless => self.on_trigger(&name, &touched),
             }
         }
     }

@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use chart_compat::data::{Data, Map};
 
-use super::name::ModuleName;
+use super::module_name::ModuleName;
 
 /// A source of flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ const ECHO: Duration = Duration::from_secs(2);
 
 /// Runs of hooks by module; the global hooks are under the empty name.
 #[derive(Default)]
-pub(super) struct Quiet(BTreeMap<String, Owner>);
+pub(super) struct DeletionGrace(BTreeMap<String, Owner>);
 
 #[derive(Default)]
 struct Owner {
@@ -27,7 +27,7 @@ struct Owner {
 
 /// Whether a deletion is to be taken for a hook's doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::addon) enum Doing {
+pub(in crate::addon) enum HookActivity {
     /// No hook runs, or has just run.
     Nobody,
     /// A hook.
@@ -57,38 +57,38 @@ impl Owner {
         self.until = Some(now + ECHO);
     }
 
-    fn doing(&self, now: Instant, patience: Duration) -> Doing {
+    fn doing(&self, now: Instant, patience: Duration) -> HookActivity {
         let young = self.running.iter().any(|at| now.duration_since(*at) < patience)
             || self.until.is_some_and(|at| at > now);
         match self.since {
-            Some(since) if young && now.duration_since(since) < patience => Doing::Hook,
-            _ if self.is_active(now) => Doing::Endless,
-            _ => Doing::Nobody,
+            Some(since) if young && now.duration_since(since) < patience => HookActivity::Hook,
+            _ if self.is_active(now) => HookActivity::Endless,
+            _ => HookActivity::Nobody,
         }
     }
 }
 
-impl Quiet {
-    fn doing(&self, module: &str, now: Instant, patience: Duration) -> Doing {
-        let of = |name: &str| self.0.get(name).map_or(Doing::Nobody, |o| o.doing(now, patience));
+impl DeletionGrace {
+    fn doing(&self, module: &str, now: Instant, patience: Duration) -> HookActivity {
+        let of = |name: &str| self.0.get(name).map_or(HookActivity::Nobody, |o| o.doing(now, patience));
         match (of(""), of(module)) {
-            (Doing::Hook, _) | (_, Doing::Hook) => Doing::Hook,
-            (Doing::Endless, _) | (_, Doing::Endless) => Doing::Endless,
-            (Doing::Nobody, Doing::Nobody) => Doing::Nobody,
+            (HookActivity::Hook, _) | (_, HookActivity::Hook) => HookActivity::Hook,
+            (HookActivity::Endless, _) | (_, HookActivity::Endless) => HookActivity::Endless,
+            (HookActivity::Nobody, HookActivity::Nobody) => HookActivity::Nobody,
         }
     }
 }
 
 impl Hooks {
     /// Whose doing a deletion of a module's objects may be now.
-    pub(in crate::addon) fn doing(&self, module: &str) -> Doing {
-        let quiet = self.quiet.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(in crate::addon) fn doing(&self, module: &str) -> HookActivity {
+        let quiet = self.deletion_grace.lock().unwrap_or_else(PoisonError::into_inner);
         quiet.doing(module, Instant::now(), self.patience)
     }
 
     /// Since when a hook of a module has been running, the one that began first.
     pub(in crate::addon) fn running_since(&self, module: &str) -> Option<Instant> {
-        let quiet = self.quiet.lock().unwrap_or_else(PoisonError::into_inner);
+        let quiet = self.deletion_grace.lock().unwrap_or_else(PoisonError::into_inner);
         quiet.0.get(module)?.running.iter().min().copied()
     }
 
@@ -97,11 +97,11 @@ impl Hooks {
         struct Running<'h>(&'h Hooks, String, Instant);
         impl Drop for Running<'_> {
             fn drop(&mut self) {
-                let mut quiet = self.0.quiet.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut quiet = self.0.deletion_grace.lock().unwrap_or_else(PoisonError::into_inner);
                 quiet.0.entry(std::mem::take(&mut self.1)).or_default().ends(self.2, Instant::now());
             }
         }
-        let mut quiet = self.quiet.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut quiet = self.deletion_grace.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         quiet.0.entry(module.to_owned()).or_default().begins(now, self.patience);
         Running(self, module.to_owned(), now)
@@ -115,7 +115,7 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(100);
 
     /// Seconds in, whose doing a deletion of `a`'s objects may be, after runs of owners from one second to another.
-    fn doing(runs: &[(&str, u64, Option<u64>)], at: u64) -> Doing {
+    fn doing(runs: &[(&str, u64, Option<u64>)], at: u64) -> HookActivity {
         let start = Instant::now();
         let second = |s: u64| start + Duration::from_secs(s);
         let mut events: Vec<(u64, bool, &str, u64)> = Vec::new();
@@ -124,7 +124,7 @@ mod tests {
             events.extend(to.map(|to| (to, false, *owner, *from)));
         }
         events.sort_by_key(|e| e.0);
-        let mut quiet = Quiet::default();
+        let mut quiet = DeletionGrace::default();
         for (when, begins, owner, from) in events.into_iter().filter(|e| e.0 <= at) {
             let entry = quiet.0.entry(owner.to_owned()).or_default();
             if begins {
@@ -139,13 +139,13 @@ mod tests {
     #[test]
     fn a_deletion_is_a_hooks_doing_while_it_runs_and_a_moment_after() {
         for (owner, at, expected) in [
-            ("a", 4, Doing::Nobody),
-            ("a", 5, Doing::Hook),
-            ("a", 9, Doing::Hook),
-            ("a", 11, Doing::Hook),
-            ("a", 12, Doing::Nobody),
-            ("", 11, Doing::Hook),
-            ("b", 7, Doing::Nobody),
+            ("a", 4, HookActivity::Nobody),
+            ("a", 5, HookActivity::Hook),
+            ("a", 9, HookActivity::Hook),
+            ("a", 11, HookActivity::Hook),
+            ("a", 12, HookActivity::Nobody),
+            ("", 11, HookActivity::Hook),
+            ("b", 7, HookActivity::Nobody),
         ] {
             assert_eq!(doing(&[(owner, 5, Some(10))], at), expected, "{owner:?} at {at}");
         }
@@ -154,14 +154,14 @@ mod tests {
     #[test]
     fn a_hook_that_hangs_counts_for_the_patience_and_others_for_themselves() {
         let hangs = ("a", 0, None);
-        assert_eq!(doing(&[hangs], 99), Doing::Hook);
-        assert_eq!(doing(&[hangs], 100), Doing::Endless);
+        assert_eq!(doing(&[hangs], 99), HookActivity::Hook);
+        assert_eq!(doing(&[hangs], 100), HookActivity::Endless);
         let other = ("a", 150, Some(155));
-        assert_eq!(doing(&[hangs, other], 140), Doing::Endless);
-        assert_eq!(doing(&[hangs, other], 152), Doing::Hook);
-        assert_eq!(doing(&[hangs, other], 156), Doing::Hook);
-        assert_eq!(doing(&[hangs, other], 157), Doing::Endless);
-        assert_eq!(doing(&[hangs, ("", 150, Some(151))], 152), Doing::Hook, "a global hook");
+        assert_eq!(doing(&[hangs, other], 140), HookActivity::Endless);
+        assert_eq!(doing(&[hangs, other], 152), HookActivity::Hook);
+        assert_eq!(doing(&[hangs, other], 156), HookActivity::Hook);
+        assert_eq!(doing(&[hangs, other], 157), HookActivity::Endless);
+        assert_eq!(doing(&[hangs, ("", 150, Some(151))], 152), HookActivity::Hook, "a global hook");
     }
 
     #[test]
@@ -169,9 +169,9 @@ mod tests {
         // One a second, each of half of it; the break of 10 s begins anew.
         let mut runs: Vec<(&str, u64, Option<u64>)> = (0..150).map(|s| ("a", s, Some(s + 1))).collect();
         runs.push(("a", 160, Some(161)));
-        assert_eq!(doing(&runs, 98), Doing::Hook);
-        assert_eq!(doing(&runs, 120), Doing::Endless);
-        assert_eq!(doing(&runs, 155), Doing::Nobody);
-        assert_eq!(doing(&runs, 161), Doing::Hook);
+        assert_eq!(doing(&runs, 98), HookActivity::Hook);
+        assert_eq!(doing(&runs, 120), HookActivity::Endless);
+        assert_eq!(doing(&runs, 155), HookActivity::Nobody);
+        assert_eq!(doing(&runs, 161), HookActivity::Hook);
     }
 }

@@ -4,12 +4,12 @@ use super::*;
 use crate::shell_hooks::Scope;
 use crate::shell_hooks::config::HookConfig;
 
-fn door() -> Door {
+fn door() -> WebhookEndpoint {
     let way = |name: &str, authority: &str| {
-        let reach = Reach::Service { namespace: "ns".into(), name: name.into(), port: 443 };
+        let reach = ClientConfigTarget::Service { namespace: "ns".into(), name: name.into(), port: 443 };
         Way { reach, authority: authority.into(), port: 9651 }
     };
-    Door { admission: way("svc", "CA"), conversion: way("conversion-svc", "CB") }
+    WebhookEndpoint { admission: way("svc", "CA"), conversion: way("conversion-svc", "CB") }
 }
 
 #[test]
@@ -69,11 +69,11 @@ kubernetesValidating:
     ] {
         assert_eq!(entries[1][key], want, "{key}");
     }
-    // What the operator says holds where the binding says nothing.
+    // ContextKind the operator says holds where the binding says nothing.
     let policy = |i: usize| entry(Kind::Validating, &config.validating[i], &door(), "Ignore");
     assert_eq!(policy(0)["failurePolicy"], "Ignore");
-    let admission = Way { reach: Reach::Url("https://127.0.0.1:1".into()), ..door().admission };
-    let url = entry(Kind::Mutating, &config.validating[0], &Door { admission, ..door() }, "Fail");
+    let admission = Way { reach: ClientConfigTarget::Url("https://127.0.0.1:1".into()), ..door().admission };
+    let url = entry(Kind::Mutating, &config.validating[0], &WebhookEndpoint { admission, ..door() }, "Fail");
     assert_eq!(url["clientConfig"]["url"], "https://127.0.0.1:1/mutating/short-example-com");
     assert!(url["clientConfig"]["service"].is_null());
 }

@@ -16,8 +16,8 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use super::chain::{chain, same_version};
-use super::objects::Kind;
+use super::configurations::Kind;
+use super::conversion_path::{chain, same_version};
 use super::review::Review;
 use super::{AT_ONCE_OF_OWNER, Answer, Webhooks};
 use crate::redact;
@@ -25,9 +25,9 @@ use crate::serve::body::{self, BodyError, Share};
 use crate::serve::listen::Client;
 use crate::shell_hooks::Hook;
 use crate::shell_hooks::config::{Admission, Conversion};
-use crate::shell_hooks::context::What;
+use crate::shell_hooks::context::ContextKind;
 use crate::shell_hooks::queues::Run;
-use crate::shell_hooks::responses::{Admitted, ResponseError, admitted, converted};
+use crate::shell_hooks::webhook_responses::{Admitted, ResponseError, admitted, converted};
 
 const JSON: &str = "application/json";
 /// Largest review of an admission, in bytes: it holds an object before and after, each of at most 3 MiB in requests.
@@ -41,8 +41,8 @@ const MARGIN: Duration = Duration::from_millis(500);
 
 type Shared = State<Weak<Webhooks>>;
 
-/// What a hook did.
-enum Outcome {
+/// ContextKind a hook did.
+enum RunResult {
     Answered(Answer),
     Failed,
     Late,
@@ -175,12 +175,12 @@ impl Webhooks {
         let Asked { owner, hook, binding } = asked;
         let name = &binding.common.name;
         let mutating = kind == Kind::Mutating;
-        let what = What::Admission { mutating, review: review.body.take() };
+        let what = ContextKind::Admission { mutating, review: review.body.take() };
         let run = Run::of(&hook, kind.binding(), &binding.common, what);
         let seconds = Duration::from_secs(u64::try_from(binding.timeout_seconds).unwrap_or_default());
         let outcome = self.ask(&owner, run, Instant::now() + seconds.saturating_sub(MARGIN)).await;
         let (result, answer) = match outcome {
-            Outcome::Answered(answer) => match admitted(&answer.admission) {
+            RunResult::Answered(answer) => match admitted(&answer.admission) {
                 Ok(answer) => (
                     if answer.allowed { "allowed" } else { "denied" },
                     json(&review.admitted(&answer, mutating)),
@@ -195,8 +195,8 @@ impl Webhooks {
                     ("failed", json(&review.admitted(&failed(), mutating)))
                 }
             },
-            Outcome::Failed => ("failed", json(&review.admitted(&failed(), mutating))),
-            Outcome::Late => {
+            RunResult::Failed => ("failed", json(&review.admitted(&failed(), mutating))),
+            RunResult::Late => {
                 let text = format!("hook {} did not answer within {}s", hook.name, binding.timeout_seconds);
                 // Of other statuses, API servers drop the text.
                 ("late", refuse(StatusCode::INTERNAL_SERVER_ERROR, &text))
@@ -207,7 +207,7 @@ impl Webhooks {
     }
 
     /// Runs a hook, unless there is no room for it in time.
-    async fn ask(&self, owner: &str, run: Run, deadline: Instant) -> Outcome {
+    async fn ask(&self, owner: &str, run: Run, deadline: Instant) -> RunResult {
         let rooms = {
             let mut live = self.live();
             let new = || Arc::new(Semaphore::new(AT_ONCE_OF_OWNER));
@@ -222,10 +222,10 @@ impl Webhooks {
         };
         // A run that is given up is killed with all that it has started.
         match tokio::time::timeout_at(deadline, work).await {
-            Ok(Ok(answer)) => Outcome::Answered(answer),
+            Ok(Ok(answer)) => RunResult::Answered(answer),
             Ok(Err(error)) => {
                 tracing::error!(module = owner, hook = hook.name, "{error}");
-                Outcome::Failed
+                RunResult::Failed
             }
             Err(_) => {
                 tracing::error!(
@@ -233,7 +233,7 @@ impl Webhooks {
                     hook = hook.name,
                     "killed: the API server does not wait longer"
                 );
-                Outcome::Late
+                RunResult::Late
             }
         }
     }
@@ -277,12 +277,12 @@ impl Webhooks {
         let mut objects = objects;
         for Step { owner, hook, binding, versions: (from, to) } in way.into_iter().map(|i| &steps[i]) {
             let review = review.with_objects(&objects);
-            let what = What::Conversion { from: from.clone(), to: to.clone(), review };
+            let what = ContextKind::Conversion { from: from.clone(), to: to.clone(), review };
             let run = Run::of(hook, "kubernetesCustomResourceConversion", &binding.common, what);
             let answer = match self.ask(owner, run, deadline).await {
-                Outcome::Answered(answer) => answer,
-                Outcome::Failed => return Err(format!("Hook failed to convert to {wanted}")),
-                Outcome::Late => return Err(format!("hook {} did not answer in time", hook.name)),
+                RunResult::Answered(answer) => answer,
+                RunResult::Failed => return Err(format!("Hook failed to convert to {wanted}")),
+                RunResult::Late => return Err(format!("hook {} did not answer in time", hook.name)),
             };
             objects = converted(&answer.conversion, objects.len()).map_err(|error| match error {
                 ResponseError::Refused(message) => message,

@@ -1,4 +1,4 @@
-//! What the API server is told of our webhooks: configurations, entries in them, and how CRDs are converted. Pure.
+//! ContextKind the API server is told of our webhooks: configurations, entries in them, and how CRDs are converted. Pure.
 //!
 //! Paths and names are the peer's (`admission.createWebhookPath`, `string_helper.SafeURLString`), but mutating webhooks have
 //! paths of their own, so that one of each kind may bear the same name.
@@ -15,7 +15,7 @@ const OWNERS: &str = "windlass.dev/webhook-owners";
 /// Label of what is ours to delete.
 const MANAGED: (&str, &str) = ("app.kubernetes.io/managed-by", "windlass");
 
-/// What is asked of an admission webhook.
+/// ContextKind is asked of an admission webhook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     Validating,
@@ -80,7 +80,7 @@ pub(super) fn safe(name: &str) -> String {
 
 /// How the API server reaches us.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Door {
+pub(super) struct WebhookEndpoint {
     pub(super) admission: Way,
     pub(super) conversion: Way,
 }
@@ -88,7 +88,7 @@ pub(super) struct Door {
 /// How it reaches one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Way {
-    pub(super) reach: Reach,
+    pub(super) reach: ClientConfigTarget,
     /// Certificates of authorities, in PEM: one of them signed ours.
     pub(super) authority: String,
     /// The port that we listen on.
@@ -97,7 +97,7 @@ pub(super) struct Way {
 
 /// By which way.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Reach {
+pub(super) enum ClientConfigTarget {
     /// Through a Service of a namespace.
     Service { namespace: String, name: String, port: u16 },
     /// At an address, e.g. `https://127.0.0.1:9651`.
@@ -110,17 +110,17 @@ impl Way {
         use base64::Engine as _;
         let bundle = base64::engine::general_purpose::STANDARD.encode(&self.authority);
         match &self.reach {
-            Reach::Service { namespace, name, port } => json!({
+            ClientConfigTarget::Service { namespace, name, port } => json!({
                 "service": {"namespace": namespace, "name": name, "port": port, "path": path}, "caBundle": bundle,
             }),
-            Reach::Url(base) => json!({"url": format!("{base}{path}"), "caBundle": bundle}),
+            ClientConfigTarget::Url(base) => json!({"url": format!("{base}{path}"), "caBundle": bundle}),
         }
     }
 }
 
 /// The entry of a binding; `policy` is what happens if we cannot be asked, where the binding says nothing of it.
 #[must_use]
-pub(super) fn entry(kind: Kind, binding: &Admission, door: &Door, policy: &str) -> Value {
+pub(super) fn entry(kind: Kind, binding: &Admission, door: &WebhookEndpoint, policy: &str) -> Value {
     let name = &binding.common.name;
     let mut entry = json!({
         "name": name,
@@ -165,7 +165,7 @@ pub(super) fn configuration(object: &ObjectRef, entries: &Entries) -> Value {
     })
 }
 
-/// What a live configuration of ours lists, each entry with its owner. What someone else has put into it is left out.
+/// ContextKind a live configuration of ours lists, each entry with its owner. ContextKind someone else has put into it is left out.
 #[must_use]
 pub(super) fn listed(live: &Value) -> Entries {
     let owners = live["metadata"]["annotations"][OWNERS].as_str().unwrap_or_default();
@@ -184,9 +184,9 @@ pub(super) fn is_ours(live: &Value) -> bool {
     live["metadata"]["labels"][MANAGED.0] == MANAGED.1
 }
 
-/// What is applied to a CRD so that we convert its objects.
+/// ContextKind is applied to a CRD so that we convert its objects.
 #[must_use]
-pub(super) fn conversion(crd: &ObjectRef, door: &Door) -> Value {
+pub(super) fn conversion(crd: &ObjectRef, door: &WebhookEndpoint) -> Value {
     let client = door.conversion.client_config(&format!("/{}", crd.name));
     json!({
         "apiVersion": crd.gvk.api_version(),

@@ -12,8 +12,8 @@ use crate::controller::ReconcileError as Error;
 
 impl Operator {
     /// Tells the statuses of all modules, if something has happened since the last time.
-    pub(super) fn tell_statuses(&mut self) {
-        let Some(teller) = &self.reporters.status else { return };
+    pub(super) fn report_statuses(&mut self) {
+        let Some(status_writer) = &self.reporters.status else { return };
         if !self.config_map.known {
             return;
         }
@@ -28,7 +28,7 @@ impl Operator {
             (name.clone(), self.status(name, job, module.broken_files.clone()))
         };
         let statuses: BTreeMap<String, Status> = self.modules.modules.iter().map(status).collect();
-        teller.send_if_modified(|told| {
+        status_writer.send_if_modified(|told| {
             let other = **told != statuses;
             if other {
                 *told = Arc::new(statuses);

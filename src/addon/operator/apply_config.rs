@@ -8,9 +8,9 @@ use serde_json::Value;
 use super::Operator;
 use super::converge::Phase;
 use crate::addon::config::{Config, Problem};
-use crate::addon::enabling::Flags;
+use crate::addon::enabled_flags::Flags;
 use crate::addon::events;
-use crate::addon::name::ModuleName;
+use crate::addon::module_name::ModuleName;
 use crate::addon::references::SUFFIX;
 use crate::addon::values::GLOBAL;
 use crate::controller::resolve_values;
@@ -39,7 +39,7 @@ impl Operator {
         }
         // What hooks have written themselves is known before it comes back.
         while let Ok(change) = self.changes.try_recv() {
-            self.take_change(&change);
+            self.on_hook_change(&change);
         }
         if self.state.runtime.value(LOG_CONFIG_MAP) == "true" {
             let version = object.and_then(|o| o["metadata"]["resourceVersion"].as_str());
@@ -48,9 +48,9 @@ impl Operator {
         let mut config = Config::parse(&data, &self.modules.names());
         self.config_map.object = object.cloned();
         let referred = self.follow_references(&mut config).await;
-        let global = self.take_sections(&mut config, &referred);
+        let global = self.apply_sections(&mut config, &referred);
         for problem in config.problems.iter().filter(|p| !self.config_map.problems.contains(p)) {
-            self.tell_problem(problem);
+            self.report_problem(problem);
         }
         self.config_map.problems.clone_from(&config.problems);
         self.config_map.writers = object
@@ -64,16 +64,16 @@ impl Operator {
         } else if global || flags || converge {
             self.converge(false);
         } else if matches!(self.cycle.phase, Phase::Before { .. }) {
-            self.ask_running();
+            self.enqueue_running_changes();
         } else {
-            self.ask(false);
+            self.enqueue_changes(false);
         }
-        self.note_convergence();
+        self.check_convergence();
     }
 
     /// Takes in the sections; one that is broken, or breaks its schema, leaves the last good one in force. Gives whether the
     /// global values are others.
-    fn take_sections(&mut self, config: &mut Config, referred: &BTreeMap<String, Map>) -> bool {
+    fn apply_sections(&mut self, config: &mut Config, referred: &BTreeMap<String, Map>) -> bool {
         let mut global = false;
         self.config_map.rejected.clear();
         let names: Vec<Option<ModuleName>> =
@@ -112,15 +112,15 @@ impl Operator {
     }
 
     /// A module is to be on: what its section says matters now, if it could not be taken in.
-    pub(super) fn take_rejected(&mut self, section: &str) {
+    pub(super) fn report_rejected(&mut self, section: &str) {
         let Some(problem) = self.config_map.rejected.remove(section) else { return };
-        self.tell_problem(&problem);
+        self.report_problem(&problem);
         self.config_map.config.problems.push(problem.clone());
         self.config_map.problems.push(problem);
     }
 
     /// Tells of a key that cannot be used: log, metrics, and an Event on the ConfigMap.
-    fn tell_problem(&self, problem: &Problem) {
+    fn report_problem(&self, problem: &Problem) {
         tracing::warn!(key = problem.key, "ConfigMap {}: {}", self.options.config_map, problem.text);
         self.state.metrics.add(
             "windlass_config_values_errors_total",

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 
-use super::process::{End, Ended, ProcessError, Stream, Usage};
+use super::process::{End, ProcessError, ProcessResult, Stream, Usage};
 
 /// So many runs of a hook are kept. More run at once only for webhooks, and all that run are kept.
 const KEPT: usize = 5;
@@ -30,8 +30,8 @@ pub struct RunView {
     pub queue: String,
     pub started: Timestamp,
     began: Instant,
-    pub outcome: Outcome,
-    /// What it used; `None` while it runs, and where that is not known.
+    pub outcome: RunResult,
+    /// ContextKind it used; `None` while it runs, and where that is not known.
     pub usage: Option<Usage>,
     pub stdout: Printed,
     pub stderr: Printed,
@@ -42,15 +42,15 @@ impl RunView {
     #[must_use]
     pub fn seconds(&self) -> f64 {
         match &self.outcome {
-            Outcome::Running => self.began.elapsed().as_secs_f64(),
-            Outcome::Ended { seconds, .. } => *seconds,
+            RunResult::Running => self.began.elapsed().as_secs_f64(),
+            RunResult::Ended { seconds, .. } => *seconds,
         }
     }
 }
 
 /// How far a run is.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Outcome {
+pub enum RunResult {
     Running,
     Ended {
         seconds: f64,
@@ -62,7 +62,7 @@ pub enum Outcome {
     },
 }
 
-/// What is kept of a stream.
+/// ContextKind is kept of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Printed {
     head: String,
@@ -126,7 +126,7 @@ impl Runs {
     ) -> Running {
         let mut all = self.all();
         while all.len() >= KEPT
-            && let Some(ended) = all.iter().position(|run| run.outcome != Outcome::Running)
+            && let Some(ended) = all.iter().position(|run| run.outcome != RunResult::Running)
         {
             all.remove(ended);
         }
@@ -137,7 +137,7 @@ impl Runs {
             queue: queue.to_owned(),
             started: Timestamp::now(),
             began: Instant::now(),
-            outcome: Outcome::Running,
+            outcome: RunResult::Running,
             usage: None,
             stdout: Printed::default(),
             stderr: Printed::default(),
@@ -152,10 +152,10 @@ impl Runs {
         }
     }
 
-    /// What a run answered cannot be used.
+    /// ContextKind a run answered cannot be used.
     pub(super) fn refused(&self, task: u64, why: &str) {
         self.with(task, |run| {
-            if let Outcome::Ended { error, .. } = &mut run.outcome {
+            if let RunResult::Ended { error, .. } = &mut run.outcome {
                 *error = Some(why.to_owned());
             }
         });
@@ -177,18 +177,18 @@ impl Running {
     }
 
     /// The program has ended, or was killed after its timeout, or could not be run.
-    pub(super) fn ended(&self, result: &Result<Ended, ProcessError>) {
+    pub(super) fn ended(&self, result: &Result<ProcessResult, ProcessError>) {
         let (end, usage) = match result {
             Ok(ended) => (Some(End::Status(0)), Some(ended.usage)),
             Err(ProcessError::Failed { end, usage, .. }) => (Some(*end), Some(*usage)),
             Err(other) => (None, other.usage()),
         };
         let timed_out = matches!(result, Err(ProcessError::Timeout { .. }));
-        // What stderr says stands beside it.
+        // ContextKind stderr says stands beside it.
         let error = result.as_ref().err().map(ProcessError::in_short);
         self.runs.with(self.task, |run| {
             let seconds = usage.map_or_else(|| run.seconds(), |usage| usage.took.as_secs_f64());
-            run.outcome = Outcome::Ended { seconds, end, timed_out, error };
+            run.outcome = RunResult::Ended { seconds, end, timed_out, error };
             run.usage = usage;
             run.stdout.shrink();
             run.stderr.shrink();
@@ -199,10 +199,10 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.runs.with(self.task, |run| {
-            if run.outcome == Outcome::Running {
+            if run.outcome == RunResult::Running {
                 let error = Some("given up: it was killed before its end".to_owned());
                 let seconds = run.seconds();
-                run.outcome = Outcome::Ended { seconds, end: None, timed_out: false, error };
+                run.outcome = RunResult::Ended { seconds, end: None, timed_out: false, error };
             }
         });
     }
@@ -240,7 +240,7 @@ mod tests {
             for stream in [Stream::Stdout, Stream::Stderr] {
                 (0..1000).for_each(|number| run.line(stream, &format!("line {number}")));
             }
-            run.ended(&Ok(Ended { usage: Usage::default(), stdout: Vec::new() }));
+            run.ended(&Ok(ProcessResult { usage: Usage::default(), stdout: Vec::new() }));
         }
         let all = runs.all();
         let printed = |p: &Printed| p.head.capacity() + p.tail.capacity();
@@ -257,21 +257,23 @@ mod tests {
         let running: Vec<Running> = (0..7).map(begin).collect();
         assert_eq!(tasks(), [0, 1, 2, 3, 4, 5, 6], "nothing that runs goes");
         for run in &running {
-            run.ended(&Ok(Ended { usage: Usage::default(), stdout: Vec::new() }));
+            run.ended(&Ok(ProcessResult { usage: Usage::default(), stdout: Vec::new() }));
         }
         drop(running);
         let last = begin(7);
         assert_eq!(tasks(), [3, 4, 5, 6, 7]);
         last.line(Stream::Stderr, "so far");
-        assert_eq!(runs.list()[4].outcome, Outcome::Running);
+        assert_eq!(runs.list()[4].outcome, RunResult::Running);
         assert_eq!(runs.list()[4].stderr.text(), "so far\n");
         drop(last);
-        let Outcome::Ended { end: None, error: Some(error), .. } = &runs.list()[4].outcome else { panic!() };
+        let RunResult::Ended { end: None, error: Some(error), .. } = &runs.list()[4].outcome else {
+            panic!()
+        };
         assert!(error.starts_with("given up"), "{error}");
         runs.refused(6, "no patch");
         runs.refused(0, "gone by now");
         assert!(
-            matches!(&runs.list()[3].outcome, Outcome::Ended { error: Some(e), end: Some(End::Status(0)), .. } if e == "no patch")
+            matches!(&runs.list()[3].outcome, RunResult::Ended { error: Some(e), end: Some(End::Status(0)), .. } if e == "no patch")
         );
     }
 }
