@@ -3,7 +3,6 @@
 use serde_json::Value;
 
 use super::module_name::ModuleName;
-use super::values_layers::writer;
 use crate::release::{FieldChange, value_changes};
 
 /// Changes told in one line.
@@ -65,6 +64,16 @@ fn told(change: &FieldChange) -> String {
         }
     };
     format!("{} {} → {}", change.path, side(&change.before), side(&change.after))
+}
+
+/// Who wrote a key of the ConfigMap last.
+pub(crate) fn writer<'a>(config: &'a Value, key: &str) -> Option<&'a str> {
+    let entries = config["metadata"]["managedFields"].as_array()?;
+    let owner = entries.iter().rev().find(|entry| {
+        let data = &entry["fieldsV1"]["f:data"];
+        data.get(format!("f:{key}")).is_some()
+    });
+    owner?["manager"].as_str()
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! A thin front end: it turns a module and its values into a release request and an outcome into logs and metrics. It
 //! never looks into a manifest and never writes an object of a release.
 
-mod change_cause;
+pub(crate) mod change_cause;
 pub(crate) mod config;
 mod debug;
 pub(crate) mod dependencies;
@@ -12,7 +12,7 @@ pub(crate) mod enabled_flags;
 mod events;
 pub(crate) mod hooks;
 pub(crate) mod module;
-mod module_name;
+pub(crate) mod module_name;
 pub(crate) mod operator;
 pub(crate) mod references;
 pub(crate) mod releases;
@@ -20,7 +20,6 @@ mod reload;
 mod status;
 mod target;
 pub mod values;
-mod values_layers;
 
 pub use config::{Config, Problem};
 pub use enabled_flags::{Enabling, Flags};
@@ -29,4 +28,3 @@ pub use module_name::{ModuleName, UNNUMBERED_ORDER};
 pub use operator::{DirectoryOptions, HookOptions, ModuleReleaseOptions, Options, run};
 pub use references::{Shown as ShownReference, shown as shown_references};
 pub(crate) use releases::config_map;
-pub use values_layers::layers;

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use crate::controller::{Condition, set_conditions};
 use crate::redact;
 pub(super) use status_writer::start;
 
@@ -99,40 +100,35 @@ impl Status {
             status["lastError"] = cut(error).into();
         }
         let ready = match self.phase {
-            Phase::Ready => "True",
-            Phase::Failed | Phase::Disabled | Phase::Deleting => "False",
-            Phase::Pending | Phase::Running => "Unknown",
+            Phase::Ready => Some(true),
+            Phase::Failed | Phase::Disabled | Phase::Deleting => Some(false),
+            Phase::Pending | Phase::Running => None,
+        };
+        let condition = |condition_type, status, reason, message: &str| Condition {
+            condition_type,
+            status,
+            reason,
+            message: message.to_owned(),
         };
         let why = self.error.as_deref().map_or_else(|| self.message(), str::to_owned);
-        let truth = |yes: bool| if yes { "True" } else { "False" };
-        let files = self.files.as_deref().unwrap_or("the files on disk are in use");
-        let managed =
-            if self.maintenance { "its objects are left as they are" } else { "its objects are kept true" };
-        let conditions = [
-            ("Ready", ready, self.reason, why.as_str()),
-            (
-                "FilesLoaded",
-                truth(self.files.is_none()),
-                if self.files.is_none() { "Loaded" } else { "Broken" },
-                files,
-            ),
-            (
-                "Managed",
-                truth(!self.maintenance),
-                if self.maintenance { "Maintenance" } else { "Managed" },
-                managed,
-            ),
-        ];
-        let old = |kind: &str| before["conditions"].as_array()?.iter().find(|c| c["type"] == kind);
-        let condition = |(kind, status, reason, message): (&str, &str, &str, &str)| {
-            let since =
-                old(kind).filter(|c| c["status"] == status).and_then(|c| c["lastTransitionTime"].as_str());
-            json!({
-                "type": kind, "status": status, "reason": reason, "message": cut(message),
-                "lastTransitionTime": since.unwrap_or(now),
-            })
+        let files = self.files.as_deref();
+        let loaded = if files.is_none() { "Loaded" } else { "Broken" };
+        let (managed, objects) = if self.maintenance {
+            ("Maintenance", "its objects are left as they are")
+        } else {
+            ("Managed", "its objects are kept true")
         };
-        status["conditions"] = conditions.map(condition).into();
+        let conditions = [
+            condition("Ready", ready, self.reason, &why),
+            condition(
+                "FilesLoaded",
+                Some(files.is_none()),
+                loaded,
+                files.unwrap_or("the files on disk are in use"),
+            ),
+            condition("Managed", Some(!self.maintenance), managed, objects),
+        ];
+        status["conditions"] = set_conditions(&before["conditions"], &conditions, None, now);
         status
     }
 

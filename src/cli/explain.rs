@@ -14,6 +14,7 @@ use super::flags::{Globals, Values};
 use super::output::{Format, structured, table};
 use super::{chart, print, values, with_engine};
 use crate::addon;
+use crate::preflight;
 use crate::render::to_json;
 
 /// How much of a value a table shows, in characters.
@@ -103,7 +104,8 @@ fn of_module(globals: &Globals, args: &Args, name: &str) -> Result<(Trace, Path)
         };
         Ok((config, referred))
     })?;
-    let layers = addon::layers(modules_dir, module, global_hooks_dir.as_deref(), config.as_ref(), &referred)?;
+    let layers =
+        preflight::layers(modules_dir, module, global_hooks_dir.as_deref(), config.as_ref(), &referred)?;
     let trace = Trace::new(chart.chart(), layers, globals.profile()).map_err(|e| e.to_string())?;
     // Within a module its own section is meant.
     let key = module.name.key.as_str();

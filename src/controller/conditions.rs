@@ -23,9 +23,10 @@ pub struct Condition {
 }
 
 /// The list of conditions that replaces `before` (an object's `status.conditions`, or null). The transition time of a condition
-/// is kept while its status is the same; conditions of other types are left as they are. `now` is an RFC 3339 time.
+/// is kept while its status is the same; conditions of other types are left as they are. `generation`: of the
+/// object, if it has a spec. `now` is an RFC 3339 time.
 #[must_use]
-pub fn set_conditions(before: &Value, conditions: &[Condition], generation: i64, now: &str) -> Value {
+pub fn set_conditions(before: &Value, conditions: &[Condition], generation: Option<i64>, now: &str) -> Value {
     let mut list: Vec<Value> = before.as_array().cloned().unwrap_or_default();
     for condition in conditions {
         let status = match condition.status {
@@ -40,10 +41,13 @@ pub fn set_conditions(before: &Value, conditions: &[Condition], generation: i64,
             .filter(|old| old["status"] == status)
             .and_then(|old| old["lastTransitionTime"].as_str())
             .unwrap_or(now);
-        let new = json!({
+        let mut new = json!({
             "type": condition.condition_type, "status": status, "reason": condition.reason, "message": message,
-            "lastTransitionTime": since, "observedGeneration": generation,
+            "lastTransitionTime": since,
         });
+        if let Some(generation) = generation {
+            new["observedGeneration"] = generation.into();
+        }
         match old {
             Some(old) => *old = new,
             None => list.push(new),
@@ -60,9 +64,9 @@ mod tests {
     fn transition_times_change_with_the_status_only() {
         let ready =
             |status, reason| Condition { condition_type: "Ready", status, reason, message: String::new() };
-        let first = set_conditions(&Value::Null, &[ready(None, "Progressing")], 1, "T1");
-        let second = set_conditions(&first, &[ready(Some(true), "Released")], 1, "T2");
-        let third = set_conditions(&second, &[ready(Some(true), "Unchanged")], 2, "T3");
+        let first = set_conditions(&Value::Null, &[ready(None, "Progressing")], Some(1), "T1");
+        let second = set_conditions(&first, &[ready(Some(true), "Released")], Some(1), "T2");
+        let third = set_conditions(&second, &[ready(Some(true), "Unchanged")], Some(2), "T3");
         for (list, expected) in
             [(&first, ("Unknown", "T1", 1)), (&second, ("True", "T2", 1)), (&third, ("True", "T2", 2))]
         {
@@ -72,7 +76,7 @@ mod tests {
             assert_eq!(c["observedGeneration"], expected.2);
         }
         let foreign = json!([{"type": "Other", "status": "True"}]);
-        let list = set_conditions(&foreign, &[ready(Some(false), "ReleaseFailed")], 1, "T1");
+        let list = set_conditions(&foreign, &[ready(Some(false), "ReleaseFailed")], Some(1), "T1");
         assert_eq!((&list[0], &list[1]["status"]), (&foreign[0], &json!("False")));
     }
 }

@@ -8,6 +8,7 @@ pub mod apply_operations;
 pub mod config;
 pub mod context;
 pub mod cron;
+mod deletion_grace;
 pub mod discover;
 mod hook;
 mod hook_set;
@@ -24,6 +25,7 @@ pub mod webhooks;
 
 use std::fmt;
 
+pub use deletion_grace::{DeletionGrace, HookActivity};
 pub use hook::{About, CONFIG_TIMEOUT, Hook, HookEnvironment, HookError, Input, Output};
 pub use hook_set::{HookSet, Synchronization, WatchedView};
 pub use monitor::Changes;

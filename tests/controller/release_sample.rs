@@ -156,7 +156,7 @@ impl FrontEnd for ReleaseSamples {
         let before = &object["status"]["conditions"];
         let mut status = json!({
             "observedGeneration": generation,
-            "conditions": set_conditions(before, &[ready], generation, &now),
+            "conditions": set_conditions(before, &[ready], Some(generation), &now),
         });
         if let Report::Released(outcome) = report {
             status["revision"] = outcome.revision.into();

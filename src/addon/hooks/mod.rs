@@ -3,8 +3,8 @@
 //! Owns the hook sets, their queues, and the values while hooks may change them. The operator's loop says when modules run,
 //! and hears of changes by [`Change`].
 
+mod activity;
 mod debug_view;
-mod deletion_grace;
 mod enabled;
 mod execute;
 mod global;
@@ -26,10 +26,8 @@ use crate::controller::EventRecorder;
 use crate::serve::State;
 use crate::shell_hooks::queues::Queues;
 use crate::shell_hooks::webhooks::{self, Webhooks};
-use crate::shell_hooks::{HookEnvironment, HookSet};
+use crate::shell_hooks::{DeletionGrace, HookEnvironment, HookSet};
 
-use deletion_grace::DeletionGrace;
-pub(super) use deletion_grace::HookActivity;
 pub(crate) use enabled::has_script;
 pub(super) use enabled::{Candidate, Verdicts};
 pub(super) use module::{Maintenance, ModuleRef, Ran};

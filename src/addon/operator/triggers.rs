@@ -5,9 +5,9 @@
 
 use super::Operator;
 use super::converge::Phase;
-use crate::addon::hooks::HookActivity;
 use crate::controller::Job;
 use crate::release::ReconcileTrigger;
+use crate::shell_hooks::HookActivity;
 
 impl Operator {
     /// A release of ours was touched from outside.
@@ -17,7 +17,9 @@ impl Operator {
             return;
         };
         let reason = touched.to_string();
-        if matches!(touched, ReconcileTrigger::Deleted(_)) && self.hooks.doing(name) == HookActivity::Hook {
+        if matches!(touched, ReconcileTrigger::Deleted(_))
+            && self.hooks.activity(name) == HookActivity::Active
+        {
             tracing::debug!(
                 module = name,
                 reason,
@@ -37,14 +39,14 @@ impl Operator {
     /// where the hooks have come to their end: the next run is the module's to decide.
     pub(super) fn resolve_deletions(&mut self) {
         for (name, touched) in std::mem::take(&mut self.pending_deletions.deletions) {
-            match self.hooks.doing(&name) {
+            match self.hooks.activity(&name) {
                 // Hooks that fail before all modules may put that run off for ever.
-                HookActivity::Nobody if matches!(self.cycle.phase, Phase::Before { .. }) => {
+                HookActivity::None if matches!(self.cycle.phase, Phase::Before { .. }) => {
                     self.on_trigger(&name, &touched);
                 }
-                HookActivity::Nobody => {}
-                HookActivity::Hook => drop(self.pending_deletions.deletions.insert(name, touched)),
-                HookActivity::Endless => self.on_trigger(&name, &touched),
+                HookActivity::None => {}
+                HookActivity::Active => drop(self.pending_deletions.deletions.insert(name, touched)),
+                HookActivity::Hung => self.on_trigger(&name, &touched),
             }
         }
     }

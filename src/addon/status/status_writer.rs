@@ -8,13 +8,11 @@ use tokio::sync::watch;
 
 use super::{Status, StatusWriter, Statuses};
 use crate::cluster::{ApplyOptions, Cluster, ClusterError, DeleteOptions, Gvk, ObjectRef, Validation};
-use crate::controller::{EventNote, EventRecorder, EventType};
+use crate::controller::{EventNote, EventRecorder, EventType, register_kind};
 use crate::render::parse_manifest;
 
 /// The kind's definition.
 const CRD: &str = include_str!("../../../deploy/chart/crds/modules.yaml");
-/// Annotation of the definition: which one it is.
-const REVISION: &str = "windlass.dev/crd-revision";
 /// Label of an object: the ConfigMap of the operator that it is of.
 const OPERATOR: &str = "windlass.dev/operator";
 /// Field manager of what is written here.
@@ -25,8 +23,6 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_secs(10);
 /// After a refusal this seldom: rights change by hand.
 const LONG_PAUSE: Duration = Duration::from_secs(300);
-/// How long a new kind may take to be served.
-const SERVED_WITHIN: Duration = Duration::from_secs(30);
 
 /// Starts the writer; it ends with the sender.
 pub(in crate::addon) fn start(cluster: Cluster, namespace: &str, operator: &str) -> StatusWriter {
@@ -119,7 +115,8 @@ impl Writer {
 
     /// Sees to the kind and reads what is there.
     async fn begin(&mut self) -> Result<(), ClusterError> {
-        self.ensure_kind().await?;
+        let crd = parse_manifest(CRD).map_err(ClusterError::Other)?;
+        register_kind(&self.cluster, &gvk(), &crd).await?;
         let labels = format!("{OPERATOR}={}", self.operator);
         let found = self.cluster.list(&gvk(), Some(&self.namespace), &labels).await?;
         self.written.clear();
@@ -129,50 +126,6 @@ impl Writer {
             self.written.insert(name, Written { status: Status::default(), value });
         }
         self.told.clear();
-        Ok(())
-    }
-
-    async fn ensure_kind(&self) -> Result<(), ClusterError> {
-        let crd = parse_manifest(CRD).map_err(ClusterError::Other)?;
-        let name = crd["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-        let object =
-            ObjectRef::new(Gvk::new("apiextensions.k8s.io/v1", "CustomResourceDefinition"), None, &name);
-        let revision = |o: &Value| {
-            o["metadata"]["annotations"][REVISION].as_str().and_then(|t| t.parse::<u64>().ok()).unwrap_or(0)
-        };
-        let served = self.cluster.kinds().await?.get(&gvk()).is_some();
-        match self.cluster.get(&object).await {
-            // It was installed by somebody who may.
-            Err(e) if e.is_forbidden() && served => return Ok(()),
-            Err(e) => return Err(e),
-            Ok(Some(live)) if revision(&live) >= revision(&crd) && served => return Ok(()),
-            Ok(_) => {}
-        }
-        let options = ApplyOptions {
-            manager: MANAGER,
-            force: true,
-            validation: Validation::Strict,
-            dry_run: false,
-            whole: false,
-        };
-        let refused = |e: ClusterError| match served {
-            // The one that is there will do.
-            true if e.is_forbidden() => Ok(()),
-            _ => Err(e),
-        };
-        if let Err(e) = self.cluster.apply(&object, &crd, options).await {
-            return refused(e);
-        }
-        let began = Instant::now();
-        while self.cluster.refresh_kinds(Instant::now()).await?.get(&gvk()).is_none() {
-            if began.elapsed() > SERVED_WITHIN {
-                return Err(ClusterError::Other(format!(
-                    "{name} is not served {}s after it was made",
-                    SERVED_WITHIN.as_secs()
-                )));
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
         Ok(())
     }
 

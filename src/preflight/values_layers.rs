@@ -11,10 +11,11 @@ use chart_compat::explain::Layers;
 use chart_compat::yaml;
 use serde_json::{Value, json};
 
-use super::module::Module;
-use super::module_name::ModuleName;
-use super::references::Shown;
-use super::values::{GLOBAL, Schema, Schemas};
+use crate::addon::change_cause::writer;
+use crate::addon::module::Module;
+use crate::addon::module_name::ModuleName;
+use crate::addon::references::Shown;
+use crate::addon::values::{GLOBAL, Schema, Schemas};
 use crate::render::{from_json, to_json};
 
 /// Lays the values of a module over each other as the operator does, lowest first. `roots` is the colon-separated list that
@@ -136,16 +137,6 @@ fn shown(config: &Value, key: &str) -> String {
     }
 }
 
-/// Who wrote a key of the ConfigMap last.
-pub(super) fn writer<'a>(config: &'a Value, key: &str) -> Option<&'a str> {
-    let entries = config["metadata"]["managedFields"].as_array()?;
-    let owner = entries.iter().rev().find(|entry| {
-        let data = &entry["fieldsV1"]["f:data"];
-        data.get(format!("f:{key}")).is_some()
-    });
-    owner?["manager"].as_str()
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -153,8 +144,8 @@ mod tests {
     use chart_compat::explain::Trace;
     use chart_compat::path::Path as Way;
 
-    use super::super::values::Values;
-    use super::super::{Config, Modules, UNNUMBERED_ORDER};
+    use crate::addon::values::Values;
+    use crate::addon::{Config, Modules, UNNUMBERED_ORDER};
     use chart_compat::profile::Profile;
 
     use super::*;
