@@ -45,7 +45,7 @@ pub(super) struct View {
 /// A job of a module that runs, waits, or is tried again later.
 pub(super) struct JobView {
     pub(super) module: String,
-    /// In the peer's words: `ModuleRun`, `ModuleDelete`.
+    /// In addon-operator's words: `ModuleRun`, `ModuleDelete`.
     pub(super) kind: &'static str,
     pub(super) cause: String,
     pub(super) running: bool,
@@ -257,7 +257,7 @@ impl DebugApi {
     }
 }
 
-/// As the peer says it.
+/// As addon-operator says it.
 fn no_hook(name: &str) -> Answer {
     Answer::text(400, format!("hook '{name}' does not exist\n"))
 }

@@ -21,9 +21,7 @@ pub(crate) fn of_modules<'m>(
             format!("module {key}: annotation {ANNOTATION}: there is no module {on:?}")
         }
         DependencyProblem::Cycle { key } => {
-            format!(
-                "module {key}: annotation {ANNOTATION}: it waits for itself, by way of what it waits for; it waits for nobody"
-            )
+            format!("module {key}: annotation {ANNOTATION}: dependency cycle; its dependencies are ignored")
         }
     };
     (dependencies, problems.iter().map(text).collect())
@@ -59,7 +57,7 @@ mod tests {
         );
         // One that waits for itself waits for nobody; the others of the circle then have an end to wait for.
         assert_eq!(of("e"), None);
-        assert_eq!(problems.iter().filter(|p| p.contains("waits for itself")).count(), 1, "{problems:?}");
+        assert_eq!(problems.iter().filter(|p| p.contains("dependency cycle")).count(), 1, "{problems:?}");
         assert_eq!((of("f").as_deref(), of("g").as_deref()), (Some("g"), Some("e")));
     }
 }

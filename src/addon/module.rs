@@ -14,7 +14,7 @@ use super::target;
 use crate::controller::Target;
 use crate::source;
 
-/// Version of the chart that a module without `Chart.yaml` gets, as the peer gives it.
+/// Version of the chart that a module without `Chart.yaml` gets, as addon-operator gives it.
 const SYNTHETIC_VERSION: &str = "0.2.0";
 
 /// Directories that a module without `Chart.yaml` does not take into its chart.
@@ -154,7 +154,7 @@ impl Modules {
 
     /// What to tell where nothing may be concluded from what is not there.
     pub(crate) fn unread(&self) -> Option<String> {
-        let and = "nothing is done, since modules would seem to be off or gone; mend that and start again";
+        let and = "nothing is done, since modules would seem to be off or gone; correct that and restart";
         (!self.unread.is_empty()).then(|| format!("{}: {and}", self.unread.join("; ")))
     }
 
@@ -225,7 +225,7 @@ fn target_of(path: &Path, chart: Option<&CompiledChart>) -> Result<Target, Strin
     target::of_chart(annotations).map_err(|e| format!("{}: {e}", path.display()))
 }
 
-/// The section of a module in a values file. Anything but a map ends the peer (`fs.getBasicModule`).
+/// The section of a module in a values file. Anything but a map ends addon-operator (`fs.getBasicModule`).
 fn section(file: &Path, key: &str, section: Option<Data>) -> Result<Option<Map>, String> {
     match section {
         None | Some(Data::Null) => Ok(None),

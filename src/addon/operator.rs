@@ -383,8 +383,8 @@ pub async fn run(
         } else {
             tracing::warn!(
                 release = name,
-                "addon-operator made this release and there is no such module: it is left alone; if nobody wants it any \
-                 more, remove it with windlass uninstall {name} -n {}",
+                "addon-operator created this release and it belongs to no module: it is left alone; if it is no \
+                 longer needed, remove it with windlass uninstall {name} -n {}",
                 options.namespace
             );
         }
@@ -629,7 +629,7 @@ impl Operator {
 
     /// What a module is to be run from.
     fn ready(&self, name: &str) -> Result<ModuleRef, Error> {
-        let gone = || Error::Chart("it is not on disk any more".to_owned());
+        let gone = || Error::Chart("the module directory no longer exists".to_owned());
         let module = self.module(name).ok_or_else(gone)?;
         if let Some(text) = self.module_states.get(name).and_then(|w| w.problem.clone()) {
             return Err(Error::Config(format!("ConfigMap: {text}")));

@@ -45,7 +45,7 @@ pub(super) struct Found {
     pub(super) global: bool,
 }
 
-/// Looks at the files every `interval` and sends what is new; ends when nobody receives any more.
+/// Checks the files every `interval` and sends what is new; ends when nobody receives any more.
 pub(super) fn watch(
     source: Source,
     interval: Duration,

@@ -114,9 +114,9 @@ impl Status {
         let files = self.files.as_deref();
         let loaded = if files.is_none() { "Loaded" } else { "Broken" };
         let (managed, objects) = if self.maintenance {
-            ("Maintenance", "its objects are left as they are")
+            ("Maintenance", "its objects are not reconciled")
         } else {
-            ("Managed", "its objects are kept true")
+            ("Managed", "its objects are reconciled")
         };
         let conditions = [
             condition("Ready", ready, self.reason, &why),
@@ -136,8 +136,8 @@ impl Status {
         match (self.phase, self.revision) {
             (Phase::Disabled, _) if !self.off_because.is_empty() => self.off_because.clone(),
             (Phase::Disabled, _) => "the module is off".to_owned(),
-            (Phase::Pending, _) => "it waits for its turn".to_owned(),
-            (Phase::Running, _) => "its hooks or its release are at work".to_owned(),
+            (Phase::Pending, _) => "waiting for its turn".to_owned(),
+            (Phase::Running, _) => "its hooks or its release are running".to_owned(),
             (Phase::Deleting, _) => "its release is uninstalled".to_owned(),
             (Phase::Ready, Some(revision)) => format!("revision {revision} is deployed"),
             (Phase::Ready, None) => "its hooks have run; it has no release".to_owned(),

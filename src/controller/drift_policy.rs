@@ -28,9 +28,9 @@ pub fn report_drift(recorder: &EventRecorder, state: &State, key: (&str, &str), 
     for drift in outcome.drift.iter().filter(|drift| !drift.known || drift.corrected) {
         count(metrics, key, drift);
         let (reason, done) = if drift.corrected {
-            ("DriftCorrected", "put right")
+            ("DriftCorrected", "corrected")
         } else {
-            ("DriftDetected", "left as it is")
+            ("DriftDetected", "not corrected")
         };
         tracing::warn!(release = key.1, corrected = drift.corrected, "drift: {drift}");
         recorder.warn_object(&drift.object, reason, format!("{drift}: {done}"));

@@ -79,7 +79,7 @@ impl Observation {
     }
 }
 
-/// Looks at all modules. Gives what is wrong with the ConfigMap and the directories, too.
+/// Checks all modules. Gives what is wrong with the ConfigMap and the directories, too.
 ///
 /// # Errors
 /// The cluster cannot be reached or does not let us read what we need.
@@ -163,9 +163,8 @@ pub async fn observe(
         }
     }
     for id in inherited.difference(&ours).filter(|id| !known(id)) {
-        let notes = vec![
-            "addon-operator made this release; there is no such module, and it is left alone".to_owned(),
-        ];
+        let notes =
+            vec!["addon-operator created this release; it belongs to no module and is left alone".to_owned()];
         observations.push(Observation::new(&id.name, Finding::Off, notes));
     }
     Ok((observations, problems))

@@ -13,7 +13,7 @@ use crate::cluster::{
 /// Field manager of what hooks write.
 pub const MANAGER: &str = "windlass-hook";
 
-/// How long a deletion in the foreground is waited for, as the peer waits.
+/// How long a deletion in the foreground is waited for, as addon-operator waits.
 const GONE_WITHIN: Duration = Duration::from_secs(20);
 
 /// How often a write is tried that others are faster with.

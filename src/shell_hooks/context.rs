@@ -1,4 +1,4 @@
-//! Binding contexts: what a run of a hook is told, to the letter of the peer's JSON. Pure.
+//! Binding contexts: what a run of a hook is told, to the letter of addon-operator's JSON. Pure.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -171,7 +171,7 @@ fn range(text: &str, bounds: &Bounds) -> Result<u64, String> {
             if ends.len() == 1 {
                 end = bounds.greatest;
             }
-            // Go's library counts for ever with a step of 0.
+            // Go's library counts forever with a step of 0.
             number(step, &SECOND).ok().filter(|n| *n > 0).ok_or(format!("no step of {step:?} in {text:?}"))?
         }
     };
@@ -218,7 +218,7 @@ impl Fields {
         Some(as_utc - offset(as_utc - first)?)
     }
 
-    /// Counts as the peer's library does, so that days on which clocks change come out the same: each field in turn is
+    /// Counts as addon-operator's library does, so that days on which clocks change come out the same: each field in turn is
     /// moved on until it fits, and where it wraps around, the larger ones are looked at again.
     fn next(&self, after: Timestamp) -> Option<Timestamp> {
         let whole = after.as_second();

@@ -1,7 +1,7 @@
 //! When a deletion of an object may be a shell hook's own doing: while one runs, and a moment after. Pure.
 //!
 //! Such deletions are not drift: the owner's next run decides on them. A hook that hangs, or hooks that run without a break,
-//! must not disable drift correction for ever: after the hook patience they no longer count.
+//! must not disable drift correction forever: after the hook patience they no longer count.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -32,7 +32,7 @@ pub struct HookEnvironment {
     pub keep_files: bool,
     /// After this time a run is killed, where the hook says nothing else; `None`: never.
     pub timeout: Option<Duration>,
-    /// Metrics without a group get the hook's name for it, as the peer does since its version 1.11.
+    /// Metrics without a group get the hook's name for it, as addon-operator does since its version 1.11.
     pub group_metrics: bool,
     /// Lines of JSON are written as they are, with what is known of the hook.
     pub proxy_json: bool,

@@ -20,7 +20,7 @@ use crate::serve::measures::Measures;
 const LOADED_AT_ONCE: usize = 8;
 /// How long the first lists of all watches may take.
 const LISTED_WITHIN: Duration = Duration::from_secs(60);
-/// A clock that is set back must not make a schedule sleep for ever.
+/// A clock that is set back must not make a schedule sleep forever.
 const LONGEST_SLEEP: Duration = Duration::from_secs(600);
 
 /// All hooks of an owner.

@@ -1,4 +1,4 @@
-//! Filters of the jq language, as gojq answers them, which the peer uses.
+//! Filters of the jq language, as gojq answers them, which addon-operator uses.
 //!
 //! Owns the way from JSON into the interpreter and back. A filter sees its input and nothing else: no environment, no
 //! further inputs, no files. ContextKind the interpreter does otherwise than gojq is mended by `rewrite` and `DEFINITIONS`.
@@ -81,7 +81,7 @@ impl Filter {
         let mended = own(DEFINITIONS)?.into_iter().map(rewrite::definition);
         let theirs = jaq_std::defs().chain(jaq_json::defs());
         let all = jaq_core::defs().chain(own(INSIDE)?).chain(theirs).chain(mended);
-        // They live for ever, and the filter's own does not.
+        // They live forever, and the filter's own does not.
         let mut defs: Vec<Def<&str>> = Vec::new();
         all.for_each(|def| defs.push(def));
         let functions = jaq_core::funs().chain(jaq_std::funs()).chain(jaq_json::funs());

@@ -14,7 +14,7 @@ pub struct MetricsError {
     text: String,
 }
 
-/// Reads a metrics file. `group` is given to operations that name none: the peer gives them the hook's name since 2022, so
+/// Reads a metrics file. `group` is given to operations that name none: addon-operator gives them the hook's name since 2022, so
 /// that counters begin anew in each run; without it they count on.
 ///
 /// # Errors

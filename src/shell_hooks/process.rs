@@ -19,7 +19,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe::Receiver;
 use wait4::{ResUse, Wait4 as _};
 
-/// A longer line of output is cut, as the peer cuts it.
+/// A longer line of output is cut, as addon-operator cuts it.
 const MAX_LINE: usize = 10_000;
 /// Output beyond this is counted and dropped.
 const MAX_OUTPUT: usize = 4 * 1024 * 1024;
@@ -47,7 +47,7 @@ pub struct Program {
     pub environment: Vec<(String, OsString)>,
     /// Where it starts; `None`: where we are.
     pub directory: Option<PathBuf>,
-    /// After this time its whole process group is killed; `None`: it may run for ever.
+    /// After this time its whole process group is killed; `None`: it may run forever.
     pub timeout: Option<Duration>,
 }
 

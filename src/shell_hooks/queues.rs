@@ -119,7 +119,7 @@ impl Content {
         head.chain(self.waiting.iter().map(|t| TaskView::of(&t.run, ""))).collect()
     }
 
-    /// In the peer's words.
+    /// In addon-operator's words.
     fn status(&self) -> String {
         match &self.head {
             None if self.waiting.is_empty() => "waiting for task".to_owned(),
@@ -313,7 +313,7 @@ async fn work(
             let Run { hook, queue, kind, allow_failure, failures, .. } = &task.run;
             let (module, hook) = (hook.module.as_str(), hook.name.as_str());
             if *allow_failure {
-                tracing::warn!(module, hook, queue, binding = kind, "failed, which it may: {error}");
+                tracing::warn!(module, hook, queue, binding = kind, "failed (allowFailure): {error}");
                 break;
             }
             let pause = pause(*failures);

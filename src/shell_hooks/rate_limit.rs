@@ -17,7 +17,7 @@ impl RateLimit {
         Self { interval, burst: burst.max(1), full_at: None }
     }
 
-    /// Takes a run out of the allowance; gives how long it has to wait.
+    /// Takes a run out of the allowance; returns how long it has to wait.
     pub(super) fn take(&mut self, now: Instant) -> Duration {
         let full_at = self.full_at.map_or(now, |at| at.max(now)) + self.interval;
         self.full_at = Some(full_at);

@@ -30,9 +30,9 @@ fn fields_and_culprits_are_named() {
         cp.kubectl(["get", "events", "-n", n, "--field-selector", &about, "-o", path]).unwrap()
     };
     let changed = |name: &str| format!("ConfigMap {n}/{name}: data.size is 9 instead of 1, by \"somebody\"");
-    let wanted = format!("DriftCorrected: {}: put right\n", changed("alpha"));
+    let wanted = format!("DriftCorrected: {}: corrected\n", changed("alpha"));
     wait_for("an Event at alpha", || events("alpha") == wanted);
-    let wanted = format!("DriftDetected: {}: left as it is\n", changed("beta"));
+    let wanted = format!("DriftDetected: {}: not corrected\n", changed("beta"));
     wait_for("an Event at beta", || events("beta") == wanted);
     assert_eq!(size("beta"), "9");
     let metrics = operator.get("/metrics").unwrap().1;

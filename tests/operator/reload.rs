@@ -74,7 +74,7 @@ fn what_is_half_written_leaves_the_last_good() {
     modules.small("001-alpha").small("002-beta").enable(&["alpha", "beta"]);
     let (operator, _) = Operator::converged(cp, ns.name(), modules.path());
     modules.write("001-alpha/Chart.yaml", "apiVersion: [\n");
-    operator.wait_log(&["\"module\":\"alpha\"", "the ones before stay in use", "Chart.yaml"]);
+    operator.wait_log(&["\"module\":\"alpha\"", "the previous ones stay in use", "Chart.yaml"]);
     let kind = "modules.windlass.dev";
     let condition = ["wait", &format!("{kind}/alpha"), "-n", ns.name(), "--timeout=60s"];
     wait_for("it is told", || {
@@ -138,7 +138,7 @@ fn hooks_are_loaded_anew() {
     modules.hook("001-alpha/hooks/one", "configVersion: v1\nschedul: []", "note never");
     operator.wait_log(&["\"module\":\"alpha\"", "schedul: no such key"]);
     modules.hook("001-alpha/hooks/one", &config(".data.b"), &body("second"));
-    operator.wait_log(&["\"module\":\"alpha\"", "its hooks are loaded anew"]);
+    operator.wait_log(&["\"module\":\"alpha\"", "hooks reloaded"]);
     operator.wait_note("one second \"filterResult\":\"2\"");
     operator.wait_note("one second tick");
     // Another one beside it, and the first one goes.
@@ -223,7 +223,7 @@ fn global_hooks_are_loaded_anew() {
     assert_eq!(data(ns.name(), "zone", "other").as_deref(), Some("a"));
     // One that says nothing that can be used leaves those before at work.
     modules.hook("global/hooks/two", "configVersion: v1\nschedul: []", "");
-    operator.wait_log(&["\"level\":\"ERROR\"", "those before stay in use", "schedul: no such key"]);
+    operator.wait_log(&["\"level\":\"ERROR\"", "the previous ones stay in use", "schedul: no such key"]);
     let ticks = |note: &str| operator.notes().iter().filter(|n| *n == note).count();
     let so_far = ticks("one tick a");
     wait_for("it goes on", || ticks("one tick a") > so_far);

@@ -104,11 +104,7 @@ fn without_the_rights_it_is_told_and_no_more() {
     let operator =
         Operator::spawn(kubeconfig.to_str().unwrap(), ns.name(), modules.path(), &[], "/nonexistent");
     operator.wait_converged();
-    operator.wait_log(&[
-        "\"level\":\"WARN\"",
-        "the status of modules cannot be written",
-        "--module-status=false",
-    ]);
+    operator.wait_log(&["\"level\":\"WARN\"", "cannot write the status of modules", "--module-status=false"]);
     assert!(object(cp, ns.name(), "deployment", "alpha").is_some(), "the modules do not care");
     operator.stop();
 }

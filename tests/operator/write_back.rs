@@ -128,7 +128,7 @@ fn a_section_that_cannot_be_read_is_not_written_over() {
     operator.wait_note("decides ran");
     create(ns.name(), &["--from-literal=alpha=size: [1"]);
     operator.put("go");
-    operator.wait_log(&["010-alpha/hooks/decides", "config values: key alpha line ", "mend it first"]);
+    operator.wait_log(&["010-alpha/hooks/decides", "config values: key alpha line ", "correct it first"]);
     assert_eq!(data(ns.name(), "addon-operator", "alpha").as_deref(), Some("size: [1"));
     patch(ns.name(), r#"{"alpha":"note: mine"}"#);
     wait_for("the hook's value is written once it is mended", || {

@@ -62,7 +62,7 @@ fn names(set: &HookSet) -> Vec<String> {
     set.hooks().iter().map(|h| h.name.clone()).collect()
 }
 
-/// In the shape of the peer's `SnapshotsDump`.
+/// In the shape of addon-operator's `SnapshotsDump`.
 fn snapshots(set: &HookSet) -> Value {
     let mut all: Map<String, Value> = set.hooks().iter().map(|h| (h.name.clone(), json!({}))).collect();
     for WatchedView { hook, binding, objects, changes, .. } in set.watched() {

@@ -1,7 +1,7 @@
-//! `enabled` scripts of modules: the last word on whether a module that is to be on is on.
+//! `enabled` scripts of modules: the last word on whether a module that must be enabled is on.
 //!
 //! As addon-operator's `script_enabled` extender, one after another in the modules' order; but a script that fails leaves its
-//! own module as it was and nobody else waits for it, where the peer stops converging.
+//! own module as it was and nobody else waits for it, where addon-operator stops converging.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -114,7 +114,7 @@ impl Hooks {
             environment.push((variable.to_owned(), OsString::from(path)));
         }
         let path = std::path::absolute(module.path.join(SCRIPT)).map_err(|e| e.to_string())?;
-        // Nothing converges until it has ended, so that it may not run for ever as a hook may.
+        // Nothing converges until it has ended, so that it may not run forever as a hook may.
         let timeout = Some(self.limit());
         let program = Program { path, environment, timeout, ..Program::default() };
         let name = module.name.as_str();

@@ -1,4 +1,4 @@
-//! One run of a hook with all that its answers bring about, in the peer's order: metrics, objects, config values, values.
+//! One run of a hook with all that its answers bring about, in addon-operator's order: metrics, objects, config values, values.
 
 use serde_json::Value;
 
@@ -128,7 +128,7 @@ impl Hooks {
                     admission: std::mem::take(&mut output.admission),
                     conversion: std::mem::take(&mut output.conversion),
                 };
-                // What it does to objects is no drift.
+                // What it does to objects is not drift.
                 let _quiet = (!output.operations.is_empty()).then(|| self.running(name));
                 let done = self.take((name, key), (hook, &actor), output, &input.config_values, reload).await;
                 self.count(hook, binding, run, Some(usage), done.is_ok());

@@ -75,7 +75,7 @@ impl Hooks {
         }
     }
 
-    /// Whether ticks of schedules count: as with the peer those before the first converge is done do not.
+    /// Whether ticks of schedules count: as with addon-operator those before the first converge is done do not.
     pub(crate) fn open(&self) -> Arc<dyn Fn() -> bool + Send + Sync> {
         let state = Arc::clone(&self.state);
         Arc::new(move || state.converged.load(Ordering::Acquire))
@@ -133,7 +133,7 @@ impl Hooks {
         tokio::time::timeout(self.patience, self.global_turn.lock()).await.ok()
     }
 
-    /// Runs the global hooks of a moment, each until it works; gives whether values of all modules are others than before. After
+    /// Runs the global hooks of a moment, each until it works; returns whether values of all modules are others than before. After
     /// a failed try the rest is left when `leave` says so.
     pub(in crate::addon) async fn run_global(
         &self,
@@ -165,7 +165,7 @@ impl Hooks {
                     tracing::info!(
                         hook = hook.name,
                         binding = moment.name(),
-                        "something has changed: a new converge begins, and the hook has its turn at the end of it"
+                        "values have changed: starting a new converge; the hook runs at its end"
                     );
                     break 'hooks;
                 }

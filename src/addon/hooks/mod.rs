@@ -152,7 +152,7 @@ impl Hooks {
     }
 
     fn tell(&self, change: Change) {
-        // Nobody listens when the operator stops.
+        // No receiver is left when the operator stops.
         drop(self.changes.send(change));
     }
 }

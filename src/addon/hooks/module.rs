@@ -151,7 +151,7 @@ impl Hooks {
             let _turn = known.turn.lock().await;
             self.unload(&module.name);
             self.store().values.forget(&module.key);
-            tracing::info!(module = module.name, hooks = set.hooks().len(), "its hooks are loaded anew");
+            tracing::info!(module = module.name, hooks = set.hooks().len(), "hooks reloaded");
         }
         let hooks = Arc::new(ModuleHooks {
             name: module.name.clone(),
@@ -209,7 +209,9 @@ impl Hooks {
         module: &ModuleRef,
     ) -> Result<Ran, Error> {
         let hooks = self.of(releases, module).await?;
-        let Some(set) = hooks.set.get() else { return Err(Error::Hook("its hooks are gone".to_owned())) };
+        let Some(set) = hooks.set.get() else {
+            return Err(Error::Hook("its hooks were unloaded".to_owned()));
+        };
         if !module.crds.is_empty() && module.maintenance != Maintenance::On {
             releases.apply_crds(&module.name, &module.crds).await?;
         }
@@ -224,7 +226,7 @@ impl Hooks {
             let held = module.chart.is_some() && self.is_held(releases, module).await?;
             let done = match &module.chart {
                 None => None,
-                // Its hooks run all the same, as with the peer.
+                // Its hooks run all the same, as with addon-operator.
                 Some(_) if held => None,
                 Some(chart) => {
                     let values = self.store().values.for_chart(&module.key).map_err(Error::Values)?;
@@ -315,7 +317,7 @@ impl Hooks {
                     return Err(Error::Hook(format!("{error}; it is tried again in queue {queue}")));
                 }
                 () = tokio::time::sleep(ELSEWHERE) => {
-                    let text = "hooks in other queues have not worked on what exists yet";
+                    let text = "hooks in other queues have not processed existing objects yet";
                     return Err(Error::Hook(text.to_owned()));
                 }
             }
@@ -335,7 +337,11 @@ impl Hooks {
         while let Some(run) = progress.synchronizations.as_ref().and_then(|left| left.first().cloned()) {
             match self.execute(set, Some(hooks), &run, false).await {
                 Err(text) if run.allow_failure => {
-                    tracing::warn!(module = hooks.name, hook = run.hook.name, "failed, which it may: {text}");
+                    tracing::warn!(
+                        module = hooks.name,
+                        hook = run.hook.name,
+                        "failed (allowFailure): {text}"
+                    );
                 }
                 Err(text) => return Err(Error::Hook(text)),
                 Ok(_) => {}
@@ -347,7 +353,7 @@ impl Hooks {
         Ok(())
     }
 
-    /// Runs the hooks of a moment; gives whether the module's values are others than before.
+    /// Runs the hooks of a moment; returns whether the module's values are others than before.
     async fn at(&self, hooks: &ModuleHooks, set: &HookSet, moment: Moment) -> Result<bool, Error> {
         let of_moment = set.at(moment);
         if of_moment.is_empty() {
@@ -361,7 +367,7 @@ impl Hooks {
         Ok(self.store().values.seen(&hooks.key) != before)
     }
 
-    /// Uninstalls a module with the hooks around it; `module` is `None` if it is not on disk any more. Gives how many objects
+    /// Uninstalls a module with the hooks around it; `module` is `None` if the module directory no longer exists; returns how many objects
     /// were deleted.
     pub(in crate::addon) async fn uninstall_module(
         &self,
@@ -396,7 +402,9 @@ impl Hooks {
                 return Ok(deleted);
             }
         };
-        let Some(set) = hooks.set.get() else { return Err(Error::Hook("its hooks are gone".to_owned())) };
+        let Some(set) = hooks.set.get() else {
+            return Err(Error::Hook("its hooks were unloaded".to_owned()));
+        };
         let mut progress = hooks.turn.lock().await;
         set.stop_schedules();
         let (before, after) = (set.at(Moment::BeforeDeleteHelm), set.at(Moment::AfterDeleteHelm));
@@ -442,8 +450,8 @@ impl Hooks {
 
     fn report_lost_hooks(&self, module: &str, what: &str, error: &str) {
         let note = format!(
-            "module {module}: {what}, so that what hooks would have cleaned up at its deletion is left: {error}. Mend the hooks, \
-             switch the module on, and off again"
+            "module {module}: {what}, so that what hooks would have cleaned up at its deletion is left: {error}. Fix the hooks, \
+             enable the module, and disable it again"
         );
         events::delete_hooks_lost(&self.events, &self.config_map, module, note);
     }

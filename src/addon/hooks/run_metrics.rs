@@ -12,7 +12,7 @@ use crate::shell_hooks::queues::Run;
 use crate::shell_hooks::{Hook, HookSet, Scope, WatchedView};
 
 impl Hooks {
-    /// What brings a run about, in the peer's words.
+    /// What brings a run about, in addon-operator's words.
     fn activation(&self, run: &Run) -> &'static str {
         if self.state.converged.load(std::sync::atomic::Ordering::Acquire) {
             run.kind

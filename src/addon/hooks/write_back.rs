@@ -156,8 +156,8 @@ fn now(live: Option<&Value>, key: &str) -> Result<Option<Value>, String> {
     if key.ends_with("Enabled") {
         return Ok(text.trim().parse().ok().map(Value::Bool));
     }
-    let read =
-        section(key, text).map_err(|e| format!("{e}; mend it first, what the hook wants stays undone"))?;
+    let read = section(key, text)
+        .map_err(|e| format!("{e}; correct it first: the hook's change was not written"))?;
     Ok(Some(to_json(&read)))
 }
 

@@ -71,7 +71,7 @@ impl Operator {
         self.check_convergence();
     }
 
-    /// Takes in the sections; one that is broken, or breaks its schema, leaves the last good one in force. Gives whether the
+    /// Takes in the sections; one that is broken, or breaks its schema, leaves the last good one in force; returns whether the
     /// global values are others.
     fn apply_sections(&mut self, config: &mut Config, referred: &BTreeMap<String, Map>) -> bool {
         let mut global = false;
@@ -111,7 +111,7 @@ impl Operator {
         global
     }
 
-    /// A module is to be on: what its section says matters now, if it could not be taken in.
+    /// A module must be enabled: what its section says matters now, if it could not be taken in.
     pub(super) fn report_rejected(&mut self, section: &str) {
         let Some(problem) = self.config_map.rejected.remove(section) else { return };
         self.report_problem(&problem);
@@ -119,7 +119,7 @@ impl Operator {
         self.config_map.problems.push(problem);
     }
 
-    /// Tells of a key that cannot be used: log, metrics, and an Event on the ConfigMap.
+    /// Reports a key that cannot be used: log, metrics, and an Event on the ConfigMap.
     fn report_problem(&self, problem: &Problem) {
         tracing::warn!(key = problem.key, "ConfigMap {}: {}", self.options.config_map, problem.text);
         self.state.metrics.add(

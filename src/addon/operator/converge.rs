@@ -101,7 +101,7 @@ impl Operator {
             return;
         }
         if self.cycle.phase == Phase::Waiting {
-            tracing::info!("the global values can be used: what waited for them goes on");
+            tracing::info!("the global values are valid: resuming");
             self.cycle.phase = Phase::Starting;
         }
         if !self.hooks.has_global() {

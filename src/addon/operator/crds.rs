@@ -18,7 +18,7 @@ const AT_ONCE: usize = 8;
 const WITHIN: Duration = Duration::from_secs(10);
 
 impl Operator {
-    /// It is known which modules are to be on: asks for what changed, or with `all` for all of them, and lets them run when
+    /// It is known which modules must be enabled: asks for what changed, or with `all` for all of them, and lets them run when
     /// their CRDs are there.
     pub(super) fn begin_modules(&mut self, all: bool) {
         self.cycle.prepared = true;

@@ -11,7 +11,7 @@ use crate::addon::values::{GLOBAL, Values};
 use crate::controller::Job;
 use crate::release::ReleaseId;
 
-/// Whether a module is to be on.
+/// Whether a module must be enabled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Decision {
     On,
@@ -28,7 +28,7 @@ impl Operator {
         self.compare(all, true);
     }
 
-    /// The same for what is said of modules that stay on, each alone: which ones are to be on, and other global values, are what
+    /// The same for what is said of modules that stay on, each alone: which ones must be enabled, and other global values, are what
     /// the converge that is under way will ask for.
     pub(super) fn enqueue_running_changes(&mut self) {
         self.compare(false, false);
@@ -158,11 +158,7 @@ impl Operator {
         self.recorded.orphans = undecided;
         for id in gone {
             let ReleaseId { namespace, name } = &id;
-            tracing::info!(
-                module = name,
-                namespace,
-                "no such module here any more: its release is uninstalled"
-            );
+            tracing::info!(module = name, namespace, "the module no longer exists: uninstalling its release");
             self.report_lost_hooks(name, "hooks, if it had any,");
             let plain = *namespace == self.options.namespace && self.module(name).is_none();
             let name = if plain { name.clone() } else { id.to_string() };

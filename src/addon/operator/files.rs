@@ -26,7 +26,7 @@ impl Operator {
             if let Some(text) = broken_files.as_ref().filter(|t| told(&name.name).as_ref() != Some(*t)) {
                 tracing::error!(
                     module = name.name,
-                    "its files cannot be used, the ones before stay in use: {text}"
+                    "module files are invalid, the previous ones stay in use: {text}"
                 );
                 self.state.measures.add("modules_discover_errors_total", &[], 1.0);
             }
@@ -77,7 +77,7 @@ impl Operator {
         self.workers.queue.set_dependencies(dependencies);
     }
 
-    /// Tells that hooks which were to run at a module's deletion are gone with its directory. addon-operator says nothing of it:
+    /// Reports that hooks which were to run at a module's deletion are gone with its directory. addon-operator says nothing of it:
     /// it finds the release at its next start and purges it.
     pub(super) fn report_lost_hooks(&self, module: &str, hooks: &str) {
         let note = format!(
@@ -102,7 +102,7 @@ impl Operator {
         self.hooks.unload(name);
         self.state.metrics.remove("windlass_module_enabled", &[("module", name)]);
         if known.is_some_and(|w| w.enabled) {
-            tracing::info!(module = name, "its directory is gone: its release is uninstalled");
+            tracing::info!(module = name, "the module directory was removed: uninstalling its release");
             if !lost.is_empty() {
                 self.report_lost_hooks(name, &format!("the hooks {}", lost.join(", ")));
             }

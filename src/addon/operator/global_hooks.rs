@@ -14,15 +14,13 @@ impl Operator {
         let set = match Hooks::read_global(self.options.directories.global_hooks.as_deref(), limit).await {
             Ok(set) => set,
             Err(text) => {
-                tracing::error!(
-                    "global hooks cannot be used as they are now, those before stay in use: {text}"
-                );
+                tracing::error!("global hooks are invalid, the previous ones stay in use: {text}");
                 self.state.measures.add("modules_discover_errors_total", &[], 1.0);
                 return;
             }
         };
-        tracing::info!("global hooks have changed: they begin anew");
-        // A hook that fails for ever must not keep the one that mends it out; its processes end with the step.
+        tracing::info!("global hooks have changed: restarting them");
+        // A hook that fails forever must not keep the one that mends it out; its processes end with the step.
         self.cycle.steps.abort_all();
         while self.cycle.steps.join_next().await.is_some() {}
         self.hooks.set_global(set);

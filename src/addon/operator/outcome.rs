@@ -108,7 +108,7 @@ impl Operator {
         if outcome.action == ReleaseAction::Restore {
             self.state.metrics.add(
                 "windlass_restores_total",
-                "Times that changed or deleted objects were put right.",
+                "Drift corrections without a new revision.",
                 &[("module", name)],
                 1.0,
             );

@@ -11,7 +11,7 @@ use crate::controller::Job;
 use crate::controller::ReconcileError as Error;
 
 impl Operator {
-    /// Tells the statuses of all modules, if something has happened since the last time.
+    /// Reports the statuses of all modules, if something has happened since the last time.
     pub(super) fn report_statuses(&mut self) {
         let Some(status_writer) = &self.reporters.status else { return };
         if !self.config_map.known {

@@ -28,19 +28,19 @@ impl Operator {
             self.pending_deletions.deletions.insert(name.to_owned(), touched.clone());
             return;
         }
-        tracing::info!(module = name, reason, "putting the release right");
+        tracing::info!(module = name, reason, "correcting drift");
         wanted.activation = activation;
         let job =
             if wanted.request.is_some() && !wanted.outdated { Job::CorrectDrift } else { Job::Reconcile };
         self.workers.queue.request(name, self.order(name), job);
     }
 
-    /// Looks at deletions that hooks may have made where hooks have been running for too long for that, and forgets them
+    /// Checks deletions that hooks may have made where hooks have been running for too long for that, and forgets them
     /// where the hooks have come to their end: the next run is the module's to decide.
     pub(super) fn resolve_deletions(&mut self) {
         for (name, touched) in std::mem::take(&mut self.pending_deletions.deletions) {
             match self.hooks.activity(&name) {
-                // Hooks that fail before all modules may put that run off for ever.
+                // Hooks that fail before all modules may put that run off forever.
                 HookActivity::None if matches!(self.cycle.phase, Phase::Before { .. }) => {
                     self.on_trigger(&name, &touched);
                 }

@@ -1,6 +1,6 @@
 //! Modules whose hooks do not come back: others wait for them so long, and no longer.
 //!
-//! A hook without a timeout may run for ever, as with the peer. Its module then counts as tried, so that modules of higher
+//! A hook without a timeout may run forever, as with addon-operator. Its module then counts as tried, so that modules of higher
 //! numbers get their turn and the converge ends; the hook runs on, and its module comes to its end when the hook does.
 //! Only time in hooks counts: how long a release may take is `--helm-timeout`'s.
 
@@ -30,7 +30,7 @@ impl Operator {
             tracing::warn!(
                 module = name,
                 patience_s = patience.as_secs_f32(),
-                "a hook of it still runs: other modules wait no longer for it; --hook-timeout or the hook's settings.timeout \
+                "a hook still runs: later modules no longer wait for it; --hook-timeout or the hook's settings.timeout \
                  would end it"
             );
             self.workers.queue.pass_over(&name);

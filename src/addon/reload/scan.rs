@@ -38,7 +38,7 @@ pub(in crate::addon) struct Scan {
 }
 
 impl Scan {
-    /// Looks at all files of the roots, and of the directory of global hooks.
+    /// Checks all files of the roots, and of the directory of global hooks.
     pub(in crate::addon) fn take(roots: &str, global: Option<&Path>) -> Self {
         Walker::default().take(roots, global, true)
     }
@@ -68,7 +68,7 @@ struct Seen {
 }
 
 impl Walker {
-    /// Looks at the directories; at files where it is their turn, or a directory is another, or at `all`.
+    /// Checks the directories; at files where it is their turn, or a directory is another, or at `all`.
     pub(super) fn take(&mut self, roots: &str, global: Option<&Path>, all: bool) -> Scan {
         self.turn = (self.turn + 1) % TURNS;
         let mut before = std::mem::take(&mut self.seen);

@@ -95,18 +95,18 @@ impl Writer {
         }
     }
 
-    /// Logs a failure, once; gives how long to wait.
+    /// Logs a failure, once; returns how long to wait.
     fn failed(&mut self, error: &ClusterError) -> Duration {
         let text = error.to_string();
         let refused = error.is_forbidden();
         if self.told != text {
             if refused {
                 tracing::warn!(
-                    "the status of modules cannot be written: {text}; give the operator the rights (windlass rbac prints \
+                    "cannot write the status of modules: {text}; give the operator the rights (windlass rbac prints \
                      them) or switch it off with --module-status=false"
                 );
             } else {
-                tracing::warn!("the status of modules cannot be written: {text}");
+                tracing::warn!("cannot write the status of modules: {text}");
             }
             self.told = text;
         }

@@ -1,6 +1,6 @@
 //! Defaults of OpenAPI schemas: what is filled in where values say nothing.
 //!
-//! As addon-operator's `ApplyDefaults`, and below `patternProperties` and `additionalProperties` too, where the peer leaves
+//! As addon-operator's `ApplyDefaults`, and below `patternProperties` and `additionalProperties` too, where addon-operator leaves
 //! defaults out (its issue 371).
 
 use chart_compat::go::regexp;

@@ -94,7 +94,7 @@ impl Values {
     }
 
     /// Takes modules as they are on disk now, with the schemas of those that are new or have changed. The ConfigMap's sections
-    /// of new ones are to be set; what hooks have patched stays. Gives whether the global values are others.
+    /// of new ones are to be set; what hooks have patched stays; returns whether the global values are others.
     pub(crate) fn reload(&mut self, modules: &Modules, mut schemas: BTreeMap<String, Schemas>) -> bool {
         let mut fixed = BTreeMap::from([(GLOBAL.to_owned(), of_roots(modules, GLOBAL))]);
         fixed.extend(modules.modules.iter().map(|m| (m.name.key.clone(), fixed_of(modules, m))));
@@ -117,7 +117,7 @@ impl Values {
         global
     }
 
-    /// Takes a section of the ConfigMap as it is now; gives whether the values are others.
+    /// Takes a section of the ConfigMap as it is now; returns whether the values are others.
     ///
     /// # Errors
     /// The section breaks its schema; the one before stays.
@@ -127,7 +127,9 @@ impl Values {
         section.note_secrets(&config);
         section.check_config(key, &config)?;
         let result = section.merged(&config, &section.patch, key).map_err(|e| {
-            format!("what hooks have put into the values has no place in it: {e}; give it the form that the module's values.yaml has")
+            format!(
+                "values set by hooks do not fit: {e}; give them the structure of the module's values.yaml"
+            )
         })?;
         section.config = config;
         Ok(section.take(result))
@@ -397,7 +399,7 @@ impl Section {
         Ok(result)
     }
 
-    /// Puts a new result in force; gives whether it is another one.
+    /// Puts a new result in force; returns whether it is another one.
     fn take(&mut self, result: Value) -> bool {
         self.note_secrets(&result);
         let changed = self.result != result;

@@ -168,7 +168,7 @@ fn read_operation(operation: Value, root: Root<'_>) -> Result<Operation, String>
     };
     let parts = steps(&path);
     if !path.starts_with('/') || parts.len() > MAX_STEPS {
-        return Err(format!("path {path:?} is no JSON pointer like /{}", parts.join("/")));
+        return Err(format!("path {path:?} is not a JSON pointer like /{}", parts.join("/")));
     }
     let first = parts.first().map(String::as_str).unwrap_or_default();
     if !root.allows(first) {
@@ -237,7 +237,7 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// An index of a list; negative ones count from its end, as the peer's library has it.
+/// An index of a list; negative ones count from its end, as addon-operator's library has it.
 fn index(step: &str, len: usize) -> Option<usize> {
     let number: i64 = step.parse().ok()?;
     let len = i64::try_from(len).ok()?;
@@ -290,7 +290,7 @@ mod tests {
                 r#"{"op":"add","path":"/web/a"}"#,
                 "a global hook may change /global and /<module>Enabled",
             ),
-            (OWN, r#"{"op":"add","path":"web"}"#, "is no JSON pointer"),
+            (OWN, r#"{"op":"add","path":"web"}"#, "is not a JSON pointer"),
             (OWN, r#"{"op":"add"}"#, "has no path"),
             (OWN, "[1]", "operation 1: not an object"),
             (OWN, "{\"op\":\"add\"", "no stream of JSON: EOF"),

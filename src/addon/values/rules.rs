@@ -50,7 +50,7 @@ fn collect(schema: &Value, path: &mut Vec<String>, rules: &mut Vec<Rule>) -> Res
             return Err(format!("{}: an expression of more than {MAX_EXPRESSION} bytes", at()));
         }
         let program = Program::compile(expression)
-            .map_err(|e| format!("{}: {expression:?} is no CEL expression: {e}", at()))?;
+            .map_err(|e| format!("{}: {expression:?} is not a CEL expression: {e}", at()))?;
         let of_change = program.references().has_variable("oldSelf");
         rules.push(Rule {
             path: path.clone(),
@@ -102,7 +102,7 @@ impl Rule {
     }
 }
 
-/// Values as the peer hands them to CEL: every number a double.
+/// Values as addon-operator hands them to CEL: every number a double.
 fn floats(value: &Value) -> Value {
     match value {
         Value::Number(n) => n.as_f64().map_or(Value::Null, Value::from),
@@ -163,7 +163,7 @@ mod tests {
                 json!({"properties": {"a": {KEY: [{"expression": "true"}]}}}),
                 "x-deckhouse-validations of a: a rule has no message",
             ),
-            (json!({KEY: [{"expression": "self.", "message": "m"}]}), "is no CEL expression"),
+            (json!({KEY: [{"expression": "self.", "message": "m"}]}), "is not a CEL expression"),
         ];
         for (schema, part) in table {
             let Err(error) = read(&schema) else { panic!("{schema} was read") };

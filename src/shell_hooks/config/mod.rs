@@ -179,7 +179,7 @@ impl HookConfig {
         }
     }
 
-    /// How many bindings there are, as the peer counts them for its metrics.
+    /// How many bindings there are, as addon-operator counts them for its metrics.
     #[must_use]
     pub fn count(&self) -> usize {
         self.moments.len()

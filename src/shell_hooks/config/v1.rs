@@ -38,7 +38,7 @@ pub(super) fn read(mut fields: Fields<'_>, scope: Scope) -> Result<HookConfig, C
 
 fn read_settings(mut fields: Fields<'_>) -> Result<Settings, ConfigError> {
     let burst = match fields.any("executionBurst") {
-        // Written as text in the wild: the peer's own type for it is text.
+        // Written as text in the wild: addon-operator's own type for it is text.
         Some(serde_json::Value::String(text)) => match text.parse() {
             Ok(number) => Some(number),
             Err(_) => return fields.fail("executionBurst", format!("{text:?} is no whole number")),
@@ -96,7 +96,7 @@ fn kubernetes(item: &mut Fields<'_>) -> Result<Kubernetes, ConfigError> {
         None => ALL_EVENTS.to_vec(),
         Some(words) => ALL_EVENTS.into_iter().filter(|e| words.contains(&e.name())).collect(),
     };
-    // Told to be of no use in the peer, too.
+    // Told to be of no use in addon-operator, too.
     item.text("resynchronizationPeriod")?;
     let names = selectors::names(item, "nameSelector")?.unwrap_or_default();
     let (fields, named) = selectors::field_selector(item, "fieldSelector")?;

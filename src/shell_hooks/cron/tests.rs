@@ -60,7 +60,7 @@ fn times_are_those_of_robfig_cron() {
 
 #[test]
 fn a_step_of_nothing_is_refused() {
-    // Go's library counts for ever, so that no answer can be recorded.
+    // Go's library counts forever, so that no answer can be recorded.
     let error = Cron::parse("*/0 * * * *").unwrap_err().to_string();
     assert_eq!(error, "\"*/0 * * * *\": no step of \"0\" in \"*/0\"");
 }

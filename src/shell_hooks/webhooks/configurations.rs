@@ -1,6 +1,6 @@
 //! ContextKind the API server is told of our webhooks: configurations, entries in them, and how CRDs are converted. Pure.
 //!
-//! Paths and names are the peer's (`admission.createWebhookPath`, `string_helper.SafeURLString`), but mutating webhooks have
+//! Paths and names are addon-operator's (`admission.createWebhookPath`, `string_helper.SafeURLString`), but mutating webhooks have
 //! paths of their own, so that one of each kind may bear the same name.
 
 use std::collections::BTreeMap;

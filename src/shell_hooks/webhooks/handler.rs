@@ -1,6 +1,6 @@
 //! Calls of the API server: which hook answers, within which bounds, and what is made of its answer.
 //!
-//! A hook that fails denies (`Hook failed`), as the peer does. One that is too late, or says nothing, is an error of HTTP, a
+//! A hook that fails denies (`Hook failed`), as addon-operator does. One that is too late, or says nothing, is an error of HTTP, a
 //! little before the API server would give up: whether that denies is for the entry's failure policy to say, and whoever
 //! asked learns which hook it was.
 
