@@ -1,13 +1,13 @@
-//! Why a module is released anew, in one line for its record: what changed in its values, and who wrote it. Pure.
+//! Why a module gets a new revision, in one line for its record: which values changed, and who wrote them. Pure.
 
 use serde_json::Value;
 
 use super::module_name::ModuleName;
 use crate::release::{FieldChange, value_changes};
 
-/// Changes told in one line.
+/// Changes listed in one line.
 const MOST: usize = 3;
-/// Longest value that is told in full, in characters.
+/// Longest value that is shown in full, in characters.
 const LONGEST: usize = 40;
 
 /// The cause of a release whose values were `before` (`None`: the operator knows of none) and are `after`. `config` is the

@@ -34,7 +34,7 @@ pub struct Config {
 pub struct Problem {
     /// The key.
     pub key: String,
-    /// The module that it is about, if there is one: its last good values stay in force.
+    /// The module concerned, if there is one: its last valid values stay in force.
     pub module: Option<String>,
     /// What is wrong and what to do.
     pub text: String,

@@ -26,10 +26,10 @@ use crate::serve::debug::{Answer, Handler, Request};
 use crate::serve::runtime::Error as SetError;
 use route::{Format, Part, Question};
 
-/// How long the loop may take to tell its state: it writes Events at times.
+/// How long the loop may take to answer.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What the loop is asked with.
+/// A request for the loop's state.
 pub(super) type Look = oneshot::Sender<View>;
 
 /// The operator's state at one moment.
@@ -97,7 +97,7 @@ pub(super) fn open(
 enum Content {
     Text(String),
     Value(Value),
-    /// Text where text is asked for, a value otherwise.
+    /// Text if text is requested, a value otherwise.
     Both(String, Value),
     Nothing,
 }

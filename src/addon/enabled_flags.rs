@@ -99,7 +99,7 @@ impl Enabling {
         self.0.iter().rev().find_map(said).unwrap_or(false)
     }
 
-    /// Whether `enabled` scripts are asked.
+    /// Whether `enabled` scripts run.
     #[must_use]
     pub fn asks_scripts(&self) -> bool {
         self.0.contains(&Extender::ScriptEnabled)

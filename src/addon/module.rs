@@ -152,7 +152,7 @@ impl Modules {
         self.unread.push(text);
     }
 
-    /// What to tell where nothing may be concluded from what is not there.
+    /// The error where unreadable roots leave the set of modules unknown.
     pub(crate) fn unread(&self) -> Option<String> {
         let and = "nothing is done, since modules would seem to be off or gone; correct that and restart";
         (!self.unread.is_empty()).then(|| format!("{}: {and}", self.unread.join("; ")))
@@ -186,7 +186,7 @@ impl Modules {
             ));
             return;
         }
-        // The root is read anew whenever it changes, and the module is not.
+        // The root is read again whenever it changes, the module is not.
         if let Err(text) = section(root_file, &name.key, of_root.get(&name.key).cloned()) {
             self.problems.push(text);
         }

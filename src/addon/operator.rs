@@ -1,7 +1,7 @@
-//! The operator's loop: ConfigMap, releases that want a look, finished jobs and retries, one event at a time.
+//! The operator's loop: ConfigMap, triggers of the engine, finished jobs and retries, one event at a time.
 //!
-//! Owns what is wanted of each module. The turn order is `queue`'s, the work is `run`'s and, for
-//! what runs before and after, `hooks`'.
+//! Owns the state of each module. The order of jobs is the work queue's, the work is `releases`' and, for what runs before and
+//! after, `hooks`'.
 
 mod apply_config;
 mod converge;
@@ -46,12 +46,12 @@ use crate::serve::runtime::LOG_CONFIG_MAP;
 use crate::shell_hooks::{HookEnvironment, webhooks};
 use converge::Cycle;
 
-/// How long running jobs may take to end after a stop was asked for.
+/// How long running jobs may take to end after a stop.
 const GRACE: Duration = Duration::from_secs(25);
 /// How often the loop shows that it lives.
 const TICK: Duration = Duration::from_secs(10);
 
-/// How often it is counted that the ConfigMap is broken, until it is mended.
+/// How often an invalid ConfigMap is counted, until it is corrected.
 const COMPLAINT: Duration = Duration::from_secs(5);
 
 /// What an operator of modules works on.
@@ -188,44 +188,44 @@ impl Default for HookOptions {
 
 type JobResult = Result<Finished, Error>;
 
-/// What a job that worked has to tell.
+/// The result of a job that succeeded.
 enum Finished {
     Ran(Ran),
     Restored(Done),
     Uninstalled,
 }
 
-/// What is known of one module.
+/// The state of one module.
 #[derive(Default)]
 struct ModuleState {
     enabled: bool,
-    /// The values that it was last asked to run with.
+    /// The values of its last request.
     values: Option<Value>,
-    /// What of them came from where they refer to.
+    /// Those of them that come from references.
     referred: Value,
-    /// Why it is to be released anew.
+    /// Why it is reconciled.
     cause: String,
     /// Why its values cannot be used.
     problem: Option<String>,
-    /// Why it is off, where no flag says so: a word, and all of it.
+    /// Why it is off, where no flag says so: reason and message.
     off_because: Option<(&'static str, String)>,
-    /// Its CRDs have been brought before the modules ran.
+    /// Its CRDs were applied before the modules ran.
     crds_known: bool,
-    /// Why its last job failed: a word, and all of it.
+    /// Why its last job failed: reason and message.
     failure: Option<(&'static str, String)>,
-    /// A job has had an outcome.
+    /// A job has ended.
     tried: bool,
     /// Revision that is deployed.
     revision: Option<u64>,
-    /// Its objects are left as they are.
+    /// It is in maintenance: its objects are not reconciled.
     maintenance: bool,
-    /// They were until now, and its record says so still.
+    /// It was until now, and its record still says so.
     maintenance_ends: bool,
-    /// What brought about that it runs, for metrics.
+    /// Why it runs, for metrics.
     activation: &'static str,
-    /// What was last asked of the engine.
+    /// The last request to the engine.
     request: Option<Arc<ReleaseRequest>>,
-    /// Something else was to be asked since then, and failed: the request says nothing any more.
+    /// A later request failed: this one is out of date.
     outdated: bool,
 }
 
@@ -264,7 +264,7 @@ struct ConfigMapState {
 struct FilesState {
     /// Changes that the scan found.
     found: Option<mpsc::Receiver<Found>>,
-    /// Modules with changed files, until they are asked to run.
+    /// Modules with changed files, until they are requested.
     changed: BTreeSet<String>,
     /// Modules whose files cannot be used, and why, by key.
     broken: BTreeMap<String, String>,
@@ -314,7 +314,7 @@ struct Operator {
     reporters: Reporters,
 }
 
-/// Runs an operator until `stop` resolves; then lets running jobs end.
+/// Runs an operator until `stop` resolves; then waits for running jobs.
 ///
 /// # Errors
 /// The cluster cannot be reached or does not let us read what we need.
@@ -507,7 +507,7 @@ impl Operator {
                 _ = complaints.tick(), if self.config_map.problems.iter().any(Problem::matters) => {
                     self.state.measures.add("config_values_errors_total", &[], 1.0);
                 }
-                // Whoever asked may have gone.
+                // The requester may be gone.
                 Some(look) = self.reporters.debug.recv() => drop(look.send(self.view())),
                 () = until(scripts_at) => {
                     self.scripts.retry_at = None;
@@ -545,7 +545,7 @@ impl Operator {
         self.module(name).map_or(u32::MAX, |m| m.name.order)
     }
 
-    /// A module's render is out of date though its chart and values are not.
+    /// Requests a run whose render is out of date though chart and values are not.
     fn render_again(&mut self, name: &str, reason: &str) {
         let activation = self.activation("RenderOutdated");
         if let Some(wanted) = self.module_states.get_mut(name).filter(|w| w.enabled && !w.maintenance) {
@@ -561,7 +561,7 @@ impl Operator {
             return;
         }
         if !self.may_run_modules() {
-            // What is put right is as it was last released, whatever values are to be.
+            // Drift is corrected to what was last released, whatever the new values are.
             let ready = |w: &ModuleState| w.enabled && !w.maintenance && !w.outdated && w.request.is_some();
             for name in self
                 .workers
@@ -572,7 +572,7 @@ impl Operator {
             }
             return;
         }
-        // A module that cannot run has its outcome at once, and the next ones get their turn in the same pass.
+        // A module that cannot run ends at once, and the next ones start in the same pass.
         loop {
             let started = self.workers.queue.start();
             if started.is_empty() {
@@ -627,7 +627,7 @@ impl Operator {
         }
     }
 
-    /// What a module is to be run from.
+    /// What a module's run needs.
     fn ready(&self, name: &str) -> Result<ModuleRef, Error> {
         let gone = || Error::Chart("the module directory no longer exists".to_owned());
         let module = self.module(name).ok_or_else(gone)?;

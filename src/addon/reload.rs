@@ -21,7 +21,7 @@ use scan::Walker;
 
 /// After a change the files must be still for this time: a copy that is under way is not read.
 const STILL: Duration = Duration::from_millis(300);
-/// Files that never come to rest are read after so many looks.
+/// Files that keep changing are read after this many scans.
 const MOST_LOOKS: u32 = 40;
 
 /// Where modules are, and how they are read.
@@ -45,7 +45,7 @@ pub(super) struct Found {
     pub(super) global: bool,
 }
 
-/// Checks the files every `interval` and sends what is new; ends when nobody receives any more.
+/// Checks the files every `interval` and sends what is new; ends when the receiver is gone.
 pub(super) fn watch(
     source: Source,
     interval: Duration,

@@ -44,7 +44,7 @@ impl Phase {
         }
     }
 
-    /// It stays so until something happens.
+    /// It lasts until something happens.
     fn lasts(self) -> bool {
         matches!(self, Self::Disabled | Self::Ready | Self::Failed)
     }
@@ -87,7 +87,7 @@ impl Status {
         }
     }
 
-    /// What the object's `status` is to be; transition times are those of `before` where nothing changed.
+    /// The object's new `status`; transition times are those of `before` where nothing changed.
     fn to_value(&self, before: &Value, now: &str) -> Value {
         let cut = |text: &str| text.chars().take(MAX_TEXT).collect::<String>();
         let mut status = json!({

@@ -24,7 +24,7 @@ pub(in crate::addon) struct Candidate {
     pub(in crate::addon) path: PathBuf,
     /// What flags say.
     pub(in crate::addon) flagged: bool,
-    /// What its script said last; `None`: it has not been asked yet.
+    /// The script's last verdict; `None`: it has not run yet.
     pub(in crate::addon) before: Option<bool>,
     /// Why it is off, if that is what it said.
     pub(in crate::addon) reason: String,
@@ -33,17 +33,17 @@ pub(in crate::addon) struct Candidate {
 /// What the scripts said.
 #[derive(Clone, Debug, Default)]
 pub(in crate::addon) struct Verdicts {
-    /// By module name, of the modules that were asked.
+    /// By module name, of the modules whose scripts ran.
     pub(in crate::addon) on: BTreeMap<String, bool>,
     /// Why modules are off, by name, in the words of their scripts.
     pub(in crate::addon) reasons: BTreeMap<String, String>,
     /// Modules whose script failed before it ever said anything: nothing is done with them.
     pub(in crate::addon) undecided: BTreeSet<String>,
-    /// Some script failed: it is to be asked again.
+    /// Some script failed and must run again.
     pub(in crate::addon) failed: bool,
 }
 
-/// Whether a module has a script that can be asked; one that cannot be executed is told of and counts for nothing.
+/// Whether a module has an executable script; one that is not executable is logged and ignored.
 pub(crate) fn has_script(directory: &Path) -> bool {
     let path = directory.join(SCRIPT);
     match std::fs::metadata(&path) {

@@ -1,4 +1,4 @@
-//! One run of a hook with all that its answers bring about, in addon-operator's order: metrics, objects, config values, values.
+//! One run of a hook and the application of its results, in addon-operator's order: metrics, objects, config values, values.
 
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ use crate::shell_hooks::webhooks::Answer;
 use crate::shell_hooks::{About, Hook, HookError, HookSet, Input, Scope};
 
 impl Hooks {
-    /// A run from a queue: what it changes is told to the operator's loop.
+    /// A run from a queue: the operator's loop is notified of its changes.
     pub(super) async fn run_queued(&self, run: Run) -> Result<(), String> {
         let Scope::Module = run.hook.scope else { return self.run_queued_global(run).await };
         let Some(module) = self.module(&run.hook.module) else { return Ok(()) };
@@ -50,7 +50,7 @@ impl Hooks {
     /// Runs a hook; tells the loop what changed, and that it must act on it if `reload`. Gives what changed.
     ///
     /// # Errors
-    /// The run failed, or its answers cannot be used; it is to be run again.
+    /// The run failed or its results are invalid; it must run again.
     pub(super) async fn execute(
         &self,
         set: &HookSet,

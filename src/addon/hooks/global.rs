@@ -15,7 +15,7 @@ use crate::shell_hooks::queues::Run;
 use crate::shell_hooks::{HookError, HookSet, Moment, Scope};
 
 impl Hooks {
-    /// Finds the global hooks and asks them for their configuration, each for as long as `limit`.
+    /// Discovers the global hooks and reads their configuration, each within `limit`.
     ///
     /// # Errors
     /// A hook has none that can be used, or the directory is not there.
@@ -156,7 +156,7 @@ impl Hooks {
                 );
                 let asked = async {
                     match &mut leave {
-                        // Without a sender nobody asks any more.
+                        // The sender is gone: stop.
                         Some(leave) => drop(leave.wait_for(|leave| *leave).await),
                         None => std::future::pending().await,
                     }

@@ -1,4 +1,4 @@
-//! Hooks in the life of modules: which run when, what they are told of values, and what becomes of their answers.
+//! Hooks of modules: when they run, which values they see, and how their results are applied.
 //!
 //! Owns the hook sets, their queues, and the values while hooks may change them. The operator's loop says when modules run,
 //! and hears of changes by [`Change`].
@@ -32,7 +32,7 @@ pub(crate) use enabled::has_script;
 pub(super) use enabled::{Candidate, Verdicts};
 pub(super) use module::{Maintenance, ModuleRef, Ran};
 
-/// Values and what hooks are told beside them.
+/// Values, and the lists that hooks see beside them.
 pub(crate) struct Store {
     pub(super) values: Values,
     /// Modules that are on, in their order.
@@ -48,7 +48,7 @@ pub(crate) struct Change {
     pub(super) module: String,
     /// Flags of modules are others.
     pub(super) flags: bool,
-    /// Values are others, and nobody else sees to it that they get into effect.
+    /// Values have changed and the loop must apply them.
     pub(super) reload: bool,
 }
 
@@ -65,11 +65,11 @@ pub(crate) struct Hooks {
     queues: Arc<Queues>,
     webhooks: Arc<Webhooks>,
     changes: UnboundedSender<Change>,
-    /// Held by whoever writes the ConfigMap: the version that was last written.
+    /// Held while the ConfigMap is written: the version that was written last.
     writing: tokio::sync::Mutex<u64>,
     /// Which hooks run.
     deletion_grace: Mutex<DeletionGrace>,
-    /// How long hooks may run until nobody waits for them any more.
+    /// How long other modules wait for a running hook.
     patience: Duration,
     /// Held by runs in the main queue of the global hooks, those of moments among them.
     global_turn: tokio::sync::Mutex<()>,
@@ -102,7 +102,7 @@ impl Hooks {
             let runner = move |run| {
                 let hooks = hooks.upgrade();
                 async move {
-                    // The operator is gone: nothing is to be run any more.
+                    // The operator has stopped.
                     let Some(hooks) = hooks else { return Ok(()) };
                     hooks.run_queued(run).await
                 }

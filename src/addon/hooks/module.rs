@@ -21,7 +21,7 @@ use crate::shell_hooks::config::MAIN_QUEUE;
 use crate::shell_hooks::queues::Run;
 use crate::shell_hooks::{HookSet, Moment, Scope};
 
-/// How often a module is rendered anew because its own `afterHelm` hooks changed its values.
+/// How often a module is rendered again because its own `afterHelm` hooks changed its values.
 const MAX_RERUNS: u32 = 5;
 
 /// How long a module's run waits for hooks in other queues before it counts as failed.
@@ -51,19 +51,19 @@ impl ModuleHooks {
         self.actor.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Resolves when runs are to be killed.
+    /// Resolves when runs must be killed.
     pub(super) async fn is_left(&self) {
         // The sender is our own.
         drop(self.left.subscribe().wait_for(|left| *left).await);
     }
 }
 
-/// What has been done since the module was switched on: a run that failed goes on where it failed.
+/// Progress since the module was enabled: a failed run resumes where it failed.
 #[derive(Default)]
 pub(super) struct Progress {
     /// Hooks of the start that have run.
     started: BTreeSet<String>,
-    /// Runs that tell hooks of the main queue what exists: what is left of them.
+    /// Synchronization runs of the main queue that are left.
     synchronizations: Option<Vec<Run>>,
     /// The same in other queues, where they are waited for.
     elsewhere: Vec<(Run, oneshot::Receiver<()>)>,
@@ -84,7 +84,7 @@ pub(in crate::addon) struct ModuleRef {
     /// Another number when its hooks on disk are others.
     pub(in crate::addon) hooks: u64,
     pub(in crate::addon) maintenance: Maintenance,
-    /// What brought the run about, for metrics.
+    /// Why it runs, for metrics.
     pub(in crate::addon) activation: &'static str,
 }
 
@@ -186,7 +186,7 @@ impl Hooks {
         self.module(module).is_some_and(|known| known.print != hooks)
     }
 
-    /// Runs of hooks of a module are killed from here on, or no more; those that the API server waits for come to their end.
+    /// Kills running and later hooks of a module, or stops doing so; runs that the API server waits for are not killed.
     pub(in crate::addon) fn leave(&self, module: &str, leave: bool) {
         if let Some(known) = self.module(module) {
             known.left.send_replace(leave);
@@ -226,7 +226,7 @@ impl Hooks {
             let held = module.chart.is_some() && self.is_held(releases, module).await?;
             let done = match &module.chart {
                 None => None,
-                // Its hooks run all the same, as with addon-operator.
+                // Its hooks run nevertheless, as with addon-operator.
                 Some(_) if held => None,
                 Some(chart) => {
                     let values = self.store().values.for_chart(&module.key).map_err(Error::Values)?;
@@ -267,7 +267,7 @@ impl Hooks {
         }
     }
 
-    /// Whether the module's release is to be left alone; its record says so from here on, as addon-operator's does, or no more.
+    /// Whether the module's release is in maintenance; its record is labelled accordingly, as addon-operator's is.
     async fn is_held(&self, releases: &Releases, module: &ModuleRef) -> Result<bool, Error> {
         match module.maintenance {
             Maintenance::Off => Ok(false),
@@ -308,7 +308,7 @@ impl Hooks {
         self.run_synchronizations(hooks, set, progress).await?;
         let waited: Vec<Run> = progress.elsewhere.iter().map(|(run, _)| run.clone()).collect();
         while let Some((_, done)) = progress.elsewhere.last_mut() {
-            // It goes on in its queue; modules that come after this one must not wait for a hook that keeps failing.
+            // It continues in its queue; later modules must not wait for a hook that keeps failing.
             tokio::select! {
                 biased;
                 // A queue that is dropped has nothing more to wait for.
@@ -376,7 +376,7 @@ impl Hooks {
         module: Option<&ModuleRef>,
     ) -> Result<usize, Error> {
         self.queues.drop_owner(name);
-        // First of all: nobody is to wait for hooks that go.
+        // First: the API server must not call hooks that are removed.
         self.webhooks.leave(name).await.map_err(Error::Hook)?;
         let Some(module) = module else { return releases.uninstall(name).await };
         let loaded = match self.of(releases, module).await {
@@ -409,7 +409,7 @@ impl Hooks {
         set.stop_schedules();
         let (before, after) = (set.at(Moment::BeforeDeleteHelm), set.at(Moment::AfterDeleteHelm));
         if !before.is_empty() || !after.is_empty() {
-            // They are told what exists, also where the module was not on in this process.
+            // They get their snapshots even if the module was never enabled in this process.
             set.watch(&self.cluster, &self.queues, &self.state.measures);
             set.synchronize().await.map_err(Error::Hook)?;
         }

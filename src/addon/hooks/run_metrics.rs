@@ -12,7 +12,7 @@ use crate::shell_hooks::queues::Run;
 use crate::shell_hooks::{Hook, HookSet, Scope, WatchedView};
 
 impl Hooks {
-    /// What brings a run about, in addon-operator's words.
+    /// The binding type of a run, in addon-operator's words.
     fn activation(&self, run: &Run) -> &'static str {
         if self.state.converged.load(std::sync::atomic::Ordering::Acquire) {
             run.kind
@@ -42,7 +42,7 @@ impl Hooks {
             (false, true) => "allowed_errors_total",
         };
         measures.add(&format!("{start}_{outcome}"), labels, 1.0);
-        // shell-operator's names stand beside addon-operator's: dashboards of both find what they look for.
+        // shell-operator's names beside addon-operator's: dashboards of both work.
         let plain = &all[1..4];
         for (start, labels) in [(start, labels), ("hook", plain)] {
             measures.add(&format!("{start}_run_{outcome}"), labels, 1.0);
@@ -108,7 +108,7 @@ impl Hooks {
                 measure_set(measures, &module.name, set);
             }
         }
-        // The peer has one queue of a name, whoever's it is.
+        // addon-operator has one queue of a name, shared by all owners.
         let mut lengths = std::collections::BTreeMap::from([(MAIN_QUEUE.to_owned(), progress.tasks())]);
         if let Some((module, kind)) = progress.head() {
             let labels = [("queue", MAIN_QUEUE), ("module", &module), ("task_type", kind), ("hook", "")];

@@ -97,7 +97,7 @@ impl Operator {
                 }
                 Err(text) => {
                     let text = format!("key {key}: {text}");
-                    // What a module's section says does not matter while the module is off.
+                    // The section of a module that is off does not matter.
                     let off = name.as_ref().is_some_and(|n| !self.is_enabled(n, config));
                     let problem = Problem { key: key.clone(), module: name.map(|n| n.key), text };
                     if off {

@@ -20,7 +20,7 @@ use crate::backoff;
 use crate::controller::Job;
 use crate::shell_hooks::Moment;
 
-/// How often in a row `afterAll` hooks may bring about another converge by what they change.
+/// How often in a row changes by `afterAll` hooks may start another converge.
 const MAX_REPEATS: u32 = 5;
 
 /// How far a converge is.
@@ -31,9 +31,9 @@ pub(super) enum Phase {
     Waiting,
     /// Global hooks come up.
     Starting,
-    /// `beforeAll` hooks run, and `enabled` scripts; `all` modules are asked for then.
+    /// `beforeAll` hooks and `enabled` scripts run; then `all` modules are requested, or those that changed.
     Before { all: bool, again: bool },
-    /// CRDs of modules that are new are brought.
+    /// CRDs of new modules are applied.
     Crds { all: bool, again: bool },
     /// Modules run.
     Modules,
@@ -43,14 +43,14 @@ pub(super) enum Phase {
     Idle,
 }
 
-/// The converge that is under way, and what is kept from one to the next.
+/// The current converge, and what is kept from one to the next.
 pub(super) struct Cycle {
     pub(super) phase: Phase,
     /// The hooks before all modules have worked once since they were loaded.
     pub(super) prepared: bool,
     /// Whether `afterAll` hooks that fail are left for a new converge.
     pub(super) leave_after: watch::Sender<bool>,
-    /// Converges in a row that `afterAll` hooks brought about.
+    /// Converges in a row that `afterAll` hooks started.
     pub(super) repeats: u32,
     /// Work of global hooks, one at a time.
     pub(super) steps: JoinSet<Step>,
@@ -78,7 +78,7 @@ impl Cycle {
 }
 
 impl Phase {
-    /// Whether what a converge asks of modules is still to come.
+    /// Whether the modules of a converge are not requested yet.
     pub(super) fn precedes_modules(self) -> bool {
         matches!(self, Self::Waiting | Self::Starting | Self::Before { .. } | Self::Crds { .. })
     }
@@ -196,7 +196,7 @@ impl Operator {
         });
     }
 
-    /// Takes what the scripts said; one that failed is asked again, ever more seldom.
+    /// Applies the verdicts of scripts; failed scripts are retried with backoff.
     fn apply_verdicts(&mut self, verdicts: Verdicts) {
         self.scripts.verdicts = verdicts.on;
         self.scripts.reasons = verdicts.reasons;
@@ -247,7 +247,7 @@ impl Operator {
         self.cycle.activation =
             if change.module.is_empty() { "GlobalValuesChanged" } else { "ModuleValuesChanged" };
         if change.module.is_empty() {
-            // What changes before the modules are asked for is looked at then.
+            // Changes before the modules are requested are picked up then.
             let early = matches!(self.cycle.phase, Phase::Starting | Phase::Before { .. });
             if !early && (change.reload || change.flags) {
                 self.converge(false);

@@ -18,7 +18,7 @@ pub(super) struct Measurement {
 }
 
 impl Operator {
-    /// What brings about what is done now: until the first converge is done that it starts.
+    /// The activation label: the start, until the first converge is done.
     pub(super) fn activation(&self, word: &'static str) -> &'static str {
         if self.state.converged.load(Ordering::Acquire) { word } else { STARTUP }
     }

@@ -1,7 +1,7 @@
 //! CRDs of all modules that are on, before the first of them runs: a module may have objects of another one's kinds.
 //!
 //! Kinds that are missing are made here; what else a CRD has to be, the module's own run sees to, and what fails here fails
-//! there again, where it is told and tried anew.
+//! there again, where it is reported and retried.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::Operator;
 use super::converge::{Phase, Step};
 use crate::controller::Target;
 
-/// How many modules' CRDs are brought at once.
+/// How many modules' CRDs are applied at a time.
 const AT_ONCE: usize = 8;
 /// How long the other modules wait for those of one module.
 const WITHIN: Duration = Duration::from_secs(10);

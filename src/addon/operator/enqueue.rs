@@ -1,4 +1,4 @@
-//! What each module should be, compared with what was last asked: the difference is queued.
+//! Compares the desired state of each module with what was last requested, and enqueues the difference.
 //!
 //! Owns whether a module is on: flags, scripts, and modules that it depends on. Of what cannot be read nothing is concluded.
 
@@ -22,7 +22,7 @@ enum Decision {
 }
 
 impl Operator {
-    /// Compares what each module should be with what was last asked, and queues the difference; with `all` every module
+    /// Compares the desired state of each module with what was last requested, and enqueues the difference; with `all` every module
     /// that is on.
     pub(super) fn enqueue_changes(&mut self, all: bool) {
         self.compare(all, true);
@@ -86,7 +86,7 @@ impl Operator {
             }
             let values = store.values.seen(&name.key);
             let referred = store.values.referred(&name.key);
-            // Global values that nobody has seen in a good form yet may be what keeps a module from doing harm.
+            // Global values that were never valid may be what keeps a module from doing harm.
             let problem = broken(&name.key).or_else(|| global_problem.clone());
             let mended = wanted.problem.is_some() && problem.is_none();
             wanted.problem = problem;
@@ -149,7 +149,7 @@ impl Operator {
         self.enqueue_orphans(&undecided);
     }
 
-    /// What is left are releases of modules that exist no more, or that nothing is known of yet.
+    /// The rest are releases of modules that no longer exist, or of undecided ones.
     fn enqueue_orphans(&mut self, undecided: &BTreeSet<String>) {
         let (undecided, gone): (BTreeSet<ReleaseId>, BTreeSet<ReleaseId>) =
             std::mem::take(&mut self.recorded.orphans)
@@ -175,7 +175,7 @@ impl Operator {
             let decision = if self.scripts.undecided.contains(&name.name) {
                 Decision::Undecided
             } else if flag_broken {
-                // It keeps the module as it is; at the start nobody knows how that is.
+                // The module stays as it is, which is unknown at the start.
                 self.module_states.get(&name.name).map_or(Decision::Undecided, |w| on(w.enabled))
             } else {
                 let flags = Flags {

@@ -53,7 +53,7 @@ impl Operator {
         self.cycle.activation = "ModuleFilesChanged";
         let object = self.config_map.object.take();
         self.configure(object.as_ref(), true).await;
-        // A hook that does not come back must not keep the one that mends it out.
+        // A hung hook must not block its own replacement.
         for module in self.modules.modules.iter().filter(|m| changed.contains(&m.name.name)) {
             if self.hooks.is_outdated(&module.name.name, module.hooks) {
                 self.kill_hooks(&module.name.name);
@@ -61,7 +61,7 @@ impl Operator {
         }
     }
 
-    /// If a module's job is in a hook now, or comes to one, the hook is killed and the job fails: there is another one to do.
+    /// Kills the running or next hook of a module's job, which fails then: a later job replaces it.
     pub(super) fn kill_hooks(&self, module: &str) {
         if self.workers.runs(module, |job| job != Job::CorrectDrift) {
             self.hooks.leave(module, true);

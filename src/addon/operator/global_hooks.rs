@@ -20,7 +20,7 @@ impl Operator {
             }
         };
         tracing::info!("global hooks have changed: restarting them");
-        // A hook that fails forever must not keep the one that mends it out; its processes end with the step.
+        // A hook that keeps failing must not block its own replacement; its processes end with the step.
         self.cycle.steps.abort_all();
         while self.cycle.steps.join_next().await.is_some() {}
         self.hooks.set_global(set);

@@ -10,7 +10,7 @@ use crate::controller::Job;
 use crate::controller::{Done, report_drift};
 use crate::release::{Disposition, ReleaseAction, ReleaseOutcome, ReleaseRequest};
 
-/// A module whose failure nothing but a change will mend is tried again this seldom.
+/// A failure that only a change can end is retried this seldom.
 const STALLED_PAUSE: Duration = Duration::from_secs(300);
 
 impl Operator {

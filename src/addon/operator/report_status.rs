@@ -1,4 +1,4 @@
-//! What the operator tells of its modules where `kubectl` shows it.
+//! The status of modules, as `kubectl get modules.windlass.dev` shows it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ impl Operator {
         let error = wanted.failure.as_ref();
         let (phase, reason) = match (job, error) {
             (Some((Job::Uninstall, _)), _) => (ModulePhase::Deleting, "SwitchedOff"),
-            // A retry that is under way has not mended anything yet, and a repair of objects is nothing to tell of.
+            // A running retry has not succeeded yet, and a drift correction does not change the status.
             (_, Some((reason, _))) => (ModulePhase::Failed, *reason),
             (Some((Job::Reconcile, true)), None) => (ModulePhase::Running, "AtWork"),
             (Some((Job::Reconcile, false)), None) => (ModulePhase::Pending, "Waiting"),

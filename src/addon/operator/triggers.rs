@@ -1,4 +1,4 @@
-//! Releases that were touched from outside.
+//! Triggers of the engine: releases that were changed from outside.
 //!
 //! What was changed is put right at once; what was deleted while a hook runs may be the hook's own doing, and the module's next
 //! run decides on it.
@@ -10,7 +10,7 @@ use crate::release::ReconcileTrigger;
 use crate::shell_hooks::HookActivity;
 
 impl Operator {
-    /// A release of ours was touched from outside.
+    /// A release was changed from outside.
     pub(super) fn on_trigger(&mut self, name: &str, touched: &ReconcileTrigger) {
         let activation = self.activation("AbsentHelmResourcesDetected");
         let Some(wanted) = self.module_states.get_mut(name).filter(|w| w.enabled && !w.maintenance) else {

@@ -1,4 +1,4 @@
-//! Modules whose hooks do not come back: others wait for them so long, and no longer.
+//! Unblocks later modules when a hook hangs.
 //!
 //! A hook without a timeout may run forever, as with addon-operator. Its module then counts as tried, so that modules of higher
 //! numbers get their turn and the converge ends; the hook runs on, and its module comes to its end when the hook does.
@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use super::Operator;
 
-/// How often it is looked for such modules.
+/// How often hung hooks are looked for.
 const LOOK: Duration = Duration::from_secs(1);
 
 impl Operator {
-    /// When to look again; `None` if nobody waits.
+    /// When to check next; `None` if no module waits.
     pub(super) fn next_unblock_check(&self) -> Option<Instant> {
         (!self.workers.queue.awaited().is_empty() || !self.pending_deletions.deletions.is_empty())
             .then(|| self.pending_deletions.checked + LOOK.min(self.options.hooks.patience))

@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 
 use crate::addon::module::Modules;
 
-/// How deep directories are looked into, and at how many files of a module.
+/// How deep directories are scanned, and how many files of a module.
 const MAX_DEPTH: usize = 24;
 const MAX_FILES: usize = 50_000;
-/// Every so many looks all files of a module are looked at.
+/// All files of a module are checked in one of this many scans.
 const TURNS: usize = 5;
 
 /// What changes when files do.
@@ -43,7 +43,7 @@ impl Scan {
         Walker::default().take(roots, global, true)
     }
 
-    /// Tells modules what their hooks looked like.
+    /// Stores the fingerprint of its hooks in each module.
     pub(in crate::addon) fn stamp(&self, modules: &mut Modules) {
         for module in &mut modules.modules {
             module.hooks = self.modules.get(&module.path).copied().unwrap_or_default().hooks;
@@ -51,7 +51,7 @@ impl Scan {
     }
 }
 
-/// Remembers what it has seen, so that the next look is cheaper.
+/// Remembers the last scan, so that the next one is cheaper.
 #[derive(Debug, Default)]
 pub(super) struct Walker {
     seen: BTreeMap<PathBuf, Seen>,

@@ -1,4 +1,4 @@
-//! Brings the statuses of modules into the cluster, and the kind that they are of.
+//! Writes the statuses of modules to the cluster, and registers their kind.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ const CRD: &str = include_str!("../../../deploy/chart/crds/modules.yaml");
 const OPERATOR: &str = "windlass.dev/operator";
 /// Field manager of what is written here.
 const MANAGER: &str = "windlass-status";
-/// What passes within this time is not told: a restart with nothing to do writes nothing.
+/// States that pass within this time are not written: a restart with nothing to do writes nothing.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// After a failure it is tried again this seldom.
 const PAUSE: Duration = Duration::from_secs(10);
@@ -65,7 +65,7 @@ fn gvk() -> Gvk {
 
 impl Writer {
     async fn work(mut self, mut statuses: watch::Receiver<Statuses>) {
-        // The operator is gone when nobody can tell any more.
+        // The sender is gone when the operator stops.
         while statuses.changed().await.is_ok() {
             let mut pause = self.begin().await.err().map(|e| self.failed(&e));
             while pause.is_none() {
@@ -82,7 +82,7 @@ impl Writer {
                     () = sleep_until(next) => {}
                 }
             }
-            // What is told meanwhile is written after that.
+            // Statuses that come meanwhile are written after that.
             let rest = tokio::time::sleep(pause.unwrap_or(PAUSE));
             tokio::pin!(rest);
             loop {
@@ -133,10 +133,10 @@ impl Writer {
         ObjectRef::new(gvk(), Some(&self.namespace), name)
     }
 
-    /// Writes what differs; gives when to look again though nothing is told.
+    /// Writes what differs; returns when to write again without a new status.
     async fn bring(&mut self, statuses: &Statuses) -> Result<Option<Instant>, ClusterError> {
         let gone: Vec<String> = self.written.keys().filter(|n| !statuses.contains_key(*n)).cloned().collect();
-        // Before the loop has told of any module nothing is known.
+        // Before the loop's first report nothing is known.
         for name in gone.into_iter().filter(|_| !statuses.is_empty()) {
             self.cluster.delete(&self.object(&name), DeleteOptions::default()).await?;
             self.written.remove(&name);

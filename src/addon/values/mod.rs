@@ -42,7 +42,7 @@ struct Section {
     /// From hooks, for as long as the operator runs.
     patch: Patch,
     schemas: Schemas,
-    /// What they come to.
+    /// The merged values.
     result: Value,
 }
 
@@ -55,7 +55,7 @@ pub struct Patched {
     pub flags: bool,
 }
 
-/// What a hook wants the ConfigMap to be: keys with their new values, `None` for a key that goes.
+/// A hook's change of the ConfigMap: keys with their new values, `None` for a key to delete.
 pub type ConfigChange = BTreeMap<String, Option<Value>>;
 
 /// All sections.
@@ -120,7 +120,7 @@ impl Values {
     /// Takes a section of the ConfigMap as it is now; returns whether the values are others.
     ///
     /// # Errors
-    /// The section breaks its schema; the one before stays.
+    /// The section violates its schema; the previous one stays.
     pub fn set_config(&mut self, key: &str, config: Option<Value>) -> Result<bool, String> {
         let Some(section) = self.sections.get_mut(key) else { return Ok(false) };
         let config = config.unwrap_or_else(|| json!({}));
@@ -138,7 +138,7 @@ impl Values {
     /// Takes a section of the ConfigMap together with what it refers to, which comes below it; as [`Self::set_config`].
     ///
     /// # Errors
-    /// The two together break the schema; those before stay.
+    /// The two together violate the schema; the previous ones stay.
     pub fn set_referring(
         &mut self,
         key: &str,
@@ -349,7 +349,7 @@ impl Section {
         values = merge(values, self.referred.clone(), MAX_DEPTH);
         values = merge(values, config.clone(), MAX_DEPTH);
         if let Some(schema) = &self.schemas.config {
-            // Maps that the ConfigMap brings have defaults below them too.
+            // Maps from the ConfigMap have defaults below them, too.
             schema.apply_defaults(&mut values);
         }
         if let Some(schema) = &self.schemas.values {

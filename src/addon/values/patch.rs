@@ -1,4 +1,4 @@
-//! Patches of values that hooks write: streams of JSON Patch operations, what is kept of them, and how they are applied.
+//! Patches of values that hooks write: streams of JSON Patch operations, which are kept and applied.
 //!
 //! Knows JSON and nothing of modules but the name of their section. Mirrors addon-operator's `values_patch.go`: only `add`
 //! and `remove` exist, the last operation of a path is the one that is kept, one of a parent drops those below it.

@@ -17,7 +17,7 @@ use crate::render::{from_json, to_json};
 
 /// How deep references may lead.
 const MAX_DEPTH: usize = 64;
-/// How many schemas a file may come to once its references are expanded.
+/// How many schemas a file may expand to.
 const MAX_NODES: usize = 200_000;
 /// The largest file.
 const MAX_BYTES: u64 = 4 << 20;
@@ -171,7 +171,7 @@ fn read_file(path: &Path) -> Result<Option<(PathBuf, Value)>, String> {
     Ok(Some((path.to_owned(), tree)))
 }
 
-/// A copy with each reference replaced by what it leads to. A reference to something that it is part of stays.
+/// A copy with each reference replaced by its target. A recursive reference stays.
 fn expand(node: &Value, root: &Value, open: &mut Vec<String>, budget: &mut usize) -> Result<Value, String> {
     *budget = budget.checked_sub(1).ok_or("references make it too large")?;
     match node {
