@@ -1,4 +1,4 @@
-//! Operations on objects that hooks asked for, done in the cluster.
+//! Applies the object operations of hooks to the cluster.
 
 use std::time::Duration;
 
@@ -19,10 +19,10 @@ const GONE_WITHIN: Duration = Duration::from_secs(20);
 /// How often a write is tried that others are faster with.
 const CONFLICT_TRIES: u32 = 10;
 
-/// Does all operations, each even if others fail; gives what failed, an operation a line.
+/// Applies all operations, each even if others fail; the error lists the failures, one a line.
 ///
 /// # Errors
-/// ContextKind could not be done, and why.
+/// What could not be done, and why.
 pub async fn apply_operations(cluster: &Cluster, operations: &[Operation]) -> Result<(), String> {
     let mut failed = Vec::new();
     for operation in operations {

@@ -1,4 +1,4 @@
-//! Binding contexts: what a run of a hook is told, to the letter of addon-operator's JSON. Pure.
+//! Binding contexts: the input of a run, in addon-operator's JSON to the byte. Pure.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub struct Item {
     pub name: String,
     /// The object; `None` if the binding does not keep it.
     pub object: Option<Value>,
-    /// ContextKind the binding's filter made of it; `None` without a filter.
+    /// The result of the binding's filter; `None` without a filter.
     pub filtered: Option<Value>,
 }
 
@@ -42,7 +42,7 @@ pub struct Context {
     pub what: ContextKind,
 }
 
-/// ContextKind happened.
+/// What happened.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ContextKind {
     Moment(Moment),

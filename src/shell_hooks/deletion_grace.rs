@@ -15,7 +15,7 @@ pub struct DeletionGrace(BTreeMap<String, Owner>);
 
 #[derive(Default)]
 struct Owner {
-    /// When each run that goes on has begun.
+    /// When each running run has begun.
     running: Vec<Instant>,
     /// Until when deletions may be of the last run that ended.
     until: Option<Instant>,
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn hooks_without_a_break_count_for_the_patience() {
-        // One a second, each of half of it; the break of 10 s begins anew.
+        // One a second, each of half of it; after the break of 10 s the time starts again.
         let mut runs: Vec<(&str, u64, Option<u64>)> = (0..150).map(|s| ("a", s, Some(s + 1))).collect();
         runs.push(("a", 160, Some(161)));
         assert_eq!(activity(&runs, 98), HookActivity::Active);

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 
 use super::Scope;
 
-/// Directories deeper than this are not looked into: a circle of links ends here.
+/// Directories deeper than this are not searched: a cycle of links ends here.
 const MAX_DEPTH: usize = 32;
 
 /// Files with these endings are data, whatever their mode.
 const NOT_HOOKS: [&str; 4] = ["yaml", "json", "md", "txt"];
 
-/// ContextKind a directory of hooks holds.
+/// What a directory of hooks holds.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Found {
     /// Hooks in the order of their paths.

@@ -20,13 +20,13 @@ use crate::serve::hook_metrics;
 /// A hook that does not say its configuration within this time will not say it.
 pub const CONFIG_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The number of the next run, by which lines of one run are told from those of others.
+/// The number of the next run: it marks the log lines of one run.
 static TASKS: AtomicU64 = AtomicU64::new(1);
 
-/// ContextKind all runs have in common.
+/// What all runs have in common.
 #[derive(Clone, Debug)]
 pub struct HookEnvironment {
-    /// Where files of runs are made.
+    /// Where files of runs are created.
     pub scratch: PathBuf,
     /// Files stay after the run, for debugging.
     pub keep_files: bool,
@@ -52,7 +52,7 @@ pub struct Hook {
     runs: Arc<Runs>,
 }
 
-/// ContextKind a run is told besides its contexts.
+/// The input of a run besides its binding contexts.
 #[derive(Clone, Debug, Default)]
 pub struct Input {
     /// The list of binding contexts.
@@ -61,10 +61,10 @@ pub struct Input {
     pub values: Value,
 }
 
-/// ContextKind hooks in bash source. Images have it; who asks hooks elsewhere may not.
+/// What hooks in bash source. Images have it; who asks hooks elsewhere may not.
 const LIBRARY: &str = "/shell_lib.sh";
 
-/// ContextKind to do about a program that failed for want of the library.
+/// What to do about a program that failed for want of the library.
 fn missing_library(reason: &ProcessError, library: &Path) -> &'static str {
     if reason.to_string().contains(LIBRARY) && !library.exists() {
         "\n/shell_lib.sh is in the image of Windlass: run this there, or copy frameworks/shell_lib.sh and frameworks/shell of its \
@@ -74,7 +74,7 @@ fn missing_library(reason: &ProcessError, library: &Path) -> &'static str {
     }
 }
 
-/// ContextKind a run answered. Patches and responses are as they were written: who owns the hook reads them.
+/// The output of a run. Patches and responses are unparsed: the hook's owner parses them.
 #[derive(Clone, Debug, Default)]
 pub struct Output {
     /// The number of the run.
@@ -224,7 +224,7 @@ impl Hook {
         Ok(Output { task, usage: ended.usage, ..answers })
     }
 
-    /// ContextKind a run has written into its files.
+    /// What a run has written into its files.
     fn answers(&self, around: &HookEnvironment, scratch: &Scratch) -> Result<Output, HookError> {
         let hook = || self.name.clone();
         let read = |name: &str| {
@@ -256,7 +256,7 @@ impl Hook {
         self.runs.list()
     }
 
-    /// ContextKind a run answered cannot be used: those who ask for its runs are told why.
+    /// Records that a run's output is invalid, for the run history.
     pub fn refused(&self, task: u64, why: &str) {
         self.runs.refused(task, why);
     }
@@ -285,7 +285,7 @@ impl Hook {
                 fields.entry(key).or_insert(value);
             }
             fields.insert("proxyJsonLog".to_owned(), true.into());
-            // Nothing can be done when nobody reads logs.
+            // Nothing can be done when logs cannot be written.
             drop(writeln!(std::io::stderr(), "{}", Value::Object(fields)));
             return;
         }
@@ -336,11 +336,11 @@ fn bindings(contexts: &Value) -> Vec<String> {
     names
 }
 
-/// ContextKind the lines of a run say besides the hook and the number of the run.
+/// What the lines of a run say besides the hook and the number of the run.
 pub struct About<'r> {
     pub binding: &'r str,
     pub queue: &'r str,
-    /// The number of what brought the run about: the same in each of its tries.
+    /// The number of the run's cause: the same in each of its tries.
     pub event: u64,
 }
 

@@ -16,7 +16,7 @@ use super::{Hook, HookError, Moment, Scope, discover};
 use crate::cluster::Cluster;
 use crate::serve::measures::Measures;
 
-/// How many hooks are asked for their configuration at once.
+/// How many hooks run with `--config` at a time.
 const LOADED_AT_ONCE: usize = 8;
 /// How long the first lists of all watches may take.
 const LISTED_WITHIN: Duration = Duration::from_secs(60);
@@ -199,7 +199,7 @@ impl HookSet {
         *self.schedules.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// ContextKind is known of each binding's objects now: for metrics and the debug endpoint.
+    /// What is known of each binding's objects now: for metrics and the debug endpoint.
     #[must_use]
     pub fn watched(&self) -> Vec<WatchedView> {
         let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
@@ -230,7 +230,7 @@ pub struct WatchedView {
     /// As the hook writes it.
     pub kind: String,
     pub objects: Vec<Arc<Item>>,
-    /// ContextKind has happened since the watch began, and since the hook last saw the objects.
+    /// What has happened since the watch began, and since the hook last saw the objects.
     pub changes: (Changes, Changes),
 }
 

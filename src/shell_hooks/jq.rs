@@ -1,7 +1,7 @@
 //! Filters of the jq language, as gojq answers them, which addon-operator uses.
 //!
 //! Owns the way from JSON into the interpreter and back. A filter sees its input and nothing else: no environment, no
-//! further inputs, no files. ContextKind the interpreter does otherwise than gojq is mended by `rewrite` and `DEFINITIONS`.
+//! further inputs, no files. Where the interpreter differs from gojq, `rewrite` and `DEFINITIONS` correct it.
 
 mod differences;
 mod lexer;
@@ -23,7 +23,7 @@ use serde_json::{Number, Value};
 /// Results that one run may have: a filter that never ends must not eat the machine.
 const MAX_RESULTS: usize = 1_000_000;
 
-/// ContextKind jaq does not know, or does otherwise than gojq.
+/// What jaq does not know, or does otherwise than gojq.
 const DEFINITIONS: &str = include_str!("gojq.jq");
 
 /// The name under which a rewritten filter stands among the definitions.
@@ -46,7 +46,7 @@ pub struct Filter {
 /// A filter that cannot be compiled, or fails on an input.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JqError {
-    /// It is no filter.
+    /// The text is not a filter.
     #[error("{0}")]
     Syntax(String),
     /// It raised an error; the text is the filter's.
@@ -88,7 +88,7 @@ impl Filter {
         let functions = functions.filter(|(name, _, _)| !OUTSIDE.contains(name));
         let functions = functions.chain(natives::functions());
         let arena = Arena::default();
-        // ContextKind cannot be read goes on as it is: the loader tells why.
+        // What cannot be read goes on as it is: the loader tells why.
         let main = load::parse(text, |p| p.term());
         let code = if main.is_some() { MAIN } else { text };
         defs.extend(main.map(|term| Def { name: MAIN, args: Vec::new(), body: rewrite::term(term) }));
@@ -121,7 +121,7 @@ impl Filter {
     /// All results for an input.
     ///
     /// # Errors
-    /// The filter raised an error, made something that is no JSON, or never ends.
+    /// The filter raised an error, produced something that is not JSON, or does not end.
     pub fn run(&self, input: &Value) -> Result<Vec<Value>, JqError> {
         let vars = Vars::new(self.variables.iter().cloned());
         let context = Ctx::<JustLut<Val>>::new(&self.compiled.lut, vars);
@@ -146,7 +146,7 @@ impl Filter {
         Ok(results)
     }
 
-    /// ContextKind a binding keeps of an object: null for no result, the result if there is one, else the list of them.
+    /// What a binding keeps of an object: null for no result, the result if there is one, else the list of them.
     ///
     /// # Errors
     /// As for [`Filter::run`].

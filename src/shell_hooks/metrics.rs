@@ -18,7 +18,7 @@ pub struct MetricsError {
 /// that counters begin anew in each run; without it they count on.
 ///
 /// # Errors
-/// A document is no JSON map, or lacks what its action needs.
+/// A document is not a JSON map, or lacks a field that its action needs.
 pub fn parse(text: &str, group: Option<&str>) -> Result<Vec<Operation>, MetricsError> {
     let mut operations = Vec::new();
     for (index, document) in Deserializer::from_str(text).into_iter::<Value>().enumerate() {

@@ -1,8 +1,8 @@
 //! Hooks: programs of users that run at moments of the operator's life, on schedules and on changes of objects.
 //!
-//! Owns what addon-operator and shell-operator promise to a hook: how it is found and asked for its configuration, what it
-//! is told (binding contexts, snapshots), what it may answer (metrics, operations on objects, responses of webhooks), and
-//! how it is run. Knows no modules and no values: patches of values are bytes here, and who owns the hook reads them.
+//! Owns what addon-operator and shell-operator promise to a hook: its discovery and configuration, its input (binding contexts,
+//! snapshots), its output (metrics, object operations, webhook responses), and how it runs. Knows no modules and no values:
+//! patches of values are bytes here, which the hook's owner parses.
 
 pub mod apply_operations;
 pub mod config;

@@ -1,6 +1,6 @@
 //! The objects of one kubernetes binding, watched: snapshots, and events for what changes.
 //!
-//! Owns what is known of the objects and which changes are worth a run; who runs what is not its matter. Events that come
+//! Owns the state of the objects and which changes trigger a run; running hooks is others' work. Events that come
 //! before the hook has seen the objects as they were are held back.
 
 mod state;
@@ -23,7 +23,7 @@ use state::State;
 /// Gets the events of a binding; called from the watches' tasks, and must be quick.
 pub(super) type EventSink = Box<dyn Fn(WatchEvent, Arc<Item>) + Send + Sync>;
 
-/// The watches of a binding; they end when this goes.
+/// The watches of a binding; they end when this is dropped.
 pub(super) struct Monitor {
     shared: Arc<Shared>,
     _tasks: JoinSet<()>,
@@ -120,7 +120,7 @@ impl Monitor {
         self.shared.state(|s| s.snapshot())
     }
 
-    /// ContextKind has happened since the watch began, and since the hook last saw the objects.
+    /// What has happened since the watch began, and since the hook last saw the objects.
     pub(super) fn changes(&self) -> (Changes, Changes) {
         self.shared.state(|s| s.changes)
     }
@@ -135,7 +135,7 @@ impl Monitor {
         self.shared.state(State::synchronize);
     }
 
-    /// The hook is not told what exists: events held back pass, and later ones too.
+    /// The hook gets no synchronization: held and later events pass.
     pub(super) fn open(&self) {
         let held = self.shared.state(State::open);
         self.shared.send(held);

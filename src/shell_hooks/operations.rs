@@ -1,4 +1,4 @@
-//! The operations on objects that a run asks for: a stream of JSON or YAML documents. Pure.
+//! The object operations that a run writes: a stream of JSON or YAML documents. Pure.
 
 use chart_compat::data::Data;
 use chart_compat::yaml;
@@ -16,7 +16,7 @@ pub enum Operation {
     Patch { target: Target, patch: Patch, ignore_missing: bool, ignore_hook_error: bool },
 }
 
-/// ContextKind to do about an object that is there already.
+/// What to do about an object that is there already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exists {
     Fail,

@@ -23,9 +23,9 @@ use wait4::{ResUse, Wait4 as _};
 const MAX_LINE: usize = 10_000;
 /// Output beyond this is counted and dropped.
 const MAX_OUTPUT: usize = 4 * 1024 * 1024;
-/// ContextKind a line counts besides its text: a log of short ones is mostly what stands around them.
+/// What a line counts besides its text: a log of short ones is mostly what stands around them.
 const PER_LINE: usize = 200;
-/// ContextKind is kept of stderr to tell why a program failed.
+/// How much of stderr is kept for the error of a failed program.
 const TAIL: usize = 2_000;
 /// Most that a program may print where its output is the answer.
 const MAX_ANSWER: usize = 1024 * 1024;
@@ -69,7 +69,7 @@ impl Stream {
     }
 }
 
-/// ContextKind a program used of the machine.
+/// What a program used of the machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
     pub took: Duration,
@@ -83,7 +83,7 @@ pub struct Usage {
 #[derive(Clone, Debug)]
 pub struct ProcessResult {
     pub usage: Usage,
-    /// ContextKind it printed on stdout, where that was asked for.
+    /// Its stdout, if requested.
     pub stdout: Vec<u8>,
 }
 
@@ -132,7 +132,7 @@ fn after(stderr: &str) -> String {
 }
 
 impl ProcessError {
-    /// ContextKind the program used, where it was started and its end is known.
+    /// What the program used, where it was started and its end is known.
     #[must_use]
     pub fn usage(&self) -> Option<Usage> {
         match self {
@@ -164,7 +164,7 @@ pub enum End {
 
 impl From<ExitStatus> for End {
     fn from(status: ExitStatus) -> Self {
-        // ContextKind was waited for has one of the two.
+        // What was waited for has one of the two.
         status.signal().map_or_else(|| Self::Status(status.code().unwrap_or_default()), Self::Signal)
     }
 }
@@ -185,12 +185,12 @@ pub enum Stdout {
     Answer,
 }
 
-/// Kills a process group when it goes: a run that is given up must not go on behind our back.
+/// Kills a process group when dropped: a cancelled run must not continue.
 struct Group(Pid);
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // It may be gone by itself.
+        // It may have exited already.
         kill_process_group(self.0, Signal::KILL).ok();
     }
 }
@@ -290,7 +290,7 @@ async fn start(program: &Program) -> Result<std::process::Child, ProcessError> {
     }
 }
 
-/// ContextKind was printed so far, cut into lines and kept within bounds.
+/// What was printed so far, cut into lines and kept within bounds.
 struct Lines {
     stdout: Stdout,
     answer: Vec<u8>,
@@ -408,17 +408,17 @@ async fn next(pipe: &mut Option<Receiver>, buffer: &mut [u8]) -> usize {
     count
 }
 
-/// A directory for one run, for its owner only; it goes with this value unless it is kept for debugging.
+/// A directory for one run, readable by its owner only; removed when dropped, unless it is kept for debugging.
 #[derive(Debug)]
 pub struct Scratch {
     directory: tempfile::TempDir,
 }
 
 impl Scratch {
-    /// Makes one below `base`, which is made too if it is not there.
+    /// Creates one below `base`, which is created if it does not exist.
     ///
     /// # Errors
-    /// The directory cannot be made.
+    /// The directory cannot be created.
     pub fn new(base: &Path, keep: bool) -> Result<Self, ProcessError> {
         let failed = |reason| ProcessError::Io { what: format!("a directory in {}", base.display()), reason };
         std::fs::create_dir_all(base).map_err(failed)?;
@@ -429,7 +429,7 @@ impl Scratch {
         Ok(Self { directory })
     }
 
-    /// Writes a file of this name; gives its path.
+    /// Writes a file of this name; returns its path.
     ///
     /// # Errors
     /// It cannot be written.

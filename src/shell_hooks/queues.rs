@@ -1,6 +1,6 @@
 //! Queues of hook runs: one after the other in each, side by side with those of other queues.
 //!
-//! A queue belongs to a module or to the global hooks, so that a hook that keeps failing holds up nobody else's. ContextKind a run
+//! A queue belongs to a module or to the global hooks, so that a failing hook blocks no other owner's. What a run
 //! is, the runner knows; this owns order, combining and repetition.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -21,7 +21,7 @@ const LONG: usize = 100;
 /// The number of the next event.
 static EVENTS: AtomicU64 = AtomicU64::new(1);
 
-/// A number for something that brings a run about.
+/// A number for the cause of a run.
 pub(super) fn next_event() -> u64 {
     EVENTS.fetch_add(1, Ordering::Relaxed)
 }
@@ -36,9 +36,9 @@ pub struct Run {
     pub queue: String,
     /// A failure counts as done.
     pub allow_failure: bool,
-    /// When it was asked for.
+    /// When it was queued.
     pub since: Instant,
-    /// The number of what brought it about.
+    /// The number of its cause.
     pub event: u64,
     /// How often it has failed.
     pub failures: u32,
@@ -53,7 +53,7 @@ struct Task {
     done: Vec<oneshot::Sender<()>>,
 }
 
-/// ContextKind a queue holds.
+/// What a queue holds.
 #[derive(Default)]
 struct Content {
     /// The run that is under way, or waits for another try.
@@ -75,7 +75,7 @@ pub struct QueueView {
     /// The module; empty for the global hooks.
     pub owner: String,
     pub name: String,
-    /// ContextKind is done with its first run.
+    /// What is done with its first run.
     pub status: String,
     /// Its runs in order, the one under way first.
     pub tasks: Vec<TaskView>,
@@ -163,7 +163,7 @@ impl Queues {
         Self { lines: Mutex::default(), runner, pause: crate::backoff::delay, failed: Arc::default() }
     }
 
-    /// Puts a run at the end of its queue, and joins it to the last one there if they belong together. ContextKind is given resolves
+    /// Puts a run at the end of its queue, and joins it to the last one there if they belong together. What is given resolves
     /// when it is done, and fails if its queue is dropped.
     pub fn push(&self, run: Run) -> oneshot::Receiver<()> {
         let (done, receiver) = oneshot::channel();
@@ -297,7 +297,7 @@ async fn work(
         };
         loop {
             task.run.hook.turn().await;
-            // ContextKind came while it waited for its turn, or for another try, goes along.
+            // Runs that came meanwhile are combined with it.
             {
                 let mut content = content();
                 while content.waiting.front().is_some_and(|next| together(&task.run, &next.run)) {

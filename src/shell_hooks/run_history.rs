@@ -1,4 +1,4 @@
-//! The last runs of a hook, for who asks: when, how they ended, what they used, what they printed.
+//! The last runs of a hook: when, how they ended, what they used, what they printed.
 //!
 //! Owns how much of that is kept: a few runs, of each stream the beginning and the end. It is kept in memory alone, for as
 //! long as the hook is loaded; what is printed went to the log, too.
@@ -23,7 +23,7 @@ const TAIL: usize = 1536;
 pub struct RunView {
     /// Its number, as in the log.
     pub task: u64,
-    /// The number of what brought it about: the same in each of its tries.
+    /// The number of its cause: the same in each of its tries.
     pub event: u64,
     /// Names of its bindings, each once.
     pub bindings: Vec<String>,
@@ -31,7 +31,7 @@ pub struct RunView {
     pub started: Timestamp,
     began: Instant,
     pub outcome: RunResult,
-    /// ContextKind it used; `None` while it runs, and where that is not known.
+    /// What it used; `None` while it runs, and where that is not known.
     pub usage: Option<Usage>,
     pub stdout: Printed,
     pub stderr: Printed,
@@ -62,7 +62,7 @@ pub enum RunResult {
     },
 }
 
-/// ContextKind is kept of a stream.
+/// What is kept of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Printed {
     head: String,
@@ -152,7 +152,7 @@ impl Runs {
         }
     }
 
-    /// ContextKind a run answered cannot be used.
+    /// What a run answered cannot be used.
     pub(super) fn refused(&self, task: u64, why: &str) {
         self.with(task, |run| {
             if let RunResult::Ended { error, .. } = &mut run.outcome {
@@ -162,7 +162,7 @@ impl Runs {
     }
 }
 
-/// A run under way: one that goes without an end was given up.
+/// A running run: one that is dropped without an end was cancelled.
 pub(super) struct Running {
     runs: Arc<Runs>,
     pub(super) task: u64,
@@ -184,7 +184,7 @@ impl Running {
             Err(other) => (None, other.usage()),
         };
         let timed_out = matches!(result, Err(ProcessError::Timeout { .. }));
-        // ContextKind stderr says stands beside it.
+        // What stderr says stands beside it.
         let error = result.as_ref().err().map(ProcessError::in_short);
         self.runs.with(self.task, |run| {
             let seconds = usage.map_or_else(|| run.seconds(), |usage| usage.took.as_secs_f64());

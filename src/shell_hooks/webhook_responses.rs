@@ -1,4 +1,4 @@
-//! ContextKind a hook answers to a webhook call. Pure.
+//! What a hook answers to a webhook call. Pure.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

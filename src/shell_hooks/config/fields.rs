@@ -1,4 +1,4 @@
-//! A map of a hook's configuration, read key by key: types are checked, and keys that nobody asked for are refused.
+//! A map of a hook's configuration, read key by key: types are checked, and unknown keys are refused.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::ConfigError;
 
-/// A map under its path, with the keys asked for so far.
+/// A map under its path, with the keys read so far.
 pub(super) struct Fields<'v> {
     path: String,
     map: &'v Map<String, Value>,
@@ -129,7 +129,7 @@ impl<'v> Fields<'v> {
         found.collect::<Result<_, _>>().map(Some)
     }
 
-    /// Refuses keys that were never asked for.
+    /// Refuses keys that were never read.
     pub(super) fn finish(self) -> Result<(), ConfigError> {
         match self.map.keys().find(|key| !self.asked.contains(key.as_str())) {
             None => Ok(()),

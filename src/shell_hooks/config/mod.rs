@@ -1,6 +1,6 @@
-//! ContextKind a hook says on `--config`: its bindings, in both versions of the form. Pure.
+//! What a hook says on `--config`: its bindings, in both versions of the form. Pure.
 //!
-//! Errors name the key and the value; who asked the hook adds its name.
+//! Errors name the key and the value; the caller adds the hook's name.
 
 mod fields;
 mod selectors;
@@ -31,7 +31,7 @@ pub const MAIN_QUEUE: &str = "main";
 pub struct ConfigError {
     /// The key, with the indexes of lists; empty for the whole.
     pub path: String,
-    /// ContextKind is wrong with it.
+    /// What is wrong with it.
     pub text: String,
 }
 
@@ -41,7 +41,7 @@ impl ConfigError {
     }
 }
 
-/// Which form a configuration has: contexts of hooks of the old form look otherwise.
+/// Version of a configuration: binding contexts of version 0 have another form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
     V0,
@@ -73,7 +73,7 @@ pub struct Settings {
     pub timeout: Option<Duration>,
 }
 
-/// ContextKind all bindings but moments have.
+/// What all bindings but moments have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Common {
     pub name: String,
@@ -92,7 +92,7 @@ pub struct Schedule {
     pub cron: Cron,
 }
 
-/// ContextKind befalls an object.
+/// What befalls an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WatchEvent {
     Added,
@@ -146,10 +146,10 @@ pub enum Namespaces {
 }
 
 impl HookConfig {
-    /// Reads what a hook printed: YAML or JSON, the version told by `configVersion`.
+    /// Parses what a hook printed: YAML or JSON, of the version in `configVersion`.
     ///
     /// # Errors
-    /// The text is no map, a key is unknown, a value is of the wrong type or means nothing.
+    /// The text is not a map, a key is unknown, or a value has a wrong type or no meaning.
     pub fn parse(text: &[u8], scope: Scope) -> Result<Self, ConfigError> {
         let data = yaml::from_slice(text).map_err(|e| {
             let line = e.line().map_or_else(String::new, |line| format!("line {line}: "));

@@ -1,4 +1,4 @@
-//! ContextKind hooks may say on --config, and how it is refused.
+//! What hooks may say on --config, and how it is refused.
 
 use std::time::Duration;
 

@@ -11,7 +11,7 @@ struct Questions {
     crontabs: Vec<String>,
 }
 
-/// ContextKind robfig/cron said, recorded by `make fixtures`.
+/// What robfig/cron said, recorded by `make fixtures`.
 #[derive(Deserialize)]
 struct Answer {
     crontab: String,

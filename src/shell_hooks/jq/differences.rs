@@ -1,6 +1,6 @@
-//! ContextKind of a filter may come out otherwise than with gojq, as far as its text tells. Pure.
+//! Constructs of a filter whose result may differ from gojq's, as far as its text shows. Pure.
 //!
-//! Owns the list of such constructs; `tests` hold it against what gojq answered. ContextKind depends on values alone is not seen here.
+//! Owns the list of such constructs; `tests` hold it against what gojq answered. What depends on values alone is not seen here.
 
 use super::lexer::{Token, lexed};
 
@@ -81,7 +81,7 @@ const DIFFERENCES: [(&str, Seen, &str); 20] = [
     ),
 ];
 
-/// ContextKind of a filter may come out otherwise than with gojq: a construct and what is otherwise.
+/// What of a filter may come out otherwise than with gojq: a construct and what is otherwise.
 #[must_use]
 pub fn differences(filter: &str) -> Vec<(&'static str, &'static str)> {
     let tokens = lexed(filter);
@@ -92,7 +92,7 @@ pub fn differences(filter: &str) -> Vec<(&'static str, &'static str)> {
     DIFFERENCES.iter().filter(|(_, how, _)| seen(how)).map(|(what, _, text)| (*what, *text)).collect()
 }
 
-/// ContextKind `differences` may name.
+/// What `differences` may name.
 #[cfg(test)]
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     DIFFERENCES.iter().map(|(what, _, _)| *what)

@@ -150,7 +150,7 @@ mod tests {
         );
         assert_eq!(words("$debug, @base64, debug"), ["debug"]);
         assert_eq!(words("[limit(3; .[])] | map(.x % 2)"), ["limit", "map"]);
-        // ContextKind is cut off in the middle ends there.
+        // What is cut off in the middle ends there.
         assert_eq!(words("map(\"a\\(first"), ["map", "first"]);
         assert_eq!(words("\"\\"), [""; 0]);
         assert_eq!(

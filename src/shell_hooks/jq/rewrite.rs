@@ -28,7 +28,7 @@ fn sorted(inner: Term<&str>) -> Term<&str> {
     pipe(inner, None, Term::Call("_sorted", Vec::new()))
 }
 
-/// Rewrites a filter and all that it is made of.
+/// Rewrites a filter and all of its parts.
 pub(super) fn term(of: Term<&str>) -> Term<&str> {
     match of {
         Term::Id | Term::Recurse | Term::Num(_) | Term::Break(_) | Term::Var(_) => of,

@@ -11,7 +11,7 @@ struct Group {
     filters: Vec<String>,
 }
 
-/// ContextKind gojq said, recorded by `make fixtures`.
+/// What gojq said, recorded by `make fixtures`.
 #[derive(Deserialize)]
 struct Answer {
     group: usize,
@@ -139,7 +139,7 @@ fn what_is_known_to_differ_is_seen_in_filters() {
         let row = format!("| `{}` |", construct.replace('|', "\\|"));
         assert!(guide.contains(&row), "{row} is missing in MIGRATION.md");
     }
-    // ContextKind hooks ask of objects usually.
+    // What hooks ask of objects usually.
     for filter in [
         ".metadata.labels",
         "{name: .metadata.name, debug: .spec.debug, catch: .spec.catch}",

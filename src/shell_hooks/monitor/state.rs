@@ -1,4 +1,4 @@
-//! ContextKind is known of a binding's objects, and which changes are events. Pure.
+//! What is known of a binding's objects, and which changes are events. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hasher as _};
@@ -55,7 +55,7 @@ pub(super) struct State {
     held: Option<Vec<Event>>,
     /// Why there is no list yet.
     pub(super) problem: Option<String>,
-    /// It does not go away by itself.
+    /// The failure is permanent.
     pub(super) refused: bool,
     /// Since the watch began, and since the hook last saw the objects.
     pub(super) changes: (Changes, Changes),
@@ -89,7 +89,7 @@ impl State {
         self.parts.entry(part.clone()).or_insert(false);
     }
 
-    /// A namespace is watched no more: its objects leave the snapshots without a word.
+    /// A namespace is no longer watched: its objects leave the snapshots without an event.
     pub(super) fn remove_namespace(&mut self, namespace: &str) {
         self.parts.retain(|part, _| part.0 != namespace);
         self.items.retain(|_, stored| stored.part.0 != namespace);
@@ -103,7 +103,7 @@ impl State {
         self.parts_known && self.parts.values().all(|listed| *listed)
     }
 
-    /// Takes an object in; gives the event to send now.
+    /// Stores an object; returns the event to send now.
     pub(super) fn present(&mut self, part: &Part, object: Value) -> Result<Option<Event>, JqError> {
         let began = Instant::now();
         let filtered = self.filter.as_ref().map(|f| f.apply(&object)).transpose()?;
@@ -124,12 +124,12 @@ impl State {
             Some(_) => return Ok(None),
         };
         self.count(event);
-        // ContextKind the first list brings is no event: the hook sees it as what exists.
+        // Objects of the first list are no events: the hook gets them as its synchronization.
         let first_list = self.parts.get(part).is_some_and(|listed| !listed);
         Ok(if first_list { None } else { self.pass(event, item) })
     }
 
-    /// An object is gone; gives the event to send now.
+    /// Removes an object; returns the event to send now.
     pub(super) fn gone(&mut self, object: Value) -> Option<Event> {
         let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default().to_owned();
         let before = self.items.remove(&(text("namespace"), text("name")))?;
@@ -143,7 +143,7 @@ impl State {
         self.pass(WatchEvent::Deleted, item)
     }
 
-    /// A watch has listed all objects; gives events for those that are gone since.
+    /// A watch has listed all objects; returns events for those that were deleted meanwhile.
     pub(super) fn listed(&mut self, part: &Part, seen: &BTreeSet<Key>) -> Vec<Event> {
         let first_list = self.parts.insert(part.clone(), true) == Some(false);
         let gone: Vec<Key> = self

@@ -14,7 +14,7 @@ use crate::cluster::{Cluster, ClusterError, Gvk, ObjectEvent};
 use crate::redact;
 use crate::shell_hooks::config::Namespaces;
 
-/// After a failure that does not go away by itself a watch is tried again this seldom.
+/// After a permanent failure a watch is retried this seldom.
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// Runs all watches of a binding for as long as it is watched.
@@ -125,7 +125,7 @@ async fn one(cluster: Cluster, shared: Arc<Shared>, part: Part) {
         match follow(&cluster, &shared, &part).await {
             Ok(()) => {}
             Err(ClusterError::NoKind(_)) => {
-                // The kind may come with the very module that waits here: there are no objects until then.
+                // The kind may belong to the module that waits here: there are no objects until then.
                 let events = shared.state(|s| s.listed(&part, &BTreeSet::new()));
                 shared.send(events);
                 shared.listed.notify_waiters();

@@ -1,6 +1,6 @@
-//! The certificate that webhooks are served with: given in files, or made by us and kept in a Secret.
+//! The certificate that webhooks are served with: from files, or generated and stored in a Secret.
 //!
-//! Owns the Secret and when it is made anew: at two thirds of its life, or when it is for other names. A bundle of ours holds
+//! Owns the Secret and its renewal: at two thirds of its life, or when the names change. A bundle of ours holds
 //! the authority before the current one too, so that API servers trust both while they learn of the new one.
 
 use std::net::IpAddr;
@@ -19,18 +19,18 @@ const DAYS: i64 = 365;
 const DAY: i64 = 24 * 3600;
 /// How often a write is tried that another replica is faster with.
 const TRIES: u32 = 5;
-/// When, in seconds since 1970, what the Secret holds is made anew, and for which names it is.
+/// When, in seconds since 1970, the certificate of the Secret is renewed, and its names.
 const RENEW_AT: &str = "windlass.dev/renew-at";
 const NAMES: &str = "windlass.dev/names";
 /// Field manager of the Secret and of webhook objects.
 pub(super) const MANAGER: &str = "windlass-webhooks";
 
-/// Files with a certificate that someone else looks after, in PEM, as shell-operator is given them.
+/// Files with a certificate that is managed elsewhere, in PEM, as shell-operator takes them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Files {
     pub certificate: PathBuf,
     pub key: PathBuf,
-    /// ContextKind API servers are to trust.
+    /// The bundle that API servers trust.
     pub authority: PathBuf,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct KeyPair {
     pub(super) key: Vec<u8>,
     /// Bundle of authorities in PEM.
     pub(super) authority: String,
-    /// When it is to be made anew, in seconds since 1970; `None`: others see to that.
+    /// When it is renewed, in seconds since 1970; `None`: it is managed elsewhere.
     pub(super) renew_at: Option<i64>,
 }
 
@@ -110,7 +110,7 @@ pub(super) async fn kept(
                     return Ok(found);
                 }
             }
-            // Another replica was faster: what it made serves us too.
+            // Another replica was faster: use its certificate.
             Err(e) if e.is_conflict() || e.is_already_exists() => {}
             Err(e) => return Err(failed(e)),
         }
@@ -146,7 +146,7 @@ fn text(secret: &Value, key: &str) -> Option<String> {
     String::from_utf8(bytes).ok().filter(|t| !t.trim().is_empty())
 }
 
-/// ContextKind a Secret holds, if it is for these names and not to be renewed yet.
+/// What a Secret holds, if it is for these names and not to be renewed yet.
 fn usable(secret: &Value, hosts: &[String], now: i64) -> Option<KeyPair> {
     let annotations = &secret["metadata"]["annotations"];
     let renew_at: i64 = annotations[RENEW_AT].as_str()?.parse().ok()?;

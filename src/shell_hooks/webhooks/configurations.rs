@@ -1,4 +1,4 @@
-//! ContextKind the API server is told of our webhooks: configurations, entries in them, and how CRDs are converted. Pure.
+//! Webhook configurations and their entries, and the conversion stanza of CRDs. Pure.
 //!
 //! Paths and names are addon-operator's (`admission.createWebhookPath`, `string_helper.SafeURLString`), but mutating webhooks have
 //! paths of their own, so that one of each kind may bear the same name.
@@ -15,7 +15,7 @@ const OWNERS: &str = "windlass.dev/webhook-owners";
 /// Label of what is ours to delete.
 const MANAGED: (&str, &str) = ("app.kubernetes.io/managed-by", "windlass");
 
-/// ContextKind is asked of an admission webhook.
+/// The kind of an admission webhook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     Validating,
@@ -165,7 +165,7 @@ pub(super) fn configuration(object: &ObjectRef, entries: &Entries) -> Value {
     })
 }
 
-/// ContextKind a live configuration of ours lists, each entry with its owner. ContextKind someone else has put into it is left out.
+/// What a live configuration of ours lists, each entry with its owner. What someone else has put into it is left out.
 #[must_use]
 pub(super) fn listed(live: &Value) -> Entries {
     let owners = live["metadata"]["annotations"][OWNERS].as_str().unwrap_or_default();
@@ -184,7 +184,7 @@ pub(super) fn is_ours(live: &Value) -> bool {
     live["metadata"]["labels"][MANAGED.0] == MANAGED.1
 }
 
-/// ContextKind is applied to a CRD so that we convert its objects.
+/// What is applied to a CRD so that we convert its objects.
 #[must_use]
 pub(super) fn conversion(crd: &ObjectRef, door: &WebhookEndpoint) -> Value {
     let client = door.conversion.client_config(&format!("/{}", crd.name));

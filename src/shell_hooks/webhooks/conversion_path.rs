@@ -73,11 +73,11 @@ mod tests {
             ("v1>v2", "v2", "v1", None),
             ("v1>v2", "v1", "g/v1", Some(&[])),
             ("", "v1", "v2", None),
-            // Loops are no trouble.
+            // Cycles end here.
             ("v1>v2 v2>v1 v2>v3 v3>v2 v3>v4", "v1", "v4", Some(&[0, 2, 4])),
             // Spelt out in one place, short in another.
             ("g/v1>v2 g/v2>g/v3 v3>v4", "g/v1", "g/v4", Some(&[0, 1, 2])),
-            // ContextKind is spelt as asked comes first.
+            // The requested spelling comes first.
             ("v1>v2 g/v1>g/v2", "g/v1", "g/v2", Some(&[1])),
             ("h/v1>v2", "g/v1", "g/v2", None),
         ];

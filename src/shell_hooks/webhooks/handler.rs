@@ -1,4 +1,4 @@
-//! Calls of the API server: which hook answers, within which bounds, and what is made of its answer.
+//! Calls of the API server: which hook answers, within which bounds, and how its answer is mapped.
 //!
 //! A hook that fails denies (`Hook failed`), as addon-operator does. One that is too late, or says nothing, is an error of HTTP, a
 //! little before the API server would give up: whether that denies is for the entry's failure policy to say, and whoever
@@ -36,12 +36,12 @@ const MAX_ADMISSION: usize = 8 << 20;
 const MAX_CONVERSION: usize = 64 << 20;
 /// How long the API server waits for a conversion (`webhook.DefaultRequestTimeout` of its converters).
 const CONVERSION: Duration = Duration::from_secs(30);
-/// How much earlier we give up, so that our answer still arrives.
+/// How much earlier than the API server we time out, so that our answer still arrives.
 const MARGIN: Duration = Duration::from_millis(500);
 
 type Shared = State<Weak<Webhooks>>;
 
-/// ContextKind a hook did.
+/// What a hook did.
 enum RunResult {
     Answered(Answer),
     Failed,
@@ -206,7 +206,7 @@ impl Webhooks {
         answer
     }
 
-    /// Runs a hook, unless there is no room for it in time.
+    /// Runs a hook, unless no slot becomes free in time.
     async fn ask(&self, owner: &str, run: Run, deadline: Instant) -> RunResult {
         let rooms = {
             let mut live = self.live();

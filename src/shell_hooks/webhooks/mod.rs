@@ -1,4 +1,4 @@
-//! Webhooks of hooks: the server that the API server calls, and what it is told of it.
+//! Webhooks of hooks: the server that the API server calls, and its registration.
 //!
 //! Owns which hooks are asked (those whose owner has come up), the servers with their certificates, and the objects that send
 //! the API server to them. How a hook is run is the caller's: no module and no value is known here.
@@ -47,9 +47,9 @@ const AT_ONCE: usize = 32;
 pub struct Options {
     /// Whether they are at all.
     pub enabled: bool,
-    /// ContextKind serves them.
+    /// What serves them.
     pub server: Server,
-    /// ContextKind serves conversions, if it is another one.
+    /// What serves conversions, if it is another one.
     pub conversion: Option<Server>,
     /// Where the API server finds us instead of behind a Service, e.g. `https://10.0.0.7:9651`; port 0 stands for the one that
     /// is listened on.
@@ -58,7 +58,7 @@ pub struct Options {
     pub service: String,
     pub conversion_service: String,
     pub service_port: u16,
-    /// Our address, if several operators run and these Services are to lead to the one that leads.
+    /// Our address, if several operators run and the Services must point to the leader.
     pub leader_at: Option<IpAddr>,
     /// Name of the webhook configurations, to which `-hooks` is added; empty: `windlass-NAMESPACE`.
     pub configuration: String,
@@ -83,7 +83,7 @@ impl Default for Options {
     }
 }
 
-/// ContextKind a hook wrote for the API server.
+/// What a hook wrote for the API server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     pub admission: String,
@@ -112,7 +112,7 @@ pub struct Webhooks {
     room: Arc<Semaphore>,
 }
 
-/// Whose hooks are asked.
+/// Owners whose hooks are called.
 #[derive(Default)]
 struct Live {
     /// Hooks with webhooks, by owner; owners without any are here too, once they have come up.
@@ -216,10 +216,10 @@ impl Webhooks {
         live.owners.insert(owner.to_owned(), hooks);
     }
 
-    /// An owner goes: when this returns, nobody is sent to its hooks any more.
+    /// An owner is removed: when this returns, the API server no longer calls its hooks.
     ///
     /// # Errors
-    /// The API server cannot be told; the hooks are not asked any more all the same.
+    /// The API server cannot be updated; the hooks are no longer called nevertheless.
     pub async fn leave(&self, owner: &str) -> Result<(), String> {
         {
             let mut live = self.live();
@@ -229,7 +229,7 @@ impl Webhooks {
         self.write().await.map_err(|e| format!("webhooks: {e}"))
     }
 
-    /// All owners that are on are known: entries of others go, whoever made them in an earlier process.
+    /// All enabled owners are known: removes the entries of others, also those of an earlier process.
     pub fn settle(&self, owners: BTreeSet<String>) {
         let mut live = self.live();
         if live.expected.as_ref() != Some(&owners) {

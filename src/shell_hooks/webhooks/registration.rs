@@ -34,7 +34,7 @@ impl From<RegistrationError> for String {
     }
 }
 
-/// ContextKind the names of our configurations begin with.
+/// What the names of our configurations begin with.
 fn prefix(options: &Options, namespace: &str) -> String {
     match options.configuration.as_str() {
         "" => format!("windlass-{namespace}"),
@@ -149,7 +149,7 @@ impl Webhooks {
         }
     }
 
-    /// Watches what we write, so that nobody else changes it for long, and for CRDs that are not there yet.
+    /// Watches what we write, to correct changes by others, and for CRDs that do not exist yet.
     pub(super) fn follow(self: &Arc<Self>) {
         let kinds = Kind::ALL.into_iter().filter(|kind| !self.entries(*kind).is_empty());
         let mut objects: Vec<ObjectRef> = kinds.map(|k| k.object(&self.configuration_name())).collect();

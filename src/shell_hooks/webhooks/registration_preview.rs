@@ -1,4 +1,4 @@
-//! ContextKind would be written for the webhooks of hooks, and nothing done about it.
+//! What would be written for the webhooks of hooks. Writes nothing.
 //!
 //! Owns the comparison with what is there. Nothing is listened on for that, so that certificates, and ports that are chosen when
 //! they are listened on, are not compared.
@@ -21,10 +21,10 @@ pub struct PlannedRegistration {
     pub text: String,
 }
 
-/// ContextKind an operator would write if these owners' hooks were to be asked. Entries of owners that are `unknown` stay.
+/// What an operator would write if these owners' hooks were to be asked. Entries of owners that are `unknown` stay.
 ///
 /// # Errors
-/// The cluster cannot be asked.
+/// The cluster cannot be read.
 pub async fn preview_registration(
     cluster: &Cluster,
     namespace: &str,
@@ -71,7 +71,7 @@ pub async fn preview_registration(
     Ok(found)
 }
 
-/// CRDs that would be told that hooks convert their objects; one that is not there is told when it comes.
+/// CRDs that would get a conversion stanza; absent ones get it when they are created.
 async fn conversions(
     cluster: &Cluster,
     door: &WebhookEndpoint,
@@ -99,7 +99,7 @@ async fn conversions(
     Ok(found)
 }
 
-/// All hooks that would be asked, with their owners.
+/// All hooks that would be called, with their owners.
 fn hooks<'o>(
     options: &Options,
     owners: &'o BTreeMap<String, Vec<Arc<Hook>>>,
@@ -108,7 +108,7 @@ fn hooks<'o>(
     all.flat_map(|(owner, hooks)| hooks.iter().map(move |hook| (owner.as_str(), hook)))
 }
 
-/// ContextKind of the way to a webhook is known before anything is listened on.
+/// What of the way to a webhook is known before anything is listened on.
 fn known(mut webhook: Value, key: &str) -> Value {
     if let Some(way) = webhook[key].as_object_mut() {
         way.remove("caBundle");

@@ -18,7 +18,7 @@ impl Review {
     /// Reads a review of a kind: `AdmissionReview` or `ConversionReview`.
     ///
     /// # Errors
-    /// It is no JSON, of another kind, or has no request with a UID.
+    /// It is not JSON, of another kind, or has no request with a UID.
     pub(super) fn read(bytes: &[u8], kind: &str) -> Result<Self, String> {
         let mut body: Value =
             serde_json::from_slice(bytes).map_err(|e| format!("the body is no JSON: {e}"))?;
@@ -58,7 +58,7 @@ impl Review {
         self.answer(response)
     }
 
-    /// Takes the objects out of a conversion review; gives them with the version that they are to get.
+    /// Takes the objects out of a conversion review; returns them with the desired version.
     ///
     /// # Errors
     /// It has none of these.

@@ -1,6 +1,6 @@
 //! The servers that the API server calls: one for all webhooks, or one more for conversions, each with its certificate.
 //!
-//! Owns listening, certificates and their renewal, and by which way the API server comes. ContextKind is answered is `calls`'.
+//! Owns listening, certificates and their renewal, and by which way the API server comes. What is answered is `calls`'.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ const LIMITS: Limits = Limits {
     request: Duration::from_secs(45),
     idle: Duration::from_secs(100),
 };
-/// How often files with a certificate are looked at.
+/// How often certificate files are checked.
 const LOOK_AT_FILES: Duration = Duration::from_secs(30);
 /// How long the renewal of a certificate may sleep at a stretch: clocks are set.
 const LONGEST_SLEEP: Duration = Duration::from_secs(3600);
@@ -40,7 +40,7 @@ pub struct Server {
     /// Where to listen; several ports serve the same. 0 takes a free one.
     pub address: IpAddr,
     pub ports: Vec<u16>,
-    /// A certificate that someone else looks after; `None`: we make one.
+    /// A certificate that is managed elsewhere; `None`: one is generated.
     pub certificate: Option<Files>,
     /// Bundles of authorities: only clients with a certificate of one of them are answered. Empty: all are.
     pub clients: Vec<PathBuf>,
@@ -187,7 +187,7 @@ impl Webhooks {
         Some(door(&self.options, &self.namespace, (&first.0, first.1), (&last.0, last.1)))
     }
 
-    /// Takes certificates that are others than before: API servers are told of their authorities first.
+    /// Switches to changed certificates, after API servers have their authorities.
     async fn check_certificates(&self) -> Result<Duration, String> {
         let mut open = self.open.lock().await;
         let mut sleep = LONGEST_SLEEP;
@@ -202,7 +202,7 @@ impl Webhooks {
                 let written = self.write().await;
                 let Some(one) = open.get_mut(at) else { break };
                 if let Err(error) = written {
-                    // Not served with it before all know its authority: the next look tries again.
+                    // Not served before every API server has its authority: the next check tries again.
                     one.material = before;
                     return Err(error.into());
                 }

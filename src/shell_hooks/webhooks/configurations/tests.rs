@@ -69,7 +69,7 @@ kubernetesValidating:
     ] {
         assert_eq!(entries[1][key], want, "{key}");
     }
-    // ContextKind the operator says holds where the binding says nothing.
+    // What the operator says holds where the binding says nothing.
     let policy = |i: usize| entry(Kind::Validating, &config.validating[i], &door(), "Ignore");
     assert_eq!(policy(0)["failurePolicy"], "Ignore");
     let admission = Way { reach: ClientConfigTarget::Url("https://127.0.0.1:1".into()), ..door().admission };
