@@ -48,11 +48,16 @@ pub trait FrontEnd: Send + Sync + 'static {
         false
     }
 
-    /// How an object becomes a release: reads its chart and values. The runner acts as the object's target.
+    /// How an object becomes a release: reads its chart and values. The runner acts as the object's target. Objects that are
+    /// read on the way go into `references`: a change of one triggers a reconcile, also where this fails.
+    ///
+    /// # Errors
+    /// The object is invalid, or its chart or values cannot be read.
     fn desired(
         &self,
         object: &Value,
         runner: &ReleaseRunner,
+        references: &mut References,
     ) -> impl Future<Output = Result<Desired, ReconcileError>> + Send;
 
     /// The object's `status`. What it does not contain is left as it is.
@@ -62,12 +67,13 @@ pub trait FrontEnd: Send + Sync + 'static {
     fn event(&self, object: &Value, report: &Report<'_>) -> Option<EventNote>;
 }
 
+/// Objects that chart and values were read from, with the digest of each.
+pub type References = BTreeMap<Question, String>;
+
 /// What an object asks for.
 pub struct Desired {
     /// The release.
     pub spec: ReleaseSpec,
-    /// Objects that chart and values were read from, with the digest of each: a change triggers a reconcile.
-    pub references: BTreeMap<Question, String>,
     /// After this time the object is reconciled again; `None`: only when something changes.
     pub interval: Option<Duration>,
 }

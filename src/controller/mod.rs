@@ -34,7 +34,7 @@ pub use drift_policy::{DriftPolicy, report_drift};
 pub use error::ReconcileError;
 pub use events::{EventNote, EventRecorder, EventType};
 pub use finalizer::{add_finalizer, has_finalizer, remove_finalizer};
-pub use front_end::{Desired, FrontEnd, Report};
+pub use front_end::{Desired, FrontEnd, References, Report};
 pub use log_progress::log_progress;
 pub use reconcile_loop::{ControllerOptions, run};
 pub use release_runner::{Done, PostRender, ReleaseRunner, ReleaseSpec, RenderInputs, capabilities};

@@ -2,7 +2,7 @@
 //!
 //! Owns the order of the steps: suspension, finalizer, request, release, status, Event. When a job is due is the loop's.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,12 +13,11 @@ use super::crds::contains;
 use super::drift_policy::report_drift;
 use super::error::ReconcileError;
 use super::finalizer::{add_finalizer, remove_finalizer};
-use super::front_end::{Desired, FrontEnd, Report};
+use super::front_end::{Desired, FrontEnd, References, Report};
 use super::release_runner::{Done, ReleaseRunner};
 use crate::backoff;
 use crate::cluster::{Cluster, ClusterError, ObjectRef, PatchKind};
 use crate::release::{Disposition, ReleaseRequest};
-use crate::render::replay::Question;
 
 /// Field manager of statuses.
 const MANAGER: &str = "windlass-status";
@@ -42,11 +41,11 @@ pub(super) enum Task {
 
 /// What a job did.
 pub(super) enum Finished {
-    Released { done: Done, references: BTreeMap<Question, String>, interval: Option<Duration> },
+    Released { done: Done, references: References, interval: Option<Duration> },
     Waiting,
     Suspended,
     Uninstalled,
-    Failed { error: ReconcileError, retry_in: Duration },
+    Failed { error: ReconcileError, retry_in: Duration, references: References },
 }
 
 /// An object and what its job needs.
@@ -57,6 +56,8 @@ pub(super) struct ReconcileJob<F> {
     pub(super) object: Value,
     /// Failures in a row before this job.
     pub(super) failures: u32,
+    /// What was read so far.
+    pub(super) references: References,
 }
 
 impl<F: FrontEnd> ReconcileJob<F> {
@@ -73,7 +74,7 @@ impl<F: FrontEnd> ReconcileJob<F> {
                 if let Err(failure) = self.report(&Report::Failed { error: &error, retry_in }).await {
                     tracing::warn!(object = %self.reference, "the status cannot be written: {failure}");
                 }
-                Finished::Failed { error, retry_in }
+                Finished::Failed { error, retry_in, references: self.references }
             }
         }
     }
@@ -93,7 +94,7 @@ impl<F: FrontEnd> ReconcileJob<F> {
             Task::CorrectDrift(request) => match request {
                 Some(request) => {
                     let done = self.runner()?.correct_drift(request).await?;
-                    self.released(done, BTreeMap::new(), None).await
+                    self.released(done, None).await
                 }
                 None => self.reconcile().await,
             },
@@ -109,17 +110,13 @@ impl<F: FrontEnd> ReconcileJob<F> {
             self.report(&Report::Progressing).await?;
         }
         let runner = self.runner()?;
-        let Desired { spec, references, interval } = self.front_end.desired(&self.object, &runner).await?;
+        let desired = self.front_end.desired(&self.object, &runner, &mut self.references);
+        let Desired { spec, interval } = desired.await?;
         let done = runner.run(spec).await?;
-        self.released(done, references, interval).await
+        self.released(done, interval).await
     }
 
-    async fn released(
-        &mut self,
-        done: Done,
-        references: BTreeMap<Question, String>,
-        interval: Option<Duration>,
-    ) -> Result<Finished, ReconcileError> {
+    async fn released(&mut self, done: Done, interval: Option<Duration>) -> Result<Finished, ReconcileError> {
         let key = self.reference.to_string();
         for text in &done.outcome.warnings {
             tracing::warn!(object = key, "{text}");
@@ -133,7 +130,7 @@ impl<F: FrontEnd> ReconcileJob<F> {
             "reconciled"
         );
         self.report(&Report::Released(&done.outcome)).await?;
-        Ok(Finished::Released { done, references, interval })
+        Ok(Finished::Released { done, references: std::mem::take(&mut self.references), interval })
     }
 
     async fn uninstall(&mut self) -> Result<Finished, ReconcileError> {

@@ -15,7 +15,7 @@ use super::context::Context;
 use super::dependencies::{Dependencies, reaches};
 use super::error::ReconcileError;
 use super::finalizer::has_finalizer;
-use super::front_end::FrontEnd;
+use super::front_end::{FrontEnd, References};
 use super::reconcile_job::{Finished, ReconcileJob, Task};
 use super::work_queue::{Gate, Job, WorkQueue};
 use super::workers::{WorkerEvent, Workers};
@@ -241,6 +241,7 @@ impl<F: FrontEnd> Controller<F> {
                 reference: ObjectRef::new(self.front_end.kind(), namespace_of(&key), name_of(&key)),
                 object: known.object.clone(),
                 failures: self.workers.queue.failures(&key),
+                references: References::new(),
             };
             self.workers.spawn(key, job, reconcile.run(task));
         }
@@ -268,6 +269,7 @@ impl<F: FrontEnd> Controller<F> {
         let finished = result.unwrap_or_else(|text| Finished::Failed {
             error: ReconcileError::Task(text),
             retry_in: backoff::delay(self.workers.queue.failures(key) + 1),
+            references: References::new(),
         });
         let succeeded = !matches!(finished, Finished::Failed { .. });
         self.workers.queue.done(key, succeeded);
@@ -303,8 +305,12 @@ impl<F: FrontEnd> Controller<F> {
             }
             Finished::Waiting | Finished::Suspended => known.ready = false,
             Finished::Uninstalled => {}
-            Finished::Failed { error, retry_in } => {
+            Finished::Failed { error, retry_in, references } => {
                 known.ready = false;
+                if !references.is_empty() {
+                    let client = self.context.runner.engine().operator_client();
+                    self.workers.watch_answers(client, key, references);
+                }
                 if job == Job::Reconcile {
                     known.request = None;
                 }

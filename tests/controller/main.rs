@@ -203,8 +203,6 @@ async fn references_and_restarts() {
     s.wait_ready("web", "False ConfigInvalid");
     cp.kubectl(["create", "configmap", "sizes", "-n", ns.name(), "--from-literal=values.yaml=size: 7"])
         .unwrap();
-    cp.kubectl(["annotate", "releasesample", "web", "-n", ns.name(), "windlass.dev/requested-at=now"])
-        .unwrap();
     s.wait_ready("web", "True Released");
     assert_eq!(s.size("web"), "7");
     let patch = r#"{"data":{"values.yaml":"size: 8"}}"#;

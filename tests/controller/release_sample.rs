@@ -13,8 +13,9 @@ use chart_compat::profile::Profile;
 use serde_json::{Value, json};
 use windlass::cluster::Gvk;
 use windlass::controller::{
-    Condition, Desired, EventNote, EventType, FrontEnd, ReconcileError, ReleaseRunner, ReleaseSpec, Report,
-    ServiceAccountRef, Target, ValuesReference, crd_files, resolve_values, set_conditions,
+    Condition, Desired, EventNote, EventType, FrontEnd, ReconcileError, References, ReleaseRunner,
+    ReleaseSpec, Report, ServiceAccountRef, Target, ValuesReference, crd_files, resolve_values,
+    set_conditions,
 };
 use windlass::release::{Mode, ReleaseAction, ReleaseId, ReleaseOptions};
 
@@ -88,7 +89,12 @@ impl FrontEnd for ReleaseSamples {
         object["spec"]["suspend"] == true
     }
 
-    async fn desired(&self, object: &Value, runner: &ReleaseRunner) -> Result<Desired, ReconcileError> {
+    async fn desired(
+        &self,
+        object: &Value,
+        runner: &ReleaseRunner,
+        seen: &mut References,
+    ) -> Result<Desired, ReconcileError> {
         let id = self.release(object);
         let spec = &object["spec"];
         let path = PathBuf::from(text(&spec["chart"]));
@@ -107,6 +113,7 @@ impl FrontEnd for ReleaseSamples {
         let client = runner.engine().cluster();
         let lists = BTreeMap::from([(String::new(), references)]);
         let mut resolved = resolve_values(client, &id.namespace, &lists).await;
+        seen.extend(resolved.seen);
         let mut values = resolved
             .lists
             .remove("")
@@ -134,7 +141,7 @@ impl FrontEnd for ReleaseSamples {
             },
         };
         let interval = spec["interval"].as_u64().map(Duration::from_secs);
-        Ok(Desired { spec: release, references: resolved.seen, interval })
+        Ok(Desired { spec: release, interval })
     }
 
     fn status(&self, object: &Value, report: &Report<'_>) -> Value {
