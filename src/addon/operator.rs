@@ -37,8 +37,7 @@ use super::values::{GLOBAL, Values};
 use super::{UNNUMBERED_ORDER, debug, reload, status};
 use crate::cluster::{Cluster, ClusterError, ObjectEvent};
 use crate::controller::{
-    Context, Done, DriftPolicy, EventRecorder, Gate, Job, ReconcileError as Error, WorkQueue, WorkerEvent,
-    Workers, until,
+    Context, Done, DriftPolicy, Gate, Job, ReconcileError as Error, WorkQueue, WorkerEvent, Workers, until,
 };
 use crate::release::{Adoption, ReconcileTrigger, ReleaseId, ReleaseRequest};
 use crate::serve::State;
@@ -297,7 +296,6 @@ struct Reporters {
 struct Operator {
     options: Options,
     releases: Releases,
-    events: EventRecorder,
     modules: Modules,
     state: Arc<State>,
     workers: Workers<JobResult>,
@@ -362,7 +360,7 @@ pub async fn run(
     if let Some(text) = broken.remove(GLOBAL) {
         return Err(ClusterError::Other(text));
     }
-    let releases = Releases::new(runner, &options);
+    let releases = Releases::new(runner, events, &options);
     let recorded = futures::future::try_join4(
         releases.owned_releases(),
         releases.inherited_releases(),
@@ -431,7 +429,6 @@ pub async fn run(
     let operator = Operator {
         options,
         releases,
-        events,
         modules,
         state,
         workers: Workers::new(WorkQueue::new(gate, usize::MAX)),

@@ -15,7 +15,8 @@ use sha2::{Digest as _, Sha256};
 use super::drift;
 use crate::cluster::{Gvk, ObjectRef, PatchKind, Validation};
 use crate::controller::{
-    Done, DriftPolicy, PostRender, ReconcileError as Error, ReleaseRunner, ReleaseSpec, Target, crd_files,
+    Done, DriftPolicy, EventRecorder, PostRender, ReconcileError as Error, ReleaseRunner, ReleaseSpec,
+    Target, crd_files,
 };
 use crate::release::record::OWNER_LABEL;
 use crate::release::{
@@ -37,6 +38,7 @@ const LONGEST_LABEL: usize = 63;
 #[derive(Clone)]
 pub(crate) struct Releases {
     pub(crate) runner: ReleaseRunner,
+    pub(crate) events: EventRecorder,
     pub(crate) namespace: String,
     /// Mark of this operator's releases.
     pub(crate) owner: String,
@@ -54,9 +56,10 @@ pub(crate) struct Releases {
 }
 
 impl Releases {
-    pub(crate) fn new(runner: ReleaseRunner, options: &super::Options) -> Self {
+    pub(crate) fn new(runner: ReleaseRunner, events: EventRecorder, options: &super::Options) -> Self {
         Self {
             runner,
+            events,
             namespace: options.namespace.clone(),
             owner: options.config_map.clone(),
             history_max: options.releases.history_max,

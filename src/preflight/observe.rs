@@ -24,7 +24,7 @@ use crate::addon::values::{GLOBAL, Values};
 use crate::cluster::{Cluster, ClusterError};
 use crate::controller::dependencies::Dependencies;
 use crate::controller::{
-    ContextOptions, ReconcileError as Error, ReleaseRunner, contains as covers, resolve_values,
+    ContextOptions, EventRecorder, ReconcileError as Error, ReleaseRunner, contains as covers, resolve_values,
 };
 use crate::release::record::ReleaseStatus;
 use crate::release::{Engine, EngineOptions, Preview, ReleaseId};
@@ -101,7 +101,7 @@ pub async fn observe(
         EngineOptions { storage: context.storage.clone(), ..EngineOptions::once("windlass-observe") };
     let engine = Engine::new(cluster.clone(), parse_manifest, engine_options);
     let runner = ReleaseRunner::new(engine, context.render_bounds, context.crds_as_operator);
-    let releases = Releases::new(runner, options);
+    let releases = Releases::new(runner, EventRecorder::new(cluster.clone()), options);
     let target = config_map(&options.namespace, &options.config_map);
     let config = cluster.get(&target).await?;
     let mut data = BTreeMap::new();

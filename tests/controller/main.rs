@@ -14,7 +14,9 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use windlass::addon;
 use windlass::cluster::{Cluster, ConnectOptions};
-use windlass::controller::{self, Context, ContextOptions, ControllerOptions};
+use windlass::controller::{
+    self, Context, ContextOptions, ControllerOptions, EventNote, EventRecorder, EventType,
+};
 use windlass::serve::State;
 use windlass_test_cluster::{ControlPlane, shared, wait_until};
 
@@ -265,4 +267,32 @@ async fn two_front_ends_share_one_engine() {
         assert_eq!(s.revisions(name), 1);
     }
     process.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repeated_event_counts_up() {
+    let cp = control_plane();
+    let ns = cp.namespace("sample").unwrap();
+    cp.kubectl(["create", "configmap", "one", "-n", ns.name()]).unwrap();
+    let kubeconfig = Some(cp.kubeconfig().to_owned());
+    let cluster =
+        Cluster::connect(&ConnectOptions { kubeconfig, ..ConnectOptions::default() }).await.unwrap();
+    let recorder = EventRecorder::new(cluster);
+    let text = cp.kubectl(["get", "configmap", "one", "-n", ns.name(), "-o", "json"]).unwrap();
+    let object: Value = serde_json::from_str(&text).unwrap();
+    let note = |text: &str| EventNote {
+        event_type: EventType::Warning,
+        reason: "Tested",
+        action: "Test",
+        note: text.to_owned(),
+    };
+    for text in ["again", "again", "other", "again"] {
+        recorder.record(&object, note(text)).await;
+    }
+    let path = "jsonpath={range .items[*]}{.message} {.count} {.involvedObject.uid}{\"\\n\"}{end}";
+    let found = cp.kubectl(["get", "events", "-n", ns.name(), "-o", path]).unwrap();
+    let mut lines: Vec<&str> = found.lines().collect();
+    lines.sort_unstable();
+    let uid = object["metadata"]["uid"].as_str().unwrap();
+    assert_eq!(lines, [format!("again 3 {uid}"), format!("other 1 {uid}")]);
 }

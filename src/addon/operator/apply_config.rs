@@ -130,7 +130,7 @@ impl Operator {
         );
         self.state.measures.add("config_values_errors_total", &[], 1.0);
         if let Some(object) = &self.config_map.object {
-            events::invalid_config_key(&self.events, object, problem);
+            events::invalid_config_key(&self.releases.events, object, problem);
         }
     }
 

@@ -85,7 +85,7 @@ impl Operator {
              left. Switch a module off before you remove its files"
         );
         let object = config_map(&self.options.namespace, &self.options.config_map);
-        events::delete_hooks_lost(&self.events, &object, module, note);
+        events::delete_hooks_lost(&self.releases.events, &object, module, note);
     }
 
     /// A module's directory has vanished.

@@ -78,7 +78,7 @@ impl Operator {
         for text in &outcome.warnings {
             tracing::warn!(module = name, "{text}");
         }
-        report_drift(&self.events, &self.state, ("module", name), outcome);
+        report_drift(&self.releases.events, &self.state, ("module", name), outcome);
         for drift in outcome.drift.iter().filter(|d| d.deleted && (!d.known || d.corrected)) {
             let ObjectRef { gvk, namespace, name: object } = &drift.object;
             let resource = format!("{}/{}/{object}", namespace.as_deref().unwrap_or_default(), gvk.kind);
