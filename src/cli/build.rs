@@ -10,6 +10,7 @@ use chart_compat::render::{self, Capabilities, CompiledChart, Release};
 use super::failure::{self, Explained};
 use super::fetch::ChartPath;
 use super::flags::{Globals, Render};
+use super::hints;
 use super::post_render::{PostRender, PostRenderer};
 use super::release_flags::{Carry, Crds, exclusive, lenient};
 use super::schemas::Schemas;
@@ -223,7 +224,7 @@ pub(super) async fn request(
             s.engine.check_history(&s.id(&job.name), &options, past).await.map_err(refused)?;
         }
         let rules = CrdRules { policy: options.crds, adoption: options.adoption };
-        s.engine.install_crds(&s.id(&job.name), &files, rules).await.map_err(|e| e.to_string())?;
+        s.engine.install_crds(&s.id(&job.name), &files, rules).await.map_err(|e| hints::engine_text(&e))?;
         options.crds = CrdPolicy::Skip;
     }
     let caps = capabilities(s.engine.cluster()).await.map_err(|e| e.to_string())?;
@@ -286,9 +287,9 @@ pub(super) async fn request(
 pub(super) fn refused(error: EngineError) -> String {
     match error {
         EngineError::NameInUse | EngineError::HalfUninstalled { .. } => {
-            format!("release name check failed: {error}")
+            format!("release name check failed: {}", hints::engine_text(&error))
         }
-        other => other.to_string(),
+        other => hints::engine_text(&other),
     }
 }
 

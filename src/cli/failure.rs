@@ -8,6 +8,7 @@ use chart_compat::profile::Profile;
 use chart_compat::render;
 
 use super::flags::{Globals, When};
+use super::hints;
 use super::values::User;
 use crate::source;
 
@@ -30,7 +31,7 @@ impl From<source::Error> for Explained {
             source::Error::Chart(e) => chart_report(e),
             _ => None,
         };
-        Self { text: e.to_string(), report }
+        Self { text: hints::source_text(&e), report }
     }
 }
 

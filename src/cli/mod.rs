@@ -18,6 +18,7 @@ mod fetch;
 mod flags;
 mod get;
 mod go_template;
+mod hints;
 mod history;
 mod hook_lines;
 mod install;
@@ -342,7 +343,7 @@ impl Connected {
 
     /// As [`Self::try_run`], the failure as text.
     async fn run<T>(&self, work: impl Future<Output = Result<T, EngineError>>) -> Result<T, Failure> {
-        self.try_run(work).await.map_err(|e| e.to_string())
+        self.try_run(work).await.map_err(|e| hints::engine_text(&e))
     }
 }
 

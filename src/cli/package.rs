@@ -8,6 +8,7 @@ use super::dependency;
 use super::failure::Explained;
 use super::fetch::Login;
 use super::flags::Globals;
+use super::hints;
 use super::prompt::password_from_stdin;
 use super::verify::Keyring;
 use super::{Failure, chart, print, tell};
@@ -123,7 +124,7 @@ fn pack(
         let signed = provenance::sign(&files[0].1, &file, metadata, &ring, key, &mut || passphrase.get());
         let mut beside = path.clone().into_os_string();
         beside.push(".prov");
-        files.push((beside.into(), signed.map_err(|e| e.to_string())?.into_bytes()));
+        files.push((beside.into(), signed.map_err(|e| hints::signing_text(&e))?.into_bytes()));
     }
     for (path, bytes) in files {
         package::write(&path, &bytes).map_err(|e| format!("failed to save: {}: {e}", path.display()))?;

@@ -6,6 +6,7 @@ use chart_compat::chart;
 
 use super::fetch::{self, ChartPath};
 use super::flags::Globals;
+use super::hints;
 use super::{Failure, block_on, print, tell, verify};
 use crate::source::fetch::{ChartBytes, Wanted};
 use crate::source::package;
@@ -41,7 +42,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
     for reference in &args.charts {
         let target = if args.untar { Some(untar_target(args, reference)?) } else { None };
         let chart = block_on(fetcher.fetch(reference, &options, &mut |w| tell(&w)))?;
-        let chart = chart.map_err(|e| e.to_string())?;
+        let chart = chart.map_err(|e| hints::fetch_text(&e))?;
         let mut lines = chart.notes.clone();
         if args.path.verify.verify {
             lines.extend(verify::fetched(&chart, &args.path.verify.keyring)?.lines());

@@ -26,7 +26,7 @@ pub enum ReconcileError {
     /// The generated values of the release (passwords, certificates) cannot be read or stored.
     #[error("{0}")]
     Replay(String),
-    #[error(transparent)]
+    #[error("{}", super::hints::engine_text(.0))]
     Engine(#[from] EngineError),
     #[error("cluster: {0}")]
     Cluster(#[from] ClusterError),

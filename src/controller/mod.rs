@@ -14,6 +14,7 @@ mod error;
 mod events;
 mod finalizer;
 mod front_end;
+mod hints;
 mod log_progress;
 mod reconcile_job;
 mod reconcile_loop;

@@ -28,10 +28,7 @@ pub enum EngineError {
     #[error("cannot reuse a name that is still in use")]
     NameInUse,
     /// A name whose release was not uninstalled to the end.
-    #[error(
-        "{}: {half}; \"uninstall {name}\" finishes that, \"upgrade --install {name}\" brings the release back",
-        Self::NameInUse
-    )]
+    #[error("{}: {half}", Self::NameInUse)]
     HalfUninstalled { name: String, half: String },
     #[error("\"{0}\" has no deployed releases")]
     NoDeployed(String),
@@ -40,14 +37,11 @@ pub enum EngineError {
     /// A pending record that may be someone's live work, and that no lock tells more of.
     #[error(
         "another operation (install/upgrade/rollback) is in progress: revision {revision} is {status} since {since}, by {by}; \
-         it is taken for abandoned {minutes}m after that, or at once with --break-lock"
+         it is taken for abandoned {minutes}m after that"
     )]
     Pending { revision: u64, status: ReleaseStatus, since: String, by: String, minutes: i64 },
     /// Someone who lives has the release's lock.
-    #[error(
-        "another operation (install/upgrade/rollback) is in progress: {by} holds Lease {lease}; wait for it, or take over \
-         with --break-lock"
-    )]
+    #[error("another operation (install/upgrade/rollback) is in progress: {by} holds Lease {lease}")]
     Held { lease: String, by: String },
     /// Someone else was faster, between our look at the release and our taking its lock.
     #[error("another operation (install/upgrade/rollback) changed the release at the same time: ask again")]
@@ -88,7 +82,7 @@ pub enum EngineError {
     #[error("{action} {object} ({path}): {source}")]
     Object { action: &'static str, object: String, path: String, source: ClusterError },
     /// A field that cannot be changed in place.
-    #[error("applying {object} ({path}): {source}{REPLACE}")]
+    #[error("applying {object} ({path}): {source}")]
     Immutable { object: String, path: String, source: ClusterError },
     /// A field that cannot be changed in place, of an object that is not deleted either.
     #[error("applying {object} ({path}): {source}\n  (it is not deleted and made again: {reason})")]
@@ -182,22 +176,15 @@ fn hooks_failed(event: HookEvent) -> String {
     }
 }
 
-/// What can be done about a field that cannot be changed in place.
-const REPLACE: &str = "\n  (--force-replace deletes it and makes it again)";
-/// What can be done about fields of others.
-const TAKE_OR_LEAVE: &str = "\n  (--force-conflicts takes them, --leave-to-owner PATH leaves them)";
-
-/// Who owns what, and what can be done about it.
+/// A line for each field, with its owner.
 fn owners(conflicts: &[Conflict]) -> String {
-    let each = conflicts.iter().map(|c| format!("\n  {} is owned by {:?}", c.field, c.manager));
-    format!("{}{TAKE_OR_LEAVE}", each.collect::<String>())
+    conflicts.iter().map(|c| format!("\n  {} is owned by {:?}", c.field, c.manager)).collect()
 }
 
-/// A line for each object, and what can be done about them once.
+/// A paragraph for each object.
 fn all_conflicts(stopped: &EngineError, further: &[EngineError]) -> String {
-    let bare = |error: &EngineError| error.to_string().replace(TAKE_OR_LEAVE, "");
-    let each: String = further.iter().map(|error| format!("\n{}", bare(error))).collect();
-    format!("{}\nnot tried any more, and in conflict too:{each}{TAKE_OR_LEAVE}", bare(stopped))
+    let each: String = further.iter().map(|error| format!("\n{error}")).collect();
+    format!("{stopped}\nnot tried any more, and in conflict too:{each}")
 }
 
 /// Further objects that are not the release's, each with the reason.
@@ -210,9 +197,22 @@ fn join(errors: &[EngineError]) -> String {
 }
 
 impl EngineError {
-    /// What happened, without what to do about it: the history is a table.
-    pub(crate) fn without_hint(&self) -> String {
-        self.to_string().replace(REPLACE, "").replace(TAKE_OR_LEAVE, "")
+    /// The failures behind this one, without those that only wrap others: a front end appends a hint for each kind.
+    pub fn leaves(&self) -> Vec<&Self> {
+        match self {
+            Self::Several(all) => all.iter().flat_map(Self::leaves).collect(),
+            Self::Conflicts { stopped, further } => {
+                stopped.leaves().into_iter().chain(further.iter().flat_map(Self::leaves)).collect()
+            }
+            Self::NotUndone { source, undoing } => {
+                source.leaves().into_iter().chain(undoing.leaves()).collect()
+            }
+            Self::Hooks { source, .. }
+            | Self::Crd { source, .. }
+            | Self::Undone { source, .. }
+            | Self::Delete { source, .. } => source.leaves(),
+            leaf => vec![leaf],
+        }
     }
 
     /// Whether fields of others are what is wrong, or part of it.

@@ -249,8 +249,7 @@ impl Fetcher {
                 ChartReference::Url(url) => self.at(url, options)?,
                 ChartReference::Oci(text) => return self.fetch_oci(&text, options, warn).await,
                 ChartReference::Git(_) if options.provenance == Wanted::Yes => {
-                    let text =
-                        format!("{reference}: charts of Git have no provenance file, so --verify fails");
+                    let text = format!("{reference}: charts of Git have no provenance file to verify");
                     return Err(FetchError::Unsupported(text));
                 }
                 ChartReference::Git(location) => return Ok(self.fetch_git(&location, options, warn).await?),

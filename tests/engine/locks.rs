@@ -155,10 +155,7 @@ async fn helms_pending_record_is_respected_until_told_otherwise() {
             "another operation (install/upgrade/rollback) is in progress: revision 2 is pending-"
         )
     );
-    assert!(
-        told.contains("by Helm") && told.contains("5m after that") && told.contains("--break-lock"),
-        "{told}"
-    );
+    assert!(told.contains("by Helm") && told.ends_with("5m after that"), "{told}");
     let back = windlass::release::RollbackRequest {
         id: asked(ns, "").id,
         revision: 1,

@@ -66,7 +66,6 @@ async fn conflicts_of_later_waves_are_told_with_the_first() {
     assert!(stopped.starts_with(&format!("applying ConfigMap {ns}/a ")), "{told}");
     assert!(further.starts_with(&format!("applying ConfigMap {ns}/c ")), "{told}");
     assert_eq!(told.matches("\n  data.value is owned by \"them\"").count(), 2, "{told}");
-    assert_eq!(told.matches("--force-conflicts takes them").count(), 1, "{told}");
     assert_eq!(error.disposition(), Disposition::Retry);
     let mut tries: Vec<String> =
         requests_since(mark, ns).into_iter().filter(|r| r.starts_with("try ")).collect();
@@ -76,7 +75,6 @@ async fn conflicts_of_later_waves_are_told_with_the_first() {
     let record = engine.get(&with("2", &[]).id, 0).await.unwrap();
     let description = record.info.description;
     assert!(description.contains("/a ") && description.contains("/c "), "{description}");
-    assert!(!description.contains("--force-conflicts"), "{description}");
 
     let mark = plane.audit_mark().unwrap();
     engine.reconcile(&with("2", &["ConfigMap:data.value"])).await.unwrap();

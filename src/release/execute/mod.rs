@@ -523,7 +523,7 @@ impl RevisionExecution<'_> {
         self.engine.state.forget(self.work.id);
         current.record.info.status = ReleaseStatus::Failed;
         current.record.info.description =
-            self.work.operation.failed(&self.work.id.name, &redact::process().mask(&error.without_hint()));
+            self.work.operation.failed(&self.work.id.name, &redact::process().mask(&error.to_string()));
         let store = self.engine.store();
         let mut written = store.update(current).await;
         if let Err(RecordError::Changed(_)) = written {

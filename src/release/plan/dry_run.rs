@@ -387,7 +387,7 @@ impl Engine {
         if !step.known {
             looked.verb = ChangeVerb::Adopt;
             looked.reason = match work.options.adoption {
-                Adoption::Any => "it exists, and --take-ownership makes it this release's",
+                Adoption::Any => "it exists, and this release takes it over",
                 Adoption::Unowned => "it exists and belongs to no other release",
                 Adoption::Marked => "it exists and bears this release's marks",
             }

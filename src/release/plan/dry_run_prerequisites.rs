@@ -27,12 +27,7 @@ impl Engine {
         let mut changes = Vec::new();
         let namespace = ObjectRef::new(Gvk::new("v1", "Namespace"), None, &work.id.namespace);
         if work.options.create_namespace && self.cluster.get_metadata(&namespace).await?.is_none() {
-            changes.push(PlannedChange::new(
-                ChangeVerb::Create,
-                &namespace,
-                "",
-                "--create-namespace asks for it",
-            ));
+            changes.push(PlannedChange::new(ChangeVerb::Create, &namespace, "", "it is not there"));
         }
         if !work.options.crds.is_due(decision.installing) {
             return Ok(changes);
@@ -81,8 +76,7 @@ impl Engine {
         for change in changes.iter_mut().filter(|c| c.verb == ChangeVerb::Create) {
             if let Some(name) = change.namespace.as_ref().filter(|name| missing.contains(name)) {
                 change.verb = ChangeVerb::Blocked;
-                change.reason =
-                    format!("namespaces {name:?} not found; --create-namespace makes the release's own");
+                change.reason = format!("namespaces {name:?} not found, and the request creates none");
             }
         }
     }

@@ -43,10 +43,7 @@ pub enum RecordError {
     TooLarge { name: String, bytes: usize },
     #[error("release record {0}: parts of its manifest are missing")]
     Parts(String),
-    #[error(
-        "HELM_DRIVER=memory keeps records for reading only: nothing is installed, changed or deleted with it; unset it or use \
-         --dry-run"
-    )]
+    #[error("records in memory are for reading only: nothing is installed, changed or deleted with them")]
     ReadOnly,
     #[error(transparent)]
     Cluster(#[from] ClusterError),

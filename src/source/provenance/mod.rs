@@ -41,7 +41,7 @@ pub enum ProvenanceError {
     #[error("more than one key contain the id {0:?}")]
     Vague(String),
     /// The key is protected, and no passphrase is at hand.
-    #[error("the key {0:?} is protected: give its passphrase by --passphrase-file")]
+    #[error("the key {0:?} is protected")]
     Protected(String),
     /// The key cannot be used, or the signature does not hold.
     #[error("{0}")]

@@ -28,7 +28,7 @@ pub struct Verifier {
     signer: Signer,
     checks: Checks,
     /// Whether the trusted root is the one of this build.
-    built_in: bool,
+    built_in_root: bool,
 }
 
 /// What refers to an artifact.
@@ -61,8 +61,8 @@ impl Verifier {
     /// # Errors
     /// The key or the trusted root cannot be read, or a pattern is not a regular expression.
     pub fn new(policy: &Policy) -> Result<Self, CosignError> {
-        let built_in = policy.trusted_root.is_none() && matches!(policy.signer, Signer::Identity { .. });
-        Ok(Self { signer: policy.signer.clone(), checks: Checks::new(policy)?, built_in })
+        let built_in_root = policy.trusted_root.is_none() && matches!(policy.signer, Signer::Identity { .. });
+        Ok(Self { signer: policy.signer.clone(), checks: Checks::new(policy)?, built_in_root })
     }
 
     /// Verifies that an artifact was signed as the policy wants. `digest`: of its manifest.
@@ -101,16 +101,17 @@ impl Verifier {
             }
             count += 1;
         }
-        let (reference, signer) = (reference.to_string(), self.signer.clone());
+        let (reference, signer) = (reference.to_string(), Box::new(self.signer.clone()));
         if count == 0 {
             return Err(CosignError::Unsigned(reference));
         }
-        if self.built_in {
-            last.push_str(
-                " (the built-in trusted root is not refreshed; --cosign-trusted-root gives another)",
-            );
-        }
-        Err(CosignError::NotVerified { reference, count, signer, reason: last })
+        Err(CosignError::NotVerified {
+            reference,
+            count,
+            signer,
+            reason: last,
+            built_in_root: self.built_in_root,
+        })
     }
 }
 

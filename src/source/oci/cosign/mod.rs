@@ -48,9 +48,11 @@ pub enum CosignError {
         /// How many signatures it has.
         count: usize,
         /// Who must have signed.
-        signer: Signer,
+        signer: Box<Signer>,
         /// Why the last of them does not hold.
         reason: String,
+        /// They were checked by the built-in trusted root, which may be older than the keys that signed.
+        built_in_root: bool,
     },
     /// The program was built without cosign's signatures.
     #[error("cosign signatures need the cargo feature \"cosign\", and this program was built without it")]

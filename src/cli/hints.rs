@@ -1,0 +1,149 @@
+//! Flags and verbs that remedy a failure, appended to its text: the one place that maps error variants to flags.
+//!
+//! Errors of the engine and of `src/source` name facts only. Knows no command that failed.
+
+use std::borrow::Cow;
+
+use crate::release::EngineError;
+use crate::release::record::RecordError;
+use crate::source;
+use crate::source::fetch::FetchError;
+use crate::source::oci::cosign::CosignError;
+use crate::source::provenance::ProvenanceError;
+
+/// The text of an engine's failure, each hint once at the end.
+pub(super) fn engine_text(error: &EngineError) -> String {
+    let mut text = error.to_string();
+    let mut hints: Vec<Cow<'static, str>> = Vec::new();
+    for hint in error.leaves().into_iter().filter_map(engine_hint) {
+        if !hints.contains(&hint) {
+            text.push_str(&hint);
+            hints.push(hint);
+        }
+    }
+    text
+}
+
+fn engine_hint(error: &EngineError) -> Option<Cow<'static, str>> {
+    Some(match error {
+        EngineError::HalfUninstalled { name, .. } => format!(
+            "; \"uninstall {name}\" finishes that, \"upgrade --install {name}\" brings the release back"
+        )
+        .into(),
+        EngineError::Pending { .. } => ", or at once with --break-lock".into(),
+        EngineError::Held { .. } => "; wait for it, or take over with --break-lock".into(),
+        EngineError::Immutable { .. } => "\n  (--force-replace deletes it and makes it again)".into(),
+        EngineError::Conflict { .. } => {
+            "\n  (--force-conflicts takes them, --leave-to-owner PATH leaves them)".into()
+        }
+        EngineError::Record(RecordError::ReadOnly) => "; unset HELM_DRIVER=memory or use --dry-run".into(),
+        _ => return None,
+    })
+}
+
+/// The text of a failure to load or fetch a chart.
+pub(super) fn source_text(error: &source::Error) -> String {
+    match error {
+        source::Error::Fetch(error) => fetch_text(error),
+        other => other.to_string(),
+    }
+}
+
+/// The text of a failure to fetch a chart.
+pub(super) fn fetch_text(error: &FetchError) -> String {
+    match error {
+        FetchError::Cosign(CosignError::NotVerified { built_in_root: true, .. }) => {
+            format!(
+                "{error} (the built-in trusted root is not refreshed; --cosign-trusted-root gives another)"
+            )
+        }
+        other => other.to_string(),
+    }
+}
+
+/// The text of a failure to sign a package.
+pub(super) fn signing_text(error: &ProvenanceError) -> String {
+    match error {
+        ProvenanceError::Protected(_) => format!("{error}: give its passphrase by --passphrase-file"),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::{ApiStatus, ClusterError};
+    use crate::release::HookEvent;
+    use crate::release::record::ReleaseStatus;
+
+    fn refusal() -> ClusterError {
+        ClusterError::Api(Box::new(ApiStatus { message: "no".into(), ..ApiStatus::default() }))
+    }
+
+    fn conflict(object: &str) -> EngineError {
+        let source = Box::new(refusal());
+        EngineError::Conflict { object: object.into(), path: "t".into(), conflicts: Vec::new(), source }
+    }
+
+    fn immutable(object: &str) -> EngineError {
+        EngineError::Immutable { object: object.into(), path: "t".into(), source: refusal() }
+    }
+
+    #[test]
+    fn errors_name_no_flag_and_hints_do() {
+        let in_use = "cannot reuse a name that is still in use";
+        let busy = "another operation (install/upgrade/rollback) is in progress";
+        let fields = "\n  (--force-conflicts takes them, --leave-to-owner PATH leaves them)";
+        let replace = "\n  (--force-replace deletes it and makes it again)";
+        let cases = [
+            (
+                EngineError::HalfUninstalled { name: "web".into(), half: "half".into() },
+                format!("{in_use}: half"),
+                "; \"uninstall web\" finishes that, \"upgrade --install web\" brings the release back"
+                    .to_owned(),
+            ),
+            (
+                EngineError::Pending {
+                    revision: 2,
+                    status: ReleaseStatus::PendingUpgrade,
+                    since: "then".into(),
+                    by: "Helm".into(),
+                    minutes: 5,
+                },
+                format!(
+                    "{busy}: revision 2 is pending-upgrade since then, by Helm; it is taken for abandoned 5m after that"
+                ),
+                ", or at once with --break-lock".to_owned(),
+            ),
+            (
+                EngineError::Held { lease: "windlass-web".into(), by: "someone".into() },
+                format!("{busy}: someone holds Lease windlass-web"),
+                "; wait for it, or take over with --break-lock".to_owned(),
+            ),
+            (conflict("ConfigMap a"), "applying ConfigMap a (t): no".to_owned(), fields.to_owned()),
+            (immutable("ConfigMap a"), "applying ConfigMap a (t): no".to_owned(), replace.to_owned()),
+            (
+                EngineError::Conflicts { stopped: Box::new(conflict("A")), further: vec![conflict("B")] },
+                "applying A (t): no\nnot tried any more, and in conflict too:\napplying B (t): no".to_owned(),
+                fields.to_owned(),
+            ),
+            (
+                EngineError::Several(vec![immutable("A"), conflict("B"), immutable("C")]),
+                "3 objects failed: applying A (t): no; applying B (t): no; applying C (t): no".to_owned(),
+                format!("{replace}{fields}"),
+            ),
+            (
+                EngineError::Hooks { event: HookEvent::PreUpgrade, source: Box::new(immutable("A")) },
+                "pre-upgrade hooks failed: applying A (t): no".to_owned(),
+                replace.to_owned(),
+            ),
+            (EngineError::NotFound, "release: not found".to_owned(), String::new()),
+        ];
+        for (error, text, hint) in cases {
+            assert_eq!(error.to_string(), text);
+            assert_eq!(engine_text(&error), format!("{text}{hint}"));
+        }
+        let read_only = engine_text(&EngineError::Record(RecordError::ReadOnly));
+        assert!(read_only.ends_with("; unset HELM_DRIVER=memory or use --dry-run"), "{read_only}");
+    }
+}
