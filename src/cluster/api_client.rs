@@ -31,10 +31,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// An API server closes a request after 60 s; past that nothing more comes.
+/// An API server ends a request after 60 s.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(70);
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
-/// The attempt after which throttling is told of.
+/// The attempt after which throttling is logged.
 const SLOW: u32 = 5;
 /// Streams that one connection carries; API servers allow 100 or more.
 const WATCHES_PER_CONNECTION: usize = 80;
@@ -53,7 +53,7 @@ pub struct ConnectOptions {
     pub insecure_skip_tls_verify: bool,
     pub as_user: Option<String>,
     pub as_groups: Vec<String>,
-    /// How long an answer may take; of a watch, until it begins. Nothing or zero: 70 s.
+    /// Time limit of an answer; for a watch, until it begins. `None` or zero: 70 s.
     pub request_timeout: Option<Duration>,
 }
 
@@ -65,7 +65,7 @@ pub struct Cluster {
 
 struct Inner {
     config: Config,
-    /// How long an answer may take.
+    /// Time limit of an answer.
     patience: Duration,
     requests: Client,
     watches: Mutex<WatchClients>,
@@ -106,7 +106,7 @@ pub(crate) struct ApiResponse {
 pub(crate) const JSON: &str = "application/json";
 
 impl Cluster {
-    /// Reads the configuration and prepares connections; nothing is sent yet.
+    /// Reads the configuration and prepares connections; sends nothing yet.
     pub async fn connect(options: &ConnectOptions) -> Result<Self> {
         let config = load_config(options).await?;
         let observer = Arc::default();
@@ -126,8 +126,8 @@ impl Cluster {
         })
     }
 
-    /// The same cluster, asked in the name of a user: `system:serviceaccount:NAMESPACE:NAME` for a ServiceAccount. What is
-    /// known of its kinds is shared; connections are not.
+    /// The same cluster, with requests as another user: `system:serviceaccount:NAMESPACE:NAME` for a ServiceAccount.
+    /// Discovery is shared; connections are not.
     ///
     /// # Errors
     /// As [`Cluster::connect`].
@@ -154,10 +154,10 @@ impl Cluster {
         })
     }
 
-    /// Tells an observer of each request from here on, and of those of clusters that came of this one; the first one stays.
-    /// Requests through a proxy are not told of.
+    /// Sets the observer of all further requests, also for clusters derived from this one; only the first call
+    /// counts. Requests through a proxy are not observed.
     pub fn observe(&self, observer: RequestObserver) {
-        // A second one has nothing to say.
+        // A second observer is ignored.
         drop(self.inner.observer.set(observer));
     }
 
@@ -175,7 +175,7 @@ impl Cluster {
         &self.inner.discovery
     }
 
-    /// A client for one more watch; a connection of its own is opened when the last one is full.
+    /// A client for one more watch; opens a new connection when the last one is full.
     pub(crate) fn watch_client(&self) -> Result<Client> {
         let mut watches = self.inner.watches.lock().unwrap_or_else(PoisonError::into_inner);
         if watches.used >= WATCHES_PER_CONNECTION {
@@ -192,7 +192,7 @@ impl Cluster {
         Ok(client)
     }
 
-    /// Sends a request, again where that is safe, and parses the answer.
+    /// Sends a request, with retries where those are safe, and parses the answer.
     pub(crate) async fn call(&self, call: ApiCall<'_>) -> Result<ApiResponse> {
         let (body, warnings) = self.call_text(&call).await?;
         let value = serde_json::from_str(&body)
@@ -200,7 +200,7 @@ impl Cluster {
         Ok(ApiResponse { value, warnings })
     }
 
-    /// The same for answers that are text, with the warnings that came along.
+    /// The same for text answers, with the server's warnings.
     pub(crate) async fn call_text(&self, call: &ApiCall<'_>) -> Result<(String, Vec<String>)> {
         let mut attempt = 1;
         let mut began = None;
@@ -225,7 +225,7 @@ impl Cluster {
                 });
             };
             if throttled && attempt == SLOW {
-                tracing::warn!(method = %call.method, path = call.path, %error, "the API server is throttling: asking again for up to {}s", retry::THROTTLED.as_secs());
+                tracing::warn!(method = %call.method, path = call.path, %error, "the API server is throttling: retrying for up to {}s", retry::THROTTLED.as_secs());
             } else {
                 tracing::debug!(method = %call.method, path = call.path, attempt, %error, "request failed, trying again");
             }
@@ -234,7 +234,7 @@ impl Cluster {
         }
     }
 
-    /// For how long the server has been turning requests away, after it did so once more.
+    /// For how long the server has throttled requests, after one more refusal.
     fn throttled(&self) -> Duration {
         let mut throttle = self.inner.throttle.lock().unwrap_or_else(PoisonError::into_inner);
         throttle.refused(Instant::now())
@@ -293,7 +293,7 @@ impl Cluster {
         let after = parts.headers.get(header::RETRY_AFTER).and_then(|v| v.to_str().ok()?.parse().ok());
         let failure = RequestFailure::Status(status.code, after);
         let error = ClusterError::Api(Box::new(status));
-        // Such a server has waited already; whoever asked has another question.
+        // Such a server has waited already; the caller has other fallbacks.
         Err((Some(failure).filter(|_| !error.is_version_of_the_future()), error))
     }
 }
@@ -355,8 +355,8 @@ fn certificates(text: &str) -> Option<Vec<Vec<u8>>> {
     decoded.filter(|all| !all.is_empty())
 }
 
-/// kube's own stack speaks HTTP/1.1, one connection a watch, and repeats POSTs; this one is the same without that. `begins`: how
-/// long it may take until an answer begins, where nobody else bounds that.
+/// kube's own client uses HTTP/1.1, one connection for each watch, and repeats POSTs; this one does not. `begins`:
+/// time limit until an answer begins, where nothing else sets one.
 fn new_client(
     config: &Config,
     observer: &Arc<OnceLock<RequestObserver>>,
@@ -364,7 +364,7 @@ fn new_client(
 ) -> Result<Client> {
     let failed = |e: kube::Error| ClusterError::Config(chain(&e));
     if config.proxy_url.is_some() {
-        // A tunnel through a proxy is kube's business; it costs HTTP/2.
+        // kube handles tunnels through a proxy, at the cost of HTTP/2.
         let mut config = config.clone();
         config.default_retry = false;
         return Ok(ClientBuilder::try_from(config).map_err(failed)?.build());
@@ -408,7 +408,7 @@ fn warnings(headers: &HeaderMap) -> Vec<String> {
     headers.get_all(header::WARNING).iter().filter_map(text).collect()
 }
 
-/// Whether no connection came about.
+/// Whether no connection was established.
 fn is_connect(error: &kube::Error) -> bool {
     let kube::Error::Service(error) = error else { return false };
     error.downcast_ref::<hyper_util::client::legacy::Error>().is_some_and(|e| e.is_connect())

@@ -19,7 +19,7 @@ use std::{
 const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
     application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
 const LIST: &str = "APIGroupDiscoveryList";
-/// A kind that is missing is looked for again no sooner than this.
+/// A missing kind is looked up again no sooner than this.
 const MISS_PAUSE: Duration = Duration::from_secs(1);
 /// A server is upgraded now and then; many charts are rendered meanwhile.
 const VERSION_KEPT: Duration = Duration::from_secs(30);
@@ -31,7 +31,7 @@ pub struct ServedResource {
     pub namespaced: bool,
     /// It can be listed and watched.
     pub watchable: bool,
-    /// Other names that people use, in lower case: the singular and short ones.
+    /// Other names that users type, in lower case: the singular and short names.
     pub aliases: Vec<String>,
 }
 
@@ -51,8 +51,8 @@ impl ServedKinds {
         self.resources.get(gvk)
     }
 
-    /// The kind that people mean by a kind, plural, singular or short name in any case; of several the one that the server
-    /// prefers. An empty API version means any.
+    /// The kind for a kind, plural, singular or short name in any case; of several the one that the server prefers.
+    /// An empty API version means any.
     pub fn find(&self, api_version: &str, name: &str) -> Option<&Gvk> {
         let name = name.to_lowercase();
         self.preferred.iter().find(|gvk| {
@@ -64,14 +64,15 @@ impl ServedKinds {
         })
     }
 
-    /// The version in which a kind is served that is not served in this one: the same group's, or that of the group that
-    /// took the kinds of `extensions` over. `None` if it is served, or gone, or not known because its server is away.
+    /// The served version of a kind that is not served in this version: of the same group, or of the group that
+    /// replaced `extensions`. `None` if it is served, removed, or unknown because its server is down.
     pub fn successor(&self, gvk: &Gvk) -> Option<&Gvk> {
-        const HEIRS: [&str; 3] = ["apps", "networking.k8s.io", "policy"];
+        const SUCCESSORS: [&str; 3] = ["apps", "networking.k8s.io", "policy"];
         if self.resources.contains_key(gvk) || self.stale.contains(&gvk.api_version()) {
             return None;
         }
-        let heir = |group: &str| group == gvk.group || gvk.group == "extensions" && HEIRS.contains(&group);
+        let heir =
+            |group: &str| group == gvk.group || gvk.group == "extensions" && SUCCESSORS.contains(&group);
         self.preferred.iter().find(|other| other.kind == gvk.kind && heir(&other.group))
     }
 
@@ -144,8 +145,8 @@ struct ResponseKind {
     kind: String,
 }
 
-/// Reads an `APIGroupDiscoveryList`; `None` if the answer is of another kind. Not by way of a tree, which would be the largest
-/// thing that a command holds.
+/// Parses an `APIGroupDiscoveryList`; `None` for another kind. Parses no generic tree, which would be the largest
+/// value in memory.
 fn read(kinds: &mut ServedKinds, answer: &str) -> Option<()> {
     let list: GroupList = serde_json::from_str(answer).ok().filter(|l: &GroupList| l.kind == LIST)?;
     for group in list.items {
@@ -179,7 +180,7 @@ fn read(kinds: &mut ServedKinds, answer: &str) -> Option<()> {
 }
 
 impl Cluster {
-    /// All served kinds, from memory if they were read before.
+    /// All served kinds, cached after the first read.
     pub async fn kinds(&self) -> Result<Arc<ServedKinds>> {
         match self.known() {
             Some((_, kinds)) => Ok(kinds),
@@ -187,12 +188,12 @@ impl Cluster {
         }
     }
 
-    /// Reads all served kinds anew, unless someone did so after `since`.
+    /// Reads all served kinds again, unless that happened after `since`.
     pub async fn refresh_kinds(&self, since: Instant) -> Result<Arc<ServedKinds>> {
         self.read_kinds(Some(since)).await
     }
 
-    /// `since`: what was read before that will not do.
+    /// `since`: an older read does not count.
     async fn read_kinds(&self, since: Option<Instant>) -> Result<Arc<ServedKinds>> {
         let _alone = self.discovery().refreshing.lock().await;
         if let Some((read_at, kinds)) = self.known()
@@ -220,7 +221,7 @@ impl Cluster {
         self.discovery().known.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The resource of a kind; looks once more at the server if it is not known.
+    /// The resource of a kind; refreshes discovery once if the kind is unknown.
     pub async fn resource(&self, gvk: &Gvk) -> Result<ServedResource> {
         if let Some(found) = self.kinds().await?.get(gvk) {
             return Ok(found.clone());
@@ -230,7 +231,7 @@ impl Cluster {
         kinds.get(gvk).cloned().ok_or_else(|| ClusterError::NoKind(Box::new(gvk.clone())))
     }
 
-    /// The kind that people mean by a name; looks once more at the server if there is none.
+    /// The kind for a name; refreshes discovery once if there is none.
     pub async fn find_kind(&self, api_version: &str, name: &str) -> Result<Gvk> {
         if let Some(found) = self.kinds().await?.find(api_version, name) {
             return Ok(found.clone());

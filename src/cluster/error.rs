@@ -1,4 +1,4 @@
-//! What can go wrong between us and the API server, told apart as far as callers act on it.
+//! Errors of the API client, as far as callers distinguish them.
 
 use super::object_ref::Gvk;
 use serde::Deserialize;
@@ -11,7 +11,7 @@ pub enum ClusterError {
     /// No kubeconfig, no in-cluster environment, or a broken one.
     #[error("Kubernetes cluster unreachable: {0}")]
     Config(String),
-    /// The cluster is not what stands in the way.
+    /// A failure on our side.
     #[error("{0}")]
     Other(String),
     /// The request never got an answer.
@@ -23,8 +23,8 @@ pub enum ClusterError {
     /// The server answered with a failure; the text is the server's own.
     #[error("{}", .0.message)]
     Api(Box<ApiStatus>),
-    /// The server has too many requests, and had for so long.
-    #[error("{request}: the API server is throttling requests, and still was after {seconds}s: {}", .status.message)]
+    /// The server kept throttling the request.
+    #[error("{request}: the API server throttled requests for {seconds}s: {}", .status.message)]
     Throttled { request: String, seconds: u64, status: Box<ApiStatus> },
     /// A name or namespace that no object can have, and that would change the path of the request.
     #[error("{kind}: {name:?} is not a name of an object or namespace")]
@@ -32,7 +32,7 @@ pub enum ClusterError {
     /// The cluster serves no such kind.
     #[error("no matches for kind \"{}\" in version \"{}\"", .0.kind, .0.api_version())]
     NoKind(Box<Gvk>),
-    /// The server answered something that is not what the API promises.
+    /// The answer violates the API.
     #[error("{path}: unexpected answer: {reason}")]
     Answer { path: String, reason: String },
     /// A wait for a condition ran out of time.
@@ -100,7 +100,7 @@ impl ClusterError {
                 .is_some_and(|s| s.details.causes.iter().any(|c| c.reason == "FieldManagerConflict"))
     }
 
-    /// What the server complains of, one by one: for apply conflicts the fields.
+    /// The causes of the server's error, one by one: for apply conflicts the fields.
     pub fn causes(&self) -> &[StatusCause] {
         self.status().map_or(&[], |s| s.details.causes.as_slice())
     }
@@ -109,8 +109,8 @@ impl ClusterError {
         self.code() == Some(422)
     }
 
-    /// Server-side apply could not read the object: unknown fields, or a list that has a key twice. The code is that of a
-    /// failing server; the words tell.
+    /// Server-side apply could not read the object: unknown fields, or duplicate list keys. The code is a server
+    /// error's; only the text identifies it.
     pub fn is_malformed(&self) -> bool {
         self.status().is_some_and(|s| s.message.starts_with("failed to create typed patch object"))
     }
@@ -119,24 +119,24 @@ impl ClusterError {
         matches!(self.code(), Some(401 | 403))
     }
 
-    /// A list was asked for as of a version that the server has not come to, and did not within its time.
+    /// A list was requested at a resource version that the server has not reached in time.
     pub fn is_version_of_the_future(&self) -> bool {
         self.causes().iter().any(|cause| cause.reason == "ResourceVersionTooLarge")
     }
 
-    /// A refusal that passes by itself: a quota that was updated at the same time, a namespace whose service account is
-    /// being made.
+    /// A temporary refusal: a quota that was updated at the same time, a namespace whose service account does not
+    /// exist yet.
     pub fn is_settling(&self) -> bool {
         let account = |s: &ApiStatus| s.code == 403 && s.message.contains("error looking up service account");
         self.is_conflict() || self.status().is_some_and(account)
     }
 
-    /// A namespace that is going away takes no new objects.
+    /// A namespace that is being deleted accepts no new objects.
     pub fn is_terminating(&self) -> bool {
         self.status().is_some_and(|s| s.code == 403 && s.message.contains("because it is being terminated"))
     }
 
-    /// The same request may succeed later without anyone changing anything.
+    /// A retry may succeed without any change.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. }

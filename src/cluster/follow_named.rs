@@ -1,11 +1,10 @@
-//! Objects followed by name, for those who wait for them: by a watch, and where the rights do not reach so far, by asking for
-//! each of them again and again.
+//! Follows objects by name, for waits: by a watch, and where the rights do not allow one, by polling each of them.
 
 use super::{
     api_client::Cluster,
     error::{ClusterError, Result},
     object_ref::{Gvk, ObjectRef},
-    object_stream::{ObjectEvent, PATIENCE},
+    object_stream::{ObjectEvent, REFUSAL_GRACE},
 };
 use futures::{Stream, StreamExt as _, stream};
 use serde_json::Value;
@@ -14,16 +13,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often objects are asked for where they cannot be watched.
+/// Poll interval of objects that cannot be watched.
 pub(crate) const POLL: Duration = Duration::from_secs(2);
-/// Objects that are asked for at a time.
+/// Objects that are polled at a time.
 const AT_ONCE: usize = 8;
 
-/// What those who follow objects are told.
+/// An event for those who follow objects.
 #[derive(Debug)]
 pub(crate) enum Followed {
     Event(ObjectEvent),
-    /// The server refuses to list or watch them, in these words of its own: they are asked for one by one from here on.
+    /// The server refuses to list or watch them, with this text: they are polled from here on.
     Refused(String),
 }
 
@@ -35,22 +34,22 @@ struct Following<W> {
     poll: Poll,
 }
 
-/// Objects that are asked for one by one.
+/// Objects that are polled one by one.
 #[derive(Default)]
 struct Poll {
-    /// Each as it last was, in the order of the objects.
+    /// The last state of each, in the order of the objects.
     last: Vec<Option<Value>>,
-    told: VecDeque<ObjectEvent>,
-    asked: Option<Instant>,
-    /// The server has let us see something.
+    events: VecDeque<ObjectEvent>,
+    polled: Option<Instant>,
+    /// A poll has succeeded.
     worked: bool,
-    /// Since when it does not.
+    /// Since when polls are refused.
     refused: Option<Instant>,
 }
 
 impl Cluster {
-    /// Follows objects of a kind in a namespace by their names. They are watched by the labels that all of them have, or by
-    /// its name where there is one; others may be told of, too.
+    /// Follows objects of a kind in a namespace by their names. They are watched by their common labels, or by name
+    /// if there is only one; events of others may be included.
     pub(crate) async fn follow_named(
         &self,
         gvk: &Gvk,
@@ -68,8 +67,8 @@ impl Cluster {
         let following =
             Following { cluster: self.clone(), objects, watch: Some(watch), poll: Poll::default() };
         let events = stream::unfold(following, |mut following| async move {
-            let told = following.next().await?;
-            Some((told, following))
+            let events = following.next().await?;
+            Some((events, following))
         });
         Ok(events.boxed())
     }
@@ -83,20 +82,20 @@ impl<W: Stream<Item = Result<ObjectEvent>> + Unpin> Following<W> {
                     self.watch = None;
                     Some(Ok(Followed::Refused(status.message)))
                 }
-                told => {
-                    self.poll.worked |= told.is_ok();
-                    Some(told.map(Followed::Event))
+                events => {
+                    self.poll.worked |= events.is_ok();
+                    Some(events.map(Followed::Event))
                 }
             };
         }
         loop {
-            if let Some(event) = self.poll.told.pop_front() {
+            if let Some(event) = self.poll.events.pop_front() {
                 return Some(Ok(Followed::Event(event)));
             }
-            if let Some(asked) = self.poll.asked {
-                tokio::time::sleep(POLL.saturating_sub(asked.elapsed())).await;
+            if let Some(polled) = self.poll.polled {
+                tokio::time::sleep(POLL.saturating_sub(polled.elapsed())).await;
             }
-            self.poll.asked = Some(Instant::now());
+            self.poll.polled = Some(Instant::now());
             let cluster = &self.cluster;
             let looks: Vec<_> = self.objects.iter().map(|object| cluster.get(object)).collect();
             let looked = stream::iter(looks).buffered(AT_ONCE).collect::<Vec<_>>().await;
@@ -108,19 +107,19 @@ impl<W: Stream<Item = Result<ObjectEvent>> + Unpin> Following<W> {
 }
 
 impl Poll {
-    /// Takes the answers of a round in, one for each object. What passes by itself is left out of it; an error is what does
-    /// not: a server that was just started refuses what it allowed before, for a while.
+    /// Takes the answers of a round, one for each object. Transient errors are left out; an error is returned if it
+    /// lasts: a server that has just started refuses requests for a while.
     fn take(&mut self, looked: Vec<Result<Option<Value>>>, now: Instant) -> Result<()> {
         self.last.resize(looked.len(), None);
         let mut whole = true;
         let mut refusal = None;
-        self.told.push_back(ObjectEvent::Listing);
+        self.events.push_back(ObjectEvent::Listing);
         for (last, found) in self.last.iter_mut().zip(looked) {
             match found {
                 Ok(found) => {
                     self.worked = true;
                     let gone = if found.is_none() { last.take() } else { None };
-                    self.told.extend(
+                    self.events.extend(
                         found.iter().cloned().map(ObjectEvent::Present).chain(gone.map(ObjectEvent::Gone)),
                     );
                     *last = found;
@@ -132,12 +131,12 @@ impl Poll {
         let Some(refusal) = refusal else {
             self.refused = None;
             if whole {
-                self.told.push_back(ObjectEvent::Listed);
+                self.events.push_back(ObjectEvent::Listed);
             }
             return Ok(());
         };
         let since = *self.refused.get_or_insert(now);
-        let passes = refusal.is_forbidden() && self.worked && now.duration_since(since) < PATIENCE;
+        let passes = refusal.is_forbidden() && self.worked && now.duration_since(since) < REFUSAL_GRACE;
         if passes { Ok(()) } else { Err(refusal) }
     }
 }
@@ -148,7 +147,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn told(poll: &mut Poll) -> Vec<String> {
+    fn events(poll: &mut Poll) -> Vec<String> {
         let name = |object: &Value| object["name"].as_str().unwrap_or_default().to_owned();
         let show = |event| match event {
             ObjectEvent::Present(object) => format!("+{}", name(&object)),
@@ -156,7 +155,7 @@ mod tests {
             ObjectEvent::Listing => "[".to_owned(),
             ObjectEvent::Listed => "]".to_owned(),
         };
-        poll.told.drain(..).map(show).collect()
+        poll.events.drain(..).map(show).collect()
     }
 
     fn answer(code: u16) -> Result<Option<Value>> {
@@ -178,20 +177,20 @@ mod tests {
             (vec![answer(404), answer(200)], vec!["[", "-a", "+a", "]"]),
         ] {
             poll.take(answers, now).unwrap();
-            assert_eq!(told(&mut poll), expected);
+            assert_eq!(events(&mut poll), expected);
         }
     }
 
     #[test]
     fn a_refusal_is_an_answer_unless_there_were_others_before() {
         let now = Instant::now();
-        let late = now + PATIENCE;
+        let late = now + REFUSAL_GRACE;
         assert!(Poll::default().take(vec![answer(403)], now).is_err(), "nothing ever worked");
         let mut poll = Poll { worked: true, ..Poll::default() };
         assert!(poll.take(vec![answer(403)], now).is_ok());
         assert!(poll.take(vec![answer(200)], late).is_ok());
         assert!(poll.take(vec![answer(403)], late).is_ok(), "a refusal of its own");
-        assert!(poll.take(vec![answer(403)], late + PATIENCE).is_err());
+        assert!(poll.take(vec![answer(403)], late + REFUSAL_GRACE).is_err());
         assert!(poll.take(vec![answer(422)], now).is_err());
     }
 }

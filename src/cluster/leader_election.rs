@@ -1,7 +1,8 @@
-//! Leader election: one process of several works, the others wait to take its place.
+//! Leader election: one active process of several.
 //!
-//! As client-go's `leaderelection` over a Lease, so that both can share one: a Lease that has not changed for its duration by
-//! our own clock is free, whatever its times say; a leader that stops lets it go, and the next one has it at once.
+//! As client-go's `leaderelection` over a Lease, and compatible with it: a Lease that has not changed for its
+//! duration by our own clock is free, whatever its times are; a leader that stops releases it, and the next one takes
+//! it at once.
 
 use std::time::{Duration, Instant};
 
@@ -14,15 +15,15 @@ use super::object_ref::{Gvk, ObjectRef};
 use super::object_stream::ObjectEvent;
 use super::{Cluster, ClusterError};
 
-/// How long a leader that says nothing stays the leader. The times are the peer's, not client-go's 15 s and 10 s: an API
-/// server that is started anew is away for longer than those, and that is no reason to change leaders.
-const LEASE: Duration = Duration::from_secs(35);
-/// How often it renews, and how long it goes on when it cannot.
+/// Lease duration. The times are addon-operator's, not client-go's 15 s and 10 s: a restarting API server is down for
+/// longer than those, which is no reason to change leaders.
+const LEASE_DURATION: Duration = Duration::from_secs(35);
+/// Renew interval and deadline.
 const PACE: Pace = Pace { renew: Duration::from_secs(3), deadline: Duration::from_secs(30) };
-/// The pause after a try to take the Lease that failed.
-const AGAIN: Duration = Duration::from_secs(2);
+/// Pause after a failed attempt to take the Lease.
+const RETRY_PAUSE: Duration = Duration::from_secs(2);
 
-/// Who stands for election, and for what.
+/// A candidate.
 #[derive(Clone, Debug)]
 pub struct Election {
     /// Namespace of the Lease.
@@ -33,7 +34,7 @@ pub struct Election {
     pub identity: String,
 }
 
-/// The leader's office. Dropped without [`Leadership::resign`] it stays taken until the Lease has run out.
+/// The held Lease. Dropped without [`Leadership::resign`] it stays until it expires.
 pub struct Leadership {
     cluster: Cluster,
     object: ObjectRef,
@@ -42,7 +43,7 @@ pub struct Leadership {
 }
 
 impl Cluster {
-    /// Waits until this process is the leader; `follow` is told each other leader's name, once.
+    /// Waits until this process is the leader; `follow` gets each other leader's name, once.
     ///
     /// # Errors
     /// Leases cannot be read or written.
@@ -50,7 +51,7 @@ impl Cluster {
         let gvk = Gvk::new("coordination.k8s.io/v1", "Lease");
         let object = ObjectRef::new(gvk, Some(&election.namespace), &election.name);
         let mut events = self.follow(&object.gvk, object.namespace.as_deref(), &object.name).await?;
-        // The Lease, and since when it has been as it is.
+        // The Lease, and since when it is unchanged.
         let mut seen: Option<(Value, Instant)> = None;
         let mut listed = false;
         let mut leader = String::new();
@@ -59,21 +60,21 @@ impl Cluster {
             let holder = seen.as_ref().map(|(lease, _)| holder(lease).to_owned()).unwrap_or_default();
             // Its own duration counts, as with client-go: another program's may be longer than ours.
             let left = seen.as_ref().map_or(Duration::ZERO, |(lease, since)| {
-                lease::duration(lease).unwrap_or(LEASE).saturating_sub(since.elapsed())
+                lease::duration(lease).unwrap_or(LEASE_DURATION).saturating_sub(since.elapsed())
             });
             if listed && (holder.is_empty() || holder == election.identity || left.is_zero()) {
                 match self.take(&object, &election.identity, seen.as_ref().map(|(lease, _)| lease)).await {
                     Ok(lease) => return Ok(self.hold(object, election.identity.clone(), lease)),
-                    // Another one was faster; the watch tells who.
+                    // Another process was faster; the watch names it.
                     Err(e) if e.is_conflict() || e.is_already_exists() || e.is_not_found() => {}
                     Err(error) => {
-                        // A server that has just started may know no rights yet.
+                        // A server that has just started may not know any rights yet.
                         let since = *refused.get_or_insert_with(Instant::now);
-                        if !error.is_transient() && since.elapsed() >= LEASE {
+                        if !error.is_transient() && since.elapsed() >= LEASE_DURATION {
                             return Err(error);
                         }
-                        tracing::warn!(lease = %object, %error, "the leader's Lease could not be taken; it is tried again");
-                        // While the server was away its leader could not renew: its time begins anew.
+                        tracing::warn!(lease = %object, %error, "cannot acquire the leader's Lease; retrying");
+                        // While the server was down its leader could not renew: its time starts over.
                         seen = seen.map(|(lease, _)| (lease, Instant::now()));
                     }
                 }
@@ -85,8 +86,8 @@ impl Cluster {
                     leader = holder;
                 }
             }
-            // The answer of a write that was lost may be all that happened: without an event it is tried again.
-            let expiry = if listed { left } else { AGAIN };
+            // The answer to a write may be lost without an event: try again.
+            let expiry = if listed { left } else { RETRY_PAUSE };
             tokio::select! {
                 event = events.next() => match event {
                     Some(Ok(ObjectEvent::Listing)) => {}
@@ -108,7 +109,7 @@ impl Cluster {
     }
 
     async fn take(&self, object: &ObjectRef, identity: &str, old: Option<&Value>) -> Result<Value> {
-        let lease = lease::body(object, identity, LEASE, old);
+        let lease = lease::body(object, identity, LEASE_DURATION, old);
         match old {
             Some(_) => self.replace(object, &lease, MANAGER).await,
             None => self.create(object, &lease, MANAGER).await,
@@ -122,12 +123,12 @@ impl Cluster {
 }
 
 impl Leadership {
-    /// Ends when the office is lost; what a leader does must end at once then.
+    /// Ends when leadership is lost; the leader's work must end at once then.
     pub async fn lost(&self) {
         self.held.lost().await;
     }
 
-    /// Lets the office go, so that another process has it at once.
+    /// Releases the Lease, so that another process takes it at once.
     pub async fn resign(self) {
         self.held.end().await;
         let resigned = async {
@@ -140,7 +141,7 @@ impl Leadership {
             Ok::<(), ClusterError>(())
         };
         if let Err(error) = resigned.await {
-            tracing::warn!(lease = %self.object, %error, "the leader's Lease has to run out");
+            tracing::warn!(lease = %self.object, %error, "the leader's Lease was not released and expires by itself");
         }
     }
 }

@@ -1,8 +1,8 @@
-//! A Lease that is ours: renewed as long as its holder lives, and told of at once when it is lost.
+//! A held Lease: renewed while it is needed, with a notification of its loss.
 //!
-//! Owns the object's shape and the beat; who may take a Lease, and what being its holder means, is its users'. A server that is
-//! not there for a while loses nobody a Lease: renewing is tried again and again until the deadline, each try bounded, so that
-//! one answer that never comes does not cost all of the time.
+//! Owns the object's shape and the renewals; who may take a Lease, and what its holder does, is the users' part. A
+//! server that is down for a while loses no Lease: renewals are retried until the deadline, each attempt with a
+//! limit, so that one missing answer does not use up all the time.
 
 use super::api_client::Cluster;
 use super::object_ref::ObjectRef;
@@ -14,28 +14,28 @@ use tokio::task::JoinHandle;
 
 /// Field manager of Leases.
 pub(crate) const MANAGER: &str = "windlass";
-/// How long one try to renew may take.
-const TRY: Duration = Duration::from_secs(5);
-/// The pause after a try that failed.
-const AGAIN: Duration = Duration::from_millis(500);
+/// Time limit of one renewal.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Pause after a failed attempt.
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
-/// How a Lease is kept.
+/// Renew interval and deadline of a Lease.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
-    /// How often it is renewed.
+    /// Renew interval.
     pub(crate) renew: Duration,
-    /// How long after the last time that it was renewed it counts as lost. Less than others wait before they take it.
+    /// Time after the last renewal at which it counts as lost. Shorter than the time after which others take it.
     pub(crate) deadline: Duration,
 }
 
-/// A Lease that is being renewed. Dropped, it stays taken until it has run out.
+/// A Lease that is being renewed. Dropped, it stays until it expires.
 pub(crate) struct HeldLease {
     stop: watch::Sender<bool>,
     lost: watch::Receiver<bool>,
     task: Option<JoinHandle<Value>>,
 }
 
-/// A Lease as it is to be written: `old` is the one that it takes the place of.
+/// The body of a Lease; `old` is the one that it replaces.
 pub(crate) fn body(object: &ObjectRef, holder: &str, lasts: Duration, old: Option<&Value>) -> Value {
     let now = micro_time();
     let transitions = old.map_or(0, |o| o["spec"]["leaseTransitions"].as_i64().unwrap_or(0) + 1);
@@ -57,18 +57,18 @@ pub(crate) fn body(object: &ObjectRef, holder: &str, lasts: Duration, old: Optio
     lease
 }
 
-/// Who holds a Lease; empty: nobody.
+/// The holder of a Lease; empty: nobody.
 pub(crate) fn holder(lease: &Value) -> &str {
     lease["spec"]["holderIdentity"].as_str().unwrap_or_default()
 }
 
-/// How long a Lease holds without a renewal, as its holder wrote it.
+/// The duration of a Lease, as its holder wrote it.
 pub(crate) fn duration(lease: &Value) -> Option<Duration> {
     lease["spec"]["leaseDurationSeconds"].as_u64().map(Duration::from_secs)
 }
 
 impl HeldLease {
-    /// Keeps a Lease that was written just now.
+    /// Renews a Lease that was just written.
     pub(crate) fn keep(cluster: Cluster, object: ObjectRef, lease: Value, pace: Pace) -> Self {
         let (stop, stopped) = watch::channel(false);
         let (tell, lost) = watch::channel(false);
@@ -88,7 +88,7 @@ impl HeldLease {
         }
     }
 
-    /// Renews it no more, once a try that is under way has ended; gives the Lease as it was last known.
+    /// Stops the renewals after the current one; returns the last known Lease.
     pub(crate) async fn end(mut self) -> Value {
         self.stop.send_replace(true);
         match self.task.take() {
@@ -112,14 +112,14 @@ struct Heartbeat {
     lease: Value,
     pace: Pace,
     stopped: watch::Receiver<bool>,
-    /// When the last try that worked began.
+    /// Start of the last successful attempt.
     last: Instant,
-    /// The last look found no Lease.
+    /// The last read found no Lease.
     absent: bool,
 }
 
 impl Heartbeat {
-    /// Gives the Lease, and whether it was told to stop; otherwise the Lease is lost.
+    /// Returns the Lease, and whether it was stopped; otherwise the Lease is lost.
     async fn run(mut self) -> (Value, bool) {
         let mut pause = self.pace.renew;
         loop {
@@ -138,11 +138,11 @@ impl Heartbeat {
         self.pace.deadline.saturating_sub(self.last.elapsed())
     }
 
-    /// Tries once; `false`: the Lease is another's.
+    /// One attempt; `false`: another process has the Lease.
     async fn renew(&mut self, pause: &mut Duration) -> bool {
-        *pause = AGAIN;
+        *pause = RETRY_PAUSE;
         let began = Instant::now();
-        let bound = TRY.min(self.left());
+        let bound = ATTEMPT_TIMEOUT.min(self.left());
         self.lease["spec"]["renewTime"] = micro_time().into();
         let written = self.cluster.replace(&self.object, &self.lease, MANAGER);
         match tokio::time::timeout(bound, written).await {
@@ -153,20 +153,20 @@ impl Heartbeat {
                 *pause = self.pace.renew;
                 true
             }
-            // Taken, deleted, or a write of ours whose answer was lost.
+            // Taken over, deleted, or our own write, whose answer was lost.
             Ok(Err(error)) if error.is_conflict() || error.is_not_found() => {
                 let found = self.cluster.get(&self.object);
-                match tokio::time::timeout(TRY.min(self.left()), found).await {
+                match tokio::time::timeout(ATTEMPT_TIMEOUT.min(self.left()), found).await {
                     Ok(Ok(Some(found))) if holder(&found) == holder(&self.lease) => self.lease = found,
                     Ok(Ok(Some(_))) => return false,
-                    // A server that has just started may know the kind a moment later than the path.
+                    // A server that has just started may serve the kind a moment later.
                     Ok(Ok(None)) if std::mem::replace(&mut self.absent, true) => return false,
                     Ok(_) | Err(_) => {}
                 }
                 true
             }
             Ok(Err(error)) => {
-                tracing::warn!(lease = %self.object, %error, "a Lease could not be renewed; it is tried again");
+                tracing::warn!(lease = %self.object, %error, "cannot renew a Lease; retrying");
                 true
             }
             Err(_) => {

@@ -1,4 +1,4 @@
-//! What people look at when something does not get ready: logs of containers, and warnings about objects.
+//! Diagnostics of objects that are not ready: logs of containers, and warning events.
 
 use super::{
     api_client::{ApiCall, Cluster},
@@ -9,12 +9,12 @@ use super::{
 use serde_json::Value;
 
 impl Cluster {
-    /// The beginning of what a container wrote, at most so many bytes.
+    /// The beginning of a container's log, at most `limit` bytes.
     pub async fn pod_log(&self, namespace: &str, pod: &str, container: &str, limit: usize) -> Result<String> {
         self.log(namespace, pod, container, &format!("limitBytes={limit}")).await
     }
 
-    /// The last lines of what a container wrote, of its life before this one where it has had one.
+    /// The last lines of a container's log, of its previous run if it had one.
     pub async fn pod_log_tail(
         &self,
         namespace: &str,
@@ -37,7 +37,7 @@ impl Cluster {
         Ok(self.call_text(&ApiCall { accept: "*/*", ..ApiCall::get(&path) }).await?.0)
     }
 
-    /// The newest warnings about an object, as `reason: message`, at most so many.
+    /// The newest warning events of an object, as `reason: message`, at most `most`.
     pub async fn warnings_about(&self, object: &ObjectRef, most: usize) -> Result<Vec<String>> {
         let namespace = object.namespace.as_deref().unwrap_or("default");
         let selector = format!(
@@ -51,14 +51,14 @@ impl Cluster {
         );
         let list = self.call(ApiCall::get(&path)).await?.value;
         let text = |value: &Value| value.as_str().unwrap_or_default().trim().to_owned();
-        let mut told: Vec<(String, String)> = list["items"]
+        let mut events: Vec<(String, String)> = list["items"]
             .as_array()
             .into_iter()
             .flatten()
             .map(|e| (text(&e["lastTimestamp"]), format!("{}: {}", text(&e["reason"]), text(&e["message"]))))
             .collect();
-        told.sort();
-        told.dedup_by(|a, b| a.1 == b.1);
-        Ok(told.into_iter().rev().take(most).map(|(_, line)| line).collect())
+        events.sort();
+        events.dedup_by(|a, b| a.1 == b.1);
+        Ok(events.into_iter().rev().take(most).map(|(_, line)| line).collect())
     }
 }

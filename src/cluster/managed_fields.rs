@@ -1,8 +1,7 @@
-//! Field managers: folding what Helm wrote by updates into our own apply entry. Pure.
+//! Managed fields: folds Helm's update entries into our own apply entry. Pure.
 //!
-//! Helm 3, Helm 4 in client-side mode and older Flux own fields by `Update`. As long as such an entry stands, a field
-//! that leaves the chart stays in the object, since the old entry still claims it. Mirrors what client-go's
-//! `csaupgrade` does.
+//! Helm 3, Helm 4 in client-side mode and older Flux own fields by `Update`. While such an entry exists, a field that
+//! leaves the chart stays in the object, since the old entry still owns it. Mirrors client-go's `csaupgrade`.
 
 use serde_json::{Map, Value};
 
@@ -18,7 +17,7 @@ pub(super) fn is_apply_of(entry: &Value, manager: &str) -> bool {
     entry["manager"] == manager && entry["operation"] == "Apply" && is_main(entry)
 }
 
-/// An entry that has to be folded into ours: Helm's by update, or Flux's by apply.
+/// An entry to fold into ours: Helm's by update, or Flux's by apply.
 pub(super) fn is_helm_update(entry: &Value, manager: &str) -> bool {
     let Some(name) = entry["manager"].as_str() else { return false };
     let helms = HELM_MANAGERS.contains(&name) || name == manager;
@@ -28,13 +27,13 @@ pub(super) fn is_helm_update(entry: &Value, manager: &str) -> bool {
         && (entry["operation"] == "Update" || name == "helm-controller")
 }
 
-/// Whether a manager's name is one of those under which releases are written.
+/// Whether a manager is one that writes releases.
 pub fn is_helm_manager(name: &str) -> bool {
     HELM_MANAGERS.contains(&name)
 }
 
-/// Takes out of an object what would go once Helm's update entries were ours: fields that no apply of `body` sets and that
-/// nobody else owns. The server does so only after the entries were folded, which a dry run cannot see.
+/// Removes the fields from an object that would go once Helm's update entries were ours: fields that no apply of
+/// `body` sets and nobody else owns. The server removes them only after the fold, which a dry run cannot show.
 pub fn without_orphans(object: &mut Value, managed_fields: &Value, body: &Value, manager: &str) {
     let entries = managed_fields.as_array().map_or(&[][..], Vec::as_slice);
     let (helms, others): (Vec<&Value>, Vec<&Value>) =
@@ -46,7 +45,7 @@ pub fn without_orphans(object: &mut Value, managed_fields: &Value, body: &Value,
     }
 }
 
-/// Removes what `fields` name from `object`, but for what `body` has or `others` own.
+/// Removes `fields` from `object`, except what `body` has or `others` own.
 fn prune(object: &mut Value, fields: &Value, body: Option<&Value>, others: &mut [&Value]) {
     let Some(fields) = fields.as_object() else { return };
     for (name, inner) in fields {
@@ -81,7 +80,7 @@ fn prune(object: &mut Value, fields: &Value, body: Option<&Value>, others: &mut 
     }
 }
 
-/// Whether any entry stands for writes of Helm that are not ours.
+/// Whether any entry is Helm's and not ours.
 pub fn needs_folding(managed_fields: &Value, manager: &str) -> bool {
     managed_fields.as_array().is_some_and(|entries| entries.iter().any(|e| is_helm_update(e, manager)))
 }
@@ -99,7 +98,7 @@ pub fn fold_managers(managed_fields: &Value, manager: &str) -> Value {
         match &mut ours {
             None => ours = Some(entry.clone()),
             Some(folded) => {
-                // The entry that we keep is the newest one: its API version is the one in use.
+                // The newest entry is kept: its API version is current.
                 let fields = union(&folded["fieldsV1"], &entry["fieldsV1"]);
                 if is_apply_of(entry, manager) {
                     *folded = entry.clone();

@@ -1,7 +1,8 @@
-//! A cache of the metadata of every object that Helm or we own, one watch for each kind in use.
+//! A cache of the metadata of all objects of releases, with one watch for each kind in use.
 //!
-//! Keeps of an object what [`ObservedMeta`] holds and nothing else. Tells a listener what changed; judges nothing. A kind is watched
-//! everywhere by one watch; where the rights do not reach so far, by one for each namespace in use.
+//! Stores an [`ObservedMeta`] for each object and nothing else. Reports changes to a listener and judges nothing. A
+//! kind is watched in all namespaces by one watch; where the rights do not allow that, by one for each namespace in
+//! use.
 
 use super::{
     api_client::Cluster,
@@ -18,37 +19,37 @@ use std::{
 };
 use tokio::{sync::Notify, task::JoinHandle};
 
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// How long to wait with a watch that the rights do not allow.
+const MAX_PAUSE: Duration = Duration::from_secs(30);
+/// Pause of a watch that the rights do not allow.
 const REFUSED_PAUSE: Duration = Duration::from_secs(60);
-/// The same where nothing waits for it: rights never reached so far, and those in namespaces do.
-const SPARED_PAUSE: Duration = Duration::from_mins(30);
-const LISTED_WITHIN: Duration = Duration::from_secs(30);
+/// The same if nothing waits for it: watches in namespaces work, and this one never did.
+const UNNEEDED_PAUSE: Duration = Duration::from_mins(30);
+const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What is watched of each kind.
 #[derive(Debug, Clone)]
 pub struct WatchScope {
     /// Label selector.
     pub labels: String,
-    /// The field manager whose entries tell what we applied.
+    /// The field manager whose entry shows what we applied.
     pub manager: String,
 }
 
-/// What a watch saw.
+/// A change that a watch reports.
 #[derive(Debug)]
 pub enum CacheEvent {
     Present(ObjectRef, ObservedMeta),
-    /// Gone from the watch: deleted, or no longer labelled. `ObservedMeta` is how it last was.
+    /// Deleted, or no longer labelled. `ObservedMeta` is its last state.
     Gone(ObjectRef, ObservedMeta),
 }
 
-/// How much a cache knows of an object.
+/// The cache's knowledge of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CacheLookup {
     Present(ObservedMeta),
-    /// Not there (or not labelled), and not merely because the watch is behind.
+    /// It does not exist, or is not labelled, and the watch is not behind.
     Absent,
-    /// The watch may not have caught up with a write of ours.
+    /// The watch may be behind our last write.
     Behind,
     /// The kind is not watched: ask the server.
     Unwatched,
@@ -84,11 +85,11 @@ type Objects = HashMap<Name, ObservedMeta>;
 #[derive(Default)]
 struct Table {
     objects: Objects,
-    /// Being listed: becomes `objects` when the list is complete.
+    /// The list in progress: becomes `objects` when it is complete.
     arriving: Option<(Instant, Objects)>,
-    /// When the last complete list was asked for.
+    /// When the last complete list was requested.
     listed_at: Option<Instant>,
-    /// Highest resource version seen since the last complete list; what was before a cluster was restored is no more.
+    /// Highest resource version since the last complete list; a restored cluster starts over.
     newest: u64,
     /// The server refuses this watch.
     refused: bool,
@@ -103,7 +104,7 @@ impl Drop for Inner {
 }
 
 impl Watches {
-    /// An empty cache; `listener` is called from the watches' tasks and must be quick.
+    /// An empty cache; `listener` is called from the watches' tasks and must return quickly.
     pub fn new(
         cluster: Cluster,
         scope: WatchScope,
@@ -114,8 +115,8 @@ impl Watches {
         Self { inner: Arc::new(Inner { cluster, scope, shared: Arc::new(shared), tasks: Mutex::default() }) }
     }
 
-    /// Starts watching kinds, each with a namespace in use, that are not watched yet and waits until they are listed once (or
-    /// refused). A server that does not answer is not waited for long: what is not listed counts as not watched.
+    /// Starts watches for kinds that are not watched yet, each with a namespace in use, and waits until they are
+    /// listed once or refused. The wait is short: a kind that is not listed counts as not watched.
     pub async fn watch(&self, kinds: impl IntoIterator<Item = (Gvk, Option<String>)>) {
         let mut wanted: Vec<WatchKey> = kinds.into_iter().collect();
         let everywhere: Vec<WatchKey> = wanted.iter().map(|(gvk, _)| (gvk.clone(), None)).collect();
@@ -132,8 +133,8 @@ impl Watches {
         for key in wanted {
             self.start(key);
         }
-        // Whether it came in time shows in the tables.
-        drop(tokio::time::timeout(LISTED_WITHIN, self.listed(wanted)).await);
+        // The tables show whether it was in time.
+        drop(tokio::time::timeout(LIST_TIMEOUT, self.listed(wanted)).await);
     }
 
     async fn listed(&self, wanted: &[WatchKey]) {
@@ -167,7 +168,7 @@ impl Watches {
         tasks.insert(key.clone(), tokio::spawn(run));
     }
 
-    /// What the cache knows of an object that was last written at resource version `version`, at `written`.
+    /// Looks an object up that was last written at resource version `version`, at `written`.
     pub fn lookup(&self, object: &ObjectRef, written: Option<(Option<u64>, Instant)>) -> CacheLookup {
         let tables = self.inner.shared.tables.read().unwrap_or_else(PoisonError::into_inner);
         let listed = |namespace: Option<String>| {
@@ -188,7 +189,8 @@ impl Watches {
 
 impl Table {
     fn lookup(&self, name: &Name, written: Option<(Option<u64>, Instant)>) -> CacheLookup {
-        // A list that was asked for after a write has it, whatever its versions say: a cluster that was restored counts anew.
+        // A list that was requested after a write includes it, whatever its versions are: a restored cluster starts
+        // over.
         let relisted = |at| self.listed_at.is_some_and(|listed| listed > at);
         match (self.objects.get(name), written) {
             (Some(seen), Some((Some(version), at)))
@@ -212,7 +214,7 @@ impl Shared {
         change(tables.entry(key.clone()).or_default())
     }
 
-    /// How long to wait with a watch that was refused.
+    /// Pause of a refused watch.
     fn refused_pause(&self, key: &WatchKey) -> Duration {
         let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
         let never = tables.get(key).is_some_and(|table| table.listed_at.is_none());
@@ -220,12 +222,12 @@ impl Shared {
             other.0 == key.0 && other.1.is_some() && table.listed_at.is_some() && !table.refused
         };
         match key.1.is_none() && never && tables.iter().any(spared) {
-            true => SPARED_PAUSE,
+            true => UNNEEDED_PAUSE,
             false => REFUSED_PAUSE,
         }
     }
 
-    /// Takes an event in; `asked` is when the stream was last asked for one.
+    /// Takes an event; `asked` is when the stream was last polled.
     fn take(
         &self,
         key: &WatchKey,
@@ -284,7 +286,7 @@ impl Shared {
 
 type Metadata = kube::core::PartialObjectMeta<kube::api::DynamicObject>;
 
-/// Runs one watch for as long as the cache lives.
+/// Runs one watch for the life of the cache.
 async fn run(cluster: Cluster, scope: WatchScope, shared: Arc<Shared>, key: WatchKey) {
     let mut pause = Duration::from_millis(100);
     // Streaming lists save the server a copy of everything; servers without them refuse.
@@ -320,7 +322,7 @@ async fn run(cluster: Cluster, scope: WatchScope, shared: Arc<Shared>, key: Watc
                             if let Some(status) = status {
                                 let first = shared.table(&key, |t| !std::mem::replace(&mut t.refused, true));
                                 if first && key.1.is_none() {
-                                    tracing::info!(kind = %key.0.kind, reason = status.message, "cannot watch everywhere: namespaces are watched");
+                                    tracing::info!(kind = %key.0.kind, reason = status.message, "cannot watch all namespaces: watching single ones");
                                 } else if first {
                                     tracing::warn!(kind = %key.0.kind, namespace = key.1, reason = status.message, "cannot watch");
                                 }
@@ -328,18 +330,18 @@ async fn run(cluster: Cluster, scope: WatchScope, shared: Arc<Shared>, key: Watc
                                 wait = shared.refused_pause(&key);
                             }
                             tokio::time::sleep(wait).await;
-                            pause = (pause * 2).min(LONGEST_PAUSE);
+                            pause = (pause * 2).min(MAX_PAUSE);
                         }
                     }
                 }
             }
             Err(error) => {
-                // The kind is gone, or the server is out of reach.
+                // The kind was removed, or the server is down.
                 tracing::warn!(kind = %key.0.kind, %error, "cannot watch");
                 shared.table(&key, |t| t.refused = true);
                 shared.listed.notify_waiters();
                 tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(LONGEST_PAUSE);
+                pause = (pause * 2).min(MAX_PAUSE);
             }
         }
     }
@@ -416,7 +418,7 @@ mod tests {
             (
                 "one in a namespace",
                 vec![(pods(None), table(false, true)), (pods(Some("n")), table(true, false))],
-                SPARED_PAUSE,
+                UNNEEDED_PAUSE,
             ),
             (
                 "one that is refused, too",

@@ -1,7 +1,7 @@
-//! The one door to a Kubernetes API server: connections, discovery, objects and watches.
+//! The only access to a Kubernetes API server: connections, discovery, objects and watches.
 //!
-//! The only user of the Kubernetes client. Knows nothing of releases, charts or Helm beyond the ownership marks that
-//! it copies out of an object's metadata.
+//! The only user of the Kubernetes client. Knows nothing of releases, charts or Helm beyond the ownership metadata
+//! that it reads from an object.
 
 mod api_client;
 mod discovery;

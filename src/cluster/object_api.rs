@@ -1,4 +1,4 @@
-//! Reading and writing single objects and lists of them.
+//! Reads and writes single objects and lists of them.
 
 use super::{
     api_client::{ApiCall, Cluster, JSON},
@@ -16,7 +16,7 @@ const METADATA_LIST: &str =
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 const PAGE: usize = 500;
 
-/// What the server does with fields that it does not know.
+/// How the server treats unknown fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Validation {
     Strict,
@@ -29,11 +29,11 @@ pub enum Validation {
 #[derive(Debug, Clone, Copy)]
 pub struct ApplyOptions<'a> {
     pub manager: &'a str,
-    /// Take fields that other managers own.
+    /// Takes fields of other managers over.
     pub force: bool,
     pub validation: Validation,
     pub dry_run: bool,
-    /// Answer with the whole object, not only its metadata.
+    /// Returns the whole object, not only its metadata.
     pub whole: bool,
 }
 
@@ -44,7 +44,7 @@ pub struct Applied {
     pub warnings: Vec<String>,
 }
 
-/// What becomes of the objects that the deleted one owns.
+/// What happens to the objects that a deleted one owns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Propagation {
     #[default]
@@ -57,37 +57,38 @@ pub enum Propagation {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DeleteOptions<'a> {
     pub propagation: Propagation,
-    /// Delete only this incarnation.
+    /// Deletes only the object with this UID.
     pub uid: Option<&'a str>,
-    /// Delete it only if it is still of this version.
+    /// Deletes only this resource version.
     pub version: Option<&'a str>,
 }
 
-/// What a deletion met.
+/// The result of a deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deleted {
     Yes,
-    /// There was no such object.
+    /// The object did not exist.
     Absent,
-    /// The object is there, but is not the incarnation that was to be deleted.
+    /// An object with this name exists, with another UID.
     Another,
 }
 
-/// A page of a list, with what to ask for the next one with.
+/// A page of a list, with the token of the next one.
 #[derive(Debug, Clone)]
 pub struct Listed {
     pub items: Vec<Value>,
     pub next: Option<String>,
 }
 
-/// Which page of a list is asked for.
+/// Which page of a list is requested.
 enum Page<'a> {
-    /// The first one, as of now.
+    /// The first one, of the newest state.
     Now,
-    /// The first one, as of this version or later. The server answers from its cache if that has come so far; as of now it waits
-    /// until its cache is where etcd is, up to a tenth of a second on a cluster where anything is written.
+    /// The first one, of this resource version or later. The server answers from its cache if that is new enough; for
+    /// the newest state it waits until its cache has caught up with etcd, up to a tenth of a second on a busy
+    /// cluster.
     Since(u64),
-    /// The one that this token of the page before stands for; of the same moment.
+    /// The page after the one with this token, of the same state.
     After(&'a str),
 }
 
@@ -103,7 +104,7 @@ impl<'a> Page<'a> {
 
 impl Cluster {
     async fn path(&self, gvk: &Gvk, namespace: Option<&str>, name: Option<&str>) -> Result<String> {
-        // Escaped or not, these would make another path of it: that of the namespace, of the kind, or of all objects.
+        // Escaped or not, these would make another path: of the namespace, of the kind, or of all objects.
         let bad_name = name.filter(|name| matches!(*name, "" | "." | ".."));
         if let Some(bad) = bad_name.or(namespace.filter(|namespace| matches!(*namespace, "." | ".."))) {
             return Err(ClusterError::Name { kind: gvk.kind.clone(), name: bad.to_owned() });
@@ -134,18 +135,18 @@ impl Cluster {
         found(self.call(ApiCall::get(&path)).await)
     }
 
-    /// The object as the server's table, for people: one row.
+    /// The object as the server's table for people: one row.
     pub async fn get_table(&self, object: &ObjectRef) -> Result<Option<Value>> {
         let path = self.object_path(object).await?;
         found(self.call(ApiCall { accept: TABLE, ..ApiCall::get(&path) }).await)
     }
 
-    /// The objects of a kind that a label selector picks, as the server's table: a row each, of at most 500.
+    /// The objects of a kind that a label selector selects, as the server's table: at most 500 rows.
     pub async fn list_table(&self, gvk: &Gvk, namespace: Option<&str>, labels: &str) -> Result<Value> {
         self.list_as(gvk, namespace, labels, TABLE).await
     }
 
-    /// The objects of a kind that a label selector picks, as the server's list, of at most 500.
+    /// The objects of a kind that a label selector selects, as the server's list: at most 500.
     pub async fn list_object(&self, gvk: &Gvk, namespace: Option<&str>, labels: &str) -> Result<Value> {
         self.list_as(gvk, namespace, labels, JSON).await
     }
@@ -162,13 +163,13 @@ impl Cluster {
         found(self.call(ApiCall { accept: METADATA, ..ApiCall::get(&path) }).await)
     }
 
-    /// All objects of a kind that a label selector picks (empty: all).
+    /// All objects of a kind that a label selector selects (empty: all).
     pub async fn list(&self, gvk: &Gvk, namespace: Option<&str>, labels: &str) -> Result<Vec<Value>> {
         self.list_since(gvk, namespace, labels, None).await
     }
 
-    /// The same as it was at this resource version of the kind or later; nothing: as it is now. A version that the server has
-    /// not come to is an error, once the server has waited for it.
+    /// The same, of this resource version of the kind or later; `None`: of the newest state. A version that the
+    /// server does not reach in time is an error.
     pub async fn list_since(
         &self,
         gvk: &Gvk,
@@ -179,7 +180,7 @@ impl Cluster {
         self.list_all(gvk, namespace, labels, JSON, since).await
     }
 
-    /// The metadata of all objects of a kind that a label selector picks.
+    /// The metadata of all objects of a kind that a label selector selects.
     pub async fn list_metadata(
         &self,
         gvk: &Gvk,
@@ -189,7 +190,7 @@ impl Cluster {
         self.list_metadata_since(gvk, namespace, labels, None).await
     }
 
-    /// The same as it was at this resource version of the kind or later; nothing: as it is now. As [`Cluster::list_since`].
+    /// The same, of this resource version of the kind or later, as [`Cluster::list_since`].
     pub async fn list_metadata_since(
         &self,
         gvk: &Gvk,
@@ -200,7 +201,7 @@ impl Cluster {
         self.list_all(gvk, namespace, labels, METADATA_LIST, since).await
     }
 
-    /// One page only, of at most 500, the first or the one that follows another: a bounded look.
+    /// One page of at most 500, the first or the one after a token: a bounded read.
     pub async fn list_metadata_page(
         &self,
         gvk: &Gvk,
@@ -210,7 +211,7 @@ impl Cluster {
         self.page(gvk, namespace, METADATA_LIST, after).await
     }
 
-    /// One page of whole objects, of at most 500, the first or the one that follows another.
+    /// One page of at most 500 whole objects, the first or the one after a token.
     pub async fn list_page_of(
         &self,
         gvk: &Gvk,
@@ -285,7 +286,7 @@ impl Cluster {
         }
     }
 
-    /// Server-side apply: creates or changes the object so that what `body` says holds.
+    /// Server-side apply: creates or changes the object so that it has the fields of `body`.
     pub async fn apply(
         &self,
         object: &ObjectRef,
@@ -316,7 +317,7 @@ impl Cluster {
         Ok(Applied { object: answer.value, warnings: answer.warnings })
     }
 
-    /// Creates an object; answers with it.
+    /// Creates an object; returns it.
     pub async fn create(&self, object: &ObjectRef, body: &Value, manager: &str) -> Result<Value> {
         let path = self.path(&object.gvk, object.namespace.as_deref(), None).await?;
         let path = format!("{path}?fieldManager={}", escape(manager));
@@ -325,7 +326,7 @@ impl Cluster {
         Ok(self.call(call).await?.value)
     }
 
-    /// Replaces an object whole; with a resource version in it, only if nobody changed it since.
+    /// Replaces an object; with a resource version in it, only if nobody changed it since.
     pub async fn replace(&self, object: &ObjectRef, body: &Value, manager: &str) -> Result<Value> {
         let path = self.object_path(object).await?;
         let path = format!("{path}?fieldManager={}", escape(manager));
@@ -334,7 +335,7 @@ impl Cluster {
         Ok(self.call(call).await?.value)
     }
 
-    /// What replacing an object would make of it: the server's defaults and webhooks, and nothing written.
+    /// The result of a replace by a dry run: with the server's defaults and webhooks.
     pub async fn replace_dry_run(&self, object: &ObjectRef, body: &Value, manager: &str) -> Result<Value> {
         let path = self.object_path(object).await?;
         let path = format!("{path}?fieldManager={}&dryRun=All", escape(manager));
@@ -370,8 +371,8 @@ impl Cluster {
         }
     }
 
-    /// Folds Helm's update entries of the object's managed fields into ours; `false` if there was nothing to fold.
-    /// `metadata` is the object's, as last seen: a change since then is a conflict.
+    /// Folds Helm's update entries of the object's managed fields into ours; `false` if there are none. `metadata` is
+    /// the object's, as last read: a change since then is a conflict.
     pub async fn fold(&self, object: &ObjectRef, metadata: &Value, manager: &str) -> Result<bool> {
         let fields = &metadata["metadata"]["managedFields"];
         if !managed_fields::needs_folding(fields, manager) {

@@ -1,4 +1,4 @@
-//! Names of things in a cluster: kinds and objects. Plain data.
+//! References to kinds and objects. Plain data.
 
 use serde_json::Value;
 use std::fmt;
@@ -29,7 +29,7 @@ impl Gvk {
     }
 }
 
-/// Which object, whatever API version it is spoken of in: what makes two manifests the same object.
+/// The identity of an object, without its API version: what makes two manifests the same object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKey {
     pub group: String,
@@ -70,7 +70,7 @@ impl fmt::Display for ObjectRef {
     }
 }
 
-/// `group/Kind/namespace/name`: one line, so that records can use it as a map key.
+/// `group/Kind/namespace/name`: one line, as a map key of records.
 impl fmt::Display for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}/{}/{}", self.group, self.kind, self.namespace.as_deref().unwrap_or(""), self.name)

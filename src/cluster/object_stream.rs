@@ -1,4 +1,4 @@
-//! Streams of whole objects, for those who wait for a condition. Transient failures are ridden out here.
+//! Streams of whole objects, for waits. Transient failures are retried here.
 
 use super::{
     api_client::Cluster,
@@ -14,22 +14,22 @@ use kube::{
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
-/// A watch that has worked before is refused for so long before that is an answer: a server that was just started says so
-/// until it knows its users' rights.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
-/// The pause after a watch broke.
-const AGAIN: Duration = Duration::from_millis(200);
+/// A watch that worked before may be refused for this long: a server that has just started does not know its users'
+/// rights yet.
+pub(super) const REFUSAL_GRACE: Duration = Duration::from_secs(30);
+/// Pause after a broken watch.
+const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
-/// What a stream of objects tells.
+/// An event of a stream of objects.
 #[derive(Debug, Clone)]
 pub enum ObjectEvent {
-    /// The object as it is now.
+    /// The object's current state.
     Present(Value),
-    /// The object as it last was; it exists no more.
+    /// The last state of a deleted object.
     Gone(Value),
-    /// All objects that exist are told from here on.
+    /// The existing objects follow.
     Listing,
-    /// All objects that exist were told since `Listing`; what was not, does not exist.
+    /// All existing objects were sent since `Listing`; others do not exist.
     Listed,
 }
 
@@ -63,7 +63,7 @@ impl Cluster {
         self.follow_selected(gvk, namespace, "", &format!("metadata.name={name}")).await
     }
 
-    /// Follows all objects that a label selector picks.
+    /// Follows all objects that a label selector selects.
     pub async fn follow_labelled(
         &self,
         gvk: &Gvk,
@@ -73,7 +73,7 @@ impl Cluster {
         self.follow_selected(gvk, namespace, labels, "").await
     }
 
-    /// Follows all objects that a label and a field selector pick; an empty one picks all.
+    /// Follows all objects that a label and a field selector select; an empty one selects all.
     pub async fn follow_selected(
         &self,
         gvk: &Gvk,
@@ -84,7 +84,7 @@ impl Cluster {
         self.stream(gvk, namespace, labels, fields, true).await
     }
 
-    /// The same, but that a missing right is told at once.
+    /// The same, but a missing right is an error at once.
     pub(super) async fn follow_while_allowed(
         &self,
         gvk: &Gvk,
@@ -95,14 +95,14 @@ impl Cluster {
         self.stream(gvk, namespace, labels, fields, false).await
     }
 
-    /// `patient`: a missing right may be that of a server that was just started.
+    /// `tolerate_refusals`: a missing right may be that of a server that has just started.
     async fn stream(
         &self,
         gvk: &Gvk,
         namespace: Option<&str>,
         labels: &str,
         fields: &str,
-        patient: bool,
+        tolerate_refusals: bool,
     ) -> Result<impl Stream<Item = Result<ObjectEvent>> + Unpin + use<>> {
         let selector = |text: &str| Some(text).filter(|t| !t.is_empty()).map(str::to_owned);
         let config = watcher::Config {
@@ -117,12 +117,12 @@ impl Cluster {
         let events = stream.filter_map(move |event| {
             let whole = |object: DynamicObject| {
                 let mut value = serde_json::to_value(object).unwrap_or_default();
-                // Items of a list come without these.
+                // Items of a list lack these.
                 value["apiVersion"] = api_version.as_str().into();
                 value["kind"] = kind.as_str().into();
                 value
             };
-            let told = match event {
+            let event = match event {
                 Ok(watcher::Event::Apply(object) | watcher::Event::InitApply(object)) => {
                     Ok(ObjectEvent::Present(whole(object)))
                 }
@@ -131,7 +131,7 @@ impl Cluster {
                 Ok(watcher::Event::InitDone) => Ok(ObjectEvent::Listed),
                 Err(error) => Err(error),
             };
-            let told = match told {
+            let event = match event {
                 Ok(ObjectEvent::Listing) => Ok(ObjectEvent::Listing),
                 Ok(event) => {
                     (worked, refused) = (true, None);
@@ -140,18 +140,19 @@ impl Cluster {
                 Err(error) => {
                     let status = lasting(&error);
                     let since = status.as_ref().map(|_| *refused.get_or_insert_with(Instant::now));
-                    let may_pass = worked && (patient || status.as_ref().is_some_and(|s| s.code != 403));
-                    let passes = since.is_none_or(|since| may_pass && since.elapsed() < PATIENCE);
+                    let may_pass =
+                        worked && (tolerate_refusals || status.as_ref().is_some_and(|s| s.code != 403));
+                    let passes = since.is_none_or(|since| may_pass && since.elapsed() < REFUSAL_GRACE);
                     Err((error, status.filter(|_| !passes)))
                 }
             };
             async move {
-                match told {
+                match event {
                     Ok(event) => Some(Ok(event)),
                     Err((_, Some(status))) => Some(Err(ClusterError::Api(Box::new(status)))),
                     Err((error, None)) => {
                         tracing::debug!(%error, "watch interrupted");
-                        tokio::time::sleep(AGAIN).await;
+                        tokio::time::sleep(RETRY_PAUSE).await;
                         None
                     }
                 }
@@ -161,7 +162,7 @@ impl Cluster {
     }
 }
 
-/// The server's answer, if a watch failed in a way that trying again will not mend.
+/// The server's answer, if a retry of a failed watch is useless.
 pub(super) fn lasting(error: &watcher::Error) -> Option<ApiStatus> {
     let (watcher::Error::InitialListFailed(kube::Error::Api(status))
     | watcher::Error::WatchStartFailed(kube::Error::Api(status))

@@ -1,10 +1,10 @@
-//! What we keep of an object's metadata: enough to tell whose it is and whether someone touched our fields.
+//! The stored part of an object's metadata: its owner, and a digest that shows changes of our fields.
 
 use super::managed_fields;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-/// An object as its metadata shows it.
+/// An object's metadata.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ObservedMeta {
     pub uid: String,
@@ -20,18 +20,18 @@ pub struct ObservedMeta {
     pub adopted_by: Option<Box<str>>,
     /// Annotation `helm.sh/resource-policy`.
     pub resource_policy: Option<Box<str>>,
-    /// Annotation `windlass.dev/drift`, or Flux's for the same: what is done about changes of this object.
+    /// Annotation `windlass.dev/drift`, or Flux's equivalent: the object's own drift mode.
     pub drift: Option<Box<str>>,
-    /// Hash of our field manager's apply entry, its time included, `None` if there is none. It changes when someone
-    /// takes a field from us or applies under our name, and not when others write fields of their own.
+    /// Hash of our field manager's apply entry, its time included; `None` without one. It changes when another
+    /// manager takes a field over or applies under our name, and not when others write their own fields.
     pub applied: Option<u64>,
-    /// Helm's managers own fields here by updates, not by apply.
+    /// Helm's managers own fields by updates, not by apply.
     pub helm_updates: bool,
-    /// Hash of all entries but ours and those of subresources, times included.
+    /// Hash of all other entries, without those of subresources, times included.
     pub others: u64,
-    /// It belongs to another object and may be garbage-collected.
+    /// It has an owner reference and may be garbage-collected.
     pub owned: bool,
-    /// For Jobs: that they are over.
+    /// A Job that has finished.
     pub finished: bool,
 }
 
@@ -66,21 +66,21 @@ impl ObservedMeta {
         }
     }
 
-    /// The resource version as a number: versions of one kind can be put in order since Kubernetes 1.35, and in
-    /// practice always could.
+    /// The resource version as a number: versions of one kind are ordered since Kubernetes 1.35, and were in practice
+    /// before.
     pub fn version_number(&self) -> Option<u64> {
         self.resource_version.parse().ok()
     }
 }
 
-/// What an object's metadata says of its own drift.
+/// The drift mode in an object's metadata.
 pub fn drift_of(metadata: &Value) -> Option<String> {
     let annotations = &metadata["annotations"];
     let flux = (annotations["helm.toolkit.fluxcd.io/driftDetection"] == "disabled").then(|| "off".to_owned());
     annotations["windlass.dev/drift"].as_str().map(str::to_owned).or(flux)
 }
 
-/// A hash of entries that does not depend on the order of their keys (JSON maps here are sorted); `None` of none.
+/// A hash of entries, independent of the order of their keys (JSON maps here are sorted); `None` without entries.
 fn hash_of<'e>(entries: impl Iterator<Item = &'e Value>) -> Option<u64> {
     let mut entries = entries.peekable();
     entries.peek()?;
@@ -89,8 +89,8 @@ fn hash_of<'e>(entries: impl Iterator<Item = &'e Value>) -> Option<u64> {
     Some(digest.finalize().iter().take(8).fold(0, |hash, byte| hash << 8 | u64::from(*byte)))
 }
 
-/// Whether a status says by which fields were written in it that a Job is over: its conditions are an atomic list, so
-/// their types do not show, but a Job that was started has none before its end.
+/// Whether the status fields in a managed-fields entry show a finished Job: its conditions are an atomic list, so
+/// that their types are not visible, but a running Job has none.
 fn finished(fields: &Value) -> bool {
     let status = &fields["f:status"];
     !status["f:startTime"].is_null() && !status["f:conditions"].is_null()

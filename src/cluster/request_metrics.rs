@@ -1,6 +1,6 @@
-//! Requests as they end, for whoever counts them: one place that all of them pass, watches too.
+//! Metrics of requests: one place that all requests pass, watches included.
 //!
-//! Owns how a request is described, without the names in it: how many ways there are must not grow with the objects.
+//! Owns the description of a request, without names: the number of paths must not grow with the objects.
 
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
@@ -9,25 +9,25 @@ use std::time::{Duration, Instant};
 
 use http::{Request, Response};
 
-/// A request that was answered, or was not.
+/// A finished request, answered or not.
 #[derive(Clone, Debug)]
 pub struct CompletedRequest {
-    /// `GET` and the like.
+    /// The method, such as `GET`.
     pub method: String,
     /// Host and port of the API server.
     pub host: String,
     /// The path with `{namespace}` and `{name}` in place of names.
     pub path: String,
-    /// The status; `None`: there was no answer.
+    /// The status; `None` without an answer.
     pub status: Option<u16>,
-    /// How long it took until the answer began.
+    /// Time until the answer began.
     pub took: Duration,
 }
 
-/// Is told of each request; must be quick.
+/// Called for each request; must return quickly.
 pub type RequestObserver = Box<dyn Fn(&CompletedRequest) + Send + Sync>;
 
-/// A client of HTTP that tells an observer of its requests, once there is one.
+/// An HTTP client that reports its requests to an observer, if one is set.
 #[derive(Clone)]
 pub(super) struct RequestMetrics<S> {
     pub(super) inner: S,
@@ -73,7 +73,8 @@ where
     }
 }
 
-/// A path without names, as client-go's `finalURLTemplate` has it. What lies outside of the API keeps its first part only.
+/// A path without names, as client-go's `finalURLTemplate`. Paths outside of the API are reduced to their first
+/// segment.
 fn path_template(path: &str) -> String {
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     let version = match parts.first() {

@@ -1,34 +1,34 @@
-//! Which failed requests are sent again, and when. Pure.
+//! Which failed requests are retried, and when. Pure.
 //!
-//! A request that may have been carried out is sent again only if doing it twice is doing it once: never a POST, unless
-//! the server says that it turned the request away before looking at it.
+//! A request that may have been executed is retried only if it is idempotent: never a POST, unless the server says
+//! that it refused the request unprocessed.
 
 use std::{
     hash::{BuildHasher as _, Hasher as _, RandomState},
     time::{Duration, Instant},
 };
 
-/// Attempts in all, the first one included.
+/// Attempts, the first one included.
 pub(crate) const ATTEMPTS: u32 = 5;
-/// The same while a server that was there is not: it is being started again, which takes seconds.
-const PATIENT: u32 = 8;
-/// How long a server is waited for that turns all requests away because it has too many.
+/// The same while a known server is down: a restart takes seconds.
+const ATTEMPTS_NOT_SENT: u32 = 8;
+/// How long requests to a throttling server are retried.
 pub(crate) const THROTTLED: Duration = Duration::from_secs(60);
-const LONGEST: Duration = Duration::from_secs(10);
+const MAX_PAUSE: Duration = Duration::from_secs(10);
 
 /// How an attempt failed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum RequestFailure {
-    /// The server answered with this status and, perhaps, a Retry-After in seconds.
+    /// The server answered with this status and perhaps a Retry-After in seconds.
     Status(u16, Option<u64>),
-    /// No answer: the request may or may not have been carried out.
+    /// No answer: the request may have been executed.
     NoAnswer,
-    /// No connection to a server that has answered before: the request was not carried out.
+    /// No connection to a server that answered before: the request was not executed.
     NotSent,
 }
 
-/// The pause before the next attempt, or `None` to give up. `attempt` counts from 1; `throttled` is how long the server has
-/// been turning requests away.
+/// The pause before the next attempt, or `None` to give up. `attempt` counts from 1; `throttled` is how long the
+/// server has been throttling.
 pub(crate) fn pause(
     method: &http::Method,
     failure: RequestFailure,
@@ -36,8 +36,8 @@ pub(crate) fn pause(
     throttled: Duration,
 ) -> Option<Duration> {
     let most = match failure {
-        RequestFailure::NotSent => PATIENT,
-        // By time: how many there are is the server's to say.
+        RequestFailure::NotSent => ATTEMPTS_NOT_SENT,
+        // Limited by time: the server decides how many attempts there are.
         RequestFailure::Status(429, _) => u32::MAX,
         RequestFailure::Status(..) | RequestFailure::NoAnswer => ATTEMPTS,
     };
@@ -47,17 +47,17 @@ pub(crate) fn pause(
     let repeatable = *method != http::Method::POST;
     let backoff = Duration::from_millis(100 << attempt.min(6));
     match failure {
-        // Turned away by the server's flow control: nothing was done. Not at once again, whatever it says.
+        // Refused by the server's flow control, unprocessed. Never retried at once, whatever it says.
         RequestFailure::Status(429, after) => {
-            let pause = after.map_or(backoff, |s| Duration::from_secs(s).max(backoff / 4)).min(LONGEST);
+            let pause = after.map_or(backoff, |s| Duration::from_secs(s).max(backoff / 4)).min(MAX_PAUSE);
             Some(pause).filter(|pause| throttled + *pause <= THROTTLED)
         }
         RequestFailure::Status(502..=504, after) if repeatable => {
-            Some(after.map_or(backoff, Duration::from_secs).min(LONGEST))
+            Some(after.map_or(backoff, Duration::from_secs).min(MAX_PAUSE))
         }
-        // A failing webhook or etcd: the server says when it is worth asking again, else it is an answer.
+        // A failing webhook or etcd: with Retry-After it is worth a retry, else it is an answer.
         RequestFailure::Status(500, Some(after)) if repeatable => {
-            Some(Duration::from_secs(after).min(LONGEST))
+            Some(Duration::from_secs(after).min(MAX_PAUSE))
         }
         RequestFailure::NotSent => Some(backoff.min(Duration::from_secs(3))),
         RequestFailure::NoAnswer if repeatable => Some(backoff),
@@ -65,15 +65,15 @@ pub(crate) fn pause(
     }
 }
 
-/// A pause that is longer by up to a quarter, by chance: those who were turned away together do not come back together.
+/// Adds up to a quarter by chance, so that throttled clients do not return together.
 pub(crate) fn spread(pause: Duration) -> Duration {
-    // Each state is seeded anew.
+    // Each state is seeded differently.
     let chance = u32::try_from(RandomState::new().build_hasher().finish() % 256).unwrap_or_default();
     pause + pause / 1024 * chance
 }
 
-/// For how long a server has been turning requests away, over all requests to it: each of a release's objects would wait for
-/// itself otherwise.
+/// How long a server has been throttling, over all requests to it: otherwise each of a release's objects would wait
+/// by itself.
 #[derive(Debug, Default)]
 pub(crate) struct Throttle {
     /// The first and the last time.
@@ -81,16 +81,16 @@ pub(crate) struct Throttle {
 }
 
 impl Throttle {
-    /// A request was turned away: for how long they have been.
+    /// Records a throttled request; returns for how long the server has been throttling.
     pub(crate) fn refused(&mut self, now: Instant) -> Duration {
-        // Of what was long ago nothing is known.
+        // An old refusal does not count.
         let recent = self.turned_away.filter(|(_, last)| now.duration_since(*last) < THROTTLED / 2);
         let since = recent.map_or(now, |(first, _)| first);
         self.turned_away = Some((since, now));
         now.duration_since(since)
     }
 
-    /// A request was let through.
+    /// Records an accepted request.
     pub(crate) fn admitted(&mut self) {
         self.turned_away = None;
     }
@@ -109,7 +109,7 @@ mod tests {
             (Method::POST, RequestFailure::NoAnswer, 1, None),
             (Method::POST, RequestFailure::NotSent, 1, Some(ms(200))),
             (Method::POST, RequestFailure::NotSent, ATTEMPTS, Some(ms(3000))),
-            (Method::POST, RequestFailure::NotSent, PATIENT, None),
+            (Method::POST, RequestFailure::NotSent, ATTEMPTS_NOT_SENT, None),
             (Method::GET, RequestFailure::NoAnswer, 1, Some(ms(200))),
             (Method::PATCH, RequestFailure::Status(503, None), 2, Some(ms(400))),
             (Method::PATCH, RequestFailure::Status(504, Some(3600)), 1, Some(ms(10_000))),

@@ -1,4 +1,4 @@
-//! Writing to objects and to parts of them (`status`, `scale`), for those who say themselves what a write is to be.
+//! Writes to objects and to their subresources (`status`, `scale`), with patches of the caller.
 
 use super::{
     api_client::{ApiCall, Cluster, JSON},
@@ -28,7 +28,7 @@ impl Cluster {
         Ok(format!("{path}?fieldManager={}", escape(manager)))
     }
 
-    /// Patches an object, or a part of it if `part` is not empty; answers with it.
+    /// Patches an object, or a subresource if `part` is not empty; returns it.
     pub async fn patch_subresource(
         &self,
         object: &ObjectRef,
@@ -49,7 +49,7 @@ impl Cluster {
             .value)
     }
 
-    /// Replaces a part of an object; with a resource version in it, only if nobody changed the object since.
+    /// Replaces a subresource; with a resource version in the body, only if nobody changed the object since.
     pub async fn replace_subresource(
         &self,
         object: &ObjectRef,
@@ -63,7 +63,7 @@ impl Cluster {
         Ok(self.call(call).await?.value)
     }
 
-    /// Creates a part of an object, such as an eviction or a binding.
+    /// Creates a subresource, such as an eviction or a binding.
     pub async fn create_subresource(
         &self,
         object: &ObjectRef,

@@ -19,13 +19,13 @@ pub(crate) struct DesiredObject {
     pub(crate) key: ObjectKey,
     /// Path of its template.
     pub(crate) path: String,
-    /// The object as it is applied: with its namespace and the release's marks.
+    /// The object as it is applied: with its namespace and the release's ownership metadata.
     pub(crate) body: Value,
     /// Digest of the object as rendered.
     pub(crate) digest: Digest,
 }
 
-/// Whether kinds are namespaced: what the cluster serves, and what the request itself brings.
+/// Whether kinds are namespaced: those that the cluster serves, and those that the request itself defines.
 pub(crate) struct Scopes<'a> {
     served: &'a ServedKinds,
     from_crds: BTreeMap<Gvk, bool>,
@@ -87,7 +87,7 @@ pub(crate) fn resolve<'v>(
     Ok(targets)
 }
 
-/// The objects that a document holds: of a list kind its items, else itself.
+/// The objects of a document: the items of a list kind, else the document itself.
 pub(crate) fn items(document: &Value) -> impl Iterator<Item = &Value> {
     let is_list = document["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
     let items = document["items"].as_array().filter(|_| is_list);
@@ -95,7 +95,7 @@ pub(crate) fn items(document: &Value) -> impl Iterator<Item = &Value> {
     items.into_iter().flatten().chain(own)
 }
 
-/// The same, to be changed.
+/// As [`items`], mutable.
 pub(crate) fn items_mut(document: &mut Value) -> Vec<&mut Value> {
     let is_list = document["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
     if is_list && document["items"].is_array() {
@@ -104,7 +104,7 @@ pub(crate) fn items_mut(document: &mut Value) -> Vec<&mut Value> {
     vec![document]
 }
 
-/// A document that says nothing.
+/// A document without content.
 pub(crate) fn is_empty(object: &Value) -> bool {
     object.is_null() || object.as_object().is_some_and(serde_json::Map::is_empty)
 }
@@ -129,7 +129,7 @@ fn target(
     Ok(Some(DesiredObject { key: reference.key(), object: reference, path: path.to_owned(), body, digest }))
 }
 
-/// Which object a document speaks of.
+/// The reference of the object in a document.
 pub(crate) fn reference(
     path: &str,
     object: &Value,
@@ -170,7 +170,7 @@ pub(crate) fn reference(
     Ok(ObjectRef::new(gvk, namespace, name))
 }
 
-/// Digest of a release's objects and hooks, whatever their order: what "unchanged" compares.
+/// Digest of a release's objects and hooks, independent of their order: what "unchanged" compares.
 pub(crate) fn state_digest<'v>(
     objects: impl Iterator<Item = &'v Value>,
     hooks: impl Iterator<Item = &'v Value>,

@@ -1,12 +1,11 @@
-//! Ties the steps together: what a front end holds.
+//! The engine that a front end holds: its clients, caches and options, and the entry points of a reconcile.
 
-use crate::cluster::{CacheEvent, CacheLookup, Cluster, ObjectRef, WatchScope, Watches};
+use crate::cluster::{CacheEvent, Cluster, ObjectRef, WatchScope, Watches};
 use crate::redact;
 use crate::release::{
     decide::{self, Decision, ReleaseAction, reason::ActionReason},
-    desired_objects::{self, Digest},
-    drift::{self, DriftVerdict, ExpectedObject, Tolerated, crd_tracker},
-    engine_state::{EngineState, PendingEvents},
+    drift::crd_tracker,
+    engine_state::EngineState,
     error::{EngineError, Result},
     execute::{
         RevisionExecution, RevisionInput,
@@ -14,41 +13,38 @@ use crate::release::{
         chart_hooks::HookRunner,
         crds::{CrdInstaller, require_crds},
     },
-    lock::{lock_policy, release_lease::ReleaseLease},
-    observe::History,
+    lock::release_lease::ReleaseLease,
     operation::RevisionOperation,
     outcome::ReleaseOutcome,
     plan::dry_run::Preview,
-    reconcile_trigger::ReconcileTrigger,
     record::{
-        Record, RecordStore, RecordedHook, ReleaseStatus, SYSTEM_LABELS, Storage, StoredRecord, served_kinds,
-        split_manifest,
+        RecordStore, ReleaseStatus, SYSTEM_LABELS, Storage, recorded_manifests::state_of,
+        release_history::History, served_kinds,
     },
     report::operation_progress::{ProgressListener, ProgressReporter},
     request::{
-        ChartHook, CrdFile, CrdPolicy, CrdRules, DriftMode, Manifest, ManifestParser, OnFailure, ReleaseId,
-        ReleaseOptions, ReleaseRequest, RenderedRelease,
+        CrdFile, CrdPolicy, CrdRules, ManifestParser, OnFailure, ReleaseId, ReleaseOptions, ReleaseRequest,
     },
 };
 use serde_json::Value;
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 use tokio::{sync::watch, time::Instant};
 
 /// How an engine works; the same for all its releases.
 #[derive(Debug, Clone)]
 pub struct EngineOptions {
-    /// Name under which objects are applied.
+    /// Field manager of the release's objects.
     pub field_manager: String,
-    /// Names this process in pending records; must differ between processes.
+    /// Identifies this process in pending records; differs between processes.
     pub holder: String,
-    /// Watch owned objects and records: for those that stay. Otherwise the server is asked each time.
+    /// Watches owned objects and records, for long-running processes. Otherwise each read goes to the server.
     pub watch: bool,
-    /// Where records are kept.
+    /// Where records are stored.
     pub storage: Storage,
 }
 
 impl EngineOptions {
-    /// Options of a process that does one thing and ends.
+    /// Options of a process that runs one operation and exits.
     pub fn once(holder: &str) -> Self {
         Self {
             field_manager: "helm".to_owned(),
@@ -67,28 +63,28 @@ impl EngineOptions {
 /// The release engine. Cheap to clone; all clones share watches and caches.
 #[derive(Clone)]
 pub struct Engine {
-    /// Objects of releases are read and written through it.
+    /// Client for the objects of releases.
     pub(crate) cluster: Cluster,
-    /// CRDs of `crds/` are.
+    /// Client for the CRDs of `crds/`.
     pub(crate) crd_client: Cluster,
-    /// Records and Leases are.
+    /// The operator's own client: for records and Leases.
     pub(crate) operator_client: Cluster,
     pub(crate) parse: ManifestParser,
     pub(crate) options: Arc<EngineOptions>,
     pub(crate) state: Arc<EngineState>,
     pub(crate) watches: Option<Watches>,
-    records: Option<Watches>,
-    /// All CRDs, once a release brings any.
+    pub(crate) records: Option<Watches>,
+    /// Watch of all CRDs; starts with the first release that has any.
     pub(crate) crds: Option<Watches>,
     progress: Option<ProgressListener>,
     diagnoses: bool,
     pub(crate) cancel: Option<watch::Receiver<bool>>,
-    /// When the operation that is under way has to end, and how long it was given.
+    /// The deadline of the current operation, and its duration.
     pub(crate) until: Option<(Instant, Duration)>,
 }
 
 impl Engine {
-    /// An engine on a cluster. `parse` reads the documents of stored manifests.
+    /// Creates an engine for a cluster. `parse` parses the documents of stored manifests.
     pub fn new(cluster: Cluster, parse: ManifestParser, options: EngineOptions) -> Self {
         let state = Arc::new(EngineState::default());
         let cache = |labels: &str, listener: fn(&EngineState, &CacheEvent)| {
@@ -119,8 +115,8 @@ impl Engine {
         }
     }
 
-    /// The same engine, telling its steps to a listener; `diagnoses`: also why something is not ready yet, which costs
-    /// requests.
+    /// The same engine, with a listener for progress. `diagnoses`: also reports why objects are not ready, which
+    /// costs requests.
     #[must_use]
     pub fn with_progress(mut self, listener: ProgressListener, diagnoses: bool) -> Self {
         self.progress = Some(listener);
@@ -128,8 +124,8 @@ impl Engine {
         self
     }
 
-    /// The same engine, reading and writing objects of releases, `crds/` included, as another user. Records and Leases stay
-    /// with the engine's own client.
+    /// The same engine, acting as another user on objects of releases, `crds/` included. Records and Leases stay with
+    /// the operator's own client.
     #[must_use]
     pub fn acting_as(mut self, actor: Cluster) -> Self {
         self.crd_client = actor.clone();
@@ -137,28 +133,28 @@ impl Engine {
         self
     }
 
-    /// The same engine, applying `crds/` with its own rights whoever applies the release's objects.
+    /// The same engine, applying `crds/` with the operator's own client.
     #[must_use]
     pub fn with_crds_as_operator(mut self) -> Self {
         self.crd_client = self.operator_client.clone();
         self
     }
 
-    /// The same engine, giving up what it is doing when the flag is raised: what it was making is marked as failed.
+    /// The same engine, cancelled when the flag becomes true: the current revision is then recorded as failed.
     #[must_use]
     pub fn with_cancel(mut self, flag: watch::Receiver<bool>) -> Self {
         self.cancel = Some(flag);
         self
     }
 
-    /// The same engine, for one operation that is given so long from now on, unless it is under way already.
+    /// The same engine with a deadline for one operation, unless a deadline is set already.
     #[must_use]
     pub fn bounded(&self, deadline: Option<Duration>) -> Self {
         let from_now = || deadline.map(|deadline| (Instant::now() + deadline, deadline));
         Self { until: self.until.or_else(from_now), ..self.clone() }
     }
 
-    /// Ends when the operation is to be given up; tells why.
+    /// Ends when the operation is cancelled or passes its deadline, with the error.
     pub(crate) async fn given_up(&self) -> EngineError {
         let passed = async {
             match self.until {
@@ -175,7 +171,7 @@ impl Engine {
         }
     }
 
-    /// Ends when the operations of this engine are to be given up.
+    /// Ends when the engine is cancelled.
     pub(crate) async fn cancelled(&self) {
         if let Some(flag) = &self.cancel
             && flag.clone().wait_for(|raised| *raised).await.is_ok()
@@ -185,22 +181,22 @@ impl Engine {
         std::future::pending::<()>().await;
     }
 
-    /// Where records are kept.
+    /// Where records are stored.
     pub fn storage(&self) -> &Storage {
         &self.options.storage
     }
 
-    /// Where objects of releases are read and written.
+    /// The client for the objects of releases.
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
     }
 
-    /// Where CRDs of `crds/` are read and written.
+    /// The client for CRDs of `crds/`.
     pub fn crd_client(&self) -> &Cluster {
         &self.crd_client
     }
 
-    /// Where records are.
+    /// The operator's own client, which reads and writes records.
     pub fn operator_client(&self) -> &Cluster {
         &self.operator_client
     }
@@ -234,31 +230,31 @@ impl Engine {
         RecordStore::new(&self.operator_client, &self.options.storage, &self.state.horizon)
     }
 
-    /// Brings a release to what the request says.
+    /// Reconciles a release with a request.
     pub async fn reconcile(&self, request: &ReleaseRequest) -> Result<ReleaseOutcome> {
         self.reconcile_as(request, None, None).await
     }
 
-    /// The same for a release whose past was just read. It is read again where it has moved since.
+    /// As [`Engine::reconcile`], with a history that was read before. A history that is out of date is read again.
     ///
     /// # Errors
     /// As [`Engine::reconcile`].
     pub async fn reconcile_with_history(
         &self,
         request: &ReleaseRequest,
-        past: History,
+        history: History,
     ) -> Result<ReleaseOutcome> {
-        self.reconcile_as(request, None, Some(past)).await
+        self.reconcile_as(request, None, Some(history)).await
     }
 
-    /// The same, only as it was planned.
+    /// As [`Engine::reconcile`], refusing anything that differs from a plan.
     pub(crate) async fn reconcile_as(
         &self,
         request: &ReleaseRequest,
         planned: Option<&Preview>,
-        past: Option<History>,
+        history: Option<History>,
     ) -> Result<ReleaseOutcome> {
-        match self.bounded(request.options.deadline).reconcile_once(request, planned, past).await {
+        match self.bounded(request.options.deadline).reconcile_once(request, planned, history).await {
             Err(error) if request.options.on_failure == OnFailure::Undo => {
                 Err(self.undo(&request.id, &request.options, error).await)
             }
@@ -266,27 +262,27 @@ impl Engine {
         }
     }
 
-    /// What the request asks for, in the light of past revisions.
+    /// Chooses the action for a request, by the recorded revisions.
     pub(crate) fn decide<'a>(
         &self,
         request: &'a ReleaseRequest,
-        past: &History,
+        history: &History,
     ) -> Result<(Decision, RevisionInput<'a>)> {
-        // An API server may quote what it refuses.
+        // An API server may quote the object that it rejects.
         let rendered = &request.rendered;
         let objects = rendered.manifests.iter().map(|m| &m.object);
         for object in objects.chain(rendered.hooks.iter().map(|h| &h.object)) {
             redact::process().add_secret(object);
         }
         let state = state_of(&request.rendered);
-        let rows = self.rows(past, state, request.owner.as_deref());
+        let rows = self.rows(history, state, request.owner.as_deref());
         let decision =
-            decide::decide(&request.id.name, &request.options, &rows).map_err(|e| past.explained(e))?;
+            decide::decide(&request.id.name, &request.options, &rows).map_err(|e| history.explained(e))?;
         tracing::debug!(release = %request.id, action = ?decision.action, reason = %decision.reason, "decided");
         if request.options.crds.is_due(decision.installing) {
             require_crds(&request.rendered.crds)?;
         }
-        let work = RevisionInput {
+        let input = RevisionInput {
             id: &request.id,
             rendered: &request.rendered,
             chart: &request.chart.0,
@@ -304,7 +300,7 @@ impl Engine {
             },
             state,
         };
-        Ok((decision, work))
+        Ok((decision, input))
     }
 
     async fn reconcile_once(
@@ -323,23 +319,23 @@ impl Engine {
             if matches!(request.options.crds, CrdPolicy::CreateMissing | CrdPolicy::Apply) {
                 self.watch_crds(&request.id, &request.rendered.crds).await;
             }
-            if let Some(outcome) = self.unchanged_by_memory(request) {
+            if let Some(outcome) = self.unchanged_by_caches(request) {
                 return Ok(outcome);
             }
         }
-        let (mut past, mut lease) = tokio::select! {
-            past = self.locked_history(&request.id, &request.options, read) => past?,
+        let (mut history, mut lease) = tokio::select! {
+            history = self.locked_history(&request.id, &request.options, read) => history?,
             error = self.given_up() => return Err(error),
         };
         let mut tries = 0;
         let result = loop {
             tries += 1;
-            match self.reconcile_locked(request, planned, past, &mut lease).await {
+            match self.reconcile_locked(request, planned, history, &mut lease).await {
                 Err(EngineError::Overtaken) if tries < TRIES => {}
                 result => break result,
             }
-            past = match self.reread_history(&request.id, &lease).await {
-                Ok(past) => past,
+            history = match self.reread_history(&request.id, &lease).await {
+                Ok(history) => history,
                 Err(error) => break Err(error),
             };
         };
@@ -351,34 +347,34 @@ impl Engine {
         &self,
         request: &ReleaseRequest,
         planned: Option<&Preview>,
-        past: History,
+        history: History,
         lease: &mut Option<ReleaseLease>,
     ) -> Result<ReleaseOutcome> {
-        let (decision, work) = self.decide(request, &past)?;
+        let (decision, input) = self.decide(request, &history)?;
         if let Some(planned) = planned {
-            self.still_holds(planned, &work, &decision, &past).await?;
+            self.still_holds(planned, &input, &decision, &history).await?;
         }
         if decision.action == ReleaseAction::Unchanged {
-            return self.correct_drift(&work, decision, past, lease).await;
+            return self.correct_drift(&input, decision, history, lease).await;
         }
-        RevisionExecution { engine: self, work: &work }.run(decision, past, lease).await
+        RevisionExecution { engine: self, input: &input }.run(decision, history, lease).await
     }
 
-    /// Puts objects right that were changed or deleted, as the deployed revision has them. Makes no revision.
+    /// Re-creates and corrects objects by the deployed revision. Creates no revision.
     pub async fn restore(&self, id: &ReleaseId, options: &ReleaseOptions) -> Result<ReleaseOutcome> {
         let busy = self.state.begin_operation(id).await;
-        let past = self.history_of(id).await?;
-        let newest = past.records.last().ok_or(EngineError::NotFound)?;
+        let history = self.history_of(id).await?;
+        let newest = history.records.last().ok_or(EngineError::NotFound)?;
         if newest.record.info.status != ReleaseStatus::Deployed {
             return Err(EngineError::NoDeployed(id.name.clone()));
         }
         let record = newest.record.clone();
         let mut rendered = self.rendered_of(&record)?;
         let state = state_of(&rendered);
-        for told in served_kinds::to_last(&mut rendered, &*self.cluster.kinds().await?) {
-            tracing::info!(release = %id, "{told}");
+        for warning in served_kinds::to_applicable(&mut rendered, &*self.cluster.kinds().await?) {
+            tracing::info!(release = %id, "{warning}");
         }
-        let work = RevisionInput {
+        let input = RevisionInput {
             id,
             rendered: &rendered,
             chart: &record.chart,
@@ -403,15 +399,16 @@ impl Engine {
             supersede: Vec::new(),
         };
         let mut lease = None;
-        let result = self.correct_drift(&work, decision, past, &mut lease).await;
+        let result = self.correct_drift(&input, decision, history, &mut lease).await;
         self.release_lease(lease, busy).await;
         result
     }
 
-    /// Creates (or, by policy, updates) the CRDs of a chart ahead of rendering it, which may look for their kinds.
+    /// Creates (or, by policy, updates) the CRDs of a chart before the chart is rendered: templates may look up their
+    /// kinds.
     ///
     /// # Errors
-    /// A file holds something else than CRDs, a CRD belongs to another release, or a write fails.
+    /// A file contains another kind of object, a CRD belongs to another release, or a write fails.
     pub async fn install_crds(
         &self,
         id: &ReleaseId,
@@ -432,83 +429,12 @@ impl Engine {
         }
     }
 
-    /// Whether a CRD that is there may be made another one.
+    /// Checks that a live CRD may be replaced by a new version.
     ///
     /// # Errors
-    /// Objects of its kind would lose something, or cannot be looked at.
+    /// Objects of its kind would lose data, or cannot be read.
     pub async fn check_crd(&self, live: &Value, new: &Value, crd: &ObjectRef) -> Result<()> {
         crate::release::execute::crds::check_losses(&self.crd_client, live, new, crd).await
-    }
-
-    /// Waits until a release wants a look: an object of it was changed or deleted, or someone wrote its record. Only
-    /// with watches, and only for releases that this engine reconciled.
-    pub async fn next_trigger(&self) -> (ReleaseId, ReconcileTrigger) {
-        self.trigger_from(None).await
-    }
-
-    /// The same for releases of these owners only (`ReleaseRequest::owner`): several front ends share one engine.
-    pub async fn next_trigger_for(&self, owners: &BTreeSet<String>) -> (ReleaseId, ReconcileTrigger) {
-        self.trigger_from(Some(owners)).await
-    }
-
-    async fn trigger_from(&self, owners: Option<&BTreeSet<String>>) -> (ReleaseId, ReconcileTrigger) {
-        loop {
-            let (id, pending) = self.state.next_pending(owners).await;
-            if let Some(trigger) = self.trigger_of(&id, &pending) {
-                tracing::info!(release = %id, reason = %trigger, "reconcile triggered");
-                return (id, trigger);
-            }
-        }
-    }
-
-    fn trigger_of(&self, id: &ReleaseId, pending: &PendingEvents) -> Option<ReconcileTrigger> {
-        let watches = self.watches.as_ref()?;
-        let mut missing = if pending.crds { self.missing_crds(id) } else { BTreeSet::new() };
-        let missing = missing.pop_first().map(ReconcileTrigger::Crd);
-        let judged = self.state.with(id, |known| {
-            if pending.has_foreign_write(known) {
-                return Some(ReconcileTrigger::Record);
-            }
-            // A change comes first: it is nobody's right to leave it, and the look at it finds what is deleted, too.
-            let mut worst = None;
-            let looked_at = pending.objects.iter().filter(|_| known.drift != DriftMode::Off);
-            for (key, flags) in looked_at {
-                let Some(expected) = known.expected.get_mut(key) else { continue };
-                expected.finished |= flags.finished && expected.object.gvk.kind == "Job";
-                expected.owned |= flags.owned;
-                let lookup = watches.lookup(&expected.object, expected.written);
-                match drift::judge(expected, &lookup, id) {
-                    DriftVerdict::Missing => {
-                        worst = worst
-                            .or(Some(ReconcileTrigger::Deleted(format!("{} was deleted", expected.object))));
-                    }
-                    DriftVerdict::Suspect(why) => {
-                        let text = format!("{}: {why}", expected.object);
-                        worst = worst
-                            .filter(ReconcileTrigger::is_change)
-                            .or(Some(ReconcileTrigger::Changed(text)));
-                    }
-                    DriftVerdict::Fine => {
-                        if let CacheLookup::Present(seen) = &lookup {
-                            expected.note(seen);
-                        }
-                    }
-                    DriftVerdict::GoneRightly(_) | DriftVerdict::Later | DriftVerdict::Unknown => {}
-                }
-            }
-            worst
-        });
-        match judged.flatten() {
-            // Its objects go with a kind.
-            None | Some(ReconcileTrigger::Deleted(_)) if missing.is_some() => missing,
-            judged => judged,
-        }
-    }
-
-    /// The CRDs of a release that were deleted and are to be re-created.
-    pub(crate) fn missing_crds(&self, id: &ReleaseId) -> BTreeSet<String> {
-        let corrects = self.state.with(id, |known| known.drift == DriftMode::Correct);
-        if corrects == Some(false) { BTreeSet::new() } else { self.state.missing_crds(id) }
     }
 
     /// Number of cached objects and of watches.
@@ -517,153 +443,6 @@ impl Engine {
         let sizes = all.into_iter().flatten().map(Watches::size);
         sizes.fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1))
     }
-
-    /// The answer without a request: the same was asked before, and the caches say that nothing moved since.
-    fn unchanged_by_memory(&self, request: &ReleaseRequest) -> Option<ReleaseOutcome> {
-        let (watches, records) = (self.watches.as_ref()?, self.records.as_ref()?);
-        let checksum = &request.rendered.checksum;
-        if !request.options.skip_unchanged || request.options.dry_run || checksum.is_empty() {
-            return None;
-        }
-        if !self.missing_crds(&request.id).is_empty() {
-            return None;
-        }
-        let crds = crate::release::execute::crds::kept_digest(request.options.crds, &request.rendered.crds);
-        self.state.with(&request.id, |known| {
-            let record = |revision: u64| self.options.storage.reference(&request.id, revision);
-            let current = match records.lookup(&record(known.revision), None) {
-                CacheLookup::Present(seen) => seen.resource_version == known.record_version,
-                _ => false,
-            };
-            let last = matches!(records.lookup(&record(known.revision + 1), None), CacheLookup::Absent);
-            let told = |e: &ExpectedObject| e.tolerated == Some(Tolerated::Reported);
-            let as_asked = *checksum == known.checksum
-                && crds == known.crds
-                && request.options.drift == known.drift
-                && !known.expected.values().any(told);
-            if !as_asked || !current || !last {
-                return None;
-            }
-            let fine = known.drift == DriftMode::Off
-                || known.expected.values().all(|expected| {
-                    let lookup = watches.lookup(&expected.object, expected.written);
-                    matches!(
-                        drift::judge(expected, &lookup, &request.id),
-                        DriftVerdict::Fine | DriftVerdict::GoneRightly(_) | DriftVerdict::Later
-                    )
-                });
-            fine.then(|| {
-                let reason = ActionReason::Quiet { revision: known.revision };
-                let mut outcome = ReleaseOutcome::new(ReleaseAction::Unchanged, reason, known.revision);
-                outcome.unchanged = known.expected.len();
-                outcome
-            })
-        })?
-    }
-
-    /// The past revisions as `decide` sees them.
-    pub(crate) fn rows(&self, past: &History, state: Digest, owner: Option<&str>) -> Vec<decide::History> {
-        self.rows_where(past, past.free, owner, |record| {
-            let comparable =
-                !matches!(record.info.status, ReleaseStatus::Superseded | ReleaseStatus::Uninstalled);
-            // A stored manifest that cannot be read is not the same as anything.
-            comparable && self.has_state(record, state)
-        })
-    }
-
-    /// The same where something else tells whether a revision has the same objects and hooks.
-    pub(crate) fn rows_where(
-        &self,
-        past: &History,
-        free: bool,
-        owner: Option<&str>,
-        same: impl Fn(&Record) -> bool,
-    ) -> Vec<decide::History> {
-        let now = jiff::Timestamp::now();
-        let unsettled = free && past.has_two_deployed();
-        let newest = past.newest().map(|newest| newest.version);
-        let row = |stored: &StoredRecord| decide::History {
-            revision: stored.record.version,
-            status: stored.record.info.status,
-            same: same(&stored.record),
-            hold: lock_policy::judge(&stored.record, &self.options.holder, owner, free, now),
-            unsettled: unsettled && newest == Some(stored.record.version),
-            undeployed: stored.record.extension.undeployed
-                && stored.record.info.status != ReleaseStatus::Uninstalled,
-        };
-        past.records.iter().map(row).collect()
-    }
-
-    /// Whether a revision has the objects and hooks of a state.
-    pub(crate) fn has_state(&self, record: &Record, state: Digest) -> bool {
-        self.rendered_of(record).is_ok_and(|rendered| state_of(&rendered) == state)
-    }
-
-    /// What a record was rendered as.
-    pub(crate) fn rendered_of(&self, record: &Record) -> Result<RenderedRelease> {
-        Ok(RenderedRelease {
-            manifests: self.manifests_of(record).collect::<Result<_>>()?,
-            hooks: self.hooks_of(record)?,
-            crds: Vec::new(),
-            notes: record.info.notes.clone(),
-            checksum: String::new(),
-            manifest_text: record.manifest.clone(),
-        })
-    }
-
-    /// The manifests of a record, each read when it is asked for: all of them together are large.
-    pub(crate) fn manifests_of(&self, record: &Record) -> impl Iterator<Item = Result<Manifest>> {
-        let parse = self.parse;
-        split_manifest(&record.manifest).into_iter().map(move |(path, text)| {
-            let object = parsed(parse, record, path, text)?;
-            Ok(Manifest { source: path.to_owned(), text: text.to_owned(), object })
-        })
-    }
-
-    /// The hooks of a record.
-    pub(crate) fn hooks_of(&self, record: &Record) -> Result<Vec<ChartHook>> {
-        let hook = |hook: &RecordedHook| {
-            Ok(ChartHook {
-                name: hook.name.clone(),
-                kind: hook.kind.clone(),
-                path: hook.path.clone(),
-                text: hook.manifest.clone(),
-                object: parsed(self.parse, record, &hook.path, &hook.manifest)?,
-                events: hook.events.clone(),
-                weight: hook.weight,
-                delete_policies: hook.delete_policies.clone(),
-                output_log_policies: hook.output_log_policies.clone(),
-            })
-        };
-        record.hooks.iter().map(hook).collect()
-    }
-}
-
-/// A document of a record.
-fn parsed(parse: ManifestParser, record: &Record, path: &str, text: &str) -> Result<Value> {
-    let object = parse(text).map_err(|reason| {
-        let name = crate::release::record::secret_name(&record.name, record.version);
-        let reason = if path.is_empty() { reason } else { format!("{path}: {reason}") };
-        EngineError::Record(crate::release::record::RecordError::Manifest { name, reason })
-    })?;
-    redact::process().add_secret(&object);
-    Ok(object)
-}
-
-/// Digest of what a release consists of.
-pub(crate) fn state_of(rendered: &RenderedRelease) -> Digest {
-    desired_objects::state_digest(
-        rendered.manifests.iter().map(|m| &m.object),
-        rendered.hooks.iter().map(|h| &h.object),
-    )
-}
-
-/// Objects of a release as its record remembers them.
-pub(crate) fn remembered(targets: &[desired_objects::DesiredObject], record: &Record) -> Vec<ExpectedObject> {
-    let applied = |target: &desired_objects::DesiredObject| {
-        record.extension.applied.get(&target.key.to_string()).copied()
-    };
-    targets.iter().map(|t| ExpectedObject::remembered(t.object.clone(), &t.body, applied(t))).collect()
 }
 
 fn validate(request: &ReleaseRequest) -> Result<()> {

@@ -1,6 +1,6 @@
-//! What the engine remembers of releases while it runs, and which of them want a look.
+//! The engine's state of releases in memory: cached revisions, locks, pending events.
 //!
-//! Everything here can be lost: it is rebuilt from records and watches.
+//! All of it can be lost: it is rebuilt from records and watches.
 
 use crate::cluster::{CacheEvent, ObjectKey, ObjectRef};
 use crate::release::{
@@ -35,25 +35,25 @@ pub(crate) struct CachedRelease {
     pub(crate) expected: BTreeMap<ObjectKey, ExpectedObject>,
 }
 
-/// What an event said of an object, kept until it is looked at: a cache only knows the last state.
+/// Flags of an object's events, collected until the reconcile: the cache holds only the latest state.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct EventFlags {
     pub(crate) finished: bool,
     pub(crate) owned: bool,
 }
 
-/// What happened around a release.
+/// Events of a release since its last reconcile.
 #[derive(Debug, Default)]
 pub(crate) struct PendingEvents {
     pub(crate) objects: BTreeMap<ObjectKey, EventFlags>,
-    /// Records that were written, by us or by Helm, by revision. Whose write it was is judged when it is looked at: an
-    /// event may come before we know of our own write.
+    /// Writes of records, by us or by Helm, by revision. Whose write it was is decided later: the event may arrive
+    /// before our own write returns.
     pub(crate) records: BTreeMap<u64, RecordEvent>,
-    /// A CRD that it brought was deleted.
+    /// A CRD of its `crds/` was deleted.
     pub(crate) crds: bool,
 }
 
-/// The last thing that happened to a record.
+/// The last event of a record.
 #[derive(Debug)]
 pub(crate) struct RecordEvent {
     version: String,
@@ -63,9 +63,9 @@ pub(crate) struct RecordEvent {
 #[derive(Default)]
 struct Inner {
     known: BTreeMap<ReleaseId, CachedRelease>,
-    /// Which release has an object: for objects that lost their marks.
+    /// The release of each object, for objects that lost their ownership metadata.
     owners: BTreeMap<ObjectKey, ReleaseId>,
-    /// Who each release belongs to, where its request says so.
+    /// The owner of each release, if its request names one.
     release_owners: BTreeMap<ReleaseId, String>,
     locks: BTreeMap<ReleaseId, Arc<tokio::sync::Mutex<()>>>,
     pending: BTreeMap<ReleaseId, PendingEvents>,
@@ -76,14 +76,14 @@ struct Inner {
 #[derive(Default)]
 pub(crate) struct EngineState {
     inner: Mutex<Inner>,
-    /// How far records were seen.
+    /// The newest resource version of records that was observed.
     pub(crate) horizon: Horizon,
     wake: Notify,
-    /// What goes on beside the operations.
+    /// Background tasks, for which no operation waits.
     beside: Mutex<JoinSet<()>>,
 }
 
-/// Keeps a release to one operation at a time, and its events back until it is over.
+/// Admits one operation at a time on a release, and holds back its events until it ends.
 pub(crate) struct OperationGuard {
     state: Arc<EngineState>,
     id: ReleaseId,
@@ -94,7 +94,7 @@ impl Drop for OperationGuard {
     fn drop(&mut self) {
         let mut inner = self.state.lock();
         inner.busy.remove(&self.id);
-        // Nobody waits for the lock and nothing is known: a release that is no more leaves nothing behind.
+        // Nothing waits for the lock and nothing is cached: a deleted release leaves no entry.
         if !inner.known.contains_key(&self.id)
             && inner.locks.get(&self.id).is_some_and(|lock| Arc::strong_count(lock) <= 2)
         {
@@ -113,7 +113,7 @@ impl EngineState {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until no other operation is under way on the release.
+    /// Waits until no other operation runs on the release.
     pub(crate) async fn begin_operation(self: &Arc<Self>, id: &ReleaseId) -> OperationGuard {
         let lock = Arc::clone(self.lock().locks.entry(id.clone()).or_default());
         let guard = lock.lock_owned().await;
@@ -121,14 +121,14 @@ impl EngineState {
         OperationGuard { state: Arc::clone(self), id: id.clone(), _lock: guard }
     }
 
-    /// Does something that no operation waits for.
+    /// Runs a task in the background.
     pub(crate) fn spawn_background(&self, work: impl Future<Output = ()> + Send + 'static) {
         let mut beside = self.beside.lock().unwrap_or_else(PoisonError::into_inner);
         while beside.try_join_next().is_some() {}
         beside.spawn(work);
     }
 
-    /// Ends when all that goes on beside the operations has ended.
+    /// Waits for all background tasks.
     pub(crate) async fn settle(&self) {
         let mut beside = std::mem::take(&mut *self.beside.lock().unwrap_or_else(PoisonError::into_inner));
         while beside.join_next().await.is_some() {}
@@ -138,7 +138,7 @@ impl EngineState {
         self.lock().known.get(id).cloned()
     }
 
-    /// Looks at what is known of a release without copying it.
+    /// Accesses the cached state of a release without copying it.
     pub(crate) fn with<R>(&self, id: &ReleaseId, look: impl FnOnce(&mut CachedRelease) -> R) -> Option<R> {
         self.lock().known.get_mut(id).map(look)
     }
@@ -157,7 +157,7 @@ impl EngineState {
         inner.known.remove(id);
     }
 
-    /// Takes in an event of the objects' watches.
+    /// Takes an event of the objects' watches.
     pub(crate) fn on_object_event(&self, change: &CacheEvent) {
         let (CacheEvent::Present(object, seen) | CacheEvent::Gone(object, seen)) = change;
         let mut inner = self.lock();
@@ -178,7 +178,7 @@ impl EngineState {
         self.wake.notify_waiters();
     }
 
-    /// Takes in an event of the CRDs' watch.
+    /// Takes an event of the CRDs' watch.
     pub(crate) fn on_crd_event(&self, change: &CacheEvent) {
         let mut inner = self.lock();
         match change {
@@ -193,12 +193,12 @@ impl EngineState {
         self.wake.notify_waiters();
     }
 
-    /// A release brings these CRDs and no others.
+    /// Sets the CRDs of a release.
     pub(crate) fn track_crds(&self, id: &ReleaseId, crds: BTreeSet<String>) {
         self.lock().crd_tracker.set(id, crds);
     }
 
-    /// CRDs were written: what was gone is back, also where the watch is behind.
+    /// Marks written CRDs as present, before their events arrive.
     pub(crate) fn mark_crds_present(&self, names: &BTreeSet<String>) {
         let mut inner = self.lock();
         for name in names {
@@ -206,12 +206,12 @@ impl EngineState {
         }
     }
 
-    /// The CRDs that a release brought and that were deleted.
+    /// The deleted CRDs of a release.
     pub(crate) fn missing_crds(&self, id: &ReleaseId) -> BTreeSet<String> {
         self.lock().crd_tracker.missing(id)
     }
 
-    /// Takes in an event of the records' watch.
+    /// Takes an event of the records' watch.
     pub(crate) fn on_record_event(&self, change: &CacheEvent) {
         let (CacheEvent::Present(object, seen) | CacheEvent::Gone(object, seen)) = change;
         let Some((id, revision)) = release_of(object) else { return };
@@ -228,12 +228,12 @@ impl EngineState {
         }
     }
 
-    /// A release belongs to this owner: triggers of it are the owner's.
+    /// Sets the owner of a release, who gets its triggers.
     pub(crate) fn set_owner(&self, id: &ReleaseId, owner: &str) {
         self.lock().release_owners.insert(id.clone(), owner.to_owned());
     }
 
-    /// The next release around which something happened and on which no operation is under way; with `owners` only theirs.
+    /// The next release with pending events and no running operation; with `owners`, only releases of these.
     pub(crate) async fn next_pending(&self, owners: Option<&BTreeSet<String>>) -> (ReleaseId, PendingEvents) {
         loop {
             let wake = self.wake.notified();
@@ -257,8 +257,8 @@ impl EngineState {
     }
 }
 
-/// Whether an event of a record is none of our own writes. Records that are older than what we know of, as those are
-/// that we supersede, tell nothing.
+/// Whether an event of a record is another writer's. Records older than the cached one, such as those that we
+/// supersede, do not count.
 fn is_foreign_write(known: &CachedRelease, revision: u64, event: &RecordEvent) -> bool {
     let ours = || match (event.version.parse::<u64>(), known.record_version.parse::<u64>()) {
         (Ok(event), Ok(ours)) => event <= ours,
@@ -272,13 +272,13 @@ fn is_foreign_write(known: &CachedRelease, revision: u64, event: &RecordEvent) -
 }
 
 impl PendingEvents {
-    /// Whether someone else wrote a record.
+    /// Whether another writer wrote a record.
     pub(crate) fn has_foreign_write(&self, known: &CachedRelease) -> bool {
         self.records.iter().any(|(revision, event)| is_foreign_write(known, *revision, event))
     }
 }
 
-/// Release and revision by the name of a record's Secret.
+/// Release and revision, from the name of a record's Secret.
 pub(crate) fn release_of(object: &ObjectRef) -> Option<(ReleaseId, u64)> {
     let (name, revision) = object.name.strip_prefix("sh.helm.release.v1.")?.rsplit_once(".v")?;
     Some((ReleaseId::new(object.namespace.as_deref()?, name), revision.parse().ok()?))

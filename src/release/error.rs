@@ -1,4 +1,4 @@
-//! How the engine fails, in Helm's words where scripts see them, and what a caller does about it.
+//! Errors of the engine, in Helm's words where scripts read them, and how a caller should react.
 
 use crate::cluster::{ClusterError, ObjectRef};
 use crate::release::{
@@ -9,16 +9,16 @@ use crate::release::{
 
 pub type Result<T, E = EngineError> = std::result::Result<T, E>;
 
-/// What to do with a failure.
+/// How a caller should react to an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Disposition {
-    /// Try again soon, with growing pauses.
+    /// Retry with backoff.
     Retry,
-    /// Someone else is at work: look again when they are through.
+    /// Another operation is running: retry after it.
     Wait,
-    /// Nothing will get better before the request, the cluster or the rights change.
+    /// Wait for a change of the request, the cluster or the rights.
     Stall,
-    /// Nothing is wrong that matters to the one who asked.
+    /// Not an error for the caller.
     Ignore,
 }
 
@@ -27,31 +27,31 @@ pub enum Disposition {
 pub enum EngineError {
     #[error("cannot reuse a name that is still in use")]
     NameInUse,
-    /// A name whose release was not uninstalled to the end.
+    /// The name's release was not completely uninstalled.
     #[error("{}: {half}", Self::NameInUse)]
     HalfUninstalled { name: String, half: String },
     #[error("\"{0}\" has no deployed releases")]
     NoDeployed(String),
     #[error("another operation (install/upgrade/rollback) is in progress")]
     InProgress,
-    /// A pending record that may be someone's live work, and that no lock tells more of.
+    /// A pending record whose operation may still be running, and which no Lease describes.
     #[error(
         "another operation (install/upgrade/rollback) is in progress: revision {revision} is {status} since {since}, by {by}; \
-         it is taken for abandoned {minutes}m after that"
+         it counts as abandoned {minutes}m after that"
     )]
     Pending { revision: u64, status: ReleaseStatus, since: String, by: String, minutes: i64 },
-    /// Someone who lives has the release's lock.
+    /// A running process holds the release's Lease.
     #[error("another operation (install/upgrade/rollback) is in progress: {by} holds Lease {lease}")]
     Held { lease: String, by: String },
-    /// Someone else was faster, between our look at the release and our taking its lock.
-    #[error("another operation (install/upgrade/rollback) changed the release at the same time: ask again")]
+    /// The release was changed between the read of its history and the acquisition of its lock.
+    #[error("another operation (install/upgrade/rollback) changed the release at the same time: try again")]
     Overtaken,
-    /// The lock was taken from us.
+    /// Another process took the Lease over.
     #[error("the release's lock was lost: someone else took over")]
     LockLost,
     #[error("release: not found")]
     NotFound,
-    /// The caller gave it up.
+    /// The caller cancelled the operation.
     #[error("context canceled")]
     Cancelled,
     #[error("release has no {0} version")]
@@ -64,7 +64,7 @@ pub enum EngineError {
         "user supplied labels contains system reserved label name. System labels: [name owner status version createdAt modifiedAt]"
     )]
     SystemLabel,
-    /// Objects of the chart exist and are not the release's: of the first Helm's line, of the others one each.
+    /// Objects of the chart exist and belong to others: Helm's line for the first, one line for each other.
     #[error(
         "unable to continue with {operation}: {object} exists and cannot be imported into the current release: {reason}{}",
         neither(others)
@@ -81,61 +81,62 @@ pub enum EngineError {
     /// A write of an object failed.
     #[error("{action} {object} ({path}): {source}")]
     Object { action: &'static str, object: String, path: String, source: ClusterError },
-    /// A field that cannot be changed in place.
+    /// An immutable field differs.
     #[error("applying {object} ({path}): {source}")]
     Immutable { object: String, path: String, source: ClusterError },
-    /// A field that cannot be changed in place, of an object that is not deleted either.
-    #[error("applying {object} ({path}): {source}\n  (it is not deleted and made again: {reason})")]
+    /// An immutable field differs, and the object is not recreated either.
+    #[error("applying {object} ({path}): {source}\n  (it is not deleted and created again: {reason})")]
     NotRecreated { object: String, path: String, reason: String, source: Box<ClusterError> },
-    /// Fields of an object belong to others.
+    /// Fields of an object are owned by other managers.
     #[error("applying {object} ({path}): {source}{}", owners(conflicts))]
     Conflict { object: String, path: String, conflicts: Vec<Conflict>, source: Box<ClusterError> },
-    /// Fields of objects belong to others: of some this stopped the operation, further ones were not tried any more.
+    /// Fields of several objects are owned by other managers: the first conflicts stopped the operation, the rest was
+    /// only checked.
     #[error("{}", all_conflicts(stopped, further))]
     Conflicts { stopped: Box<EngineError>, further: Vec<EngineError> },
     /// The cluster is not as it was when a plan was made.
     #[error("the plan no longer holds: {0}; make a new one")]
     Moved(String),
-    /// The server would refuse what a plan holds.
+    /// The server would reject an object of the plan.
     #[error("the server would refuse {0}")]
     Blocked(String),
     /// Several writes failed.
     #[error("{} objects failed: {}", .0.len(), join(.0))]
     Several(Vec<EngineError>),
-    /// An object that a hook would delete belongs to another release.
+    /// The object that a hook would replace belongs to another release.
     #[error(
         "deleting hook {object} ({path}): it belongs to release {owner}; rename the hook, or delete the object yourself"
     )]
     HookTaken { object: String, path: String, owner: String },
     #[error("{}: {source}", hooks_failed(*event))]
     Hooks { event: HookEvent, source: Box<EngineError> },
-    /// Objects that were waited for are not ready: in time, or ever.
+    /// Objects did not become ready in time, or failed.
     #[error("{}", not_ready(objects, *timed_out))]
     NotReady { objects: Vec<Unready>, timed_out: bool },
-    /// The whole operation took too long.
+    /// The operation exceeded its deadline.
     #[error("the operation was not done within its deadline of {seconds}s")]
     Deadline { seconds: u64 },
     #[error("timed out after {seconds}s waiting for {what}")]
     Timeout { what: String, seconds: u64 },
-    /// An object of `crds/` that defines no kind.
+    /// An object in `crds/` that is not a CustomResourceDefinition.
     #[error(
         "{path}: {object} is not a CustomResourceDefinition; crds/ may hold nothing else: move it to templates/"
     )]
     NotCrd { path: String, object: String },
     #[error("failed to install CRD {file}: {source}")]
     Crd { file: String, source: Box<EngineError> },
-    /// A newer CRD would take something from the objects of its kind.
+    /// A newer CRD would drop data of existing objects.
     #[error(
-        "{crd} would lose what its {objects} objects have: {losses}; move them first, or allow it with the CRD's annotation {}: \"true\"",
+        "{crd} would drop data of its {objects} objects: {losses}; migrate them first, or allow it with the CRD's annotation {}: \"true\"",
         crate::release::execute::crds::data_loss::ALLOW
     )]
     CrdLoss { crd: String, objects: String, losses: String },
-    /// The operation failed and was undone, as was asked for.
+    /// The operation failed and was undone, as requested.
     #[error("release {name} failed, and has been {undone} due to rollback-on-failure being set: {source}")]
     Undone { name: String, undone: &'static str, source: Box<EngineError> },
     #[error("an error occurred while undoing the release. original error: {source}: {undoing}")]
     NotUndone { source: Box<EngineError>, undoing: Box<EngineError> },
-    /// Objects of an uninstalled release are left.
+    /// Objects of an uninstalled release remain.
     #[error("failed to delete release: {name}: {source}")]
     Delete { name: String, source: Box<EngineError> },
     #[error(transparent)]
@@ -148,12 +149,12 @@ pub enum EngineError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unready {
     pub object: ObjectRef,
-    /// It will not become ready by itself.
+    /// It will not become ready without a change.
     pub failed: bool,
     pub message: String,
 }
 
-/// As Helm 4 puts it, a line for each object.
+/// Helm 4's text: one line for each object.
 fn not_ready(objects: &[Unready], timed_out: bool) -> String {
     let line = |one: &Unready| {
         let status = if one.failed { "Failed" } else { "InProgress" };
@@ -168,7 +169,7 @@ fn not_ready(objects: &[Unready], timed_out: bool) -> String {
     objects.iter().map(line).chain(end).collect::<Vec<_>>().join("\n")
 }
 
-/// As Helm puts it: installs have their own way.
+/// Helm's text, which differs for installs.
 fn hooks_failed(event: HookEvent) -> String {
     match event {
         HookEvent::PreInstall | HookEvent::PostInstall => format!("failed {event}"),
@@ -184,10 +185,10 @@ fn owners(conflicts: &[Conflict]) -> String {
 /// A paragraph for each object.
 fn all_conflicts(stopped: &EngineError, further: &[EngineError]) -> String {
     let each: String = further.iter().map(|error| format!("\n{error}")).collect();
-    format!("{stopped}\nnot tried any more, and in conflict too:{each}")
+    format!("{stopped}\nnot applied, and also in conflict:{each}")
 }
 
-/// Further objects that are not the release's, each with the reason.
+/// Further objects of other owners, each with the reason.
 fn neither(others: &[(String, String)]) -> String {
     others.iter().map(|(object, reason)| format!("\n  neither can {object}: {reason}")).collect()
 }
@@ -197,7 +198,7 @@ fn join(errors: &[EngineError]) -> String {
 }
 
 impl EngineError {
-    /// The failures behind this one, without those that only wrap others: a front end appends a hint for each kind.
+    /// The causes of this error, without the errors that only wrap others: a front end appends a hint for each kind.
     pub fn leaves(&self) -> Vec<&Self> {
         match self {
             Self::Several(all) => all.iter().flat_map(Self::leaves).collect(),
@@ -215,7 +216,7 @@ impl EngineError {
         }
     }
 
-    /// Whether fields of others are what is wrong, or part of it.
+    /// Whether field conflicts are the cause, or one of the causes.
     pub(crate) fn is_field_conflict(&self) -> bool {
         match self {
             Self::Conflict { .. } => true,
@@ -243,7 +244,7 @@ impl EngineError {
             | Self::HookTaken { .. }
             | Self::NotCrd { .. }
             | Self::Manifest { .. } => Disposition::Stall,
-            // A kind that is missing may come with another release; a failed Job may succeed when it is run anew.
+            // A missing kind may come with another release; a failed Job may succeed in a new run.
             Self::NoKind { .. } | Self::NotReady { .. } | Self::Timeout { .. } | Self::Deadline { .. } => {
                 Disposition::Retry
             }
@@ -278,6 +279,6 @@ impl EngineError {
 }
 
 fn of_cluster(error: &ClusterError) -> Disposition {
-    // Rights may be granted and webhooks come up at any time: only what the server calls invalid stalls.
+    // Rights may be granted and webhooks may start at any time: only invalid requests stall.
     if error.is_transient() || error.is_forbidden() { Disposition::Retry } else { Disposition::Stall }
 }

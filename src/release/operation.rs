@@ -2,7 +2,7 @@
 
 use crate::release::{record::ReleaseStatus, request::HookEvent};
 
-/// What kind of revision is being made.
+/// The kind of revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RevisionOperation {
     Install,
@@ -59,7 +59,7 @@ impl RevisionOperation {
         }
     }
 
-    /// How the ownership error calls it.
+    /// Helm's word for it in the ownership error.
     pub(crate) fn continued(self) -> &'static str {
         match self {
             Self::Install => "install",

@@ -1,4 +1,4 @@
-//! What the engine answers: what was done, and why. Plain data.
+//! What a reconcile or an uninstall did, and why. Plain data.
 
 use crate::cluster::ObjectRef;
 use crate::release::{
@@ -18,21 +18,21 @@ pub struct ReleaseOutcome {
     /// Why this action.
     pub reason: ActionReason,
     pub revision: u64,
-    /// The record as it was written; `None` if nothing was.
+    /// The record as written; `None` if none was written.
     pub record: Option<Arc<Record>>,
     /// Objects that were created.
     pub created: Vec<ObjectRef>,
     /// Objects that were changed.
     pub changed: Vec<ObjectRef>,
-    /// Objects that were left as they are.
+    /// Number of objects that were left unchanged.
     pub unchanged: usize,
-    /// Objects that left the chart and were deleted.
+    /// Pruned objects: they left the chart and were deleted.
     pub pruned: Vec<ObjectRef>,
     /// Objects that left the chart and were not deleted, each with the reason.
     pub kept: Vec<(ObjectRef, KeptReason)>,
-    /// What the server, or we, warn of.
+    /// Warnings of the server and of the engine.
     pub warnings: Vec<String>,
-    /// Objects that were found changed or deleted.
+    /// Objects that had drifted.
     pub drift: Vec<Drift>,
 }
 
@@ -63,14 +63,13 @@ impl ReleaseOutcome {
 /// What an uninstall did.
 #[derive(Debug, Clone, Default)]
 pub struct Uninstalled {
-    /// The newest record, as it was left; `None` if there was no release.
+    /// The newest record as it was left; `None` if there was no release.
     pub record: Option<Arc<Record>>,
     pub deleted: Vec<ObjectRef>,
-    /// Objects that were not deleted because of their resource policy; of those whose kind is gone only kind and name are
-    /// sure.
+    /// Objects kept by their resource policy. For kinds that are no longer served only kind and name are certain.
     pub kept: Vec<ObjectRef>,
-    /// Objects that were not deleted because they belong to someone else.
+    /// Objects that were not deleted because they belong to others.
     pub foreign: Vec<ObjectRef>,
-    /// What could not be deleted, or went wrong after the objects were.
+    /// Deletions and hooks that failed.
     pub errors: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! What a front end asks of the engine. Plain data.
+//! What a front end requests of the engine. Plain data.
 
 use crate::cluster::Validation;
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ impl fmt::Display for ReleaseId {
     }
 }
 
-/// Reads one YAML document as Helm reads manifests. The engine is handed one, so that it knows nothing of YAML.
+/// Parses one YAML document as Helm parses manifests: passed in, so that the engine contains no YAML.
 pub type ManifestParser = fn(&str) -> Result<Value, String>;
 
 /// One rendered document.
@@ -34,11 +34,11 @@ pub struct Manifest {
     pub source: String,
     /// The document as Helm prints it.
     pub text: String,
-    /// The document parsed; null if it holds comments only.
+    /// The parsed document; null if it has only comments.
     pub object: Value,
 }
 
-/// A moment at which hooks run.
+/// An event at which hooks run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HookEvent {
@@ -87,7 +87,7 @@ pub enum HookOutputLogPolicy {
     HookFailed,
 }
 
-/// A document that is applied at a moment instead of being kept.
+/// A document that is applied at an event and is not part of the release's manifest.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct ChartHook {
     pub name: String,
@@ -111,7 +111,7 @@ pub struct CrdFile {
     pub objects: Vec<Value>,
 }
 
-/// What rendering a chart gives.
+/// The result of rendering a chart.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct RenderedRelease {
     /// In install order.
@@ -119,7 +119,7 @@ pub struct RenderedRelease {
     pub hooks: Vec<ChartHook>,
     pub crds: Vec<CrdFile>,
     pub notes: String,
-    /// Digest of objects and hooks: a key for what was compared before, never a proof.
+    /// Digest of objects and hooks: a cache key, never a proof of equality.
     pub checksum: String,
     /// All manifests as Helm stores them: `---\n# Source: …\n<document>\n` each.
     pub manifest_text: String,
@@ -129,27 +129,27 @@ pub struct RenderedRelease {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct ChartRecord(pub Value);
 
-/// What may be done with the release.
+/// Which operations are allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Mode {
-    /// Only a release that does not exist.
+    /// Only if the release does not exist.
     Install,
-    /// Only a release that exists.
+    /// Only if the release exists.
     Upgrade,
     #[default]
     UpgradeInstall,
 }
 
-/// Which live objects a release takes over. Whatever is chosen, an object whose annotation `windlass.dev/adopted-by` names the
-/// release (`NAMESPACE/NAME`) may be taken over: whoever may write the object agrees to it.
+/// Which existing objects a release takes over. In each mode it may take over an object whose annotation
+/// `windlass.dev/adopted-by` names it (`NAMESPACE/NAME`): a writer of the object agrees to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Adoption {
-    /// As Helm: only objects with the release's own marks.
+    /// As Helm: only objects with the release's own ownership metadata.
     #[default]
     Marked,
-    /// Those too that no other release's marks are on, as addon-operator does.
+    /// Objects without ownership metadata of another release, too, as addon-operator does.
     Unowned,
-    /// All, those of other releases too.
+    /// All objects, those of other releases included.
     Any,
 }
 
@@ -157,17 +157,17 @@ pub enum Adoption {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum CrdPolicy {
     Skip,
-    /// As Helm: those that are absent are created, on install only.
+    /// As Helm: missing CRDs are created, on install only.
     #[default]
     Create,
-    /// Those that are absent are created, whatever is done with the release.
+    /// Missing CRDs are created, on upgrade too.
     CreateMissing,
-    /// Created and kept as the chart has them.
+    /// CRDs are created and updated to the chart's.
     Apply,
 }
 
 impl CrdPolicy {
-    /// Whether anything is to be done: by the policy, and by whether it is an install.
+    /// Whether CRDs are written, by policy and operation.
     pub fn is_due(self, installing: bool) -> bool {
         match self {
             Self::Skip => false,
@@ -177,17 +177,17 @@ impl CrdPolicy {
     }
 }
 
-/// How `crds/` is brought into the cluster.
+/// How the CRDs of `crds/` are applied.
 #[derive(Debug, Clone, Copy)]
 pub struct CrdRules {
     pub policy: CrdPolicy,
     pub adoption: Adoption,
 }
 
-/// What is waited for after everything is applied.
+/// What the operation waits for after everything is applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Wait {
-    /// Nothing but hooks and what later objects need.
+    /// Only hooks, and objects that later ones depend on.
     #[default]
     HooksOnly,
     /// All objects are ready.
@@ -196,7 +196,7 @@ pub enum Wait {
     ReadyAndJobs,
 }
 
-/// By which rules objects are ready.
+/// Which rules decide whether objects are ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum WaitRules {
     /// kstatus: custom resources too, by their conditions.
@@ -206,7 +206,7 @@ pub enum WaitRules {
     Legacy,
 }
 
-/// What becomes of objects with an immutable field that has to change.
+/// What happens to objects whose immutable field must change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Immutable {
     #[default]
@@ -215,26 +215,26 @@ pub enum Immutable {
     Recreate,
 }
 
-/// What becomes of lists that name the same thing twice.
+/// What happens to lists with duplicate keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Duplicates {
-    /// The server's refusal is the answer, as with Helm 4.
+    /// The server's error is returned, as by Helm 4.
     #[default]
     Fail,
-    /// The last one is applied, as Helm 3 did, with a warning.
+    /// The last entry is applied, as by Helm 3, with a warning.
     KeepLast,
 }
 
-/// What becomes of objects that are not as the deployed revision has them.
+/// What happens to objects that drifted from the deployed revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DriftMode {
-    /// They are put right.
+    /// Drift is corrected.
     #[default]
     Correct,
-    /// They are told, and left as they are until the next revision.
+    /// Drift is reported; the objects stay as they are until the next revision.
     Report,
-    /// They are not looked at.
+    /// Objects are not compared.
     Off,
 }
 
@@ -246,27 +246,27 @@ impl std::str::FromStr for DriftMode {
             "correct" => Ok(Self::Correct),
             "report" => Ok(Self::Report),
             "off" => Ok(Self::Off),
-            _ => Err(format!("{text:?} is no mode of drift: correct, report or off")),
+            _ => Err(format!("{text:?} is not a drift mode: correct, report or off")),
         }
     }
 }
 
-/// What becomes of a release when its install or upgrade fails.
+/// What happens to a release when its install or upgrade fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum OnFailure {
     #[default]
     Keep,
-    /// A failed install is uninstalled, a failed upgrade rolled back to the last revision that was good.
+    /// A failed install is uninstalled, a failed upgrade rolled back to the last successful revision.
     Undo,
 }
 
-/// How a request is carried out.
+/// How a request is executed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReleaseOptions {
     pub mode: Mode,
-    /// Mode `Install` may reuse the name of a release that is uninstalled or failed.
+    /// Mode `Install` may reuse the name of an uninstalled or failed release.
     pub replace: bool,
-    /// A request for what is already deployed makes no revision.
+    /// A request for the deployed state creates no revision.
     pub skip_unchanged: bool,
     /// Nothing is written.
     pub dry_run: bool,
@@ -275,27 +275,27 @@ pub struct ReleaseOptions {
     pub run_hooks: bool,
     pub wait: Wait,
     pub wait_rules: WaitRules,
-    /// Bound of each single wait: a hook, the readiness of all objects.
+    /// Limit of each single wait: for a hook, for the readiness of all objects.
     pub timeout: Duration,
-    /// Bound of all that is done to the cluster, waits and hooks included.
+    /// Limit of the whole operation, waits and hooks included.
     pub deadline: Option<Duration>,
-    /// Which objects that exist and lack the release's marks become the release's.
+    /// Which existing objects without the release's ownership metadata are taken over.
     pub adoption: Adoption,
-    /// Fields of other managers are overwritten, except those owned through the `scale` subresource.
+    /// Takes over fields of other managers, except those owned through the `scale` subresource.
     pub force_conflicts: bool,
-    /// Conflicting fields that are left to who owns them: paths such as `spec.replicas`, or `Kind/name:path`.
+    /// Conflicting fields that stay with their owners: paths such as `spec.replicas`, or `Kind/name:path`.
     pub leave_to_owner: Vec<String>,
-    /// What is done about drift; an object's annotation `windlass.dev/drift` speaks for that object.
+    /// What is done about drift; the annotation `windlass.dev/drift` overrides it for an object.
     pub drift: DriftMode,
-    /// Fields that are no drift: rules as those of `leave_to_owner`, for looking at what is deployed only.
+    /// Fields that do not count as drift: rules as in `leave_to_owner`, used for drift only.
     pub drift_ignore: Vec<String>,
     pub immutable: Immutable,
     pub duplicates: Duplicates,
     pub on_failure: OnFailure,
     pub validation: Validation,
-    /// What a failed upgrade created is deleted.
+    /// Deletes what a failed upgrade created.
     pub cleanup_on_fail: bool,
-    /// A pending record of someone else is taken for abandoned.
+    /// Treats the pending record of another process as abandoned.
     pub break_lock: bool,
     /// Revisions kept; 0 keeps all.
     pub history_max: usize,
@@ -332,12 +332,12 @@ impl Default for ReleaseOptions {
 }
 
 impl ReleaseOptions {
-    /// How this request's `crds/` is brought into the cluster.
+    /// How the CRDs of this request are applied.
     pub(crate) fn crd_rules(&self) -> CrdRules {
         CrdRules { policy: self.crds, adoption: self.adoption }
     }
 
-    /// What may be taken out of an object that the server refuses.
+    /// What may be removed from an object that the server rejects.
     pub(crate) fn sanitize_rules(&self) -> SanitizeRules {
         SanitizeRules {
             duplicates: self.duplicates == Duplicates::KeepLast,
@@ -346,30 +346,30 @@ impl ReleaseOptions {
     }
 }
 
-/// What may be taken out of an object that the server refuses.
+/// What may be removed from an object that the server rejects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SanitizeRules {
-    /// All but the last of what a list has twice.
+    /// All but the last entry of duplicate list keys.
     pub(crate) duplicates: bool,
-    /// Fields that the kind does not have: server-side apply refuses them, whatever the validation.
+    /// Fields that the kind does not have: server-side apply rejects them with any validation.
     pub(crate) unknown: bool,
 }
 
-/// A release as it should be.
+/// The desired state of a release.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct ReleaseRequest {
     pub id: ReleaseId,
     pub rendered: Arc<RenderedRelease>,
     pub chart: Arc<ChartRecord>,
-    /// Values that the user gave.
+    /// Values of the user.
     pub config: Value,
-    /// The mark of an operator's own releases: label `windlass.dev/owner` of the record.
+    /// Owner of an operator's releases: label `windlass.dev/owner` of the record.
     pub owner: Option<String>,
-    /// Text of the record in place of "Install complete" or "Upgrade complete".
+    /// Description in the record, in place of "Install complete" or "Upgrade complete".
     pub description: Option<String>,
-    /// Labels of the record; the value `null` takes an inherited one away.
+    /// Labels of the record; the value `null` removes an inherited label.
     pub labels: BTreeMap<String, String>,
-    /// Why this is asked for, in a few words; kept beside the record.
+    /// The cause of the request, in a few words; stored beside the record.
     pub cause: String,
     pub options: ReleaseOptions,
 }
@@ -380,7 +380,7 @@ impl Default for ReleaseId {
     }
 }
 
-/// A release that should be no more.
+/// Uninstalls a release.
 #[derive(Debug, Clone)]
 pub struct UninstallRequest {
     pub id: ReleaseId,
@@ -388,14 +388,14 @@ pub struct UninstallRequest {
     pub ignore_not_found: bool,
     pub run_hooks: bool,
     pub propagation: crate::cluster::Propagation,
-    /// Wait until the objects are gone.
+    /// Waits until the objects are deleted.
     pub wait: bool,
     pub timeout: Duration,
-    /// Bound of the whole operation; what is not done then is left uninstalling, and the next uninstall goes on.
+    /// Limit of the whole operation. What remains then has the status uninstalling, and the next uninstall continues.
     pub deadline: Option<Duration>,
     pub dry_run: bool,
     pub break_lock: bool,
-    /// Delete what hooks made, which Helm leaves.
+    /// Deletes the objects of hooks too, which Helm leaves.
     pub delete_hooks: bool,
     pub description: Option<String>,
 }
@@ -419,14 +419,14 @@ impl UninstallRequest {
     }
 }
 
-/// A release as it was.
+/// Rolls a release back.
 #[derive(Debug, Clone)]
 pub struct RollbackRequest {
     pub id: ReleaseId,
-    /// 0: the one before the newest.
+    /// The revision to repeat; 0 is the one before the newest.
     pub revision: u64,
     pub options: ReleaseOptions,
     pub description: Option<String>,
-    /// Why this is asked for.
+    /// The cause of the request.
     pub cause: String,
 }

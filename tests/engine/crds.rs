@@ -161,7 +161,7 @@ async fn a_crd_among_the_templates_takes_nothing_either() {
         // The live CRD still says that it may be changed: first that word goes.
         engine.reconcile(&with(json!({"a": number}), false)).await.unwrap();
         let error = engine.reconcile(&worse).await.unwrap_err();
-        let want = format!("things.{group} would lose what its 1 objects have: v1: spec.a is gone");
+        let want = format!("things.{group} would drop data of its 1 objects: v1: spec.a is gone");
         assert!(error.to_string().contains(&want), "{error}");
         assert_eq!(error.disposition(), windlass::release::Disposition::Stall);
         let planned = engine.plan(&worse).await.unwrap();
@@ -212,7 +212,7 @@ async fn a_newer_crd_takes_nothing_from_objects() {
     let error = engine.reconcile(&with(json!({"b": number}), false, one.clone())).await.unwrap_err();
     let text = error.to_string();
     assert!(
-        text.contains(&format!("things.{group} would lose what its 1 objects have: v1: spec.a is gone")),
+        text.contains(&format!("things.{group} would drop data of its 1 objects: v1: spec.a is gone")),
         "{text}"
     );
     assert_eq!(error.disposition(), windlass::release::Disposition::Stall);
@@ -240,7 +240,7 @@ async fn objects_that_nobody_can_read_are_not_lost_either() {
     engine().await.reconcile(&with(open)).await.unwrap();
     let error = engine().await.reconcile(&with(json!({"type": "object"}))).await.unwrap_err().to_string();
     assert!(
-        error.contains(&format!("{name} would lose what its unseen objects have: v1 keeps only")),
+        error.contains(&format!("{name} would drop data of its unseen objects: v1 keeps only")),
         "{error}"
     );
     assert!(error.contains("none of its versions is served: serve one to see its objects"), "{error}");
@@ -333,7 +333,7 @@ async fn a_newer_crd_takes_nothing_that_the_old_one_merely_kept() {
         } else {
             assert_eq!(format!("{:?}", change.verb), "Blocked", "{case}: {change:?}");
             let error = engine.reconcile(&newer).await.unwrap_err().to_string();
-            assert!(error.contains("would lose what its 1 objects have"), "{case}: {error}");
+            assert!(error.contains("would drop data of its 1 objects"), "{case}: {error}");
             assert_eq!(live(), has, "{case}");
             let crds = &mut Arc::make_mut(&mut newer.rendered).crds;
             crds[0].objects[0]["metadata"]["annotations"] = json!({"windlass.dev/allow-data-loss": "true"});

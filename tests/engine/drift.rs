@@ -112,7 +112,7 @@ async fn rules_and_annotations_leave_things_alone() {
 
     plane.kubectl(["annotate", "configmap", "paused", "-n", ns, "windlass.dev/drift-"]).unwrap();
     let (_, why) = next_trigger(&engine).await;
-    assert_eq!(why, format!("ConfigMap {ns}/paused: its annotation went"));
+    assert_eq!(why, format!("ConfigMap {ns}/paused: its annotation was removed"));
     let done = engine.reconcile(&wanted).await.unwrap();
     assert_eq!(
         told(&done),

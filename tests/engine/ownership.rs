@@ -62,7 +62,7 @@ async fn conflicts_of_later_waves_are_told_with_the_first() {
     let error = engine.reconcile(&with("2", &["ConfigMap/d:data.value"])).await.unwrap_err();
     assert!(matches!(error, EngineError::Conflicts { .. }), "{error:?}");
     let told = error.to_string();
-    let (stopped, further) = told.split_once("\nnot tried any more, and in conflict too:\n").unwrap();
+    let (stopped, further) = told.split_once("\nnot applied, and also in conflict:\n").unwrap();
     assert!(stopped.starts_with(&format!("applying ConfigMap {ns}/a ")), "{told}");
     assert!(further.starts_with(&format!("applying ConfigMap {ns}/c ")), "{told}");
     assert_eq!(told.matches("\n  data.value is owned by \"them\"").count(), 2, "{told}");

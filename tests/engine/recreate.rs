@@ -74,7 +74,7 @@ async fn what_holds_data_is_deleted_only_where_it_says_so() {
     let before = uid();
     let words = [
         "is immutable after creation",
-        "its data would go with it",
+        "its data would be deleted with it",
         "windlass.dev/allow-data-loss: \"true\"",
     ];
     refused(&replacing(ns, &claim("fast")), &format!("PersistentVolumeClaim {ns}/data"), &words).await;
@@ -82,7 +82,7 @@ async fn what_holds_data_is_deleted_only_where_it_says_so() {
     let mut allowed = claim("fast");
     allowed["metadata"]["annotations"] = json!({ALLOW: "true"});
     let allowed = replacing(ns, &allowed);
-    planned(&allowed, ChangeVerb::Recreate, &["what it holds goes with it"]).await;
+    planned(&allowed, ChangeVerb::Recreate, &["its data is deleted with it"]).await;
     engine().await.reconcile(&allowed).await.unwrap();
     assert_ne!(uid(), before);
 }
@@ -109,10 +109,10 @@ async fn a_crd_goes_with_its_objects_only_where_it_says_so() {
     let one = json!({"apiVersion": format!("{group}/v1"), "kind": "Thing", "metadata": {"name": "one"}});
     control_plane().kubectl_with(["create", "-n", ns, "-f", "-"], &one.to_string()).unwrap();
     let before = uid();
-    let words = ["would lose what its 1 objects have", "its scope is Cluster and was Namespaced"];
+    let words = ["would drop data of its 1 objects", "its scope is Cluster and was Namespaced"];
     refused(&crd("Cluster", false), &name, &words).await;
     assert!(uid() == before && get(ns, &name, "one").is_some());
-    planned(&crd("Cluster", true), ChangeVerb::Recreate, &["what it holds goes with it"]).await;
+    planned(&crd("Cluster", true), ChangeVerb::Recreate, &["its data is deleted with it"]).await;
     engine().await.reconcile(&crd("Cluster", true)).await.unwrap();
     assert_ne!(uid(), before);
     // Without objects nothing goes.

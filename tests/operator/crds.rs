@@ -170,7 +170,7 @@ fn a_version_that_objects_may_be_stored_in_goes_only_without_objects() {
     let (operator, _) = Operator::converged(cp, ns.name(), modules.path());
     operator.wait_log(&[
         "\"module\":\"kinds\"",
-        "would lose what its 1 objects have",
+        "would drop data of its 1 objects",
         "objects may be stored in version v1, which is gone",
     ]);
     assert_eq!(stored(), serde_json::json!(["v1", "v2"]), "nothing was done");

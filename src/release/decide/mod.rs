@@ -14,7 +14,7 @@ use crate::release::{
 };
 use serde::{Deserialize, Serialize};
 
-/// What the engine does with a release.
+/// The engine's action on a release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReleaseAction {
@@ -22,57 +22,58 @@ pub enum ReleaseAction {
     Install,
     /// A new revision.
     Upgrade,
-    /// An unfinished revision of the same state is finished.
+    /// Finishes an unfinished revision of the same state.
     Resume,
-    /// Everything is as it should be.
+    /// Nothing: the deployed revision is the desired state.
     Unchanged,
-    /// No new revision; objects that were changed or deleted are as they should be again.
+    /// Corrects drift without creating a revision.
     Restore,
     /// A new revision that repeats an old one.
     Rollback,
-    /// The release goes.
+    /// The release is deleted.
     Uninstall,
 }
 
 /// A past revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct History {
+pub(crate) struct RevisionState {
     pub(crate) revision: u64,
     pub(crate) status: ReleaseStatus,
     /// Its objects and hooks are those of the request.
     pub(crate) same: bool,
     /// Whose it is, if it is pending or uninstalling.
     pub(crate) hold: RecordHold,
-    /// It is deployed, and so is an older one: who made it died before the last writes.
+    /// It is deployed, and so is an older revision: its writer crashed before the last writes.
     pub(crate) unsettled: bool,
-    /// It was being uninstalled, and neither it nor any before it had ever been deployed.
+    /// Its uninstall began, and neither it nor an earlier revision was ever deployed.
     pub(crate) undeployed: bool,
 }
 
-/// What to do.
+/// The chosen action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Decision {
     pub(crate) action: ReleaseAction,
     pub(crate) reason: ActionReason,
-    /// The revision that is written, or that stays.
+    /// The revision that is written or stays deployed.
     pub(crate) revision: u64,
-    /// Hooks and texts of an install rather than of an upgrade.
+    /// Runs the hooks of an install and writes its texts, not those of an upgrade.
     pub(crate) installing: bool,
-    /// Revisions whose objects may be in the cluster: the last deployed and everything unfinished after it.
+    /// Revisions whose objects may be in the cluster: the last deployed one and all unfinished ones after it.
     pub(crate) base: Vec<u64>,
-    /// Unfinished revisions that nobody will finish.
+    /// Abandoned revisions: unfinished, without a running operation.
     pub(crate) abandon: Vec<u64>,
-    /// Revisions that are no longer the release's: deployed ones, and those whose name is used again.
+    /// Revisions to mark as superseded: earlier deployed ones, and those whose name is reused.
     pub(crate) supersede: Vec<u64>,
 }
 
-/// Decides. `past` is in order of revisions; superseded ones may be left out unless one is the newest.
+/// Chooses the action. `history` is ordered by revision; superseded revisions may be missing unless one is the
+/// newest.
 pub(crate) fn decide(
     name: &str,
     options: &ReleaseOptions,
-    past: &[History],
+    revisions: &[RevisionState],
 ) -> Result<Decision, EngineError> {
-    let Some(newest) = past.last() else {
+    let Some(newest) = revisions.last() else {
         return match options.mode {
             Mode::Upgrade => Err(EngineError::NoDeployed(name.to_owned())),
             Mode::Install | Mode::UpgradeInstall => {
@@ -89,15 +90,17 @@ pub(crate) fn decide(
     }
     let next = newest.revision + 1;
     let (revision, status) = (newest.revision, newest.status);
-    let after_uninstall =
-        past.iter().rposition(|p| p.status == ReleaseStatus::Uninstalled).map_or(past, |at| &past[at + 1..]);
+    let after_uninstall = revisions
+        .iter()
+        .rposition(|p| p.status == ReleaseStatus::Uninstalled)
+        .map_or(revisions, |at| &revisions[at + 1..]);
     let resumable = newest.same
         && match newest.status {
-            // An install is resumed where it is one; what was deployed once keeps its name.
+            // Only an install resumes an install; a revision that was deployed keeps its number.
             status if status.is_pending() => {
-                newest.hold == RecordHold::Ours || options.mode != Mode::Install || never_installed(past)
+                newest.hold == RecordHold::Ours || options.mode != Mode::Install || never_installed(revisions)
             }
-            // A failed revision is tried again under its number only where requests are repeated until they hold.
+            // A failed revision is retried under its number only where requests are repeated until they succeed.
             ReleaseStatus::Failed => options.skip_unchanged,
             _ => false,
         };
@@ -106,7 +109,7 @@ pub(crate) fn decide(
             let reason = ActionReason::Unfinished { revision, status };
             Ok(Decision::new(ReleaseAction::Resume, reason, newest.revision, after_uninstall))
         }
-        // Asked again for what was done but for calling the old revision superseded.
+        // The same request again, after everything but the update of the superseded revision.
         (_, ReleaseStatus::Deployed) if newest.unsettled && newest.same => {
             let reason = ActionReason::Unsettled { revision };
             Ok(Decision::new(ReleaseAction::Unchanged, reason, newest.revision, after_uninstall))
@@ -115,8 +118,8 @@ pub(crate) fn decide(
             let reason = ActionReason::Replaced { revision, status };
             Ok(Decision::new(ReleaseAction::Install, reason, next, after_uninstall))
         }
-        // What was never there is installed again: its name is in use by nothing.
-        (Mode::Install, _) if never_installed(past) => {
+        // A name without a deployed revision is free for an install.
+        (Mode::Install, _) if never_installed(revisions) => {
             let reason = ActionReason::NeverDeployed { revision, status };
             Ok(Decision::new(ReleaseAction::Install, reason, next, after_uninstall))
         }
@@ -151,25 +154,26 @@ pub(crate) fn decide(
     Ok(decision)
 }
 
-/// Whether all revisions, from the first on, are installs that did not come to their end. Of those before one whose undoing
-/// began some may be gone already.
-pub(crate) fn never_installed(past: &[History]) -> bool {
-    let (last, rest) = match past.iter().rposition(|p| p.undeployed) {
-        Some(at) => (past[at].revision, &past[at + 1..]),
-        None => (0, past),
+/// Whether all revisions, from the first, are unfinished installs. Earlier ones may be deleted already if an
+/// uninstall began.
+pub(crate) fn never_installed(revisions: &[RevisionState]) -> bool {
+    let (last, rest) = match revisions.iter().rposition(|p| p.undeployed) {
+        Some(at) => (revisions[at].revision, &revisions[at + 1..]),
+        None => (0, revisions),
     };
     let count = u64::try_from(rest.len()).unwrap_or(u64::MAX);
-    past.last().is_some_and(|newest| newest.revision == last + count)
+    revisions.last().is_some_and(|newest| newest.revision == last + count)
         && rest.iter().all(|p| matches!(p.status, ReleaseStatus::Failed | ReleaseStatus::PendingInstall))
 }
 
 impl Decision {
-    fn new(action: ReleaseAction, reason: ActionReason, revision: u64, live: &[History]) -> Self {
+    fn new(action: ReleaseAction, reason: ActionReason, revision: u64, live: &[RevisionState]) -> Self {
         let deployed = live.iter().filter(|p| p.status == ReleaseStatus::Deployed).map(|p| p.revision).max();
-        let made = |p: &&History| action == ReleaseAction::Unchanged || p.revision != revision;
-        let in_base = |p: &&History| deployed.is_none_or(|d| p.revision >= d) && made(p);
+        let made = |p: &&RevisionState| action == ReleaseAction::Unchanged || p.revision != revision;
+        let in_base = |p: &&RevisionState| deployed.is_none_or(|d| p.revision >= d) && made(p);
         let others = || live.iter().filter(|p| p.revision != revision);
-        let unfinished = |p: &&History| p.status.is_pending() || p.status == ReleaseStatus::Uninstalling;
+        let unfinished =
+            |p: &&RevisionState| p.status.is_pending() || p.status == ReleaseStatus::Uninstalling;
         let installing = match action {
             ReleaseAction::Install => true,
             ReleaseAction::Resume => others().next().is_none(),

@@ -1,4 +1,4 @@
-//! Why the engine does what it does: one of a few reasons, each with its sentence. Plain data.
+//! Why the engine chose an action: a sentence for each reason. Plain data.
 
 use crate::release::record::ReleaseStatus;
 use std::fmt;
@@ -10,29 +10,29 @@ pub enum ActionReason {
     Absent,
     /// The release was uninstalled, and its history kept.
     Uninstalled,
-    /// The newest revision has the state that is asked for, and did not come to its end.
+    /// The newest revision has the desired state and is unfinished.
     Unfinished { revision: u64, status: ReleaseStatus },
-    /// The newest revision has the state that is asked for; whoever deployed it died before the last writes.
+    /// The newest revision has the desired state; its writer crashed before the last writes.
     Unsettled { revision: u64 },
-    /// The newest revision failed or was uninstalled, and its name may be used again.
+    /// The newest revision failed or was uninstalled, and its name may be reused.
     Replaced { revision: u64, status: ReleaseStatus },
     /// No revision was ever deployed.
     NeverDeployed { revision: u64, status: ReleaseStatus },
-    /// The newest revision has the state that is asked for.
+    /// The newest revision has the desired state.
     Same { revision: u64 },
-    /// The newest revision has the state that is asked for, and a new one was wanted.
+    /// The newest revision has the desired state, and a new one was requested.
     Repeated { revision: u64 },
     /// The newest revision has another state.
     Differs { revision: u64 },
     /// The newest revision is not deployed.
     NotDeployed { revision: u64, status: ReleaseStatus },
-    /// An old revision is wanted back.
+    /// A rollback was requested.
     RolledBack { to: u64 },
-    /// Nothing changed since the revision was deployed, and nothing moved in the cluster.
-    Quiet { revision: u64 },
-    /// The deployed revision is what the cluster is to have.
+    /// Nothing changed since the revision was deployed, neither the request nor the cluster.
+    UpToDate { revision: u64 },
+    /// The deployed revision is the desired state.
     Deployed { revision: u64 },
-    /// So many objects were not as the revision has them.
+    /// This many objects had drifted from the revision.
     Drifted { revision: u64, objects: usize },
 }
 
@@ -45,7 +45,7 @@ impl fmt::Display for ActionReason {
                 write!(f, "revision {revision} of the same state is {status}")
             }
             Self::Unsettled { revision } => {
-                write!(f, "revision {revision} of the same state was deployed by who died then")
+                write!(f, "revision {revision} of the same state was deployed, but its writer crashed")
             }
             Self::Replaced { revision, status } => {
                 write!(f, "revision {revision} is {status} and may be replaced")
@@ -60,7 +60,7 @@ impl fmt::Display for ActionReason {
             Self::Differs { revision } => write!(f, "objects or hooks differ from revision {revision}"),
             Self::NotDeployed { revision, status } => write!(f, "revision {revision} is {status}"),
             Self::RolledBack { to } => write!(f, "a rollback to revision {to} was asked for"),
-            Self::Quiet { revision } => {
+            Self::UpToDate { revision } => {
                 write!(f, "revision {revision} has the same objects and hooks, and nothing moved")
             }
             Self::Deployed { revision } => write!(f, "revision {revision} is deployed"),
@@ -71,10 +71,10 @@ impl fmt::Display for ActionReason {
     }
 }
 
-/// Why an object that left the chart, or whose release is uninstalled, stays.
+/// Why an object that left the chart, or whose release is uninstalled, is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeptReason {
-    /// Its ownership marks name someone else, or nobody.
+    /// Its ownership metadata names another release, or none.
     NotOwned,
     /// `helm.sh/resource-policy: keep`.
     Policy,

@@ -1,4 +1,4 @@
-//! Cases of `decide`: a mode and a past, an action or Helm's refusal.
+//! Cases of `decide`: a mode and a history, an action or Helm's error.
 
 use super::*;
 use ReleaseStatus::{
@@ -7,15 +7,15 @@ use ReleaseStatus::{
 
 /// revision, status, same state, hold
 type Row = (u64, ReleaseStatus, bool, RecordHold);
-/// A name, a mode, a past; action and revision, or the refusal.
+/// Name, mode, history; action and revision, or the error.
 type VerbCase<'a> = (&'a str, Mode, &'a [Row], Result<(ReleaseAction, u64), &'a str>);
-/// A name, a past; action, revision, and whether it is an install.
+/// Name, history; action, revision, and whether it is an install.
 type SteadyCase<'a> = (&'a str, &'a [Row], (ReleaseAction, u64, bool));
 
 fn run(options: &ReleaseOptions, rows: &[Row]) -> Result<Decision, String> {
-    let past: Vec<History> = rows
+    let revisions: Vec<RevisionState> = rows
         .iter()
-        .map(|&(revision, status, same, hold)| History {
+        .map(|&(revision, status, same, hold)| RevisionState {
             revision,
             status,
             same,
@@ -24,7 +24,7 @@ fn run(options: &ReleaseOptions, rows: &[Row]) -> Result<Decision, String> {
             undeployed: false,
         })
         .collect();
-    decide("web", options, &past).map_err(|e| e.to_string())
+    decide("web", options, &revisions).map_err(|e| e.to_string())
 }
 
 fn options(mode: Mode) -> ReleaseOptions {
@@ -191,12 +191,12 @@ fn bases_and_leftovers() {
 fn a_death_before_the_last_writes_makes_no_second_revision() {
     let row = |revision, same, unsettled| {
         let undeployed = false;
-        History { revision, status: Deployed, same, hold: GONE, unsettled, undeployed }
+        RevisionState { revision, status: Deployed, same, hold: GONE, unsettled, undeployed }
     };
     for mode in [Mode::Install, Mode::Upgrade, Mode::UpgradeInstall] {
         let asked = |same, unsettled| {
-            let past = [row(2, false, false), row(3, same, unsettled)];
-            decide("web", &options(mode), &past).map(|d| (d.action, d.revision, d.supersede)).ok()
+            let revisions = [row(2, false, false), row(3, same, unsettled)];
+            decide("web", &options(mode), &revisions).map(|d| (d.action, d.revision, d.supersede)).ok()
         };
         assert_eq!(asked(true, true), Some((ReleaseAction::Unchanged, 3, vec![2])), "{mode:?}");
         let other = (mode != Mode::Install).then(|| (ReleaseAction::Upgrade, 4, vec![2, 3]));
@@ -209,7 +209,7 @@ fn a_death_before_the_last_writes_makes_no_second_revision() {
 fn an_install_whose_undoing_died_frees_its_name() {
     let row = |revision, status, undeployed| {
         let (same, hold, unsettled) = (true, GONE, false);
-        History { revision, status, same, hold, unsettled, undeployed }
+        RevisionState { revision, status, same, hold, unsettled, undeployed }
     };
     let in_use = Err("cannot reuse a name that is still in use".to_owned());
     let cases = [
@@ -227,14 +227,14 @@ fn an_install_whose_undoing_died_frees_its_name() {
         ("it was deployed once", vec![row(2, Uninstalling, false)], in_use.clone()),
         ("deployed since", vec![row(1, Failed, true), row(2, Deployed, false)], in_use),
     ];
-    for (what, past, expected) in cases {
-        let decided = decide("web", &options(Mode::Install), &past);
+    for (what, revisions, expected) in cases {
+        let decided = decide("web", &options(Mode::Install), &revisions);
         let decided = decided.map(|d| (d.action, d.revision, d.abandon)).map_err(|e| e.to_string());
         assert_eq!(decided, expected, "{what}");
     }
-    // Someone may be at it.
-    let past = [History { hold: THEIRS, ..row(1, Uninstalling, true) }];
-    assert!(decide("web", &options(Mode::Install), &past).is_err());
+    // Another operation may be running.
+    let revisions = [RevisionState { hold: THEIRS, ..row(1, Uninstalling, true) }];
+    assert!(decide("web", &options(Mode::Install), &revisions).is_err());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A release that is as the request wants it: what was changed or deleted is put right, without a revision.
+//! Corrects drift without creating a revision.
 
 use crate::cluster::{CacheLookup, ObjectKey, ObjectRef, ObservedMeta, drift_of};
 use crate::release::{
@@ -8,70 +8,71 @@ use crate::release::{
         self, DriftVerdict, ExpectedObject, Tolerated, crd_tracker,
         drift_diff::{self, Drift},
     },
-    engine::{Engine, remembered},
+    engine::Engine,
     engine_state::CachedRelease,
     error::{EngineError, Result},
     execute::{RevisionInput, apply::several, crds},
     lock::release_lease::{ReleaseLease, lost},
-    observe::{self, History},
+    observe,
     outcome::ReleaseOutcome,
     plan::{PlanStep, dependency_graph, field_conflicts},
     record::{ReleaseStatus, StoredRecord},
+    record::{recorded_manifests::remembered, release_history::History},
     request::{CrdPolicy, DriftMode},
 };
 use futures::{StreamExt as _, stream};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Suspects that are looked into at the same time.
+/// Suspects that are compared at the same time.
 const AT_ONCE: usize = 16;
 
 impl Engine {
     pub(crate) async fn correct_drift(
         &self,
-        work: &RevisionInput<'_>,
+        input: &RevisionInput<'_>,
         decision: Decision,
-        past: History,
+        history: History,
         lease: &mut Option<ReleaseLease>,
     ) -> Result<ReleaseOutcome> {
         let mut outcome = ReleaseOutcome::new(ReleaseAction::Unchanged, decision.reason, decision.revision);
-        let mut records = past.records;
+        let mut records = history.records;
         let Some(place) = records.iter().position(|r| r.record.version == decision.revision) else {
             return Ok(outcome);
         };
         let mut newest = records.swap_remove(place);
         let store = self.store();
-        if !work.options.dry_run {
+        if !input.options.dry_run {
             // Left by a crash between two writes.
             for stored in records.iter_mut().filter(|r| decision.supersede.contains(&r.record.version)) {
                 stored.record.info.status = ReleaseStatus::Superseded;
                 store.update(stored).await?;
             }
         }
-        let mut remember = self.correct_crds(work, &mut newest, &mut outcome).await?;
+        let mut remember = self.correct_crds(input, &mut newest, &mut outcome).await?;
         let kinds = self.cluster.kinds().await?;
-        let documents = || work.rendered.manifests.iter().map(|m| (m.source.as_str(), &m.object));
-        let scopes = Scopes::new(&kinds, &work.rendered.crds, documents().map(|(_, o)| o));
-        let mut targets = resolve(documents(), work.id, &scopes)?;
+        let documents = || input.rendered.manifests.iter().map(|m| (m.source.as_str(), &m.object));
+        let scopes = Scopes::new(&kinds, &input.rendered.crds, documents().map(|(_, o)| o));
+        let mut targets = resolve(documents(), input.id, &scopes)?;
         self.watch_kinds(targets.iter().map(|t| &t.object)).await?;
-        let tolerant = drift_diff::tolerant(work.options);
-        let work = &RevisionInput { options: &tolerant, ..*work };
-        let (mut expected, steps) = self.suspects(work, &targets, &newest).await?;
-        self.leave_ignored_away(work, &mut targets, &steps).await?;
-        let steps = self.inspect(work, &targets, steps, &mut expected, &mut outcome).await;
+        let tolerant = drift_diff::tolerant(input.options);
+        let input = &RevisionInput { options: &tolerant, ..*input };
+        let (mut expected, steps) = self.suspects(input, &targets, &newest).await?;
+        self.leave_ignored_away(input, &mut targets, &steps).await?;
+        let steps = self.inspect(input, &targets, steps, &mut expected, &mut outcome).await;
         outcome.unchanged = targets.len() - steps.len();
-        if work.options.dry_run {
+        if input.options.dry_run {
             outcome.changed = steps.iter().map(|s| targets[s.target].object.clone()).collect();
             return Ok(outcome);
         }
         if !steps.is_empty() && lease.is_none() {
-            *lease = self.lock(work.id, work.options.break_lock, Some(&newest)).await?;
-            if !self.is_newest(work.id, &newest).await? {
+            *lease = self.lock(input.id, input.options.break_lock, Some(&newest)).await?;
+            if !self.is_newest(input.id, &newest).await? {
                 return Err(EngineError::InProgress);
             }
         }
         let result = tokio::select! {
-            result = self.apply_corrections(work, &targets, steps, &mut expected, &mut outcome) => result,
-            // What is remembered below is someone else's to say.
+            result = self.apply_corrections(input, &targets, steps, &mut expected, &mut outcome) => result,
+            // Another process may have changed what is stored below.
             () = lost(lease.as_ref()) => return Err(EngineError::LockLost),
         };
         for drift in &mut outcome.drift {
@@ -83,7 +84,7 @@ impl Engine {
             let objects = outcome.created.len() + outcome.changed.len();
             outcome.reason = ActionReason::Drifted { revision: decision.revision, objects };
         }
-        // What is merely tolerated is not what was applied: the next process is to see the difference.
+        // Tolerated drift was not applied by us: the next process must see the difference.
         let old = &newest.record.extension.applied;
         let applied = expected.iter().filter_map(|(key, e)| {
             let key = key.to_string();
@@ -92,7 +93,7 @@ impl Engine {
         });
         let left = &newest.record.extension.left;
         let applied: BTreeMap<String, u64> = applied.filter(|(key, _)| !left.contains(key)).collect();
-        // So that the next process, which has only the record, knows these objects when it sees them.
+        // So that the next process, which has only the record, recognizes these objects.
         remember |= applied != newest.record.extension.applied;
         if remember {
             newest.record.extension.applied = applied;
@@ -100,58 +101,59 @@ impl Engine {
             outcome.record = Some(Arc::new(newest.record.clone()));
         }
         self.state.set(
-            work.id,
+            input.id,
             CachedRelease {
                 revision: decision.revision,
                 record_version: newest.resource_version,
-                state: work.state,
-                crds: crds::kept_digest(work.options.crds, &work.rendered.crds),
-                checksum: work.rendered.checksum.clone(),
-                drift: work.options.drift,
+                state: input.state,
+                crds: crds::kept_digest(input.options.crds, &input.rendered.crds),
+                checksum: input.rendered.checksum.clone(),
+                drift: input.options.drift,
                 expected,
             },
         );
         result.map(|()| outcome)
     }
 
-    /// CRDs under a policy that keeps them: written when the chart's differ from those that the record remembers, and those
-    /// that were deleted. Whether there are others to remember.
+    /// Corrects CRDs under a policy that updates them: writes those that differ from the recorded digest, and those
+    /// that were deleted. Returns whether the record must be updated.
     async fn correct_crds(
         &self,
-        work: &RevisionInput<'_>,
+        input: &RevisionInput<'_>,
         newest: &mut StoredRecord,
         outcome: &mut ReleaseOutcome,
     ) -> Result<bool> {
-        let policy = work.options.crds;
-        let digest = hex(&crds::digest(&work.rendered.crds));
-        let files = &work.rendered.crds;
+        let policy = input.options.crds;
+        let digest = hex(&crds::digest(&input.rendered.crds));
+        let files = &input.rendered.crds;
         let keeps = matches!(policy, CrdPolicy::Apply | CrdPolicy::CreateMissing) && !files.is_empty();
-        if !keeps || work.options.dry_run {
+        if !keeps || input.options.dry_run {
             return Ok(false);
         }
         if newest.record.extension.crds != digest {
-            outcome.changed.extend(self.install_crds(work.id, files, work.options.crd_rules()).await?);
+            outcome.changed.extend(self.install_crds(input.id, files, input.options.crd_rules()).await?);
             newest.record.extension.crds = digest;
             return Ok(true);
         }
-        let missing = self.missing_crds(work.id);
-        if !missing.is_empty() && work.options.drift == DriftMode::Correct {
+        let missing = self.missing_crds(input.id);
+        if !missing.is_empty() && input.options.drift == DriftMode::Correct {
             outcome.created.extend(
-                self.install_crds(work.id, &crd_tracker::only(files, &missing), work.options.crd_rules())
+                self.install_crds(input.id, &crd_tracker::only(files, &missing), input.options.crd_rules())
                     .await?,
             );
         }
         Ok(false)
     }
 
-    /// Takes out of suspects what may differ and is not there: nobody owns it, so that no conflict would tell.
+    /// Removes ignored fields that are missing in the cluster from suspects: nobody owns them, so that no conflict
+    /// reports them.
     async fn leave_ignored_away(
         &self,
-        work: &RevisionInput<'_>,
+        input: &RevisionInput<'_>,
         targets: &mut [DesiredObject],
         steps: &[PlanStep],
     ) -> Result<()> {
-        let rules = &work.options.drift_ignore;
+        let rules = &input.options.drift_ignore;
         for step in steps.iter().filter(|step| step.before.is_some()) {
             let target = &mut targets[step.target];
             if field_conflicts::paths_of(rules, &target.object).next().is_none() {
@@ -164,10 +166,10 @@ impl Engine {
         Ok(())
     }
 
-    /// Tells suspects from the changed, and what is to be put right from what is left as it is.
+    /// Separates suspects that have not changed from those that have, and drift to correct from drift to leave.
     async fn inspect(
         &self,
-        work: &RevisionInput<'_>,
+        input: &RevisionInput<'_>,
         targets: &[DesiredObject],
         steps: Vec<PlanStep>,
         expected: &mut BTreeMap<ObjectKey, ExpectedObject>,
@@ -181,10 +183,10 @@ impl Engine {
                     Some(seen) => seen.drift.clone(),
                     None => drift_of(&target.body["metadata"]).map(Into::into),
                 };
-                let mode = drift::mode_of(work.options.drift, own.as_deref());
+                let mode = drift::mode_of(input.options.drift, own.as_deref());
                 let found = match mode {
                     DriftMode::Off => None,
-                    DriftMode::Correct | DriftMode::Report => self.drift_diff(work, target, &step).await,
+                    DriftMode::Correct | DriftMode::Report => self.drift_diff(input, target, &step).await,
                 };
                 (step, mode, found)
             })
@@ -193,18 +195,19 @@ impl Engine {
         let mut wrong = Vec::new();
         for (step, mode, found) in looked {
             let known = expected.get_mut(&targets[step.target].key);
-            let told = known.as_ref().is_some_and(|e| e.tolerated == Some(Tolerated::Reported));
+            let reported = known.as_ref().is_some_and(|e| e.tolerated == Some(Tolerated::Reported));
             let why = match mode {
                 DriftMode::Correct => {
                     let not_ours = |seen: &&ObservedMeta| seen.applied.is_none();
                     match (known, step.before.as_ref().filter(not_ours)) {
-                        // As the revision has it, and not by us: nothing is written for the names of managers alone.
+                        // Equal to the revision, but written by others: nothing is written only to change field
+                        // managers.
                         (Some(known), Some(seen)) if found.is_none() && known.applied.is_none() => {
                             known.inherit(seen);
                         }
                         _ => wrong.push(step),
                     }
-                    outcome.drift.extend(found.map(|drift| Drift { known: told, ..drift }));
+                    outcome.drift.extend(found.map(|drift| Drift { known: reported, ..drift }));
                     continue;
                 }
                 DriftMode::Report => found.as_ref().map(|_| Tolerated::Reported),
@@ -213,20 +216,22 @@ impl Engine {
             if let Some(known) = known {
                 known.tolerate(step.before.as_ref(), why);
             }
-            outcome.drift.extend(found.map(|drift| Drift { known: told, ..drift }));
+            outcome.drift.extend(found.map(|drift| Drift { known: reported, ..drift }));
         }
         wrong
     }
 
-    /// Which objects are not, or may not be, as they should be.
+    /// Objects that differ, or may differ, from the recorded manifest.
     async fn suspects(
         &self,
-        work: &RevisionInput<'_>,
+        input: &RevisionInput<'_>,
         targets: &[DesiredObject],
         newest: &StoredRecord,
     ) -> Result<(BTreeMap<ObjectKey, ExpectedObject>, Vec<PlanStep>)> {
-        let known =
-            self.state.get(work.id).filter(|k| k.revision == newest.record.version && k.state == work.state);
+        let known = self
+            .state
+            .get(input.id)
+            .filter(|k| k.revision == newest.record.version && k.state == input.state);
         let mut all: BTreeMap<ObjectKey, ExpectedObject> =
             remembered(targets, &newest.record).into_iter().map(|e| (e.object.key(), e)).collect();
         for (key, expected) in known.into_iter().flat_map(|k| k.expected) {
@@ -234,7 +239,7 @@ impl Engine {
                 *slot = expected;
             }
         }
-        if work.options.drift == DriftMode::Off {
+        if input.options.drift == DriftMode::Off {
             return Ok((all, Vec::new()));
         }
         let seen = observe::objects(
@@ -243,7 +248,8 @@ impl Engine {
             &self.options.field_manager,
             targets.iter().map(|t| &t.object).filter(|object| {
                 let written = all.get(&object.key()).and_then(|e| e.written);
-                // What the cache is behind on was just written; what it does not have may have lost its label.
+                // Objects that the cache is behind on were written just now; objects that it lacks may have lost
+                // their label.
                 self.watches
                     .as_ref()
                     .is_none_or(|w| !matches!(w.lookup(object, written), CacheLookup::Behind))
@@ -258,27 +264,29 @@ impl Engine {
                 Some(None) => CacheLookup::Absent,
                 None => CacheLookup::Behind,
             };
-            let verdict = match drift::judge(expected, &lookup, work.id) {
-                // What was told is looked at again each time: perhaps it is right by now, or to be put right.
+            let verdict = match drift::judge(expected, &lookup, input.id) {
+                // Reported drift is compared again each time: it may be gone, or be corrected now.
                 _ if expected.tolerated == Some(Tolerated::Reported) => {
-                    DriftVerdict::Suspect("it was told before")
+                    DriftVerdict::Suspect("it was reported before")
                 }
                 verdict => verdict,
             };
             let before = seen.get(&target.key).cloned().flatten();
-            // Without a watch no later event will tell: an object that is going away is awaited and made again now.
-            let going = verdict == DriftVerdict::Later && self.watches.is_none();
+            // Without a watch no later event comes: wait for the deletion and create the object now.
+            let going = verdict == DriftVerdict::Undecided && self.watches.is_none();
             match verdict {
                 DriftVerdict::Missing | DriftVerdict::Suspect(_) => {
                     steps.push(PlanStep { target: index, before, known: true });
                 }
-                DriftVerdict::Later if going => steps.push(PlanStep { target: index, before, known: true }),
-                DriftVerdict::Fine => {
+                DriftVerdict::Undecided if going => {
+                    steps.push(PlanStep { target: index, before, known: true });
+                }
+                DriftVerdict::InSync => {
                     if let Some(before) = &before {
                         expected.note(before);
                     }
                 }
-                DriftVerdict::GoneRightly(_) | DriftVerdict::Later | DriftVerdict::Unknown => {}
+                DriftVerdict::ExpectedDeletion(_) | DriftVerdict::Undecided | DriftVerdict::Unknown => {}
             }
         }
         Ok((all, steps))
@@ -286,7 +294,7 @@ impl Engine {
 
     async fn apply_corrections(
         &self,
-        work: &RevisionInput<'_>,
+        input: &RevisionInput<'_>,
         targets: &[DesiredObject],
         steps: Vec<PlanStep>,
         expected: &mut BTreeMap<ObjectKey, ExpectedObject>,
@@ -297,7 +305,7 @@ impl Engine {
         for step in steps {
             waves.entry(order.waves[step.target]).or_default().push(step);
         }
-        let applier = self.applier(work.id, work.options);
+        let applier = self.applier(input.id, input.options);
         let mut errors = Vec::new();
         for steps in waves.values() {
             let (written, result) = applier.phase(targets, steps).await;
@@ -318,7 +326,7 @@ impl Engine {
             }
             errors.extend(result.err());
             let applied = steps.iter().map(|step| &targets[step.target]);
-            errors.extend(crds::await_applied(&self.cluster, applied, work.options.timeout).await.err());
+            errors.extend(crds::await_applied(&self.cluster, applied, input.options.timeout).await.err());
         }
         several(errors)
     }

@@ -1,4 +1,4 @@
-//! The CRDs of `crds/`, by name: they bear no mark of a release, and one that is deleted is to come back all the same.
+//! Tracks the CRDs of `crds/` by name, since they carry no ownership metadata. Deleted CRDs are re-created.
 
 use crate::cluster::Gvk;
 use crate::release::{
@@ -7,42 +7,48 @@ use crate::release::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Which releases bring which CRDs, and what became of those.
+/// The CRDs of each release, and which of them were deleted.
 #[derive(Debug, Default)]
 pub(crate) struct CrdTracker {
-    by: BTreeMap<ReleaseId, BTreeSet<String>>,
-    /// Deleted while they were watched, and not seen since.
-    gone: BTreeSet<String>,
+    crds_of: BTreeMap<ReleaseId, BTreeSet<String>>,
+    /// Deleted while watched, and not seen since.
+    deleted: BTreeSet<String>,
 }
 
 impl CrdTracker {
-    /// A release brings these and no others.
+    /// Sets the CRDs of a release.
     pub(crate) fn set(&mut self, id: &ReleaseId, names: BTreeSet<String>) {
         if names.is_empty() {
-            self.by.remove(id);
+            self.crds_of.remove(id);
         } else {
-            self.by.insert(id.clone(), names);
+            self.crds_of.insert(id.clone(), names);
         }
     }
 
-    /// A CRD was deleted: the releases that brought it.
+    /// Records a deletion; returns the releases that have the CRD.
     pub(crate) fn mark_deleted(&mut self, name: &str) -> Vec<ReleaseId> {
         let ids: Vec<ReleaseId> =
-            self.by.iter().filter(|(_, names)| names.contains(name)).map(|(id, _)| id.clone()).collect();
+            self.crds_of.iter().filter(|(_, names)| names.contains(name)).map(|(id, _)| id.clone()).collect();
         if !ids.is_empty() {
-            self.gone.insert(name.to_owned());
+            self.deleted.insert(name.to_owned());
         }
         ids
     }
 
-    /// A CRD is there.
+    /// Records that a CRD exists.
     pub(crate) fn mark_present(&mut self, name: &str) {
-        self.gone.remove(name);
+        self.deleted.remove(name);
     }
 
-    /// Those that a release brought and that are gone.
+    /// The deleted CRDs of a release.
     pub(crate) fn missing(&self, id: &ReleaseId) -> BTreeSet<String> {
-        self.by.get(id).into_iter().flatten().filter(|name| self.gone.contains(*name)).cloned().collect()
+        self.crds_of
+            .get(id)
+            .into_iter()
+            .flatten()
+            .filter(|name| self.deleted.contains(*name))
+            .cloned()
+            .collect()
     }
 }
 
@@ -53,7 +59,7 @@ pub(crate) fn names(files: &[CrdFile]) -> BTreeSet<String> {
     crds.filter_map(|crd| crd["metadata"]["name"].as_str()).map(str::to_owned).collect()
 }
 
-/// Files with nothing but CRDs of these names.
+/// The files, reduced to CRDs with these names.
 pub(crate) fn only(files: &[CrdFile], names: &BTreeSet<String>) -> Vec<CrdFile> {
     let is_named = |name: Option<&str>| name.is_some_and(|name| names.contains(name));
     let one = |file: &CrdFile| {
@@ -65,14 +71,14 @@ pub(crate) fn only(files: &[CrdFile], names: &BTreeSet<String>) -> Vec<CrdFile> 
 }
 
 impl Engine {
-    /// Tracks the CRDs of a release that is not reconciled by the engine, for an owner that gets its triggers.
+    /// Tracks the CRDs of a release that the engine does not reconcile, for an owner that gets its triggers.
     pub async fn watch_crds_for(&self, id: &ReleaseId, owner: &str, files: &[CrdFile]) {
         self.state.set_owner(id, owner);
         self.watch_crds(id, files).await;
     }
 
-    /// Watches the CRDs that a release, or what has only that name, brings: when one is deleted, it wants a look. Only with
-    /// watches.
+    /// Watches the CRDs of a release, or of a module without one: a deletion triggers a reconcile. Only for engines
+    /// that watch.
     pub(crate) async fn watch_crds(&self, id: &ReleaseId, files: &[CrdFile]) {
         let Some(watches) = &self.crds else { return };
         let names = names(files);

@@ -1,7 +1,7 @@
-//! What was found changed, field by field, and by whom.
+//! The differences of drifted objects, field by field, with the managers that made them.
 //!
-//! Suspicion costs nothing and may be wrong; evidence costs a read and a dry run of each suspect, which are the server's
-//! word on defaults and webhooks. Knows nothing of what is done about it.
+//! A suspicion costs nothing and may be wrong; a comparison costs a read and a dry run for each suspect, by which the
+//! server accounts for defaults and webhooks. Knows nothing of corrections.
 
 use crate::cluster::ObjectRef;
 use crate::release::{
@@ -19,30 +19,30 @@ use crate::release::{
 use serde_json::Value;
 use std::fmt;
 
-/// Longest value that is told in full, in characters.
+/// Longest value that is shown in full, in characters.
 const LONGEST: usize = 60;
-/// Fields told of one object.
+/// Most fields shown of one object.
 const MOST: usize = 8;
 
-/// An object that was not as the deployed revision has it.
+/// An object that differs from the deployed revision.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Drift {
     pub object: ObjectRef,
-    /// It was gone altogether.
+    /// It was deleted.
     pub deleted: bool,
-    /// What differed: `before` is what was found, `after` what the revision has. Secrets are not told.
+    /// The differences: `before` is the live value, `after` the revision's. Secrets are hidden.
     pub fields: Vec<DriftedField>,
-    /// It was put right; else only told.
+    /// It was corrected; else only reported.
     pub corrected: bool,
-    /// It was told before.
+    /// It was reported before.
     pub known: bool,
 }
 
-/// A field that was changed, and who owns it now.
+/// A changed field, and its current owner.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DriftedField {
     pub change: FieldChange,
-    /// Field manager; `None` where nobody owns it.
+    /// Field manager; `None` if nobody owns the field.
     pub manager: Option<String>,
 }
 
@@ -95,10 +95,10 @@ fn short(value: &Value) -> String {
 }
 
 impl Engine {
-    /// What differs in a suspect; `None`: nothing that matters.
+    /// The differences of a suspect; `None`: nothing relevant.
     pub(crate) async fn drift_diff(
         &self,
-        work: &RevisionInput<'_>,
+        input: &RevisionInput<'_>,
         target: &DesiredObject,
         step: &PlanStep,
     ) -> Option<Drift> {
@@ -108,26 +108,26 @@ impl Engine {
         if step.before.is_none() {
             return drift(true, Vec::new());
         }
-        // What Helm wrote and its manifest does not have, Helm leaves: it goes with the first revision that is ours.
+        // Fields that Helm wrote and its manifest lacks are left by Helm: our first revision removes them.
         let ours = step.before.as_ref().is_none_or(|seen| seen.applied.is_some());
-        match self.preview_one(target, step, work, ours).await {
+        match self.preview_one(target, step, input, ours).await {
             Ok(change) => match change.verb {
                 ChangeVerb::Create => drift(true, Vec::new()),
                 ChangeVerb::Unchanged => None,
                 _ => drift(false, drifted_fields(change)),
             },
             Err(error) => {
-                tracing::debug!(object = %target.object, %error, "no evidence of what was changed");
+                tracing::debug!(object = %target.object, %error, "cannot compare a suspect");
                 drift(false, Vec::new())
             }
         }
     }
 }
 
-/// The fields of a change with their owners.
+/// The changed fields with their owners.
 fn drifted_fields(mut change: PlannedChange) -> Vec<DriftedField> {
     field_diff::mask(&change.kind, &mut change.fields);
-    // This goes to logs and Events: what is called a password there is not told either.
+    // The result goes to logs and Events: passwords are hidden in all objects.
     change.fields.iter_mut().filter(|field| !field.sensitive).for_each(hide);
     let owner = |path: &str| {
         let path = plain(path);
@@ -147,7 +147,7 @@ fn drifted_fields(mut change: PlannedChange) -> Vec<DriftedField> {
         .map(|field| DriftedField { change: field.clone(), manager: owner(&field.path) })
         .collect();
     if found.is_empty() {
-        // What the server refuses to take from its owner cannot be compared.
+        // A conflict that the server rejects cannot be compared.
         found.extend(change.conflicts.iter().map(|conflict| DriftedField {
             change: FieldChange { path: conflict.field.clone(), before: None, after: None, sensitive: false },
             manager: Some(conflict.manager.clone()),
@@ -156,7 +156,7 @@ fn drifted_fields(mut change: PlannedChange) -> Vec<DriftedField> {
     found
 }
 
-/// A path in one way of writing: the server quotes names in selectors, we quote keys with dots.
+/// Normalizes a path: the server quotes names in selectors, we quote keys with dots.
 fn plain(path: &str) -> String {
     let mut rest = path.trim_start_matches('.');
     let mut plain = String::with_capacity(rest.len());
@@ -171,7 +171,7 @@ fn plain(path: &str) -> String {
     plain.replace('"', "")
 }
 
-/// The options with which drift is looked at: what may differ is left to its owner.
+/// The options for a comparison: ignored fields are left to their owners.
 pub(crate) fn tolerant(options: &ReleaseOptions) -> ReleaseOptions {
     let mut tolerant = options.clone();
     tolerant.leave_to_owner.extend(options.drift_ignore.iter().cloned());

@@ -6,6 +6,7 @@
 pub(crate) mod correct_drift;
 pub(crate) mod crd_tracker;
 pub(crate) mod drift_diff;
+mod unchanged;
 
 use crate::cluster::{CacheLookup, ObjectRef, ObservedMeta};
 use crate::release::{
@@ -15,57 +16,57 @@ use crate::release::{
 use serde_json::Value;
 use std::time::Instant;
 
-/// An object as we left it.
+/// An object as the last apply left it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ExpectedObject {
     pub(crate) object: ObjectRef,
-    /// Hash of our apply entry; `None` if it is not known.
+    /// Hash of our apply entry; `None` if it is unknown.
     pub(crate) applied: Option<u64>,
-    /// Incarnation, once seen.
+    /// UID, once observed.
     pub(crate) uid: Option<String>,
-    /// When we last wrote it, and the version that we got: the watch may be behind that.
+    /// Time and resource version of our last write: the watch may be behind it.
     pub(crate) written: Option<(Option<u64>, Instant)>,
-    /// Someone keeps writing under Helm's name: folding that into ours was tried and did not last.
+    /// Another client keeps writing as Helm's manager: its entries were folded and returned.
     pub(crate) helm_writes: bool,
-    /// It is as the revision has it, and others made it so: hash of their entries.
+    /// It equals the revision, but others wrote it: hash of their entries.
     pub(crate) inherited: Option<u64>,
-    /// It goes by itself: a Job with a time to live.
+    /// It is deleted by itself: a Job with a time to live.
     pub(crate) fleeting: bool,
-    /// It was last seen finished: a Job that is over.
+    /// It was last observed finished: a completed Job.
     pub(crate) finished: bool,
-    /// It was last seen belonging to another object.
+    /// It was last observed with an owner reference.
     pub(crate) owned: bool,
-    /// It differs, and is left so.
+    /// It differs, and is left as it is.
     pub(crate) tolerated: Option<Tolerated>,
 }
 
-/// Why an object may be other than the revision has it.
+/// Why an object may differ from the revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tolerated {
-    /// Its annotation asks for it.
+    /// Its annotation says so.
     Paused,
-    /// It was told, and the release's mode is to tell only.
+    /// The drift was reported, and the release's mode is to report only.
     Reported,
 }
 
-/// What to make of an object.
+/// The judgement on an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DriftVerdict {
-    Fine,
-    /// It is gone and should be there.
+    InSync,
+    /// It was deleted and is to be re-created.
     Missing,
-    /// Someone may have changed what is ours.
+    /// Its fields may have been changed.
     Suspect(&'static str),
-    /// It is gone and that is right.
-    GoneRightly(&'static str),
-    /// Not to be judged yet: an event will come.
-    Later,
-    /// Nothing is known: the server has to be asked.
+    /// Its deletion was expected.
+    ExpectedDeletion(&'static str),
+    /// Undecided: an event will come.
+    Undecided,
+    /// Unknown: read it from the server.
     Unknown,
 }
 
 impl ExpectedObject {
-    /// An object as the record remembers it, before it was seen.
+    /// An object as recorded, before it was observed.
     pub(crate) fn remembered(object: ObjectRef, body: &Value, applied: Option<u64>) -> Self {
         let fleeting = object.gvk.kind == "Job" && !body["spec"]["ttlSecondsAfterFinished"].is_null();
         Self {
@@ -91,7 +92,7 @@ impl ExpectedObject {
         expected
     }
 
-    /// Takes in how the object looks while nothing is wrong with it.
+    /// Takes the metadata of an object without drift.
     pub(crate) fn note(&mut self, seen: &ObservedMeta) {
         self.uid = Some(seen.uid.clone());
         self.finished = self.object.gvk.kind == "Job" && seen.finished;
@@ -100,7 +101,7 @@ impl ExpectedObject {
 }
 
 impl ExpectedObject {
-    /// Takes an object as it is for what it should be, until it changes again.
+    /// Takes the object's current state as expected, until it changes again.
     pub(crate) fn tolerate(&mut self, seen: Option<&ObservedMeta>, why: Option<Tolerated>) {
         self.tolerated = why;
         if let Some(seen) = seen {
@@ -110,16 +111,16 @@ impl ExpectedObject {
         }
     }
 
-    /// Takes an object that is as it should be for what it is, though others wrote it, as Helm does by updates: it
-    /// becomes ours with the next revision.
+    /// Takes an object as expected that equals the revision but was written by others, as Helm does by updates: the
+    /// next revision makes it ours.
     pub(crate) fn inherit(&mut self, seen: &ObservedMeta) {
         self.inherited = Some(seen.others);
         self.note(seen);
     }
 }
 
-/// What is done about an object's drift: its own annotation speaks before the release's mode. One that cannot be read is
-/// taken for "off": whoever wrote it wanted something to stop.
+/// The drift mode of an object: its annotation overrides the release's mode. An invalid annotation means "off": its
+/// author wanted to stop something.
 pub(crate) fn mode_of(release: DriftMode, annotation: Option<&str>) -> DriftMode {
     match annotation {
         Some(text) if release != DriftMode::Off => text.parse().unwrap_or(DriftMode::Off),
@@ -130,14 +131,16 @@ pub(crate) fn mode_of(release: DriftMode, annotation: Option<&str>) -> DriftMode
 pub(crate) fn judge(expected: &ExpectedObject, lookup: &CacheLookup, id: &ReleaseId) -> DriftVerdict {
     match lookup {
         CacheLookup::Unwatched => DriftVerdict::Unknown,
-        CacheLookup::Behind => DriftVerdict::Later,
+        CacheLookup::Behind => DriftVerdict::Undecided,
         CacheLookup::Absent if expected.fleeting => {
-            DriftVerdict::GoneRightly("a Job with ttlSecondsAfterFinished")
+            DriftVerdict::ExpectedDeletion("a Job with ttlSecondsAfterFinished")
         }
-        CacheLookup::Absent if expected.finished => DriftVerdict::GoneRightly("a Job that was over"),
-        CacheLookup::Absent if expected.owned => DriftVerdict::GoneRightly("it belonged to another object"),
+        CacheLookup::Absent if expected.finished => DriftVerdict::ExpectedDeletion("a finished Job"),
+        CacheLookup::Absent if expected.owned => {
+            DriftVerdict::ExpectedDeletion("it belonged to another object")
+        }
         CacheLookup::Absent if expected.tolerated.is_some() => {
-            DriftVerdict::GoneRightly("its absence was told")
+            DriftVerdict::ExpectedDeletion("its absence was reported")
         }
         CacheLookup::Absent => DriftVerdict::Missing,
         CacheLookup::Present(seen) => judge_present(expected, seen, id),
@@ -146,13 +149,13 @@ pub(crate) fn judge(expected: &ExpectedObject, lookup: &CacheLookup, id: &Releas
 
 fn judge_present(expected: &ExpectedObject, seen: &ObservedMeta, id: &ReleaseId) -> DriftVerdict {
     if seen.deleting {
-        // Applying to an object that is going away keeps nothing; its end will be told.
-        return DriftVerdict::Later;
+        // Applying to an object that is being deleted has no effect; its deletion will trigger a reconcile.
+        return DriftVerdict::Undecided;
     }
     if expected.tolerated == Some(Tolerated::Paused) {
         return match seen.drift {
-            Some(_) => DriftVerdict::Fine,
-            None => DriftVerdict::Suspect("its annotation went"),
+            Some(_) => DriftVerdict::InSync,
+            None => DriftVerdict::Suspect("its annotation was removed"),
         };
     }
     if ownership::check(seen, id).is_err() {
@@ -160,7 +163,7 @@ fn judge_present(expected: &ExpectedObject, seen: &ObservedMeta, id: &ReleaseId)
     }
     if expected.inherited.is_some() && seen.applied.is_none() {
         let same = Some(seen.others) == expected.inherited && expected.uid.as_ref() == Some(&seen.uid);
-        return if same { DriftVerdict::Fine } else { DriftVerdict::Suspect("others wrote it") };
+        return if same { DriftVerdict::InSync } else { DriftVerdict::Suspect("others wrote it") };
     }
     if seen.helm_updates && !expected.helm_writes {
         return DriftVerdict::Suspect("Helm wrote it");
@@ -172,11 +175,11 @@ fn judge_present(expected: &ExpectedObject, seen: &ObservedMeta, id: &ReleaseId)
         }
         Some(_) => {}
     }
-    // Its generation says no more: it moves when others write fields of their own, as the Deployment controller does at
-    // every rollout, while a change of a field of ours takes it out of our entry.
+    // The generation proves nothing: it also changes when others write their own fields, as the Deployment controller
+    // does at every rollout, while a change of our fields changes our entry.
     match &expected.uid {
-        Some(uid) if *uid != seen.uid => DriftVerdict::Suspect("it was made anew"),
-        Some(_) | None => DriftVerdict::Fine,
+        Some(uid) if *uid != seen.uid => DriftVerdict::Suspect("it was re-created"),
+        Some(_) | None => DriftVerdict::InSync,
     }
 }
 
@@ -223,8 +226,8 @@ mod tests {
         owned.note(&ObservedMeta { owned: true, ..seen.clone() });
         let mut paused = expected.clone();
         paused.tolerate(None, Some(Tolerated::Paused));
-        let mut told = expected.clone();
-        told.tolerate(None, Some(Tolerated::Reported));
+        let mut reported = expected.clone();
+        reported.tolerate(None, Some(Tolerated::Reported));
         let mut stubborn = expected.clone();
         stubborn.helm_writes = true;
         let mut inherited = ExpectedObject::remembered(expected.object.clone(), &json!({}), None);
@@ -235,9 +238,9 @@ mod tests {
             CacheLookup::Present(changed)
         };
         let cases = [
-            ("untouched", &expected, present(&|_| ()), DriftVerdict::Fine),
-            ("after a restart", &cold, present(&|_| ()), DriftVerdict::Fine),
-            ("status churn", &expected, present(&|s| s.resource_version = "99".into()), DriftVerdict::Fine),
+            ("untouched", &expected, present(&|_| ()), DriftVerdict::InSync),
+            ("after a restart", &cold, present(&|_| ()), DriftVerdict::InSync),
+            ("status churn", &expected, present(&|s| s.resource_version = "99".into()), DriftVerdict::InSync),
             (
                 "unknown past",
                 &unknown,
@@ -260,7 +263,7 @@ mod tests {
                 "made anew",
                 &expected,
                 present(&|s| s.uid = "v".into()),
-                DriftVerdict::Suspect("it was made anew"),
+                DriftVerdict::Suspect("it was re-created"),
             ),
             (
                 "after Helm",
@@ -268,8 +271,8 @@ mod tests {
                 present(&|s| s.helm_updates = true),
                 DriftVerdict::Suspect("Helm wrote it"),
             ),
-            ("folding does not last", &stubborn, present(&|s| s.helm_updates = true), DriftVerdict::Fine),
-            ("inherited", &inherited, present(&|s| (s.applied, s.others) = (None, 1)), DriftVerdict::Fine),
+            ("folding does not last", &stubborn, present(&|s| s.helm_updates = true), DriftVerdict::InSync),
+            ("inherited", &inherited, present(&|s| (s.applied, s.others) = (None, 1)), DriftVerdict::InSync),
             (
                 "inherited and changed",
                 &inherited,
@@ -282,41 +285,41 @@ mod tests {
                 present(&|s| s.managed_by = None),
                 DriftVerdict::Suspect("the release's marks were changed"),
             ),
-            ("going", &expected, present(&|s| s.deleting = true), DriftVerdict::Later),
+            ("going", &expected, present(&|s| s.deleting = true), DriftVerdict::Undecided),
             ("deleted", &expected, CacheLookup::Absent, DriftVerdict::Missing),
             (
                 "ttl",
                 &fleeting,
                 CacheLookup::Absent,
-                DriftVerdict::GoneRightly("a Job with ttlSecondsAfterFinished"),
+                DriftVerdict::ExpectedDeletion("a Job with ttlSecondsAfterFinished"),
             ),
-            ("over", &over, CacheLookup::Absent, DriftVerdict::GoneRightly("a Job that was over")),
+            ("over", &over, CacheLookup::Absent, DriftVerdict::ExpectedDeletion("a finished Job")),
             (
                 "garbage",
                 &owned,
                 CacheLookup::Absent,
-                DriftVerdict::GoneRightly("it belonged to another object"),
+                DriftVerdict::ExpectedDeletion("it belonged to another object"),
             ),
             (
                 "paused",
                 &paused,
                 present(&|s| (s.applied, s.drift) = (None, Some("off".into()))),
-                DriftVerdict::Fine,
+                DriftVerdict::InSync,
             ),
-            ("pause over", &paused, present(&|_| ()), DriftVerdict::Suspect("its annotation went")),
+            ("pause over", &paused, present(&|_| ()), DriftVerdict::Suspect("its annotation was removed")),
             (
                 "told to be gone",
-                &told,
+                &reported,
                 CacheLookup::Absent,
-                DriftVerdict::GoneRightly("its absence was told"),
+                DriftVerdict::ExpectedDeletion("its absence was reported"),
             ),
             (
                 "told, then changed again",
-                &told,
+                &reported,
                 present(&|s| s.applied = Some(9)),
                 DriftVerdict::Suspect("fields of ours were taken over"),
             ),
-            ("watch behind", &expected, CacheLookup::Behind, DriftVerdict::Later),
+            ("watch behind", &expected, CacheLookup::Behind, DriftVerdict::Undecided),
             ("no watch", &expected, CacheLookup::Unwatched, DriftVerdict::Unknown),
         ];
         for (what, expected, lookup, verdict) in cases {

@@ -1,4 +1,4 @@
-//! Writing the objects of a plan: each once where nothing stands in the way.
+//! Applies the objects of a plan: one write each unless something conflicts.
 
 use crate::cluster::{
     Applied, ApplyOptions, Cluster, ClusterError, DeleteOptions, Deleted, ObjectEvent, ObjectRef,
@@ -7,7 +7,7 @@ use crate::cluster::{
 use crate::release::{
     desired_objects::DesiredObject,
     error::{EngineError, Result},
-    execute::{readiness::status_wait::heard, recreate, sanitize::sanitize},
+    execute::{readiness::status_wait::object_event, recreate, sanitize::sanitize},
     plan::{Deletion, PlanStep, field_conflicts, ownership},
     report::operation_progress::{OperationProgress, ProgressReporter},
     request::{Immutable, ReleaseId, ReleaseOptions},
@@ -20,7 +20,7 @@ use std::{
 };
 
 const AT_ONCE: usize = 16;
-/// How often a write that someone else's write got in the way of is tried.
+/// Attempts of a write that another write interferes with.
 pub(crate) const TRIES: u32 = 4;
 
 /// Writes objects on behalf of one operation.
@@ -32,7 +32,7 @@ pub(crate) struct Applier<'a> {
     pub(crate) progress: ProgressReporter<'a>,
 }
 
-/// An object after it was written.
+/// An object after its write.
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(crate) target: usize,
@@ -88,8 +88,8 @@ impl Applier<'_> {
         (written, several(errors))
     }
 
-    /// The conflicts that objects which are not to be written any more would have met, by the server's own dry run. What else
-    /// would have become of them is not told.
+    /// The conflicts of objects that will not be applied, found by the server's dry run. Other failures are not
+    /// reported.
     pub(crate) async fn conflicts_ahead<'s>(
         &self,
         targets: &[DesiredObject],
@@ -126,17 +126,17 @@ impl Applier<'_> {
         loop {
             tries += 1;
             let error = match self.send(&target.object, &body, force, false).await {
-                Ok(Applied { object: applied, warnings: told }) => {
-                    warnings.extend(told);
+                Ok(Applied { object: applied, warnings: more }) => {
+                    warnings.extend(more);
                     let after = ObservedMeta::of(&applied, self.manager);
                     if after.deleting && tries < TRIES {
-                        // It went while we wrote: what we applied goes with it.
+                        // The object was deleted during our write: what we applied is gone with it.
                         self.await_gone(&target.object).await?;
                         continue;
                     }
                     if after.helm_updates && tries < TRIES {
-                        // Helm's entries still claim fields: folded into ours, the next apply lets go of what left the
-                        // chart. A conflict means that someone wrote meanwhile: look again.
+                        // Helm's entries still own fields: folded into ours, the next apply removes those that left
+                        // the chart. A conflict means another write: read again.
                         match self.cluster.fold(&target.object, &applied, self.manager).await {
                             Ok(_) => {}
                             Err(e) if e.is_conflict() => {}
@@ -193,11 +193,11 @@ impl Applier<'_> {
                 }
             } else if error.is_settling() {
                 tokio::time::sleep(Duration::from_millis(50 << tries)).await;
-            } else if let Some(mended) = sanitize(self.options.sanitize_rules(), &body, &error) {
-                // Each time something is taken out: it ends by itself, and costs none of the tries.
+            } else if let Some(sanitized) = sanitize(self.options.sanitize_rules(), &body, &error) {
+                // Each time something is removed: it ends by itself, and does not count as an attempt.
                 tries -= 1;
-                warnings.push(format!("{}: {}", target.object, mended.warning));
-                body = Cow::Owned(mended.body);
+                warnings.push(format!("{}: {}", target.object, sanitized.warning));
+                body = Cow::Owned(sanitized.body);
             } else if self.options.immutable == Immutable::Recreate
                 && is_immutable(&error)
                 && before.is_some()
@@ -205,7 +205,7 @@ impl Applier<'_> {
                 self.delete_for_another(target, error).await?;
             } else {
                 if error.is_not_found() {
-                    // Perhaps the kind went: the next try is to know.
+                    // The kind may have been removed: the next attempt finds out.
                     self.cluster.refresh_kinds(Instant::now()).await?;
                 }
                 return Err(error.into());
@@ -213,7 +213,7 @@ impl Applier<'_> {
         }
     }
 
-    /// Deletes an object that the server does not change in place, unless data would go with it.
+    /// Deletes an object with an immutable field, unless data would be lost.
     async fn delete_for_another(&self, target: &DesiredObject, source: ClusterError) -> Result<()> {
         let Some(live) = self.cluster.get(&target.object).await? else { return Ok(()) };
         if let Some(reason) = recreate::refusal(self.cluster, &target.object, &live, &target.body).await? {
@@ -225,7 +225,7 @@ impl Applier<'_> {
         let options = DeleteOptions { uid, ..DeleteOptions::default() };
         match self.cluster.delete(&target.object, options).await? {
             Deleted::Yes | Deleted::Absent => Ok(self.await_gone(&target.object).await?),
-            // Someone made it again already: what that one is like shows when it is applied.
+            // Another writer created it again: the apply shows how it differs.
             Deleted::Another => Ok(()),
         }
     }
@@ -246,7 +246,7 @@ impl Applier<'_> {
         await_gone(self.cluster, object, self.options.timeout, self.progress).await
     }
 
-    /// Deletes groups of objects one after the other; answers with those that were deleted.
+    /// Deletes groups of objects one after the other; returns the deleted ones.
     pub(crate) async fn prune(
         &self,
         groups: &[Vec<Deletion>],
@@ -281,7 +281,7 @@ impl Applier<'_> {
 }
 
 impl Applier<'_> {
-    /// Deletes the incarnation that was planned for, or the one that has taken its place if that is the release's too.
+    /// Deletes the planned object by UID, or its replacement if that is the release's too.
     async fn delete(&self, deletion: &Deletion, propagation: Propagation) -> Result<bool, ClusterError> {
         let mut uid = deletion.uid.clone();
         for _ in 0..TRIES {
@@ -305,7 +305,7 @@ impl Applier<'_> {
     }
 }
 
-/// Waits until an object is gone.
+/// Waits until an object is deleted.
 pub(crate) async fn await_gone(
     cluster: &Cluster,
     object: &ObjectRef,
@@ -317,7 +317,7 @@ pub(crate) async fn await_gone(
             cluster.follow_named(&object.gvk, object.namespace.as_deref(), &[&object.name], "").await?;
         let mut there = false;
         while let Some(event) = events.next().await {
-            match heard(event?, Some(progress)) {
+            match object_event(event?, Some(progress)) {
                 Some(ObjectEvent::Present(_)) => there = true,
                 Some(ObjectEvent::Gone(_)) => return Ok(()),
                 Some(ObjectEvent::Listing) => there = false,
@@ -345,8 +345,8 @@ pub(crate) async fn await_gone(
     }
 }
 
-/// Whether a refusal is about fields that may not change, and about nothing else: deleted and made again, the object would
-/// be taken. There is no code for it, only words.
+/// Whether a rejection is about immutable fields only: deleted and created again, the object would be accepted. There
+/// is no code for it, only texts.
 pub(crate) fn is_immutable(error: &ClusterError) -> bool {
     const WORDS: [&str; 8] = [
         "immutable",
@@ -358,7 +358,7 @@ pub(crate) fn is_immutable(error: &ClusterError) -> bool {
         "cannot be changed",
         "can not be unset",
     ];
-    // The value that is refused comes first, and may say anything.
+    // The rejected value comes first and may contain anything.
     let complaint = |text: &str| match text.strip_prefix("Invalid value: ") {
         Some(rest) => rest.rsplit(": ").next().unwrap_or(rest).to_owned(),
         None => text.to_owned(),
@@ -380,7 +380,7 @@ pub(crate) fn several(mut errors: Vec<EngineError>) -> Result<()> {
     }
 }
 
-/// How an apply goes on after a conflict.
+/// How an apply continues after a conflict.
 pub(crate) struct Settled {
     pub(crate) body: Value,
     pub(crate) force: bool,
@@ -388,7 +388,7 @@ pub(crate) struct Settled {
     pub(crate) left: bool,
 }
 
-/// What the policy makes of a conflict: fields are left to their owners, or taken from them. `None`: it fails.
+/// Applies the conflict policy: fields are left to their owners, or taken over. `None`: the apply fails.
 pub(crate) fn settle(
     body: &Value,
     error: &ClusterError,
@@ -418,7 +418,7 @@ pub(crate) fn settle(
 }
 
 /// The object without the fields that others set through the `scale` subresource: an autoscaler's replicas are not
-/// ours to force.
+/// forced.
 fn without_scaled(body: &Value, managed_fields: &Value) -> Value {
     let mut body = body.clone();
     let scaled = managed_fields.as_array().map_or(&[][..], Vec::as_slice);

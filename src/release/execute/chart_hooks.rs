@@ -1,7 +1,7 @@
-//! Chart hooks: objects that run at a moment of a release's life and are no part of it.
+//! Chart hooks: objects that run at an event of a release and are not part of its manifest.
 //!
-//! As Helm: by weight, then name, one after the other, each awaited if it is a Job or a Pod. The record tells which
-//! hook runs, before it does.
+//! As Helm: by weight, then name, one after the other; Jobs and Pods are awaited. The record names a hook before it
+//! runs.
 
 use crate::cluster::{
     ApplyOptions, Cluster, ClusterError, DeleteOptions, Deleted, Gvk, ObjectRef, ObservedMeta, Propagation,
@@ -36,7 +36,7 @@ pub(crate) struct HookRunner<'a> {
     pub(crate) progress: ProgressReporter<'a>,
 }
 
-/// Indexes of the hooks of an event, in the order in which they run.
+/// Indexes of an event's hooks, in the order in which they run.
 pub(crate) fn of_event(hooks: &[RecordedHook], event: HookEvent) -> Vec<usize> {
     let mut chosen: Vec<usize> = (0..hooks.len()).filter(|i| hooks[*i].events.contains(&event)).collect();
     chosen.sort_by(|a, b| {
@@ -76,7 +76,7 @@ impl HookRunner<'_> {
         Ok(())
     }
 
-    /// Runs chosen hooks, and deletes afterwards what their policies say.
+    /// Runs selected hooks, then applies their delete policies.
     async fn run_all(
         &self,
         event: HookEvent,
@@ -92,8 +92,7 @@ impl HookRunner<'_> {
         }
     }
 
-    /// Deletes, after hooks have run, those whose policies say so. What cannot be deleted after a failure is told in the
-    /// log: the failure matters more.
+    /// Applies the delete policies after hooks ran. After a failure, deletions that fail are only logged.
     pub(crate) async fn clean_after(
         &self,
         result: &Result<(), (usize, EngineError)>,
@@ -121,14 +120,14 @@ impl HookRunner<'_> {
                     }
                 }
                 if let Err(error) = deletions {
-                    tracing::warn!(release = %self.id, %error, "a hook's object could not be deleted");
+                    tracing::warn!(release = %self.id, %error, "cannot delete a hook's object");
                 }
             }
         }
         Ok(())
     }
 
-    /// Deletes the objects of hooks, whatever their policies; answers with what could not be deleted.
+    /// Deletes the objects of hooks, whatever their policies; returns those that could not be deleted.
     pub(crate) async fn delete_all(&self, hooks: &[(String, Value)]) -> Vec<String> {
         let mut errors = Vec::new();
         for (path, object) in hooks.iter().filter(|(_, object)| object["metadata"]["name"].is_string()) {
@@ -137,15 +136,14 @@ impl HookRunner<'_> {
                 kind: object["kind"].as_str().unwrap_or_default().to_owned(),
                 ..RecordedHook::default()
             };
-            // The policy that stands where a hook names none.
+            // The default policy of a hook without one.
             let deleted = self.delete_by(HookDeletePolicy::BeforeHookCreation, &hook, object).await;
             errors.extend(deleted.err().map(|error| error.to_string()));
         }
         errors
     }
 
-    /// Takes away what an operation that nobody will finish left of its hooks, where a policy would have deleted it at
-    /// the hook's end.
+    /// Deletes the hook objects of an abandoned operation, where a policy would have deleted them at the hook's end.
     pub(crate) async fn clean_up(&self, hooks: &[RecordedHook], objects: &[Value]) -> Result<()> {
         for (hook, object) in
             hooks.iter().zip(objects).filter(|(hook, _)| !hook.last_run.started_at.is_empty())
@@ -157,7 +155,7 @@ impl HookRunner<'_> {
         Ok(())
     }
 
-    /// Runs chosen hooks, whether they ran before or not; a failure names the hook.
+    /// Runs selected hooks, also those that ran before; an error names the hook.
     pub(crate) async fn run_chosen(
         &self,
         event: HookEvent,
@@ -216,14 +214,14 @@ impl HookRunner<'_> {
         }
         let result =
             status_wait::one_ready(self.cluster, &reference, self.timeout, Some(self.progress)).await;
-        // Their log policies tell the rest.
+        // Their log policies cover the rest.
         if result.is_err() && self.progress.diagnoses {
-            status_wait::tell_why(self.cluster, &reference, self.progress).await;
+            status_wait::report_diagnosis(self.cluster, &reference, self.progress).await;
         }
         result
     }
 
-    /// Tells what the containers of a Job or Pod wrote.
+    /// Reports the output of a Job's or Pod's containers.
     async fn show_logs(&self, hook: &RecordedHook, object: &Value) -> Result<()> {
         let namespace = object["metadata"]["namespace"].as_str().unwrap_or(&self.id.namespace);
         let pod = Gvk::new("v1", "Pod");
@@ -248,7 +246,7 @@ impl HookRunner<'_> {
         Ok(())
     }
 
-    /// Creates a hook's object; answers with its reference, its body and its UID.
+    /// Creates a hook's object; returns its reference, its body and its UID.
     async fn create(&self, hook: &RecordedHook, object: &Value) -> Result<(ObjectRef, Value, String)> {
         let failed = |object: &ObjectRef, source| EngineError::Object {
             action: "creating hook",
@@ -260,7 +258,7 @@ impl HookRunner<'_> {
         let generated =
             object["metadata"]["name"].is_null() && object["metadata"]["generateName"].is_string();
         if generated {
-            // The server gives the name: stand in for it to find the rest.
+            // The server generates the name: use a placeholder to resolve the rest.
             body["metadata"]["name"] = "generated".into();
         }
         let mut reference = self.reference(&hook.path, &body).await?;
@@ -289,9 +287,9 @@ impl HookRunner<'_> {
                 Ok(applied) => break applied.object,
                 Err(error) => error,
             };
-            if let Some(mended) = sanitize(self.rules, &body, &error) {
-                tracing::warn!(release = %self.id, hook = hook.name, "{}", mended.warning);
-                body = mended.body;
+            if let Some(sanitized) = sanitize(self.rules, &body, &error) {
+                tracing::warn!(release = %self.id, hook = hook.name, "{}", sanitized.warning);
+                body = sanitized.body;
                 continue;
             }
             tries += 1;
@@ -305,7 +303,7 @@ impl HookRunner<'_> {
 
     async fn reference(&self, path: &str, body: &Value) -> Result<ObjectRef> {
         if let Some(gvk) = Gvk::of(body) {
-            // Looks once more at the server if the kind is new.
+            // Refreshes discovery if the kind is new.
             if let Err(error) = self.cluster.resource(&gvk).await
                 && !matches!(error, ClusterError::NoKind(_))
             {
@@ -316,16 +314,16 @@ impl HookRunner<'_> {
         desired_objects::reference(path, body, &self.id.namespace, |gvk| kinds.get(gvk).map(|r| r.namespaced))
     }
 
-    /// Deletes a hook's object if its policies say so at this moment, and waits until it is gone.
+    /// Deletes a hook's object if its policies ask for it at this event, and waits until it is deleted.
     async fn delete_by(&self, policy: HookDeletePolicy, hook: &RecordedHook, object: &Value) -> Result<()> {
-        // Deleting a CRD would take all its objects with it.
+        // Deleting a CRD would delete all its objects.
         let named = object["metadata"]["name"].is_string();
         if hook.kind == "CustomResourceDefinition" || !named || !has_policy(hook, policy) {
             return Ok(());
         }
         let reference = match self.reference(&hook.path, object).await {
             Ok(reference) => reference,
-            // Nothing of a kind that is not served.
+            // A kind that is not served has no objects.
             Err(EngineError::NoKind { .. }) => return Ok(()),
             Err(error) => return Err(error),
         };
@@ -341,7 +339,7 @@ impl HookRunner<'_> {
             let (object, path) = (reference.to_string(), hook.path.clone());
             return Err(EngineError::HookTaken { object, path, owner });
         }
-        // After its run a hook deletes what it created; before it, what a run before left.
+        // After its run a hook deletes the object that it created; before it, the object of an earlier run.
         let uid = match policy {
             HookDeletePolicy::HookSucceeded | HookDeletePolicy::HookFailed
                 if !hook.created_uid.is_empty() =>

@@ -1,4 +1,4 @@
-//! Which objects are not deleted and made again for the sake of a field that cannot be changed: data would go with them.
+//! Which objects may be deleted and created again for an immutable field: not those whose data would be lost.
 
 use crate::cluster::{Cluster, ObjectRef};
 use crate::release::{
@@ -11,35 +11,36 @@ use crate::release::{
 };
 use serde_json::Value;
 
-/// Kinds of the core that hold data of others, which a deletion takes along.
+/// Core kinds whose deletion deletes data of others.
 const HOLDERS: [&str; 3] = ["PersistentVolumeClaim", "PersistentVolume", "Namespace"];
 
-/// Whether data goes with an object that is deleted.
+/// Whether the deletion of an object deletes data.
 pub(crate) fn holds_data(object: &ObjectRef) -> bool {
     object.gvk.group.is_empty() && HOLDERS.contains(&object.gvk.kind.as_str()) || crds::is_crd(object)
 }
 
-/// Why a live object is not deleted to be made again as it is wanted; nothing if it may be.
+/// Why a live object may not be recreated; `None` if it may.
 pub(crate) async fn refusal(
     cluster: &Cluster,
     object: &ObjectRef,
     live: &Value,
     wanted: &Value,
 ) -> Result<Option<String>> {
-    let may = may_go(object, live, wanted);
+    let may = may_be_deleted(object, live, wanted);
     if may.is_ok() && crds::is_crd(object) && !allows(live, wanted) {
         let what = match crds::objects(cluster, live).await?.as_deref() {
             Some("0") => return Ok(None),
-            Some(objects) => format!("the {objects} objects of its kind would go with it"),
-            None => "no version of it is served, and objects that nobody sees may go with it".to_owned(),
+            Some(objects) => format!("the {objects} objects of its kind would be deleted with it"),
+            None => "no version of it is served, and objects that cannot be read may be deleted with it"
+                .to_owned(),
         };
-        return Ok(Some(asking_first(&what)));
+        return Ok(Some(needs_permission(&what)));
     }
     Ok(may.err())
 }
 
-/// What the object itself says.
-fn may_go(object: &ObjectRef, live: &Value, wanted: &Value) -> Result<(), String> {
+/// The object's own policy.
+fn may_be_deleted(object: &ObjectRef, live: &Value, wanted: &Value) -> Result<(), String> {
     let keeps =
         |o: &Value| ownership::is_kept(o["metadata"]["annotations"]["helm.sh/resource-policy"].as_str());
     if keeps(live) || keeps(wanted) {
@@ -47,7 +48,7 @@ fn may_go(object: &ObjectRef, live: &Value, wanted: &Value) -> Result<(), String
             .to_owned());
     }
     if holds_data(object) && !crds::is_crd(object) && !allows(live, wanted) {
-        return Err(asking_first("its data would go with it"));
+        return Err(needs_permission("its data would be deleted with it"));
     }
     Ok(())
 }
@@ -56,7 +57,7 @@ fn allows(live: &Value, wanted: &Value) -> bool {
     data_loss::allows(live) || data_loss::allows(wanted)
 }
 
-fn asking_first(what: &str) -> String {
+fn needs_permission(what: &str) -> String {
     format!("{what}; save what is needed, then allow it with the object's annotation {ALLOW}: \"true\"")
 }
 
@@ -77,17 +78,17 @@ mod tests {
             ("v1", "ConfigMap", &none, &none, ""),
             ("v1", "ConfigMap", &keep, &none, "its helm.sh/resource-policy is keep"),
             ("v1", "ConfigMap", &none, &keep, "its helm.sh/resource-policy is keep"),
-            ("v1", "PersistentVolumeClaim", &none, &none, "its data would go"),
+            ("v1", "PersistentVolumeClaim", &none, &none, "its data would be deleted"),
             ("v1", "PersistentVolumeClaim", &allowed, &none, ""),
             ("v1", "PersistentVolumeClaim", &none, &allowed, ""),
             ("v1", "PersistentVolumeClaim", &both, &none, "its helm.sh/resource-policy is keep"),
-            ("v1", "PersistentVolume", &none, &none, "its data would go"),
-            ("v1", "Namespace", &none, &none, "its data would go"),
+            ("v1", "PersistentVolume", &none, &none, "its data would be deleted"),
+            ("v1", "Namespace", &none, &none, "its data would be deleted"),
             ("example.com/v1", "Namespace", &none, &none, ""),
         ];
         for (version, kind, live, wanted, expected) in table {
             let object = ObjectRef::new(Gvk::new(version, kind), Some("ns"), "x");
-            let found = may_go(&object, live, wanted).err().unwrap_or_default();
+            let found = may_be_deleted(&object, live, wanted).err().unwrap_or_default();
             assert!(
                 found.starts_with(expected) && found.is_empty() == expected.is_empty(),
                 "{kind} {live} {wanted}: {found}"

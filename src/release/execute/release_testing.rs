@@ -1,52 +1,52 @@
-//! Running a release's tests: the hooks of its newest revision that are called so.
+//! Runs a release's tests: the test hooks of its newest revision.
 
 use crate::cluster::{ClusterError, Gvk, ObjectRef};
 use crate::release::{
     engine::Engine,
     error::{EngineError, Result},
     execute::chart_hooks::of_event,
-    observe,
+    record::release_history,
     record::{Record, RecordedHook, StoredRecord},
     request::{Duplicates, HookEvent, ReleaseId, ReleaseOptions},
 };
 use serde_json::Value;
 use std::time::Duration;
 
-/// Enough for what a person reads, and a bound for what a Pod may send.
+/// Enough for people, and a limit for what a Pod may send.
 const LARGEST_LOG: usize = 16 << 20;
 
-/// Which tests are run.
+/// A request to run tests.
 #[derive(Debug, Clone, Default)]
 pub struct TestRequest {
     pub id: ReleaseId,
-    /// Only hooks of these names; empty: all.
+    /// Only hooks with these names; empty: all.
     pub only: Vec<String>,
-    /// No hooks of these names.
+    /// No hooks with these names.
     pub not: Vec<String>,
-    /// Bound of each hook.
+    /// Limit of each hook.
     pub timeout: Duration,
-    /// Bound of them all.
+    /// Limit of the whole run.
     pub deadline: Option<Duration>,
-    /// Take the lock of someone who lives.
+    /// Takes the lock over from a live holder.
     pub break_lock: bool,
-    /// Read what the containers of test Pods wrote, before they are deleted.
+    /// Reads the output of the test Pods' containers before the Pods are deleted.
     pub logs: bool,
 }
 
-/// How tests went.
+/// The result of the tests.
 #[derive(Debug)]
 pub struct Tested {
     /// The revision, with the last run of each hook.
     pub record: Record,
     /// The test that failed.
     pub failure: Option<EngineError>,
-    /// What containers of test Pods wrote.
+    /// Output of the test Pods' containers.
     pub logs: Vec<PodLog>,
     /// Logs that could not be read.
     pub log_errors: Vec<String>,
 }
 
-/// What a container wrote.
+/// Output of a container.
 #[derive(Debug)]
 pub struct PodLog {
     pub pod: String,
@@ -61,7 +61,7 @@ impl TestRequest {
 }
 
 impl Engine {
-    /// Runs the test hooks of the newest revision, all or those that are chosen, and records how they went.
+    /// Runs the test hooks of the newest revision, all or selected ones, and records their runs.
     pub async fn test(&self, request: &TestRequest) -> Result<Tested> {
         self.bounded(request.deadline).test_bounded(request).await
     }
@@ -70,8 +70,8 @@ impl Engine {
         let id = &request.id;
         let busy = self.state.begin_operation(id).await;
         let start = async {
-            let past = observe::records(self.store(), id).await?;
-            let stored = past.records.into_iter().next_back().ok_or(EngineError::NotFound)?;
+            let history = release_history::records(self.store(), id).await?;
+            let stored = history.records.into_iter().next_back().ok_or(EngineError::NotFound)?;
             let lease = self.lock(id, request.break_lock, Some(&stored)).await?;
             Ok::<_, EngineError>((stored, lease))
         };
@@ -90,7 +90,7 @@ impl Engine {
     async fn test_locked(&self, request: &TestRequest, mut stored: StoredRecord) -> Result<Tested> {
         let id = &request.id;
         let rendered = self.rendered_of(&stored.record)?;
-        // As Helm stores them: those that are passed over come first.
+        // As Helm stores them: skipped ones come first.
         let (taken, passed): (Vec<_>, Vec<_>) = std::mem::take(&mut stored.record.hooks)
             .into_iter()
             .zip(rendered.hooks.into_iter().map(|hook| hook.object))

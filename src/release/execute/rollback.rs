@@ -1,36 +1,39 @@
-//! Going back: to an old revision on demand, and out of one that failed.
+//! Rollback: to an old revision on request, and out of a failed operation.
 
 use crate::release::{
     decide::{self, Decision, ReleaseAction, reason::ActionReason},
     desired_objects::Digest,
-    engine::{Engine, state_of},
+    engine::Engine,
     error::{EngineError, Result},
     execute::{RevisionExecution, RevisionInput, apply::TRIES},
     lock::release_lease::ReleaseLease,
-    observe::{self, History},
     operation::RevisionOperation,
     outcome::ReleaseOutcome,
     plan::dry_run::Preview,
     record::{Record, ReleaseStatus, served_kinds},
+    record::{
+        recorded_manifests::state_of,
+        release_history::{self, History},
+    },
     request::{
         Mode, OnFailure, ReleaseId, ReleaseOptions, RenderedRelease, RollbackRequest, UninstallRequest,
     },
 };
 
-/// An old revision that is to be repeated.
-struct WayBack {
+/// An old revision that is repeated.
+struct RollbackTarget {
     to: u64,
     old: Record,
-    /// What it had, as this server knows its kinds.
+    /// Its manifest, in versions that the server serves.
     rendered: RenderedRelease,
     state: Digest,
     options: ReleaseOptions,
-    /// What became of its kinds.
-    told: Vec<String>,
+    /// Warnings about kinds that are no longer served.
+    warnings: Vec<String>,
 }
 
-impl WayBack {
-    fn work<'a>(&'a self, request: &'a RollbackRequest) -> RevisionInput<'a> {
+impl RollbackTarget {
+    fn input<'a>(&'a self, request: &'a RollbackRequest) -> RevisionInput<'a> {
         RevisionInput {
             id: &request.id,
             rendered: &self.rendered,
@@ -49,7 +52,7 @@ impl WayBack {
 }
 
 impl Engine {
-    /// Makes a new revision that repeats an old one.
+    /// Creates a new revision that repeats an old one.
     pub async fn rollback(&self, request: &RollbackRequest) -> Result<ReleaseOutcome> {
         self.bounded(request.options.deadline).rollback_bounded(request).await
     }
@@ -57,19 +60,19 @@ impl Engine {
     async fn rollback_bounded(&self, request: &RollbackRequest) -> Result<ReleaseOutcome> {
         let id = &request.id;
         let busy = self.state.begin_operation(id).await;
-        let (mut past, mut lease) = tokio::select! {
-            past = self.locked_history(id, &request.options, None) => past?,
+        let (mut history, mut lease) = tokio::select! {
+            history = self.locked_history(id, &request.options, None) => history?,
             error = self.given_up() => return Err(error),
         };
         let mut tries = 0;
         let result = loop {
             tries += 1;
-            match self.rollback_locked(request, past, &mut lease).await {
+            match self.rollback_locked(request, history, &mut lease).await {
                 Err(EngineError::Overtaken) if tries < TRIES => {}
                 result => break result,
             }
-            past = match self.reread_history(id, &lease).await {
-                Ok(past) => past,
+            history = match self.reread_history(id, &lease).await {
+                Ok(history) => history,
                 Err(error) => break Err(error),
             };
         };
@@ -77,42 +80,46 @@ impl Engine {
         result
     }
 
-    /// What a rollback would do. Writes nothing.
+    /// Plans a rollback. Writes nothing.
     pub async fn plan_rollback(&self, request: &RollbackRequest) -> Result<Preview> {
-        let past = self.history_without_lock(&request.id).await?;
-        let (back, decision) = self.way_back(request, &past).await?;
-        let mut preview = self.preview(&back.work(request), &decision, &past).await?;
-        preview.warnings.extend(back.told);
+        let history = self.history_without_lock(&request.id).await?;
+        let (target, decision) = self.rollback_target(request, &history).await?;
+        let mut preview = self.preview(&target.input(request), &decision, &history).await?;
+        preview.warnings.extend(target.warnings);
         Ok(preview)
     }
 
     async fn rollback_locked(
         &self,
         request: &RollbackRequest,
-        past: History,
+        history: History,
         lease: &mut Option<ReleaseLease>,
     ) -> Result<ReleaseOutcome> {
-        let (back, decision) = self.way_back(request, &past).await?;
-        let work = back.work(request);
+        let (target, decision) = self.rollback_target(request, &history).await?;
+        let input = target.input(request);
         let mut outcome = match decision.action {
-            ReleaseAction::Unchanged => self.correct_drift(&work, decision, past, lease).await?,
-            _ => RevisionExecution { engine: self, work: &work }.run(decision, past, lease).await?,
+            ReleaseAction::Unchanged => self.correct_drift(&input, decision, history, lease).await?,
+            _ => RevisionExecution { engine: self, input: &input }.run(decision, history, lease).await?,
         };
-        outcome.warnings.extend(back.told);
+        outcome.warnings.extend(target.warnings);
         Ok(outcome)
     }
 
-    /// Which revision is to be repeated, and as what.
-    async fn way_back(&self, request: &RollbackRequest, past: &History) -> Result<(WayBack, Decision)> {
+    /// The revision to repeat, and the decision.
+    async fn rollback_target(
+        &self,
+        request: &RollbackRequest,
+        history: &History,
+    ) -> Result<(RollbackTarget, Decision)> {
         let id = &request.id;
-        let newest = past.history.last().ok_or(EngineError::NotFound)?;
-        let unsettled = past.is_unsettled();
-        let unfinished = past
+        let newest = history.revisions.last().ok_or(EngineError::NotFound)?;
+        let unsettled = history.is_unsettled();
+        let unfinished = history
             .records
             .last()
             .filter(|r| unsettled || r.record.info.status == ReleaseStatus::PendingRollback);
         let to = match (request.revision, unfinished.map(|r| r.record.info.rollback_revision)) {
-            // Asked again for what died under way: the one before that, not the one that it rolled back.
+            // After a crash the same request means the revision before the crashed one, not the one before that.
             (0, Some(to)) if to > 0 => to,
             (0, _) => newest.revision - 1,
             (revision, _) => revision,
@@ -121,28 +128,28 @@ impl Engine {
         let old = store.get(id, to).await?.ok_or(EngineError::NoRevision(to))?.record;
         let mut rendered = self.rendered_of(&old)?;
         let state = state_of(&rendered);
-        let told = served_kinds::to_last(&mut rendered, &*self.cluster.kinds().await?);
-        let rows = self.rows(past, state, old.owner());
+        let warnings = served_kinds::to_applicable(&mut rendered, &*self.cluster.kinds().await?);
+        let rows = self.rows(history, state, old.owner());
         let options =
             ReleaseOptions { mode: Mode::UpgradeInstall, skip_unchanged: false, ..request.options.clone() };
-        let mut decision = decide::decide(&id.name, &options, &rows).map_err(|e| past.explained(e))?;
+        let mut decision = decide::decide(&id.name, &options, &rows).map_err(|e| history.explained(e))?;
         if !matches!(decision.action, ReleaseAction::Resume | ReleaseAction::Unchanged) {
             decision.action = ReleaseAction::Rollback;
             decision.reason = ActionReason::RolledBack { to };
         }
         decision.installing = false;
-        Ok((WayBack { to, old, rendered, state, options, told }, decision))
+        Ok((RollbackTarget { to, old, rendered, state, options, warnings }, decision))
     }
 
-    /// Undoes what a failed operation did; answers with the error to report. An operation that failed before it made a
-    /// revision left nothing to undo.
+    /// Undoes a failed operation; returns the error to report. An operation that failed before its revision was
+    /// created needs no undoing.
     pub(crate) async fn undo(
         &self,
         id: &ReleaseId,
         options: &ReleaseOptions,
         failed: EngineError,
     ) -> EngineError {
-        // What was given up is undone all the same.
+        // A cancelled operation is undone as well.
         let mut calm = self.clone();
         (calm.cancel, calm.until) = (None, None);
         match calm.try_undo(id, options).await {
@@ -155,16 +162,16 @@ impl Engine {
     }
 
     async fn try_undo(&self, id: &ReleaseId, options: &ReleaseOptions) -> Result<Option<&'static str>> {
-        let past = observe::records(self.store(), id).await?;
-        let newest = past.records.last().map(|stored| &stored.record);
-        // A failure that could not be recorded is one as well.
+        let history = release_history::records(self.store(), id).await?;
+        let newest = history.records.last().map(|stored| &stored.record);
+        // A failure that could not be recorded counts as well.
         let failed = |status: ReleaseStatus| status == ReleaseStatus::Failed || status.is_pending();
         let ours = newest.is_some_and(|r| failed(r.info.status) && r.extension.holder == self.options.holder);
         if !ours {
             return Ok(None);
         }
         let good = |status| matches!(status, ReleaseStatus::Deployed | ReleaseStatus::Superseded);
-        match past.history.iter().rfind(|r| good(r.status)) {
+        match history.revisions.iter().rfind(|r| good(r.status)) {
             Some(last) => {
                 let cause = format!("undoes revision {}", newest.map_or(0, |r| r.version));
                 let options = ReleaseOptions { on_failure: OnFailure::Keep, ..options.clone() };

@@ -1,26 +1,26 @@
-//! What is taken out of an object that the server refuses, where that is asked for. Pure.
+//! Removes fields that the server rejects from an object, where a request allows it. Pure.
 //!
-//! Client-side apply took the last of two environment variables of one name, and dropped fields that the kind does not
-//! have; server-side apply refuses the object and says where. What it says is enough to do as before.
+//! Client-side apply took the last of two environment variables with one name, and dropped unknown fields.
+//! Server-side apply rejects the object and names the fields, which is enough to do the same.
 
 use crate::cluster::ClusterError;
 use crate::release::request::SanitizeRules;
 use serde_json::Value;
 
-/// What follows the path of a list that has a key twice; the key comes after.
-const TWICE: &str = ": duplicate entries for key [";
-/// What follows the path of a field that the kind does not have.
+/// Follows the path of a list with duplicate keys; the key comes after it.
+const DUPLICATE: &str = ": duplicate entries for key [";
+/// Follows the path of an unknown field.
 const UNKNOWN: &str = ": field not declared in schema";
-/// Fields that a warning names.
-const MOST_TOLD: usize = 20;
+/// Most fields in a warning.
+const MOST_NAMED: usize = 20;
 
-/// An object as it may be tried again, and what to say of it.
+/// An object to try again, and the warning.
 pub(crate) struct Sanitized {
     pub(crate) body: Value,
     pub(crate) warning: String,
 }
 
-/// The object without what the server complains of; `None` if that may not be mended.
+/// The object without what the server rejected; `None` if the rules do not allow that.
 pub(crate) fn sanitize(rules: SanitizeRules, body: &Value, error: &ClusterError) -> Option<Sanitized> {
     let complaint = error.to_string();
     if rules.duplicates
@@ -31,23 +31,23 @@ pub(crate) fn sanitize(rules: SanitizeRules, body: &Value, error: &ClusterError)
     if rules.unknown
         && let Some((body, fields)) = without_unknown(body, &complaint)
     {
-        let told = fields.iter().take(MOST_TOLD).map(String::as_str).collect::<Vec<_>>().join(", ");
+        let named = fields.iter().take(MOST_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
         return Some(Sanitized {
             body,
-            warning: format!("fields that the kind does not have are left out: {told}"),
+            warning: format!("fields that the kind does not have are left out: {named}"),
         });
     }
     None
 }
 
-/// The object with only the last of the duplicates that the server complains of. The server's text:
-/// `.spec.containers[name="a"].env: duplicate entries for key [name="X"]`.
+/// The object with only the last of the duplicates in the server's text: `.spec.containers[name="a"].env: duplicate
+/// entries for key [name="X"]`.
 fn keep_last(body: &Value, complaint: &str) -> Option<Value> {
     let mut body = body.clone();
     let mut dropped = false;
-    for (at, _) in complaint.match_indices(TWICE) {
+    for (at, _) in complaint.match_indices(DUPLICATE) {
         let path = path_before(complaint, at);
-        let key = complaint[at + TWICE.len()..].split_once(']')?.0;
+        let key = complaint[at + DUPLICATE.len()..].split_once(']')?.0;
         let list = find(&mut body, path)?.as_array_mut()?;
         let fields = key_fields(key)?;
         let same: Vec<usize> = (0..list.len()).filter(|i| matches(&list[*i], &fields)).collect();
@@ -59,14 +59,14 @@ fn keep_last(body: &Value, complaint: &str) -> Option<Value> {
     dropped.then_some(body)
 }
 
-/// The object without the fields that the server does not know, and their paths. The server's text:
-/// `.spec.containers[name="a"].enw: field not declared in schema`.
+/// The object without the unknown fields in the server's text, and their paths: `.spec.containers[name="a"].enw:
+/// field not declared in schema`.
 fn without_unknown(body: &Value, complaint: &str) -> Option<(Value, Vec<String>)> {
     let mut body = body.clone();
     let mut dropped = Vec::new();
     for (at, _) in complaint.match_indices(UNKNOWN) {
         let path = path_before(complaint, at);
-        // The field may have dots in its name: the first parent that has the rest as a field is the one.
+        // Names of fields may contain dots: the first parent that has the rest as a field is meant.
         for (dot, _) in path.match_indices('.') {
             let Some(Value::Object(parent)) = find(&mut body, &path[..dot]) else { continue };
             if parent.remove(&path[dot + 1..]).is_some() {
@@ -78,7 +78,7 @@ fn without_unknown(body: &Value, complaint: &str) -> Option<(Value, Vec<String>)
     (!dropped.is_empty()).then_some((body, dropped))
 }
 
-/// The path that ends at a place of a complaint.
+/// The path that ends at a position of a text.
 fn path_before(complaint: &str, end: usize) -> &str {
     let text = &complaint[..end];
     &text[text.rfind([' ', '\n', ';']).map_or(0, |space| space + 1)..]
@@ -94,7 +94,7 @@ fn key_fields(key: &str) -> Option<Vec<(String, Value)>> {
         .collect()
 }
 
-/// Whether an item has the key. A field that the item leaves out is the default that the server filled in.
+/// Whether an item has the key. A field that the item lacks has the server's default.
 fn matches(item: &Value, key: &[(String, Value)]) -> bool {
     key.iter().all(|(name, value)| item.get(name).is_none_or(|own| own == value))
 }

@@ -1,4 +1,4 @@
-//! Taking a release away.
+//! Uninstalls a release: its hooks, its objects and its records.
 
 use crate::cluster::{Gvk, ObjectKey, ObjectRef, ServedKinds};
 use crate::release::{
@@ -14,7 +14,7 @@ use crate::release::{
         lock_policy::{self, RecordHold},
         release_lease::lost,
     },
-    observe::{self, History},
+    observe,
     outcome::Uninstalled,
     plan::{
         Deletion, deletion_groups,
@@ -23,6 +23,7 @@ use crate::release::{
         kind_sorter::uninstall_rank,
         ownership,
     },
+    record::release_history::{self, History},
     record::{Record, RecordStore, ReleaseStatus, StoredRecord, now, served_kinds},
     request::{Duplicates, HookEvent, ReleaseId, ReleaseOptions, UninstallRequest},
 };
@@ -38,7 +39,7 @@ impl Engine {
         self.bounded(request.deadline).uninstall_bounded(request).await
     }
 
-    /// What an uninstall would do. Writes nothing.
+    /// Plans an uninstall. Writes nothing.
     pub async fn plan_uninstall(&self, request: &UninstallRequest) -> Result<Preview> {
         let id = &request.id;
         let done = self.uninstall(&UninstallRequest { dry_run: true, ..request.clone() }).await?;
@@ -54,7 +55,7 @@ impl Engine {
         let hooks = hooks.map_or(&[][..], |record| &record.hooks);
         let mut warnings = done.errors;
         if request.delete_hooks {
-            warnings.push("what the hooks of its revisions made is deleted, too".to_owned());
+            warnings.push("the objects of its hooks are deleted, too".to_owned());
         }
         let history = if request.keep_history { "is kept" } else { "goes with it" };
         let reason = match record {
@@ -84,20 +85,20 @@ impl Engine {
             dry_run: request.dry_run,
             break_lock: request.break_lock,
             timeout: request.timeout,
-            // Nobody can mend a hook of a release that goes.
+            // Hooks of a release that is uninstalled cannot be corrected any more.
             duplicates: Duplicates::KeepLast,
             ..ReleaseOptions::default()
         };
-        let (mut past, mut lease) = tokio::select! {
-            past = self.locked_history(id, &options, None) => past?,
+        let (mut history, mut lease) = tokio::select! {
+            history = self.locked_history(id, &options, None) => history?,
             error = self.given_up() => return Err(error),
         };
-        if lease.is_none() && !request.dry_run && !past.records.is_empty() {
-            lease = self.lock(id, request.break_lock, past.records.last()).await?;
-            past.free = lease.is_some();
+        if lease.is_none() && !request.dry_run && !history.records.is_empty() {
+            lease = self.lock(id, request.break_lock, history.records.last()).await?;
+            history.free = lease.is_some();
         }
         let done = tokio::select! {
-            done = self.uninstall_locked(request, &options, past) => done,
+            done = self.uninstall_locked(request, &options, history) => done,
             error = self.given_up() => Err(error),
             () = lost(lease.as_ref()) => Err(EngineError::LockLost),
         };
@@ -109,14 +110,14 @@ impl Engine {
         &self,
         request: &UninstallRequest,
         options: &ReleaseOptions,
-        mut past: History,
+        mut history: History,
     ) -> Result<Uninstalled> {
         let id = &request.id;
-        if past.free && !self.is_current(id, &past).await? {
-            past = History { free: true, ..observe::records(self.store(), id).await? };
+        if history.free && !self.is_current(id, &history).await? {
+            history = History { free: true, ..release_history::records(self.store(), id).await? };
         }
-        let undeployed = decide::never_installed(&self.rows_where(&past, past.free, None, |_| false));
-        let Some(mut current) = past.records.pop() else {
+        let undeployed = decide::never_installed(&self.rows_where(&history, history.free, None, |_| false));
+        let Some(mut current) = history.records.pop() else {
             return if request.ignore_not_found {
                 Ok(Uninstalled::default())
             } else {
@@ -137,14 +138,14 @@ impl Engine {
             &current.record,
             &self.options.holder,
             current.record.owner(),
-            past.free,
+            history.free,
             jiff::Timestamp::now(),
         );
         if current.record.info.status.is_pending() && held == RecordHold::Theirs && !request.break_lock {
             return Err(lock_policy::pending(&current.record));
         }
-        // Unfinished revisions may have made objects that the newest does not have.
-        let older = past.records.iter().map(|r| &r.record);
+        // Unfinished revisions may have created objects that the newest does not have.
+        let older = history.records.iter().map(|r| &r.record);
         let deployed =
             older.clone().filter(|r| r.info.status == ReleaseStatus::Deployed).map(|r| r.version).max();
         let older: Vec<&Record> = older
@@ -159,8 +160,8 @@ impl Engine {
         let mut hooks = self.hooks_of(&current.record)?;
         let mut done = Uninstalled::default();
         let kinds = self.cluster.kinds().await?;
-        for told in served_kinds::to_served(hooks.iter_mut().map(|h| &mut h.object), &kinds) {
-            tracing::warn!(release = %id, "{told}");
+        for warning in served_kinds::to_served(hooks.iter_mut().map(|h| &mut h.object), &kinds) {
+            tracing::warn!(release = %id, "{warning}");
         }
         let records = std::iter::once(&current.record).chain(older);
         let deletions = self.what_to_delete(records, id, &kinds, &mut done).await?;
@@ -205,7 +206,7 @@ impl Engine {
         if request.delete_hooks {
             for old in store.list(Some(&id.namespace), &format!("name={},status=superseded", id.name)).await?
             {
-                // What cannot be read has made nothing that we could name.
+                // A revision that cannot be read names no objects.
                 let old = self.hooks_of(&old.record).unwrap_or_default();
                 all_hooks.extend(old.into_iter().map(|h| (h.path, h.object)));
             }
@@ -220,7 +221,7 @@ impl Engine {
         current.record.info.description =
             request.description.clone().unwrap_or_else(|| "Uninstallation complete".to_owned());
         if request.keep_history {
-            self.keep_history(&store, &mut current, past.records).await?;
+            self.keep_history(&store, &mut current, history.records).await?;
         } else {
             self.purge(&store, id).await?;
         }
@@ -228,7 +229,8 @@ impl Engine {
         Ok(done)
     }
 
-    /// Objects that are the release's and are not to be kept, in groups; and what is said of kinds that are gone.
+    /// The release's objects in groups, without those that are kept; and warnings about kinds that are no longer
+    /// served.
     async fn what_to_delete(
         &self,
         records: impl Iterator<Item = &Record>,
@@ -237,8 +239,8 @@ impl Engine {
         done: &mut Uninstalled,
     ) -> Result<Vec<Vec<Deletion>>> {
         let scopes = Scopes::new(kinds, &[], std::iter::empty());
-        let (mut kept, mut told) = (Vec::new(), BTreeSet::new());
-        // Of each object only its name: whole ones of a large release are most of what this command would hold.
+        let (mut kept, mut seen) = (Vec::new(), BTreeSet::new());
+        // Only the names of objects: whole objects of a large release would take most of the memory.
         let mut named: BTreeMap<ObjectKey, ObjectRef> = BTreeMap::new();
         for manifest in records.flat_map(|record| self.manifests_of(record)) {
             let mut manifest = manifest?;
@@ -246,7 +248,7 @@ impl Engine {
                 tracing::warn!(release = %id, "{moved}");
             }
             if Record::keeps(&manifest.object) {
-                kept.extend(named_by(&manifest.object, id).filter(|object| told.insert(object.key())));
+                kept.extend(named_by(&manifest.object, id).filter(|object| seen.insert(object.key())));
                 continue;
             }
             for object in desired_objects::items(&manifest.object).filter(|o| !desired_objects::is_empty(o)) {
@@ -254,7 +256,7 @@ impl Engine {
                     scopes.namespaced(gvk)
                 }) {
                     Ok(found) => drop(named.insert(found.key(), found)),
-                    // With its kind its objects went.
+                    // The objects of a kind are deleted with it.
                     Err(EngineError::NoKind { .. }) if kinds.stale.is_empty() => {}
                     Err(error) => done.errors.push(error.to_string()),
                 }
@@ -280,7 +282,7 @@ impl Engine {
     }
 
     async fn purge(&self, store: &RecordStore<'_>, id: &ReleaseId) -> Result<()> {
-        // The newest last: as long as it is there, a crash is finished by asking again.
+        // The newest last: while it exists, a repeated request finishes after a crash.
         for revision in store.as_seen().history(id).await? {
             store.delete(id, revision.revision).await?;
         }
@@ -299,12 +301,12 @@ impl Engine {
                 store.update(&mut stored).await?;
             }
         }
-        // Last of all: what dies before is finished by asking again.
+        // Last: after a crash before it, a repeated request finishes.
         Ok(store.update(current).await?)
     }
 }
 
-/// An object by what its manifest says, whether its kind is served or not.
+/// The reference of an object by its manifest, whether its kind is served or not.
 fn named_by(manifest: &Value, id: &ReleaseId) -> Option<ObjectRef> {
     let of = |field: &str| manifest["metadata"][field].as_str().filter(|text| !text.is_empty());
     let namespace = of("namespace").unwrap_or(&id.namespace);

@@ -1,7 +1,7 @@
-//! Who this process is, in words that another one on the same machine can check.
+//! The identity of this process in Leases and records, which other processes of the same machine can check.
 //!
-//! A lock whose holder is provably gone need not be waited for. Proof exists only where the processes of one kernel and
-//! one process namespace look at each other; elsewhere nothing is claimed.
+//! A lock whose holder has provably exited is free at once. The proof needs one kernel and one process namespace;
+//! elsewhere nothing is claimed.
 
 use std::{
     collections::BTreeSet,
@@ -12,10 +12,11 @@ use std::{
 /// Tokens of this process that are in use.
 static LIVE: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
-/// Host, boot, process namespace, process and its start: what tells processes apart. Empty where they cannot be read.
+/// Host, boot, process namespace, process and its start time: what identifies a process. Empty where they cannot be
+/// read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Process {
-    /// Host, boot and namespace: the same for all who can see each other.
+    /// Host, boot and namespace: equal for all processes that can check each other.
     world: String,
     pid: u32,
     start: String,
@@ -25,7 +26,7 @@ fn read(path: &str) -> Option<String> {
     Some(fs::read_to_string(path).ok()?.trim().replace([' ', '/'], "-"))
 }
 
-/// When a process started, in ticks since the boot; the 22nd field, after the name in parentheses.
+/// The start time of a process, in ticks since boot: field 22, after the name in parentheses.
 fn start_of(pid: u32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.split(' ').nth(19).map(str::to_owned)
@@ -47,12 +48,12 @@ fn own() -> Option<&'static Process> {
     OWN.get_or_init(find).as_ref()
 }
 
-/// A name of this process for one lock, alive until it is dropped.
+/// A name of this process for one lock, valid until it is dropped.
 #[derive(Debug)]
 pub(crate) struct HolderToken(String);
 
 impl HolderToken {
-    /// `holder` is for people; the rest makes it the only one of its name.
+    /// `holder` is for people; the rest makes the token unique.
     pub(crate) fn new(holder: &str) -> Self {
         let nonce = jiff::Timestamp::now().as_nanosecond();
         let place = own().map_or(String::new(), |p| format!("{}/{}/{}", p.world, p.pid, p.start));
@@ -75,7 +76,7 @@ impl Drop for HolderToken {
     }
 }
 
-/// Whether whoever had a token is provably gone.
+/// Whether the holder of a token has provably exited.
 pub(crate) fn is_gone(token: &str) -> bool {
     let mut parts = token.rsplitn(5, '/').skip(1);
     let (Some(start), Some(pid), Some(world)) = (parts.next(), parts.next(), parts.next()) else {
@@ -109,7 +110,7 @@ mod tests {
         drop(token);
         assert!(is_gone(&text), "this process has no such lock");
         let own = own().unwrap();
-        // The start of another process that had the number of one that lives.
+        // The start time of another process with the number of a running one.
         assert!(is_gone(&format!("w/{}/1/999999999999/ab", own.world)));
         assert!(!is_gone(&format!("w/{}/1/{}/ab", own.world, start_of(1).unwrap())), "process 1 lives");
         assert!(!is_gone("w/elsewhere.boot.1/1/1/ab"), "another machine");

@@ -1,7 +1,7 @@
-//! Whether a pending record is someone's live work, and whether a Lease is held. Pure.
+//! Whether a pending record's operation may still run, and whether a Lease is held. Pure.
 //!
-//! Helm takes no lock but its pending record, so such a record of someone else is respected for as long as Helm's own
-//! default timeout lets an operation run. Ours come with a Lease: whoever has it knows that nobody works on them.
+//! Helm's only lock is its pending record, so such a record of another process is respected for Helm's default
+//! timeout. Ours come with a Lease: its holder knows that no other operation runs.
 
 use crate::release::{
     error::EngineError,
@@ -10,78 +10,77 @@ use crate::release::{
 use jiff::{SignedDuration, Timestamp};
 use std::time::Duration;
 
-const RESPECT: SignedDuration = SignedDuration::from_mins(5);
-/// How long a Lease of ours holds without a renewal.
-pub(crate) const LEASE: Duration = Duration::from_secs(15);
-/// A Lease that is younger than this by its holder's clock is refused without watching it. Refusing is always safe; taking over
-/// needs proof on our own clock.
-const FRESH: Duration = Duration::from_secs(7);
+const PENDING_TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
+/// Duration of our Leases without a renewal.
+pub(crate) const LEASE_DURATION: Duration = Duration::from_secs(15);
+/// A Lease renewed within this time, by its holder's clock, is refused without observing it. Refusing is always safe;
+/// taking over needs proof by our own clock.
+const FRESH_LEASE: Duration = Duration::from_secs(7);
 
 /// What is known of a Lease.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LeaseView {
-    /// Someone is named as its holder.
+    /// It names a holder.
     pub(crate) held: bool,
-    /// Its holder is provably gone: a process of this machine that has ended.
+    /// Its holder has provably exited: a process of this machine.
     pub(crate) gone: bool,
-    /// When it was renewed, by the clock of its holder.
+    /// Its renew time, by the holder's clock.
     pub(crate) renewed: Option<Timestamp>,
-    /// How long it holds without a renewal, as its holder wrote it.
+    /// Its duration without a renewal, as its holder wrote it.
     pub(crate) duration: Duration,
-    /// How long it has been seen unchanged, by our monotonic clock.
+    /// How long it was observed unchanged, by our monotonic clock.
     pub(crate) observed: Duration,
-    /// It changed while it was watched.
+    /// It changed while it was observed.
     pub(crate) renewing: bool,
 }
 
-/// What to make of a Lease.
+/// The state of a Lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Claim {
-    /// It may be taken.
+    /// It may be taken over.
     Free,
-    /// Its holder lives.
+    /// Its holder is alive.
     Held,
-    /// Its holder may be gone: keep watching.
+    /// Its holder may have crashed: observe it further.
     Doubtful,
 }
 
-/// Judges a Lease by client-go's rule: it is free once it was seen unchanged for its duration on our own clock, whatever the
-/// times in it say. Those only allow an early refusal.
+/// Applies client-go's rule: a Lease is free once it was observed unchanged for its duration by our own clock. The
+/// times in it only allow an early refusal.
 pub(crate) fn claim(lease: &LeaseView, now: Timestamp) -> Claim {
     if !lease.held || lease.gone || lease.observed >= lease.duration {
         return Claim::Free;
     }
     let age = lease.renewed.map(|renewed| now.duration_since(renewed));
     let age = age.and_then(|age| Duration::try_from(age).ok());
-    if lease.renewing || age.is_some_and(|age| age < FRESH) { Claim::Held } else { Claim::Doubtful }
+    if lease.renewing || age.is_some_and(|age| age < FRESH_LEASE) { Claim::Held } else { Claim::Doubtful }
 }
 
-/// Whose a pending record is.
+/// The owner of a pending record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RecordHold {
-    /// Left by us: an earlier try of this process, or of the operator that we are.
+    /// Written by this process before, or by an earlier process of the same operator.
     Ours,
-    /// Someone may be at work on it.
+    /// Another operation may be running.
     Theirs,
-    /// Whoever wrote it is gone.
+    /// Its writer is gone.
     Abandoned,
 }
 
-/// The refusal to touch a record that someone may be at work on: whose it is, since when, and how it ends.
+/// The error for a record whose operation may still run: its writer, since when, and when it counts as abandoned.
 pub(crate) fn pending(record: &Record) -> EngineError {
     let since = last_written(record).map_or_else(String::new, |at| format!("{at:.0}"));
     let (revision, status) = (record.version, record.info.status);
-    EngineError::Pending { revision, status, since, by: worker(record), minutes: RESPECT.as_mins() }
+    EngineError::Pending { revision, status, since, by: worker(record), minutes: PENDING_TIMEOUT.as_mins() }
 }
 
-/// What is to be said of an uninstall that did not come to its end: of what, since when and for how long, and whose it was.
-/// `gone`: nobody is at it any more.
+/// Describes an unfinished uninstall: revision, since when, and by whom. `gone`: no operation is running.
 pub(crate) fn half_uninstalled(record: &Record, gone: bool, now: Timestamp) -> String {
     let since = last_written(record).map_or_else(String::new, |at| {
         let age = SignedDuration::from_secs(now.duration_since(at).as_secs().max(0));
         format!(" since {at:.0} ({age:#})")
     });
-    let end = if gone { ", who died or failed over it" } else { "" };
+    let end = if gone { ", which crashed or failed" } else { "" };
     format!(
         "revision {} is {}{since}, by {}{end}",
         record.version,
@@ -90,7 +89,7 @@ pub(crate) fn half_uninstalled(record: &Record, gone: bool, now: Timestamp) -> S
     )
 }
 
-/// Who is, or was, at work on a record.
+/// The writer of a record.
 fn worker(record: &Record) -> String {
     match record.extension.holder.as_str() {
         "" => "Helm or another tool without a lock".to_owned(),
@@ -98,14 +97,14 @@ fn worker(record: &Record) -> String {
     }
 }
 
-/// When whoever works on a record last began to.
+/// When the last operation on a record began.
 fn last_written(record: &Record) -> Option<Timestamp> {
     let times = [&record.info.last_deployed, &record.info.deleted];
     times.into_iter().filter_map(|time| time.parse().ok()).max()
 }
 
-/// Judges a record that is pending or being uninstalled. `me` names this process, `owner` the operator it is; `locked`:
-/// the release's Lease is ours.
+/// Judges a pending or uninstalling record. `me` identifies this process, `owner` its operator; `locked`: we hold the
+/// release's Lease.
 pub(crate) fn judge(
     record: &Record,
     me: &str,
@@ -122,7 +121,7 @@ pub(crate) fn judge(
         return RecordHold::Abandoned;
     }
     match last_written(record) {
-        Some(time) if now.duration_since(time) < RESPECT => RecordHold::Theirs,
+        Some(time) if now.duration_since(time) < PENDING_TIMEOUT => RecordHold::Theirs,
         Some(_) | None => RecordHold::Abandoned,
     }
 }
@@ -187,14 +186,14 @@ mod tests {
         let ours = record("windlass-7-ab", "2026-01-01T00:05:48.1Z");
         assert_eq!(
             half_uninstalled(&ours, true, now),
-            "revision 3 is uninstalling since 2026-01-01T00:05:48Z (4m 11s), by windlass-7-ab, who died or failed over it"
+            "revision 3 is uninstalling since 2026-01-01T00:05:48Z (4m 11s), by windlass-7-ab, which crashed or failed"
         );
         let helms = record("", "2026-01-01T02:09:00+02:00");
         assert_eq!(
             half_uninstalled(&helms, false, now),
             "revision 3 is uninstalling since 2026-01-01T00:09:00Z (1m), by Helm or another tool without a lock"
         );
-        // Since it is being uninstalled, not since it was deployed.
+        // Since the uninstall began, not since the deployment.
         assert!(
             pending(&ours).to_string().contains("uninstalling since 2026-01-01T00:05:48Z, by windlass-7-ab;")
         );
@@ -207,7 +206,7 @@ mod tests {
             held: true,
             gone: false,
             renewed: Some(now - SignedDuration::from_secs(ago)),
-            duration: LEASE,
+            duration: LEASE_DURATION,
             observed: Duration::from_secs(observed),
             renewing: false,
         };

@@ -1,6 +1,6 @@
-//! The lock of a release: a Lease that is renewed as long as its holder lives.
+//! The lock of a release: a Lease that its holder renews.
 //!
-//! Whoever has it may take pending records of ours for abandoned. Helm knows nothing of it; its pending records are
+//! Its holder may treat pending records of ours as abandoned. Helm does not know the Lease; its pending records are
 //! judged by their age.
 
 use crate::cluster::{
@@ -10,12 +10,11 @@ use crate::cluster::{
 use crate::release::{
     engine::Engine,
     engine_state::OperationGuard,
-    error::Result,
+    error::{EngineError, Result},
     lock::{
         holder_identity::{self, HolderToken},
         lock_policy::{self, Claim, LeaseView},
     },
-    observe::LeaseHolder,
     record::StoredRecord,
     report::operation_progress::OperationProgress,
     request::ReleaseId,
@@ -24,26 +23,38 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::{time::Duration, time::Instant};
 
-const PACE: Pace = Pace { renew: Duration::from_secs(5), deadline: lock_policy::LEASE };
-const LOOK: Duration = Duration::from_millis(500);
+const PACE: Pace = Pace { renew: Duration::from_secs(5), deadline: lock_policy::LEASE_DURATION };
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// A lock that is held. Dropped without being let go it stays until it expires, or until someone proves that its holder
-/// is gone.
+/// A held lock. Dropped without a release it stays until it expires, or until its holder has provably exited.
 pub(crate) struct ReleaseLease {
     cluster: Cluster,
     object: ObjectRef,
-    /// Proves that we live as long as it is here.
+    /// Proves that this process is alive as long as the token exists.
     token: HolderToken,
     held: HeldLease,
 }
 
-/// What a look at a lock finds.
+/// The state of a lock.
 pub(crate) enum LeaseState {
-    /// Nobody who lives has it.
+    /// Free, or its holder has crashed.
     Free,
     Held(LeaseHolder),
-    /// Leases may not be read, or are not known.
-    OutOfReach,
+    /// Leases cannot be read, or the kind is not served.
+    Inaccessible,
+}
+
+/// The holder of a lock.
+#[derive(Debug, Clone)]
+pub(crate) struct LeaseHolder {
+    pub(crate) lease: String,
+    pub(crate) by: String,
+}
+
+impl From<LeaseHolder> for EngineError {
+    fn from(LeaseHolder { lease, by }: LeaseHolder) -> Self {
+        Self::Held { lease, by }
+    }
 }
 
 fn reference(id: &ReleaseId) -> ObjectRef {
@@ -56,14 +67,14 @@ fn holder(object: &ObjectRef, found: &Value) -> LeaseHolder {
 }
 
 fn body(object: &ObjectRef, token: &str, owner: &Value, old: Option<&Value>) -> Value {
-    let mut lease = lease_body(object, token, lock_policy::LEASE, old);
+    let mut lease = lease_body(object, token, lock_policy::LEASE_DURATION, old);
     if !owner.is_null() {
         lease["metadata"]["ownerReferences"] = json!([owner]);
     }
     lease
 }
 
-/// A Lease while it is watched: its `spec` as last seen, since when, and whether it changed.
+/// A Lease under observation: its `spec` as last seen, since when, and whether it changed.
 #[derive(Default)]
 struct LeaseObserver {
     spec: Value,
@@ -72,7 +83,7 @@ struct LeaseObserver {
 }
 
 impl LeaseObserver {
-    /// Takes in the Lease as it was found, and judges it.
+    /// Takes the Lease as it was read, and judges it.
     fn judge(&mut self, found: &Value) -> Claim {
         let spec = &found["spec"];
         let since = match self.since {
@@ -88,7 +99,7 @@ impl LeaseObserver {
             held: !holder.is_empty(),
             gone: holder_identity::is_gone(holder),
             renewed: spec["renewTime"].as_str().and_then(|t| t.parse().ok()),
-            duration: lease_duration(found).unwrap_or(lock_policy::LEASE),
+            duration: lease_duration(found).unwrap_or(lock_policy::LEASE_DURATION),
             observed: since.elapsed(),
             renewing: self.renewing,
         };
@@ -97,9 +108,9 @@ impl LeaseObserver {
 }
 
 impl Engine {
-    /// Locks a release. `None`: Leases are out of our reach, and the pending record has to do. A lock that may be dead is
-    /// watched until that is known; one whose holder lives is an error that names it. It belongs to the newest record, so
-    /// that what a dead process leaves of it goes with the release.
+    /// Locks a release. `None`: Leases are not accessible, and the pending record is the only lock. A Lease whose
+    /// holder may have crashed is observed until that is certain; a live holder is an error that names it. The newest
+    /// record owns the Lease, so that a Lease left by a crash is deleted with the release.
     pub(crate) async fn lock(
         &self,
         id: &ReleaseId,
@@ -119,10 +130,10 @@ impl Engine {
             let unanswered = match self.operator_client.create(&object, &fresh, LEASE_MANAGER).await {
                 Ok(created) => return Ok(Some(self.hold(object, token, created))),
                 Err(e) if e.is_already_exists() => None,
-                // The record's own write will tell it better.
+                // The write of the record reports it better.
                 Err(e) if e.is_not_found() || e.is_terminating() => return Ok(None),
                 Err(e) if e.is_forbidden() || matches!(e, ClusterError::NoKind(_)) => {
-                    let text = format!("{e}: no Lease can be taken, the pending record alone is the lock");
+                    let text = format!("{e}: no Lease can be acquired; the pending record is the only lock");
                     tracing::warn!(release = %id, "{text}");
                     self.progress_of(id).report(&OperationProgress::Warning(&text));
                     return Ok(None);
@@ -131,7 +142,7 @@ impl Engine {
                 Err(e) => return Err(e.into()),
             };
             let found = match (self.operator_client.get(&object).await?, unanswered) {
-                // A write of ours whose answer was lost.
+                // Our own write, whose answer was lost.
                 (Some(found), _) if lease_holder(&found) == token.as_str() => {
                     return Ok(Some(self.hold(object, token, found)));
                 }
@@ -143,12 +154,12 @@ impl Engine {
                 Claim::Held if !take => {
                     return Err(holder(&object, &found).into());
                 }
-                Claim::Doubtful if !take => tokio::time::sleep(LOOK).await,
+                Claim::Doubtful if !take => tokio::time::sleep(POLL_INTERVAL).await,
                 Claim::Free | Claim::Held | Claim::Doubtful => {
                     let taken = body(&object, token.as_str(), &owner, Some(&found));
                     match self.operator_client.replace(&object, &taken, LEASE_MANAGER).await {
                         Ok(written) => return Ok(Some(self.hold(object, token, written))),
-                        // Someone was faster: look again.
+                        // Another process was faster: read the Lease again.
                         Err(e) if e.is_conflict() || e.is_not_found() => {}
                         Err(e) => return Err(e.into()),
                     }
@@ -157,7 +168,7 @@ impl Engine {
         }
     }
 
-    /// Who holds a release's lock, if someone who lives does for sure. One look, and nothing written.
+    /// The holder of a release's lock, if it is certainly alive. One read, no write.
     pub(crate) async fn holder_of(&self, id: &ReleaseId) -> Result<Option<LeaseHolder>> {
         let object = reference(id);
         let found = match self.operator_client.get(&object).await {
@@ -169,7 +180,8 @@ impl Engine {
         Ok(held.map(|found| holder(&object, &found)))
     }
 
-    /// Who has a release's lock. Writes nothing; a lock that may be dead is watched until that is known.
+    /// The state of a release's lock. Writes nothing; a Lease whose holder may have crashed is observed until that is
+    /// certain.
     pub(crate) async fn lease_state(&self, id: &ReleaseId) -> Result<LeaseState> {
         let object = reference(id);
         let mut watched = LeaseObserver::default();
@@ -178,20 +190,20 @@ impl Engine {
                 Ok(Some(found)) => found,
                 Ok(None) => return Ok(LeaseState::Free),
                 Err(e) if e.is_forbidden() || matches!(e, ClusterError::NoKind(_)) => {
-                    return Ok(LeaseState::OutOfReach);
+                    return Ok(LeaseState::Inaccessible);
                 }
                 Err(e) => return Err(e.into()),
             };
             match watched.judge(&found) {
                 Claim::Free => return Ok(LeaseState::Free),
                 Claim::Held => return Ok(LeaseState::Held(holder(&object, &found))),
-                Claim::Doubtful => tokio::time::sleep(LOOK).await,
+                Claim::Doubtful => tokio::time::sleep(POLL_INTERVAL).await,
             }
         }
     }
 
-    /// Lets a lock go, and the release with it. An engine that stays does so beside its further work: nobody waits for it but
-    /// the next operation on this release, and [`Engine::settle`].
+    /// Releases a lock and admits the next operation. A long-running engine does so in the background: only the next
+    /// operation on this release waits for it, and [`Engine::settle`].
     pub(crate) async fn release_lease(&self, lease: Option<ReleaseLease>, busy: OperationGuard) {
         let Some(lease) = lease else { return };
         let work = async move {
@@ -201,7 +213,7 @@ impl Engine {
         if self.options.watch { self.state.spawn_background(work) } else { work.await }
     }
 
-    /// Ends when all locks that were let go are off the server.
+    /// Waits until all released locks are deleted from the server.
     pub async fn settle(&self) {
         self.state.settle().await;
     }
@@ -212,7 +224,7 @@ impl Engine {
     }
 }
 
-/// Ends when a lock that was held is no longer ours.
+/// Ends when a held lock is lost.
 pub(crate) async fn lost(lease: Option<&ReleaseLease>) {
     match lease {
         Some(lease) => lease.held.lost().await,
@@ -221,7 +233,7 @@ pub(crate) async fn lost(lease: Option<&ReleaseLease>) {
 }
 
 impl ReleaseLease {
-    /// Lets the lock go. A server that does not answer is waited for no longer than it takes the lock to expire by itself.
+    /// Deletes the Lease. Waits for the server at most until the Lease would expire.
     pub(crate) async fn release(self) {
         let lease = self.held.end().await;
         let options = DeleteOptions {
@@ -229,13 +241,16 @@ impl ReleaseLease {
             version: lease["metadata"]["resourceVersion"].as_str(),
             ..DeleteOptions::default()
         };
-        let error = match tokio::time::timeout(lock_policy::LEASE, self.cluster.delete(&self.object, options))
-            .await
+        let error = match tokio::time::timeout(
+            lock_policy::LEASE_DURATION,
+            self.cluster.delete(&self.object, options),
+        )
+        .await
         {
             Ok(Ok(_)) => return,
             Ok(Err(error)) => error.to_string(),
-            Err(_) => format!("no answer within {}s", lock_policy::LEASE.as_secs()),
+            Err(_) => format!("no answer within {}s", lock_policy::LEASE_DURATION.as_secs()),
         };
-        tracing::debug!(lease = %self.object, token = self.token.as_str(), error, "the lock expires by itself");
+        tracing::debug!(lease = %self.object, token = self.token.as_str(), error, "the Lease was not deleted and expires by itself");
     }
 }

@@ -1,7 +1,7 @@
-//! Which objects of a release need which others, and the waves in which they are applied for that. Pure.
+//! Dependencies between the objects of a release, and the waves in which they are applied. Pure.
 //!
-//! The phases of the kinds are the ground; what an object names, and what its annotations ask for, moves it after what it
-//! needs. Knows nothing of the cluster: only what the release itself brings counts.
+//! Starts from the phases of the kinds; references in an object and its annotations move it after the objects that it
+//! needs. Knows nothing of the cluster: only objects of the release itself count.
 
 use crate::cluster::Gvk;
 use crate::release::{
@@ -13,12 +13,13 @@ use crate::release::{
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// `Kind/name` or `Kind/namespace/name`, separated by commas: objects of the release that must be ready before.
+/// `Kind/name` or `Kind/namespace/name`, separated by commas: objects of the release that must be ready before this
+/// one.
 const DEPENDS_ON: &str = "windlass.dev/depends-on";
-/// The same in the form of kpt and cli-utils: `group/Kind/name`, or `group/namespaces/ns/Kind/name`.
+/// The same as kpt and cli-utils write it: `group/Kind/name`, or `group/namespaces/ns/Kind/name`.
 const KPT_DEPENDS_ON: &str = "config.kubernetes.io/depends-on";
 
-/// When an object is applied: those of one wave at the same time.
+/// When an object is applied: the objects of one wave are applied at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Wave {
     pub(crate) phase: KindPhase,
@@ -31,14 +32,14 @@ pub(crate) struct Wave {
 pub(crate) struct Order {
     /// The wave of each target.
     pub(crate) waves: Vec<Wave>,
-    /// The targets that must be ready before each target, as annotations ask.
+    /// The objects that must be ready before each object, by its annotations.
     pub(crate) awaits: Vec<BTreeSet<usize>>,
 }
 
 /// Kind, namespace, name.
 type Name<'a> = (&'a str, Option<&'a str>, &'a str);
 
-/// Orders targets. An annotation that names what the release does not have, or that asks for a circle, is an error.
+/// Orders objects. An annotation that names an object outside the release, or that makes a cycle, is an error.
 pub(crate) fn order(targets: &[DesiredObject]) -> Result<Order, EngineError> {
     let names: BTreeMap<Name<'_>, usize> = targets
         .iter()
@@ -71,7 +72,7 @@ pub(crate) fn order(targets: &[DesiredObject]) -> Result<Order, EngineError> {
     let mut waves: Vec<Option<Wave>> = vec![None; targets.len()];
     settle(targets, &needs, &mut waves);
     if waves.iter().any(Option::is_none) {
-        // What is mentioned may go round in a circle, as two Services that know each other do; annotations may not.
+        // References may form a cycle, as between two Services; annotations may not.
         needs.clone_from(&awaits);
         settle(targets, &needs, &mut waves);
     }
@@ -88,7 +89,7 @@ pub(crate) fn order(targets: &[DesiredObject]) -> Result<Order, EngineError> {
     Ok(Order { waves: waves.into_iter().flatten().collect(), awaits })
 }
 
-/// Gives a wave to each target whose needs have one, as long as there are any.
+/// Assigns waves to objects whose dependencies have one, until nothing changes.
 fn settle(targets: &[DesiredObject], needs: &[BTreeSet<usize>], waves: &mut [Option<Wave>]) {
     let mut users: Vec<Vec<usize>> = vec![Vec::new(); targets.len()];
     let mut open: Vec<usize> = vec![0; targets.len()];
@@ -118,7 +119,7 @@ fn settle(targets: &[DesiredObject], needs: &[BTreeSet<usize>], waves: &mut [Opt
     }
 }
 
-/// What a target's annotations ask to be ready before it.
+/// The dependencies in an object's annotations.
 fn asked(target: &DesiredObject, names: &BTreeMap<Name<'_>, usize>) -> Result<BTreeSet<usize>, EngineError> {
     let mut found = BTreeSet::new();
     for annotation in [DEPENDS_ON, KPT_DEPENDS_ON] {
@@ -135,8 +136,9 @@ fn asked(target: &DesiredObject, names: &BTreeMap<Name<'_>, usize>) -> Result<BT
             let own = target.object.namespace.as_deref();
             let place = |namespace| names.get(&(kind, namespace, name)).copied();
             let Some(place) = place(namespace.or(own)).or_else(|| place(None)) else {
-                let reason =
-                    format!("annotation {annotation}: {entry:?} is no object of this release (Kind/name)");
+                let reason = format!(
+                    "annotation {annotation}: {entry:?} is not an object of this release (Kind/name)"
+                );
                 return Err(EngineError::Manifest { path: target.path.clone(), reason });
             };
             found.insert(place);
@@ -145,7 +147,7 @@ fn asked(target: &DesiredObject, names: &BTreeMap<Name<'_>, usize>) -> Result<BT
     Ok(found)
 }
 
-/// Tells each object that a body mentions in one of the ways that Kubernetes has for it: kind, namespace, name.
+/// Reports each object that a body references in a form that Kubernetes has: kind, namespace, name.
 fn mentioned<'v>(body: &'v Value, tell: &mut impl FnMut(&'v str, Option<&'v str>, &'v str)) {
     match body {
         Value::Array(items) => items.iter().for_each(|item| mentioned(item, tell)),

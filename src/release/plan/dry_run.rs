@@ -1,7 +1,7 @@
-//! What a request would do, object by object, before anything is written.
+//! The dry run of a request: what would change, object by object.
 //!
-//! The steps are those that an install or upgrade plans; the server is asked to apply each without doing so, so that its
-//! defaults and webhooks are no changes. Needs the rights to read and to patch.
+//! The steps are those of an install or upgrade, sent as server-side dry runs, so that defaults and webhooks do not
+//! count as changes. Needs the rights to read and to patch.
 
 use crate::cluster::{ApplyOptions, ClusterError, ObjectRef, needs_folding, without_orphans};
 use crate::redact;
@@ -17,7 +17,6 @@ use crate::release::{
         crds, recreate,
         sanitize::sanitize,
     },
-    observe::History,
     operation::RevisionOperation,
     outcome::ReleaseOutcome,
     plan::{
@@ -26,6 +25,7 @@ use crate::release::{
         field_diff::{self, FieldChange},
     },
     record::RecordedHook,
+    record::release_history::History,
     request::{Adoption, ChartHook, HookEvent, Immutable, ReleaseOptions, ReleaseRequest},
 };
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -34,10 +34,10 @@ use serde_json::{Value, json};
 use std::{borrow::Cow, collections::BTreeMap};
 
 const AT_ONCE: usize = 16;
-/// A conflict may be left, then forced, then found invalid.
+/// A conflict may be left, then forced, then be invalid.
 const TRIES: usize = 4;
 
-/// What would become of an object.
+/// What would happen to an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChangeVerb {
@@ -45,17 +45,17 @@ pub enum ChangeVerb {
     Update,
     /// Deleted and created again.
     Recreate,
-    /// It exists, and becomes the release's.
+    /// It exists, and the release takes it over.
     Adopt,
     Delete,
-    /// It leaves the release and stays in the cluster, or is there already and is not touched.
+    /// It leaves the release and is kept, or exists and is not changed.
     Skip,
     Unchanged,
-    /// The server would refuse it.
+    /// The server would reject it.
     Blocked,
 }
 
-/// What would become of one object, and why.
+/// The planned change of one object, and why.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlannedChange {
@@ -65,17 +65,17 @@ pub struct PlannedChange {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     pub name: String,
-    /// Path of its template; empty for what the chart does not have.
+    /// Path of its template; empty for objects that are not in the chart.
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub path: String,
     pub reason: String,
-    /// Fields that would change; what Secrets hold is not shown.
+    /// Changed fields; values of Secrets are hidden.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub fields: Vec<FieldChange>,
     /// Field manager of the last write that was not ours.
     #[serde(skip)]
     pub(crate) writer: Option<String>,
-    /// Fields that others own, whatever the policy makes of them.
+    /// Fields of other managers, whatever the policy is.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub conflicts: Vec<Conflict>,
 }
@@ -88,22 +88,23 @@ pub struct PlannedHook {
     pub name: String,
 }
 
-/// What a request would do.
+/// The result of a dry run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Preview {
     pub release: String,
     pub namespace: String,
     pub action: ReleaseAction,
     pub reason: String,
-    /// The revision that would be made.
+    /// The revision that would be created.
     pub revision: u64,
     pub changes: Vec<PlannedChange>,
     pub hooks: Vec<PlannedHook>,
-    /// Whether the hooks are others than those of the newest revision.
+    /// Whether the hooks differ from those of the newest revision.
     #[serde(rename = "hooksDiffer", default)]
     pub hooks_differ: bool,
     pub warnings: Vec<String>,
-    /// Digest of all of this with what Secrets hold, and of the newest record: the same plan has the same.
+    /// Digest of the whole plan, values of Secrets included, and of the newest record: equal plans have equal
+    /// digests.
     pub digest: String,
 }
 
@@ -111,23 +112,23 @@ pub struct Preview {
 type Identity = (String, String, Option<String>, String);
 
 impl Preview {
-    /// How many objects a verb is meant for.
+    /// The number of objects with a verb.
     pub fn count(&self, verb: ChangeVerb) -> usize {
         self.changes.iter().filter(|c| c.verb == verb).count()
     }
 
-    /// Whether any object would be changed, or the hooks are others.
+    /// Whether any object would change, or the hooks differ.
     pub fn changes_anything(&self) -> bool {
         self.hooks_differ
             || self.changes.iter().any(|c| !matches!(c.verb, ChangeVerb::Skip | ChangeVerb::Unchanged))
     }
 
-    /// Whether nothing at all would be done: no revision, no object.
+    /// Whether nothing would happen: no revision, no object.
     pub fn keeps(&self) -> bool {
         self.action == ReleaseAction::Unchanged && !self.changes_anything()
     }
 
-    /// The first difference of two plans of the same request, in words.
+    /// The first difference of two plans of the same request, as text.
     fn difference(&self, other: &Self) -> String {
         if (self.action, self.revision) != (other.action, other.revision) {
             return format!(
@@ -142,7 +143,7 @@ impl Preview {
         let (planned, now) = (index(self), index(other));
         for a in &self.changes {
             match now.get(&a.identity()).map(|i| &other.changes[*i]) {
-                None => return format!("{} is no longer concerned", name(a)),
+                None => return format!("{} is no longer in the plan", name(a)),
                 Some(b) if a.verb != b.verb => {
                     return format!("{} was planned as {:?} and is now {:?}", name(a), a.verb, b.verb);
                 }
@@ -179,14 +180,14 @@ impl PlannedChange {
 }
 
 impl Engine {
-    /// What a request would do. Writes nothing.
+    /// Plans a request. Writes nothing.
     pub async fn plan(&self, request: &ReleaseRequest) -> Result<Preview> {
-        let past = self.history_without_lock(&request.id).await?;
-        let (decision, work) = self.decide(request, &past)?;
-        self.preview(&work, &decision, &past).await
+        let history = self.history_without_lock(&request.id).await?;
+        let (decision, input) = self.decide(request, &history)?;
+        self.preview(&input, &decision, &history).await
     }
 
-    /// Carries out what was planned, if it is still what the request would do.
+    /// Applies a plan, if the request would still do the same.
     pub async fn apply_planned(&self, request: &ReleaseRequest, planned: &Preview) -> Result<ReleaseOutcome> {
         if let Some(blocked) = planned.changes.iter().find(|c| c.verb == ChangeVerb::Blocked) {
             return Err(EngineError::Blocked(format!(
@@ -197,42 +198,42 @@ impl Engine {
         self.reconcile_as(request, Some(planned), None).await
     }
 
-    /// Refuses if a plan is not what would be done now.
+    /// Refuses a plan that is out of date.
     pub(crate) async fn still_holds(
         &self,
         planned: &Preview,
-        work: &RevisionInput<'_>,
+        input: &RevisionInput<'_>,
         decision: &Decision,
-        past: &History,
+        history: &History,
     ) -> Result<()> {
-        let now = self.preview(work, decision, past).await?;
+        let now = self.preview(input, decision, history).await?;
         if now.digest == planned.digest { Ok(()) } else { Err(EngineError::Moved(planned.difference(&now))) }
     }
 
     pub(crate) async fn preview(
         &self,
-        work: &RevisionInput<'_>,
+        input: &RevisionInput<'_>,
         decision: &Decision,
-        past: &History,
+        history: &History,
     ) -> Result<Preview> {
         let mut outcome = ReleaseOutcome::new(decision.action, decision.reason, decision.revision);
-        let operation = RevisionExecution { engine: self, work };
-        let (targets, plan) = operation.prepare(decision, past, &mut outcome).await?;
-        let mut changes = self.preview_prerequisites(work, decision).await?;
+        let operation = RevisionExecution { engine: self, input };
+        let (targets, plan) = operation.prepare(decision, history, &mut outcome).await?;
+        let mut changes = self.preview_prerequisites(input, decision).await?;
         let steps = plan.waves.values().flatten();
-        // What Helm left of fields that no chart has goes with a revision only.
+        // Fields that Helm left, and no chart has, are removed with a revision only.
         let revision = decision.action != ReleaseAction::Unchanged;
         let looks: Vec<_> =
-            steps.map(|step| self.preview_one(&targets[step.target], step, work, revision)).collect();
+            steps.map(|step| self.preview_one(&targets[step.target], step, input, revision)).collect();
         let looked: Vec<PlannedChange> = stream::iter(looks).buffered(AT_ONCE).try_collect().await?;
         changes.extend(looked);
-        self.block_without_namespace(work, &mut changes).await;
+        self.block_without_namespace(input, &mut changes).await;
         for step in &plan.unchanged {
             let target = &targets[step.target];
-            let reason = "it is as our last apply left it";
+            let reason = "it is unchanged since our last apply";
             changes.push(PlannedChange::new(ChangeVerb::Unchanged, &target.object, &target.path, reason));
         }
-        let left = match work.operation {
+        let left = match input.operation {
             RevisionOperation::Rollback { to } => format!("revision {to} does not have it"),
             RevisionOperation::Install | RevisionOperation::Upgrade => {
                 "it is no longer in the chart".to_owned()
@@ -244,39 +245,39 @@ impl Engine {
         for (object, reason) in &plan.kept {
             changes.push(PlannedChange::new(ChangeVerb::Skip, object, "", &format!("{left}; {reason}")));
         }
-        let newest = past.records.last().map(|r| r.resource_version.as_str());
-        let digest = field_diff::digest(&(&changes, decision.revision, newest, &work.state));
+        let newest = history.records.last().map(|r| r.resource_version.as_str());
+        let digest = field_diff::digest(&(&changes, decision.revision, newest, &input.state));
         for change in &mut changes {
             field_diff::mask(&change.kind, &mut change.fields);
         }
         Ok(Preview {
-            release: work.id.name.clone(),
-            namespace: work.id.namespace.clone(),
+            release: input.id.name.clone(),
+            namespace: input.id.namespace.clone(),
             action: decision.action,
             reason: decision.reason.to_string(),
             revision: decision.revision,
             changes,
-            hooks: planned_hooks(work),
-            hooks_differ: work.options.run_hooks && self.hooks_differ(work, past),
+            hooks: planned_hooks(input),
+            hooks_differ: input.options.run_hooks && self.hooks_differ(input, history),
             warnings: outcome.warnings,
             digest,
         })
     }
 
-    /// Whether a request has other hooks than the newest revision; what cannot be read is another.
-    fn hooks_differ(&self, work: &RevisionInput<'_>, past: &History) -> bool {
-        let old = past.records.last().map_or(Ok(Vec::new()), |newest| self.hooks_of(&newest.record));
+    /// Whether a request's hooks differ from those of the newest revision; hooks that cannot be read differ.
+    fn hooks_differ(&self, input: &RevisionInput<'_>, history: &History) -> bool {
+        let old = history.records.last().map_or(Ok(Vec::new()), |newest| self.hooks_of(&newest.record));
         let state = |hooks: &[ChartHook]| {
             desired_objects::state_digest(std::iter::empty(), hooks.iter().map(|h| &h.object))
         };
-        old.map_or(true, |old| state(&old) != state(&work.rendered.hooks))
+        old.map_or(true, |old| state(&old) != state(&input.rendered.hooks))
     }
 
     pub(crate) async fn preview_one(
         &self,
         target: &DesiredObject,
         step: &PlanStep,
-        work: &RevisionInput<'_>,
+        input: &RevisionInput<'_>,
         orphans: bool,
     ) -> Result<PlannedChange> {
         let wrap = |source| EngineError::Object {
@@ -287,7 +288,7 @@ impl Engine {
         };
         let change = |verb, reason: &str| PlannedChange::new(verb, &target.object, &target.path, reason);
         let live = match self.cluster.get(&target.object).await {
-            // A kind that comes with this release.
+            // The kind is defined by this release.
             Err(ClusterError::NoKind(_)) => None,
             other => other.map_err(wrap)?,
         };
@@ -296,24 +297,24 @@ impl Engine {
                 change(ChangeVerb::Create, if step.known { "it was deleted" } else { "it is not there" });
             let mut body = Cow::Borrowed(&target.body);
             let wanted = loop {
-                let error = match self.dry_run(target, &body, false, work.options).await {
+                let error = match self.dry_run(target, &body, false, input.options).await {
                     Ok(wanted) => break wanted,
-                    Err(error) if says_nothing(&error) => break target.body.clone(),
+                    Err(error) if is_not_served_yet(&error) => break target.body.clone(),
                     Err(error) => error,
                 };
-                let Some(mended) = sanitize(work.options.sanitize_rules(), &body, &error) else {
+                let Some(sanitized) = sanitize(input.options.sanitize_rules(), &body, &error) else {
                     return blocked(created, error, wrap);
                 };
-                created.reason = format!("{}; {}", created.reason, mended.warning);
-                body = Cow::Owned(mended.body);
+                created.reason = format!("{}; {}", created.reason, sanitized.warning);
+                body = Cow::Owned(sanitized.body);
             };
-            created.fields = field_diff::changes(&json!({}), &field_diff::wished(wanted));
+            created.fields = field_diff::changes(&json!({}), &field_diff::without_runtime_fields(wanted));
             return Ok(created);
         };
         let mut looked = change(ChangeVerb::Update, "it differs");
         if !live["metadata"]["deletionTimestamp"].is_null() {
             looked.verb = ChangeVerb::Recreate;
-            looked.reason = "it is being deleted, and is made again when it is gone".to_owned();
+            looked.reason = "it is being deleted, and is created again after that".to_owned();
             return Ok(looked);
         }
         if crds::is_crd(&target.object)
@@ -331,7 +332,7 @@ impl Engine {
         let (mut tries, mut notes) = (0, Vec::new());
         let mut wanted = loop {
             tries += 1;
-            let error = match self.dry_run(target, &body, force, work.options).await {
+            let error = match self.dry_run(target, &body, force, input.options).await {
                 Ok(wanted) => break wanted,
                 Err(error) => error,
             };
@@ -344,19 +345,19 @@ impl Engine {
                 }
                 looked.conflicts.extend(conflicts);
                 if let Some(settled) =
-                    settle(&body, &error, managed, &target.object, work.options, manager, force)
+                    settle(&body, &error, managed, &target.object, input.options, manager, force)
                 {
                     (body, force) = (settled.body, settled.force);
                     continue;
                 }
             }
-            if let Some(mended) = sanitize(work.options.sanitize_rules(), &body, &error) {
+            if let Some(sanitized) = sanitize(input.options.sanitize_rules(), &body, &error) {
                 tries -= 1;
-                body = mended.body;
-                notes.push(mended.warning);
+                body = sanitized.body;
+                notes.push(sanitized.warning);
                 continue;
             }
-            if is_immutable(&error) && work.options.immutable == Immutable::Recreate {
+            if is_immutable(&error) && input.options.immutable == Immutable::Recreate {
                 looked.verb = ChangeVerb::Recreate;
                 let reason = format!("it cannot be changed in place: {error}");
                 looked.reason = redact::process().mask(&reason).into_owned();
@@ -365,28 +366,31 @@ impl Engine {
                 {
                     looked.verb = ChangeVerb::Blocked;
                     looked.reason =
-                        format!("{}, and it is not deleted and made again: {reason}", looked.reason);
+                        format!("{}, and it is not deleted and created again: {reason}", looked.reason);
                 } else if recreate::holds_data(&target.object) {
-                    looked.reason = format!("{}; what it holds goes with it", looked.reason);
+                    looked.reason = format!("{}; its data is deleted with it", looked.reason);
                 }
-                let (before, after) = (field_diff::wished(live.clone()), target.body.clone());
+                let (before, after) = (field_diff::without_runtime_fields(live.clone()), target.body.clone());
                 looked.fields = immutable_fields(&before, &after);
                 return Ok(looked);
             }
             return blocked(looked, error, wrap);
         };
         if orphans && needs_folding(managed, manager) {
-            // What goes may come back as a default: the server is to say.
+            // A removed field may return as a default: the server decides.
             let mut bare = wanted.clone();
             without_orphans(&mut bare, managed, &target.body, manager);
             if let Ok(settled) = self.cluster.replace_dry_run(&target.object, &bare, manager).await {
                 wanted = settled;
             }
         }
-        looked.fields = field_diff::changes(&field_diff::wished(live), &field_diff::wished(wanted));
+        looked.fields = field_diff::changes(
+            &field_diff::without_runtime_fields(live),
+            &field_diff::without_runtime_fields(wanted),
+        );
         if !step.known {
             looked.verb = ChangeVerb::Adopt;
-            looked.reason = match work.options.adoption {
+            looked.reason = match input.options.adoption {
                 Adoption::Any => "it exists, and this release takes it over",
                 Adoption::Unowned => "it exists and belongs to no other release",
                 Adoption::Marked => "it exists and bears this release's marks",
@@ -416,19 +420,19 @@ impl Engine {
     }
 }
 
-/// Who wrote an object last, us and writers of its status aside.
+/// The last writer of an object, other than us and writers of its status.
 fn last_writer(managed_fields: &Value, manager: &str) -> Option<String> {
     let entries = managed_fields.as_array().map_or(&[][..], Vec::as_slice);
     let others = entries.iter().filter(|e| e["manager"] != manager && e["subresource"] != "status");
     others.max_by_key(|e| e["time"].as_str())?["manager"].as_str().map(str::to_owned)
 }
 
-/// A kind or a namespace that is not there yet: nothing can be said of defaults.
-fn says_nothing(error: &ClusterError) -> bool {
+/// The kind or namespace does not exist yet: the server has no answer.
+fn is_not_served_yet(error: &ClusterError) -> bool {
     matches!(error, ClusterError::NoKind(_)) || error.is_not_found()
 }
 
-/// An object that the server refuses, unless it refused for reasons that have nothing to do with the object.
+/// Marks an object as blocked that the server rejects; other failures are errors.
 fn blocked(
     mut change: PlannedChange,
     error: ClusterError,
@@ -449,15 +453,15 @@ fn immutable_fields(before: &Value, after: &Value) -> Vec<FieldChange> {
     field_diff::changes(before, after).into_iter().filter(both).collect()
 }
 
-fn planned_hooks(work: &RevisionInput<'_>) -> Vec<PlannedHook> {
-    if !work.options.run_hooks {
+fn planned_hooks(input: &RevisionInput<'_>) -> Vec<PlannedHook> {
+    if !input.options.run_hooks {
         return Vec::new();
     }
-    let hooks: Vec<RecordedHook> = work.rendered.hooks.iter().map(RecordedHook::from).collect();
-    hooks_of_events(&hooks, [work.operation.pre(), work.operation.post()])
+    let hooks: Vec<RecordedHook> = input.rendered.hooks.iter().map(RecordedHook::from).collect();
+    hooks_of_events(&hooks, [input.operation.pre(), input.operation.post()])
 }
 
-/// The hooks that run at some events, in the order in which they do.
+/// The hooks of events, in the order in which they run.
 pub(crate) fn hooks_of_events(hooks: &[RecordedHook], events: [HookEvent; 2]) -> Vec<PlannedHook> {
     let of = |event| of_event(hooks, event).into_iter().map(move |i| (event, &hooks[i]));
     let named = |(event, hook): (_, &RecordedHook)| PlannedHook {

@@ -1,4 +1,4 @@
-//! What a request would do ahead of its objects: the namespace, and the chart's own CRDs.
+//! The dry run of what precedes the objects: the namespace, and the chart's own CRDs.
 
 use crate::cluster::{ApplyOptions, Gvk, ObjectRef, Validation};
 use crate::release::{
@@ -18,29 +18,29 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 
 impl Engine {
-    /// What would become of the namespace and of `crds/`, which come before everything.
+    /// Plans the namespace and `crds/`.
     pub(crate) async fn preview_prerequisites(
         &self,
-        work: &RevisionInput<'_>,
+        input: &RevisionInput<'_>,
         decision: &Decision,
     ) -> Result<Vec<PlannedChange>> {
         let mut changes = Vec::new();
-        let namespace = ObjectRef::new(Gvk::new("v1", "Namespace"), None, &work.id.namespace);
-        if work.options.create_namespace && self.cluster.get_metadata(&namespace).await?.is_none() {
+        let namespace = ObjectRef::new(Gvk::new("v1", "Namespace"), None, &input.id.namespace);
+        if input.options.create_namespace && self.cluster.get_metadata(&namespace).await?.is_none() {
             changes.push(PlannedChange::new(ChangeVerb::Create, &namespace, "", "it is not there"));
         }
-        if !work.options.crds.is_due(decision.installing) {
+        if !input.options.crds.is_due(decision.installing) {
             return Ok(changes);
         }
         let kinds = self.crd_client.kinds().await?;
-        for file in &work.rendered.crds {
+        for file in &input.rendered.crds {
             for object in file.objects.iter().filter(|o| !o.is_null()) {
                 let reference = desired_objects::reference(&file.name, object, "default", |gvk| {
                     kinds.get(gvk).map(|r| r.namespaced)
                 })?;
                 let live = self.crd_client.get(&reference).await?;
                 let change = |verb, reason: &str| PlannedChange::new(verb, &reference, &file.name, reason);
-                changes.push(match (live, work.options.crds) {
+                changes.push(match (live, input.options.crds) {
                     (None, _) => change(ChangeVerb::Create, "it is not there"),
                     (Some(live), CrdPolicy::Apply) => {
                         self.preview_crd(&live, object, change(ChangeVerb::Update, "it differs")).await?
@@ -54,16 +54,16 @@ impl Engine {
         Ok(changes)
     }
 
-    /// Blocks what would be created in a namespace that is not there and does not come with the release: the server's dry run
-    /// says nothing of it. A namespace that may not be read is taken to be there.
+    /// Blocks objects in namespaces that do not exist and are not part of the release: the server's dry run does not
+    /// report them. A namespace that cannot be read counts as existing.
     pub(crate) async fn block_without_namespace(
         &self,
-        work: &RevisionInput<'_>,
+        input: &RevisionInput<'_>,
         changes: &mut [PlannedChange],
     ) {
         let created = || changes.iter().filter(|c| c.verb == ChangeVerb::Create);
         let comes = |name: &str| {
-            work.options.create_namespace && name == work.id.namespace
+            input.options.create_namespace && name == input.id.namespace
                 || created().any(|c| c.api_version == "v1" && c.kind == "Namespace" && c.name == name)
         };
         let names: BTreeSet<String> =
@@ -81,7 +81,7 @@ impl Engine {
         }
     }
 
-    /// What applying a CRD would change, or why that would not be done.
+    /// Plans the update of a CRD, or reports why it would be refused.
     async fn preview_crd(
         &self,
         live: &Value,
@@ -99,8 +99,10 @@ impl Engine {
         };
         match crds::apply(&self.crd_client, live, object, &reference, options).await {
             Ok(applied) => {
-                change.fields =
-                    field_diff::changes(&field_diff::wished(live.clone()), &field_diff::wished(applied));
+                change.fields = field_diff::changes(
+                    &field_diff::without_runtime_fields(live.clone()),
+                    &field_diff::without_runtime_fields(applied),
+                );
                 if change.fields.is_empty() {
                     change.verb = ChangeVerb::Unchanged;
                     "the server would change nothing".clone_into(&mut change.reason);

@@ -1,4 +1,4 @@
-//! Field conflicts: who owns what we want to set, and which of it is left to its owner. Pure.
+//! Field conflicts: the owners of fields that we apply, and which fields are left to them. Pure.
 
 use crate::cluster::{ClusterError, ObjectRef, is_helm_manager};
 use serde::{Deserialize, Serialize};
@@ -7,12 +7,13 @@ use serde_json::Value;
 /// A field that another manager owns.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conflict {
-    /// As the server names it, without the leading dot: `spec.template.spec.containers[name="main"].image`.
+    /// In the server's form, without the leading dot: `spec.template.spec.containers[name="main"].image`.
     pub field: String,
     pub manager: String,
 }
 
-/// The conflicts of a refused apply. Those with Helm's own entries are none: they are folded into ours before.
+/// The conflicts of a rejected apply. Conflicts with Helm's own entries do not count: those are folded into ours
+/// first.
 pub(crate) fn of(error: &ClusterError, manager: &str) -> Vec<Conflict> {
     let conflict = |cause: &crate::cluster::StatusCause| {
         let owner = cause.message.split('"').nth(1)?;
@@ -22,15 +23,15 @@ pub(crate) fn of(error: &ClusterError, manager: &str) -> Vec<Conflict> {
     all.filter(|c| c.manager != manager && !is_helm_manager(&c.manager)).collect()
 }
 
-/// Whether a rule leaves a field of an object to its owner. A rule is a path, or `Kind:path`, or `Kind/name:path`; it
-/// speaks of the field and of all below it.
+/// Whether a rule leaves a field of an object to its owner. A rule is a path, or `Kind:path`, or `Kind/name:path`,
+/// and covers the field and everything below it.
 pub(crate) fn is_left(rules: &[String], object: &ObjectRef, field: &str) -> bool {
     paths_of(rules, object).any(|path| {
         field.strip_prefix(path).is_some_and(|below| below.is_empty() || below.starts_with(['.', '[']))
     })
 }
 
-/// The paths of the rules that speak of an object.
+/// The paths of the rules for an object.
 pub(crate) fn paths_of<'r>(rules: &'r [String], object: &ObjectRef) -> impl Iterator<Item = &'r str> {
     rules.iter().filter_map(|rule| {
         let (whose, path) = rule.split_once(':').unwrap_or(("", rule));
@@ -41,8 +42,8 @@ pub(crate) fn paths_of<'r>(rules: &'r [String], object: &ObjectRef) -> impl Iter
     })
 }
 
-/// Takes fields out of a body that may differ and that someone took out of the live object: applied without them it leaves
-/// them away.
+/// Removes fields from a body that are left to their owners and that an owner removed from the live object: the apply
+/// does not set them again.
 pub(crate) fn leave_away(body: &mut Value, live: &Value, rules: &[String], object: &ObjectRef) {
     for path in paths_of(rules, object) {
         if remove(&mut live.clone(), path).is_none() {
@@ -51,7 +52,7 @@ pub(crate) fn leave_away(body: &mut Value, live: &Value, rules: &[String], objec
     }
 }
 
-/// Annotations that ask someone to put the bundle of a certificate authority into an object.
+/// Annotations that request the injection of a certificate authority's bundle.
 const INJECTORS: [&str; 4] = [
     "cert-manager.io/inject-ca-from",
     "cert-manager.io/inject-ca-from-secret",
@@ -59,8 +60,8 @@ const INJECTORS: [&str; 4] = [
     "service.beta.openshift.io/inject-cabundle",
 ];
 
-/// Whether a field is a certificate bundle that someone else is meant to fill in: the object asks for it, or the chart
-/// has nothing there. Taking it back would be a fight that breaks the webhook each time.
+/// Whether a field is an injected certificate bundle: the object requests the injection, or the chart has no value
+/// there. Taking the field over would break the webhook after each apply.
 pub(crate) fn is_injected(body: &Value, object: &ObjectRef, field: &str) -> bool {
     let kind = matches!(
         (object.gvk.group.as_str(), object.gvk.kind.as_str()),
@@ -72,14 +73,14 @@ pub(crate) fn is_injected(body: &Value, object: &ObjectRef, field: &str) -> bool
         return false;
     }
     let annotations = &body["metadata"]["annotations"];
-    // A line break in base64 is what charts write to satisfy the schema.
+    // Charts write a base64 line break to satisfy the schema.
     let empty = |value: Value| value.as_str().is_none_or(|text| matches!(text, "" | "Cg=="));
     INJECTORS.iter().any(|name| !annotations[*name].is_null())
         || remove(&mut body.clone(), field).is_none_or(empty)
 }
 
-/// Takes a field out of an object, by the path that the server gives it; answers with it. Names are not escaped in such
-/// paths: where several keys may be meant, the longest is.
+/// Removes a field by its path in the server's form, and returns it. Such paths do not escape names: of several
+/// possible keys the longest is meant.
 pub(crate) fn remove(object: &mut Value, path: &str) -> Option<Value> {
     let path = path.trim_start_matches('.');
     if let Some(selector) = path.strip_prefix('[') {
@@ -98,7 +99,7 @@ pub(crate) fn remove(object: &mut Value, path: &str) -> Option<Value> {
     if rest.is_empty() { map.remove(&key) } else { remove(map.get_mut(&key)?, rest) }
 }
 
-/// The bracket that ends a selector: quoted ones do not.
+/// The bracket that closes a selector, outside of quotes.
 fn end_of(selector: &str) -> Option<usize> {
     let mut quoted = false;
     selector.char_indices().find_map(|(i, c)| {
@@ -107,7 +108,7 @@ fn end_of(selector: &str) -> Option<usize> {
     })
 }
 
-/// Whether an item of a list is the one that `name="main"`, `="value"` or keys with commas between speak of.
+/// Whether a selector matches an item of a list: `name="main"`, `="value"`, or several keys separated by commas.
 fn selects(selector: &str, item: &Value) -> bool {
     if let Some(value) = selector.strip_prefix('=') {
         return serde_json::from_str::<Value>(value).is_ok_and(|value| value == *item);

@@ -1,4 +1,4 @@
-//! What differs between two objects, field by field, without telling secrets. Pure.
+//! The differences of two objects, field by field, without values of secrets. Pure.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -9,19 +9,19 @@ use sha2::{Digest as _, Sha256};
 pub struct FieldChange {
     /// `spec.template.spec.containers[name=main].image`.
     pub path: String,
-    /// Absent: the field is new.
+    /// Absent: the field is added.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<Value>,
-    /// Absent: the field goes.
+    /// Absent: the field is removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<Value>,
-    /// The values are not shown.
+    /// The values are hidden.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub sensitive: bool,
 }
 
-/// The object without what changes at every write, and without its status, which is not ours.
-pub(crate) fn wished(mut object: Value) -> Value {
+/// The object without fields that change at every write, and without its status.
+pub(crate) fn without_runtime_fields(mut object: Value) -> Value {
     if let Some(metadata) = object["metadata"].as_object_mut() {
         for field in
             ["managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "selfLink"]
@@ -35,7 +35,7 @@ pub(crate) fn wished(mut object: Value) -> Value {
     object
 }
 
-/// The fields in which two objects differ, in order of their paths.
+/// The differing fields of two objects, in order of their paths.
 pub(crate) fn changes(before: &Value, after: &Value) -> Vec<FieldChange> {
     let mut found = Vec::new();
     walk("", Some(before), Some(after), &mut found);
@@ -84,7 +84,7 @@ fn change(path: &str, before: Option<&Value>, after: Option<&Value>) -> FieldCha
     FieldChange { path: path.to_owned(), before: before.cloned(), after: after.cloned(), sensitive: false }
 }
 
-/// A key with a dot or a bracket in it is quoted, lest it read as a path.
+/// Quotes keys with dots or brackets.
 fn join(path: &str, key: &str) -> String {
     let plain = key.chars().all(|c| c.is_ascii_alphanumeric() || "-_/$".contains(c));
     match (path.is_empty(), plain) {
@@ -94,7 +94,7 @@ fn join(path: &str, key: &str) -> String {
     }
 }
 
-/// The items of a list by their names, if each has one of its own.
+/// The items of a list by their names, if all names are unique.
 fn names(list: &[Value]) -> Option<Vec<(&str, &Value)>> {
     let named: Option<Vec<(&str, &Value)>> =
         list.iter().map(|item| Some((item.as_object()?.get("name")?.as_str()?, item))).collect();
@@ -103,7 +103,7 @@ fn names(list: &[Value]) -> Option<Vec<(&str, &Value)>> {
     (distinct.len() == named.len()).then_some(named)
 }
 
-/// Values of Secrets become what can be told of them: how long they are, and whether two are the same.
+/// Replaces values of Secrets by their length and a digest for comparison.
 pub(crate) fn mask(kind: &str, changes: &mut [FieldChange]) {
     if kind != "Secret" {
         return;
@@ -133,7 +133,7 @@ fn hidden(value: &Value) -> Value {
     }
 }
 
-/// A digest of anything that can be written as JSON.
+/// A digest of a value's JSON.
 pub(crate) fn digest(value: &impl Serialize) -> String {
     let text = serde_json::to_vec(value).unwrap_or_default();
     Sha256::digest(&text).iter().map(|b| format!("{b:02x}")).collect()

@@ -1,7 +1,7 @@
-//! In which order kinds are applied and deleted. Pure.
+//! The order in which kinds are applied and deleted. Pure.
 //!
-//! Two orders: Helm's own, which decides how manifests are listed (the renderer has the table), and our phases, which say
-//! what may be written at the same time.
+//! Two orders: Helm's own, which lists manifests (the renderer has the table), and our phases, within which objects
+//! are written at the same time.
 
 use chart_compat::render::INSTALL_ORDER as INSTALL;
 
@@ -23,23 +23,23 @@ pub(crate) fn uninstall_rank(kind: &str) -> (usize, &str) {
     }
 }
 
-/// What may be applied at the same time. Phases run one after the other; a later one may need an earlier one.
+/// Objects that may be applied at the same time. Phases run one after the other; a later one may need an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum KindPhase {
-    /// Namespaces and priority classes: the server refuses what names one that is not there.
+    /// Namespaces and priority classes: the server rejects objects that name a missing one.
     Ground,
-    /// Kinds, awaited before anything of theirs.
+    /// Kinds, awaited before their objects.
     Kinds,
-    /// What Pods mount, run as, are limited by and are reached through; roles and bindings. What of these names another comes
-    /// after it, as any object does.
+    /// Objects that Pods mount, run as, are limited by and are reached through; roles and bindings. References
+    /// between them order them further, as between any objects.
     Config,
-    /// What makes Pods.
+    /// Objects that create Pods.
     Workloads,
-    /// What acts on workloads or routes to them.
+    /// Objects that act on workloads or route to them.
     Around,
-    /// Custom resources and whatever else.
+    /// Custom resources and all others.
     Custom,
-    /// What stands between the server and its users: once there, it can refuse our own objects.
+    /// Webhooks and API services: once applied, they can reject our own objects.
     Gates,
 }
 

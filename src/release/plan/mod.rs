@@ -1,4 +1,5 @@
-//! In which steps a release becomes what was requested. Pure, but for `dry_run`, which asks the server and writes nothing.
+//! The steps from the observed state of a release to the desired one. Pure, but for `dry_run`, which sends
+//! server-side dry runs.
 //!
 //! Owns order (kinds, dependencies, waves), ownership checks, field conflicts, what is pruned, and the dry run of a plan. Knows
 //! nothing of records, locks and how a step is made.
@@ -30,20 +31,20 @@ pub(crate) struct BaseObject {
     pub(crate) applied: Option<u64>,
 }
 
-/// What the cluster has; `None`: it was looked for and is not there.
+/// The observed state of the cluster; `None`: the object does not exist.
 pub(crate) type ObservedObjects = BTreeMap<ObjectKey, Option<ObservedMeta>>;
 
 /// A write of one object.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PlanStep {
-    /// Index of the target.
+    /// Index of the desired object.
     pub(crate) target: usize,
     pub(crate) before: Option<ObservedMeta>,
     /// A past revision has it.
     pub(crate) known: bool,
 }
 
-/// A deletion of one object: that incarnation and no other.
+/// A deletion of one object with its UID.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Deletion {
     pub(crate) object: ObjectRef,
@@ -55,17 +56,17 @@ pub(crate) struct Deletion {
 pub(crate) struct Plan {
     /// Waves one after the other.
     pub(crate) waves: BTreeMap<Wave, Vec<PlanStep>>,
-    /// The targets that must be ready before each target.
+    /// The objects that must be ready before each object.
     pub(crate) awaits: Vec<BTreeSet<usize>>,
-    /// Targets that are as they should be.
+    /// Objects that need no write.
     pub(crate) unchanged: Vec<PlanStep>,
     /// Groups one after the other.
     pub(crate) prune: Vec<Vec<Deletion>>,
-    /// What left the chart and stays, with the reason.
+    /// Objects that left the chart and are kept, with the reason.
     pub(crate) kept: Vec<(ObjectRef, KeptReason)>,
 }
 
-/// Refuses targets that exist and belong to someone else.
+/// Refuses objects that exist and belong to others.
 pub(crate) fn check_ownership(
     targets: &[DesiredObject],
     base: &[Vec<BaseObject>],
@@ -78,7 +79,7 @@ pub(crate) fn check_ownership(
     let mut foreign = Vec::new();
     for target in targets {
         let Some(Some(found)) = seen.get(&target.key) else { continue };
-        // What we made before may have lost its marks, but not to another release.
+        // Our own object may have lost its ownership metadata, but may not have another release's.
         let lost = found.release_name.is_none() || found.release_namespace.is_none();
         if ours.contains(&target.key) && lost {
             continue;
@@ -98,7 +99,8 @@ pub(crate) fn check_ownership(
     Err(EngineError::Ownership { operation, object, reason, others: foreign.collect() })
 }
 
-/// Plans. `order`: that of the targets. `base`: the objects of the last deployed revision and of each unfinished one after it.
+/// Plans. `order` is that of the objects. `base`: the objects of the last deployed revision and of each unfinished
+/// one after it.
 pub(crate) fn plan(
     targets: &[DesiredObject],
     order: Order,
@@ -107,7 +109,7 @@ pub(crate) fn plan(
     id: &ReleaseId,
 ) -> Plan {
     let mut plan = Plan { awaits: order.awaits, ..Plan::default() };
-    // Only where nothing unfinished stands between can the past tell what the cluster has.
+    // The recorded state is the cluster's only if no unfinished revision follows it.
     let deployed: BTreeMap<ObjectKey, &BaseObject> = match base {
         [only] => only.iter().map(|o| (o.object.key(), o)).collect(),
         _ => BTreeMap::new(),
@@ -155,7 +157,7 @@ pub(crate) fn plan(
     plan
 }
 
-/// Deletions in groups: the phases backwards, and in each Helm's uninstall order.
+/// Deletions in groups: phases in reverse, and each in Helm's uninstall order.
 pub(crate) fn deletion_groups(mut deletions: Vec<Deletion>) -> Vec<Vec<Deletion>> {
     let phase = |d: &Deletion| kind_sorter::phase(&d.object.gvk.group, &d.object.gvk.kind);
     deletions.sort_by(|a, b| {

@@ -1,4 +1,4 @@
-//! Whose an object is: the marks that Helm sets, and the check before an existing object is taken over. Pure.
+//! Ownership: the metadata that Helm sets, and the check before an existing object is taken over. Pure.
 
 use crate::cluster::ObservedMeta;
 use crate::release::request::{Adoption, ReleaseId};
@@ -10,7 +10,7 @@ pub(crate) const RELEASE_NAMESPACE: &str = "meta.helm.sh/release-namespace";
 /// On a live object: the release, `NAMESPACE/NAME`, that may take it over.
 const ADOPTED_BY: &str = "windlass.dev/adopted-by";
 
-/// Marks the object as the release's.
+/// Sets the release's ownership metadata.
 pub(crate) fn stamp(object: &mut Value, id: &ReleaseId) -> Result<(), String> {
     set(object, "labels", &[(MANAGED_BY, "Helm")])?;
     set(object, "annotations", &[(RELEASE_NAME, &id.name), (RELEASE_NAMESPACE, &id.namespace)])
@@ -29,7 +29,7 @@ fn set(object: &mut Value, map: &str, entries: &[(&str, &str)]) -> Result<(), St
     Ok(())
 }
 
-/// Whether a live object carries the release's marks; else Helm's account of what is wrong with them.
+/// Whether a live object has the release's ownership metadata; else Helm's error text.
 pub(crate) fn check(seen: &ObservedMeta, id: &ReleaseId) -> Result<(), String> {
     let wanted = [
         ("label", MANAGED_BY, &seen.managed_by, "Helm"),
@@ -49,14 +49,14 @@ pub(crate) fn check(seen: &ObservedMeta, id: &ReleaseId) -> Result<(), String> {
     if wrong.is_empty() { Ok(()) } else { Err(format!("invalid ownership metadata; {}", wrong.join("; "))) }
 }
 
-/// The other release that a live object's marks name, as `namespace/name`. Missing or partial marks name none.
+/// The other release that a live object's metadata names, as `namespace/name`. Incomplete metadata names none.
 pub(crate) fn other_release(seen: &ObservedMeta, id: &ReleaseId) -> Option<String> {
     let name = seen.release_name.as_deref()?;
     let namespace = seen.release_namespace.as_deref()?;
     (name != id.name || namespace != id.namespace).then(|| format!("{namespace}/{name}"))
 }
 
-/// Why a live object may not become the release's, if it may not.
+/// Why a live object may not be taken over, if it may not.
 pub(crate) fn refusal(seen: &ObservedMeta, id: &ReleaseId, adoption: Adoption) -> Option<String> {
     let agreed = seen.adopted_by.as_deref() == Some(format!("{}/{}", id.namespace, id.name).as_str());
     match adoption {
@@ -72,7 +72,7 @@ pub(crate) fn refusal(seen: &ObservedMeta, id: &ReleaseId, adoption: Adoption) -
     }
 }
 
-/// Whether the live object's annotation says that it outlives the release.
+/// Whether the resource policy keeps the object.
 pub(crate) fn is_kept(policy: Option<&str>) -> bool {
     policy.is_some_and(|p| p.trim().eq_ignore_ascii_case("keep"))
 }

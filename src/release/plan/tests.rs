@@ -1,4 +1,4 @@
-//! Cases of `plan`: targets, a past and a cluster; steps.
+//! Cases of `plan`: desired objects, a history and a cluster; steps.
 
 use super::*;
 use crate::cluster::Gvk;
@@ -163,10 +163,10 @@ fn ownership_of_what_exists() {
         ("ConfigMap", "d", Some(ours())),
         ("ConfigMap", "e", Some(foreign.clone())),
     ];
-    let told = check_ownership(&several, &[], &cluster(&seen), &id(), Adoption::Marked, "install")
+    let error = check_ownership(&several, &[], &cluster(&seen), &id(), Adoption::Marked, "install")
         .unwrap_err()
         .to_string();
-    let lines: Vec<&str> = told.lines().collect();
+    let lines: Vec<&str> = error.lines().collect();
     assert_eq!(lines[0], check(&[], foreign.clone()).unwrap_err());
     assert_eq!(
         lines[1..],

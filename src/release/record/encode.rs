@@ -1,4 +1,4 @@
-//! Record ↔ Secret. Pure.
+//! Encodes records as Secrets and ConfigMaps, and decodes them. Pure.
 //!
 //! `data.release` is base64 of base64 of gzip of JSON; very old records are not gzipped.
 
@@ -16,11 +16,11 @@ use std::{
 
 /// A Secret's data may take 1 MiB.
 const LARGEST: usize = 1_048_576;
-/// The most that a record may unpack to, in bytes, and never more than a quarter of what the process may take: far beyond what
-/// fits a Secret honestly packed.
+/// Largest size of an unpacked record in bytes, and at most a quarter of the process's memory: far beyond what fits a
+/// Secret honestly packed.
 const LARGEST_UNPACKED: u64 = 256 << 20;
 const MEMORY: &str = "windlass";
-/// How a manifest begins that is elsewhere.
+/// The beginning of a manifest that is stored in parts.
 const STUB: &str = "---\n# Source: windlass/too-large-for-helm.yaml";
 /// Size of a part.
 const PART: usize = 1_000_000;
@@ -32,7 +32,7 @@ pub fn secret_name(release: &str, revision: u64) -> String {
     format!("sh.helm.release.v1.{release}.v{revision}")
 }
 
-/// What an object of a storage looks like: its kind, and how its data are written.
+/// The form of a storage's objects: their kind, and how their data are encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RecordForm {
     Secret,
@@ -65,7 +65,7 @@ impl RecordForm {
     }
 }
 
-/// A record as it is stored: the object that Helm reads, and what is too large for it.
+/// An encoded record: the object that Helm reads, and the parts of a large one.
 #[derive(Debug)]
 pub(crate) struct Encoded {
     pub(crate) head: Value,
@@ -82,9 +82,9 @@ pub fn encode_secret(record: &Record, stamp: &str) -> Result<Value, RecordError>
 
 /// The objects of a record.
 ///
-/// A record that is too large goes without what only `helm get` and a new rendering would want of the chart: its
-/// files, templates and schema. Where that does not do, manifest, values and chart go to parts of their own, and the
-/// head's manifest is one object of a kind that no cluster serves: Helm lists such a release and refuses to act on it.
+/// A record that is too large is stored without the chart's files, templates and schema, which only `helm get` and a
+/// new rendering need. If that is not enough, manifest, values and chart are stored in parts, and the head's manifest
+/// is one object of a kind that no cluster serves: Helm lists such a release and refuses to act on it.
 pub(crate) fn encode(record: &Record, stamp: &str, form: RecordForm) -> Result<Encoded, RecordError> {
     let name = secret_name(&record.name, record.version);
     let mut extension = RecordExtension {
@@ -118,7 +118,7 @@ pub(crate) fn encode(record: &Record, stamp: &str, form: RecordForm) -> Result<E
     let mut data = Map::new();
     if extension != RecordExtension::default() {
         let mut text = serde_json::to_vec(&extension).map_err(|e| failed(&name, &e))?;
-        // What was applied can be found out again; the record, and where its parts are, cannot.
+        // The applied hashes can be computed again; the record, and where its parts are, cannot.
         if packed.len() + text.len() > LARGEST {
             extension.applied.clear();
             text = serde_json::to_vec(&extension).map_err(|e| failed(&name, &e))?;
@@ -156,7 +156,7 @@ pub(crate) fn encode(record: &Record, stamp: &str, form: RecordForm) -> Result<E
     Ok(Encoded { head, parts, extension })
 }
 
-/// What is moved out of a record that is too large.
+/// The content that is moved out of a record that is too large.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Heavy {
@@ -166,7 +166,7 @@ struct Heavy {
 }
 
 impl Heavy {
-    /// Takes it out of a record; leaves what Helm lists a release by.
+    /// Moves it out of a record; leaves what Helm needs to list the release.
     fn take(record: &mut Record) -> Self {
         let metadata = record.chart["metadata"].clone();
         Self {
@@ -177,8 +177,8 @@ impl Heavy {
     }
 }
 
-/// What stands in the place of a manifest that is elsewhere. Helm keeps it whatever it does to a record, so that it tells
-/// where.
+/// The stub in place of a manifest that is stored in parts. Helm keeps it through all operations, so that it names
+/// the parts.
 fn stub(release: &str, extension: &RecordExtension) -> String {
     format!(
         "{STUB}\n# The manifest of this revision is larger than a Secret. It lies beside this one; Helm cannot read it: \
@@ -188,7 +188,7 @@ fn stub(release: &str, extension: &RecordExtension) -> String {
     )
 }
 
-/// Where a manifest is, if it is elsewhere.
+/// Reads a stub, if the manifest is one.
 fn read_stub(manifest: &str, extension: &mut RecordExtension) {
     if !manifest.starts_with(STUB) {
         return;
@@ -200,7 +200,7 @@ fn read_stub(manifest: &str, extension: &mut RecordExtension) {
     extension.parts_of = field("record: ");
 }
 
-/// Puts what lies in parts back into the record that a head was decoded to. `None`: they are not what was written.
+/// Restores the content of parts into a record. `None`: the parts are damaged.
 pub(crate) fn join_parts(record: &mut Record, parts: &[String]) -> Option<()> {
     let packed = parts.concat();
     if digest(&packed) != record.extension.parts_digest {
@@ -235,7 +235,7 @@ pub(crate) fn decode_part(part: &Value, form: RecordForm) -> Option<String> {
     String::from_utf8(form.text(&part["data"]["part"])?).ok()
 }
 
-/// Name of a part of the record whose head has a name.
+/// The name of a part, by the head's name.
 pub(crate) fn part_name(head: &str, number: usize) -> String {
     format!("{}.{number}", head.replacen("sh.helm", "windlass", 1))
 }
@@ -276,12 +276,12 @@ fn inflate(packed: &[u8], limit: u64) -> Result<Vec<u8>, String> {
     Ok(json)
 }
 
-/// The record of a Secret.
+/// Decodes the record of a Secret.
 pub fn decode_secret(secret: &Value) -> Result<Record, RecordError> {
     decode(secret, RecordForm::Secret)
 }
 
-/// The record of a head; what lies in parts is not in it.
+/// Decodes the record of a head, without its parts.
 pub(crate) fn decode(secret: &Value, form: RecordForm) -> Result<Record, RecordError> {
     let name = secret["metadata"]["name"].as_str().unwrap_or("without a name");
     let failed = |reason: &str| RecordError::Decode { name: name.into(), reason: reason.into() };
@@ -298,7 +298,7 @@ pub(crate) fn decode(secret: &Value, form: RecordForm) -> Result<Record, RecordE
         let system = labels.iter().filter(|(key, _)| SYSTEM_LABELS.contains(&key.as_str()));
         record.system = system.filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned()))).collect();
     }
-    // Records moved between namespaces by hand lie where they lie.
+    // Records that were copied to another namespace belong to that namespace.
     if let Some(namespace) = secret["metadata"]["namespace"].as_str() {
         record.namespace = namespace.to_owned();
     }

@@ -1,12 +1,13 @@
-//! Helm's release record: what is remembered of a revision.
+//! Helm's release records: their fields, their encoding and the objects that store them.
 //!
-//! The JSON is Helm's, so that real Helm reads our records and we read Helm's of versions 3 and 4. What we remember
-//! besides (`RecordExtension`) lies next to it, where Helm does not look.
+//! The JSON is Helm's, so that Helm reads our records and we read those of Helm 3 and 4. Our own data
+//! (`RecordExtension`) is stored beside it, in a key that Helm ignores.
 
 mod encode;
 mod prune;
 pub(crate) mod read_releases;
 mod record_store;
+pub(crate) mod recorded_manifests;
 pub(crate) mod release_history;
 pub(crate) mod served_kinds;
 
@@ -23,7 +24,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use std::{collections::BTreeMap, fmt};
 
-/// Label of the record with the mark of the operator whose release it is.
+/// Label of the record with the operator that owns the release.
 pub const OWNER_LABEL: &str = "windlass.dev/owner";
 /// Labels that Helm sets itself.
 pub(crate) const SYSTEM_LABELS: [&str; 6] = ["name", "owner", "status", "version", "createdAt", "modifiedAt"];
@@ -49,7 +50,7 @@ pub enum RecordError {
     Cluster(#[from] ClusterError),
 }
 
-/// State of a revision.
+/// Status of a revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReleaseStatus {
@@ -85,7 +86,7 @@ impl ReleaseStatus {
         }
     }
 
-    /// The state that a label names.
+    /// The status with this name.
     pub fn named(name: &str) -> Self {
         let all = [
             Self::Deployed,
@@ -107,7 +108,7 @@ impl fmt::Display for ReleaseStatus {
     }
 }
 
-/// A revision of a release, as Helm stores it. Fields that we do not know are kept as they are.
+/// A revision of a release, as Helm stores it. Unknown fields are preserved.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Record {
@@ -128,10 +129,10 @@ pub struct Record {
     /// Labels of the Secret that are not Helm's own.
     #[serde(skip)]
     pub labels: BTreeMap<String, String>,
-    /// Helm's own labels of the Secret, as it was read.
+    /// Helm's own labels of the Secret, as read.
     #[serde(skip)]
     pub system: BTreeMap<String, String>,
-    /// What we remember besides.
+    /// Our own data.
     #[serde(skip)]
     pub extension: RecordExtension,
     #[serde(flatten)]
@@ -176,7 +177,7 @@ pub struct RecordedHook {
     pub delete_policies: Vec<HookDeletePolicy>,
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "known")]
     pub output_log_policies: Vec<HookOutputLogPolicy>,
-    /// UID of the object that the run under way created; not recorded.
+    /// UID of the object that the current run created; not recorded.
     #[serde(skip)]
     pub created_uid: String,
 }
@@ -192,29 +193,29 @@ pub struct HookRun {
     pub phase: String,
 }
 
-/// What we remember of a revision besides Helm's record; lost when Helm rewrites the Secret, and then simply missing.
+/// Our data on a revision, beside Helm's record; lost when Helm rewrites the Secret, and not needed then.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RecordExtension {
-    /// Hash of the fields that we applied, for each object, by its key's text.
+    /// Hash of the fields that we applied, for each object, by its key as text.
     pub applied: BTreeMap<String, u64>,
-    /// Who is (or was) at work on this revision.
+    /// The process that works, or worked, on this revision.
     pub holder: String,
-    /// Digest of the CRDs that came with it.
+    /// Digest of the CRDs of the revision.
     pub crds: String,
-    /// Events whose hooks all succeeded in this revision: not run again when it is resumed.
+    /// Events whose hooks all succeeded in this revision: they are not run again when it is resumed.
     pub hooks_done: Vec<HookEvent>,
-    /// Keys of objects of which fields were left to their owners: applied anew each time, as the policy may change.
+    /// Keys of objects with fields that were left to their owners: applied again each time, as the policy may change.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left: Vec<String>,
-    /// Why this revision was made, in words of whoever asked for it.
+    /// The cause of this revision, in the requester's words.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cause: String,
-    /// No revision up to this one was ever deployed when it began to be uninstalled: its name is free for another install.
+    /// No revision up to this one was ever deployed when its uninstall began: the name is free for another install.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub undeployed: bool,
-    /// Number of the parts that hold what is too large for the record's own object.
-    /// The manifest's place tells of it, as Helm forgets the rest of this.
+    /// Number of the parts of a record that is too large for one object. The manifest's stub names it, since Helm
+    /// drops the rest of this.
     #[serde(skip)]
     pub parts: usize,
     /// Digest of all parts.
@@ -243,12 +244,12 @@ impl From<&ChartHook> for RecordedHook {
 }
 
 impl Record {
-    /// The mark of the operator whose release this is.
+    /// The operator that owns the release.
     pub fn owner(&self) -> Option<&str> {
         self.labels.get(OWNER_LABEL).map(String::as_str)
     }
 
-    /// Resource policy in a stored manifest: whether the object outlives the release.
+    /// Resource policy in a stored manifest: whether the object is kept.
     pub fn keeps(object: &Value) -> bool {
         ownership::is_kept(object["metadata"]["annotations"]["helm.sh/resource-policy"].as_str())
     }
@@ -271,12 +272,12 @@ fn is_empty(value: &Value) -> bool {
     value.is_null() || value.as_object().is_some_and(Map::is_empty)
 }
 
-/// JSON null as the default.
+/// Reads null as the default.
 fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -> Result<T, D::Error> {
     Ok(Option::<T>::deserialize(from)?.unwrap_or_default())
 }
 
-/// A list without the entries that are not known here.
+/// A list without unknown entries.
 fn known<'de, D: Deserializer<'de>, T: serde::de::DeserializeOwned>(from: D) -> Result<Vec<T>, D::Error> {
     let all = Option::<Vec<Value>>::deserialize(from)?.unwrap_or_default();
     Ok(all.into_iter().filter_map(|entry| serde_json::from_value(entry).ok()).collect())

@@ -1,4 +1,4 @@
-//! Which old revisions go. Pure.
+//! Which old revisions are pruned. Pure.
 
 use crate::release::record::ReleaseStatus;
 

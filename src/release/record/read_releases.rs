@@ -13,7 +13,7 @@ impl Engine {
         let mut newest: Vec<RecordHead> = Vec::new();
         for head in self.store().heads(namespace, "").await? {
             match newest.last_mut() {
-                // In order of revisions: the later one stays.
+                // Ordered by revision: the later one stays.
                 Some(last) if last.id == head.id => *last = head,
                 _ => newest.push(head),
             }
@@ -26,7 +26,7 @@ impl Engine {
         Ok(self.store().heads(namespace, "status=superseded").await?)
     }
 
-    /// Records of chosen revisions of so many, in their order.
+    /// Records of the chosen heads, in their order. `of`: the number of all heads.
     pub async fn read(
         &self,
         namespace: Option<&str>,
@@ -42,7 +42,7 @@ impl Engine {
         self.read(namespace, &heads, heads.len()).await
     }
 
-    /// The last so many records of a release, oldest first; of those that are too large for one object what lists them.
+    /// The last records of a release, at most `most`, oldest first; records stored in parts without those.
     pub async fn history(&self, id: &ReleaseId, most: usize) -> Result<Vec<Record>> {
         let namespace = Some(id.namespace.as_str());
         let heads = self.store().heads(namespace, &format!("name={}", id.name)).await?;

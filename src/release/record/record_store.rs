@@ -1,4 +1,4 @@
-//! Records in the cluster: reading, creating and changing the objects that hold them.
+//! Reads, creates, updates and deletes the objects that store records.
 
 use crate::release::record::{
     Record, RecordError, RecordExtension, ReleaseStatus, Revision,
@@ -19,23 +19,23 @@ use std::{
     time::Duration,
 };
 
-/// Manager of our writes of records.
+/// Field manager of records.
 const MANAGER: &str = "windlass";
 const AT_ONCE: usize = 16;
-/// How often a write that something else's write got in the way of is tried.
+/// Attempts of a write that another write interferes with.
 const TRIES: u32 = 3;
-/// How often a new record is tried while a quota counts.
+/// Attempts to create a record while a quota is updated.
 const SETTLING: u32 = 6;
-/// Up to so many records are read one by one.
+/// Up to this many records are read one by one.
 const SINGLY: usize = 32;
 
-/// Where records are kept: Helm's drivers.
+/// Where records are stored: Helm's drivers.
 #[derive(Debug, Clone, Default)]
 pub enum Storage {
     #[default]
     Secrets,
     ConfigMaps,
-    /// Records at hand, for reading only.
+    /// Given records, for reading only.
     Memory(Arc<Vec<Record>>),
 }
 
@@ -58,26 +58,26 @@ impl Storage {
     }
 }
 
-/// A record with the version of the object that it was read from.
+/// A record with the resource version that it was read at.
 #[derive(Debug, Clone)]
 pub struct StoredRecord {
     pub record: Record,
     pub resource_version: String,
-    /// Incarnation of the object.
+    /// UID of the object.
     pub uid: String,
 }
 
-/// How far this process has seen a cluster's records: the newest version that it wrote or was told of by a watch.
+/// The newest resource version of records that this process wrote or observed.
 #[derive(Debug, Default)]
 pub struct Horizon(AtomicU64);
 
 impl Horizon {
-    /// Takes in the version of a record; one that is no number, as no etcd gives, does not count.
+    /// Takes the version of a record; versions that are not numbers, which etcd does not produce, are ignored.
     pub fn note(&self, version: &str) {
         self.0.fetch_max(version.parse().unwrap_or_default(), Ordering::Relaxed);
     }
 
-    /// Starts anew: the cluster has not come so far, as after it was restored from a backup.
+    /// Starts over: the cluster is older, as after a restore from a backup.
     fn forget(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
@@ -94,7 +94,7 @@ pub struct RecordStore<'a> {
     cluster: &'a Cluster,
     storage: &'a Storage,
     horizon: &'a Horizon,
-    /// Lists are as new as the horizon, not as of now.
+    /// Lists are as new as the horizon, not the newest.
     as_seen: bool,
 }
 
@@ -106,7 +106,7 @@ fn uid_of(object: &Value) -> String {
     object["metadata"]["uid"].as_str().unwrap_or_default().to_owned()
 }
 
-/// A revision by its object's metadata.
+/// A revision, by its object's metadata.
 pub(crate) fn revision_of(metadata: &Value) -> Option<Revision> {
     let labels = &metadata["metadata"]["labels"];
     Some(Revision {
@@ -122,7 +122,7 @@ pub struct RecordHead {
     pub id: ReleaseId,
     pub revision: u64,
     pub status: ReleaseStatus,
-    /// All labels, the system's own too.
+    /// All labels, Helm's own included.
     pub labels: BTreeMap<String, String>,
 }
 
@@ -152,7 +152,7 @@ impl RecordHead {
     }
 }
 
-/// A selector of records: all, or those that further labels pick.
+/// A selector for records: all, or those that further labels select.
 fn selector(labels: &str) -> String {
     if labels.is_empty() { "owner=helm".to_owned() } else { format!("owner=helm,{labels}") }
 }
@@ -162,14 +162,14 @@ impl<'a> RecordStore<'a> {
         Self { cluster, storage, horizon, as_seen: false }
     }
 
-    /// The same, whose lists are no older than what this process has seen, which spares the server's wait for its own
-    /// cache. For those who are told of later writes by a watch, and ask by name before they write.
+    /// The same store, with lists that are only as new as the horizon, which spares the server's wait for its own
+    /// cache. For callers that watch for later writes and check before they write.
     #[must_use]
     pub fn as_seen(self) -> Self {
         Self { as_seen: true, ..self }
     }
 
-    /// Whether its lists are as new as what was seen, and not as of now.
+    /// Whether lists are as new as the horizon only.
     pub(crate) fn is_as_seen(&self) -> bool {
         self.since().is_some()
     }
@@ -178,8 +178,8 @@ impl<'a> RecordStore<'a> {
         self.horizon.version().filter(|_| self.as_seen)
     }
 
-    /// Records, or their metadata, as new as they have to be. What a cluster was before it was restored tells nothing of now:
-    /// the server waits for a version that is not to come, which is paid once.
+    /// Lists records, or their metadata. After a restore from a backup the horizon is too new: the server waits for
+    /// it once, and the horizon is reset.
     async fn listed(
         &self,
         namespace: Option<&str>,
@@ -230,7 +230,7 @@ impl<'a> RecordStore<'a> {
         Ok(revisions)
     }
 
-    /// One revision of a release, by metadata; nothing if no record of the release has its name.
+    /// One revision of a release, by metadata; `None` if no record has its name.
     pub(crate) async fn revision(
         &self,
         id: &ReleaseId,
@@ -244,7 +244,8 @@ impl<'a> RecordStore<'a> {
         Ok(found.filter(own).as_ref().and_then(revision_of))
     }
 
-    /// Revisions that a label selector picks, in a namespace or everywhere, by metadata: by namespace, name and revision.
+    /// Revisions that a label selector selects, in a namespace or everywhere, by metadata: ordered by namespace, name
+    /// and revision.
     pub async fn heads(&self, namespace: Option<&str>, labels: &str) -> Result<Vec<RecordHead>, RecordError> {
         let mut heads: Vec<RecordHead> = if let Storage::Memory(_) = self.storage {
             self.list(namespace, labels)
@@ -261,8 +262,8 @@ impl<'a> RecordStore<'a> {
         Ok(heads)
     }
 
-    /// Whole records of revisions, in their order; not what lies in parts. Those that are gone or cannot be read are left out.
-    /// `of`: how many there are; most of them are read in one list.
+    /// Whole records of revisions, in their order, without parts. Deleted and unreadable ones are left out. `of`: the
+    /// number of all; most of them are read in one list.
     pub async fn read(
         &self,
         namespace: Option<&str>,
@@ -298,8 +299,8 @@ impl<'a> RecordStore<'a> {
         Ok(read.into_iter().flatten().collect())
     }
 
-    /// Whole records that a label selector picks, in a namespace or everywhere; not what lies in parts. Those that cannot
-    /// be read are told and left out, as Helm does.
+    /// Whole records that a label selector selects, in a namespace or everywhere, without parts. Unreadable ones are
+    /// logged and left out, as by Helm.
     pub async fn list(
         &self,
         namespace: Option<&str>,
@@ -357,7 +358,7 @@ impl<'a> RecordStore<'a> {
         Ok(Some(stored))
     }
 
-    /// Puts what lies in parts into a record.
+    /// Restores the parts of a record.
     pub(crate) async fn complete(&self, record: &mut Record) -> Result<(), RecordError> {
         let head = record.extension.parts_of.clone();
         let form = self.storage.form();
@@ -372,7 +373,7 @@ impl<'a> RecordStore<'a> {
             return Ok(());
         }
         if record.info.status.is_pending() {
-            // Whoever wrote the head died before the parts, and objects come after those.
+            // The head's writer crashed before it wrote the parts, and objects are applied after those.
             record.manifest.clear();
             return Ok(());
         }
@@ -405,7 +406,7 @@ impl<'a> RecordStore<'a> {
         Ok(())
     }
 
-    /// Writes a new revision; an existing one of that number is an error.
+    /// Creates a new revision; an existing one of that number is an error.
     pub async fn create(&self, mut record: Record) -> Result<StoredRecord, RecordError> {
         self.writable()?;
         let Encoded { head, parts, extension } = encode::encode(&record, "createdAt", self.storage.form())?;
@@ -429,7 +430,7 @@ impl<'a> RecordStore<'a> {
                 Ok(StoredRecord { record, resource_version: version_of(&created), uid: uid_of(&created) })
             }
             Err(e) if e.is_already_exists() => Err(RecordError::Exists(object.name)),
-            // The request may have been carried out though no answer came: what lies there tells.
+            // The request may have succeeded without an answer: read what is stored.
             Err(e) if e.is_transient() => match self.head(&id, record.version).await {
                 Ok(Some(found))
                     if found.record.extension == extension
@@ -444,7 +445,7 @@ impl<'a> RecordStore<'a> {
         }
     }
 
-    /// Writes a revision again, if nobody else did since it was read.
+    /// Updates a revision, if nobody else did since it was read.
     pub async fn update(&self, stored: &mut StoredRecord) -> Result<(), RecordError> {
         self.writable()?;
         let record = &stored.record;
@@ -469,12 +470,12 @@ impl<'a> RecordStore<'a> {
                     return Ok(());
                 }
                 Err(e) if e.is_conflict() => match self.get(&id, record.version).await? {
-                    // A write of ours whose answer was lost looks like someone else's.
+                    // Our own write, whose answer was lost, looks like another's.
                     Some(found) if same(&found.record, record) => {
                         stored.resource_version = found.resource_version;
                         return Ok(());
                     }
-                    // Not this record was written meanwhile, but a quota, say.
+                    // Another object changed, such as a quota.
                     Some(found) if found.resource_version == stored.resource_version && tries < TRIES => {}
                     Some(_) | None => return Err(RecordError::Changed(object.name)),
                 },
@@ -483,7 +484,7 @@ impl<'a> RecordStore<'a> {
         }
     }
 
-    /// Deletes a revision; it is fine if it is not there. Its parts go with it.
+    /// Deletes a revision, if it exists. Its parts are deleted with it.
     pub async fn delete(&self, id: &ReleaseId, revision: u64) -> Result<(), RecordError> {
         self.writable()?;
         let options = DeleteOptions { propagation: Propagation::Background, ..DeleteOptions::default() };

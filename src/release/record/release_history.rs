@@ -1,35 +1,89 @@
-//! The past of a release, and whether it is still what was read.
+//! The history of a release, and whether it is still current.
 
 use crate::release::{
-    decide,
-    engine::{Engine, state_of},
-    error::Result,
-    lock::release_lease::{LeaseState, ReleaseLease},
-    observe::{self, History},
-    record::{Record, ReleaseStatus, StoredRecord},
+    decide::{self, RevisionState},
+    desired_objects::Digest,
+    engine::Engine,
+    error::{EngineError, Result},
+    lock::{
+        lock_policy,
+        release_lease::{LeaseHolder, LeaseState, ReleaseLease},
+    },
+    record::{Record, RecordStore, ReleaseStatus, Revision, StoredRecord, recorded_manifests::state_of},
     request::{ReleaseId, ReleaseOptions, RenderedRelease},
 };
+use jiff::Timestamp;
+
+/// The history of a release.
+#[derive(Debug, Default)]
+pub struct History {
+    /// All revisions, oldest first.
+    pub(crate) revisions: Vec<Revision>,
+    /// Whole records of the relevant ones: all that are not superseded, and the newest.
+    pub(crate) records: Vec<StoredRecord>,
+    /// No other operation runs on the release: its lock is ours, or was free.
+    pub(crate) free: bool,
+    /// The live holder of the release's lock, where the lock was only read.
+    pub(crate) holder: Option<LeaseHolder>,
+}
+
+impl History {
+    /// The newest record, if there is one.
+    #[must_use]
+    pub fn newest(&self) -> Option<&Record> {
+        self.records.last().map(|stored| &stored.record)
+    }
+
+    /// Adds what is known of a running operation to an error.
+    pub(crate) fn explained(&self, error: EngineError) -> EngineError {
+        match (error, &self.holder, self.newest()) {
+            (EngineError::InProgress, Some(holder), _) => holder.clone().into(),
+            (EngineError::InProgress, None, Some(newest)) => lock_policy::pending(newest),
+            (EngineError::NameInUse, None, Some(newest))
+                if newest.info.status == ReleaseStatus::Uninstalling =>
+            {
+                let half = lock_policy::half_uninstalled(newest, self.free, Timestamp::now());
+                EngineError::HalfUninstalled { name: newest.name.clone(), half }
+            }
+            (error, ..) => error,
+        }
+    }
+
+    /// Whether two revisions are deployed, and no process of ours works on the release: the newer one's writer
+    /// crashed, or failed to write, before it superseded the older one.
+    pub(crate) fn is_unsettled(&self) -> bool {
+        self.free && self.has_two_deployed()
+    }
+
+    /// Whether the newest revision was deployed by one of our processes while an older one is still deployed.
+    pub(crate) fn has_two_deployed(&self) -> bool {
+        let deployed = |stored: &StoredRecord| stored.record.info.status == ReleaseStatus::Deployed;
+        self.records.split_last().is_some_and(|(newest, older)| {
+            deployed(newest) && !newest.record.extension.holder.is_empty() && older.iter().any(deployed)
+        })
+    }
+}
 
 impl Engine {
-    /// The past of a release, for [`Engine::reconcile_with_history`]: whoever renders by it need not have it read twice.
+    /// The history of a release, for [`Engine::reconcile_with_history`]: a caller that renders by it reads it once.
     ///
-    /// An engine that watches reads it as new as what it has written and was told of: its watch tells of what is newer, and
-    /// under the lock [`Engine::is_current`] does. Any other reads it as of now.
+    /// An engine that watches reads it only as new as its own writes and events: its watch reports later ones, and
+    /// [`Engine::is_current`] checks under the lock. Other engines read the newest.
     ///
     /// # Errors
     /// Records that cannot be read.
     pub async fn history_of(&self, id: &ReleaseId) -> Result<History> {
         let store = if self.options.watch { self.store().as_seen() } else { self.store() };
-        observe::records(store, id).await
+        records(store, id).await
     }
 
-    /// Whether a revision has the objects and hooks of a render; one whose manifests cannot be read has others.
+    /// Whether a revision has the objects and hooks of a render; a revision whose manifests cannot be read has not.
     pub fn has_same_state(&self, record: &Record, rendered: &RenderedRelease) -> bool {
         self.has_state(record, state_of(rendered))
     }
 
-    /// Refuses what would be refused whatever a chart is rendered to: for those who write something ahead of rendering. Who
-    /// works on the release is looked at, and nothing is written.
+    /// Refuses what would be refused for any render of a chart: for callers that write something before rendering.
+    /// Reads the lock, and writes nothing.
     ///
     /// # Errors
     /// As [`Engine::reconcile`].
@@ -37,96 +91,153 @@ impl Engine {
         &self,
         id: &ReleaseId,
         options: &ReleaseOptions,
-        past: &History,
+        history: &History,
     ) -> Result<()> {
         if !options.break_lock
             && let Some(holder) = self.holder_of(id).await?
         {
             return Err(holder.into());
         }
-        // What a process of ours left unfinished is taken up once its lock is ours.
-        let free = past.free || is_unfinished(past);
-        let as_if = |same| decide::decide(&id.name, options, &self.rows_where(past, free, None, |_| same));
-        // Whether it is the same again matters: what is refused either way is refused.
+        // An unfinished revision of one of our processes is resumed once its lock is ours.
+        let free = history.free || is_unfinished(history);
+        let as_if = |same| decide::decide(&id.name, options, &self.rows_where(history, free, None, |_| same));
+        // What is refused for an equal and for a different state is refused for any.
         match as_if(true) {
             Ok(_) => Ok(()),
-            Err(error) => as_if(false).map(drop).map_err(|_| past.explained(error)),
+            Err(error) => as_if(false).map(drop).map_err(|_| history.explained(error)),
         }
     }
 
-    /// The past of a release, as it was read already or as it is. Where a process of ours left something unfinished, its lock
-    /// is taken first: then nobody is at work on it any more.
+    /// The history of a release, given or read. If one of our processes left a revision unfinished, the lock is taken
+    /// first: then no operation runs.
     pub(crate) async fn locked_history(
         &self,
         id: &ReleaseId,
         options: &ReleaseOptions,
         read: Option<History>,
     ) -> Result<(History, Option<ReleaseLease>)> {
-        let past = match read {
-            Some(past) => past,
+        let history = match read {
+            Some(history) => history,
             None => self.history_of(id).await?,
         };
         if options.dry_run {
-            return Ok((self.with_lock_state(id, past).await?, None));
+            return Ok((self.with_lock_state(id, history).await?, None));
         }
-        if !is_unfinished(&past) {
-            return Ok((past, None));
+        if !is_unfinished(&history) {
+            return Ok((history, None));
         }
-        let lease = self.lock(id, options.break_lock, past.records.last()).await?;
+        let lease = self.lock(id, options.break_lock, history.records.last()).await?;
         Ok((self.reread_history(id, &lease).await?, lease))
     }
 
-    /// The same for those who write nothing: the lock is only looked at.
+    /// The same without writes: the lock is only read.
     pub(crate) async fn history_without_lock(&self, id: &ReleaseId) -> Result<History> {
-        let past = self.history_of(id).await?;
-        self.with_lock_state(id, past).await
+        let history = self.history_of(id).await?;
+        self.with_lock_state(id, history).await
     }
 
-    async fn with_lock_state(&self, id: &ReleaseId, past: History) -> Result<History> {
-        if !is_unfinished(&past) {
-            return Ok(past);
+    async fn with_lock_state(&self, id: &ReleaseId, history: History) -> Result<History> {
+        if !is_unfinished(&history) {
+            return Ok(history);
         }
         match self.lease_state(id).await? {
-            LeaseState::Free => Ok(History { free: true, ..observe::records(self.store(), id).await? }),
-            LeaseState::Held(holder) => Ok(History { holder: Some(holder), ..past }),
-            LeaseState::OutOfReach => Ok(past),
+            LeaseState::Free => Ok(History { free: true, ..records(self.store(), id).await? }),
+            LeaseState::Held(holder) => Ok(History { holder: Some(holder), ..history }),
+            LeaseState::Inaccessible => Ok(history),
         }
     }
 
-    /// The past of a release read once more, with its lock as it is held.
+    /// Reads the history again, under the lock that is held.
     pub(crate) async fn reread_history(
         &self,
         id: &ReleaseId,
         lease: &Option<ReleaseLease>,
     ) -> Result<History> {
-        Ok(History { free: lease.is_some(), ..observe::records(self.store(), id).await? })
+        Ok(History { free: lease.is_some(), ..records(self.store(), id).await? })
     }
 
-    /// Whether the newest record is still the one that was read. Where there was none, making the first one will tell.
-    pub(crate) async fn is_current(&self, id: &ReleaseId, past: &History) -> Result<bool> {
-        match past.records.last() {
+    /// Whether the newest record is unchanged. Without one, the creation of the first record decides.
+    pub(crate) async fn is_current(&self, id: &ReleaseId, history: &History) -> Result<bool> {
+        match history.records.last() {
             Some(read) => self.is_newest(id, read).await,
-            None => Ok(past.history.is_empty()),
+            None => Ok(history.revisions.is_empty()),
         }
     }
 
-    /// Whether a record is the newest of its release, and as it was read.
+    /// Whether a record is the newest of its release, and unchanged.
     ///
-    /// Asked by names: right after a write, as that of a lock, the API server answers a list only when its cache has come as
-    /// far, which takes up to a tenth of a second.
+    /// Reads by name: right after a write, such as that of a lock, the API server answers a list only when its cache
+    /// has caught up, which takes up to a tenth of a second.
     pub(crate) async fn is_newest(&self, id: &ReleaseId, read: &StoredRecord) -> Result<bool> {
         let store = self.store();
         let own = read.record.version;
         let (now, next) = futures::join!(store.revision(id, own), store.revision(id, own + 1));
         Ok(now?.is_some_and(|now| now.resource_version == read.resource_version) && next?.is_none())
     }
+
+    /// The recorded revisions, as `decide` takes them.
+    pub(crate) fn rows(&self, history: &History, state: Digest, owner: Option<&str>) -> Vec<RevisionState> {
+        self.rows_where(history, history.free, owner, |record| {
+            let comparable =
+                !matches!(record.info.status, ReleaseStatus::Superseded | ReleaseStatus::Uninstalled);
+            // A stored manifest that cannot be read equals nothing.
+            comparable && self.has_state(record, state)
+        })
+    }
+
+    /// The same, with a given comparison of states.
+    pub(crate) fn rows_where(
+        &self,
+        history: &History,
+        free: bool,
+        owner: Option<&str>,
+        same: impl Fn(&Record) -> bool,
+    ) -> Vec<RevisionState> {
+        let now = jiff::Timestamp::now();
+        let unsettled = free && history.has_two_deployed();
+        let newest = history.newest().map(|newest| newest.version);
+        let row = |stored: &StoredRecord| RevisionState {
+            revision: stored.record.version,
+            status: stored.record.info.status,
+            same: same(&stored.record),
+            hold: lock_policy::judge(&stored.record, &self.options.holder, owner, free, now),
+            unsettled: unsettled && newest == Some(stored.record.version),
+            undeployed: stored.record.extension.undeployed
+                && stored.record.info.status != ReleaseStatus::Uninstalled,
+        };
+        history.records.iter().map(row).collect()
+    }
 }
 
-/// Whether a process of ours left something unfinished, or is at it.
-fn is_unfinished(past: &History) -> bool {
-    past.records.last().is_some_and(|newest| {
+/// Reads the history of a release.
+pub(crate) async fn records(store: RecordStore<'_>, id: &ReleaseId) -> Result<History> {
+    let labels = format!("name={},status!={}", id.name, ReleaseStatus::Superseded);
+    let whole = store.list(Some(&id.namespace), &labels);
+    let (history, mut records) = if store.is_as_seen() {
+        // The list is answered from the server's cache, and a first install needs no other.
+        let history = store.history(id).await?;
+        let records = if history.is_empty() { Vec::new() } else { whole.await? };
+        (history, records)
+    } else {
+        tokio::try_join!(store.history(id), whole)?
+    };
+    if let Some(newest) = history.last()
+        && records.last().is_none_or(|r| r.record.version < newest.revision)
+        && let Some(found) = store.get(id, newest.revision).await?
+    {
+        records.push(found);
+    }
+    for stored in &mut records {
+        store.complete(&mut stored.record).await?;
+    }
+    Ok(History { revisions: history, records, free: false, holder: None })
+}
+
+/// Whether one of our processes left a revision unfinished, or works on it.
+fn is_unfinished(history: &History) -> bool {
+    history.records.last().is_some_and(|newest| {
         let status = newest.record.info.status;
         let open = status.is_pending() || status == ReleaseStatus::Uninstalling;
         open && !newest.record.extension.holder.is_empty()
-    }) || past.has_two_deployed()
+    }) || history.has_two_deployed()
 }

@@ -1,23 +1,23 @@
-//! Objects of past revisions whose API version, or kind, the cluster no longer serves. Pure.
+//! Objects of recorded revisions whose API version or kind is no longer served. Pure.
 //!
-//! An old record must block nothing: its objects are reached in a version that is served, and what has none is passed over
-//! and told.
+//! Old records must not block an operation: objects are converted to a served version, and those without one are
+//! skipped with a warning.
 
 use crate::cluster::{Gvk, ServedKinds};
 use crate::release::{desired_objects, request::RenderedRelease};
 use serde_json::Value;
 
-/// Puts stored documents into versions that are served; answers with what is said of it.
+/// Converts stored documents to served versions; returns the warnings.
 pub(crate) fn to_served<'v>(
     documents: impl Iterator<Item = &'v mut Value>,
     kinds: &ServedKinds,
 ) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut warnings = Vec::new();
     for document in documents {
         for object in desired_objects::items_mut(document) {
             let Some(gvk) = Gvk::of(object) else { continue };
             let Some(successor) = kinds.successor(&gvk) else { continue };
-            told.push(format!(
+            warnings.push(format!(
                 "{} is no longer served: {} is used in its place",
                 named(&gvk, object),
                 successor.api_version()
@@ -25,32 +25,32 @@ pub(crate) fn to_served<'v>(
             object["apiVersion"] = successor.api_version().into();
         }
     }
-    told
+    warnings
 }
 
-/// Takes out documents of kinds that are not there; answers with what is said of it.
-pub(crate) fn without_gone(rendered: &mut RenderedRelease, there: impl Fn(&Gvk) -> bool) -> Vec<String> {
-    let mut told = Vec::new();
+/// Removes documents of kinds that are not served; returns the warnings.
+pub(crate) fn without_gone(rendered: &mut RenderedRelease, is_served: impl Fn(&Gvk) -> bool) -> Vec<String> {
+    let mut warnings = Vec::new();
     rendered.manifests.retain(|manifest| {
         let gone: Vec<String> = desired_objects::items(&manifest.object)
-            .filter_map(|object| Gvk::of(object).filter(|gvk| !there(gvk)).map(|gvk| named(&gvk, object)))
+            .filter_map(|object| Gvk::of(object).filter(|gvk| !is_served(gvk)).map(|gvk| named(&gvk, object)))
             .collect();
-        told.extend(gone.iter().map(|one| format!("{one} is no longer served: it is passed over")));
+        warnings.extend(gone.iter().map(|one| format!("{one} is no longer served: it is skipped")));
         gone.is_empty()
     });
-    told
+    warnings
 }
 
-/// An old revision as it can still be applied: in versions that are served, and without kinds that Kubernetes once had.
-/// Kinds that CRDs bring are missing for other reasons, which whoever asks is to know.
-pub(crate) fn to_last(rendered: &mut RenderedRelease, kinds: &ServedKinds) -> Vec<String> {
+/// Prepares an old revision for an apply: in served versions, without removed built-in kinds. Kinds of CRDs may be
+/// missing for other reasons, which the caller must see.
+pub(crate) fn to_applicable(rendered: &mut RenderedRelease, kinds: &ServedKinds) -> Vec<String> {
     let documents = rendered.manifests.iter_mut().map(|m| &mut m.object);
     let hooks = rendered.hooks.iter_mut().map(|h| &mut h.object);
-    let mut told = to_served(documents.chain(hooks), kinds);
-    told.extend(without_gone(rendered, |gvk| {
+    let mut warnings = to_served(documents.chain(hooks), kinds);
+    warnings.extend(without_gone(rendered, |gvk| {
         kinds.get(gvk).is_some() || !is_built_in(&gvk.group) || kinds.stale.contains(&gvk.api_version())
     }));
-    told
+    warnings
 }
 
 fn is_built_in(group: &str) -> bool {

@@ -1,4 +1,4 @@
-//! What people read about a release: plans as text, progress, causes of revisions, objects that are not ready.
+//! Reports about a release for people: plans as text, progress, causes of revisions, objects that are not ready.
 //!
 //! Owns words and layout, and the reads that they need. Writes nothing to the cluster and decides nothing.
 

@@ -1,16 +1,16 @@
-//! Why an object does not get ready, for people: states of containers, warnings, the last lines of what fails.
+//! Why an object is not ready, for people: states of containers, warnings, the last lines of logs.
 //!
-//! Asks at most a few times, and fails never: what cannot be read is left out.
+//! A few requests at most, and no errors: what cannot be read is left out.
 
 use crate::cluster::{Cluster, Gvk, ObjectRef};
 use serde_json::Value;
 
-/// Pods, and warnings of each object, that are told of.
+/// Most Pods, and most warnings of each object, in a report.
 const MOST: usize = 3;
-/// Lines of a log.
+/// Most lines of a log.
 const LINES: usize = 5;
 
-/// What there is to see, a line each.
+/// The report, a line each.
 pub(crate) async fn reasons(cluster: &Cluster, object: &ObjectRef) -> Vec<String> {
     let mut lines = warnings(cluster, object).await;
     let Ok(Some(live)) = cluster.get(object).await else { return lines };
@@ -35,7 +35,7 @@ async fn warnings(cluster: &Cluster, object: &ObjectRef) -> Vec<String> {
     cluster.warnings_about(object, MOST).await.unwrap_or_default()
 }
 
-/// The Pods that an object runs, or itself.
+/// The Pods of an object, or the Pod itself.
 async fn pods(cluster: &Cluster, object: &ObjectRef, live: Value) -> Vec<Value> {
     if object.gvk.kind == "Pod" {
         return vec![live];
@@ -64,7 +64,7 @@ fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
     of("initContainerStatuses").iter().chain(of("containerStatuses"))
 }
 
-/// What a Pod and its containers are waiting for or died of.
+/// What a Pod and its containers wait for, or why they ended.
 fn pod_states(pod: &Value) -> Vec<String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut found = Vec::new();
@@ -94,7 +94,7 @@ fn pod_states(pod: &Value) -> Vec<String> {
     found
 }
 
-/// A container that ended badly, and whether its log is that of its last life.
+/// A container that failed, and whether its previous log is the one to show.
 fn failing(pod: &Value) -> Option<(&str, bool)> {
     let bad = |terminated: &Value| terminated.is_object() && terminated["exitCode"] != 0;
     containers(pod).find_map(|container| {

@@ -1,4 +1,4 @@
-//! What an operation tells while it runs, for those who watch it on a terminal.
+//! Progress of an operation, for a listener such as a terminal.
 
 use crate::cluster::ObjectRef;
 use crate::release::request::{HookEvent, ReleaseId};
@@ -14,42 +14,42 @@ pub enum OperationProgress<'a> {
         changed: bool,
     },
     Deleted(&'a ObjectRef),
-    /// A hook begins.
+    /// A hook starts.
     Hook {
         event: HookEvent,
         kind: &'a str,
         name: &'a str,
     },
-    /// What a container of a hook wrote, where the hook asks for it to be shown.
+    /// Output of a hook's container, if the hook's log policy asks for it.
     HookLog {
         pod: &'a str,
         container: &'a str,
         text: &'a str,
     },
-    /// An object that is waited for is not ready yet, and why.
+    /// An object that is not ready yet, and why.
     Waiting {
         object: &'a ObjectRef,
         reason: &'a str,
     },
     Ready(&'a ObjectRef),
-    /// What the operation goes on without: a right that it would have used.
+    /// A right that is missing, and what is done without it.
     Warning(&'a str),
-    /// What there is to see of an object that does not get ready: states, warnings, logs.
+    /// Diagnosis of an object that is not ready: states, warnings, logs.
     Diagnosis {
         object: &'a ObjectRef,
         lines: &'a [String],
     },
 }
 
-/// Takes steps as they happen; must be quick.
+/// Receives steps as they happen; must return quickly.
 pub type ProgressListener = Arc<dyn Fn(&ReleaseId, &OperationProgress<'_>) + Send + Sync>;
 
-/// Tells the steps of one operation.
+/// Reports the steps of one operation.
 #[derive(Clone, Copy)]
 pub(crate) struct ProgressReporter<'a> {
     pub(crate) id: &'a ReleaseId,
     pub(crate) listener: Option<&'a ProgressListener>,
-    /// Someone wants to know why things do not get ready, which costs requests.
+    /// The listener wants diagnoses, which cost requests.
     pub(crate) diagnoses: bool,
 }
 

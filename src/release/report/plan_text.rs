@@ -1,11 +1,11 @@
-//! Previews as people read them.
+//! Plans as text.
 
 use serde_json::Value;
 
 use crate::release::plan::dry_run::{ChangeVerb, Preview};
 use crate::release::plan::field_diff::FieldChange;
 
-/// How a verb is shown: its mark, the word of the summary, and the colour.
+/// The style of a verb: its mark, its word in the summary, and its colour.
 #[must_use]
 pub fn verb_style(verb: ChangeVerb) -> (&'static str, &'static str, &'static str) {
     match verb {
@@ -21,7 +21,7 @@ pub fn verb_style(verb: ChangeVerb) -> (&'static str, &'static str, &'static str
 }
 
 impl Preview {
-    /// The plan for people, with the objects that stay as they are if `unchanged`, in colours if `painted`.
+    /// The plan as text; with unchanged objects if `unchanged`, in colours if `painted`.
     #[must_use]
     pub fn text(&self, unchanged: bool, painted: bool) -> String {
         let paint = |code: &str, text: &str| {
@@ -73,7 +73,7 @@ impl Preview {
     }
 }
 
-/// One field that changes.
+/// The line of a changed field.
 pub fn field_line(field: &FieldChange, paint: &impl Fn(&str, &str) -> String) -> String {
     let value = |v: &Value| {
         if field.sensitive { v.as_str().map_or_else(|| v.to_string(), str::to_owned) } else { v.to_string() }

@@ -1,4 +1,4 @@
-//! Why each revision was made: what its maker noted, and how it differs from the one before.
+//! Why each revision was created: its recorded cause, and its differences from the revision before.
 
 use crate::release::{
     engine::Engine,
@@ -14,13 +14,13 @@ use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Words in the names of values that are not shown.
+/// Words in the names of values that are hidden.
 const SECRET_WORDS: [&str; 9] =
     ["password", "passwd", "passphrase", "secret", "token", "credential", "apikey", "privatekey", "auth"];
-/// The same, where they are a name or a part of one by themselves.
+/// The same, for whole names or parts of names.
 const SECRET_PARTS: [&str; 5] = ["pw", "pwd", "pass", "psk", "dsn"];
 
-/// What is known of why a revision was made.
+/// The cause and the differences of a revision.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RevisionReport {
@@ -28,24 +28,24 @@ pub struct RevisionReport {
     pub status: &'static str,
     pub updated: String,
     pub description: String,
-    /// What its maker noted; empty where Helm made it, or rewrote the record since.
+    /// The recorded cause; empty if Helm created the revision, or rewrote its record.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cause: String,
     /// The revision that it repeats.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollback_to: Option<u64>,
-    /// The revision that it is compared with; absent: there is none to compare with.
+    /// The revision that it is compared with, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<u64>,
     /// Name and version of the chart, where they changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chart: Option<(String, String)>,
-    /// The user's values that changed; what looks like a secret is not shown.
+    /// Changed values of the user; what looks like a secret is hidden.
     pub values: Vec<FieldChange>,
     pub objects: Vec<ManifestChange>,
 }
 
-/// How an object of the manifest differs.
+/// A changed object of the manifest.
 #[derive(Debug, Clone, Serialize)]
 pub struct ManifestChange {
     pub verb: ChangeVerb,
@@ -56,7 +56,7 @@ pub struct ManifestChange {
 }
 
 impl Engine {
-    /// Why a revision was made, or each; oldest first.
+    /// Reports one revision, or all; oldest first.
     pub async fn explain_revisions(
         &self,
         id: &ReleaseId,
@@ -70,22 +70,22 @@ impl Engine {
         if let Some(wanted) = revision.filter(|wanted| !revisions.contains(wanted)) {
             return Err(EngineError::NoRevision(wanted));
         }
-        let mut told = Vec::new();
+        let mut reports = Vec::new();
         let mut before: Option<(Record, RenderedRelease)> = None;
         for (place, number) in revisions.iter().enumerate() {
             let next = revisions.get(place + 1).copied();
             let needed = revision.is_none_or(|wanted| wanted == *number || Some(wanted) == next);
             let found = if needed { store.get(id, *number).await? } else { None };
-            // Deleted since it was listed, or of no interest.
+            // Deleted since it was listed, or not needed.
             let Some(found) = found else { continue };
             let record = found.record;
             let rendered = self.rendered_of(&record)?;
             if revision.is_none_or(|wanted| wanted == *number) {
-                told.push(report(&record, &rendered, before.as_ref()));
+                reports.push(report(&record, &rendered, before.as_ref()));
             }
             before = Some((record, rendered));
         }
-        Ok(told)
+        Ok(reports)
     }
 }
 
@@ -94,7 +94,7 @@ fn report(
     rendered: &RenderedRelease,
     before: Option<&(Record, RenderedRelease)>,
 ) -> RevisionReport {
-    // What was uninstalled in between is no base.
+    // An uninstalled revision is not a base for a comparison.
     let before = before.filter(|(old, _)| old.info.status != ReleaseStatus::Uninstalled);
     let chart = |r: &Record| {
         let text = |name: &str| r.chart["metadata"][name].as_str().unwrap_or("?").to_owned();
@@ -120,7 +120,7 @@ fn report(
     why
 }
 
-/// How values differ; what looks like a secret is not shown.
+/// Differences of values; what looks like a secret is hidden.
 pub fn value_changes(before: &Value, after: &Value) -> Vec<FieldChange> {
     let map =
         |value: &Value| if value.is_null() { Value::Object(serde_json::Map::new()) } else { value.clone() };
@@ -129,7 +129,7 @@ pub fn value_changes(before: &Value, after: &Value) -> Vec<FieldChange> {
     changes
 }
 
-/// Values whose name, or the name of something in them, says that they are secret.
+/// Hides values whose name, or the name of a part, looks like a secret's.
 pub(crate) fn hide(change: &mut FieldChange) {
     let secret = |text: &str| {
         let small = text.to_lowercase();
@@ -147,7 +147,7 @@ pub(crate) fn hide(change: &mut FieldChange) {
     }
 }
 
-/// How the objects of two manifests differ.
+/// Differences of the objects of two manifests.
 fn objects(old: &RenderedRelease, new: &RenderedRelease) -> Vec<ManifestChange> {
     type Key = (String, String, String, String);
     let index = |rendered: &RenderedRelease| -> BTreeMap<Key, Value> {

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const AT_ONCE: usize = 16;
 
-/// Live objects by `version/Kind`; those of a kind in the order of the manifest.
+/// Live objects by `version/Kind`, each kind in the order of the manifest.
 pub type Resources = BTreeMap<String, Vec<Value>>;
 
 /// The labels by which an object selects its Pods, as a selector.
@@ -32,17 +32,18 @@ fn selector(object: &Value) -> Option<String> {
 }
 
 impl Engine {
-    /// Reads the live objects of a revision: whole, or as the server's tables. Objects that are not there, or cannot be
-    /// read, are left out, as Helm does.
+    /// Reads the live objects of a revision: whole, or as the server's tables. As with Helm, objects that are missing
+    /// or cannot be read are left out.
     pub async fn resources(&self, record: &Record, tables: bool) -> Result<Resources> {
         let id = ReleaseId::new(&record.namespace, &record.name);
         let mut rendered = self.rendered_of(record)?;
         let kinds = self.cluster.kinds().await?;
-        let told = served_kinds::to_served(rendered.manifests.iter_mut().map(|m| &mut m.object), &kinds);
-        for told in
-            told.into_iter().chain(served_kinds::without_gone(&mut rendered, |gvk| kinds.get(gvk).is_some()))
+        let warnings = served_kinds::to_served(rendered.manifests.iter_mut().map(|m| &mut m.object), &kinds);
+        for warning in warnings
+            .into_iter()
+            .chain(served_kinds::without_gone(&mut rendered, |gvk| kinds.get(gvk).is_some()))
         {
-            tracing::warn!(release = %id, "{told}");
+            tracing::warn!(release = %id, "{warning}");
         }
         let documents = || rendered.manifests.iter().map(|m| (m.source.as_str(), &m.object));
         let scopes = Scopes::new(&kinds, &[], documents().map(|(_, object)| object));
@@ -55,8 +56,9 @@ impl Engine {
                 selected.insert(found.0.clone()).then_some(found)
             })
             .collect();
-        let looks = targets.iter().zip(selectors).map(|(target, pods)| self.look(target, pods, tables));
-        let found: Vec<_> = stream::iter(looks.collect::<Vec<_>>()).buffered(AT_ONCE).collect().await;
+        let reads =
+            targets.iter().zip(selectors).map(|(target, pods)| self.read_object(target, pods, tables));
+        let found: Vec<_> = stream::iter(reads.collect::<Vec<_>>()).buffered(AT_ONCE).collect().await;
         let mut resources = Resources::new();
         for (target, (object, pods)) in targets.iter().zip(found) {
             let Some(object) = object else { continue };
@@ -69,7 +71,7 @@ impl Engine {
         Ok(resources)
     }
 
-    async fn look(
+    async fn read_object(
         &self,
         target: &DesiredObject,
         pods: Option<(String, Option<String>)>,
@@ -89,7 +91,7 @@ impl Engine {
             self.cluster.list_object(&pod, namespace.as_deref(), &labels).await
         };
         let mut related = related.ok();
-        // Items of a list go without what the list says of them all.
+        // Items of a list lack the kind that the list states.
         let items = related.as_mut().and_then(|list| list["items"].as_array_mut());
         for one in items.into_iter().flatten().filter(|_| !tables) {
             one["apiVersion"] = "v1".into();

@@ -1,17 +1,17 @@
-//! Which fields the schema of a CustomResourceDefinition keeps: the server drops all others, of objects that it stores and of
-//! those that it reads. Pure.
+//! Which fields a CustomResourceDefinition's schema keeps: the server drops all others from objects that it stores
+//! and reads. Pure.
 
 use serde_json::{Value, json};
 use std::sync::LazyLock;
 
-/// Keeps whatever there is.
+/// A schema that keeps everything.
 static ANYTHING: LazyLock<Value> = LazyLock::new(|| json!({"x-kubernetes-preserve-unknown-fields": true}));
-/// Fields that every object has, whatever its schema says.
+/// Fields of every object, whatever its schema is.
 pub(crate) const OF_ALL_OBJECTS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
-/// The schema that a CRD has for one of its versions.
+/// The schema of a version of a CRD.
 pub(crate) fn of_version(crd: &Value, version: &Value) -> Value {
-    // A CRD that was made before there was v1: nothing is dropped, whatever its schemas say.
+    // A CRD of v1beta1: nothing is dropped, whatever its schemas are.
     let mut schema = match crd["spec"]["preserveUnknownFields"].as_bool() {
         Some(true) => ANYTHING.clone(),
         _ => version["schema"]["openAPIV3Schema"].clone(),
@@ -30,11 +30,11 @@ pub(crate) fn field<'s>(schema: &'s Value, name: &str) -> Option<&'s Value> {
     schema["properties"].get(name).or_else(|| others(schema))
 }
 
-/// The schema of the fields that a schema does not name, `None` if they are dropped.
+/// The schema of unnamed fields, `None` if they are dropped.
 pub(crate) fn others(schema: &Value) -> Option<&Value> {
     match &schema["additionalProperties"] {
         given @ Value::Object(_) => Some(given),
-        // Any field is kept, and those within it are not.
+        // The field is kept, and its own fields are not.
         Value::Bool(true) => Some(&Value::Null),
         _ => keeps_all(schema).then_some(&*ANYTHING),
     }
@@ -48,12 +48,12 @@ pub(crate) fn items(schema: &Value) -> Option<&Value> {
     }
 }
 
-/// Whether values of a schema are objects with a kind of their own, or the resources themselves.
+/// Whether values of a schema are whole objects with a kind, or the resources themselves.
 pub(crate) fn is_object(schema: &Value) -> bool {
     schema["x-kubernetes-embedded-resource"] == Value::Bool(true)
 }
 
-/// Whether values of a schema may hold fields, as far as it says.
+/// Whether values of a schema may have fields.
 pub(crate) fn is_scalar(schema: &Value) -> bool {
     let named = matches!(schema["type"].as_str(), Some("string" | "integer" | "number" | "boolean"));
     named || schema["x-kubernetes-int-or-string"] == Value::Bool(true)
@@ -95,7 +95,7 @@ mod tests {
             (closed(), json!({"a": "x"}), false),
             (closed(), json!({"a": "x", "b": 1}), true),
             (both.clone(), json!({"a": "x", "b": {"c": 1}}), false),
-            // What a schema names is as the schema says, also where others are kept.
+            // Named fields follow their schema, also where others are kept.
             (both, json!({"a": {"c": 1}}), true),
             (of_objects.clone(), json!({"x": {"a": "1"}, "y": {}}), false),
             (of_objects, json!({"x": {"b": "1"}}), true),

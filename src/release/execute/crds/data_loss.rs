@@ -1,16 +1,17 @@
-//! What a newer CustomResourceDefinition would take away from the objects that there are. Pure.
+//! Data that a changed CustomResourceDefinition would drop from existing objects. Pure.
 
 use crate::release::execute::crds::crd_schema::{self, OF_ALL_OBJECTS};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Annotation of an object, in the chart or in the cluster, that lets data go with a change: of a CRD's schema, or by a deletion.
+/// Annotation of an object, in the chart or in the cluster, that allows the loss of data by a changed schema or a
+/// deletion.
 pub(crate) const ALLOW: &str = "windlass.dev/allow-data-loss";
-/// Losses that are told.
+/// Most losses in a text.
 const MOST: usize = 5;
-/// Nesting of schemas that is looked into.
+/// Deepest schema that is compared.
 const DEEPEST: usize = 40;
-/// What makes the objects of a kind those of that kind: changed, they are out of reach.
+/// The identity of a kind: after a change its objects are not accessible.
 const IDENTITY: [(&str, &str); 4] = [
     ("scope", "/spec/scope"),
     ("group", "/spec/group"),
@@ -18,16 +19,17 @@ const IDENTITY: [(&str, &str); 4] = [
     ("plural name", "/spec/names/plural"),
 ];
 
-/// Something that the objects of a kind may lose.
+/// A possible loss of data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Loss {
-    /// In words.
+    /// As text.
     pub(crate) what: String,
-    /// The version whose schema drops fields: its objects tell whether they have any. Of other losses no object can tell.
+    /// The version whose schema drops fields: its objects show whether they have any. Other losses cannot be checked
+    /// by objects.
     pub(crate) dropped_in: Option<String>,
 }
 
-/// What becomes unreachable or is dropped when `new` replaces `live`; empty if nothing.
+/// What becomes inaccessible or is dropped when `new` replaces `live`; empty if nothing.
 pub(crate) fn losses(live: &Value, new: &Value) -> Vec<Loss> {
     let stored: Vec<&str> =
         live["status"]["storedVersions"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -65,7 +67,7 @@ pub(crate) fn losses(live: &Value, new: &Value) -> Vec<Loss> {
     found
 }
 
-/// Losses in words: of many the first ones.
+/// Losses as text: the first ones of many.
 pub(crate) fn summary(losses: &[Loss]) -> String {
     let mut words: Vec<String> = losses.iter().take(MOST).map(|loss| loss.what.clone()).collect();
     if losses.len() > MOST {
@@ -74,14 +76,14 @@ pub(crate) fn summary(losses: &[Loss]) -> String {
     words.join("; ")
 }
 
-/// Whether an object, as it is read in a version, has fields that the schema of that version drops.
+/// Whether an object, as read in a version, has fields that the version's schema drops.
 pub(crate) fn drops(crd: &Value, version: &str, object: &Value) -> bool {
     let version = versions(crd).iter().find(|v| v["name"] == version);
     version.is_some_and(|version| crd_schema::drops(&crd_schema::of_version(crd, version), object))
 }
 
-/// Versions that objects were stored in at some time and that `new` does not have any more: the server refuses it until nobody
-/// says so any more.
+/// Versions that objects were stored in and that `new` lacks: the server rejects `new` while they are listed as
+/// stored.
 pub(crate) fn retired(live: &Value, new: &Value) -> Vec<Value> {
     let stored = live["status"]["storedVersions"].as_array().map_or(&[][..], Vec::as_slice);
     let is_in = |crd: &Value, name: &Value| versions(crd).iter().any(|version| version["name"] == *name);
@@ -89,7 +91,7 @@ pub(crate) fn retired(live: &Value, new: &Value) -> Vec<Value> {
     gone.cloned().collect()
 }
 
-/// Whether losses are allowed by either side.
+/// Whether either side allows losses.
 pub(crate) fn allows(crd: &Value) -> bool {
     crd["metadata"]["annotations"][ALLOW] == "true"
 }
@@ -129,7 +131,7 @@ fn compare(path: &str, old: &Value, new: &Value, depth: usize, lose: &mut dyn Fn
     let within = format!("{path}[]");
     match (crd_schema::others(old), crd_schema::others(new)) {
         (Some(old), Some(new)) => compare(&within, old, new, depth + 1, lose),
-        // Of a list the items are looked at.
+        // The items of a list are compared.
         (Some(_), None) if new["type"] != "array" => {
             lose(format!("{path} keeps only fields that it names, and others would be dropped"), true);
         }

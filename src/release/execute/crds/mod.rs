@@ -18,9 +18,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Schemas carry keys of generators of documentation, which server-side apply refuses and Helm's create drops.
+/// Schemas have keys of documentation generators, which server-side apply rejects and Helm's create drops.
 const SANITIZE_RULES: SanitizeRules = SanitizeRules { duplicates: false, unknown: true };
-/// As long as Helm waits for them.
+/// Helm's timeout for CRDs.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Digest of all CRD files, to tell whether they changed.
@@ -28,7 +28,7 @@ pub(crate) fn digest(files: &[CrdFile]) -> Digest {
     desired_objects::state_digest(files.iter().flat_map(|file| &file.objects), std::iter::empty())
 }
 
-/// The digest that matters under a policy: where CRDs are not kept, whether they changed makes no difference.
+/// The digest under a policy: without updates, changes of CRDs do not count.
 pub(crate) fn kept_digest(policy: CrdPolicy, files: &[CrdFile]) -> Digest {
     match policy {
         CrdPolicy::Skip | CrdPolicy::Create => Digest::default(),
@@ -36,8 +36,8 @@ pub(crate) fn kept_digest(policy: CrdPolicy, files: &[CrdFile]) -> Digest {
     }
 }
 
-/// Refuses files that hold anything but CRDs: whatever else lies there would be applied before the release's ownership checks,
-/// and never deleted.
+/// Refuses files with other objects than CRDs: those would be applied before the release's ownership checks, and
+/// never deleted.
 ///
 /// # Errors
 /// Names the first such object and its file.
@@ -58,7 +58,7 @@ pub fn require_crds(files: &[CrdFile]) -> Result<()> {
     Ok(())
 }
 
-/// Brings `crds/` of one release into the cluster.
+/// Applies the `crds/` of one release.
 pub(crate) struct CrdInstaller<'a> {
     pub(crate) cluster: &'a Cluster,
     pub(crate) manager: &'a str,
@@ -67,7 +67,7 @@ pub(crate) struct CrdInstaller<'a> {
 }
 
 impl CrdInstaller<'_> {
-    /// Writes the CRDs as the policy says, and waits until their kinds are served; answers with those that were written.
+    /// Writes the CRDs by the policy, and waits until their kinds are served; returns those that were written.
     pub(crate) async fn install(&self, files: &[CrdFile]) -> Result<Vec<ObjectRef>> {
         require_crds(files)?;
         let mut written = Vec::new();
@@ -131,7 +131,7 @@ impl CrdInstaller<'_> {
         }
     }
 
-    /// Refuses a CRD that is an object of another release's templates. Those of `crds/` carry no marks and are shared.
+    /// Refuses a CRD that another release has among its templates. CRDs of `crds/` have no owner and are shared.
     fn check_ownership(&self, live: &Value, reference: &ObjectRef) -> Result<()> {
         let adoption = match self.rules.adoption {
             Adoption::Marked => Adoption::Unowned,
@@ -147,8 +147,8 @@ impl CrdInstaller<'_> {
     }
 }
 
-/// A CRD without its word that objects are not converted, where something in the cluster converts them by now: that came
-/// later, and the server refuses a webhook beside the strategy `None`.
+/// A CRD without the conversion strategy `None`, if the live one has a webhook: that was added later, and the server
+/// rejects both together.
 fn leave_conversion<'o>(live: &Value, mut object: Cow<'o, Value>) -> Cow<'o, Value> {
     let strategy = |crd: &Value| crd["spec"]["conversion"]["strategy"].as_str().map(str::to_owned);
     if strategy(live).as_deref() == Some("Webhook")
@@ -160,7 +160,7 @@ fn leave_conversion<'o>(live: &Value, mut object: Cow<'o, Value>) -> Cow<'o, Val
     object
 }
 
-/// Applies a CRD over the live one (null if there is none), unless objects would lose something; answers with the server's
+/// Applies a CRD over the live one (null if there is none), unless objects would lose data; returns the server's
 /// answer.
 pub(crate) async fn apply(
     cluster: &Cluster,
@@ -176,7 +176,7 @@ pub(crate) async fn apply(
         let retired = data_loss::retired(live, &object);
         if !retired.is_empty() {
             let between = retire(cluster, live, &object, reference, retired, options).await?;
-            // Nothing is written: what the server would make of it is told with the versions that go still in it.
+            // In a dry run the result is computed with the removed versions still present.
             if let Some(between) = between.filter(|_| options.dry_run) {
                 return Ok(between);
             }
@@ -185,7 +185,7 @@ pub(crate) async fn apply(
     apply_sanitized(cluster, &object, reference, options).await
 }
 
-/// Applies a CRD; what the server does not know of it is left out.
+/// Applies a CRD without the fields that the server does not know.
 async fn apply_sanitized(
     cluster: &Cluster,
     object: &Value,
@@ -198,16 +198,16 @@ async fn apply_sanitized(
             Ok(applied) => return Ok(applied.object),
             Err(error) => error,
         };
-        let Some(mended) = sanitize(SANITIZE_RULES, &object, &error) else { return Err(error.into()) };
+        let Some(sanitized) = sanitize(SANITIZE_RULES, &object, &error) else { return Err(error.into()) };
         if !options.dry_run {
-            tracing::warn!(crd = reference.name, "{}", mended.warning);
+            tracing::warn!(crd = reference.name, "{}", sanitized.warning);
         }
-        object = Cow::Owned(mended.body);
+        object = Cow::Owned(sanitized.body);
     }
 }
 
-/// Has the server forget that objects were ever stored in versions that go, if there are no objects at all: it refuses a CRD
-/// without those versions otherwise, and would be right to. First nothing new can be stored in them, then it is looked.
+/// Removes versions from the list of stored versions if there are no objects: the server rejects a CRD without a
+/// stored version. Storage in them is turned off first, and objects are counted then.
 async fn retire(
     cluster: &Cluster,
     live: &Value,
@@ -217,7 +217,7 @@ async fn retire(
     options: ApplyOptions<'_>,
 ) -> Result<Option<Value>> {
     if objects(cluster, live).await?.as_deref() != Some("0") {
-        // Nobody knows that nothing is lost: the server says what is to be done first.
+        // It is not certain that nothing is lost: the server's error says what to do first.
         return Ok(None);
     }
     let names: Vec<Value> = retired.iter().map(|version| version["name"].clone()).collect();
@@ -236,11 +236,11 @@ async fn retire(
     let left: Vec<Value> = stored.into_iter().filter(|name| !names.contains(name)).collect();
     let patch = serde_json::json!({"status": {"storedVersions": left}});
     cluster.patch_subresource(reference, "status", PatchKind::Merge, &patch, options.manager).await?;
-    tracing::info!(crd = reference.name, versions = ?names, "there are no objects: versions that were stored once go");
+    tracing::info!(crd = reference.name, versions = ?names, "there are no objects: removing stored versions");
     Ok(Some(applied))
 }
 
-/// Refuses what CRDs among the templates would take away from objects, before anything is written.
+/// Refuses losses of data by CRDs among the templates, before anything is written.
 pub(crate) async fn check_templated(cluster: &Cluster, targets: &[DesiredObject], plan: &Plan) -> Result<()> {
     for step in plan.waves.values().flatten().filter(|step| step.before.is_some()) {
         let target = &targets[step.target];
@@ -269,8 +269,7 @@ fn is_crd_kind(gvk: &Gvk) -> bool {
     gvk.group == "apiextensions.k8s.io" && gvk.kind == "CustomResourceDefinition"
 }
 
-/// Refuses a change that objects of the kind would suffer from: where there are none, or none has what would be dropped, nothing
-/// can be lost.
+/// Refuses a change that would drop data of existing objects; without such objects nothing can be lost.
 pub(crate) async fn check_losses(
     cluster: &Cluster,
     live: &Value,
@@ -293,7 +292,7 @@ pub(crate) async fn check_losses(
     Err(EngineError::CrdLoss { crd: crd.name.clone(), objects, losses: data_loss::summary(&losses) })
 }
 
-/// The refusal where objects may be stored that nobody can read.
+/// The error if objects may be stored that cannot be read.
 fn unseen(crd: &ObjectRef, losses: &[Loss]) -> EngineError {
     let losses = format!(
         "{}; none of its versions is served: serve one to see its objects",
@@ -302,7 +301,7 @@ fn unseen(crd: &ObjectRef, losses: &[Loss]) -> EngineError {
     EngineError::CrdLoss { crd: crd.name.clone(), objects: "unseen".to_owned(), losses }
 }
 
-/// The losses that objects would really suffer: of versions that can be read, fields count only where some object has such.
+/// The losses that affect existing objects: in versions that can be read, fields count only if an object has them.
 async fn real(cluster: &Cluster, live: &Value, new: &Value, mut losses: Vec<Loss>) -> Result<Vec<Loss>> {
     let kinds = cluster.kinds().await?;
     for (gvk, _) in kinds_of_crd(live) {
@@ -326,12 +325,12 @@ async fn real(cluster: &Cluster, live: &Value, new: &Value, mut losses: Vec<Loss
     Ok(losses)
 }
 
-/// How many objects of a CRD's kind there are, in words; `None` if no version of it is served.
+/// The number of objects of a CRD's kind, as text; `None` if no version of it is served.
 pub(crate) async fn objects(cluster: &Cluster, live: &Value) -> Result<Option<String>> {
     let served = kinds_of_crd(live);
     let mut kinds = cluster.kinds().await?;
     if !served.is_empty() && served.iter().all(|(gvk, _)| kinds.get(gvk).is_none()) {
-        // Someone else may have made it just now.
+        // Another writer may have created it just now.
         kinds = cluster.refresh_kinds(Instant::now()).await?;
     }
     for (gvk, _) in served {
@@ -344,7 +343,7 @@ pub(crate) async fn objects(cluster: &Cluster, live: &Value) -> Result<Option<St
     Ok(None)
 }
 
-/// Waits until the kinds that were just applied are served, before anything of theirs.
+/// Waits until the kinds of applied CRDs are served.
 pub(crate) async fn await_applied<'t>(
     cluster: &Cluster,
     applied: impl Iterator<Item = &'t DesiredObject>,
@@ -358,7 +357,7 @@ pub(crate) async fn await_applied<'t>(
     await_served(cluster, &bodies, timeout).await
 }
 
-/// Waits until discovery shows the kinds of CRDs: it follows their being established after a moment.
+/// Waits until discovery shows the kinds of CRDs, which takes a moment after they are established.
 pub(crate) async fn await_served(cluster: &Cluster, crds: &[Value], timeout: Duration) -> Result<()> {
     let wanted: Vec<_> = crds.iter().flat_map(kinds_of_crd).map(|(gvk, _)| gvk).collect();
     if wanted.is_empty() {

@@ -1,34 +1,34 @@
-//! Whether an object does what it is there for, by its status. Pure, but for the time of day.
+//! Whether an object is ready, by its status. Pure, but for the current time.
 //!
-//! The rules, and the words for what is missing, are kstatus's, which Helm 4 waits by; where Helm differs (a paused Deployment
-//! counts as ready, Jobs and the Pods of hooks run to their end) its own hold. An APIService has to be available besides:
-//! until then nothing of its kinds can be made.
+//! The rules and texts are kstatus's, which Helm 4 uses; Helm's own rules apply where they differ (a paused
+//! Deployment is ready, Jobs and Pods of hooks run to completion). An APIService must be available, too: until then
+//! no object of its kinds can be created.
 
 use crate::release::execute::readiness::ready_when;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-/// How far an object is.
+/// The readiness of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Readiness {
     Ready,
     Waiting(String),
-    /// It will not get ready by itself.
+    /// It will not become ready without a change.
     Failed(String),
 }
 
 use Readiness::{Failed, Ready, Waiting};
 
-/// So long a Pod may be without a node: what makes room takes a while.
+/// Time that a Pod may be unscheduled: making room takes a while.
 const SCHEDULED_WITHIN: SignedDuration = SignedDuration::from_secs(15);
-/// What is said of a Pod that is given this time: its next event may never come.
+/// The message of an unscheduled Pod within this time: its next event may never come.
 pub(crate) const UNSCHEDULED: &str = "Pod has not been scheduled";
 
 fn waiting(reason: impl Into<String>) -> Readiness {
     Waiting(reason.into())
 }
 
-/// What is so far of what is wanted, as kstatus says it.
+/// Progress as kstatus words it: a count of a wanted count.
 fn part(what: &str, is: i64, wanted: i64) -> Readiness {
     waiting(format!("{what}: {is}/{wanted}"))
 }
@@ -45,7 +45,7 @@ fn is_true(object: &Value, kind: &str) -> bool {
     condition(object, kind).is_some_and(|c| c["status"] == "True")
 }
 
-/// A condition's message, or at least its reason.
+/// A condition's message, else its reason.
 fn message(condition: &Value) -> String {
     let texts = ["message", "reason", "type"].map(|name| condition[name].as_str().unwrap_or_default());
     texts.into_iter().find(|text| !text.is_empty()).unwrap_or_default().to_owned()
@@ -56,7 +56,7 @@ pub(crate) fn judge(object: &Value) -> Readiness {
     judge_at(object, Timestamp::now())
 }
 
-/// Judges what runs to its end: a Job, or the Pod of a hook.
+/// Judges an object that runs to completion: a Job, or the Pod of a hook.
 pub(crate) fn judge_run(object: &Value) -> Readiness {
     let at_work = |what: &str| generic(object).unwrap_or_else(|| waiting(format!("{what} in progress")));
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
@@ -69,7 +69,7 @@ pub(crate) fn judge_run(object: &Value) -> Readiness {
     }
 }
 
-/// What needs no knowledge of the kind.
+/// The rules for all kinds.
 fn generic(object: &Value) -> Option<Readiness> {
     let metadata = &object["metadata"];
     if !metadata["deletionTimestamp"].is_null() {
@@ -126,7 +126,7 @@ fn wanted(object: &Value) -> i64 {
     object["spec"]["replicas"].as_i64().unwrap_or(1)
 }
 
-/// The numbers of a status by their names; what is not there is none.
+/// The numbers of a status by name; missing ones are zero.
 fn numbers<const N: usize>(object: &Value, names: [&str; N]) -> [i64; N] {
     names.map(|name| number(&object["status"][name]))
 }
@@ -141,7 +141,7 @@ fn deployment(object: &Value) -> Readiness {
     let [all, updated, ready, available] =
         numbers(object, ["replicas", "updatedReplicas", "readyReplicas", "availableReplicas"]);
     let wanted = wanted(object);
-    // Without a deadline the controller says nothing of progress.
+    // Without a deadline the controller does not report progress.
     let deadline = object["spec"]["progressDeadlineSeconds"].as_i64().filter(|s| *s != i64::from(i32::MAX));
     let rolled_out = deadline.is_none()
         || condition(object, "Progressing")
@@ -224,7 +224,7 @@ fn replica_set(object: &Value) -> Readiness {
 
 fn pod(object: &Value, now: Timestamp) -> Readiness {
     match object["status"]["phase"].as_str().unwrap_or_default() {
-        // It did not succeed, but it is through, and whether that is bad is not its own to say.
+        // It completed without success: whether that is a failure is not the Pod's to decide.
         "Succeeded" | "Failed" => Ready,
         "Running" if is_true(object, "Ready") => Ready,
         "Running" => match crash_looping(object) {
@@ -253,7 +253,7 @@ fn crash_looping(pod: &Value) -> Vec<&str> {
     containers.iter().filter(looping).filter_map(|c| c["name"].as_str()).collect()
 }
 
-/// A Job that has come to its end, well or not.
+/// A completed Job, successful or not.
 fn job_ended(object: &Value) -> Option<Readiness> {
     let ends = conditions(object).iter().filter(|c| c["status"] == "True");
     ends.into_iter().find_map(|c| match c["type"].as_str() {
@@ -268,7 +268,7 @@ fn job_ended(object: &Value) -> Option<Readiness> {
     })
 }
 
-/// A Job is as it should be from its start on.
+/// A Job is ready when it has started.
 fn job(object: &Value) -> Readiness {
     let started = !object["status"]["startTime"].is_null();
     job_ended(object).unwrap_or_else(|| if started { Ready } else { waiting("Job not started") })
@@ -304,7 +304,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// Rows where ours is another, and why.
+    /// Rows where our result differs, and why.
     const OWN: [(&str, &str); 1] =
         [("Pod: its node is lost", "kstatus gives up with an error where the kubelet may come back")];
 

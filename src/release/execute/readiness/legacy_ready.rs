@@ -1,7 +1,7 @@
-//! Whether an object is ready by the rules of Helm 3, which `--wait=legacy` asks for. Pure.
+//! Readiness by the rules of Helm 3, for `--wait=legacy`. Pure.
 //!
-//! They know built-in kinds only, count as ready what may be unavailable during a rollout, and see nothing fail but Jobs.
-//! Where Helm looks at Pods or at a new ReplicaSet, the status of what owns them says as much.
+//! They know built-in kinds only, count Pods that may be unavailable during a rollout as ready, and detect only
+//! failed Jobs. Where Helm reads Pods or a new ReplicaSet, the status of their owner is equivalent.
 
 use crate::release::execute::readiness::{
     kstatus::Readiness::{self, Failed, Ready, Waiting},
@@ -32,7 +32,7 @@ pub(crate) fn judge(object: &Value) -> Readiness {
         }
         ("", "Service") => service(object),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => {
-            // Names that another kind has are not for this wait to find out.
+            // Name conflicts with another kind are not this wait's concern.
             let done = is_true(object, "Established") || status_of(object, "NamesAccepted") == Some("False");
             (!done).then(|| "CRD is not established".to_owned())
         }
@@ -54,7 +54,7 @@ fn is_true(object: &Value, condition: &str) -> bool {
     status_of(object, condition) == Some("True")
 }
 
-/// The controller has not seen the object as it is.
+/// The controller has not observed the current generation.
 fn unobserved(object: &Value) -> Option<String> {
     let (seen, is) =
         (number(&object["status"]["observedGeneration"]), number(&object["metadata"]["generation"]));
@@ -71,7 +71,7 @@ fn scaled(value: &Value, of: i64, up: bool) -> Option<i64> {
     Some(if up { hundredths.checked_add(99)?.div_euclid(100) } else { hundredths.div_euclid(100) })
 }
 
-/// How many Pods of a Deployment may be missing while it rolls out.
+/// The Pods of a Deployment that may be unavailable during a rollout.
 fn max_unavailable(object: &Value, replicas: i64) -> i64 {
     let strategy = &object["spec"]["strategy"];
     if strategy["type"] != "RollingUpdate" || replicas == 0 {
@@ -79,7 +79,7 @@ fn max_unavailable(object: &Value, replicas: i64) -> i64 {
     }
     let part = |name: &str, up| scaled(&strategy["rollingUpdate"][name], replicas, up).unwrap_or(0);
     match (part("maxSurge", true), part("maxUnavailable", false)) {
-        // Else nothing could ever move.
+        // Otherwise no rollout could progress.
         (0, 0) => 1,
         (_, missing) => missing.min(replicas),
     }
@@ -91,7 +91,7 @@ fn deployment(object: &Value) -> Option<String> {
     }
     let replicas = object["spec"]["replicas"].as_i64().unwrap_or(1);
     let status = &object["status"];
-    // Of the ready Pods so many at least are new ones.
+    // At least this many of the ready Pods are new.
     let old = (number(&status["replicas"]) - number(&status["updatedReplicas"])).max(0);
     let ready = number(&status["readyReplicas"]) - old;
     let wanted = replicas - max_unavailable(object, replicas);
@@ -196,7 +196,7 @@ mod tests {
             (D, rolling(json!("25%")), rolled(4, 4, 2), "waiting"),
             (D, rolling(json!(0)), rolled(4, 4, 3), "waiting"),
             (D, rolling(json!(9)), rolled(4, 4, 0), "ready"),
-            // One of the ready ones is old.
+            // One of the ready Pods is old.
             (D, rolling(json!(1)), rolled(5, 4, 3), "waiting"),
             (D, rolling(json!(1)), rolled(5, 4, 4), "ready"),
             (D, surge_only, rolled(2, 2, 1), "ready"),
@@ -253,7 +253,7 @@ mod tests {
         }
     }
 
-    /// Rows where ours is another, and why.
+    /// Rows where our result differs, and why.
     const OWN: [(&str, &str); 1] = [(
         "Deployment: old ones are left",
         "a Deployment does not tell which of its ready Pods are new: none that may be old is counted",

@@ -1,19 +1,19 @@
-//! Readiness that an object states itself, in the words of `kubectl wait --for`. Pure.
+//! Readiness that an object's annotations define, in the syntax of `kubectl wait --for`. Pure.
 
 use crate::release::execute::readiness::kstatus::Readiness;
 use serde_json::Value;
 
-/// Annotation: terms on lines of their own or separated by `;`, all of which must hold.
+/// Annotation: terms on separate lines or separated by `;`, all of which must hold.
 const READY: &str = "windlass.dev/ready-when";
-/// The same: the object has failed for good as soon as all of these hold.
+/// The same for a permanent failure.
 const FAILED: &str = "windlass.dev/failed-when";
 
-/// Whether an object states when it is ready.
+/// Whether an object defines its readiness.
 pub(crate) fn states(object: &Value) -> bool {
     object["metadata"]["annotations"][READY].is_string()
 }
 
-/// What an object's own terms say; `None`: it has none.
+/// The result of an object's own terms; `None` without terms.
 pub(crate) fn judge(object: &Value) -> Option<Readiness> {
     let annotation = |name: &str| object["metadata"]["annotations"][name].as_str();
     let ready = annotation(READY)?;

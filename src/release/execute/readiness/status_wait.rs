@@ -21,18 +21,18 @@ use std::{
     time::Duration,
 };
 
-/// What all objects of releases have.
+/// The label of all objects of releases.
 const MANAGED: &str = "app.kubernetes.io/managed-by=Helm";
-/// What kstatus says of an object that is not there.
-const NOT_SEEN: &str = "Resource not found";
-/// How often Pods are judged anew for which no node was found.
-const CHECK: Duration = Duration::from_secs(1);
-/// How often what stands still is looked into while someone watches.
-const LOOK_INTO: Duration = Duration::from_secs(10);
-/// Objects that are looked into at a time.
+/// The text of kstatus for a missing object.
+const NOT_FOUND: &str = "Resource not found";
+/// How often unscheduled Pods are judged again.
+const JUDGE_INTERVAL: Duration = Duration::from_secs(1);
+/// How often objects that are not ready are diagnosed for a listener.
+const DIAGNOSE: Duration = Duration::from_secs(10);
+/// Objects that are diagnosed at a time.
 const MOST: usize = 3;
 
-/// Waits until all objects are ready. Fails at once when one cannot get ready by itself.
+/// Waits until all objects are ready. Fails at once when one has failed.
 pub(crate) async fn all_ready(
     cluster: &Cluster,
     targets: impl Iterator<Item = &DesiredObject>,
@@ -66,15 +66,15 @@ pub(crate) async fn all_ready(
         let events = cluster.follow_named(&gvk, namespace.as_deref(), &all, MANAGED).await?;
         for name in names {
             let object = ObjectRef::new(gvk.clone(), namespace.as_deref(), &name);
-            waiting.insert(object, NOT_SEEN.to_owned());
+            waiting.insert(object, NOT_FOUND.to_owned());
         }
         streams.push(events.map(move |event| (gvk.clone(), event)));
     }
     let mut events = stream::select_all(streams);
-    // Pods that a deadline of their own makes fail, and no event.
+    // Unscheduled Pods fail by a time limit, not by an event.
     let mut unscheduled: BTreeMap<ObjectRef, Value> = BTreeMap::new();
-    let mut checks = tokio::time::interval(CHECK);
-    let mut looks = tokio::time::interval_at(tokio::time::Instant::now() + LOOK_INTO, LOOK_INTO);
+    let mut checks = tokio::time::interval(JUDGE_INTERVAL);
+    let mut looks = tokio::time::interval_at(tokio::time::Instant::now() + DIAGNOSE, DIAGNOSE);
     let done = async {
         while !waiting.is_empty() {
             let told = tokio::select! {
@@ -85,13 +85,13 @@ pub(crate) async fn all_ready(
                 }
                 _ = looks.tick(), if progress.diagnoses => {
                     for object in waiting.keys().take(MOST) {
-                        tell_why(cluster, object, progress).await;
+                        report_diagnosis(cluster, object, progress).await;
                     }
                     continue;
                 }
             };
             let Some((gvk, event)) = told else { return Ok(()) };
-            let Some(ObjectEvent::Present(object)) = heard(event?, Some(progress)) else { continue };
+            let Some(ObjectEvent::Present(object)) = object_event(event?, Some(progress)) else { continue };
             let metadata = &object["metadata"];
             let name = metadata["name"].as_str().unwrap_or_default();
             let reference = ObjectRef::new(gvk, metadata["namespace"].as_str(), name);
@@ -130,33 +130,36 @@ pub(crate) async fn all_ready(
         Ok(done) => done,
         Err(_) => {
             let unready = |(object, message)| Unready { object, failed: false, message };
-            // Helm 3 says no more than that.
+            // Helm 3's error has no more text.
             let told = std::mem::take(&mut waiting).into_iter().filter(|_| wait_rules == WaitRules::Status);
             Err(EngineError::NotReady { objects: told.map(unready).collect(), timed_out: true })
         }
     };
     if let Err(EngineError::NotReady { objects, .. }) = &result {
         for one in objects.iter().take(MOST) {
-            tell_why(cluster, &one.object, progress).await;
+            report_diagnosis(cluster, &one.object, progress).await;
         }
     }
     result
 }
 
-/// Tells those who listen what there is to see of an object that does not get ready.
-pub(crate) async fn tell_why(cluster: &Cluster, object: &ObjectRef, progress: ProgressReporter<'_>) {
+/// Reports the diagnosis of an object that is not ready.
+pub(crate) async fn report_diagnosis(cluster: &Cluster, object: &ObjectRef, progress: ProgressReporter<'_>) {
     if progress.listener.is_some() {
         let lines = not_ready::reasons(cluster, object).await;
         progress.report(&OperationProgress::Diagnosis { object, lines: &lines });
     }
 }
 
-/// The event, if it is one. That objects cannot be watched is told, with what is done instead.
-pub(crate) fn heard(followed: Followed, progress: Option<ProgressReporter<'_>>) -> Option<ObjectEvent> {
+/// The event, if it is one. A missing right to watch is reported, with the fallback.
+pub(crate) fn object_event(
+    followed: Followed,
+    progress: Option<ProgressReporter<'_>>,
+) -> Option<ObjectEvent> {
     match followed {
         Followed::Event(event) => Some(event),
         Followed::Refused(reason) => {
-            let text = format!("{reason}: asking for each object every {}s instead", POLL.as_secs());
+            let text = format!("{reason}: polling each object every {}s instead", POLL.as_secs());
             tracing::warn!(release = progress.map(|p| tracing::field::display(p.id)), "{text}");
             progress.iter().for_each(|progress| progress.report(&OperationProgress::Warning(&text)));
             None
@@ -168,12 +171,12 @@ fn is_job(gvk: &Gvk) -> bool {
     gvk.group == "batch" && gvk.kind == "Job"
 }
 
-/// Kinds that Helm 3's rules know.
+/// Kinds that Helm 3's rules cover.
 fn is_built_in(gvk: &Gvk) -> bool {
     matches!(gvk.group.as_str(), "" | "apps" | "batch" | "apiextensions.k8s.io")
 }
 
-/// Kinds that are ready as soon as they exist are not watched for it.
+/// Kinds that are ready as soon as they exist are not watched.
 fn has_readiness(gvk: &Gvk) -> bool {
     let plain = match gvk.group.as_str() {
         "" => !matches!(
@@ -201,7 +204,7 @@ pub(crate) async fn one_ready(
     progress: Option<ProgressReporter<'_>>,
 ) -> Result<()> {
     let tell = |step: &OperationProgress<'_>| progress.iter().for_each(|progress| progress.report(step));
-    let mut state = NOT_SEEN.to_owned();
+    let mut state = NOT_FOUND.to_owned();
     let unready = |failed, timed_out, message: &str| {
         let one = Unready { object: object.clone(), failed, message: message.to_owned() };
         Err(EngineError::NotReady { objects: vec![one], timed_out })
@@ -210,7 +213,7 @@ pub(crate) async fn one_ready(
         let mut events =
             cluster.follow_named(&object.gvk, object.namespace.as_deref(), &[&object.name], "").await?;
         while let Some(event) = events.next().await {
-            match heard(event?, progress) {
+            match object_event(event?, progress) {
                 Some(ObjectEvent::Present(live)) => match judge_run(&live) {
                     Readiness::Ready => {
                         tell(&OperationProgress::Ready(object));
@@ -225,7 +228,7 @@ pub(crate) async fn one_ready(
                     Readiness::Failed(reason) => return unready(true, false, &reason),
                 },
                 Some(ObjectEvent::Gone(_)) => {
-                    return unready(true, false, "it was deleted while it was waited for");
+                    return unready(true, false, "it was deleted during the wait");
                 }
                 Some(ObjectEvent::Listing | ObjectEvent::Listed) | None => {}
             }

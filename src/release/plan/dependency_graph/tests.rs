@@ -124,7 +124,7 @@ fn wrong_annotations_are_named() {
     let cases = [
         (
             vec![target("ConfigMap", "a", after("Deployment/none"))],
-            "a.yaml: annotation windlass.dev/depends-on: \"Deployment/none\" is no object of this release (Kind/name)",
+            "a.yaml: annotation windlass.dev/depends-on: \"Deployment/none\" is not an object of this release (Kind/name)",
         ),
         (
             vec![
