@@ -1,6 +1,6 @@
-//! Names of addon-operator's environment and flags that mean something else here, or nothing.
+//! Environment variables and flags of addon-operator that mean something else here, or nothing.
 //!
-//! Owns what is told of them. Names that mean the same are flags of `operator` like any other.
+//! Owns the notices about them. Those with the same meaning are flags of `operator` like any other.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::Failure;
 use super::flags::Globals;
 
-/// Flags that addon-operator has and that change nothing here; why, is told.
+/// Flags of addon-operator without an effect here, with the reason.
 #[derive(clap::Args)]
 pub(super) struct WithoutEffect {
     #[arg(long, env = "KUBE_CLIENT_QPS", hide = true)]
@@ -31,7 +31,7 @@ pub(super) struct WithoutEffect {
     shell_chroot_dir: Option<String>,
 }
 
-/// Variables without a flag that change nothing here, and why. A star stands for any ending.
+/// Variables without a flag and without an effect here, with the reason. A star matches any ending.
 const VARIABLES: [(&str, &str); 5] = [
     ("USE_NELM", "releases are applied server-side in waves already"),
     ("NELM_DEPENDENCY_GRAPH_ENABLED", "objects are applied in waves by what they need"),
@@ -40,8 +40,8 @@ const VARIABLES: [(&str, &str); 5] = [
     ("SHELL_OPERATOR_*", "addon-operator knows six variables of shell-operator, and this is none of them"),
 ];
 
-/// Flags with several variables: the first that holds something counts. Those of addon-operator come before shell-operator's, as in
-/// its `applyShellOperatorEnv`, and the newer ones before the older.
+/// Flags with several variables: the first that is not empty is used. addon-operator's come before shell-operator's,
+/// as in its `applyShellOperatorEnv`, and newer ones before older ones.
 const SEVERAL: [(&str, &[&str]); 8] = [
     ("modules_dir", &["ADDON_OPERATOR_MODULES_DIR", "MODULES_DIR"]),
     (
@@ -62,11 +62,10 @@ const SEVERAL: [(&str, &[&str]); 8] = [
     ),
 ];
 
-/// The same for the namespace, which is a flag of every command.
+/// The same for the namespace, a flag of every command.
 const NAMESPACE: [&str; 2] = ["ADDON_OPERATOR_NAMESPACE", "SHELL_OPERATOR_NAMESPACE"];
 
-/// The command `operator` as the environment has it: `is_set` says which variables hold something. An empty one is as good as
-/// none.
+/// The command `operator` with its environment: `is_set` tells which variables are not empty. Empty ones are ignored.
 pub(super) fn with_environment(command: clap::Command, is_set: &dyn Fn(&str) -> bool) -> clap::Command {
     command.mut_args(|argument| {
         let id = argument.get_id().as_str().to_owned();
@@ -82,7 +81,7 @@ pub(super) fn with_environment(command: clap::Command, is_set: &dyn Fn(&str) -> 
     })
 }
 
-/// Flags of every command as addon-operator's variables complete them; `variable` gives what is not empty.
+/// Completes the flags of every command by addon-operator's variables; `variable` returns values that are not empty.
 pub(super) fn complete(globals: &Globals, variable: &dyn Fn(&str) -> Option<String>) -> Globals {
     let mut globals = globals.clone();
     let or = |given: Option<String>, name: &str| given.or_else(|| variable(name));
@@ -95,17 +94,17 @@ pub(super) fn complete(globals: &Globals, variable: &dyn Fn(&str) -> Option<Stri
     globals
 }
 
-/// The directory of global hooks: the one that is named, else the peer's if it is there.
+/// The directory of global hooks: the given one, else addon-operator's if it exists.
 pub(super) fn global_hooks_dir(named: Option<&Path>, working: &Path) -> Option<PathBuf> {
     let usual = || Some(working.join("global-hooks")).filter(|d| d.is_dir());
     named.map(Path::to_owned).or_else(usual)
 }
 
 impl WithoutEffect {
-    /// What is set in vain, a line each; `set` are the names of variables that hold something.
+    /// The settings without an effect, a line each; `set` are the names of variables that are not empty.
     ///
     /// # Errors
-    /// Something is asked for that would be unsafe to leave out.
+    /// A setting that would be unsafe to ignore.
     pub(super) fn told(&self, set: &[String]) -> Result<Vec<String>, Failure> {
         if self.shell_chroot_dir.as_deref().is_some_and(|d| !d.is_empty()) {
             return Err(
@@ -146,7 +145,8 @@ impl WithoutEffect {
     }
 }
 
-/// Why a variable changes nothing, if it is one of the peers'. What Kubernetes says of Services with such names is not.
+/// Why a variable has no effect, if it is addon-operator's or shell-operator's. Kubernetes' variables for Services
+/// with such names are none of them.
 fn vain(name: &str) -> Option<&'static str> {
     let heard = NAMESPACE.contains(&name) || SEVERAL.iter().any(|(_, names)| names.contains(&name));
     if heard || name.contains("_SERVICE_") || name.contains("_TCP") {

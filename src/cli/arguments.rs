@@ -1,16 +1,15 @@
-//! Arguments as Helm's flags take them, where the parser of ours does not: `--flag=true` and `--flag=false` of flags without a
-//! value (pflag's booleans).
+//! Boolean flags with values, as pflag takes them and clap does not: `--flag=true` and `--flag=false`.
 
 use std::ffi::OsString;
 
 use clap::{Arg, ArgAction, Command};
 
-/// The words that Go takes for booleans (`strconv.ParseBool`).
+/// Go's words for booleans (`strconv.ParseBool`).
 const TRUE: [&str; 6] = ["1", "t", "T", "TRUE", "true", "True"];
 const FALSE: [&str; 6] = ["0", "f", "F", "FALSE", "false", "False"];
 
-/// The same arguments with each boolean's value taken off: a flag that is true stays, one that is false goes, and takes
-/// earlier ones of its name along.
+/// Removes the values of boolean flags: a true flag stays, a false one is removed together with earlier ones of its
+/// name.
 pub(super) fn plain(root: &Command, args: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut at = root;
     let mut out: Vec<OsString> = Vec::new();
@@ -57,7 +56,7 @@ pub(super) fn plain(root: &Command, args: impl Iterator<Item = OsString>) -> Vec
     out
 }
 
-/// A flag of the verb or of all verbs.
+/// Whether it is a flag of the verb or of all verbs.
 fn find<'c>(root: &'c Command, verb: &'c Command, wanted: impl Fn(&Arg) -> bool) -> Option<&'c Arg> {
     verb.get_arguments().chain(root.get_arguments()).find(|a| wanted(a))
 }

@@ -1,4 +1,4 @@
-//! From a chart and values to what the engine is asked for: the part that install, upgrade and plan share.
+//! Builds the engine's request from a chart and values: the common part of install, upgrade and plan.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -95,19 +95,19 @@ impl Common {
     }
 }
 
-/// Which values of the last revision count.
+/// Which values of the last revision are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OldValues {
     Reset,
-    /// Those of the last revision if no new ones are given.
+    /// Those of the last revision if there are no new ones.
     IfNone,
-    /// New over old, on the old defaults.
+    /// New values over old ones, on the old defaults.
     Reuse,
-    /// New over old, on the new defaults.
+    /// New values over old ones, on the new defaults.
     ResetThenReuse,
 }
 
-/// What is to be done, whichever verb asked.
+/// The operation, for any verb.
 pub(super) struct Job<'a> {
     pub(super) verb: &'static str,
     pub(super) name: String,
@@ -117,19 +117,19 @@ pub(super) struct Job<'a> {
     pub(super) values: OldValues,
 }
 
-/// A chart and values, loaded.
+/// A loaded chart with values.
 pub(super) struct Material {
     pub(super) user: User,
     loaded: Loaded,
     post: Option<PostRenderer>,
 }
 
-/// What the engine is asked for, and what came to light on the way.
+/// The engine's request, and further results of the build.
 pub(super) struct Built {
     pub(super) request: ReleaseRequest,
     /// It is the first revision, or the first after an uninstall.
     pub(super) installing: bool,
-    /// What templates made by chance, if it is to be kept.
+    /// The templates' random values, if they are to be stored.
     pub(super) memory: Option<Memory>,
 }
 
@@ -146,7 +146,7 @@ impl Material {
     }
 }
 
-/// What was rendered as the engine takes it, after the post-renderer if there is one.
+/// Converts the rendered release for the engine, after the post-renderer if there is one.
 pub(super) fn finish(
     mut rendered: render::Rendered,
     post: Option<&PostRenderer>,
@@ -187,7 +187,7 @@ pub(super) fn render_options(
     }
 }
 
-/// Whether a request would make a first revision.
+/// Whether a request would create the first revision.
 pub(super) fn installs(mode: Mode, newest: Option<&Record>) -> bool {
     match (mode, newest) {
         (Mode::Install, _) | (Mode::UpgradeInstall, None) => true,
@@ -196,8 +196,8 @@ pub(super) fn installs(mode: Mode, newest: Option<&Record>) -> bool {
     }
 }
 
-/// Renders for a cluster and its last revision. `after`: CRDs are created ahead of rendering, as Helm does it, unless this past
-/// of the release forbids the whole.
+/// Renders for a cluster and its last revision. `after`: CRDs are created before rendering, as by Helm, unless this
+/// history forbids the operation.
 pub(super) async fn request(
     s: &Connected,
     globals: &Globals,
@@ -212,13 +212,13 @@ pub(super) async fn request(
         old_values(job.values, last, &mut material, profile)?;
     }
     let (user, compiled, post) = material.compile(profile);
-    // Templates of an install are told of a first revision, whatever its number (`Install.Run`).
+    // Templates of an install see a first revision, whatever its number (`Install.Run`).
     let revision = newest.filter(|_| !installing).map_or(1, |r| r.version + 1);
     let revision = i64::try_from(revision).unwrap_or(i64::MAX);
     let mut options = lenient(job.options.clone(), profile);
     options.create_namespace &= installing;
     if let Some(past) = after.filter(|_| options.crds.is_due(installing)) {
-        // Before the render: templates may look for the kinds of the chart's own CRDs.
+        // Before the render: templates may look up the kinds of the chart's own CRDs.
         let files = crds(&compiled.chart().crds()).map_err(|e| e.to_string())?;
         if !files.is_empty() {
             s.engine.check_history(&s.id(&job.name), &options, past).await.map_err(refused)?;
@@ -283,7 +283,7 @@ pub(super) async fn request(
     Ok(Built { request, installing, memory })
 }
 
-/// A refusal of the engine in Helm's words: names are checked first.
+/// The text of a refusal, with Helm's prefix for the checks of names.
 pub(super) fn refused(error: EngineError) -> String {
     match error {
         EngineError::NameInUse | EngineError::HalfUninstalled { .. } => {

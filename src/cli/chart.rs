@@ -1,4 +1,4 @@
-//! From a chart reference on the command line to a chart that can be installed.
+//! Loads the chart of a reference on the command line, and checks that it can be installed.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ pub(super) fn load(reference: &str, globals: &Globals, path: &ChartPath) -> Resu
     Ok(open(reference, globals, path, false)?.compile(globals.profile()))
 }
 
-/// Finds and loads a chart, wherever it is.
+/// Finds and loads a chart from any source.
 pub(super) fn find(reference: &str, globals: &Globals, path: &ChartPath) -> Result<Loaded, Explained> {
     let profile = globals.profile();
     if path.may_be_local(reference, profile)
@@ -49,8 +49,8 @@ pub(super) fn find(reference: &str, globals: &Globals, path: &ChartPath) -> Resu
     Ok(source::load_package(&chart.bytes, Path::new(&chart.file_name), profile)?)
 }
 
-/// As [`find`], with Helm's checks before an install: no library, no missing dependency. `update` asks for what is missing
-/// to be fetched.
+/// As [`find`], with Helm's checks before an install: no library, no missing dependency. `update` fetches missing
+/// ones.
 pub(super) fn open(
     reference: &str,
     globals: &Globals,
@@ -94,7 +94,7 @@ pub(super) fn open(
     Ok(loaded)
 }
 
-/// The dependencies that are declared and not there.
+/// The declared dependencies that are missing.
 pub(super) fn missing(chart: &Chart) -> Vec<&str> {
     let declared = chart.metadata.dependencies.iter().flatten().map(|d| d.name.as_str());
     declared.filter(|name| !chart.dependencies.iter().any(|c| c.name() == *name)).collect()

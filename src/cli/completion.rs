@@ -1,4 +1,4 @@
-//! `windlass completion`: what a shell needs to complete commands and flags.
+//! `windlass completion`: completion scripts for shells.
 
 use clap::CommandFactory as _;
 use clap_complete::Shell;

@@ -1,4 +1,4 @@
-//! Flags that say who must have signed a chart with cosign.
+//! Flags for the required cosign signer of a chart.
 
 use std::path::PathBuf;
 
@@ -29,7 +29,7 @@ pub(super) struct Cosign {
 }
 
 impl Cosign {
-    /// Who must have signed, if any flag was given.
+    /// The required signer, if any flag was given.
     pub(super) fn policy(&self) -> Result<Option<Policy>, Failure> {
         let wanted = |exact: &Option<String>, pattern: &Option<String>| {
             let exact = exact.clone().map(Wanted::Exact);

@@ -1,6 +1,7 @@
-//! `windlass queue`, `config`, `global`, `module`, `hook` and `raw`: questions to a running operator over its debug socket.
+//! `windlass queue`, `config`, `global`, `module`, `hook` and `raw`: requests to a running operator over its debug
+//! socket.
 //!
-//! Verbs and flags are addon-operator's and shell-operator's. What comes back is printed as it is.
+//! Verbs and flags are addon-operator's and shell-operator's. Answers are printed verbatim.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -12,11 +13,11 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use super::{Failure, print};
 use crate::serve::debug::SOCKET;
 
-/// The largest answer that is read, in bytes.
+/// The largest answer, in bytes.
 const LARGEST: u64 = 1 << 30;
-/// How long an answer may take: a render asks the API server.
+/// Time limit of an answer: a render sends requests to the API server.
 const PATIENCE: Duration = Duration::from_secs(150);
-/// What stays as it is in paths and forms.
+/// Characters that are not escaped in paths and forms.
 const KEPT: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
 
 /// Form of an answer.
@@ -298,7 +299,7 @@ fn escaped(text: &str) -> String {
 }
 
 impl Socket {
-    /// Asks and prints the answer.
+    /// Sends a request and prints the answer.
     fn show(&self, path: &str) -> Result<(), Failure> {
         let mut answer = self.ask(path, None)?;
         if !answer.ends_with('\n') {
@@ -307,7 +308,7 @@ impl Socket {
         print(answer.as_bytes())
     }
 
-    /// The answer to a path; with a form it is posted.
+    /// The answer for a path; a form is posted.
     fn ask(&self, path: &str, form: Option<&str>) -> Result<String, Failure> {
         let socket = self.debug_unix_socket.display();
         let mut stream = UnixStream::connect(&self.debug_unix_socket).map_err(|e| {

@@ -1,4 +1,4 @@
-//! `windlass dependency`: the charts that a chart is made of.
+//! `windlass dependency`: a chart's dependencies.
 
 use std::path::{Path, PathBuf};
 
@@ -59,14 +59,14 @@ pub(super) fn run(globals: &Globals, command: &Command) -> Result<(), Failure> {
     }
 }
 
-/// Which way dependencies are brought.
+/// Update or build.
 #[derive(Clone, Copy)]
 enum Verb {
     Update,
     Build,
 }
 
-/// A reader that went away hears no more; the work is done all the same.
+/// A closed pipe ends the output; the work continues.
 fn aloud(text: &str) {
     drop(print(text.as_bytes()));
 }
@@ -75,7 +75,8 @@ fn run_verb(globals: &Globals, args: &Args, verb: Verb) -> Result<(), Failure> {
     let mut options = args.login.options();
     let keyring = args.verify.verify.then(|| args.verify.keyring.path());
     if keyring.is_some() {
-        // Helm's `dependency build` goes on without a provenance file, and whoever holds that file back decides what is verified.
+        // Helm's `dependency build` continues without a provenance file, so that whoever withholds that file decides
+        // what is verified.
         options.provenance = Wanted::Yes;
     }
     let job = Job { chart: &args.chart, skip_refresh: args.skip_refresh, options: &options, keyring, verb };
@@ -87,7 +88,7 @@ pub(super) fn update(globals: &Globals, chart: &Path, options: &Options) -> Resu
     bring(globals, chart, options, &mut |text| aloud(&text))
 }
 
-/// The same, told to someone else.
+/// The same with another output.
 pub(super) fn bring(
     globals: &Globals,
     chart: &Path,

@@ -1,4 +1,4 @@
-//! `windlass doctor modules`: what in a tree of addon-operator modules works otherwise here.
+//! `windlass doctor modules`: what works differently here in a directory of addon-operator modules.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `windlass env`: the variables that Helm and we share, with what they come to here (`EnvSettings.EnvVars`).
+//! `windlass env`: the variables shared with Helm, with their effective values (`EnvSettings.EnvVars`).
 
 use std::collections::BTreeMap;
 use std::env;
@@ -29,7 +29,7 @@ fn variables(globals: &Globals) -> Result<BTreeMap<&'static str, String>, Failur
     let set = |name: &str| env::var(name).ok().filter(|v| !v.is_empty());
     let text = |value: &Option<String>| value.clone().unwrap_or_default();
     let path = |value: &std::path::Path| value.display().to_string();
-    // A kubeconfig that cannot be read names no namespace.
+    // An unreadable kubeconfig has no namespace.
     let current = || block_on(cluster(globals)).ok()?.ok().map(|c| c.default_namespace().to_owned());
     let namespace = globals
         .namespace
@@ -66,7 +66,7 @@ fn variables(globals: &Globals) -> Result<BTreeMap<&'static str, String>, Failur
         ("HELM_REPOSITORY_CACHE", path(&home.indexes)),
         ("HELM_REPOSITORY_CONFIG", path(&home.repositories)),
     ]);
-    // Helm tells of the flag and not of the variable.
+    // Helm prints the flag's value, not the variable's.
     let file = globals
         .kubeconfig
         .as_deref()

@@ -1,4 +1,4 @@
-//! `windlass values explain`: each layer that sets a value, and which one counts, of a chart or a module of the operator.
+//! `windlass values explain`: the layers that set a value of a chart or module, and the one in effect.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::addon;
 use crate::preflight;
 use crate::render::to_json;
 
-/// How much of a value a table shows, in characters.
+/// Longest value in a table, in characters.
 const MAX_SHOWN: usize = 60;
 
 /// What is done with values.
@@ -61,7 +61,7 @@ struct Module {
     config_map: String,
 }
 
-/// A chart's layers, and the way that is asked for.
+/// A chart's layers, and the requested path.
 fn of_chart(globals: &Globals, args: &Args) -> Result<(Trace, Path), Explained> {
     let (path, reference) = match &args.names[..] {
         [path, chart] => (Path::parse(path)?, chart),
@@ -107,7 +107,7 @@ fn of_module(globals: &Globals, args: &Args, name: &str) -> Result<(Trace, Path)
     let layers =
         preflight::layers(modules_dir, module, global_hooks_dir.as_deref(), config.as_ref(), &referred)?;
     let trace = Trace::new(chart.chart(), layers, globals.profile()).map_err(|e| e.to_string())?;
-    // Within a module its own section is meant.
+    // Paths in a module are relative to its own section.
     let key = module.name.key.as_str();
     let whole = path.0.is_empty() || [Some(key), Some("global")].contains(&path.first());
     Ok((trace, if whole { path } else { path.below(&[key]) }))
@@ -141,7 +141,7 @@ fn rows(explanations: &[Explanation]) -> Vec<Vec<String>> {
     for e in explanations {
         let mut name = e.path.to_string();
         if e.settings.is_empty() {
-            // Nothing that is known sets it; the renderer made it of others.
+            // No known layer sets it; the renderer computed it.
             rows.push(vec![
                 name.clone(),
                 "(merged)".to_owned(),
@@ -157,12 +157,12 @@ fn rows(explanations: &[Explanation]) -> Vec<Vec<String>> {
     rows
 }
 
-/// Whether it is a flag of ours: neither a file nor an object of the cluster.
+/// Whether it is a flag: neither a file nor an object of the cluster.
 fn is_flag(origin: &Origin) -> bool {
     matches!(origin, Origin::Layer { is_file: false, name, .. } if name.starts_with("--"))
 }
 
-/// The layer, and the path as the layer spells it where that is another one.
+/// The layer, and its own spelling of the path if that differs.
 fn by(e: &Explanation, s: &Setting) -> String {
     let path = if s.path == e.path && !is_flag(&s.origin) { String::new() } else { format!(" {}", s.path) };
     let global = if s.global { " (globals reach subcharts)" } else { "" };

@@ -1,4 +1,4 @@
-//! A failed command that can be explained: Helm's text, and a report for people beside it.
+//! A failed command: Helm's text, and an optional explanation.
 
 use std::io::IsTerminal;
 
@@ -12,7 +12,7 @@ use super::hints;
 use super::values::User;
 use crate::source;
 
-/// A failed command: what is printed after `Error: `, and what stands behind it.
+/// A failed command: the text after `Error: `, and an explanation.
 #[derive(Debug)]
 pub(super) struct Explained {
     pub(super) text: String,
@@ -36,13 +36,13 @@ impl From<source::Error> for Explained {
 }
 
 impl Explained {
-    /// The same with another text, such as one that names the verb.
+    /// The same with another text, such as one with the verb.
     pub(super) fn text(self, change: impl FnOnce(&str) -> String) -> Self {
         Self { text: change(&self.text), report: self.report }
     }
 }
 
-/// Whether reports are to be shown: on a terminal, unless the user wants otherwise.
+/// Whether explanations are shown: on a terminal by default.
 pub(super) fn explains(globals: &Globals) -> bool {
     match globals.explain_errors {
         When::Always => true,
@@ -51,7 +51,7 @@ pub(super) fn explains(globals: &Globals) -> bool {
     }
 }
 
-/// What stands behind a failed render of a chart, if it is to be shown.
+/// The explanation of a failed render, if it is to be shown.
 pub(super) fn of_render(
     shown: bool,
     error: &render::Error,

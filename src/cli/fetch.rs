@@ -1,4 +1,4 @@
-//! Flags that say where a chart is and who may have it, and the fetcher that they are handed to.
+//! Flags for the location of a chart and the access to it, and the fetcher for them.
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ impl TlsFlags {
     }
 }
 
-/// Who we are for a server.
+/// Login flags.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(super) struct Login {
     /// Chart repository username where to locate the requested chart
@@ -73,7 +73,7 @@ impl Login {
     }
 }
 
-/// Which chart is meant, and how it is fetched (`ChartPathOptions`).
+/// The chart's version and location (`ChartPathOptions`).
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(super) struct ChartPath {
     /// Specify a version constraint for the chart version to use: a specific tag (e.g. 1.1.1) or a valid range (e.g.
@@ -98,12 +98,12 @@ pub(super) struct ChartPath {
 }
 
 impl ChartPath {
-    /// The URL of the repository that the chart is looked for in.
+    /// The URL of `--repo`.
     pub(super) fn repository(&self) -> Option<&str> {
         self.repo.as_deref().filter(|url| !url.is_empty())
     }
 
-    /// Whether the chart may lie on disk. Helm 3 prefers one that does to the repository that it is told.
+    /// Whether the chart may be on disk. Helm 3 prefers an existing path to `--repo`.
     pub(super) fn may_be_local(&self, reference: &str, profile: Profile) -> bool {
         self.repository().is_none() || profile == Profile::Helm3 && Path::new(reference.trim()).exists()
     }
@@ -129,13 +129,13 @@ pub(super) fn fetcher(globals: &Globals) -> Fetcher {
     Fetcher::new(globals.home(), http(globals, TIMEOUT))
 }
 
-/// A client whose requests take so long at most. On a terminal it tells of what arrives.
+/// An HTTP client with a time limit. Shows progress on a terminal.
 pub(super) fn http(globals: &Globals, timeout: Duration) -> Http {
     let http = Http::new(timeout, globals.offline);
     if std::io::stderr().is_terminal() { http.with_progress(progress()) } else { http }
 }
 
-/// A line on the terminal for what takes longer than a second.
+/// The line on the terminal for downloads of more than a second.
 fn progress() -> Progress {
     const PATIENCE: Duration = Duration::from_secs(1);
     let state = Mutex::new((Instant::now(), String::new()));
@@ -156,7 +156,7 @@ fn progress() -> Progress {
             Some(all) => format!("{} of {}  {}", mib(seen), mib(all), state.1),
             None => format!("{}  {}", mib(seen), state.1),
         };
-        // The line is taken back in the end; a terminal that is gone needs none.
+        // The line is erased at the end; errors of the terminal are ignored.
         drop(write!(std::io::stderr().lock(), "\r\x1b[K{text}"));
     })
 }

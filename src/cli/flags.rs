@@ -91,7 +91,7 @@ pub(super) struct Globals {
 }
 
 impl Globals {
-    /// With flags that are given and empty left out, as Helm has them: scripts pass what a variable may not hold.
+    /// Drops empty flags, as Helm does: scripts pass variables that may be empty.
     pub(super) fn without_empty(mut self) -> Self {
         for text in [
             &mut self.namespace,
@@ -118,7 +118,7 @@ impl Globals {
 }
 
 impl Globals {
-    /// What one render may take.
+    /// The limits of one render.
     pub(super) fn render_bounds(&self) -> RenderBounds {
         let own = RenderBounds::default();
         RenderBounds {
@@ -133,7 +133,7 @@ pub(super) fn path() -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().map(PathBuf::from)
 }
 
-/// A label as it is given, `key=value`.
+/// A label in the form `key=value`.
 pub(super) fn label(text: &str) -> Result<(String, String), String> {
     let Some((key, value)) = text.split_once('=') else {
         return Err(format!("{text} must be formatted as key=value"));
@@ -141,7 +141,7 @@ pub(super) fn label(text: &str) -> Result<(String, String), String> {
     Ok((key.to_owned(), value.to_owned()))
 }
 
-/// When something is done.
+/// When to do something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum When {
     #[default]
@@ -151,7 +151,7 @@ pub(super) enum When {
 }
 
 impl Globals {
-    /// Whether to paint what goes to standard output.
+    /// Whether to colour standard output.
     pub(super) fn paints(&self) -> bool {
         match self.color {
             When::Always => true,
@@ -162,7 +162,7 @@ impl Globals {
         }
     }
 
-    /// Where Helm's state is.
+    /// The paths of Helm's state.
     pub(super) fn home(&self) -> Home {
         let mut home = Home::from_env();
         for (place, flag) in [
@@ -178,13 +178,13 @@ impl Globals {
         home
     }
 
-    /// The Helm to be equal to.
+    /// The Helm version to be compatible with.
     pub(super) fn profile(&self) -> Profile {
         self.compat.unwrap_or_default()
     }
 }
 
-/// Where values come from.
+/// Flags for values.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(super) struct Values {
     /// Specify values in a YAML file (can specify multiple; `-` is stdin)
@@ -215,7 +215,7 @@ impl Values {
     }
 }
 
-/// How a chart is rendered, whatever becomes of it.
+/// Flags of a render.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(super) struct Render {
     #[command(flatten)]
@@ -234,7 +234,7 @@ pub(super) struct Render {
     pub(super) replay: bool,
 }
 
-/// A number of bytes as Kubernetes writes it: `64Mi`, `1Gi`, `500M`, or bytes.
+/// A Kubernetes quantity of bytes: `64Mi`, `1Gi`, `500M`, or a number.
 pub(super) fn size(text: &str) -> Result<usize, String> {
     let bad =
         || format!("invalid size {text:?}: give a number of bytes, or one with Ki, Mi or Gi, such as 512Mi");
@@ -253,7 +253,7 @@ pub(super) fn size(text: &str) -> Result<usize, String> {
     number.checked_mul(unit).ok_or_else(bad)
 }
 
-/// A Go duration on the command line: `300ms`, `1h30m`, `90s`.
+/// A Go duration: `300ms`, `1h30m`, `90s`.
 pub(super) fn duration(text: &str) -> Result<std::time::Duration, String> {
     let bad = || format!("invalid duration {text:?}: give a number with a unit, such as 90s or 5m");
     let mut rest = text;

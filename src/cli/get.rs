@@ -70,7 +70,7 @@ fn load(globals: &Globals, which: &Which) -> Result<Record, Failure> {
     })
 }
 
-/// The values that the templates saw, as far as the record tells: the chart's own defaults under the user's values.
+/// The values that the templates saw, as far as the record shows: the chart's defaults under the user's values.
 pub(super) fn computed(record: &Record, profile: Profile) -> Result<Map, Failure> {
     let map = |value: &Value| match from_json(value) {
         Data::Map(map) => map,
@@ -80,13 +80,13 @@ pub(super) fn computed(record: &Record, profile: Profile) -> Result<Map, Failure
     coalesce_values(&chart, &map(&record.config), profile, &mut |_| {}).map_err(|e| e.to_string())
 }
 
-/// The values of a release in a form: the user's, or all.
+/// The values of a release in an output format: the user's, or all.
 pub(super) fn values_text(record: &Record, all: bool, format: Format) -> Result<String, Failure> {
     if all {
         let values = to_json(&Data::Map(computed(record, Profile::Helm4)?));
         return output::structured(&values, format);
     }
-    // Helm prints values that were never given as null.
+    // Helm prints null if no values were given.
     let empty = record.config.as_object().is_some_and(serde_json::Map::is_empty);
     output::structured(if empty { &Value::Null } else { &record.config }, format)
 }
@@ -96,7 +96,7 @@ pub(super) fn hooks_text(record: &Record) -> String {
     record.hooks.iter().map(|h| format!("---\n# Source: {}\n{}\n", h.path, h.manifest)).collect()
 }
 
-/// What `get metadata` prints.
+/// The output of `get metadata`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Metadata {
@@ -193,7 +193,7 @@ impl Metadata {
     }
 }
 
-/// A record as the templates of `get all` see it: under the names that Go's fields have.
+/// A record for the templates of `get all`, with the names of Go's fields.
 fn fields_of(record: &Record) -> Data {
     let text = |text: &str| Data::String(text.to_owned());
     let time = |at: &str| text(&output::go_time(at));
@@ -223,7 +223,7 @@ fn fields_of(record: &Record) -> Data {
         ("Files", chart("files")),
         ("Values", from_json(&record.chart["values"])),
     ];
-    // Those that the storage adds are there too.
+    // Labels that the storage adds are included.
     let labels = record.labels.iter().chain(&record.system).map(|(k, v)| (k.clone(), text(v)));
     named([
         ("Name", text(&record.name)),
@@ -243,7 +243,7 @@ fn named<const N: usize>(fields: [(&str, Data); N]) -> Data {
     Data::Map(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
-/// The same with keys as Go's fields are called: `appVersion` is `AppVersion`.
+/// The same with keys as Go's fields: `appVersion` becomes `AppVersion`.
 fn upper(data: &Data) -> Data {
     match data {
         Data::Map(map) => {

@@ -1,4 +1,4 @@
-//! Templates of the user that print or name something: Go's language on plain data, and `--name-template` with sprig's functions.
+//! Go templates of the user: for output, on plain data, and `--name-template` with sprig's functions.
 
 use std::sync::LazyLock;
 
@@ -17,7 +17,7 @@ use crate::render::SystemWorld;
 static FUNCS: LazyLock<Funcs> =
     LazyLock::new(|| Funcs::new(&[BUILTINS], |_, _| None, "map[string]interface {}"));
 
-/// What a template makes of data (`template.New("_").Parse(…).Execute`).
+/// Executes a template on data (`template.New("_").Parse(…).Execute`).
 ///
 /// # Errors
 /// It does not parse or fails, in Go's words.
@@ -33,7 +33,7 @@ pub(super) fn run(text: &str, data: &Data) -> Result<Vec<u8>, Failure> {
     exec.ok_or("the template cannot be run")?.execute(NAME, dot).map_err(|e| e.to_string())
 }
 
-/// What a `--name-template` makes: a template of its own, with the functions of charts, without a chart.
+/// Executes a `--name-template`: with the functions of charts, without a chart.
 ///
 /// # Errors
 /// It does not parse or fails.

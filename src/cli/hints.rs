@@ -32,7 +32,7 @@ fn engine_hint(error: &EngineError) -> Option<Cow<'static, str>> {
         .into(),
         EngineError::Pending { .. } => ", or at once with --break-lock".into(),
         EngineError::Held { .. } => "; wait for it, or take over with --break-lock".into(),
-        EngineError::Immutable { .. } => "\n  (--force-replace deletes it and makes it again)".into(),
+        EngineError::Immutable { .. } => "\n  (--force-replace deletes it and creates it again)".into(),
         EngineError::Conflict { .. } => {
             "\n  (--force-conflicts takes them, --leave-to-owner PATH leaves them)".into()
         }
@@ -94,7 +94,7 @@ mod tests {
         let in_use = "cannot reuse a name that is still in use";
         let busy = "another operation (install/upgrade/rollback) is in progress";
         let fields = "\n  (--force-conflicts takes them, --leave-to-owner PATH leaves them)";
-        let replace = "\n  (--force-replace deletes it and makes it again)";
+        let replace = "\n  (--force-replace deletes it and creates it again)";
         let cases = [
             (
                 EngineError::HalfUninstalled { name: "web".into(), half: "half".into() },
@@ -111,7 +111,7 @@ mod tests {
                     minutes: 5,
                 },
                 format!(
-                    "{busy}: revision 2 is pending-upgrade since then, by Helm; it is taken for abandoned 5m after that"
+                    "{busy}: revision 2 is pending-upgrade since then, by Helm; it counts as abandoned 5m after that"
                 ),
                 ", or at once with --break-lock".to_owned(),
             ),
@@ -124,7 +124,7 @@ mod tests {
             (immutable("ConfigMap a"), "applying ConfigMap a (t): no".to_owned(), replace.to_owned()),
             (
                 EngineError::Conflicts { stopped: Box::new(conflict("A")), further: vec![conflict("B")] },
-                "applying A (t): no\nnot tried any more, and in conflict too:\napplying B (t): no".to_owned(),
+                "applying A (t): no\nnot applied, and also in conflict:\napplying B (t): no".to_owned(),
                 fields.to_owned(),
             ),
             (

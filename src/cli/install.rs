@@ -1,4 +1,4 @@
-//! `windlass install` and `windlass upgrade`: a chart and values to a release.
+//! `windlass install` and `windlass upgrade`: apply a chart with values as a release.
 
 use chart_compat::render::{Capabilities, release_name_error};
 use serde_json::Value;
@@ -17,7 +17,7 @@ use crate::render::replay::store;
 use crate::render::{SystemWorld, chart_record, to_json};
 use chart_compat::data::Data;
 
-/// What install and upgrade show, and whether they only show.
+/// Flags of the output and of dry runs.
 #[derive(clap::Args)]
 struct Told {
     /// Simulates the operation: client (no cluster is asked) or server
@@ -55,7 +55,7 @@ pub(super) struct InstallArgs {
     common: Common,
 }
 
-/// What `upgrade` and `plan` are told alike.
+/// Common flags of `upgrade` and `plan`.
 #[derive(clap::Args)]
 #[allow(clippy::struct_excessive_bools, reason = "flags are what they are")]
 pub(super) struct Change {
@@ -169,7 +169,7 @@ fn run(globals: &Globals, mut job: Job<'_>, told: &Told, failed: &str) -> Result
     }
     job.options.dry_run = dry;
     let text = |e: Explained| e.text(|t| format!("{failed}{t}"));
-    // Of an upgrade only the work itself fails under the verb's name.
+    // Of an upgrade only the operation itself fails under the verb's name.
     let material = match job.options.mode {
         Mode::Install => Material::load(globals, &job).map_err(text)?,
         Mode::Upgrade | Mode::UpgradeInstall => Material::load(globals, &job)?,
@@ -177,14 +177,14 @@ fn run(globals: &Globals, mut job: Job<'_>, told: &Told, failed: &str) -> Result
     if job.options.mode == Mode::Install && told.dry_run == Some(DryRun::Client) {
         return dry_install(globals, &job, told, material).map_err(text);
     }
-    // The connection fails with a text alone; what the work itself fails with is explained.
+    // A failed connection has a text only; a failed operation is explained.
     with_engine(globals, async |mut s| {
         s.engine = s.engine.bounded(job.options.deadline);
         Ok(carry_out(&s, globals, &job, told, material, failed).await)
     })?
 }
 
-/// `install --dry-run`: rendered and shown, no cluster asked.
+/// `install --dry-run`: rendered and shown without a cluster.
 fn dry_install(globals: &Globals, job: &Job<'_>, told: &Told, material: Material) -> Result<(), Explained> {
     let namespace = globals.namespace.as_deref().unwrap_or("default");
     let options = build::render_options(globals, job, namespace, Capabilities::default(), 1);
@@ -221,7 +221,7 @@ fn dry_install(globals: &Globals, job: &Job<'_>, told: &Told, material: Material
     Ok(show_dry(globals, record, &rendered, told)?)
 }
 
-/// Shows what would be recorded.
+/// Shows the record that would be written.
 fn show_dry(
     globals: &Globals,
     mut record: Record,
@@ -251,7 +251,7 @@ async fn carry_out(
     let mode = job.options.mode;
     let past = s.engine.history_of(&s.id(&job.name)).await.map_err(|e| format!("{failed}{e}"))?;
     let installing = build::installs(mode, past.newest());
-    // Helm says nothing in front of what fails in an install by `upgrade --install`.
+    // Helm adds no prefix to the errors of an install by `upgrade --install`.
     let failed = if installing && mode == Mode::UpgradeInstall { "" } else { failed };
     let text = |e: String| format!("{failed}{e}");
     let people = told.output == Format::Table;
@@ -264,7 +264,7 @@ async fn carry_out(
         .map_err(|e| e.text(|t| format!("{failed}{t}")))?;
     let request = &built.request;
     if let Some(memory) = built.memory.filter(|_| !dry) {
-        // Before the objects: what they hold must be known to the next render, whatever happens to this one.
+        // Before the objects: the next render needs the values that they contain, whatever happens to this operation.
         store::save(s.engine.cluster(), &s.namespace, &job.name, &memory).await.map_err(text)?;
     }
     let outcome = s

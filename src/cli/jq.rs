@@ -1,4 +1,4 @@
-//! `windlass jq`: the filters of hooks for hooks, so that an image needs no program for that.
+//! `windlass jq`: jq for hooks, so that an image needs no jq program.
 //!
 //! The flags are jq's, as far as hooks use them.
 
@@ -13,7 +13,7 @@ use serde_json::{Deserializer, Value, json};
 use super::Failure;
 use crate::shell_hooks::jq::Filter;
 
-/// The most that is read.
+/// The largest input.
 const MAX_INPUT: u64 = 1024 * 1024 * 1024;
 
 /// Exit status for a filter that cannot be compiled, as jq's.
@@ -21,16 +21,16 @@ const SYNTAX: u8 = 3;
 /// Exit status for an input that fails.
 const FAILED: u8 = 5;
 
-/// What the command line says, before it is read: jq has other short flags than the rest of ours.
+/// Whether the command line is jq's, before it is parsed: jq's short flags differ from ours.
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]
 pub(super) struct Raw {
-    /// Flags of jq, a filter, and files
+    /// jq's flags, a filter, and files
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     _arguments: Vec<OsString>,
 }
 
-/// Runs if `jq` is what is asked for.
+/// Runs if `jq` is the verb.
 pub(super) fn asked() -> Option<ExitCode> {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     if arguments.first().is_none_or(|first| first != "jq") {
@@ -39,7 +39,7 @@ pub(super) fn asked() -> Option<ExitCode> {
     let args = match Args::try_parse_from(arguments) {
         Ok(args) => args,
         Err(e) => {
-            // Nobody may read it.
+            // The output may be closed.
             e.print().unwrap_or_default();
             return Some(if e.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS });
         }
@@ -118,7 +118,7 @@ fn run(args: &Args) -> Result<ExitCode, Failure> {
         match filter.run(&input) {
             Ok(results) => {
                 for result in results {
-                    // Whoever read it may have gone.
+                    // The output may be closed.
                     if out.write_all(shown(args, &result).as_bytes()).is_err() {
                         return Ok(ExitCode::FAILURE);
                     }

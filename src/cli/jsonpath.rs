@@ -1,8 +1,8 @@
-//! kubectl's JSONPath templates on values: text, and `{…}` in which paths, filters, quoted text and `range` stand.
+//! kubectl's JSONPath templates on values: text, and `{…}` with paths, filters, quoted text and `range`.
 //!
-//! Owns what a parsed template makes of data (`client-go/util/jsonpath`, with missing keys allowed as `NewJSONPathPrinter` has
-//! it not: a missing key ends all output, which Helm says nothing of). Parsing is in [`parse`]. Entries of maps come in order of
-//! their keys, where Go's come in any.
+//! Owns the evaluation of a parsed template (`client-go/util/jsonpath`, as `NewJSONPathPrinter` sets it up: a missing
+//! key ends all output, without an error from Helm). Parsing is in [`parse`]. Entries of maps are ordered by key,
+//! where Go's are random.
 
 mod parse;
 
@@ -13,10 +13,10 @@ use chart_compat::{go, json};
 
 use self::parse::Node;
 
-/// How deep a template may nest and recurse.
+/// Deepest nesting and recursion of a template.
 const DEEPEST: usize = 200;
 
-/// What a template prints for data; nothing where it cannot be evaluated, as `helm show values --jsonpath` does.
+/// Evaluates a template on data; empty if it cannot be evaluated, as with `helm show values --jsonpath`.
 ///
 /// # Errors
 /// The template does not parse, in client-go's words.
@@ -32,7 +32,7 @@ pub(super) fn print(template: &str, data: &Data) -> Result<String, String> {
 /// The template cannot be evaluated on the data.
 struct Failed;
 
-/// One run of a template.
+/// One evaluation of a template.
 struct Run<'t> {
     nodes: &'t [Node],
 }
@@ -59,7 +59,7 @@ impl Run<'_> {
         Ok(out)
     }
 
-    /// Where the range that began before `at` ends; without an end it takes all.
+    /// The end of the range that began before `at`; without an `end` it covers the rest.
     fn end_of(&self, at: usize, to: usize) -> usize {
         let mut depth = 0usize;
         for n in at..to {
@@ -154,13 +154,13 @@ fn children(value: &Data) -> Vec<Data> {
     match value {
         Data::Map(map) => map.values().cloned().collect(),
         Data::List(items) => items.clone(),
-        // The bytes of a text, as Go has it.
+        // The bytes of a text, as in Go.
         Data::String(text) => text.bytes().map(|b| Data::Int(b.into())).collect(),
         _ => Vec::new(),
     }
 }
 
-/// Each value that holds others, before those.
+/// Each value with its descendants, parents first.
 fn recursive(input: &[Data], depth: usize) -> Vec<Data> {
     let mut out = Vec::new();
     for value in input {
@@ -197,7 +197,7 @@ fn holds(item: &Data, left: &[Node], operator: &str, right: &[Node], depth: usiz
     })
 }
 
-/// Values of one kind; Go compares no integer with a float.
+/// Compares values of one kind; Go does not compare integers with floats.
 fn compare(left: &Data, right: &Data) -> Option<Ordering> {
     match (left, right) {
         (Data::Bool(a), Data::Bool(b)) => Some(a.cmp(b)),

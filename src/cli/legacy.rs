@@ -1,4 +1,4 @@
-//! Flags of `helm template` that change nothing of what it prints: taken, so that scripts go on, and told where Helm does.
+//! Flags of `helm template` without an effect on the output: accepted for scripts, with Helm's warnings.
 
 use chart_compat::profile::Profile;
 
@@ -45,7 +45,7 @@ pub(super) struct Legacy {
 }
 
 impl Legacy {
-    /// Says what Helm 4 says of the flags that it wants to be rid of.
+    /// Prints Helm 4's warnings about deprecated flags.
     pub(super) fn warn(&self, profile: Profile) {
         if profile == Profile::Helm3 {
             return;

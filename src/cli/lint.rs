@@ -1,4 +1,4 @@
-//! `windlass lint`: Helm's findings in Helm's words, and ours beside them.
+//! `windlass lint`: Helm's findings in Helm's words, and our own.
 
 use chart_compat::Bytes;
 use chart_compat::profile::Profile;
@@ -43,7 +43,7 @@ pub(super) struct Args {
     only_helm: bool,
 }
 
-/// A chart's files as they are, before anything is made of them.
+/// A chart's files, unprocessed.
 struct Files {
     directory: String,
     metadata: Bytes,
@@ -133,12 +133,12 @@ impl Files {
     }
 }
 
-/// Lint takes a chart for one of version 2 at once, where others first ask for its version.
+/// Lint parses a chart as version 2 at once, where others check its version first.
 fn as_lint_reads(error: &source::Error) -> String {
     error.to_string().replace("of type loader.chartBase", "of type v2.Metadata")
 }
 
-/// Directories and archives of charts below `charts/`, in order of path.
+/// Directories and archives of charts below `charts/`, ordered by path.
 fn subcharts(path: &Path, found: &mut Vec<String>) {
     let Ok(entries) = std::fs::read_dir(path) else { return };
     let mut paths: Vec<PathBuf> = entries.filter_map(|e| e.ok().map(|e| e.path())).collect();

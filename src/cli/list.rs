@@ -71,12 +71,12 @@ pub(super) struct Args {
 }
 
 impl Args {
-    /// Whether a state is asked for besides that of superseded revisions.
+    /// Whether a status other than superseded is selected.
     fn names_states(&self) -> bool {
         self.deployed || self.failed || self.pending || self.uninstalled || self.uninstalling
     }
 
-    /// Whether a state is shown: with no flag Helm 4 shows all, Helm 3 what is deployed or failed.
+    /// Whether a status is shown: without flags Helm 4 shows all, Helm 3 deployed and failed ones.
     fn shows(&self, status: ReleaseStatus, profile: Profile) -> bool {
         if self.all {
             return true;
@@ -98,7 +98,7 @@ impl Args {
         }
     }
 
-    /// What is shown of what there is, in order. Records are read only where more than their names is asked for.
+    /// Selects and orders the releases. Whole records are read only if more than names is shown.
     async fn choose(
         &self,
         engine: &Engine,
@@ -179,7 +179,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
     };
     let (names, records) = with_engine(globals, async |s| {
         let namespace = (!args.all_namespaces).then_some(s.namespace.as_str());
-        // Superseded revisions alone are all shown; else the newest revision of each release counts.
+        // With `--superseded` alone all superseded revisions are shown; else the newest revision of each release.
         let found = if args.superseded && !args.names_states() && !args.all {
             s.engine.superseded(namespace).await
         } else {

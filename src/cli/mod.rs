@@ -178,7 +178,7 @@ enum Command {
     Jq(jq::Raw),
 }
 
-/// A failed command: what is printed after `Error: `.
+/// A failed command: the text after `Error: `.
 type Failure = String;
 
 /// Runs the command line of this process.
@@ -191,7 +191,7 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(e) => {
             let code = u8::from(e.use_stderr());
-            // Nothing can be done when the terminal is gone.
+            // Errors of the terminal are ignored.
             drop(e.print());
             return ExitCode::from(code);
         }
@@ -252,12 +252,12 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Prints to stdout; a reader that went away ends the output silently, as pipes want it.
+/// Prints to stdout; a closed pipe ends the output silently.
 fn print(bytes: &[u8]) -> Result<(), Failure> {
     print_pieces(&[bytes])
 }
 
-/// As [`print`], from where the pieces lie.
+/// As [`print`], from several pieces without copying them.
 fn print_pieces(pieces: &[&[u8]]) -> Result<(), Failure> {
     let mut slices: Vec<IoSlice<'_>> =
         pieces.iter().filter(|p| !p.is_empty()).map(|p| IoSlice::new(p)).collect();
@@ -279,14 +279,14 @@ fn print_pieces(pieces: &[&[u8]]) -> Result<(), Failure> {
     }
 }
 
-/// Prints a line to stderr, without the contents of Secrets that were sent to the API server.
+/// Prints a line to stderr, with the data of Secrets masked.
 fn tell(line: &str) {
     let line = redact::process().mask(line);
-    // Nothing can be done when stderr is gone.
+    // Errors of stderr are ignored.
     drop(writeln!(std::io::stderr().lock(), "{line}"));
 }
 
-/// Connects as the flags say.
+/// Connects by the flags.
 async fn cluster(globals: &flags::Globals) -> Result<Cluster, Failure> {
     let options = ConnectOptions {
         kubeconfig: globals.kubeconfig.clone(),
@@ -315,7 +315,7 @@ impl Connected {
         ReleaseId::new(&self.namespace, name)
     }
 
-    /// What is remembered of why a revision was made.
+    /// The cause of a revision, for its record.
     fn cause(&self, verb: &str) -> String {
         let user = ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok());
         match user.filter(|user| !user.is_empty()) {
@@ -324,9 +324,10 @@ impl Connected {
         }
     }
 
-    /// Does work of the engine. The first signal to end gives it up in order, a second one at once.
+    /// Runs an operation of the engine. The first signal cancels it, a second one stops at once.
     async fn try_run<T>(&self, work: impl Future<Output = Result<T, EngineError>>) -> Result<T, EngineError> {
-        // Where no signal can be heard, the first one ends the process: the lock and the next command repair what it left.
+        // Without signal handlers the first signal ends the process: the lock and the next command repair the
+        // release.
         let Ok(mut ended) = Ended::listen() else { return work.await };
         tokio::pin!(work);
         tokio::select! {
@@ -341,13 +342,13 @@ impl Connected {
         }
     }
 
-    /// As [`Self::try_run`], the failure as text.
+    /// As [`Self::try_run`], with the error as text and hints.
     async fn run<T>(&self, work: impl Future<Output = Result<T, EngineError>>) -> Result<T, Failure> {
         self.try_run(work).await.map_err(|e| hints::engine_text(&e))
     }
 }
 
-/// What asks this process to end: SIGINT and SIGTERM, heard from here on.
+/// SIGINT and SIGTERM, from its creation on.
 struct Ended {
     interrupted: Signal,
     terminated: Signal,
@@ -355,13 +356,13 @@ struct Ended {
 
 impl Ended {
     /// # Errors
-    /// The system hears no signals for us.
+    /// The system registers no signal handlers.
     fn listen() -> Result<Self, Failure> {
         let hear = |kind| signal(kind).map_err(|e| format!("cannot listen for signals: {e}"));
         Ok(Self { interrupted: hear(SignalKind::interrupt())?, terminated: hear(SignalKind::terminate())? })
     }
 
-    /// Ends when one has come since the last call.
+    /// Ends when a signal has arrived since the last call.
     async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupted.recv() => {}
@@ -370,7 +371,7 @@ impl Ended {
     }
 }
 
-/// Runs work that waits for others, without a cluster.
+/// Runs a future without a cluster.
 fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     Ok(runtime.map_err(|e| format!("cannot start: {e}"))?.block_on(work))

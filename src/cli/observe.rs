@@ -1,4 +1,4 @@
-//! `windlass operator --observe`: what an operator would change, and nothing done about it.
+//! `windlass operator --observe`: reports what an operator would change, and writes nothing.
 
 use std::process::ExitCode;
 
@@ -10,7 +10,7 @@ use crate::controller::ContextOptions;
 use crate::preflight::{self, Finding, Observation};
 use crate::redact;
 
-/// Exit status where something would change.
+/// Exit status if something would change.
 const CHANGES: u8 = 2;
 
 pub(super) async fn run(

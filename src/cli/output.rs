@@ -1,4 +1,4 @@
-//! Tables, JSON and YAML as Helm prints them, and the figures of a record that several commands show.
+//! Tables, JSON and YAML as Helm prints them, and common fields of a record.
 
 use chart_compat::go::layout;
 use chart_compat::go::object::Time;
@@ -9,7 +9,7 @@ use super::Failure;
 use crate::release::record::Record;
 use crate::render::from_json;
 
-/// Form of a command's output.
+/// Output format of a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Format {
     /// For people
@@ -21,7 +21,7 @@ pub(super) enum Format {
     Yaml,
 }
 
-/// JSON or YAML of a value, each with its line end; JSON keeps the order of a struct's fields.
+/// A value as JSON or YAML with its line end; JSON keeps the order of a struct's fields.
 pub(super) fn structured(value: &impl Serialize, format: Format) -> Result<String, Failure> {
     let result = match format {
         Format::Yaml => serde_json::to_value(value)
@@ -36,7 +36,7 @@ pub(super) fn structured(value: &impl Serialize, format: Format) -> Result<Strin
     result.map_err(|e| format!("cannot print: {e}"))
 }
 
-/// Rows with every cell as wide as its column and a tab between columns, as Helm's tables are.
+/// Rows with padded cells and a tab between columns, as Helm's tables.
 pub(super) fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns)
@@ -56,7 +56,7 @@ fn line_width(cell: &str) -> usize {
     cell.split('\n').map(|line| line.chars().count()).max().unwrap_or(0)
 }
 
-/// A cell of several lines is cut where its longest line would end, as Helm's tables (uitable's `Resize`) do.
+/// A cell with several lines is cut at the length of its longest line, as in Helm's tables (uitable's `Resize`).
 fn fit(cell: &str, width: usize) -> std::borrow::Cow<'_, str> {
     if cell.chars().count() <= width {
         return cell.into();
@@ -122,7 +122,7 @@ pub(super) fn chart(record: &Record) -> String {
     }
 }
 
-/// The version of what a record's chart installs.
+/// The app version of a record's chart.
 pub(super) fn app_version(record: &Record) -> String {
     let meta = &record.chart["metadata"];
     if meta.is_null() {

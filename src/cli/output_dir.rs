@@ -1,4 +1,4 @@
-//! `template --output-dir`: each template's documents into a file of its path.
+//! `template --output-dir`: writes each template's documents into a file with its path.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -10,11 +10,12 @@ use chart_compat::render::{Hook, Rendered};
 use super::{Failure, print};
 use crate::causes::of_the_system;
 
-/// Writes all documents below `dir`, and tells each file once for each document (`renderResources` of the action package and what
-/// follows it in the command). Manifests go into a directory of the release's name, if that is given, CRDs do not.
+/// Writes all documents below `dir`, and reports each file once for each document (`renderResources` of the action
+/// package and the command's own code after it). Manifests go into a directory with the release's name, if that is
+/// given, CRDs do not.
 ///
-/// Files are written anew, several documents of a template one behind the other; but hooks are put behind what a file holds from
-/// before, as with Helm. `hint` follows an error, but not that of a hook.
+/// Files are replaced, with several documents of a template appended; but hooks are appended to existing files, as by
+/// Helm. `hint` follows an error, except that of a hook.
 pub(super) fn write(
     dir: &Path,
     release: Option<&str>,
@@ -43,7 +44,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Writes one document into its file, behind what is there or instead of it (`writeToFile`).
+/// Writes one document into its file, appended or replacing the content (`writeToFile`).
 fn document(dir: &str, source: &str, text: &[u8], behind: bool) -> Result<(), Failure> {
     if Path::new(source).components().any(|c| !matches!(c, Component::Normal(_))) {
         return Err(format!("template path {source:?} leaves the output directory"));

@@ -1,4 +1,4 @@
-//! `windlass package`: a chart directory to a package.
+//! `windlass package`: packs chart directories.
 
 use std::path::{Path, PathBuf};
 
@@ -60,7 +60,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
     Ok(())
 }
 
-/// The first line of the file of a passphrase, read once.
+/// The first line of a passphrase file, read once.
 struct Passphrase<'f> {
     file: Option<&'f Path>,
     read: Option<Vec<u8>>,

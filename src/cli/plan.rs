@@ -1,5 +1,5 @@
-//! `windlass plan` (or `diff`) and `windlass apply`: what a change of a release would do, and just that done; `--plan` of
-//! other verbs.
+//! `windlass plan` (or `diff`) and `windlass apply`: show what a change of a release would do, and apply exactly
+//! that; `--plan` of other verbs.
 
 use std::io::Write as _;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
@@ -19,11 +19,11 @@ use super::{Failure, print, tell, with_engine};
 use crate::release::{ChangeVerb, Mode, Preview, ReleaseRequest};
 use crate::render::replay::{Memory, store};
 
-/// The form of saved plans that this version reads and writes.
+/// The version of the plan format that is read and written.
 const VERSION: u64 = 1;
-/// The largest plan that is read, in bytes.
+/// The largest plan file, in bytes.
 const LARGEST: u64 = 512 << 20;
-/// Exit status of `--detailed-exitcode` where something would change.
+/// Exit status of `--detailed-exitcode` if something would change.
 const CHANGES: u8 = 2;
 
 /// Flags of `plan`.
@@ -76,15 +76,15 @@ pub(super) struct ApplyArgs {
     output: Format,
 }
 
-/// A plan in a file.
+/// A saved plan.
 #[derive(Serialize, Deserialize)]
 struct Saved {
     /// [`VERSION`].
     windlass_plan: u64,
-    /// Address of the API server that it was made on.
+    /// Address of the API server that it was created on.
     server: String,
     request: ReleaseRequest,
-    /// What templates made by chance.
+    /// The templates' random values.
     memory: Option<Memory>,
     preview: Preview,
 }
@@ -116,7 +116,7 @@ pub(super) fn plan(globals: &Globals, args: &PlanArgs) -> Result<ExitCode, Expla
 /// Prints a plan.
 ///
 /// # Errors
-/// The server would refuse a part of it.
+/// The server would reject a part of it.
 fn show(globals: &Globals, preview: &Preview, format: Format, unchanged: bool) -> Result<(), Failure> {
     let text = match format {
         Format::Table => preview.text(unchanged, globals.paints()),
@@ -153,13 +153,13 @@ pub(super) fn apply(globals: &Globals, args: &ApplyArgs) -> Result<(), Failure> 
     })
 }
 
-/// For the owner's eyes only: a plan holds what Secrets do.
+/// Readable by the owner only: a plan contains the data of Secrets.
 fn save(path: &Path, saved: &Saved) -> Result<(), Failure> {
     let failed = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
     let bytes = serde_json::to_vec(saved).map_err(|e| failed(&e))?;
     let mut options = std::fs::OpenOptions::new();
     let mut file = options.write(true).create(true).mode(0o600).open(path).map_err(|e| failed(&e))?;
-    // A file that was there keeps its mode: nobody else may read it before it holds anything.
+    // An existing file keeps its mode: restrict it before it has content.
     let metadata = file.metadata().map_err(|e| failed(&e))?;
     if metadata.is_file() {
         file.set_permissions(std::fs::Permissions::from_mode(0o600)).map_err(|e| failed(&e))?;

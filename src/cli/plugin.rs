@@ -1,4 +1,4 @@
-//! Plugins of Helm 4 that render after the templates: found by name below `HELM_PLUGINS`, one directory each.
+//! Plugins of Helm 4 that post-render: found by name below `HELM_PLUGINS`, one directory each.
 //!
 //! Owns `plugin.yaml` of the type `postrenderer/v1` with the runtime `subprocess` (`plugin.FindPlugin`,
 //! `plugin.PrepareCommands`). Plugins of other types and runtimes are not run.
@@ -13,12 +13,12 @@ use serde::Deserialize;
 use super::Failure;
 use crate::render::to_json;
 
-/// The largest `plugin.yaml` that is read, in bytes.
+/// The largest `plugin.yaml`, in bytes.
 const MAX_FILE: u64 = 1 << 20;
-/// The type of plugin that is looked for.
+/// The supported type of plugin.
 const TYPE: &str = "postrenderer/v1";
 
-/// What a plugin says of itself.
+/// A plugin's `plugin.yaml`.
 #[derive(Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 #[derive(Default)]
@@ -37,7 +37,7 @@ struct RuntimeConfig {
     platform_command: Vec<PlatformCommand>,
 }
 
-/// A command for some machines.
+/// A command with its platforms.
 #[derive(Clone, Deserialize, Default)]
 #[serde(default)]
 struct PlatformCommand {
@@ -47,31 +47,31 @@ struct PlatformCommand {
     args: Vec<String>,
 }
 
-/// A plugin as a program that can be run.
+/// A plugin as an executable program.
 pub(super) struct Plugin {
     pub(super) name: String,
     pub(super) program: PathBuf,
     pub(super) arguments: Vec<String>,
-    /// Variables that it gets besides ours.
+    /// Additional environment variables.
     pub(super) variables: [(&'static str, String); 2],
 }
 
-/// What Helm says where there is no such plugin.
+/// Helm's text for a missing plugin.
 pub(super) fn not_found(name: &str) -> String {
     format!("plugin: {{Name:{name} Type:{TYPE}}} not found")
 }
 
-/// The post-renderer with a name; `None` if no directory holds one.
+/// The post-renderer with a name; `None` if no directory has one.
 ///
 /// # Errors
-/// It is there and cannot be run.
+/// It exists and cannot be run.
 pub(super) fn find(directories: &std::ffi::OsStr, name: &str) -> Result<Option<Plugin>, Failure> {
     for directory in std::env::split_paths(directories) {
         let mut inner: Vec<PathBuf> =
             std::fs::read_dir(&directory).into_iter().flatten().flatten().map(|e| e.path()).collect();
         inner.sort();
         for directory in inner {
-            // What cannot be read is no plugin; Helm goes on as well.
+            // An unreadable directory is not a plugin; Helm continues as well.
             let Some(metadata) = read(&directory.join("plugin.yaml")) else { continue };
             if (metadata.name.as_str(), metadata.kind.as_str()) == (name, TYPE) {
                 return prepare(metadata, &directory).map(Some);
@@ -108,7 +108,7 @@ fn prepare(metadata: Metadata, directory: &Path) -> Result<Plugin, Failure> {
     Ok(Plugin { name, program: program.into(), arguments, variables })
 }
 
-/// The command for a machine: the one for just it, for its system, or for all (`getPlatformCommand`).
+/// The command for this platform: for exactly it, for its system, or for all (`getPlatformCommand`).
 fn choose<'c>(commands: &'c [PlatformCommand], os: &str, arch: &str) -> Option<&'c PlatformCommand> {
     let same = |a: &str, b: &str| a.eq_ignore_ascii_case(b);
     let exact = commands.iter().find(|c| same(&c.os, os) && same(&c.arch, arch));
@@ -117,12 +117,12 @@ fn choose<'c>(commands: &'c [PlatformCommand], os: &str, arch: &str) -> Option<&
     exact.or_else(system).or_else(any)
 }
 
-/// This system as Go calls it.
+/// This operating system in Go's words.
 fn go_os() -> &'static str {
     if std::env::consts::OS == "macos" { "darwin" } else { std::env::consts::OS }
 }
 
-/// This processor as Go calls it.
+/// This architecture in Go's words.
 fn go_arch() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -132,7 +132,7 @@ fn go_arch() -> &'static str {
     }
 }
 
-/// `$NAME` and `${NAME}` replaced, by nothing where there is no such variable (`os.Expand`).
+/// Replaces `$NAME` and `${NAME}`; unknown variables become empty (`os.Expand`).
 fn expand(text: &str, variables: &BTreeMap<String, String>) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -146,7 +146,7 @@ fn expand(text: &str, variables: &BTreeMap<String, String>) -> String {
         };
         match variables.get(name) {
             Some(value) => out.push_str(value),
-            // A dollar before nothing that could be a name stays.
+            // A dollar sign without a name stays.
             None if name.is_empty() => out.push('$'),
             None => {}
         }

@@ -1,8 +1,8 @@
-//! `--post-renderer`: a program of the user that gets what was rendered on stdin and gives something else on stdout.
+//! `--post-renderer`: a program of the user that receives the rendered output on stdin and replaces it on stdout.
 //!
-//! Two contracts. A plugin of Helm 4 (type `postrenderer/v1`), by its name: hooks take part, documents carry the names of
-//! their files. A program, as Helm 3 runs it (`postrender.NewExec`): hooks are not shown to it. With Helm 4's profile a name
-//! that is no plugin's is a program's.
+//! Two contracts. A plugin of Helm 4 (type `postrenderer/v1`), by its name: hooks are included, documents carry the
+//! names of their files. A program, as Helm 3 runs it (`postrender.NewExec`): hooks are not included. With Helm 4's
+//! profile a name without a plugin is a program's.
 
 use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use super::flags::Globals;
 use super::plugin::{self, Plugin};
 use super::{Failure, tell};
 
-/// The most that a post-renderer may print, in bytes.
+/// Most output of a post-renderer, in bytes.
 const MAX_OUTPUT: u64 = 256 * 1024 * 1024;
 
 /// Flags of the post-renderer.
@@ -29,7 +29,7 @@ pub(super) struct PostRender {
     post_renderer_args: Vec<String>,
 }
 
-/// A post-renderer that was found.
+/// A post-renderer that exists.
 pub(super) struct PostRenderer {
     kind: Kind,
     arguments: Vec<String>,
@@ -42,10 +42,10 @@ enum Kind {
 }
 
 impl PostRender {
-    /// The post-renderer that the flags name, if they do.
+    /// The post-renderer of the flags, if there is one.
     ///
     /// # Errors
-    /// It is not there, in Helm's words.
+    /// It does not exist, in Helm's words.
     pub(super) fn find(&self, globals: &Globals) -> Result<Option<PostRenderer>, Failure> {
         let Some(name) = self.post_renderer.as_deref().filter(|n| !n.is_empty()) else { return Ok(None) };
         let invalid =
@@ -69,7 +69,7 @@ impl PostRender {
     }
 }
 
-/// The executable of a name, as Go's `exec.LookPath` finds it.
+/// Finds an executable, as Go's `exec.LookPath`.
 fn program(name: &str) -> Result<PathBuf, String> {
     if name.contains('/') {
         return match std::fs::metadata(name) {
@@ -84,11 +84,11 @@ fn program(name: &str) -> Result<PathBuf, String> {
 }
 
 impl PostRenderer {
-    /// Renders what was rendered once more. Gives the manifest to the byte where that is the program's own text; a program
-    /// of Helm 3 sees the CRDs too where they are part of the output.
+    /// Post-renders. Returns the program's own text as the manifest, where it prints the whole; a program of Helm 3
+    /// gets the CRDs too if they are part of the output.
     ///
     /// # Errors
-    /// It fails, or prints what is no manifest.
+    /// It fails, or its output is not a manifest.
     pub(super) fn apply(
         &self,
         rendered: &mut Rendered,
@@ -135,7 +135,7 @@ impl PostRenderer {
     }
 }
 
-/// Runs a program on a text. An error has what it said on stderr, and why it counts as failed.
+/// Runs a program with a text as stdin. An error has its stderr, and the reason.
 fn run(mut command: Command, input: &[u8]) -> Result<Vec<u8>, (String, String)> {
     let failed = |stderr: &[u8], reason: String| Err((String::from_utf8_lossy(stderr).into_owned(), reason));
     let program = command.get_program().to_string_lossy().into_owned();
@@ -147,7 +147,7 @@ fn run(mut command: Command, input: &[u8]) -> Result<Vec<u8>, (String, String)> 
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (out, told) = std::thread::scope(|scope| {
         scope.spawn(move || {
-            // A program need not read what it is given.
+            // A program need not read its stdin.
             drop(stdin.map(|mut stdin| stdin.write_all(input)));
         });
         let told = scope.spawn(move || all(stderr));
@@ -169,7 +169,7 @@ fn run(mut command: Command, input: &[u8]) -> Result<Vec<u8>, (String, String)> 
 
 fn all(stream: Option<impl Read>) -> Vec<u8> {
     let mut bytes = Vec::new();
-    // What was read before a failure is what there is.
+    // Returns what was read before the failure.
     drop(stream.map(|s| s.take(MAX_OUTPUT + 1).read_to_end(&mut bytes)));
     bytes
 }

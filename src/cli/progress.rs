@@ -1,6 +1,7 @@
-//! What an operation tells while it runs: logs of hooks always, as Helm prints them, and warnings; what is waited for where someone looks.
+//! Progress of an operation: logs of hooks always, as Helm prints them, and warnings; waits only on request or on a
+//! terminal.
 //!
-//! On a terminal that is one block, drawn anew at each change; elsewhere a line for each change.
+//! On a terminal one block is redrawn at each change; elsewhere each change is a line.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,7 +24,7 @@ pub(super) fn listener(globals: &Globals) -> ProgressListener {
             let mut board = board.lock().unwrap_or_else(PoisonError::into_inner);
             let (width, height) = size();
             let text = board.step(step, width, height);
-            // Nothing can be done when the terminal is gone.
+            // Errors of the terminal are ignored.
             drop(std::io::stderr().lock().write_all(text.as_bytes()));
         });
     }
@@ -37,7 +38,7 @@ pub(super) fn listener(globals: &Globals) -> ProgressListener {
             tell(&format!("waiting for {object}: {reason}"));
         }
         OperationProgress::Ready(object) if live => tell(&format!("{object} is ready")),
-        // Without anyone who looks on this is told at the end only, where a wait failed.
+        // Without a terminal this is reported at the end only, if the wait failed.
         OperationProgress::Diagnosis { object, lines } => {
             for line in *lines {
                 tell(&format!("  {object}: {line}"));
@@ -47,7 +48,7 @@ pub(super) fn listener(globals: &Globals) -> ProgressListener {
     })
 }
 
-/// Columns and rows of the terminal; some know of none.
+/// Columns and rows of the terminal, if known.
 fn size() -> (usize, usize) {
     let size = tcgetwinsize(std::io::stderr()).ok();
     let or = |told: Option<u16>, otherwise| told.filter(|n| *n > 0).map_or(otherwise, usize::from);

@@ -1,7 +1,6 @@
-//! Questions to the user: a name, and a password that the terminal does not show.
+//! Prompts: a name, and a password without echo.
 //!
-//! Asked on standard output and answered on standard input, as Helm does; where that is no terminal nobody is asked for a
-//! secret.
+//! Asks on standard output and reads standard input, as Helm does; without a terminal no secret is asked for.
 
 use std::io::{BufRead as _, IsTerminal as _, Read as _};
 
@@ -9,7 +8,7 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 
 use super::{Ended, Failure, print, tell};
 
-/// The longest answer that is read, in bytes.
+/// The longest answer, in bytes.
 const MAX: u64 = 64 << 10;
 
 /// A password from standard input, without its line end.
@@ -20,26 +19,26 @@ pub(super) fn password_from_stdin() -> Result<String, Failure> {
     Ok(line.strip_suffix('\r').unwrap_or(line).to_owned())
 }
 
-/// Asks for a line that may be seen.
+/// Prompts for a line with echo.
 ///
 /// # Errors
-/// Nobody can be asked.
+/// There is no input.
 pub(super) fn line(question: &str) -> Result<String, Failure> {
     need_terminal()?;
     ask(question)
 }
 
-/// Asks for a line that is not shown.
+/// Prompts for a line without echo.
 ///
 /// # Errors
-/// Nobody can be asked, or Ctrl-C.
+/// There is no terminal, or Ctrl-C.
 pub(super) fn secret(question: &str) -> Result<String, Failure> {
     need_terminal()?;
     let question = question.to_owned();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| format!("cannot start: {e}"))?;
     let answer = runtime.block_on(async {
-        // The terminal must show again what is typed, however this ends: who hides listens first.
+        // The echo must be restored whatever happens: signal handlers come first.
         let mut ended = Ended::listen()?;
         let _hidden = Hidden::new()?;
         let answer = tokio::task::spawn_blocking(move || ask(&question));
@@ -63,14 +62,14 @@ fn need_terminal() -> Result<(), Failure> {
 }
 
 fn ask(question: &str) -> Result<String, Failure> {
-    // Not locked while the answer is waited for: others print meanwhile.
+    // Not locked during the wait for the answer: others print meanwhile.
     print(question.as_bytes())?;
     let mut text = String::new();
     std::io::stdin().lock().take(MAX).read_line(&mut text).map_err(|e| format!("stdin: {e}"))?;
     Ok(text.trim_end_matches(['\n', '\r']).to_owned())
 }
 
-/// A terminal that does not show what is typed, until it is dropped.
+/// A terminal without echo, until it is dropped.
 struct Hidden(Termios);
 
 impl Hidden {

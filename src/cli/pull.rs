@@ -1,4 +1,4 @@
-//! `windlass pull`: a package from wherever it is to a file.
+//! `windlass pull`: downloads a package into a file.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -62,7 +62,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Where a chart is unpacked; nothing of its name may be there.
+/// The directory of an unpacked chart; must not exist.
 fn untar_target(args: &Args, reference: &str) -> Result<PathBuf, Failure> {
     let directory = args.destination.join(&args.untardir);
     let name = reference.rsplit('/').next().unwrap_or(reference);
@@ -76,7 +76,7 @@ fn untar_target(args: &Args, reference: &str) -> Result<PathBuf, Failure> {
     Ok(directory)
 }
 
-/// A path without the dots that flags bring (`filepath.Join`).
+/// A path without `.` components (`filepath.Join`).
 fn shown(path: &Path) -> PathBuf {
     path.components().filter(|c| *c != Component::CurDir).collect()
 }

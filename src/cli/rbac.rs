@@ -1,4 +1,4 @@
-//! `windlass rbac`: the rights that an operator needs for a directory of modules, as roles or as values of our own chart.
+//! `windlass rbac`: the rights that an operator needs for its modules, as roles or as values of our own chart.
 
 use std::path::PathBuf;
 
@@ -53,7 +53,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
     let mut comments = String::new();
     for text in &needs.unknown {
         tell(&format!("WARNING: {text}"));
-        // What is printed goes into a file, and whoever reads that later is told, too.
+        // The output may go to a file: its readers must see the warnings, too.
         text.lines().for_each(|line| comments.push_str(&format!("# {line}\n")));
     }
     let text = if args.values {

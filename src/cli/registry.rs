@@ -1,4 +1,4 @@
-//! `windlass registry` and `windlass push`: logins to registries, and packages into them.
+//! `windlass registry` and `windlass push`: logins to registries, and pushes of packages.
 
 use std::path::{Path, PathBuf};
 
@@ -139,7 +139,7 @@ fn login(globals: &Globals, args: &Login) -> Result<(), Failure> {
 fn logout(globals: &Globals, args: &Logout) -> Result<(), Failure> {
     let credentials = Credentials::new(&globals.home().registry);
     let result = block_on(credentials.remove(&args.host))?;
-    // Helm says the same whether there was a login or not.
+    // Helm prints the same with and without a login.
     match result {
         Ok(()) | Err(CredentialsError::NotLoggedIn) => {}
         Err(e) => return Err(e.to_string()),
@@ -182,7 +182,7 @@ pub(super) fn push(globals: &Globals, args: &Push) -> Result<(), Failure> {
     print(format!("{}\n", notes.join("\n")).as_bytes())
 }
 
-/// The provenance file beside a package.
+/// The provenance file of a package.
 fn provenance(chart: &Path) -> Result<Option<bytes::Bytes>, Failure> {
     let mut path = chart.as_os_str().to_owned();
     path.push(".prov");

@@ -1,4 +1,4 @@
-//! Flags of the verbs that change a release: how it is carried out and waited for.
+//! Flags of the verbs that change a release: how it is applied and awaited.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ impl DryRun {
     }
 }
 
-/// What is waited for, and by which rules.
+/// What the operation waits for, by which rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum WaitFor {
     #[value(alias = "true")]
@@ -55,7 +55,7 @@ pub(super) enum Crds {
     Apply,
 }
 
-/// As the profile wants it: Helm 3 took objects with unknown fields, and with lists that name the same thing twice.
+/// By the profile: Helm 3 accepted objects with unknown fields, and lists with duplicate keys.
 pub(super) fn lenient(options: ReleaseOptions, profile: Profile) -> ReleaseOptions {
     match profile {
         Profile::Helm3 => {
@@ -149,7 +149,7 @@ impl Carry {
         })
     }
 
-    /// The same where a failure is undone: then readiness is waited for unless the flag says otherwise.
+    /// The same for operations that are undone on failure: these wait for readiness unless a flag says otherwise.
     pub(super) fn options_undoing(&self, undo: bool) -> Result<ReleaseOptions, Failure> {
         let mut options = self.options()?;
         if undo {

@@ -1,4 +1,4 @@
-//! `windlass repo`: repositories with a name.
+//! `windlass repo`: named repositories.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use crate::source::index::write::NewIndex;
 use crate::source::repositories::{Entry, Repositories, Secret};
 use crate::source::repository;
 
-/// How many indexes are fetched at once.
+/// Indexes that are fetched at the same time.
 const AT_ONCE: usize = 8;
 
-/// Repositories that are gone, and what took their place.
+/// Removed repositories, and their replacements.
 const GONE: [(&str, &str); 2] = [
     ("//kubernetes-charts.storage.googleapis.com", "https://charts.helm.sh/stable"),
     ("//kubernetes-charts-incubator.storage.googleapis.com", "https://charts.helm.sh/incubator"),
@@ -189,7 +189,7 @@ struct Shown<'e> {
 }
 
 fn list(globals: &Globals, args: &List) -> Result<(), Failure> {
-    // A file that is not there or cannot be read holds no repositories, as Helm has it.
+    // A missing or unreadable file has no repositories, as with Helm.
     let all = Repositories::load(&globals.home().repositories).ok().flatten().unwrap_or_default();
     if args.output != Format::Table {
         let shown: Vec<Shown<'_>> =
@@ -227,7 +227,7 @@ fn update(globals: &Globals, args: &Update) -> Result<(), Failure> {
     print("Update Complete. ⎈Happy Helming!⎈\n".as_bytes())
 }
 
-/// Brings indexes up to date, several at once, and tells of each. Returns the URLs of those that failed.
+/// Updates indexes, several at a time, and reports each. Returns the URLs of those that failed.
 async fn update_all(
     http: &crate::source::http::Http,
     indexes: &std::path::Path,

@@ -1,17 +1,17 @@
-//! Live objects as tables, as kubectl and Helm print what the server says of them.
+//! Live objects as tables, as kubectl and Helm print the server's answers.
 
 use serde_json::Value;
 
 use crate::release::Resources;
 
-/// Width that every column has at least, and the room after its widest cell (`printers.GetNewTabWriter`).
+/// Least width of a column, and the padding after its widest cell (`printers.GetNewTabWriter`).
 const LEAST: usize = 6;
 const ROOM: usize = 3;
 
 /// The sections of `helm status`, by version and kind; Helm's own order is random.
 pub(super) fn tables(resources: &Resources) -> String {
     let mut out = String::new();
-    // Titles are not repeated as long as the columns stay the same.
+    // Titles are printed again when the columns change.
     let mut last = Value::Null;
     for (kind, tables) in resources {
         out.push_str(&format!("==> {kind}\n"));

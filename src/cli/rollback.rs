@@ -1,4 +1,4 @@
-//! `windlass rollback`: an old revision again.
+//! `windlass rollback`: repeats an old revision.
 
 use super::flags::Globals;
 use super::plan::Planned;
@@ -6,7 +6,7 @@ use super::release_flags::{Carry, DryRun, exclusive, lenient};
 use super::{Failure, print, tell, with_engine};
 use crate::release::{ReleaseOptions, RollbackRequest};
 
-/// As Helm: what `list` and `history` can show.
+/// Helm's limit, for `list` and `history`.
 const LONGEST_DESCRIPTION: usize = 256;
 
 /// Flags of `rollback`.

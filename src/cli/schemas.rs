@@ -1,6 +1,6 @@
-//! Documents that a `values.schema.json` refers to outside itself, from files and servers as Helm gets them.
+//! Loads documents that a `values.schema.json` refers to, from files and servers as Helm does.
 //!
-//! Owns the bounds of such a request. An operator has no such thing: its charts refer to nothing outside.
+//! Owns the limits of such a request. The operator loads none.
 
 use std::io::Read;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use crate::render::Documents;
 use crate::source::http::{Http, Request, Tls};
 use crate::source::location::Location;
 
-/// What one request may take; Helm's bound.
+/// Time limit of one request; Helm's.
 const TIMEOUT: Duration = Duration::from_secs(15);
 
-/// How large a document may be, in bytes. All kinds of Kubernetes in one have 2 MiB.
+/// Size limit of a document in bytes. All kinds of Kubernetes in one document have 2 MiB.
 const MAX_DOCUMENT: u64 = 20 * 1024 * 1024;
 
 /// Files and servers (`FileLoader`, `HTTPURLLoader`).
@@ -36,7 +36,7 @@ impl Documents for Schemas {
         if location.scheme == "file" {
             return file(&percent_decode_str(&location.path).decode_utf8_lossy());
         }
-        // The caller may already stand within a runtime, where none can wait for another.
+        // The caller may run in a runtime, where blocking on another is not possible.
         std::thread::scope(|threads| threads.spawn(|| remote(&self.0, url, location)).join())
             .map_err(|_| format!("HTTP request failed for {url}"))?
     }

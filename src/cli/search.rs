@@ -1,4 +1,4 @@
-//! `windlass search repo`: charts of the repositories with a name, by words.
+//! `windlass search repo`: finds charts of the named repositories by words.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -57,12 +57,12 @@ struct Found {
     version: String,
     app_version: String,
     description: String,
-    /// In which of the texts the words were found: the fewer the better.
+    /// The index of the field with the words: lower ones rank first.
     #[serde(skip)]
     score: usize,
 }
 
-/// What is looked for.
+/// The query.
 enum Term {
     All,
     Words(String),
@@ -70,9 +70,9 @@ enum Term {
 }
 
 impl Term {
-    /// In which of the texts it is found first (`Index.calcScore`).
+    /// The first field that matches (`Index.calcScore`).
     fn score(&self, texts: &[&str; 4]) -> Option<usize> {
-        // One line, so that words match across the borders as they do in Helm's.
+        // One line, so that words match across fields as they do in Helm's.
         let line = texts.join("\x0b");
         let before = match self {
             Self::All => return Some(0),
@@ -178,7 +178,7 @@ fn show(args: &Args, found: &[Found]) -> Result<(), Failure> {
     print(table(&rows).as_bytes())
 }
 
-/// A cell no wider than a column may be; three dots stand for the rest (`uitable`).
+/// A cell of at most the column's width; an ellipsis of three dots stands for the rest (`uitable`).
 pub(super) fn cut(text: &str, width: usize) -> String {
     if width == 0 || text.chars().count() <= width {
         return text.to_owned();

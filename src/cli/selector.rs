@@ -9,7 +9,7 @@ enum Requirement {
     Missing(String),
 }
 
-/// A parsed selector: all of its requirements hold for what it matches.
+/// A parsed selector: all its requirements must hold.
 #[derive(Debug, Default)]
 pub(super) struct Selector(Vec<Requirement>);
 
@@ -33,7 +33,7 @@ impl Selector {
     }
 }
 
-/// At commas that are not inside parentheses.
+/// Splits at commas outside of parentheses.
 fn split(text: &str) -> Vec<&str> {
     let mut depth = 0;
     text.split(|c| {

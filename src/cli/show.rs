@@ -1,4 +1,4 @@
-//! `windlass show`: what a chart says of itself.
+//! `windlass show`: prints a chart's own information.
 
 use chart_compat::chart::{Chart, File};
 use chart_compat::data::Data;
@@ -61,7 +61,7 @@ pub(super) fn run(globals: &Globals, command: &Command) -> Result<(), Explained>
     Ok(print(&text(&loaded.chart, command, globals.profile())?)?)
 }
 
-/// As `Show.Run` puts it together.
+/// As `Show.Run` composes it.
 fn text(chart: &Chart, command: &Command, profile: Profile) -> Result<Vec<u8>, String> {
     let all = matches!(command, Command::All(_));
     let mut out = Vec::new();
@@ -85,7 +85,7 @@ fn text(chart: &Chart, command: &Command, profile: Profile) -> Result<Vec<u8>, S
     }
     if all || matches!(command, Command::Crds(_)) {
         for (number, crd) in chart.crds().iter().enumerate() {
-            // Helm 3 sets them apart from what else is shown, not from each other.
+            // Helm 3 separates them from other output, not from each other.
             let apart = profile == Profile::Helm4 || (all && number == 0);
             block(if apart && !crd.data.starts_with(b"---") { "---\n" } else { "" }, &crd.data);
         }

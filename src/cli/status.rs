@@ -1,4 +1,4 @@
-//! `windlass status`, and the same figures after an install or upgrade.
+//! `windlass status`, and the same text after an install or upgrade.
 
 use serde_json::Value;
 
@@ -28,7 +28,7 @@ pub(super) struct Args {
     output: Format,
 }
 
-/// What is shown of a release besides what always is (`statusPrinter`).
+/// Optional parts of the output (`statusPrinter`).
 #[derive(Clone, Copy, Default)]
 pub(super) struct Shown<'a> {
     pub(super) description: bool,
@@ -41,7 +41,7 @@ pub(super) struct Shown<'a> {
 }
 
 impl Shown<'_> {
-    /// What Helm shows after it did something.
+    /// The output after an operation.
     pub(super) fn after(globals: &Globals, hide_notes: bool) -> Self {
         let helm3 = globals.profile() == chart_compat::profile::Profile::Helm3;
         Self { description: !helm3, hide_notes, debug: globals.debug, ..Self::default() }
@@ -130,7 +130,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
         };
         Ok((record, found))
     })?;
-    // As Helm: the state of a release, not what it was made of.
+    // As Helm: the state of a release, without its sources.
     record.chart = Value::Null;
     let description = !helm3 || args.show_desc;
     if args.output != Format::Table && !found.is_empty() {

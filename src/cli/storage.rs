@@ -1,4 +1,4 @@
-//! Where releases are recorded: Helm's `HELM_DRIVER`.
+//! The storage of records: Helm's `HELM_DRIVER`.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::Failure;
 use crate::release::record::{Record, Storage};
 use crate::render::parse_manifest;
 
-/// The storage that a driver's name means, in Helm's words where there is none.
+/// The storage for a driver's name, with Helm's errors.
 pub(super) fn storage(driver: &str) -> Result<Storage, Failure> {
     match driver {
         "" | "secret" | "secrets" => Ok(Storage::Secrets),

@@ -1,4 +1,4 @@
-//! `windlass template`: renders a chart and prints what Helm would.
+//! `windlass template`: renders a chart and prints Helm's output.
 
 use std::mem::ManuallyDrop;
 use std::path::PathBuf;
@@ -104,7 +104,7 @@ impl Args {
         }
     }
 
-    /// Whether the cluster is asked. Helm 3 asks it with `--validate` only.
+    /// Whether the cluster is used. Helm 3 uses it with `--validate` only.
     fn asks_cluster(&self, profile: Profile) -> Result<bool, Failure> {
         match (profile, self.dry_run.as_deref()) {
             (_, None) => Ok(self.validate),
@@ -172,7 +172,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
         is_upgrade: args.is_upgrade,
     };
     let bounds = globals.render_bounds();
-    // The process ends soon: taking the chart and what it rendered apart piece by piece would only cost time.
+    // The process ends soon: dropping the chart and its output piece by piece would only take time.
     let job = ManuallyDrop::new(Arc::new(Job {
         compiled,
         user,
@@ -206,7 +206,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
         let release = args.release_name.then_some(name);
         let hint = if globals.debug { "" } else { HINT };
         super::output_dir::write(dir, release, &rendered, args.include_crds, wanted, hint)?;
-        // Helm prints what is left to print, an empty manifest, in which nothing can be found.
+        // Helm prints the remaining, empty manifest, in which nothing is found.
         return match args.show_only.first() {
             Some(pattern) => Err(format!("could not find template {pattern} in chart").into()),
             None => Ok(print(b"\n")?),
@@ -221,13 +221,13 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
     Ok(())
 }
 
-/// What Helm adds to an error when it had a release in hand.
+/// Helm's addition to an error of a rendered release.
 const HINT: &str = "\n\nUse --debug flag to render out invalid YAML";
 
-/// Loads the memory of a release.
+/// Loads the stored random values of a release.
 type Load<'l> = dyn Fn() -> Result<replay::Memory, String> + Sync + 'l;
 
-/// A chart and all that it is rendered with.
+/// A chart and the inputs of its render.
 struct Job {
     compiled: CompiledChart,
     user: User,
@@ -237,7 +237,7 @@ struct Job {
     documents: Schemas,
     /// Whether errors are explained.
     shown: bool,
-    /// Whether what failed is shown.
+    /// Whether a failed release is shown.
     debug: bool,
     show_only: Vec<String>,
 }
@@ -254,7 +254,7 @@ impl Job {
         rendered.map_err(|error| self.failed(&error, options, &world))
     }
 
-    /// Renders with what the release's earlier renders made by chance; what is made now is not kept.
+    /// Renders with the stored random values of the release; new ones are not stored.
     fn replay(
         &self,
         options: &Options,
@@ -270,7 +270,7 @@ impl Job {
         })
     }
 
-    /// With `--debug` what there is to see of a release that failed is shown.
+    /// With `--debug` the partial output of a failed release is shown.
     fn failed(&self, error: &Error, options: &Options, world: &SystemWorld<'_>) -> Explained {
         let explained = self.explain(error);
         if !self.debug || !error.has_release() {
@@ -300,7 +300,7 @@ impl Job {
         Explained { text: format!("{error}{hint}"), report }
     }
 
-    /// Renders with the cluster's version, kinds and objects, and checks that it serves what comes out.
+    /// Renders with the cluster's version, kinds and objects, and checks that it serves the rendered kinds.
     fn render_live(job: &Arc<Self>, globals: &Globals, args: &Args) -> Result<Rendered, Explained> {
         let work = async |s: Connected| -> Result<Rendered, Explained> {
             let cluster = s.engine.cluster().clone();

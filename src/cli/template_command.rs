@@ -1,7 +1,7 @@
-//! The command line of `template` alone.
+//! A command line for `template` alone.
 //!
-//! Owns nothing that the whole command line does not have: building all verbs with all their flags takes as long as rendering a
-//! small chart, and `template` is run in loops. Any other first word goes to the whole one.
+//! Adds nothing to the whole command line: building all verbs with all their flags takes as long as rendering a small
+//! chart, and `template` runs in loops. Any other verb uses the whole one.
 
 use std::ffi::OsString;
 
@@ -10,7 +10,7 @@ use clap::{CommandFactory, FromArgMatches, Parser};
 use super::flags::Globals;
 use super::{Cli, Command, arguments, peer, template};
 
-/// `template` with the flags of every command as its own: no other command is there to have them.
+/// `template` with the flags of every command as its own.
 #[derive(Parser)]
 #[command(
     name = "windlass",
@@ -37,7 +37,7 @@ pub(super) fn parse(mut args: Vec<OsString>) -> Result<Cli, clap::Error> {
 
 fn parse_as<C: CommandFactory + FromArgMatches>(args: Vec<OsString>) -> Result<C, clap::Error> {
     let mut command = C::command();
-    // Wherever the verb stands among flags of every command.
+    // The verb may follow flags of every command.
     if args.iter().skip(1).any(|word| word == "operator" || word == "start") {
         let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         command = peer::with_environment(command, &is_set)

@@ -1,4 +1,4 @@
-//! `windlass test`: the tests of a release.
+//! `windlass test`: runs the tests of a release.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `windlass uninstall`.
+//! `windlass uninstall`: deletes releases.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::cluster::{ObjectRef, Propagation};
 use crate::release::UninstallRequest;
 use crate::render::replay::store;
 
-/// How dependents of deleted objects go.
+/// Cascading deletion of dependents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum Cascade {
     #[default]
@@ -93,13 +93,13 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
                 }
                 _ => e,
             })?;
-            // Helm's dry run tells of what is kept only.
+            // Helm's dry run prints kept objects only.
             let foreign = if args.dry_run { &[][..] } else { &done.foreign[..] };
             let info = left_behind(&done.kept, foreign);
             if !info.is_empty() {
                 print(format!("{info}\n").as_bytes())?;
             }
-            // Nor does it tell of what could not be deleted.
+            // Nor does it print failed deletions.
             if !done.errors.is_empty() && !args.dry_run {
                 return Err(format!(
                     "uninstallation completed with {} error(s): {}",
@@ -108,7 +108,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
                 ));
             }
             if !args.keep_history && !args.dry_run {
-                // The release is gone; what its templates made by chance is of use to nobody.
+                // The release is deleted; its stored random values are useless.
                 if let Err(e) = store::forget(s.engine.cluster(), &s.namespace, name).await {
                     tell(&format!("level=WARN msg=\"what --replay kept of {name} was not deleted: {e}\""));
                 }
@@ -119,7 +119,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
     })
 }
 
-/// What was not deleted, in Helm's words.
+/// The kept objects, in Helm's words.
 fn left_behind(kept: &[ObjectRef], foreign: &[ObjectRef]) -> String {
     let line = |one: &ObjectRef| format!("[{}] {}\n", one.gvk.kind, one.name);
     let lines = |all: &[ObjectRef]| all.iter().map(line).collect::<String>();

@@ -19,7 +19,7 @@ use crate::source::location::Location;
 /// The largest values file that is read, in bytes.
 const MAX_FILE: u64 = 100 * 1024 * 1024;
 
-/// What a file, standard input (`-`) or a URL holds (`readFile`).
+/// The content of a file, of standard input (`-`) or of a URL (`readFile`).
 fn read(globals: &Globals, path: &str) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let scheme = path.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
@@ -51,7 +51,7 @@ pub(super) struct User {
     profile: Profile,
 }
 
-/// One place that values come from, with all that was read for it.
+/// A source of values, with its content.
 #[derive(Clone, Debug)]
 struct Source {
     /// A file's name or a flag.
@@ -65,14 +65,14 @@ enum Content {
     Set(String),
     SetString(String),
     SetJson(String),
-    /// The argument, and what the files that it names hold.
+    /// The argument, and the content of the files that it names.
     SetFile(String, Vec<(String, Data)>),
     SetLiteral(String),
     Given(Map),
 }
 
 impl Source {
-    /// Changes values as this source does, in Helm's words if it cannot.
+    /// Merges this source into values, with Helm's errors.
     fn apply(&self, values: &mut Map, profile: Profile) -> Result<(), Explained> {
         match &self.content {
             Content::File(text) => match read_values(text, profile) {
@@ -85,7 +85,7 @@ impl Source {
             Content::SetJson(text) if profile == Profile::Helm4 && text.trim_start().starts_with('{') => {
                 match json::from_slice(text.as_bytes()) {
                     Ok(Data::Map(map)) => merge_maps(values, map),
-                    // Helm says no more about it.
+                    // Helm's error has no more text.
                     Ok(_) | Err(_) => {
                         return Err(format!("failed parsing --set-json data JSON: {text}").into());
                     }
@@ -117,13 +117,13 @@ impl Source {
 }
 
 impl User {
-    /// Values that come from elsewhere, under a name that users know.
+    /// Values of another origin, with a name that users know.
     pub(super) fn given(name: &str, values: Map) -> Self {
         let source = Source { name: name.to_owned(), content: Content::Given(values.clone()) };
         Self { values, sources: vec![source], profile: Profile::default() }
     }
 
-    /// These values over older ones, which come from elsewhere.
+    /// These values over older ones of another origin.
     pub(super) fn over(mut self, name: &str, old: Map) -> Self {
         self.sources.insert(0, Source { name: name.to_owned(), content: Content::Given(old.clone()) });
         fill(&mut self.values, old);
@@ -137,7 +137,7 @@ impl User {
         Ok(())
     }
 
-    /// As [`User::add`] for a flag whose files are read on the way.
+    /// As [`User::add`] for a flag whose files are read during the merge.
     fn add_files(&mut self, globals: &Globals, text: &str) -> Result<(), Explained> {
         let mut files = Vec::new();
         let mut load = |path: &str| -> Result<Data, String> {
@@ -160,15 +160,15 @@ impl User {
                 Content::File(text) => Some(&text[..]),
                 _ => None,
             };
-            // What could be merged once can be merged again, and a layer that cannot stand alone explains nothing.
+            // The merge succeeded before; a layer that fails alone explains nothing.
             drop(layers.add(&source.name, text.is_some(), text, |values| source.apply(values, self.profile)));
         }
         layers
     }
 }
 
-/// Old values under new ones: what the new ones lack, and maps in depth. A new null takes an old value away
-/// (`CoalesceTables`).
+/// Merges old values under new ones: adds what the new ones lack, and merges maps recursively. A new null removes an
+/// old value (`CoalesceTables`).
 fn fill(new: &mut Map, old: Map) {
     for (key, value) in old {
         match (new.get_mut(&key), value) {
@@ -184,7 +184,7 @@ fn fill(new: &mut Map, old: Map) {
     }
 }
 
-/// The values that the flags give, merged.
+/// The values of the flags, merged.
 pub(super) fn merge(globals: &Globals, flags: &Values, profile: Profile) -> Result<User, Explained> {
     let mut user = User { profile, ..User::default() };
     for path in &flags.files {

@@ -1,4 +1,4 @@
-//! `windlass verify`, and the flags by which other verbs verify what they fetch.
+//! `windlass verify`, and the verification flags of other verbs.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use crate::source;
 use crate::source::fetch::ChartBytes;
 use crate::source::provenance::{self, Verified};
 
-/// Which keys are trusted.
+/// Flags for the trusted keys.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(super) struct Keyring {
     /// Location of public keys used for verification
@@ -21,7 +21,7 @@ impl Keyring {
     }
 }
 
-/// Whether what is fetched is verified, and by which keys.
+/// Flags for the verification of fetched charts.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(super) struct Verify {
     /// Verify the package before using it
@@ -71,7 +71,7 @@ pub(super) fn on_disk(chart: &Path, keyring: &Keyring) -> Result<Verified, Failu
     provenance::verify(&bytes, &provenance, &name, &keyring.path()).map_err(|e| e.to_string())
 }
 
-/// Verifies a package that was fetched with its provenance file.
+/// Verifies a fetched package by its provenance file.
 pub(super) fn fetched(chart: &ChartBytes, keyring: &Keyring) -> Result<Verified, Failure> {
     let missing = || format!("failed to fetch provenance \"{}.prov\"", chart.origin);
     let provenance = chart.provenance.as_deref().ok_or_else(missing)?;

@@ -1,4 +1,4 @@
-//! `windlass version`: our own version, and the Helm that output and records are equal to.
+//! `windlass version`: our version, and the compatible Helm version.
 
 use chart_compat::data::{Data, Map};
 use chart_compat::render::Capabilities;
@@ -25,7 +25,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
     if args.short && args.template.is_empty() {
         return print(format!("{OWN}\n").as_bytes());
     }
-    // In the order of Helm's fields, ours behind them. What is not Go has no version of it.
+    // In the order of Helm's fields, ours last. There is no Go version.
     let kube = Capabilities::default().kube_version;
     let fields = [
         ("Version", OWN.to_owned()),

@@ -1,4 +1,4 @@
-//! Flags for webhooks of hooks, under the names of both peers: addon-operator's server, and shell-operator's two.
+//! Flags for webhooks of hooks, with the names of addon-operator's server and of shell-operator's two.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::Failure;
 use crate::shell_hooks::webhooks::{Files, Options, Server};
 
-/// Where shell-operator listens for conversions.
+/// shell-operator's address for conversions.
 const CONVERSION_PORT: u16 = 9681;
 
 /// Flags of `operator` for webhooks.
@@ -108,7 +108,7 @@ pub(super) struct WebhookFlags {
 }
 
 impl WebhookFlags {
-    /// What they say together.
+    /// Resolves the flags.
     ///
     /// # Errors
     /// They contradict each other.
@@ -159,8 +159,8 @@ impl WebhookFlags {
         )
     }
 
-    /// The server of conversions, if anything is said of it beside its Service. What is said of its place alone leaves the rest
-    /// as it is for the other webhooks: a door that is guarded does not get an open one beside it.
+    /// The server of conversions, if any flag beside its Service is set. A flag for its address alone inherits the
+    /// rest from the other webhooks: a server with client authentication does not get an open one beside it.
     fn conversion(&self, other: &Server) -> Result<Option<Server>, Failure> {
         let certificate = files(
             "CONVERSION_WEBHOOK",
@@ -249,7 +249,7 @@ mod tests {
         assert_eq!(server.certificate.unwrap().authority, PathBuf::from("/own/ca"));
         assert_eq!(server.clients, [PathBuf::from("/own/client-ca")]);
         assert!(options(&words[..2]).unwrap_err().contains("CONVERSION_WEBHOOK_CA"));
-        // The same door twice is one door, unless it is to be two.
+        // The same address twice is one server, unless two are requested.
         assert!(options(&["--conversion-webhook-listen-port", "9651"]).unwrap().conversion.is_none());
         let both = [&words[..], &["--conversion-webhook-listen-port", "9651"]].concat();
         assert!(options(&both).unwrap_err().contains("a port of its own"));

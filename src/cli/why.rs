@@ -1,4 +1,4 @@
-//! `windlass why`: what brought each revision about.
+//! `windlass why`: the cause and the differences of each revision.
 
 use super::flags::Globals;
 use super::output::{self, Format};

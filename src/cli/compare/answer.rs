@@ -1,6 +1,6 @@
-//! What a program answered, and which of its words on stderr are an answer.
+//! A program's answer, and the relevant lines of its stderr.
 
-/// What a run of `template` gave.
+/// The result of a run of `template`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Answer {
     /// Exit status; `None` if a signal ended it.
@@ -12,8 +12,8 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// The lines of standard error that are no log, in order of bytes: breaches of a schema come in the order of a Go map,
-    /// which is another one each time.
+    /// The lines of standard error that are not log lines, in byte order: schema violations come in the random order
+    /// of a Go map.
     pub(super) fn message(&self) -> Vec<&[u8]> {
         let mut lines: Vec<&[u8]> = lines(&self.stderr).filter(|l| !is_log(l)).collect();
         lines.sort_unstable();
@@ -26,7 +26,7 @@ pub(super) fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     bytes.split_inclusive(|b| *b == b'\n')
 }
 
-/// Whether a line of stderr is a log line of either Helm, of its libraries, or a warning about the kubeconfig.
+/// Whether a line of stderr is a log line of either Helm or of its libraries, or a warning about the kubeconfig.
 fn is_log(line: &[u8]) -> bool {
     let digits = |n: usize| line.len() > n && line[..n].iter().all(u8::is_ascii_digit);
     let source = |line: &[u8]| {

@@ -1,4 +1,4 @@
-//! Unified differences for people, bounded in length and time; of releases without what Secrets hold.
+//! Unified diffs for people, limited in length and time; without the data of Secrets for releases.
 
 use std::time::{Duration, Instant};
 
@@ -6,22 +6,22 @@ use similar::{Algorithm, DiffOp, DiffTag, group_diff_ops};
 
 use super::answer::lines;
 
-/// Lines of a difference that are shown unless all are asked for.
+/// Lines of a diff that are shown without --full.
 const SHOWN: usize = 40;
-/// The longest line that is shown whole, in characters.
+/// The longest line that is shown in full, in characters.
 const WIDTH: usize = 400;
-/// Lines around a difference.
+/// Context lines around a change.
 const CONTEXT: usize = 3;
-/// After this long a difference may be larger than it needs to be.
+/// Time limit for a minimal diff.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What turns one list of lines into the other.
+/// The edit script between two lists of lines.
 pub(super) fn operations(a: &[Vec<u8>], b: &[Vec<u8>]) -> Vec<DiffOp> {
     similar::capture_diff_slices_deadline(Algorithm::Myers, a, b, Some(Instant::now() + PATIENCE))
 }
 
-/// The difference of two texts in the unified format. With `hide`, lines of Secrets tell their keys only; with `full`, all
-/// lines are there.
+/// The unified diff of two texts. With `hide`, lines of Secrets show their keys only; with `full`, all lines are
+/// included.
 pub(super) fn unified(helm: &[u8], ours: &[u8], title: &str, hide: bool, full: bool) -> String {
     let split = |text: &[u8]| lines(text).map(<[u8]>::to_vec).collect::<Vec<_>>();
     let (a, b) = (split(helm), split(ours));
@@ -56,13 +56,13 @@ pub(super) fn unified(helm: &[u8], ours: &[u8], title: &str, hide: bool, full: b
     out.join("\n") + "\n"
 }
 
-/// Lines as they are printed: without ends, and without what must not be seen.
+/// Lines as printed: without ends, and without hidden data.
 fn shown(lines: &[Vec<u8>], hide: bool, full: bool) -> Vec<String> {
     let mut out = Vec::with_capacity(lines.len());
     let is_separator = |line: &[u8]| line.starts_with(b"---");
     let mut secret = false;
     for document in lines.chunk_by(|_, next| !is_separator(next)) {
-        // A document without a kind may be the rest of a value that was cut at dashes.
+        // A document without a kind may be the rest of a value that contains `---`.
         let kinds: Vec<bool> = document.iter().filter_map(|l| names_secret(l)).collect();
         secret = hide && if kinds.is_empty() { secret } else { kinds.contains(&true) };
         let mut section = String::new();
@@ -81,14 +81,13 @@ fn shown(lines: &[Vec<u8>], hide: bool, full: bool) -> Vec<String> {
     out
 }
 
-/// Whether a line that has a kind says that its document is a Secret or a list of them. Rather one too many than one too
-/// few.
+/// Whether a line with a kind marks its document as a Secret or a list of Secrets. Errs on the side of hiding.
 fn names_secret(line: &[u8]) -> Option<bool> {
     let at = memchr::memmem::find(line, b"kind")?;
     Some(memchr::memmem::find(&line[at..], b"Secret").is_some())
 }
 
-/// A line of a Secret with its key only; what tells the object stays. `section` is the last key that is not indented.
+/// A line of a Secret with its key only; metadata stays. `section` is the last key without indentation.
 fn without_value(line: &str, section: &mut String) -> String {
     let bare = line.trim_start();
     let indent = &line[..line.len() - bare.len()];

@@ -1,31 +1,31 @@
-//! Whether two answers are the same, and which lines cannot be compared because `helm` never prints them twice.
+//! Compares two answers, and finds the lines that `helm` itself prints differently each time.
 
 use super::answer::{Answer, lines};
 
-/// What came out of one comparison.
+/// The result of one comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// The same bytes.
     Equal,
-    /// Both fail with the same message and print the same before.
+    /// Both fail with the same message and the same output before.
     BothFail,
-    /// The same but for so many lines, which differ between two runs of `helm`, too.
+    /// Equal but for this many lines, which also differ between two runs of `helm`.
     EqualButFor(usize),
-    /// Not the same: what is different, in a few words.
+    /// Different: a short reason.
     Differs(String),
-    /// Nothing was asked: why.
+    /// Not compared: the reason.
     NotCompared(String),
 }
 
-/// Two texts to show the difference of: helm's and ours.
+/// Two texts for a diff: helm's and ours.
 pub(super) type Texts = (Vec<u8>, Vec<u8>);
 
-/// Whether status, standard output and message are the same.
+/// Whether status, standard output and message are equal.
 pub(super) fn alike(helm: &Answer, ours: &Answer) -> bool {
     helm.code == ours.code && helm.stdout == ours.stdout && helm.message() == ours.message()
 }
 
-/// Judges answers that are not alike, in the light of a second answer of `helm`.
+/// Judges different answers, by a second answer of `helm`.
 pub(super) fn unlike(helm: &Answer, ours: &Answer, again: &Answer) -> (Verdict, Option<Texts>) {
     if helm.code != ours.code {
         let what = match (helm.code, ours.code) {
@@ -58,12 +58,12 @@ pub(super) fn unlike(helm: &Answer, ours: &Answer, again: &Answer) -> (Verdict, 
     (Verdict::EqualButFor(outs.masked + messages.masked), None)
 }
 
-/// How the manifest of a record relates to what `helm` makes of the same chart and values today.
+/// Compares a record's manifest with what `helm` renders from its chart and values today.
 pub(super) fn beside_record(recorded: &[u8], helm: &Answer) -> String {
     if helm.code != Some(0) {
         return "cannot be rendered anew".to_owned();
     }
-    // Helm 3 and 4 leave different white space at the ends of documents; records may be of either.
+    // Helm 3 and 4 differ in white space at the ends of documents; records may be of either.
     let text = |b: &[u8]| {
         let kept = lines(b).map(<[u8]>::trim_ascii_end).filter(|l| !l.is_empty());
         kept.map(<[u8]>::to_vec).collect::<Vec<_>>()
@@ -80,12 +80,12 @@ fn code(code: Option<i32>) -> String {
 }
 
 struct Unmasked {
-    /// Our lines, with helm's in the place of those that cannot be compared.
+    /// Our lines, with helm's in place of those that cannot be compared.
     lines: Vec<Vec<u8>>,
     masked: usize,
 }
 
-/// Puts helm's lines in the place of ours where helm's two runs differ. The key before a value must be the same still.
+/// Replaces our lines by helm's where helm's two runs differ. The key before a value must be equal.
 fn unmask(helm: &[Vec<u8>], ours: &[Vec<u8>], again: &[Vec<u8>]) -> Unmasked {
     let mut out = Unmasked { lines: ours.to_vec(), masked: 0 };
     if helm.len() != again.len() || helm.len() != ours.len() {
@@ -100,14 +100,14 @@ fn unmask(helm: &[Vec<u8>], ours: &[Vec<u8>], again: &[Vec<u8>]) -> Unmasked {
     out
 }
 
-/// The text up to the first `: `, or the indentation of a line without.
+/// The text up to the first `: `, or the indentation of a line without one.
 fn key(line: &[u8]) -> &[u8] {
     let end = memchr::memmem::find(line, b": ")
         .unwrap_or_else(|| line.iter().take_while(|c| c.is_ascii_whitespace() && **c != b'\n').count());
     &line[..end]
 }
 
-/// How many lines are on one side only, the larger side counted.
+/// The number of lines on one side only, of the larger side.
 fn differing(a: &[Vec<u8>], b: &[Vec<u8>]) -> usize {
     let (mut removed, mut added) = (0, 0);
     for op in super::diff::operations(a, b) {
@@ -134,7 +134,7 @@ mod tests {
         assert!(!alike(&helm, &answer(0, "a: 2\n", "")));
         assert!(!alike(&helm, &answer(1, "a: 1\n", "")));
         assert!(!alike(&helm, &answer(0, "a: 1\n", "Error: x\n")));
-        // In which order Go ranges over a map is chance.
+        // Go's order of a map is random.
         assert!(alike(&answer(1, "", "Error: s\n- a\n- b\n"), &answer(1, "", "Error: s\n- b\n- a\n")));
     }
 

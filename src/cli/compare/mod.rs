@@ -1,7 +1,8 @@
-//! `windlass compare`: a user's own `helm` beside us, on their charts or on the releases of their cluster.
+//! `windlass compare`: compares a user's own `helm` with Windlass, on their charts or on the releases of their
+//! cluster.
 //!
-//! Both programs are run as children with the same arguments, and what they print is compared byte by byte. What is
-//! equal, what is not, and what `helm` itself prints differently each time is told apart. Knows nothing of rendering.
+//! Runs both programs as children with the same arguments and compares their output byte by byte. Lines that `helm`
+//! itself prints differently each time are counted separately. Knows nothing of rendering.
 
 mod answer;
 mod diff;
@@ -71,15 +72,15 @@ pub(super) struct Args {
     output: Format,
 }
 
-/// One question to both programs.
+/// One run of both programs.
 struct Case {
-    /// The chart or release, as the table has it.
+    /// The chart or release, for the table.
     chart: String,
-    /// The values or the chart of the release, as the table has it.
+    /// The values, or the release's chart, for the table.
     values: String,
-    /// What follows `template`; or why nothing can be asked.
+    /// The arguments after `template`, or why it cannot be run.
     arguments: Result<Vec<OsString>, String>,
-    /// What the release's record says that was printed.
+    /// The manifest in the release's record.
     recorded: Option<Vec<u8>>,
 }
 
@@ -122,7 +123,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// What both are told, whichever the chart: namespace, values, and a Kubernetes that both assume alike.
+/// The common arguments of all charts: namespace, values, and a Kubernetes that both assume alike.
 fn common(
     globals: &Globals,
     args: &Args,
@@ -186,11 +187,11 @@ async fn compare(cases: Vec<Case>, helm: &Helm, args: &Args, common: &[OsString]
     Ok(Report::new(helm, rows))
 }
 
-/// The count on a terminal, in one line that the next one overwrites.
+/// The progress on a terminal, in one line that the next one overwrites.
 fn progress(done: usize, count: usize) {
     use std::io::Write as _;
     let end = if done == count { "\r\x1b[K" } else { "" };
-    // Nothing can be done when stderr is gone.
+    // Errors of stderr are ignored.
     drop(write!(std::io::stderr().lock(), "\r{done} of {count}{end}"));
 }
 
@@ -233,7 +234,7 @@ async fn one(case: Case, helm: &Helm, ours: &Path, args: &Args, common: &[OsStri
         row.verdict = if first.code == Some(0) { Verdict::Equal } else { Verdict::BothFail };
         return row;
     }
-    // Ours ran between two runs of helm's: what is the same before and after us should be the same in ours.
+    // Ours runs between two runs of helm's: lines that are equal before and after should be equal in ours.
     match ask(helm_path, &[]).await {
         Ok((again, _)) => {
             let (verdict, texts) = judge::unlike(&first, &mine, &again);
@@ -248,7 +249,7 @@ async fn one(case: Case, helm: &Helm, ours: &Path, args: &Args, common: &[OsStri
     row
 }
 
-/// Says on stderr what is worth knowing beside the result.
+/// Prints notes about the result to stderr.
 fn note(text: &str) {
     tell(&format!("note: {text}"));
 }

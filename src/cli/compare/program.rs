@@ -1,4 +1,4 @@
-//! Running programs: `helm` and this one, with bounds of time and output; and what a `helm` is and assumes.
+//! Runs programs, `helm` and this one, with limits of time and output; detects a `helm`'s version and assumptions.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -20,23 +20,23 @@ const MAX_OUTPUT: u64 = 256 * 1024 * 1024;
 
 /// A `helm` that answered.
 pub(super) struct Helm {
-    /// How it is called.
+    /// Its path or name.
     pub(super) path: String,
-    /// What it says that it is, e.g. `v4.3.1`.
+    /// Its version, e.g. `v4.3.1`.
     pub(super) version: String,
-    /// The profile that stands for it.
+    /// The profile for it.
     pub(super) profile: Profile,
-    /// The Kubernetes that it assumes without a cluster.
+    /// The Kubernetes version that it assumes without a cluster.
     pub(super) kube_version: String,
     /// API versions that only one of both assumes without a cluster.
     pub(super) uncommon: Vec<String>,
 }
 
-/// A chart that prints what a Helm assumes.
+/// A chart that prints Helm's assumptions.
 const PROBE: &str = "kubernetes: {{ .Capabilities.KubeVersion.Version }}\n{{ range .Capabilities.APIVersions }}api: {{ . }}\n{{ \
                      end }}";
 
-/// Runs a program to its end; gives its answer and how long it took.
+/// Runs a program to its end; returns its answer and duration.
 ///
 /// # Errors
 /// It cannot be started, takes too long or prints too much.
@@ -79,7 +79,7 @@ async fn all(stream: Option<impl AsyncRead + Unpin>) -> Result<Vec<u8>, String> 
     Ok(bytes)
 }
 
-/// Finds out what a `helm` is and which Kubernetes it assumes, by asking it.
+/// Detects a `helm`'s version and assumed Kubernetes by running it.
 ///
 /// # Errors
 /// It cannot be run, or is neither Helm 3 nor Helm 4.
@@ -128,7 +128,7 @@ pub(super) async fn probe(program: &Path, scratch: &Path, limit: Duration) -> Re
     Ok(Helm { path, version, profile, kube_version, uncommon })
 }
 
-/// The major number of what `helm version --short` prints.
+/// The major version in the output of `helm version --short`.
 fn major(version: &str) -> Option<u32> {
     version.strip_prefix('v')?.split('.').next()?.parse().ok()
 }

@@ -1,6 +1,6 @@
-//! Release records to cases: chart and values of each written to a scratch directory, as both programs read them.
+//! Cases from release records: writes the chart and values of each to a scratch directory for both programs.
 //!
-//! Only reads from the cluster, and only records, its version and its kinds.
+//! Only reads from the cluster: records, its version and its kinds.
 
 use std::ffi::OsString;
 use std::path::{Component, Path};
@@ -16,14 +16,14 @@ use super::Case;
 use crate::release::record::{Record, ReleaseStatus};
 use crate::render::from_json;
 
-/// What a cluster holds, and what it can do.
+/// The releases and capabilities of a cluster.
 pub(super) struct Stored {
     pub(super) records: Vec<Record>,
     pub(super) kube_version: String,
     pub(super) api_versions: Vec<String>,
 }
 
-/// The newest record of each release that is there.
+/// The newest record of each existing release.
 ///
 /// # Errors
 /// The cluster does not answer.
@@ -70,7 +70,7 @@ pub(super) fn cases(stored: &Stored, scratch: &Path) -> Result<Vec<Case>, Failur
         .collect()
 }
 
-/// What Helm printed for the record, in the form of `template`.
+/// Helm's output for the record, in the form of `template`.
 fn recorded(record: &Record) -> Vec<u8> {
     let mut out = format!("{}\n", record.manifest.trim());
     for hook in &record.hooks {
@@ -79,7 +79,7 @@ fn recorded(record: &Record) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// The arguments that render a record's chart anew; the inner error says why that cannot be.
+/// The arguments that render a record's chart; the inner error says why that is not possible.
 fn arguments(record: &Record, dir: &Path) -> Result<Result<Vec<OsString>, String>, Failure> {
     if has_subcharts(record) {
         return Ok(Err("the chart has subcharts, which Helm's records leave out".to_owned()));
@@ -140,7 +140,7 @@ fn files(record: &Record) -> Result<Vec<(String, Vec<u8>)>, String> {
             if name.is_empty() || !plain {
                 return Err(format!("its record holds a file that leaves the chart: {name:?}"));
             }
-            // The ignored files are not in the record: its .helmignore has done its work.
+            // Ignored files are not in the record: its .helmignore must not be applied again.
             if name != ".helmignore" {
                 out.push((format!("chart/{name}"), decode(&file["data"])?));
             }

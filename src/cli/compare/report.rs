@@ -1,4 +1,4 @@
-//! The result for people and for programs.
+//! The report for people and for programs.
 
 use serde::Serialize;
 
@@ -15,7 +15,7 @@ pub(super) struct Row {
     pub(super) verdict: Verdict,
     pub(super) helm_ms: Option<u128>,
     pub(super) windlass_ms: Option<u128>,
-    /// How the release's record relates to what is rendered today.
+    /// The comparison of the release's record with today's render.
     pub(super) record: Option<String>,
     pub(super) diff: Option<String>,
 }
@@ -47,7 +47,7 @@ impl Row {
     }
 }
 
-/// All rows, and between whom.
+/// All rows, and the compared programs.
 pub(super) struct Report {
     helm: String,
     version: String,
@@ -202,7 +202,7 @@ impl Report {
         out + "\n"
     }
 
-    /// How many times longer `helm` takes, in the median.
+    /// helm's duration divided by ours, as the median.
     #[allow(clippy::cast_precision_loss)]
     fn ratio(&self) -> Option<f64> {
         let ratio = |r: &Row| Some(r.helm_ms? as f64 / r.windlass_ms?.max(1) as f64);

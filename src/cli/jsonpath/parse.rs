@@ -1,15 +1,15 @@
-//! JSONPath templates to nodes (`client-go/util/jsonpath/parser.go`). Knows no data.
+//! Parses JSONPath templates (`client-go/util/jsonpath/parser.go`). Knows no data.
 
 use chart_compat::data::Data;
 
-/// A step of a path, or what stands beside paths.
+/// A node of a template.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Node {
     Text(String),
     Int(i64),
     Float(f64),
     Bool(bool),
-    /// `range`, `end`, or a word that means nothing.
+    /// `range`, `end`, or an unknown word.
     Identifier(String),
     Field(String),
     Wildcard,
@@ -17,13 +17,13 @@ pub(super) enum Node {
     Recursive,
     Slice(Slice),
     Union(Vec<Vec<Node>>),
-    /// Without an operator: whether the left side is there.
+    /// Without an operator: whether the left side exists.
     Filter {
         left: Vec<Node>,
         operator: String,
         right: Vec<Node>,
     },
-    /// What stands between braces.
+    /// The content of braces.
     List(Vec<Node>),
 }
 
@@ -32,13 +32,13 @@ pub(super) enum Node {
 pub(super) struct Slice {
     from: Option<i64>,
     to: Option<i64>,
-    /// `to` was not given and is one behind `from`.
+    /// `to` was not given and is `from` plus one.
     single: bool,
     step: Option<i64>,
 }
 
 impl Slice {
-    /// The items that it picks; `None` where it is out of bounds.
+    /// The selected items; `None` if out of bounds.
     pub(super) fn of(&self, items: &[Data]) -> Option<Vec<Data>> {
         let size = i64::try_from(items.len()).ok()?;
         let mut from = self.from.unwrap_or(0);
@@ -92,7 +92,7 @@ impl<'t> Parser<'t> {
         &self.text[self.at..]
     }
 
-    /// Goes on while characters are of a kind; what was passed.
+    /// Consumes characters while they match; returns them.
     fn pass(&mut self, mut wanted: impl FnMut(char) -> bool) -> &'t str {
         let rest = self.rest();
         let size = rest.find(|c| !wanted(c)).unwrap_or(rest.len());
@@ -100,7 +100,7 @@ impl<'t> Parser<'t> {
         &rest[..size]
     }
 
-    /// What stands between braces; ends behind the closing one.
+    /// Parses the content of braces and the closing one.
     fn action(&mut self) -> Result<Vec<Node>, String> {
         let mut out = Vec::new();
         loop {
@@ -174,7 +174,7 @@ impl<'t> Parser<'t> {
         Ok(Node::Text(unquote(inner)))
     }
 
-    /// What stands before a character that no backslash is before; the line must have it. Ends behind it.
+    /// The text before an unescaped delimiter, which must be in the line. Consumes it.
     fn until(&mut self, end: char) -> Option<&'t str> {
         let rest = self.rest();
         let mut before = '\0';
@@ -279,12 +279,12 @@ fn bracket(inner: &str, out: &mut Vec<Node>) -> Result<(), String> {
     Ok(())
 }
 
-/// What ends a name.
+/// Characters that end a name.
 fn ends(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\r' | '\n' | '.' | ',' | '[' | ']' | '$' | '@' | '{' | '}')
 }
 
-/// The escapes of Go's texts, as far as templates use them.
+/// Go's escapes in texts, as far as templates use them.
 fn unquote(text: &str) -> String {
     let mut out = String::new();
     let mut chars = text.chars();

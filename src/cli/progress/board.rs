@@ -1,4 +1,4 @@
-//! The block on a terminal that shows what is waited for. Pure: steps in, text for the terminal out.
+//! The block on a terminal with the objects of a wait. Pure: steps in, terminal text out.
 
 use std::collections::BTreeMap;
 
@@ -7,18 +7,18 @@ use crate::release::OperationProgress;
 /// Objects that are shown; the rest is counted.
 const MOST: usize = 10;
 
-/// What is known of the objects that are waited for.
+/// The state of a wait.
 #[derive(Default)]
 pub(super) struct Board {
-    /// Why each is not ready, and what there is to see of it.
+    /// Why each is not ready, and its diagnosis.
     waiting: BTreeMap<String, (String, Vec<String>)>,
     ready: usize,
-    /// Lines that stand on the terminal, to be drawn over.
+    /// Lines on the terminal that the next text replaces.
     drawn: usize,
 }
 
 impl Board {
-    /// Takes a step in; what to write to a terminal with so many columns and rows.
+    /// Takes a step; returns the text for a terminal with this many columns and rows.
     pub(super) fn step(&mut self, step: &OperationProgress<'_>, width: usize, height: usize) -> String {
         let mut said = String::new();
         match step {
@@ -35,7 +35,7 @@ impl Board {
                 self.waiting.remove(&object.to_string());
                 self.ready += 1;
             }
-            // Something new begins: what stands there stays.
+            // A new phase begins: the old lines stay.
             OperationProgress::Applied { .. }
             | OperationProgress::Deleted(_)
             | OperationProgress::Hook { .. } => {
@@ -46,7 +46,7 @@ impl Board {
                 return said;
             }
         }
-        // What has left the screen cannot be drawn over, and the cursor has a row of its own.
+        // Lines that scrolled off the screen cannot be replaced, and the cursor has a row of its own.
         let lines = self.lines(height.saturating_sub(1));
         let over = if self.drawn > 0 { format!("\x1b[{}A\x1b[J", self.drawn) } else { String::new() };
         self.drawn = lines.len();
@@ -54,7 +54,7 @@ impl Board {
         format!("{over}{said}{lines}")
     }
 
-    /// At most `rows` lines, but one that counts and one object: objects come before what there is to see of them.
+    /// At most `rows` lines, but at least the count and one object: objects take precedence over diagnoses.
     fn lines(&self, rows: usize) -> Vec<String> {
         if self.waiting.is_empty() && self.ready == 0 {
             return Vec::new();
@@ -83,7 +83,7 @@ impl Board {
     }
 }
 
-/// A line that fills one row at most, without what would move the cursor: texts come from the cluster.
+/// A line of at most one row, without control characters: texts come from the cluster.
 fn cut(line: &str, width: usize) -> String {
     let mut out: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).take(width).collect();
     if line.chars().count() > width {
