@@ -1,5 +1,5 @@
-//! An error with its causes, in one line: connections say why they failed only in the last of them. And errors of the
-//! operating system as Go has them.
+//! An error with its causes, in one line, since connection errors name the reason only in the last one. And errors of
+//! the operating system in Go's words.
 
 /// The text of an error and of its sources, each once.
 #[must_use]
@@ -17,13 +17,13 @@ pub fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// An error of the operating system in Go's words (`syscall.Errno.Error`): without its number, and not as a sentence begins.
+/// An error of the operating system in Go's words (`syscall.Errno.Error`): without its number, in lower case.
 #[must_use]
 pub fn of_the_system(error: &std::io::Error) -> String {
     let text = error.to_string();
     let Some((words, _)) = text.split_once(" (os error ") else { return text };
     let mut letters = words.chars();
-    // `RFS specific error` and its kin stay as they are.
+    // `RFS specific error` and the like stay as they are.
     match (letters.next(), letters.as_str()) {
         (Some(first), rest) if rest.starts_with(char::is_lowercase) => {
             format!("{}{rest}", first.to_lowercase())

@@ -1,6 +1,6 @@
-//! How much memory this process may take: what its cgroup, its resource limits and the machine leave it.
+//! The memory limit of this process: the least of its cgroup's, its resource limits and the machine's memory.
 //!
-//! Owns reading those bounds, once. What shares of them are for is their users'.
+//! Owns reading those limits, once. Users decide on the shares that they take.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,8 +8,8 @@ use std::sync::LazyLock;
 
 use rustix::process::{Resource, getrlimit};
 
-/// The bytes of memory that this process may take: the smallest of the limits of its cgroup and of those above it, of
-/// `ulimit -d` and `-v`, and of the machine's memory. Without any of them, 4 GiB.
+/// The memory limit in bytes: the least of the limits of its cgroup and of those above it, of `ulimit -d` and `-v`,
+/// and of the machine's memory. Without any of them, 4 GiB.
 #[must_use]
 pub fn memory_limit() -> u64 {
     static LIMIT: LazyLock<u64> = LazyLock::new(|| {
@@ -22,7 +22,7 @@ pub fn memory_limit() -> u64 {
     *LIMIT
 }
 
-/// The smallest limit of a process's cgroup and of those above it. `own`: `/proc/self/cgroup`.
+/// The least limit of a process's cgroup and of those above it. `own`: `/proc/self/cgroup`.
 fn cgroup_limit(root: &Path, own: &str) -> Option<u64> {
     let mut limits = Vec::new();
     for line in own.lines() {
@@ -34,10 +34,10 @@ fn cgroup_limit(root: &Path, own: &str) -> Option<u64> {
             _ => continue,
         };
         let own = top.join(path.trim_start_matches('/'));
-        // In a container the path may be that of the host; then the mounted root is the container's own.
+        // In a container the path may be the host's; then the mounted root is the container's own.
         let folders = own.ancestors().take_while(|folder| folder.starts_with(&top)).map(Path::to_owned);
         limits.extend(folders.chain([top.clone()]).filter_map(|folder: PathBuf| {
-            // `max` means no limit; version 1 writes a huge number for it.
+            // `max` means no limit; version 1 writes a huge number.
             fs::read_to_string(folder.join(file)).ok()?.trim().parse::<u64>().ok()
         }));
     }
@@ -66,7 +66,7 @@ mod tests {
         put("a/memory.max", "1000\n");
         put("a/b/memory.max", "max\n");
         assert_eq!(cgroup_limit(root.path(), "0::/a/b\n"), Some(1000));
-        // A container that sees the host's path: only the root is there.
+        // A container with the host's path: only the root exists.
         put("memory.max", "2000\n");
         assert_eq!(cgroup_limit(root.path(), "0::/kubepods/pod1\n"), Some(2000));
         put("memory/x/memory.limit_in_bytes", "300\n");

@@ -1,7 +1,7 @@
 //! Secrets in messages: which texts are secret, and how they are masked.
 //!
-//! Owns the one step that logs, Events, statuses, diffs and error messages pass before they leave the process. Who knows of a
-//! secret adds it; who writes a message masks it. Knows JSON and the form of Secrets, nothing else.
+//! Owns the masking that logs, Events, statuses, diffs and error messages pass before they leave the process. Whoever
+//! reads a secret adds it; whoever writes a message masks it. Knows JSON and the form of Secrets, nothing else.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -11,13 +11,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-/// What stands for a secret in a message.
+/// The replacement of a secret in a message.
 const MASK: &str = "***";
 /// The shortest text that is masked, in bytes: shorter ones are parts of ordinary words.
 const SHORTEST: usize = 8;
-/// The longest one; of a longer text its lines are.
+/// The longest one; a longer text is masked line by line.
 const LONGEST: usize = 1 << 20;
-/// How many bytes of secrets are kept, in all their forms: the oldest go.
+/// Most bytes of stored secrets, in all their forms: the oldest are dropped.
 const MAX_BYTES: usize = 8 << 20;
 
 /// Texts that are secret, found by their first bytes.
@@ -35,14 +35,14 @@ pub struct Redactor {
     texts: RwLock<Texts>,
 }
 
-/// The redactor of the process: it has one log.
+/// The redactor of the process, which has one log.
 pub fn process() -> &'static Redactor {
     static PROCESS: LazyLock<Redactor> = LazyLock::new(Redactor::default);
     &PROCESS
 }
 
 impl Redactor {
-    /// Adds a secret text: as it is, each line of it, as base64, and as JSON and logs quote it.
+    /// Adds a secret text: verbatim, each line, as base64, and as JSON and logs quote it.
     pub fn add(&self, text: &str) {
         if text.trim().len() < SHORTEST {
             return;
@@ -61,7 +61,7 @@ impl Redactor {
         texts.insert(STANDARD.encode(text));
     }
 
-    /// Adds every text and number within a value.
+    /// Adds every text and number in a value.
     pub fn add_all(&self, value: &Value) {
         match value {
             Value::String(text) => self.add(text),
@@ -72,13 +72,13 @@ impl Redactor {
         }
     }
 
-    /// Adds what an object holds if it is a Secret, or a list of Secrets.
+    /// Adds the data of an object that is a Secret, or a list of Secrets.
     pub fn add_secret(&self, object: &Value) {
         match object["kind"].as_str() {
             Some("Secret") => {}
             Some("SecretList" | "List") => {
                 let items = object["items"].as_array().into_iter().flatten();
-                // Items of a typed list have no kind of their own.
+                // Items of a typed list have no kind.
                 let untyped = object["kind"] == "SecretList";
                 return items.for_each(
                     |item| {

@@ -1,6 +1,6 @@
-//! The metrics that addon-operator has, under its names and labels, with a prefix that the operator's flags choose.
+//! addon-operator's metrics, under its names and labels, with a prefix that the operator's flags choose.
 //!
-//! Owns the list of them. Callers make the series; a change of a name that is not in the list is dropped.
+//! Owns their list. Callers create the series; a change of a name that is not in the list is dropped.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,7 +1,7 @@
 //! Bodies of requests: bounded one by one, and by one budget for all that are in flight.
 //!
-//! Owns how much memory requests may take together. A body takes its share as it arrives, so that announcing a large one gains
-//! nothing; when the budget is used up, an incomplete body gives way to others.
+//! Owns the memory that requests may take together. A body takes its share as it arrives, so that announcing a large
+//! one gains nothing; when the budget is used up, incomplete bodies are dropped for others.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ use super::shares::{Shares, Stage};
 
 /// Memory for all requests in flight, in MiB: of the 256 MiB that the chart grants, the rest is for charts and releases.
 pub const DEFAULT_MEMORY: usize = 96;
-/// Bodies come in blocks of so many bytes: buffers that grow leave holes in the heap, which is then larger than what is in it.
+/// Bodies are stored in blocks of this many bytes: growing buffers would fragment the heap.
 const BLOCK: usize = 64 << 10;
 /// How long a request waits for its share of the budget.
 const WAIT: Duration = Duration::from_secs(2);
@@ -42,7 +42,7 @@ pub enum BodyError {
 }
 
 impl BodyError {
-    /// The HTTP status that says so.
+    /// The HTTP status of this error.
     #[must_use]
     pub fn status(self) -> StatusCode {
         match self {
@@ -63,11 +63,11 @@ pub struct Budget {
 #[derive(Default)]
 struct Holders {
     shares: Shares,
-    /// Wakes a holder whose share is taken away.
+    /// Wakes a holder whose share is revoked.
     revoked: HashMap<u64, Arc<Notify>>,
 }
 
-/// A request's share of the budget; it is given back when this goes.
+/// A request's share of the budget; returned when it is dropped.
 pub struct Share {
     budget: Arc<Budget>,
     number: u64,
@@ -81,7 +81,7 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// A budget of so many bytes.
+    /// A budget of `bytes` bytes.
     #[must_use]
     pub fn new(most: usize) -> Self {
         Self { most, held: Mutex::default(), released: Notify::new() }
@@ -102,10 +102,10 @@ impl Budget {
 }
 
 impl Share {
-    /// Changes the share to so many bytes; waits a little for others to give theirs back.
+    /// Changes the share to `bytes` bytes; waits a little for others to return theirs.
     ///
     /// # Errors
-    /// It is more than there is, or there is no room for it in time.
+    /// It exceeds the budget, or no room is free in time.
     pub async fn resize(&self, bytes: usize) -> Result<(), BodyError> {
         if bytes > self.budget.most {
             return Err(BodyError::OverBudget(self.budget.most));
@@ -113,7 +113,7 @@ impl Share {
         let resized = async {
             loop {
                 let mut released = std::pin::pin!(self.budget.released.notified());
-                // From here on no release is missed.
+                // From here on no return of a share is missed.
                 released.as_mut().enable();
                 if self.try_resize(bytes)? {
                     return Ok(());
@@ -124,8 +124,8 @@ impl Share {
         tokio::time::timeout(WAIT, resized).await.unwrap_or(Err(BodyError::Busy))
     }
 
-    /// Whether there was room, which incomplete bodies may have had to make. What they lose is this share's at once, lest
-    /// somebody else takes it; their memory is free a moment later.
+    /// Whether there was room, made by incomplete bodies if needed. Their shares become this one's at once, so that
+    /// nobody else takes them; their memory is freed a moment later.
     fn try_resize(&self, bytes: usize) -> Result<bool, BodyError> {
         let mut held = self.budget.lock();
         loop {
@@ -139,7 +139,7 @@ impl Share {
                 return Ok(true);
             }
             match held.shares.victim(Instant::now(), Stage::Receiving, None) {
-                // It would give way to itself.
+                // It would revoke its own share.
                 Some(victim) if victim != self.number => {
                     held.shares.remove(victim);
                     if let Some(revoked) = held.revoked.remove(&victim) {
@@ -162,14 +162,14 @@ impl Drop for Share {
     }
 }
 
-/// Whether the headers announce a body of a type, whatever its parameters.
+/// Whether the headers announce a body of this media type, whatever its parameters.
 #[must_use]
 pub fn is_of_type(headers: &HeaderMap, media_type: &str) -> bool {
     let told = headers.get(header::CONTENT_TYPE).and_then(|t| t.to_str().ok()).unwrap_or_default();
     told.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(media_type)
 }
 
-/// Reads a body of at most `most` bytes within the budget; gives it with its share.
+/// Reads a body of at most `most` bytes within the budget; returns it with its share.
 ///
 /// # Errors
 /// It is too large, there is no room for it, or it ends early.
@@ -205,7 +205,7 @@ async fn read_as(
         };
         let Some(frame) = frame else { break };
         let frame = frame.map_err(|_| BodyError::Incomplete)?;
-        // Trailers say nothing that is asked for here.
+        // Trailers are not needed.
         let Ok(data) = frame.into_data() else { continue };
         length += data.len();
         if length > most {
@@ -225,7 +225,7 @@ async fn read_as(
         }
     }
     let bytes = if blocks.len() > 1 {
-        // Both are there while one is copied to the other.
+        // Both exist while one is copied to the other.
         share.resize(blocks.len() * BLOCK + length).await?;
         blocks.concat()
     } else {
@@ -237,7 +237,7 @@ async fn read_as(
     Ok((bytes, share))
 }
 
-/// What a JSON document takes in memory once it is parsed, at most, in bytes.
+/// The most memory that a JSON document takes once it is parsed, in bytes.
 #[must_use]
 pub fn parsed_size(json: &[u8]) -> usize {
     let mut size = json.len();
@@ -295,11 +295,11 @@ mod tests {
         while budget.lock().shares.total() < 3 * BLOCK {
             tokio::task::yield_now().await;
         }
-        // The address with most loses, whoever came later.
+        // The address with the largest share loses, whoever came later.
         let (_, whole) = read_as(one(), B, most, &budget).await.unwrap();
         assert_eq!(slow.await.unwrap(), Some(BodyError::Busy));
         whole.resize(3 * BLOCK).await.unwrap();
-        // Nobody takes from one that is complete; a share that is given back goes to who waits.
+        // Complete bodies are never revoked; a returned share goes to the waiting request.
         assert_eq!(read_as(one(), A, most, &budget).await.err(), Some(BodyError::Busy));
         let waits = tokio::spawn({
             let budget = Arc::clone(&budget);
@@ -310,7 +310,7 @@ mod tests {
         assert_eq!(waits.await.unwrap(), Ok(3 * BLOCK / 2));
     }
 
-    /// The estimate is no less than what the allocator gives out.
+    /// The estimate is at least what the allocator uses.
     #[test]
     fn parsed_sizes_are_not_understated() {
         fn heap(value: &serde_json::Value) -> usize {

@@ -1,6 +1,6 @@
-//! The debug endpoint: a unix socket, and an address if one is given, that ask the running operator.
+//! The debug endpoint: a unix socket, and optionally an address, that answer questions to the running operator.
 //!
-//! Owns the listeners and how a request is read. What is asked and answered is the front end's matter; nothing of it is
+//! Owns the listeners and the parsing of requests. Questions and answers belong to the front end; nothing of them is
 //! logged, since values may be secrets.
 
 use std::collections::BTreeMap;
@@ -23,14 +23,14 @@ use tokio::task::JoinHandle;
 use super::listen::{self, Client, Limits};
 use super::{State, body};
 
-/// Where addon-operator has its socket, and its command line looks for it.
+/// addon-operator's socket, and where its command line looks for it.
 pub const SOCKET: &str = "/var/run/addon-operator/debug.socket";
 
-/// The largest form that is read.
+/// The largest form, in bytes.
 const MAX_FORM: usize = 64 << 10;
-/// How long an answer may take; a render asks the API server.
+/// Time limit of an answer; a render sends requests to the API server.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// A whole request takes no longer than its answer.
+/// Time limit of a whole request.
 const LIMITS: Limits = Limits {
     connections: 32,
     of_address: 32,
@@ -43,18 +43,18 @@ const LIMITS: Limits = Limits {
 /// The content type of forms.
 const FORM: &str = "application/x-www-form-urlencoded";
 
-/// A request, read.
+/// A parsed request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
-    /// It wants to change something.
+    /// Whether it changes something.
     pub post: bool,
     /// Decoded, with its leading slash.
     pub path: String,
-    /// Query and form together.
+    /// Fields of the query and of the form.
     pub fields: BTreeMap<String, String>,
 }
 
-/// What is answered.
+/// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// HTTP status.
@@ -76,10 +76,10 @@ impl Answer {
 /// Answers requests; set by the operator once it runs.
 pub type Handler = Arc<dyn Fn(Request) -> BoxFuture<'static, Answer> + Send + Sync>;
 
-/// Listens on a socket that only this user may open. A socket that a process before left is replaced.
+/// Listens on a socket that only this user may open. Replaces a socket that an earlier process left.
 ///
 /// # Errors
-/// The path cannot be made or listened on, or is something else than a socket.
+/// The path cannot be created or listened on, or is not a socket.
 pub async fn serve_socket(
     path: &Path,
     state: Arc<State>,
@@ -106,7 +106,7 @@ pub async fn serve_socket(
         }
         Err(_) => {}
     }
-    // Made under another name and moved: at no moment can others open it.
+    // Created under another name and renamed: others can never open it.
     let hidden = path.with_extension(format!("new-{}", std::process::id()));
     let listener = UnixListener::bind(&hidden)?;
     std::fs::set_permissions(&hidden, std::fs::Permissions::from_mode(0o600))?;
@@ -115,12 +115,12 @@ pub async fn serve_socket(
     let server = listen::serve(listener, None, routes(state), LIMITS, stop);
     Ok(tokio::spawn(async move {
         server.await;
-        // It may be another process's by now, which has removed ours.
+        // Another process may have replaced it.
         drop(std::fs::remove_file(own));
     }))
 }
 
-/// Listens on an address; gives the one that it listens on.
+/// Listens on an address; returns the one in use.
 ///
 /// # Errors
 /// The address cannot be listened on.
@@ -159,7 +159,7 @@ fn waiting(state: &State) -> String {
     }
 }
 
-/// Refuses what a browser may have sent on behalf of a page: it says where the page is from, or calls us by a name that the page
+/// Refuses requests that a browser may have sent for a page: those with an Origin, or with a Host name that the page
 /// chose (DNS rebinding).
 fn check_origin(headers: &HeaderMap, local: Option<SocketAddr>) -> Result<(), Answer> {
     if headers.contains_key(header::ORIGIN) {
@@ -173,7 +173,7 @@ fn check_origin(headers: &HeaderMap, local: Option<SocketAddr>) -> Result<(), An
     }
 }
 
-/// Whether a Host header names the address that was connected to, or loopback.
+/// Whether a Host header names the connected address, or loopback.
 fn is_own(host: &str, local: IpAddr) -> bool {
     let name = match host.strip_prefix('[').and_then(|h| h.split_once(']')) {
         Some((name, rest)) if rest.is_empty() || rest.starts_with(':') => name,

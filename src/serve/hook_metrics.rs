@@ -1,6 +1,6 @@
-//! Metrics that hooks make: hooks choose names, labels and groups.
+//! Metrics of hooks: hooks choose names, labels and groups.
 //!
-//! Owns what the operations of one run do; `hooks::metrics` reads a hook's metrics file.
+//! Owns the effects of the operations of one run; `hooks::metrics` reads a hook's metrics file.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,22 +12,22 @@ use super::metric_store::{Change, MetricStore};
 pub struct Operation {
     /// Empty for `Expire` of a whole group.
     pub name: String,
-    /// Series of a group are replaced by those of the next run that names the group.
+    /// The series of a group are replaced by those of the next run that names the group.
     pub group: Option<String>,
     pub labels: BTreeMap<String, String>,
     pub action: Action,
 }
 
-/// What an operation does.
+/// The effect of an operation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// A counter grows.
+    /// Adds to a counter.
     Add(f64),
-    /// A gauge gets a value.
+    /// Sets a gauge.
     Set(f64),
-    /// A histogram counts a value; the upper bounds of its buckets, in order.
+    /// Observes a value in a histogram; with the upper bounds of its buckets, in order.
     Observe(f64, Vec<f64>),
-    /// The group loses its series.
+    /// Removes all series of the group.
     Expire,
 }
 
@@ -42,8 +42,8 @@ impl HookMetrics {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Applies the operations of one run; each series gets `labels` besides its own. The groups that the operations name lose
-    /// their series first. Returns the reason for each operation that failed.
+    /// Applies the operations of one run; each series gets `labels` besides its own. The groups that the operations
+    /// name lose their series first. Returns the reason for each operation that failed.
     pub fn apply(&self, operations: &[Operation], labels: &[(&str, &str)]) -> Vec<String> {
         let mut store = self.store();
         store.expire(&operations.iter().filter_map(|o| o.group.as_deref()).collect());
@@ -66,7 +66,7 @@ impl HookMetrics {
         problems
     }
 
-    /// The text that a scrape gets.
+    /// The exposition of all series.
     #[must_use]
     pub fn text(&self) -> String {
         self.store().text()

@@ -1,8 +1,8 @@
 //! The accept loop of every listener: limits on connections, on the size of heads, and on time.
 //!
-//! Owns connections from the first byte to the last: who gets in, who is closed to make room, and by when a handshake, a head
-//! and a whole request must be there. Time counts from the beginning of each, so that a client which sends a byte a second
-//! gains nothing. Requests and their paths are the router's matter.
+//! Owns connections from the first byte to the last: which are accepted, which are closed to make room, and the
+//! deadlines of handshakes, heads and whole requests. Deadlines run from the beginning of each, so that a client that
+//! sends one byte a second gains nothing. Requests and their paths belong to the router.
 
 use std::collections::HashMap;
 use std::io;
@@ -27,25 +27,25 @@ use tower::ServiceExt as _;
 
 use super::shares::{Shares, Stage};
 
-/// The largest head of a request, in bytes; also what is read ahead of a body.
+/// The largest head of a request, in bytes; also the read-ahead of a body.
 const MAX_HEAD: usize = 32 << 10;
 
 /// Limits of one listener.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections at once.
+    /// Connections at a time.
     pub connections: usize,
     /// Of these, connections of one address.
     pub of_address: usize,
-    /// Of these, connections whose TLS handshake is not done.
+    /// Of these, connections during their TLS handshake.
     pub handshakes: usize,
-    /// How long a handshake may take.
+    /// Time limit of a handshake.
     pub handshake: Duration,
-    /// How long the head of a request may take.
+    /// Time limit of the head of a request.
     pub head: Duration,
-    /// How long a request may take, from its head to its answer.
+    /// Time limit of a request, from its head to its answer.
     pub request: Duration,
-    /// How long a connection may wait for its next request, and take to read an answer.
+    /// Time limit of idle connections, and of reading an answer.
     pub idle: Duration,
 }
 
@@ -63,24 +63,24 @@ impl Default for Limits {
     }
 }
 
-/// Who sent a request; an extension of each.
+/// The sender of a request; an extension of each request.
 #[derive(Clone)]
 pub struct Client {
     /// The address of the client; unspecified for a unix socket.
     pub address: IpAddr,
-    /// The address that it connected to; `None` for a unix socket.
+    /// The local address of the connection; `None` for a unix socket.
     pub local: Option<SocketAddr>,
     connection: Arc<Connection>,
 }
 
 impl Client {
-    /// Marks the request as complete: while it is worked on, its connection is the last to be closed to make room.
+    /// Marks the request as complete: while it is processed, its connection is the last to be closed to make room.
     pub fn received(&self) {
         self.connection.stage(Stage::Serving);
     }
 }
 
-/// The address of a client, and the one that it connected to, where connections have any.
+/// The remote and local address of connections, where they have any.
 pub type Addresses = Option<(IpAddr, SocketAddr)>;
 
 /// Something that accepts connections.
@@ -109,14 +109,14 @@ impl Listen for UnixListener {
     }
 }
 
-/// Connections of a listener, and how each is closed.
+/// Connections of a listener, and how to close each.
 #[derive(Default)]
 struct Table {
     shares: Shares,
     tasks: HashMap<u64, AbortHandle>,
 }
 
-/// The place of one connection; it is free again when this goes.
+/// The place of one connection; freed when it is dropped.
 struct Connection {
     number: u64,
     table: Arc<Mutex<Table>>,
@@ -138,7 +138,7 @@ impl Connection {
         self.deadline.send_replace(Instant::now() + time);
     }
 
-    /// Bytes came: after a pause they begin the next head.
+    /// Data arrived: after a pause it begins the next head.
     fn read(&self) {
         let idle = lock(&self.table).shares.stage(self.number) == Some(Stage::Idle);
         if idle {
@@ -155,7 +155,7 @@ impl Drop for Connection {
     }
 }
 
-/// Takes a place for a connection, if need be that of another one; `None` if nobody has to give way to it.
+/// Takes a place for a connection, closing another one if needed; `None` if no other must be closed for it.
 fn admit(
     table: &Arc<Mutex<Table>>,
     limits: Limits,
@@ -174,7 +174,7 @@ fn admit(
     } else {
         None
     };
-    // The place of a victim is free at once; its task ends a little later.
+    // The place of a closed connection is free at once; its task ends a little later.
     let task = victim.and_then(|number| {
         locked.shares.remove(number);
         locked.tasks.remove(&number)
@@ -189,8 +189,8 @@ fn admit(
     Some(Arc::new(Connection { number, table: Arc::clone(table), limits, deadline }))
 }
 
-/// Serves a router until `stop` resolves, and requests that are under way then to their end. With `tls` connections speak TLS,
-/// each with the newest configuration.
+/// Serves a router until `stop` resolves, and finishes running requests then. With `tls` connections use TLS, each
+/// with the newest configuration.
 pub async fn serve<L: Listen>(
     listener: L,
     tls: Option<watch::Receiver<Arc<ServerConfig>>>,
@@ -205,14 +205,14 @@ pub async fn serve<L: Listen>(
     loop {
         let accepted = tokio::select! {
             () = &mut stop => break,
-            // Only reaps: what a connection has to tell it has logged.
+            // Only reaps: connections have logged their errors.
             Some(_) = tasks.join_next(), if !tasks.is_empty() => continue,
             accepted = listener.next() => accepted,
         };
         let (stream, addresses) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                // Mostly too many open files: it passes.
+                // Usually too many open files, which passes.
                 tracing::warn!("cannot accept a connection: {error}");
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
@@ -298,7 +298,7 @@ where
         }
     });
     let mut builder = http1::Builder::new();
-    // Deadlines are ours; the builder's own would count idle time, too.
+    // The deadlines are ours; the builder's own would count idle time, too.
     builder.header_read_timeout(None).max_buf_size(MAX_HEAD);
     let mut serving = std::pin::pin!(builder.serve_connection(io, service));
     let ended = tokio::select! {
@@ -313,7 +313,7 @@ where
     }
 }
 
-/// A stream that notices when the next request begins.
+/// A stream that detects the beginning of the next request.
 struct Watched<S> {
     stream: S,
     connection: Arc<Connection>,

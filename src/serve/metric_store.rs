@@ -1,4 +1,4 @@
-//! Families of metrics with their series, and the text that a scrape gets.
+//! Families of metrics with their series, and their exposition.
 //!
 //! Owns the series, their number and their operations; the `prometheus` crate encodes them (text format 0.0.4). Knows no metric
 //! by name. The crate's own registry is not used: it has no groups, and names of hooks are known only at run time.
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use prometheus::TextEncoder;
 use prometheus::proto;
 
-/// Series that one store may have: hooks, files on disk and the cluster choose labels, and memory is bounded.
+/// Most series of one store: hooks, files on disk and the cluster choose labels, and memory is bounded.
 pub(super) const MAX_SERIES: usize = 100_000;
 
 /// The kind of a metric.
@@ -22,18 +22,19 @@ pub(super) enum Kind {
 /// One change of one series.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Change<'c> {
-    /// A counter grows.
+    /// Adds to a counter.
     Add(f64),
-    /// A gauge gets a value.
+    /// Sets a gauge.
     Set(f64),
-    /// A histogram counts a value; the upper bounds of its buckets, in order. The first change of a series decides on them.
+    /// Observes a value in a histogram; with the upper bounds of its buckets, in order. The first change of a series
+    /// fixes them.
     Observe(f64, &'c [f64]),
 }
 
-/// Names and values, in the order of the text.
+/// Names and values, in the order of the exposition.
 pub(super) type Labels = Vec<(String, String)>;
 
-/// A change that was not made.
+/// Why a change was refused.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum StoreError {
     #[error("metric {0} is not declared")]
@@ -72,7 +73,7 @@ pub(super) fn labels(pairs: &[(&str, &str)]) -> Labels {
 }
 
 impl MetricStore {
-    /// Adds a family. One that has series stays as it is; one without series gets the kind.
+    /// Adds a family. A family with series stays as it is; one without gets the new kind.
     pub(super) fn declare(&mut self, name: &str, kind: Kind, help: &str) {
         if let Some(family) = self.families.get_mut(name) {
             if family.series.is_empty() {
@@ -143,7 +144,7 @@ impl MetricStore {
         self.families.retain(|_, family| !family.series.is_empty());
     }
 
-    /// The text that a scrape gets.
+    /// The exposition of all series.
     pub(super) fn text(&self) -> String {
         let mut out = String::new();
         for (name, family) in &self.families {
@@ -189,7 +190,7 @@ impl Family {
             Kind::Gauge => proto::MetricType::GAUGE,
             Kind::Histogram => proto::MetricType::HISTOGRAM,
         });
-        // The same labels may be in two groups; a scrape must not get one series twice.
+        // Two groups may have the same labels; a scrape must not contain one series twice.
         let mut seen = BTreeSet::new();
         let series = self.series.iter().filter(|((_, labels), _)| seen.insert(labels));
         family.set_metric(series.map(|((_, labels), sample)| sample.encoded(self.kind, labels)).collect());
@@ -327,7 +328,7 @@ mod tests {
         let full = Err(StoreError::Full("more".to_owned()));
         assert_eq!(add(&mut store, "more", None, "0"), full);
         assert_eq!(add(&mut store, "many", None, "0"), Ok(()), "a series that is there still grows");
-        // Each series that goes makes room for one.
+        // Each removed series makes room for one.
         let steps: [&dyn Fn(&mut MetricStore); 3] = [
             &|store| store.clear("cleared"),
             &|store| store.remove("removed", labels(&[("x", "1")])),

@@ -1,4 +1,4 @@
-//! Windlass' own metrics: counters and gauges that begin with their first change.
+//! Windlass' own metrics: counters and gauges that exist from their first change.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -38,7 +38,7 @@ impl Metrics {
         self.store().remove(name, labels(pairs));
     }
 
-    /// The text that a scrape gets.
+    /// The exposition of all series.
     #[must_use]
     pub fn text(&self) -> String {
         self.store().text()

@@ -1,6 +1,6 @@
 //! The HTTP side of the operator: probes, metrics, the debug endpoint, and the limits of every listener.
 //!
-//! Owns the listeners and the text formats; asks [`State`] and decides nothing.
+//! Owns the listeners and the text formats; reads [`State`] and decides nothing.
 
 pub mod body;
 pub mod debug;
@@ -34,24 +34,24 @@ use metrics::Metrics;
 pub use progress::Progress;
 use runtime::Runtime;
 
-/// What the probes and metrics show.
+/// The data of probes and metrics.
 #[derive(Default)]
 pub struct State {
     /// Whether every enabled module has had one outcome since the start.
     pub converged: AtomicBool,
-    /// The leader that this process waits to take the place of, if there is one.
+    /// The current leader, if this process is a follower.
     pub leader: Mutex<Option<String>>,
     /// The counters and gauges.
     pub metrics: Metrics,
-    /// What hooks count.
+    /// Metrics of hooks.
     pub hook_metrics: HookMetrics,
-    /// What addon-operator measures.
+    /// addon-operator's metrics.
     pub measures: Arc<Measures>,
-    /// Sets what is measured only when it is asked for.
+    /// Sets metrics that are computed at a scrape.
     pub collect: OnceLock<Collector>,
-    /// How far converges are.
+    /// Progress of converges.
     pub progress: Progress,
-    /// Parameters that can be changed while the process runs.
+    /// Parameters that can be changed at run time.
     pub runtime: Arc<Runtime>,
     /// The memory that requests to all listeners may take together.
     pub bodies: Arc<Budget>,
@@ -63,19 +63,19 @@ pub struct State {
 pub type Collector = Box<dyn Fn() + Send + Sync>;
 
 impl State {
-    /// A state whose measures have names that begin with `prefix`.
+    /// A state whose addon-operator metrics begin with `prefix`.
     #[must_use]
     pub fn new(prefix: &str) -> Self {
         Self { measures: Arc::new(Measures::new(prefix)), ..Self::default() }
     }
 
-    /// The leader that this process waits to take the place of, if there is one.
+    /// Sets the leader that this process follows, if there is one.
     pub fn leader(&self) -> Option<String> {
         self.leader.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// What is served, for people.
+/// The list of paths, for people.
 const ROUTES: &str = "GET /discovery
 GET /healthz
 GET /metrics
@@ -84,7 +84,7 @@ GET /readyz
 GET /status/converge
 ";
 
-/// Serves probes, metrics and how far converges are until `stop` resolves; answers with the address it listens on.
+/// Serves probes, metrics and the progress of converges until `stop` resolves; returns the address in use.
 ///
 /// # Errors
 /// The address cannot be listened on.
@@ -116,7 +116,7 @@ async fn ready(extract::State(state): extract::State<Arc<State>>) -> impl IntoRe
     }
     let leader = state.leader.lock().unwrap_or_else(PoisonError::into_inner);
     match &*leader {
-        // Ready to take over, which is all that a follower is asked for; a rollout must not wait for it to lead.
+        // A follower is ready when it can take over; a rollout must not wait until it leads.
         Some(leader) => (StatusCode::OK, format!("ready to follow {leader}\n")),
         None => (
             StatusCode::INTERNAL_SERVER_ERROR,
@@ -135,7 +135,7 @@ async fn converge(
     ([(header::CONTENT_TYPE, kind)], state.progress.shown(done, json))
 }
 
-/// Instead of the peer's profiles, which are the Go runtime's.
+/// In place of addon-operator's profiles, which are the Go runtime's.
 const NO_PROFILES: &str = "\
 There are no pprof profiles: this program is not written in Go. What there is instead:
 GET /metrics: what modules, hooks, queues and requests to the API server take, under addon-operator's names

@@ -1,11 +1,11 @@
-//! How far converges are, in the words of addon-operator's `/status/converge`.
+//! Progress of converges, as addon-operator's `/status/converge`.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use serde_json::json;
 
-/// What the operator's loop tells.
+/// Reports of the operator's loop.
 #[derive(Debug, Default)]
 pub struct Progress {
     begun: AtomicBool,
@@ -14,7 +14,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// So many things are still to be done for the current converge; `head` is the module and the kind of what comes first.
+    /// Sets the number of remaining tasks of the current converge; `head` is the module and kind of the first one.
     pub fn set(&self, tasks: usize, head: Option<(String, &'static str)>) {
         *self.head.lock().unwrap_or_else(PoisonError::into_inner) = head;
         self.tasks.store(tasks, Ordering::Release);
@@ -23,17 +23,17 @@ impl Progress {
         }
     }
 
-    /// How many there are now.
+    /// The number of remaining tasks.
     pub fn tasks(&self) -> usize {
         self.tasks.load(Ordering::Acquire)
     }
 
-    /// Module and kind of what comes first, if anything is to be done.
+    /// Module and kind of the first task, if there is one.
     pub fn head(&self) -> Option<(String, &'static str)> {
         self.head.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The answer, as lines or JSON; `done` says whether the first converge is.
+    /// The answer, as lines or JSON; `done`: the first converge is done.
     #[must_use]
     pub fn shown(&self, done: bool, as_json: bool) -> String {
         let tasks = self.tasks.load(Ordering::Acquire);

@@ -1,6 +1,6 @@
-//! Parameters that can be changed while the process runs, as shell-operator's `pkg/config`.
+//! Parameters that can be changed at run time, as shell-operator's `pkg/config`.
 //!
-//! Owns their values and when a temporary one ends; what a change does, whoever registers a parameter says.
+//! Owns their values and the end of temporary ones; the effect of a change belongs to the parameter's owner.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,9 +9,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-/// How long `debug` lasts as a log level, unless a time is given.
+/// How long the log level `debug` lasts, unless a time is given.
 const DEBUG_LASTS: Duration = Duration::from_secs(30 * 60);
-/// The longest time that a value may be set for.
+/// The longest time for a temporary value.
 const LONGEST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
 /// The least level of log lines.
@@ -19,16 +19,16 @@ pub const LOG_LEVEL: &str = "log.level";
 /// Whether each event of the operator's ConfigMap is logged.
 pub const LOG_CONFIG_MAP: &str = "log.configmap.events";
 
-/// Puts a value in force; an error in words if it cannot be one.
+/// Applies a value; an error for invalid ones.
 pub type OnChange = Box<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
 
 struct Parameter {
     description: String,
     default: String,
-    /// As it was set for good.
+    /// The permanent value.
     value: Option<String>,
     temporary: Option<(String, Timestamp)>,
-    /// Tells an expiry that is on its way from a newer one.
+    /// Distinguishes a pending expiry from a newer one.
     turn: u64,
     on_change: OnChange,
     error: Option<String>,
@@ -65,7 +65,7 @@ impl Runtime {
         self.parameters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a parameter; its default is in force already.
+    /// Adds a parameter; its default is in effect already.
     pub fn register(&self, name: &'static str, description: &str, default: &str, on_change: OnChange) {
         let parameter = Parameter {
             description: description.to_owned(),
@@ -79,16 +79,16 @@ impl Runtime {
         self.parameters().insert(name, parameter);
     }
 
-    /// The value in force; empty for a parameter that nobody registered.
+    /// The value in effect; empty for an unknown parameter.
     #[must_use]
     pub fn value(&self, name: &str) -> String {
         self.parameters().get(name).map(|p| p.value().to_owned()).unwrap_or_default()
     }
 
-    /// Sets a value, for a time or for good. `debug` as a level never stays for good.
+    /// Sets a value, temporarily or permanently. The level `debug` is never permanent.
     ///
     /// # Errors
-    /// There is no such parameter, or it cannot have that value: the one before stays.
+    /// The parameter is unknown, or the value invalid: the old value stays.
     pub fn set(self: &Arc<Self>, name: &str, value: &str, time: Option<Duration>) -> Result<(), Error> {
         let time = time.or((name == LOG_LEVEL && value.eq_ignore_ascii_case("debug")).then_some(DEBUG_LASTS));
         let time = time.map(|t| t.min(LONGEST));
@@ -123,7 +123,7 @@ impl Runtime {
         }
     }
 
-    /// All parameters as the peer lists them.
+    /// All parameters in addon-operator's form.
     #[must_use]
     pub fn list(&self) -> Value {
         let shown = |(name, p): (&&str, &Parameter)| {
@@ -141,7 +141,7 @@ impl Runtime {
         self.parameters().iter().map(shown).collect()
     }
 
-    /// The same as a table.
+    /// All parameters as a table.
     #[must_use]
     pub fn table(&self) -> String {
         let row = |name: &str, value: &str, until: &str, text: &str| {
@@ -184,7 +184,7 @@ mod tests {
         let until: Timestamp = runtime.list()[0]["expireAt"].as_str().unwrap().parse().unwrap();
         let left = until.as_second() - Timestamp::now().as_second();
         assert!((29 * 60..=30 * 60).contains(&left), "{left} s");
-        // What the second change has started does this.
+        // The task of the second change does this.
         runtime.expire(LOG_LEVEL, 2);
         assert_eq!(runtime.value(LOG_LEVEL), "warn", "the value before is back");
         assert_eq!(changes.load(Ordering::Relaxed), 3);

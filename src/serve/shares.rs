@@ -1,16 +1,16 @@
-//! Who has how much of something scarce, and who loses it when there is no more. Pure: no sockets, no clock.
+//! Shares of a scarce resource, and which holder loses its share. Pure: no sockets, no clock.
 //!
-//! Any Pod can reach the listeners, and all of them are served from one process. A fixed cap alone would let slow clients take
-//! every place; so the one that has most, and does least with it, makes room for the next.
+//! Any Pod can reach the listeners, and one process serves all of them. With a fixed limit alone slow clients could
+//! take every place; so the holder with the most, and with the least progress, makes room for the next.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// A holder that is younger is the last of its kind to lose its place: an honest client needs less time to send a request.
+/// A younger holder is the last of its kind to lose its place: an honest client needs less time to send a request.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How far a holder is, the first to lose its place first.
+/// The stage of a holder; earlier stages lose their places first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Stage {
     /// The TLS handshake is not done.
@@ -19,7 +19,7 @@ pub(super) enum Stage {
     Receiving,
     /// Between requests.
     Idle,
-    /// A request is complete and is worked on.
+    /// A complete request is being processed.
     Serving,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Shares {
 }
 
 impl Shares {
-    /// A new holder of an amount.
+    /// Adds a holder with an amount.
     pub(super) fn add(&mut self, address: IpAddr, stage: Stage, amount: usize, since: Instant) -> u64 {
         let number = self.next;
         self.next += 1;
@@ -74,7 +74,7 @@ impl Shares {
         self.holders.get(&number).map(|h| h.stage)
     }
 
-    /// Changes how much a holder has; one that was removed gets nothing.
+    /// Changes a holder's amount; a removed holder gets nothing.
     pub(super) fn set_amount(&mut self, number: u64, amount: usize) {
         let Some(holder) = self.holders.get_mut(&number) else { return };
         let (address, before) = (holder.address, std::mem::replace(&mut holder.amount, amount));
@@ -89,7 +89,7 @@ impl Shares {
         self.holders.contains_key(&number)
     }
 
-    /// What all have together.
+    /// The sum of all amounts.
     pub(super) fn total(&self) -> usize {
         self.total
     }
@@ -102,14 +102,14 @@ impl Shares {
         self.holders.values().filter(|h| h.stage == stage).count()
     }
 
-    /// Who loses its place: of the least advanced holders up to a stage, and of one address or of all, an old one of the address
-    /// that has most.
+    /// The holder that loses its place: of the least advanced ones up to a stage, of one address or of all, an old
+    /// one of the address with the largest amount.
     pub(super) fn victim(&self, now: Instant, last: Stage, of: Option<IpAddr>) -> Option<u64> {
         let loses = |h: &Holder| h.amount > 0 && h.stage <= last && of.is_none_or(|a| a == h.address);
         let candidates = self.holders.iter().filter(|(_, h)| loses(h));
         let rank = |(number, h): &(&u64, &Holder)| {
             let young = now.saturating_duration_since(h.since) < GRACE;
-            // A handshake is the beginning of a request that is incomplete.
+            // A handshake is the beginning of an incomplete request.
             let stage = h.stage.max(Stage::Receiving);
             (stage, young, std::cmp::Reverse(self.of_address(h.address)), **number)
         };
@@ -130,22 +130,22 @@ mod tests {
         use Stage::{Handshake, Idle, Receiving, Serving};
         let old = Instant::now();
         let (now, young) = (old + GRACE * 3, old + GRACE * 2 + GRACE / 2);
-        // Holders as (address, stage, amount, since), and which of them loses.
+        // Holders as (address, stage, amount, since), and which one loses.
         let table = [
             (vec![(1, Receiving, 1, old), (2, Receiving, 1, old), (2, Receiving, 1, old)], Serving, Some(1)),
-            // Old ones before young ones of a larger crowd.
+            // Old ones before young ones of a larger group.
             (
                 vec![(1, Receiving, 1, young), (1, Receiving, 1, young), (2, Receiving, 1, old)],
                 Serving,
                 Some(2),
             ),
-            // Among young ones those of the crowd.
+            // Among young ones those of the largest group.
             (
                 vec![(2, Handshake, 1, young), (1, Receiving, 1, young), (1, Receiving, 1, young)],
                 Serving,
                 Some(1),
             ),
-            // Whatever the crowd: idle before served, incomplete before idle.
+            // In any group: idle before active, incomplete before idle.
             (vec![(1, Serving, 9, old), (2, Idle, 1, young)], Serving, Some(1)),
             (vec![(1, Idle, 9, old), (2, Handshake, 1, young)], Serving, Some(1)),
             (vec![(1, Serving, 2, old), (2, Serving, 3, old)], Serving, Some(1)),

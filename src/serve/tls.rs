@@ -1,6 +1,6 @@
-//! Certificates of a server that speaks TLS, and the authorities of its clients.
+//! Server certificates, and the certificate authorities of clients.
 //!
-//! Owns how they are read; connections are `listen`'s.
+//! Owns their parsing; connections belong to `listen`.
 
 use std::sync::Arc;
 
@@ -22,11 +22,11 @@ pub enum TlsError {
     Pair(rustls::Error),
 }
 
-/// What a server shows to its clients: a chain of certificates and its key, in PEM. With `clients`, PEM bundles of
-/// authorities, only clients with a certificate of one of them are let in.
+/// A server's chain of certificates and its key, in PEM. With `clients`, PEM bundles of authorities, only clients
+/// with a certificate of one of them are accepted.
 ///
 /// # Errors
-/// A part cannot be read, or they do not belong together.
+/// A part cannot be read, or they do not match.
 pub fn config(chain: &[u8], key: &[u8], clients: &[Vec<u8>]) -> Result<Arc<ServerConfig>, TlsError> {
     let certificates = |pem: &[u8]| -> Result<Vec<CertificateDer<'static>>, String> {
         let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();

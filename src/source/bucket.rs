@@ -14,18 +14,18 @@ use std::io;
 use super::http::{Credentials, Http, HttpError};
 use super::location::{BadLocation, Location};
 
-/// Why a package in a bucket cannot be asked for.
+/// Why a package in a bucket cannot be fetched.
 #[derive(Debug, thiserror::Error)]
 pub enum BucketError {
-    /// The build goes without this kind of buckets.
+    /// The build lacks this kind of bucket.
     #[error("this build has no {scheme}:// URLs: it was made without the feature {feature:?}")]
     Feature {
         /// The scheme of the URL.
         scheme: String,
-        /// The cargo feature that has it.
+        /// The cargo feature for it.
         feature: &'static str,
     },
-    /// The reference, or an endpoint, is no address.
+    /// The reference, or an endpoint, is not an address.
     #[error(transparent)]
     Location(#[from] BadLocation),
     /// A file of credentials cannot be read.
@@ -36,10 +36,10 @@ pub enum BucketError {
         /// Why not.
         source: io::Error,
     },
-    /// A server that hands out credentials cannot be asked, or refuses.
+    /// A credentials server cannot be reached, or refuses.
     #[error(transparent)]
     Http(#[from] HttpError),
-    /// What a file or a server says is not what it should be.
+    /// A file or an answer is malformed.
     #[error("{0}")]
     Answer(String),
 }
@@ -55,7 +55,7 @@ pub(super) enum Asker {
 /// The address of a package, and the credentials for its server, if the environment has some.
 ///
 /// # Errors
-/// The environment names credentials that cannot be had, or the build goes without such buckets.
+/// The environment names credentials that cannot be loaded, or the build lacks such buckets.
 #[cfg_attr(not(any(feature = "s3", feature = "gcs")), expect(unused_variables, reason = "all is refused"))]
 pub(super) async fn place(bucket: &Location, http: &Http) -> Result<(Location, Option<Asker>), BucketError> {
     match bucket.scheme.as_str() {

@@ -1,6 +1,6 @@
-//! Charts by the SHA-256 of their bytes, in the directory and under the names that Helm 4 uses.
+//! A cache of charts by the SHA-256 of their bytes, in Helm 4's directory and under its names.
 //!
-//! Owns the bound on its size and that nothing wrong comes out of it. Any number of processes may use it at once.
+//! Owns the limit of its size and the integrity of what it returns. Several processes may use it at the same time.
 
 use std::fs;
 use std::io;
@@ -11,10 +11,10 @@ use sha2::{Digest as _, Sha256};
 
 use super::files;
 
-/// How large the cache may grow, in bytes, unless `WINDLASS_CONTENT_CACHE_LIMIT` says otherwise.
+/// Size limit of the cache in bytes, unless `WINDLASS_CONTENT_CACHE_LIMIT` sets another.
 const DEFAULT_LIMIT: u64 = 2 << 30;
 
-/// What is kept.
+/// The kinds of entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A packaged chart, by its own digest.
@@ -45,10 +45,10 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// A SHA-256 in hex, `sha256:` before it or not.
+/// A SHA-256 in hex, with or without `sha256:`.
 ///
 /// # Errors
-/// In Go's words, if it is none.
+/// It is not one, in Go's words.
 pub fn parse_digest(text: &str) -> Result<[u8; 32], String> {
     let digits = text.split_once(':').map_or(text, |d| d.1);
     if !digits.is_ascii() || !digits.len().is_multiple_of(2) {
@@ -62,7 +62,7 @@ pub fn parse_digest(text: &str) -> Result<[u8; 32], String> {
 }
 
 impl Cache {
-    /// The cache in a directory, which need not be there yet.
+    /// The cache in a directory, which need not exist yet.
     #[must_use]
     pub fn new(root: &Path) -> Self {
         let set = std::env::var("WINDLASS_CONTENT_CACHE_LIMIT").ok().and_then(|v| v.parse().ok());
@@ -73,7 +73,7 @@ impl Cache {
         self.root.join(format!("{:02x}", digest[0])).join(format!("{}.{}", hex(digest), kind.extension()))
     }
 
-    /// What is kept under a digest. A chart whose bytes are not of that digest is as good as none, and goes.
+    /// The entry with a digest. A chart whose bytes have another digest is deleted, and counts as missing.
     #[must_use]
     pub fn get(&self, digest: &[u8; 32], kind: Kind, limit: u64) -> Option<Vec<u8>> {
         let path = self.path(digest, kind);
@@ -82,16 +82,16 @@ impl Cache {
             return None;
         }
         if kind == Kind::Chart && Sha256::digest(&bytes)[..] != digest[..] {
-            // Someone else may have taken it away already.
+            // Another process may have deleted it already.
             drop(fs::remove_file(&path));
             return None;
         }
-        // So that what is used stays longest; a cache that cannot be written still serves.
+        // Marks the entry as used; a read-only cache still works.
         drop(fs::File::open(&path).and_then(|f| f.set_modified(SystemTime::now())));
         Some(bytes)
     }
 
-    /// Keeps something.
+    /// Stores an entry.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -101,11 +101,11 @@ impl Cache {
         self.trim(&path)
     }
 
-    /// Takes away what has not been used for longest until the rest is within the bound.
+    /// Deletes the least recently used entries until the rest is within the limit.
     fn trim(&self, keep: &Path) -> io::Result<()> {
         let mut all = Vec::new();
         for directory in fs::read_dir(&self.root)? {
-            // Another process may trim, too: what is gone is gone.
+            // Another process may trim the cache, too.
             let Ok(entries) = directory.and_then(|d| fs::read_dir(d.path())) else { continue };
             for entry in entries.flatten() {
                 let Ok(meta) = entry.metadata() else { continue };

@@ -1,4 +1,4 @@
-//! `Chart.lock`: what dependencies were resolved to, and the digest that ties it to `Chart.yaml`.
+//! `Chart.lock`: the resolved dependencies, and the digest that ties it to `Chart.yaml`.
 
 use chart_compat::chart::{Dependency, Metadata};
 use chart_compat::data::{Data, Map};
@@ -10,19 +10,19 @@ use sha2::{Digest as _, Sha256};
 /// A lock file.
 #[derive(Clone, Debug, Default)]
 pub struct Lock {
-    /// When it was made, RFC 3339.
+    /// When it was generated, RFC 3339.
     pub generated: String,
-    /// The digest of what was declared and what was resolved.
+    /// The digest of the declared and the resolved dependencies.
     pub digest: String,
     /// Each dependency at one version.
     pub dependencies: Vec<Dependency>,
 }
 
 impl Lock {
-    /// Reads what the loader found in the file.
+    /// Parses the loaded file.
     ///
     /// # Errors
-    /// A field of the wrong type, in Go's words.
+    /// A field has the wrong type, in Go's words.
     pub fn read(data: &Data) -> Result<Self, String> {
         let text = |key: &str| data.get(key).and_then(Data::as_str).unwrap_or_default().to_owned();
         let mut metadata = Metadata::default();
@@ -40,7 +40,7 @@ impl Lock {
     /// The file's text.
     ///
     /// # Errors
-    /// A value of a dependency has no form in YAML.
+    /// A value of a dependency cannot be written as YAML.
     pub fn text(&self) -> Result<String, yaml::WriteError> {
         let entries = [
             ("dependencies", Data::List(self.dependencies.iter().map(Dependency::data).collect())),
@@ -115,7 +115,7 @@ fn write_dependency(w: &mut Writer<'_>, d: &Dependency) {
     }
     if let Some(imports) = d.import_values.as_ref().filter(|imports| !imports.is_empty()) {
         w.key("import-values");
-        // Go reads their numbers as floats. None of them can be infinite: they come from a document that has a JSON form.
+        // Go reads their numbers as floats. None of them can be infinite: they come from a document in JSON.
         drop(write_data(w, &Data::List(imports.clone()).with_float_numbers()));
     }
     text(w, "alias", &d.alias, false);

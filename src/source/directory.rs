@@ -1,4 +1,4 @@
-//! Chart directories: the walk that Helm makes, with `.helmignore` and bounds, and its words for what cannot be read.
+//! Chart directories: Helm's walk, with `.helmignore` and limits, and its texts for unreadable files.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -11,9 +11,9 @@ use chart_compat::profile::Profile;
 
 use super::Error;
 
-/// How deep directories may nest; symbolic links can make circles.
+/// Deepest nesting of directories; symbolic links can form cycles.
 const MAX_DEPTH: usize = 100;
-/// How many links are followed for one path (`filepath.EvalSymlinks`).
+/// Most links in one path (`filepath.EvalSymlinks`).
 const MAX_LINKS: usize = 255;
 
 /// The files of a chart directory, in order of name (`loader.LoadDir`).
@@ -85,7 +85,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Follows links, as Helm does, and says so.
+    /// Follows links, as Helm, with a warning.
     fn tell_link(&mut self, path: &Path, end: &Path) {
         let attributes = [("path", &*path.to_string_lossy()), ("resolved", &*end.to_string_lossy())];
         let text = "found symbolic link in path. Contents of linked file included and used";
@@ -111,7 +111,7 @@ impl Walk<'_> {
     }
 }
 
-/// Where an absolute path ends once its links are followed (`filepath.EvalSymlinks`).
+/// An absolute path with all links resolved (`filepath.EvalSymlinks`).
 fn resolve(path: &Path) -> Result<PathBuf, Error> {
     let parts = |path: &Path| path.components().map(|c| c.as_os_str().to_owned()).collect::<VecDeque<_>>();
     let mut left = parts(path);
@@ -140,7 +140,7 @@ fn resolve(path: &Path) -> Result<PathBuf, Error> {
                     return Err(Error::NoDirectory);
                 }
             }
-            // A link to a path from the root begins anew.
+            // An absolute link starts over from the root.
             Some(other) => found.push(other),
             None => {}
         }

@@ -1,4 +1,4 @@
-//! From a reference to a chart's bytes: which version, where it is, and that it is what was promised.
+//! Fetches charts by reference: chooses the version, finds its location, and checks what arrives.
 
 use std::io;
 use std::path::PathBuf;
@@ -23,31 +23,31 @@ use super::reference::{BadReference, ChartReference};
 use super::repositories::{self, Entry, Repositories, RepositoriesError, Secret};
 use super::repository;
 
-/// How large a provenance file may be.
+/// Size limit of a provenance file.
 const MAX_PROVENANCE: u64 = 16 << 20;
 
 /// Why a chart could not be fetched; `Display` is Helm's text where it has one.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
-    /// A package in a bucket cannot be asked for.
+    /// A package in a bucket cannot be fetched.
     #[error(transparent)]
     Bucket(#[from] BucketError),
-    /// The reference names nothing.
+    /// The reference is invalid.
     #[error(transparent)]
     Reference(#[from] BadReference),
-    /// A URL is none.
+    /// A URL is invalid.
     #[error(transparent)]
     Location(#[from] BadLocation),
-    /// A server did not hand it out.
+    /// A server did not return it.
     #[error(transparent)]
     Http(#[from] HttpError),
-    /// An index is none.
+    /// An index is invalid.
     #[error(transparent)]
     Index(#[from] IndexError),
     /// `repositories.yaml` cannot be used.
     #[error(transparent)]
     Repositories(#[from] RepositoriesError),
-    /// The repository has a URL that indexes are not fetched from.
+    /// The repository's URL has a scheme without indexes.
     #[error("could not find protocol handler for: {0}")]
     Protocol(String),
     /// No repository has this name.
@@ -66,7 +66,7 @@ pub enum FetchError {
     NoChart {
         /// The chart.
         chart: String,
-        /// The version that was wished for.
+        /// The requested version.
         version: String,
         /// The repository's name.
         repository: String,
@@ -76,12 +76,12 @@ pub enum FetchError {
     /// The repository of `--repo` does not have the chart.
     #[error("{chart} not found in {repository} repository")]
     NotThere {
-        /// The chart, and the version that was wished for.
+        /// The chart, and the requested version.
         chart: String,
         /// The repository's URL.
         repository: String,
     },
-    /// The repository of `--repo` is none.
+    /// The URL of `--repo` is not a repository.
     #[error("looks like {url:?} is not a valid chart repository or cannot be reached: {source}")]
     NoIndex {
         /// Its URL.
@@ -89,13 +89,13 @@ pub enum FetchError {
         /// Why.
         source: Box<FetchError>,
     },
-    /// The index does not say where the chart is.
+    /// The index has no location for the chart.
     #[error("{0} has no downloadable URLs")]
     NoUrls(String),
-    /// The index's digest is none.
+    /// The index's digest is invalid.
     #[error("{0}")]
     BadDigest(String),
-    /// What came is not what the index promises.
+    /// The package differs from the index's digest.
     #[error(
         "{url}: the digest is sha256:{got}, but sha256:{want} is expected; someone replaced the package, or the transfer went wrong"
     )]
@@ -104,10 +104,10 @@ pub enum FetchError {
         url: String,
         /// The digest of what came.
         got: String,
-        /// The digest that was promised.
+        /// The expected digest.
         want: String,
     },
-    /// There is no provenance file.
+    /// The provenance file does not exist.
     #[error("failed to fetch provenance {0:?}")]
     NoProvenance(String),
     /// A file cannot be written.
@@ -118,24 +118,24 @@ pub enum FetchError {
         /// Why.
         source: io::Error,
     },
-    /// A registry did not hand it out.
+    /// A registry did not return it.
     #[error(transparent)]
     Oci(#[from] OciError),
-    /// Its cosign signature does not hold.
+    /// Its cosign signature is invalid.
     #[error(transparent)]
     Cosign(#[from] CosignError),
-    /// A cosign signature is required of what cannot have one.
+    /// A cosign signature is required of a chart that cannot have one.
     #[error("{0}: only charts in registries (oci://) have cosign signatures")]
     NoCosign(String),
-    /// Git did not hand it out.
+    /// Git did not return it.
     #[error(transparent)]
     Git(#[from] GitError),
-    /// Charts are not fetched from such a place.
+    /// Charts cannot be fetched from such a location.
     #[error("{0}")]
     Unsupported(String),
 }
 
-/// What `--version`, `--repo`, `--username` and their like say.
+/// The values of `--version`, `--repo`, `--username` and the like.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The version or range; empty for the newest.
@@ -146,16 +146,16 @@ pub struct Options {
     pub username: String,
     /// Password.
     pub password: Secret,
-    /// Whether user, password and client certificate also go to other servers that the index names; never where a redirect
-    /// leads.
+    /// Whether user, password and client certificate also go to other servers that the index names; never to the
+    /// target of a redirect.
     pub pass_credentials: bool,
     /// TLS flags.
     pub tls: Tls,
-    /// Whether registries are spoken to without TLS.
+    /// Whether registries are accessed without TLS.
     pub plain_http: bool,
-    /// Whether the provenance file is wanted, too.
+    /// Whether to fetch the provenance file, too.
     pub provenance: Wanted,
-    /// Who must have signed a chart with cosign: charts of registries can prove it, and no others are fetched then.
+    /// The required cosign signer: only charts of registries can have one, and no others are fetched then.
     pub cosign: Option<cosign::Policy>,
 }
 
@@ -165,9 +165,9 @@ pub enum Wanted {
     /// No.
     #[default]
     No,
-    /// If it is there.
+    /// If it exists.
     IfThere,
-    /// It has to be there.
+    /// It is required.
     Yes,
 }
 
@@ -180,38 +180,38 @@ pub struct ChartBytes {
     pub digest: String,
     /// The name of the package's file.
     pub file_name: String,
-    /// The version that was chosen; empty if the reference names a package without one.
+    /// The chosen version; empty if the reference names a package without one.
     pub version: String,
-    /// Where it came from.
+    /// Its origin.
     pub origin: String,
-    /// The provenance file, if it was wanted and is there.
+    /// The provenance file, if it was requested and exists.
     pub provenance: Option<Bytes>,
-    /// What Helm prints of the way that it came.
+    /// Helm's output about the fetch.
     pub notes: Vec<String>,
 }
 
-/// Fetches charts, by the state that Helm and we share.
+/// Fetches charts, using the state on disk shared with Helm.
 pub struct Fetcher {
-    /// Where that state is.
+    /// The paths of that state.
     pub home: Home,
     /// The client.
     pub http: Http,
-    /// Charts that were fetched before.
+    /// The cache of charts.
     pub cache: Cache,
 }
 
-/// Where a package is, and who may have it.
+/// The location of a package, and who may receive credentials.
 struct Place {
     url: Location,
     digest: String,
     version: String,
-    /// The repository that it belongs to: its origin alone gets credentials and client certificate.
+    /// The repository that it belongs to: only its origin gets credentials and the client certificate.
     base: Location,
     credentials: Option<Credentials>,
     /// Whether the origin of `url` gets them too.
     pass_credentials: bool,
     tls: Tls,
-    /// Credentials of a bucket's server, for each request anew.
+    /// Credentials of a bucket's server, signed for each request.
     asker: Option<Asker>,
 }
 
@@ -226,7 +226,7 @@ impl Fetcher {
     /// Fetches the chart that a reference names. `warn` takes lines for the user.
     ///
     /// # Errors
-    /// It is not there, cannot be had, or is not what was promised.
+    /// It does not exist, cannot be fetched, or fails a check.
     pub async fn fetch(
         &self,
         reference: &str,
@@ -283,7 +283,7 @@ impl Fetcher {
         self.download(place, options, warn).await
     }
 
-    /// A chart of a repository with a name.
+    /// A chart of a named repository.
     fn in_repository(
         &self,
         name: &str,
@@ -348,7 +348,7 @@ impl Fetcher {
         Ok(place)
     }
 
-    /// A package at a URL. The repository that it lies below, if the user has named one, says who we are.
+    /// A package at a URL. The named repository above it, if there is one, has the credentials.
     fn at(&self, url: Location, options: &Options) -> Result<Place, FetchError> {
         let all = Repositories::load(&self.home.repositories)?.unwrap_or_default();
         let owner = all.entries.iter().find(|e| {
@@ -443,7 +443,7 @@ impl Fetcher {
         Ok(self.http.fetch(request).await?)
     }
 
-    /// A cache that cannot be written is told and costs only time.
+    /// An unwritable cache is reported and costs only time.
     pub(super) fn keep(&self, digest: &[u8; 32], kind: Kind, bytes: &[u8], warn: &mut dyn FnMut(String)) {
         if self.cache.get(digest, kind, MAX_CHART_BYTES).is_some() {
             return;
@@ -459,7 +459,7 @@ impl Options {
         repositories::credentials(&self.username, &self.password.0)
     }
 
-    /// As a repository would be written down.
+    /// As an entry of `repositories.yaml`.
     fn entry(&self) -> Entry {
         let path = |p: &Option<PathBuf>| p.as_ref().map(|p| p.display().to_string()).unwrap_or_default();
         Entry {
@@ -475,7 +475,7 @@ impl Options {
     }
 }
 
-/// TLS flags of a repository, with those of the command line where it has none.
+/// TLS flags of a repository, completed by those of the command line.
 fn merged(own: Tls, flags: &Tls) -> Tls {
     Tls {
         ca_file: own.ca_file.or_else(|| flags.ca_file.clone()),
@@ -485,7 +485,7 @@ fn merged(own: Tls, flags: &Tls) -> Tls {
     }
 }
 
-/// The version of a chart that a user means (`IndexFile.Get`).
+/// The requested version of a chart (`IndexFile.Get`).
 ///
 /// # Errors
 /// There is none, in Helm's words.
@@ -511,7 +511,7 @@ pub(super) fn pick<'v>(
     versions.iter().find(|v| v.metadata.version == found).ok_or_else(|| "no chart version found".to_owned())
 }
 
-/// Where a version is.
+/// The location of a version.
 fn place(repository: &str, version: &ChartVersion, shown: &str) -> Result<Place, FetchError> {
     let url = version.urls.first().ok_or_else(|| FetchError::NoUrls(shown.to_owned()))?;
     let base = Location::parse(repository)?;

@@ -1,4 +1,4 @@
-//! Charts of registries: which version is meant, and that it is still what it was.
+//! Charts of registries: chooses the version, and warns if a tag was moved.
 
 use std::path::PathBuf;
 
@@ -15,11 +15,11 @@ use super::oci::credentials::Credentials;
 use super::oci::reference::OciReference;
 use super::oci::{OciError, Registry, cosign};
 
-/// How long a digest is, with its algorithm.
+/// Length of a digest, with its algorithm.
 const MAX_DIGEST: u64 = 256;
 
 impl Fetcher {
-    /// A client of registries with the flags of a command.
+    /// A registry client with the flags of a command.
     #[must_use]
     pub fn registry(&self, options: &Options) -> Registry<'_> {
         let given = (!options.username.is_empty() && !options.password.0.is_empty())
@@ -31,7 +31,7 @@ impl Fetcher {
     /// The versions of a chart in a registry, highest first.
     ///
     /// # Errors
-    /// The reference is none, or the registry does not list them.
+    /// The reference is invalid, or the registry does not list them.
     pub async fn oci_versions(&self, reference: &str, options: &Options) -> Result<Vec<String>, FetchError> {
         let reference = OciReference::parse(reference).map_err(OciError::from)?;
         Ok(self.registry(options).versions(&reference).await?)
@@ -82,7 +82,7 @@ impl Fetcher {
         })
     }
 
-    /// Tells if a tag points at something else than when it was pulled last.
+    /// Warns if a tag points at another digest than at the last pull.
     fn notice(&self, reference: &OciReference, digest: &str, warn: &mut dyn FnMut(String)) {
         let shown = reference.to_string();
         let path: PathBuf =
@@ -97,12 +97,12 @@ impl Fetcher {
             }
             None => {}
         }
-        // What cannot be remembered is not told next time.
+        // Without the note there is no warning next time.
         drop(files::write(&path, digest.as_bytes(), 0o644));
     }
 }
 
-/// The artifact that is meant, and its version (`Client.ValidateReference`).
+/// The requested artifact, and its version (`Client.ValidateReference`).
 async fn chosen(
     registry: &Registry<'_>,
     asked: &OciReference,

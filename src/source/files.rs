@@ -1,4 +1,4 @@
-//! Files that others may read while they are written: whole or not at all, one writer at a time.
+//! Files that others may read during a write: whole or not at all, one writer at a time.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use tempfile::NamedTempFile;
 
-/// How long a lock of another process is waited for; Helm's bound.
+/// Time limit of waiting for another process's lock; Helm's.
 const LOCK_PATIENCE: Duration = Duration::from_secs(30);
 
-/// A file in the directory of `path` that takes its name when it is complete; dropped before, it leaves nothing.
+/// A file in the directory of `path` that gets its name when it is complete; dropped before, it is deleted.
 pub(super) fn beside(path: &Path) -> io::Result<NamedTempFile> {
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -45,7 +45,7 @@ fn set_mode(_: &File, _: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Holds a lock file until it is dropped: the same `flock` that Helm takes on the same file.
+/// Holds a lock file until it is dropped: the same `flock` that Helm uses.
 pub(super) fn lock(path: &Path) -> io::Result<File> {
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent)?;
@@ -65,7 +65,7 @@ pub(super) fn lock(path: &Path) -> io::Result<File> {
     }
 }
 
-/// The lock file of a file: its extension becomes `lock`.
+/// The lock file for a file: with the extension `lock`.
 pub(super) fn lock_path(path: &Path) -> PathBuf {
     if path.extension().is_some() {
         return path.with_extension("lock");
@@ -75,7 +75,7 @@ pub(super) fn lock_path(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Reads a file of bounded size; `None` if it is not there.
+/// Reads a file of bounded size; `None` if it does not exist.
 pub(super) fn read(path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
     use std::io::Read as _;
     let file = match File::open(path) {

@@ -1,8 +1,9 @@
 //! Charts in Git repositories, by the `git` program: `git+https://HOST/REPOSITORY//PATH?ref=REF`, `git+ssh://…`.
 //!
-//! The program, not a library: it brings the user's own ssh keys, known hosts, credential helpers and proxies, and costs nothing
-//! in the tree, where gix would bring 245 crates. It gets no terminal, no hooks, no links, and one protocol; login, client
-//! certificate and `--insecure-skip-tls-verify` are for the origin of the repository, and with any of them no redirect is followed.
+//! The program, not a library: it brings the user's own ssh keys, known hosts, credential helpers and proxies, and
+//! adds no crates, where gix would add 245. It gets no terminal, no hooks, no links, and one protocol; login, client
+//! certificate and `--insecure-skip-tls-verify` are for the origin of the repository, and with any of them no
+//! redirect is followed.
 
 use std::ffi::OsString;
 use std::io;
@@ -23,16 +24,16 @@ use super::location::Location;
 use super::package::{self, Times};
 use super::{Error as LoadError, files, load};
 
-/// How long one call may take.
+/// Time limit of one call.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// How large a clone may grow, in bytes.
+/// Size limit of a clone, in bytes.
 const MAX_CLONE: u64 = 2 << 30;
-/// How often that is looked at.
+/// How often that size is checked.
 const LOOK: Duration = Duration::from_millis(500);
-/// How much of an answer is read.
+/// Most bytes that are read of git's output.
 const MAX_REFS: usize = 64 << 20;
 
-/// Why a chart was not had from Git.
+/// Why a chart could not be fetched from Git.
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
     /// The program is missing or does not run.
@@ -41,37 +42,37 @@ pub enum GitError {
     /// It failed.
     #[error("git {verb} {url}: {reason}")]
     Failed {
-        /// What it was to do.
+        /// The step.
         verb: String,
-        /// Where.
+        /// The URL.
         url: String,
-        /// What it said, without credentials.
+        /// Its output, without credentials.
         reason: String,
     },
-    /// The reference cannot be meant.
+    /// The reference is invalid.
     #[error("{0}")]
     Reference(String),
     /// It took too long, or the repository is too large.
     #[error("git {verb} {url}: {reason}")]
     Bound {
-        /// What it was to do.
+        /// The step.
         verb: String,
-        /// Where.
+        /// The URL.
         url: String,
-        /// Which bound.
+        /// The limit.
         reason: String,
     },
-    /// There is no such path in it.
+    /// The path does not exist in it.
     #[error("{url} has no directory {path:?} at {commit}")]
     NoPath {
-        /// Where.
+        /// The URL.
         url: String,
         /// The path.
         path: String,
         /// The commit.
         commit: String,
     },
-    /// What is there is no chart.
+    /// The directory is not a chart.
     #[error(transparent)]
     Load(Box<LoadError>),
     /// A file cannot be written.
@@ -80,12 +81,12 @@ pub enum GitError {
     /// The chart cannot be packed.
     #[error(transparent)]
     Package(#[from] package::PackageError),
-    /// Nothing may be fetched.
+    /// Offline mode.
     #[error("{0} is not in the cache, and offline mode forbids fetching it")]
     Offline(String),
 }
 
-/// What of a repository is wanted.
+/// The requested part of a repository.
 #[derive(Debug, PartialEq, Eq)]
 struct Wanted {
     /// For git.
@@ -96,11 +97,11 @@ struct Wanted {
     submodules: bool,
 }
 
-/// Which commit is wanted.
+/// The requested commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Point {
     Head,
-    /// A branch, a tag or a commit, whichever there is.
+    /// A branch, a tag or a commit, whichever exists.
     Any(String),
     Branch(String),
     Tag(String),
@@ -153,7 +154,7 @@ fn is_commit(text: &str) -> bool {
     text.len() == 40 && text.bytes().all(|c| c.is_ascii_hexdigit())
 }
 
-/// A name of a branch or tag that git cannot take for anything else.
+/// A name of a branch or tag that git cannot mistake for an option.
 fn checked(name: String) -> Result<String, GitError> {
     let ok = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '/' | '-' | '+');
     if name.is_empty() || name.starts_with(['-', '/', '.']) || name.contains("..") || !name.chars().all(ok) {
@@ -162,7 +163,7 @@ fn checked(name: String) -> Result<String, GitError> {
     Ok(name)
 }
 
-/// The commit that is wanted, and the name by which to ask for it, out of what `ls-remote` lists.
+/// The requested commit, and the name to fetch it by, from the output of `ls-remote`.
 fn resolve(refs: &str, point: &Point, url: &str) -> Result<(String, String), GitError> {
     let all: Vec<(&str, &str)> =
         refs.lines().filter_map(|l| l.split_once('\t')).filter(|r| is_commit(r.0)).collect();
@@ -216,7 +217,7 @@ impl Git<'_> {
             ("gc.auto".into(), "0".into()),
         ];
         let tls = &self.options.tls;
-        // Settings of the repository's origin: submodules elsewhere get none of them.
+        // Settings for the repository's origin: submodules on other servers get none of them.
         let server = self.wanted.url.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
         let mut own: Vec<(&str, OsString)> = Vec::new();
         for (key, file) in [("sslCert", &tls.cert_file), ("sslKey", &tls.key_file)] {
@@ -239,7 +240,7 @@ impl Git<'_> {
         settings.extend(tls.ca_file.as_ref().map(|f| ("http.sslCAInfo".into(), f.as_os_str().to_owned())));
         let mut command = Command::new("git");
         command.current_dir(directory).env("GIT_TERMINAL_PROMPT", "0").env("GIT_ASKPASS", "true");
-        // It goes before `protocol.allow`, so that the user's own must not stay.
+        // It takes precedence over `protocol.allow`, so that the user's own must be cleared.
         command.env("GIT_ALLOW_PROTOCOL", &self.wanted.scheme);
         command.env("LC_ALL", "C").env("GIT_CONFIG_COUNT", settings.len().to_string());
         for (n, (key, value)) in settings.into_iter().enumerate() {
@@ -254,7 +255,7 @@ impl Git<'_> {
         command
     }
 
-    /// Runs a call to its end, unless it takes too long or what it fetches grows too large.
+    /// Runs a call, unless it takes too long or its result grows too large.
     async fn run(&self, directory: &Path, args: &[&str]) -> Result<Vec<u8>, GitError> {
         let verb = args.first().copied().unwrap_or_default().to_owned();
         let url = self.wanted.url.clone();
@@ -333,7 +334,7 @@ impl Fetcher {
         }
         let root = checkout(&git, scratch.path(), &commit, &name).await?;
         let directory = root.join(&wanted.path);
-        // Links are files here, so that no name leads out of the checkout.
+        // Links become files, so that no name leads out of the checkout.
         if !directory.is_dir() {
             return Err(GitError::NoPath { url: wanted.url.clone(), path: wanted.path.clone(), commit });
         }
@@ -342,7 +343,7 @@ impl Fetcher {
         let bytes = package::pack(&loaded.chart, &Times::none())?;
         let digest: [u8; 32] = Sha256::digest(&bytes).into();
         self.keep(&digest, Kind::Chart, &bytes, warn);
-        // What cannot be noted is fetched again.
+        // Without the note it is fetched again.
         drop(files::write(&note, hex(&digest).as_bytes(), 0o644));
         Ok(ChartBytes {
             digest: hex(&digest),
@@ -355,7 +356,7 @@ impl Fetcher {
         })
     }
 
-    /// The package of a commit that was fetched before.
+    /// The cached package of a commit.
     fn known(&self, note: &Path, origin: &str) -> Option<ChartBytes> {
         let text = String::from_utf8(files::read(note, 64).ok()??).ok()?;
         let digest = parse_digest(&text).ok()?;
@@ -373,14 +374,14 @@ impl Fetcher {
     }
 }
 
-/// Checks a commit out, with as little of the history as the server lets us have.
+/// Checks a commit out, with as little history as the server allows.
 async fn checkout(git: &Git<'_>, scratch: &Path, commit: &str, name: &str) -> Result<PathBuf, GitError> {
     let root = scratch.join("checkout");
     let url = git.wanted.url.as_str();
     git.run(scratch, &["init", "--quiet", "checkout"]).await?;
     let shallow = ["fetch", "--quiet", "--no-tags", "--depth=1", "--", url, commit];
     if git.run(&root, &shallow).await.is_err() {
-        // Servers need not hand out single commits, nor cut the history; a commit is in some branch or tag then.
+        // Servers need not serve single commits or shallow clones; the commit is in some branch or tag then.
         let all =
             ["fetch", "--quiet", "--", url, "+refs/heads/*:refs/remotes/all/*", "+refs/tags/*:refs/tags/*"];
         let one = ["fetch", "--quiet", "--no-tags", "--", url, name];

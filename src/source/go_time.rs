@@ -1,4 +1,4 @@
-//! The time as Go writes it into indexes and locks.
+//! Times as Go writes them into indexes and locks.
 
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
@@ -8,7 +8,7 @@ pub(super) fn now() -> String {
     rfc3339(&Zoned::now())
 }
 
-/// So many seconds after 1970 began, in UTC; none beyond the year 9999.
+/// A Unix time in UTC; `None` beyond the year 9999.
 pub(super) fn at(seconds: u64) -> Option<String> {
     let at = Timestamp::from_second(i64::try_from(seconds).ok()?).ok()?;
     Some(rfc3339(&at.to_zoned(TimeZone::UTC)))

@@ -1,16 +1,16 @@
-//! Where Helm keeps its state: the same files and directories, by the same variables.
+//! The paths of Helm's state: the same files and directories, by the same variables.
 
 use std::env;
 use std::path::PathBuf;
 
-/// The files and directories that Helm and we share.
+/// The files and directories shared with Helm.
 #[derive(Clone, Debug)]
 pub struct Home {
-    /// Where caches are, whatever they hold.
+    /// The cache directory.
     pub cache: PathBuf,
-    /// Where configuration is.
+    /// The configuration directory.
     pub config: PathBuf,
-    /// Where what was installed is.
+    /// The data directory.
     pub data: PathBuf,
     /// Directories of plugins, as in `PATH`.
     pub plugins: PathBuf,
@@ -39,7 +39,7 @@ pub(super) fn user_home() -> PathBuf {
 }
 
 impl Home {
-    /// As Helm's environment says.
+    /// By Helm's environment.
     #[must_use]
     pub fn from_env() -> Self {
         let cache = base("HELM_CACHE_HOME", "XDG_CACHE_HOME", ".cache");

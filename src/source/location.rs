@@ -1,6 +1,6 @@
-//! URLs of repositories and charts: taken apart, joined, compared.
+//! URLs of repositories and charts: parsed, joined, compared.
 //!
-//! Owns what of a URL decides where a request goes, and keeps a password in it out of all that is shown. Fetches nothing.
+//! Owns the parts of a URL that decide where a request goes, and hides passwords in all output. Fetches nothing.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -17,7 +17,7 @@ pub struct Location {
     pub scheme: String,
     /// Host and port, in lower case.
     pub host: String,
-    /// The path as written; empty or from its slash on.
+    /// The path as written; empty or beginning with a slash.
     pub path: String,
     /// The query as written, without its question mark.
     pub query: Option<String>,
@@ -30,10 +30,10 @@ pub struct Location {
 pub struct BadLocation(pub String);
 
 impl Location {
-    /// Takes an absolute URL apart.
+    /// Parses an absolute URL.
     ///
     /// # Errors
-    /// It has no scheme or no host, is too long, or holds a character that no URL may.
+    /// It has no scheme or no host, is too long, or contains an invalid character.
     pub fn parse(text: &str) -> Result<Self, BadLocation> {
         let bad = || BadLocation(without_user(text));
         if text.len() > MAX_LENGTH || text.chars().any(|c| c.is_control() || c == ' ') {
@@ -72,7 +72,7 @@ impl Location {
         })
     }
 
-    /// Whether a text is meant as a URL.
+    /// Whether a text looks like a URL.
     #[must_use]
     pub fn is_absolute(text: &str) -> bool {
         text.split_once("://").is_some_and(|(scheme, _)| {
@@ -81,7 +81,7 @@ impl Location {
         })
     }
 
-    /// User and password that stand in the URL.
+    /// User and password in the URL.
     #[must_use]
     pub fn user(&self) -> Option<(&str, &str)> {
         self.user.as_ref().map(|(name, password)| (name.as_str(), password.as_str()))
@@ -96,7 +96,7 @@ impl Location {
         }
     }
 
-    /// Address and port, if the host is an address.
+    /// Address and port, if the host is an IP address.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         let ip: IpAddr = self.hostname().trim_matches(['[', ']']).parse().ok()?;
@@ -104,7 +104,7 @@ impl Location {
         Some(SocketAddr::new(ip, port.unwrap_or(if self.scheme == "https" { 443 } else { 80 })))
     }
 
-    /// The origin, `SCHEME://HOST:PORT` (RFC 6454): credentials of one never go to another.
+    /// The origin, `SCHEME://HOST:PORT` (RFC 6454): credentials never go from one to another.
     #[must_use]
     pub fn origin(&self) -> String {
         let given = self.host[self.hostname().len()..].trim_start_matches(':');
@@ -129,10 +129,10 @@ impl Location {
         name == "localhost" || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
     }
 
-    /// Where a reference leads that a page here holds (RFC 3986, section 5.2).
+    /// Resolves a reference relative to this URL (RFC 3986, section 5.2).
     ///
     /// # Errors
-    /// The reference is no URL.
+    /// The reference is not a URL.
     pub fn join(&self, reference: &str) -> Result<Self, BadLocation> {
         if Self::is_absolute(reference) {
             return Self::parse(reference);
@@ -160,11 +160,11 @@ impl Location {
         Ok(Self { path: without_dots(&joined), query, ..self.clone() })
     }
 
-    /// A file of a repository that lives here: below the last segment of the path, with the repository's own query
-    /// (`repo.ResolveReferenceURL`).
+    /// Resolves a file of a repository with this URL: below the last segment of the path, with the repository's own
+    /// query (`repo.ResolveReferenceURL`).
     ///
     /// # Errors
-    /// The reference is no URL.
+    /// The reference is not a URL.
     pub fn within(&self, reference: &str) -> Result<Self, BadLocation> {
         if Self::is_absolute(reference) {
             return Self::parse(reference);
@@ -191,7 +191,7 @@ impl Location {
         self.path.trim_end_matches('/').rsplit('/').next().unwrap_or_default()
     }
 
-    /// Path and query, as a request line has them.
+    /// Path and query, for a request line.
     #[must_use]
     pub fn target(&self) -> String {
         let mut out = String::with_capacity(self.path.len() + 1);
@@ -200,7 +200,7 @@ impl Location {
             out.push('?');
             out.push_str(query);
         }
-        // What a request line cannot hold is escaped as Go does it.
+        // Characters that a request line cannot contain are escaped as by Go.
         let mut escaped = String::with_capacity(out.len());
         for c in out.chars() {
             if c.is_ascii_graphic() && !matches!(c, '"' | '<' | '>' | '\\' | '^' | '`' | '{' | '|' | '}') {
@@ -231,7 +231,7 @@ impl fmt::Debug for Location {
     }
 }
 
-/// Whether two URLs name the same repository: a slash at the end does not count (`urlutil.Equal`).
+/// Whether two URLs name the same repository: a trailing slash does not count (`urlutil.Equal`).
 #[must_use]
 pub fn same_repository(a: &str, b: &str) -> bool {
     match (Location::parse(a), Location::parse(b)) {
@@ -245,7 +245,7 @@ pub fn same_repository(a: &str, b: &str) -> bool {
     }
 }
 
-/// A text with what stands between `://` and `@` left out: it may be a password.
+/// Hides the text between `://` and `@`, which may be a password.
 #[must_use]
 pub fn without_user(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };

@@ -1,16 +1,16 @@
-//! Where charts come from: directories and packages on disk, repositories, URLs.
+//! Sources of charts: directories and packages on disk, repositories, registries, Git, buckets, URLs.
 //!
-//! Owns finding, fetching, keeping and packing, and their bounds; knows nothing of what a chart's files mean.
+//! Owns finding, fetching, caching and packing, with their limits; knows nothing of the content of a chart's files.
 //!
-//! - [`reference`]: what a user writes, told apart; [`fetch`]: from that to bytes; [`load`]: from bytes to a chart
-//! - [`repositories`], [`repository`], [`index`]: repositories with a name, one of them, and what it has
+//! - [`reference`]: kinds of references; [`fetch`]: from a reference to bytes; [`load`]: from bytes to a chart
+//! - [`repositories`], [`repository`], [`index`]: named repositories, one of them, and its content
 //! - [`oci`], `fetch_oci`: registries
 //! - [`git`], `bucket`: charts in Git repositories and in buckets
-//! - [`dependencies`]: the charts that a chart is made of
+//! - [`dependencies`]: the dependencies of a chart
 //! - [`home`], [`cache`], `files`: Helm's own state on disk, ours too
-//! - [`http`], [`location`]: requests within bounds, and where they go
-//! - [`provenance`]: packages signed, and signatures checked
-//! - [`lock`], [`package`]: `Chart.lock`, and charts packed and unpacked
+//! - [`http`], [`location`]: requests within limits, and their URLs
+//! - [`provenance`]: signing packages, and verifying signatures
+//! - [`lock`], [`package`]: `Chart.lock`, and packing and unpacking charts
 
 mod bucket;
 pub mod cache;
@@ -41,10 +41,10 @@ use chart_compat::chart::{self, Chart, MAX_CHART_BYTES, MAX_FILE_BYTES_HELM3};
 use chart_compat::profile::Profile;
 use chart_compat::render::{Ahead, CompiledChart};
 
-/// Why a chart could not be had.
+/// Why a chart could not be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Nothing is there, and the name looks like a path.
+    /// It does not exist, and the name looks like a path.
     #[error("path {0:?} not found")]
     NotFound(String),
     /// It could not be fetched.
@@ -55,9 +55,9 @@ pub enum Error {
     Read {
         /// The system call that failed.
         step: &'static str,
-        /// What was to be read.
+        /// The file.
         path: PathBuf,
-        /// Why it was not.
+        /// The cause.
         source: std::io::Error,
     },
     /// A file of a chart directory cannot be read.
@@ -68,7 +68,7 @@ pub enum Error {
         /// Why not.
         source: Box<Error>,
     },
-    /// A symbolic link of a chart directory leads nowhere.
+    /// A symbolic link of a chart directory is broken.
     #[error("error evaluating symlink {path}: {source}")]
     Link {
         /// The link.
@@ -76,13 +76,13 @@ pub enum Error {
         /// Why not.
         source: Box<Error>,
     },
-    /// A symbolic link leads in a circle.
+    /// Symbolic links form a cycle.
     #[error("EvalSymlinks: too many links")]
     Links,
     /// A symbolic link leads through a file.
     #[error("not a directory")]
     NoDirectory,
-    /// A device, a socket or a pipe lies in a chart directory.
+    /// A device, a socket or a pipe in a chart directory.
     #[error("cannot load irregular file {0} as it has file mode type bits set")]
     Irregular(PathBuf),
     /// The files of a chart directory are too large together.
@@ -91,15 +91,15 @@ pub enum Error {
     /// A file of a chart directory is too large, with Helm 3.
     #[error("chart file {0:?} is larger than the maximum file size {MAX_FILE_BYTES_HELM3}")]
     TooLarge(String),
-    /// The directory holds something that is no chart file, or more than is allowed.
+    /// The directory contains something that is not a chart file, or too much.
     #[error("cannot load chart from {path}: {reason}")]
     Directory {
         /// The file or directory.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// The file is no archive of a chart, or the chart is wrong.
+    /// The archive is not a chart, or the chart is invalid.
     #[error("{0}")]
     Chart(#[from] chart::Error),
     /// The file is not a gzip archive.
@@ -107,11 +107,11 @@ pub enum Error {
     NotAnArchive(String),
 }
 
-/// A chart read from disk, and what is to be told about it.
+/// A chart read from disk, and warnings about it.
 pub struct Loaded {
     /// The chart.
     pub chart: Chart,
-    /// Its templates, on their way to be parsed.
+    /// Its templates, while they are being parsed.
     pub ahead: Ahead,
     /// Lines for stderr.
     pub warnings: Vec<String>,
@@ -125,10 +125,10 @@ impl Loaded {
     }
 }
 
-/// Finds a chart on disk (`LocateChart`); `None` if the reference has to be fetched.
+/// Finds a chart on disk (`LocateChart`); `None` if the reference must be fetched.
 ///
 /// # Errors
-/// The reference is a path, and nothing is there.
+/// The reference is a path that does not exist.
 pub fn locate(reference: &str) -> Result<Option<PathBuf>, Error> {
     let path = Path::new(reference.strip_prefix("file://").unwrap_or(reference));
     if path.exists() {
@@ -157,7 +157,7 @@ pub fn load(path: &Path, profile: Profile) -> Result<Loaded, Error> {
     Ok(Loaded { chart, ahead, warnings })
 }
 
-/// Loads a chart directory as lint does, for a chart of version 1 or 2 whatever it says that it is; with warnings.
+/// Loads a chart directory as lint does, for a chart of version 1 or 2 whatever its API version is; with warnings.
 ///
 /// # Errors
 /// It cannot be read, is too large, or is not a chart.
@@ -168,7 +168,7 @@ pub fn load_directory_as_v2(path: &Path, profile: Profile) -> Result<(chart::Cha
     Ok((chart, warnings))
 }
 
-/// How much of a package is read at once.
+/// Bytes of a package that are read at a time.
 const BLOCK: usize = 64 * 1024;
 
 /// Opens a package on disk.
@@ -193,15 +193,15 @@ pub fn package_bytes(path: &Path) -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
-/// Loads a packaged chart, which errors name by `path`.
+/// Loads a packaged chart, named `path` in errors.
 ///
 /// # Errors
-/// It is no package, too large when inflated, or not a chart.
+/// It is not a package, too large when inflated, or not a chart.
 pub fn load_package(mut bytes: &[u8], path: &Path, profile: Profile) -> Result<Loaded, Error> {
     load_archive(&mut bytes, path, profile)
 }
 
-/// The same, while the package is read.
+/// The same, during the read of the package.
 fn load_archive(archive: &mut dyn BufRead, path: &Path, profile: Profile) -> Result<Loaded, Error> {
     let mut warnings = Vec::new();
     let mut ahead = Ahead::new(profile);
@@ -212,7 +212,7 @@ fn load_archive(archive: &mut dyn BufRead, path: &Path, profile: Profile) -> Res
     }
     let files = match (chart::read_archive_with(archive, profile, &mut |file| ahead.push(file)), profile) {
         (Ok(files), _) => files,
-        // Helm 4 keeps the reason to itself.
+        // Helm 4 does not give the reason.
         (Err(_), Profile::Helm4) => {
             return Err(Error::NotAnArchive("unable to load chart archive".into()));
         }
@@ -226,7 +226,7 @@ fn load_archive(archive: &mut dyn BufRead, path: &Path, profile: Profile) -> Res
     Ok(Loaded { chart, ahead, warnings })
 }
 
-/// The files of a directory, as a chart directory's would be read.
+/// The files of a directory, read as a chart directory's.
 ///
 /// # Errors
 /// It cannot be read or is too large.
@@ -234,10 +234,10 @@ pub fn directory_files(path: &Path) -> Result<Vec<chart::File>, Error> {
     directory::files(path, Profile::Helm4, &mut |_| {})
 }
 
-/// The path from the root, without `.` and `..`, links left as they are (`filepath.Abs`).
+/// The absolute path, without `.` and `..`, links unresolved (`filepath.Abs`).
 #[must_use]
 pub fn absolute(path: &Path) -> PathBuf {
-    // Without a working directory the path stays as it was given.
+    // Without a working directory the path stays relative.
     clean(&std::path::absolute(path).unwrap_or_else(|_| path.to_owned()))
 }
 
@@ -257,14 +257,14 @@ pub fn clean(path: &Path) -> PathBuf {
     if out.as_os_str().is_empty() { ".".into() } else { out }
 }
 
-/// Helm's words for a file that is no gzip archive.
+/// Helm's text for a file that is not a gzip archive.
 fn not_gzip(path: &Path, bytes: &[u8]) -> String {
     let path = absolute(path);
     let name = path.display();
     if matches!(path.extension().and_then(|e| e.to_str()), Some("yaml" | "yml")) {
         return format!("file '{name}' seems to be a YAML file, but expected a gzipped archive");
     }
-    // Helm looks at 512 bytes, with zeros behind a shorter file.
+    // Helm reads 512 bytes, with zeros after a shorter file.
     let text = bytes.len() >= 512
         && bytes.iter().take(512).all(|b| matches!(b, 0x09 | 0x0a | 0x0c | 0x0d | 0x1b) || *b >= 0x20);
     let kind = if text { "text/plain; charset=utf-8" } else { "application/octet-stream" };

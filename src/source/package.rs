@@ -1,4 +1,4 @@
-//! Charts packed as Helm packs them (`chartutil.Save`), and unpacked (`chartutil.Expand`).
+//! Packs charts as Helm does (`chartutil.Save`), and unpacks them (`chartutil.Expand`).
 
 use std::io::{self, Write};
 use std::num::IntErrorKind;
@@ -17,13 +17,13 @@ use super::{clock, files};
 /// Why a chart could not be packed or unpacked.
 #[derive(Debug, thiserror::Error)]
 pub enum PackageError {
-    /// The chart breaks a rule.
+    /// The chart is invalid.
     #[error("chart validation: {0}")]
     Invalid(#[from] chart::Error),
-    /// The schema is no JSON.
+    /// The schema is not JSON.
     #[error("invalid JSON in values.schema.json")]
     Schema,
-    /// A file of the chart has no written form.
+    /// A file of the chart cannot be written as YAML.
     #[error("{0}")]
     Form(String),
     /// A file cannot be written.
@@ -36,7 +36,7 @@ pub enum PackageError {
     },
 }
 
-/// When the files of a chart were changed, in seconds since 1970.
+/// Modification times of a chart's files, in seconds since 1970.
 pub struct Times {
     root: Option<PathBuf>,
     fixed: Option<u64>,
@@ -48,16 +48,16 @@ fn seconds(time: SystemTime) -> u64 {
 }
 
 impl Times {
-    /// No time at all: the same chart is the same package whoever packs it when.
+    /// No times: the same chart always gives the same package.
     #[must_use]
     pub fn none() -> Self {
         Self { root: None, fixed: Some(0), fallback: 0 }
     }
 
-    /// As the files of a chart directory say; `SOURCE_DATE_EPOCH`, where it is set, says so for all of them.
+    /// From the files of a chart directory; `SOURCE_DATE_EPOCH`, if set, overrides all of them.
     ///
     /// # Errors
-    /// The variable is no number, in Helm's words.
+    /// The variable is not a number, in Helm's words.
     pub fn of_directory(root: &Path) -> Result<Self, String> {
         let fixed = match std::env::var("SOURCE_DATE_EPOCH") {
             Ok(text) if !text.is_empty() => {
@@ -65,13 +65,13 @@ impl Times {
             }
             _ => None,
         };
-        // What lies in an archive below charts/ has no time of its own here; a fixed one keeps packages repeatable.
+        // Files in archives below charts/ have no time of their own here; a fixed one keeps packages reproducible.
         let chart = std::fs::metadata(root.join("Chart.yaml")).and_then(|m| m.modified());
         let fallback = seconds(chart.unwrap_or_else(|_| SystemTime::now()));
         Ok(Self { root: Some(root.to_owned()), fixed, fallback })
     }
 
-    /// The time that stands in lock files in place of their own: where there is one for all files.
+    /// The time in lock files in place of their own, if there is one for all files.
     fn of_locks(&self) -> Option<String> {
         self.root.as_ref().and(self.fixed).and_then(clock::at)
     }
@@ -86,7 +86,7 @@ impl Times {
     }
 }
 
-/// Seconds since 1970, or what is wrong with them in Go's words.
+/// Parses seconds since 1970, with Go's errors.
 fn epoch(text: &str) -> Result<u64, String> {
     let failed = |problem| format!("strconv.ParseInt: parsing {text:?}: {problem}");
     let seconds = text.parse::<i64>().map_err(|e| match e.kind() {
@@ -105,7 +105,7 @@ pub fn file_name(chart: &Chart) -> String {
 /// Packs a chart.
 ///
 /// # Errors
-/// The chart breaks a rule or cannot be written.
+/// The chart is invalid or cannot be written.
 pub fn pack(chart: &Chart, times: &Times) -> Result<Vec<u8>, PackageError> {
     let mut checked = chart.metadata.clone();
     checked.validate()?;
@@ -116,7 +116,7 @@ pub fn pack(chart: &Chart, times: &Times) -> Result<Vec<u8>, PackageError> {
     out.into_inner().and_then(GzEncoder::finish).map_err(broken)
 }
 
-/// `prefix`: where in the archive; `place`: where in the chart's directory.
+/// `prefix`: the path in the archive; `place`: the path in the chart's directory.
 fn add_chart<W: Write>(
     out: &mut tar::Builder<W>,
     chart: &Chart,
@@ -139,7 +139,7 @@ fn add_chart<W: Write>(
     let (v1, v2) = (chart.metadata.api_version == "v1", chart.metadata.api_version == "v2");
     let mut metadata = chart.metadata.clone();
     if v1 {
-        // They stand in requirements.yaml.
+        // They are in requirements.yaml.
         metadata.dependencies = None;
     }
     add("Chart.yaml", yaml::to_string(&metadata.data()).map_err(form)?.as_bytes())?;
@@ -165,7 +165,7 @@ fn add_chart<W: Write>(
     Ok(())
 }
 
-/// Packs a chart into a directory. Returns where it is.
+/// Packs a chart into a directory. Returns its path.
 ///
 /// # Errors
 /// As [`pack`].
@@ -185,8 +185,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     files::write(path, bytes, 0o644)
 }
 
-/// Unpacks the files of a chart below a directory, in one of the chart's name, which must not be there. They appear all at
-/// once or not at all.
+/// Unpacks a chart's files into a new directory with the chart's name. They appear all at once or not at all.
 ///
 /// # Errors
 /// The chart has no name, or a file cannot be written.
@@ -213,7 +212,7 @@ pub fn expand(files: &[File], directory: &Path) -> Result<PathBuf, PackageError>
     let root = scratch.path().join(name);
     std::fs::create_dir(&root).map_err(|e| write(&root, e))?;
     for file in files {
-        // The reader of archives has refused what leads out of the chart; no link is ever written.
+        // The archive parser refused paths outside of the chart; no link is ever written.
         let path = root.join(&file.name);
         let parent = path.parent().unwrap_or(&root);
         std::fs::create_dir_all(parent)

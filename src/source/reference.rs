@@ -1,4 +1,4 @@
-//! What a user writes to name a chart, told apart once.
+//! Chart references: the kinds of texts that name a chart.
 
 use std::path::PathBuf;
 
@@ -26,13 +26,13 @@ pub enum ChartReference {
     Bucket(Location),
 }
 
-/// Why a reference names nothing; `Display` is Helm's text.
+/// Why a reference is invalid; `Display` is Helm's text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadReference {
-    /// It looks like a URL and is none.
+    /// It looks like a URL and is not one.
     #[error(transparent)]
     Location(#[from] BadLocation),
-    /// It is a URL of another kind.
+    /// It is a URL with another scheme.
     #[error("scheme {0:?} not supported")]
     Scheme(String),
     /// It is neither URL nor path nor `NAME/CHART`.
@@ -41,11 +41,11 @@ pub enum BadReference {
 }
 
 impl ChartReference {
-    /// Tells what a text names, without looking whether it is there. A path that is there goes before all else: that is
-    /// the caller's to look for.
+    /// Classifies a text, without checking that it exists. An existing path takes precedence over all else: the
+    /// caller checks that.
     ///
     /// # Errors
-    /// It can name nothing.
+    /// It is invalid.
     pub fn parse(text: &str) -> Result<Self, BadReference> {
         let text = text.trim();
         if let Some(path) = text.strip_prefix("file://") {

@@ -1,4 +1,4 @@
-//! `repositories.yaml`: the repositories that the user has given names, in Helm's file and form.
+//! `repositories.yaml`: the repositories that the user has named, in Helm's file and format.
 
 use std::fs::File;
 use std::io;
@@ -10,33 +10,33 @@ use chart_compat::yaml;
 use super::files;
 use super::http::{Credentials, Tls};
 
-/// How large the file may be.
+/// Size limit of the file.
 const MAX_FILE: u64 = 16 << 20;
 
 /// A repository (`repo.Entry`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
-    /// Its name here.
+    /// Its name.
     pub name: String,
-    /// Where its `index.yaml` is.
+    /// The URL of its `index.yaml`.
     pub url: String,
     /// User.
     pub username: String,
     /// Password; never shown.
     pub password: Secret,
-    /// File of the certificate that we show.
+    /// File of the client certificate.
     pub cert_file: String,
     /// File of its key.
     pub key_file: String,
     /// File of trusted certificates.
     pub ca_file: String,
-    /// Whether any certificate will do.
+    /// Whether the server's certificate is not verified.
     pub insecure_skip_tls_verify: bool,
     /// Whether user, password and client certificate also go to other servers that the index names.
     pub pass_credentials_all: bool,
 }
 
-/// A text that is not for show.
+/// A text that is never shown.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secret(pub String);
 
@@ -47,7 +47,7 @@ impl std::fmt::Debug for Secret {
 }
 
 impl Entry {
-    /// User and password, if both are there.
+    /// User and password, if both are set.
     #[must_use]
     pub fn credentials(&self) -> Option<Credentials> {
         credentials(&self.username, &self.password.0)
@@ -101,7 +101,7 @@ impl Entry {
     }
 }
 
-/// User and password as Helm takes them: both or none.
+/// User and password as Helm uses them: both or none.
 pub(super) fn credentials(username: &str, password: &str) -> Option<Credentials> {
     let given = !username.is_empty() && !password.is_empty();
     given.then(|| Credentials::Basic(username.to_owned(), password.to_owned()))
@@ -118,7 +118,7 @@ pub enum RepositoriesError {
         /// Why.
         source: io::Error,
     },
-    /// It is not YAML, or of another form.
+    /// It is not YAML, or malformed.
     #[error("couldn't load repositories file ({path}): {reason}")]
     Wrong {
         /// The file.
@@ -138,10 +138,10 @@ pub struct Repositories {
 }
 
 impl Repositories {
-    /// Reads the file; `None` if it is not there.
+    /// Reads the file; `None` if it does not exist.
     ///
     /// # Errors
-    /// It cannot be read, or is not of Helm's form.
+    /// It cannot be read, or is not in Helm's format.
     pub fn load(path: &Path) -> Result<Option<Self>, RepositoriesError> {
         let io = |source| RepositoriesError::Io { path: path.to_owned(), source };
         let wrong = |reason: String| RepositoriesError::Wrong { path: path.to_owned(), reason };
@@ -175,7 +175,7 @@ impl Repositories {
         self.entries.iter().find(|e| e.name == name)
     }
 
-    /// Adds a repository, or takes the place of the one of its name.
+    /// Adds a repository, or replaces the one with its name.
     pub fn update(&mut self, entry: Entry) {
         match self.entries.iter_mut().find(|e| e.name == entry.name) {
             Some(old) => *old = entry,
@@ -183,19 +183,19 @@ impl Repositories {
         }
     }
 
-    /// Takes a repository away. Whether it was there.
+    /// Removes a repository. Returns whether it existed.
     pub fn remove(&mut self, name: &str) -> bool {
         let before = self.entries.len();
         self.entries.retain(|e| e.name != name);
         self.entries.len() != before
     }
 
-    /// Writes the file, readable by its owner alone.
+    /// Writes the file, readable by its owner only.
     ///
     /// # Errors
     /// It cannot be written.
     pub fn save(&self, path: &Path) -> Result<(), RepositoriesError> {
-        // Go's zero time, which Helm writes where none is set.
+        // Go's zero time, which Helm writes if none is set.
         let generated =
             Some(self.generated.as_str()).filter(|g| !g.is_empty()).unwrap_or("0001-01-01T00:00:00Z");
         let entries = [
@@ -210,7 +210,7 @@ impl Repositories {
             .map_err(|source| RepositoriesError::Io { path: path.to_owned(), source })
     }
 
-    /// Holds the file against other processes, Helm's included, until the lock is dropped.
+    /// Locks the file against other processes, Helm's included, until the lock is dropped.
     ///
     /// # Errors
     /// It stays locked for 30 seconds, or its directory cannot be written.

@@ -1,4 +1,4 @@
-//! One HTTP repository: its index brought up to date, and a chart found in it.
+//! One HTTP repository: the update of its index, and the search for a chart in it.
 //!
 //! Owns the files of an index in the cache: Helm's `NAME-index.yaml` and `NAME-charts.txt`, and our `NAME-index.etag`.
 
@@ -17,20 +17,20 @@ use super::index;
 use super::location::Location;
 use super::repositories::Entry;
 
-/// How large an index may be.
+/// Size limit of an index.
 const MAX_INDEX: u64 = 1 << 30;
 
-/// What the server said of an index that we have, so that it need not be sent again.
+/// The validators of the cached index, to avoid sending it again.
 #[derive(Default, Serialize, Deserialize)]
 struct Seen {
     url: String,
     etag: Option<String>,
     modified: Option<String>,
-    /// SHA-256 of the file that this is about: Helm may have written another one since.
+    /// SHA-256 of the file with these validators: Helm may have written another one since.
     digest: String,
 }
 
-/// The index file of a repository's name.
+/// The index file for a repository's name.
 #[must_use]
 pub fn index_path(directory: &Path, name: &str) -> PathBuf {
     directory.join(if name.is_empty() { "index.yaml".to_owned() } else { format!("{name}-index.yaml") })
@@ -44,10 +44,10 @@ fn seen_path(directory: &Path, name: &str) -> PathBuf {
     directory.join(format!("{name}-index.etag"))
 }
 
-/// Takes away all that is kept of a repository.
+/// Deletes all cached files of a repository.
 ///
 /// # Errors
-/// A file is there and cannot be removed.
+/// A file exists and cannot be removed.
 pub fn forget(directory: &Path, name: &str) -> io::Result<()> {
     for path in [index_path(directory, name), charts_path(directory, name), seen_path(directory, name)] {
         match std::fs::remove_file(&path) {
@@ -58,10 +58,10 @@ pub fn forget(directory: &Path, name: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Fetches the index of a repository unless the one in the cache is still the server's. Returns where it is.
+/// Fetches the index of a repository unless the cached one is current. Returns its path.
 ///
 /// # Errors
-/// The server does not hand it out, or what it hands out is no index; the index in the cache stays as it was.
+/// The server does not return it, or it is not an index; the cached index is unchanged.
 pub async fn update(http: &Http, directory: &Path, entry: &Entry) -> Result<PathBuf, FetchError> {
     let base = Location::parse(&entry.url)?;
     if !matches!(base.scheme.as_str(), "http" | "https") {
@@ -91,7 +91,7 @@ pub async fn update(http: &Http, directory: &Path, entry: &Entry) -> Result<Path
     out.flush().map_err(io)?;
     drop(out);
     let names = index::check(file.path())?;
-    // The charts first: who sees the new index finds them.
+    // The charts first: whoever sees the new index finds them.
     let mut charts = names.join("\n");
     charts.push_str(if names.is_empty() { "" } else { "\n" });
     files::write(&charts_path(directory, &entry.name), charts.as_bytes(), 0o644).map_err(io)?;
@@ -101,7 +101,7 @@ pub async fn update(http: &Http, directory: &Path, entry: &Entry) -> Result<Path
     Ok(path)
 }
 
-/// What is known of the index in the cache, if it is the one that was seen.
+/// The validators of the cached index, if they belong to it.
 fn known(directory: &Path, name: &str, url: &str) -> Option<Seen> {
     let bytes = files::read(&seen_path(directory, name), 64 << 10).ok()??;
     let seen: Seen = serde_json::from_slice(&bytes).ok()?;
@@ -140,7 +140,7 @@ pub(super) fn digest_of(path: &Path) -> io::Result<String> {
     }
 }
 
-/// The name under which the index of a repository without a name is kept.
+/// The name of the cached index of a repository without a name.
 #[must_use]
 pub fn name_of(url: &str) -> String {
     format!("helm-manager-{}", hex(&Sha256::digest(url.as_bytes())))

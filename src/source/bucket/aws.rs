@@ -1,11 +1,11 @@
-//! Requests to S3 in the name that Amazon's own tools would use.
+//! Requests to S3 with the credentials that Amazon's own tools would use.
 //!
-//! reqsign signs, and knows the credentials of variables, SSO, assumed roles and virtual machines. Own are profiles, which also
-//! name region and endpoint, and web identities and containers' agents: of these reqsign asks Amazon's own servers alone, and
-//! takes no answer without an expiry.
+//! reqsign signs, and loads credentials from variables, SSO, assumed roles and virtual machines. Ours are profiles,
+//! which also set region and endpoint, and web identities and containers' agents: for these reqsign uses Amazon's own
+//! servers only, and accepts no answer without an expiry.
 //!
-//! Programs that print credentials are not run, and a virtual machine's metadata are asked for only where
-//! `AWS_EC2_METADATA_SERVICE_ENDPOINT` names them.
+//! Credential programs are not run, and a virtual machine's metadata server is used only if
+//! `AWS_EC2_METADATA_SERVICE_ENDPOINT` names it.
 
 mod context;
 mod profile;
@@ -30,7 +30,7 @@ use super::environment::{MAX_ANSWER, form, key, read, variable};
 use super::{Asker, BucketError};
 use crate::causes::chain;
 
-/// How many profiles may name one another.
+/// Most profiles in a chain of sources.
 const MAX_PROFILES: u8 = 8;
 
 /// Keys for one region.
@@ -48,13 +48,13 @@ impl From<reqsign_core::Error> for BucketError {
 /// The address of a package, and the credentials for its server, if the environment has some.
 ///
 /// # Errors
-/// The environment names credentials that cannot be had.
+/// The environment names credentials that cannot be loaded.
 pub(super) async fn place(bucket: &Location, http: &Http) -> Result<(Location, Option<Asker>), BucketError> {
     let profiles = Profiles::load()?;
     let (key, region, host) = (key(bucket), profiles.region(), &bucket.host);
     let url = match profiles.endpoint() {
         Some(endpoint) => format!("{}/{host}/{key}", endpoint.trim_end_matches('/')),
-        // A name with dots is no name of a host under the server's certificate.
+        // A name with dots is not a host name under the server's certificate.
         None if host.contains('.') => format!("https://s3.{region}.amazonaws.com/{host}/{key}"),
         None => format!("https://{host}.s3.{region}.amazonaws.com/{key}"),
     };
@@ -89,22 +89,22 @@ impl Keys {
     }
 }
 
-/// The places that credentials come from.
+/// The sources of credentials.
 struct Chain<'h> {
     http: &'h Http,
-    /// What reqsign sees of this machine.
+    /// reqsign's view of this machine.
     context: Context,
     failure: context::Failure,
-    /// Another token service than Amazon's.
+    /// A token service in place of Amazon's.
     sts: Option<Location>,
     region: String,
     profiles: Profiles,
 }
 
 impl Chain<'_> {
-    /// The first credentials that there are.
+    /// The first credentials that exist.
     ///
-    /// # Errors
+    /// A source that should have them fails.
     /// What is to hand them out does not.
     async fn find(&self) -> Result<Option<Credential>, BucketError> {
         if let Some(found) = EnvCredentialProvider::new().provide_credential(&self.context).await? {
@@ -129,7 +129,7 @@ impl Chain<'_> {
         Ok(None)
     }
 
-    /// The credentials of a profile; `left`: how many more may be behind it.
+    /// The credentials of a profile; `left`: how many more may follow in its chain.
     fn of_profile<'a>(
         &'a self,
         name: &'a str,
@@ -198,7 +198,7 @@ impl Chain<'_> {
         let (Some(account), Some(role)) = (own("sso_account_id"), own("sso_role_name")) else {
             return Ok(None);
         };
-        // The token lies in a file that is named by the session, or else by the URL.
+        // The token is in a file named by the session, or else by the URL.
         let (Some(login), Some(region)) =
             (profile.get("sso_session").or_else(|| own("sso_start_url")), own("sso_region"))
         else {
@@ -251,14 +251,14 @@ impl Chain<'_> {
         Ok(lent(id, secret, part("SessionToken")))
     }
 
-    /// What a container's agent hands out.
+    /// The credentials of a container's agent.
     async fn container(&self, url: &str) -> Result<Credential, BucketError> {
         let token = match variable(&["AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"]) {
             Some(file) => Some(required(Path::new(&file))?.trim().to_owned()),
             None => variable(&["AWS_CONTAINER_AUTHORIZATION_TOKEN"]),
         };
         let location = Location::parse(url)?;
-        // The token is a secret: plain HTTP is for this machine and the addresses of agents alone.
+        // The token is a secret: plain HTTP only to this machine and the addresses of agents.
         let agents = ["169.254.170.2", "169.254.170.23", "[fd00:ec2::23]"];
         if location.scheme != "https" && !location.is_loopback() && !agents.contains(&location.hostname()) {
             let text =
@@ -276,7 +276,7 @@ impl Chain<'_> {
     }
 }
 
-/// The keys that stand in a profile.
+/// The keys in a profile.
 fn own_keys(profile: &BTreeMap<String, String>) -> Option<Credential> {
     let own = |key: &str| profile.get(key).filter(|v| !v.is_empty()).cloned();
     let (id, secret) = own("aws_access_key_id").zip(own("aws_secret_access_key"))?;
@@ -295,7 +295,7 @@ fn no_keys(from: &str) -> BucketError {
     BucketError::Answer(format!("{from} answered without credentials for AWS"))
 }
 
-/// A file that must be there.
+/// A file that must exist.
 fn required(path: &Path) -> Result<String, BucketError> {
     read(path)?
         .ok_or_else(|| BucketError::Answer(format!("open {}: no such file or directory", path.display())))

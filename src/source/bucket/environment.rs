@@ -1,4 +1,4 @@
-//! What variables and files say of credentials for buckets, within bounds.
+//! Bucket credentials in variables and files, within limits.
 
 use std::path::Path;
 
@@ -8,11 +8,11 @@ use super::super::files;
 use super::super::location::Location;
 use super::BucketError;
 
-/// What stays as it is in a path.
+/// Characters that are not escaped in a path.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 /// The largest file of credentials, in bytes.
 const MAX_FILE: u64 = 1 << 20;
-/// The largest answer of a server that hands out credentials, in bytes.
+/// The largest answer of a credentials server, in bytes.
 pub(super) const MAX_ANSWER: u64 = 1 << 20;
 
 /// The first of these variables that is set and not empty.
@@ -20,7 +20,7 @@ pub(super) fn variable(names: &[&str]) -> Option<String> {
     names.iter().find_map(|name| std::env::var(name).ok().filter(|v| !v.is_empty()))
 }
 
-/// What a file of credentials holds; `None` where there is none.
+/// The content of a credentials file; `None` if it does not exist.
 pub(super) fn read(path: &Path) -> Result<Option<String>, BucketError> {
     let bytes = files::read(path, MAX_FILE);
     let bytes = bytes.map_err(|source| BucketError::File { path: path.display().to_string(), source })?;

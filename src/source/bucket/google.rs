@@ -1,5 +1,6 @@
-//! Requests to Google's storage in the name that Google's own tools would use: a token of the environment, or one for the application default credentials: a service
-//! account's key, a user's own login, or the metadata server that `GCE_METADATA_HOST` names.
+//! Requests to Google's storage with the credentials that Google's own tools would use: a token of the environment,
+//! or one for the application default credentials: a service account's key, a user's login, or the metadata server
+//! that `GCE_METADATA_HOST` names.
 //!
 //! reqsign's crate for Google asks Google's own token server whatever the file says, and signs with the crate rsa, whose
 //! timing leaks (RUSTSEC-2023-0071).
@@ -22,11 +23,11 @@ use super::super::location::Location;
 use super::environment::{MAX_ANSWER, form, key, read, variable};
 use super::{Asker, BucketError};
 
-/// What we ask for.
+/// The scope of tokens.
 const SCOPE: &str = "https://www.googleapis.com/auth/devstorage.read_only";
-/// Where tokens are had, unless the credentials say otherwise.
+/// The token server, unless the credentials name another.
 const TOKENS: &str = "https://oauth2.googleapis.com/token";
-/// How long a signed request for a token holds, in seconds.
+/// Lifetime of a signed request for a token, in seconds.
 const LIFE: i64 = 3600;
 
 /// The file of the application default credentials.
@@ -56,7 +57,7 @@ pub(super) async fn place(bucket: &Location, http: &Http) -> Result<(Location, O
     Ok((Location::parse(&url)?, token(http).await?.map(Asker::Token)))
 }
 
-/// The token; `None`: nobody says who asks.
+/// The token; `None` without credentials.
 ///
 /// # Errors
 /// The credentials cannot be read or are refused.
@@ -88,7 +89,7 @@ fn bad(path: &Path, reason: &str) -> BucketError {
 
 /// A token for credentials of a file.
 async fn exchange(http: &Http, path: &Path, text: &str) -> Result<String, BucketError> {
-    // The parser's error would show what is in the file.
+    // The parser's error would quote the file.
     let credentials: Credentials =
         serde_json::from_str(text).map_err(|_| bad(path, "not credentials as JSON"))?;
     let place = if credentials.token_uri.is_empty() { TOKENS } else { &credentials.token_uri };

@@ -1,4 +1,4 @@
-//! What is there of what a chart declares (`action.Dependency.List`).
+//! The status of a chart's declared dependencies (`action.Dependency.List`).
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use chart_compat::profile::Profile;
 
 use super::super::load;
 
-/// A declared dependency and how it is.
+/// A declared dependency and its status.
 pub struct Row {
     /// As declared.
     pub dependency: Dependency,
@@ -23,7 +23,7 @@ pub fn rows(path: &Path, chart: &Chart) -> Vec<Row> {
     declared.map(|d| Row { dependency: d.clone(), status: status(path, d, chart) }).collect()
 }
 
-/// The packages in `charts/` that may be of a name: those that begin with it.
+/// The packages in `charts/` whose names begin with a chart's name.
 fn packages(path: &Path, name: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(path.join("charts")).into_iter().flatten().flatten();
     let named = |p: &PathBuf| {
@@ -62,7 +62,7 @@ fn status(path: &Path, d: &Dependency, parent: &Chart) -> &'static str {
     }
 }
 
-/// What is wrong with a version.
+/// Checks a version.
 fn fits(d: &Dependency, version: &str) -> Option<&'static str> {
     if version == d.version {
         return None;
@@ -74,7 +74,7 @@ fn fits(d: &Dependency, version: &str) -> Option<&'static str> {
     }
 }
 
-/// Lines about what lies in `charts/` and is not declared, or is no chart (`Dependency.printMissing`).
+/// Lines about entries of `charts/` that are not declared, or are not charts (`Dependency.printMissing`).
 #[must_use]
 pub fn strangers(path: &Path, declared: &[Dependency]) -> Vec<String> {
     let entries = std::fs::read_dir(path.join("charts")).into_iter().flatten().flatten();

@@ -1,7 +1,7 @@
-//! The charts that a chart is made of: resolved to versions, locked, fetched into `charts/` (`downloader.Manager`).
+//! A chart's dependencies: resolved to versions, locked, fetched into `charts/` (`downloader.Manager`).
 //!
-//! [`list`]: what is there of what is declared; `resolve`: which version each is. Owns `charts/` and the lock file of a chart
-//! directory: both change as a whole or not at all.
+//! [`list`]: their status; `resolve`: their versions. Owns `charts/` and the lock file of a chart directory: both
+//! change as a whole or not at all.
 
 pub mod list;
 mod resolve;
@@ -24,10 +24,10 @@ use super::provenance::{self, ProvenanceError};
 use super::repositories::{Entry, Repositories, RepositoriesError};
 use super::{Error as LoadError, clock, files, load, load_package, repository};
 
-/// How many indexes or charts are fetched at once.
+/// Indexes or charts that are fetched at the same time.
 const AT_ONCE: usize = 8;
 
-/// Why the dependencies of a chart could not be brought; `Display` is Helm's text where it has one.
+/// Why dependencies could not be fetched; `Display` is Helm's text where it has one.
 #[derive(Debug, thiserror::Error)]
 pub enum DependencyError {
     /// There is no chart.
@@ -36,7 +36,7 @@ pub enum DependencyError {
     /// The chart is a package.
     #[error("only unpacked charts can be updated")]
     Packed,
-    /// The chart, or one on disk that it depends on, does not load.
+    /// The chart, or a local dependency, does not load.
     #[error(transparent)]
     Load(#[from] LoadError),
     /// `repositories.yaml` cannot be used.
@@ -45,18 +45,18 @@ pub enum DependencyError {
     /// A chart cannot be fetched.
     #[error("could not download {url}: {source}")]
     Fetch {
-        /// Where it should be.
+        /// Its location.
         url: String,
         /// Why.
         source: Box<FetchError>,
     },
-    /// Repositories that nobody has given a name.
+    /// Repositories without a name in `repositories.yaml`.
     #[error("{0}")]
     NoRepository(String),
-    /// The repositories of a lock file that nobody has given a name.
+    /// The lock file's repositories without a name in `repositories.yaml`.
     #[error("no repository definition for {0}. Please add the missing repos via 'helm repo add'")]
     Unknown(String),
-    /// A range is none.
+    /// A version range is invalid.
     #[error("dependency {name:?} has an invalid version/constraint format: {reason}")]
     Range {
         /// The dependency.
@@ -64,7 +64,7 @@ pub enum DependencyError {
         /// Why.
         reason: String,
     },
-    /// A directory is not there.
+    /// A directory does not exist.
     #[error("directory {0} not found")]
     NoDirectory(PathBuf),
     /// The index of a repository was never fetched.
@@ -96,10 +96,10 @@ pub enum DependencyError {
     /// A dependency cannot be found where the lock file says.
     #[error("could not find : {0}")]
     NotFound(String),
-    /// A chart on disk is not in the range.
+    /// A local chart is not in the range.
     #[error("{0}")]
     Wrong(String),
-    /// The lock file speaks of other dependencies.
+    /// The lock file is out of sync.
     #[error("{0}")]
     OutOfSync(&'static str),
     /// A chart cannot be packed.
@@ -124,21 +124,21 @@ pub enum DependencyError {
     },
 }
 
-/// Brings the dependencies of one chart directory.
+/// Fetches the dependencies of one chart directory.
 pub struct Manager<'m> {
     /// Fetches what is not on disk.
     pub fetcher: &'m Fetcher,
     /// The chart directory.
     pub path: &'m Path,
-    /// Whether indexes are used as they are.
+    /// Whether cached indexes are used without an update.
     pub skip_refresh: bool,
     /// User, password and TLS flags for registries.
     pub options: &'m Options,
-    /// The keyring that every dependency is verified by, if they are; the options then ask for provenance files.
+    /// The keyring for the verification of every dependency, if requested; the options then require provenance files.
     pub keyring: Option<PathBuf>,
-    /// Takes what Helm prints, each text with its line ends.
+    /// Receives Helm's output, with line ends.
     pub say: &'m mut dyn FnMut(String),
-    /// Takes lines for standard error.
+    /// Receives lines for standard error.
     pub warn: &'m mut dyn FnMut(String),
 }
 
@@ -147,7 +147,7 @@ fn io_error(path: &Path) -> impl FnOnce(io::Error) -> DependencyError + use<> {
     |source| DependencyError::Io { path, source }
 }
 
-/// Fails if a dependency is a directory: nobody signed it.
+/// Fails if a dependency is a directory, which cannot be signed.
 fn refuse_directories(resolved: &[Resolved]) -> Result<(), DependencyError> {
     let directory = |d: &&Dependency| d.repository.is_empty() || d.repository.starts_with("file://");
     let all = resolved.iter().map(|r| &r.dependency).filter(directory);
@@ -171,7 +171,7 @@ impl Manager<'_> {
     /// Resolves what `Chart.yaml` declares, fetches it, and writes the lock file if it changes (`Manager.Update`).
     ///
     /// # Errors
-    /// Something is not to be had; `charts/` and lock file stay as they were.
+    /// A dependency cannot be fetched; `charts/` and lock file are unchanged.
     pub async fn update(&mut self) -> Result<(), DependencyError> {
         let chart = self.chart()?;
         let Some(mut declared) = chart.metadata.dependencies.clone() else { return Ok(()) };
@@ -197,17 +197,17 @@ impl Manager<'_> {
         self.write_lock(&lock, chart.metadata.api_version == "v1")
     }
 
-    /// Fetches what the lock file says (`Manager.Build`).
+    /// Fetches the dependencies of the lock file (`Manager.Build`).
     ///
     /// # Errors
-    /// The lock file is not of this `Chart.yaml`, or something is not to be had; `charts/` stays as it was.
+    /// The lock file is out of sync, or a dependency cannot be fetched; `charts/` is unchanged.
     pub async fn build(&mut self) -> Result<(), DependencyError> {
         let chart = self.chart()?;
         let Some(lock) = chart.lock.as_ref() else { return self.update().await };
         let lock = Lock::read(lock).map_err(DependencyError::Wrong)?;
         let mut declared = chart.metadata.dependencies.clone().unwrap_or_default();
         let v1 = chart.metadata.api_version == "v1";
-        // Helm 2 took the digest before aliases of repositories were resolved.
+        // Helm 2 computed the digest before aliases of repositories were resolved.
         let v2_digest = lock::digest_v2(&declared);
         let known = Repositories::load(&self.fetcher.home.repositories)?.unwrap_or_default().entries;
         resolve::names(&mut declared, &known, self.path)?;
@@ -252,7 +252,7 @@ impl Manager<'_> {
         (self.say)("Update Complete. ⎈Happy Helming!⎈\n".to_owned());
     }
 
-    /// Brings indexes up to date; one that cannot be had is told, and the one in the cache serves.
+    /// Updates indexes; a failed update is reported, and the cached index is used.
     async fn refresh(&mut self, entries: Vec<Entry>) {
         let fetcher = self.fetcher;
         let work = stream::iter(entries).map(async |entry| {
@@ -278,7 +278,7 @@ impl Manager<'_> {
         }
     }
 
-    /// Fetches all that was resolved, then changes `charts/` (`Manager.downloadAll`).
+    /// Fetches all resolved dependencies, then changes `charts/` (`Manager.downloadAll`).
     async fn bring(&mut self, resolved: &mut [Resolved], known: &[Entry]) -> Result<(), DependencyError> {
         let directory = self.path.join("charts");
         if directory.exists() && !directory.is_dir() {
@@ -335,7 +335,7 @@ impl Manager<'_> {
         }
         let (fetcher, options) = (self.fetcher, self.options);
         let resolved = &*resolved;
-        // Lines of several downloads at once come when each is done.
+        // Output of concurrent downloads appears when each is done.
         let work = stream::iter(wanted).map(async |(url, n)| {
             let mut lines = Vec::new();
             let chart = resolved[n].fetch(fetcher, options, known, &mut |w| lines.push(w)).await;
@@ -351,14 +351,14 @@ impl Manager<'_> {
                 let signed = signed.ok_or_else(|| DependencyError::NotSigned(chart.file_name.clone()))?;
                 provenance::verify(&chart.bytes, signed, &chart.file_name, keyring)?;
             }
-            // What is no chart must not come into charts/.
+            // Only charts may be added to charts/.
             load_package(&chart.bytes, &path, Profile::Helm4)?;
             package::write(&path, &chart.bytes).map_err(io_error(&path))?;
         }
         Ok(())
     }
 
-    /// A dependency that lies unpacked in `charts/`.
+    /// An unpacked dependency in `charts/`.
     fn check_local(&mut self, path: &Path, d: &Dependency) -> Result<(), DependencyError> {
         let chart = load(path, Profile::Helm4)
             .map_err(|e| DependencyError::Wrong(format!("unable to load chart '{}': {e}", path.display())))?
@@ -377,7 +377,7 @@ impl Manager<'_> {
         )))
     }
 
-    /// Packs a dependency of `file://`. Returns its version.
+    /// Packs a dependency with a `file://` repository. Returns its version.
     fn pack_local(&mut self, d: &Dependency, scratch: &Path) -> Result<String, DependencyError> {
         let path = resolve::local_path(&d.repository, self.path)?;
         let chart = load(&path, Profile::Helm4)?.chart;
@@ -390,7 +390,7 @@ impl Manager<'_> {
         Ok(chart.metadata.version)
     }
 
-    /// Moves what was gathered into `charts/` and takes away packages that are no longer wanted (`Manager.safeMoveDeps`).
+    /// Moves the new packages into `charts/` and deletes outdated ones (`Manager.safeMoveDeps`).
     fn replace(&mut self, scratch: &Path, directory: &Path, local: &[&str]) -> Result<(), DependencyError> {
         let names = |path: &Path| -> Result<Vec<PathBuf>, DependencyError> {
             let entries = std::fs::read_dir(path).map_err(io_error(path))?;

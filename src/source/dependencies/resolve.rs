@@ -1,4 +1,4 @@
-//! Which repository a dependency is of, and which of its versions is meant (`resolver.Resolver`).
+//! The repositories and versions of dependencies (`resolver.Resolver`).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,18 +15,18 @@ use super::super::repositories::Entry;
 use super::super::{clean, load, repository};
 use super::DependencyError;
 
-/// The names under which the indexes of dependencies are kept, by the name of the dependency.
+/// The names of the cached indexes, by the name of the dependency.
 pub(super) struct Names(BTreeMap<String, String>);
 
-/// A dependency at one version, and where that is.
+/// A dependency at one version, and its location.
 pub(super) struct Resolved {
     pub(super) dependency: Dependency,
-    /// What the index says of it.
+    /// Its index entry.
     version: Option<Box<ChartVersion>>,
 }
 
 impl Names {
-    /// Gives a name to each repository that the user has not. Returns those.
+    /// Assigns a name to each repository that the user has not named. Returns those.
     pub(super) fn add_unmanaged(&mut self, declared: &[Dependency]) -> Vec<Entry> {
         let mut out: Vec<Entry> = Vec::new();
         for d in declared.iter().filter(|d| !d.repository.is_empty()) {
@@ -43,7 +43,7 @@ impl Names {
     }
 }
 
-/// Finds the repositories that the user has named, and puts URLs in place of `@name` and `alias:name`
+/// Finds the repositories that the user has named, and replaces `@name` and `alias:name` by URLs
 /// (`Manager.resolveRepoNames`).
 pub(super) fn names(
     declared: &mut [Dependency],
@@ -176,7 +176,7 @@ pub(super) async fn resolve(
     Err(DependencyError::NoVersion { count: missing.len(), all: missing.join(", ") })
 }
 
-/// Finds locked dependencies again (`Manager.findChartURL`).
+/// Finds locked dependencies (`Manager.findChartURL`).
 pub(super) fn locked(
     fetcher: &Fetcher,
     locked: &[Dependency],
@@ -200,7 +200,7 @@ pub(super) fn locked(
                 let versions = indexes.get(&(name, d.name.clone()));
                 let versions =
                     versions.ok_or_else(|| DependencyError::NotFound("entry not found".to_owned()))?;
-                // The very text first: build metadata does not count as a difference.
+                // The exact text first: build metadata does not count as a difference.
                 let exact = versions.iter().find(|v| v.metadata.version == d.version && !v.urls.is_empty());
                 let found = exact.or_else(|| versions.iter().find(|v| !v.urls.is_empty() && same(v)));
                 let found =
@@ -213,7 +213,7 @@ pub(super) fn locked(
     Ok(out)
 }
 
-/// The versions of charts, by the name of the index and their own; each index is read once.
+/// The versions of charts, by index and chart name; each index is read once.
 fn indexes<'d>(
     fetcher: &Fetcher,
     wanted: impl Iterator<Item = (String, &'d str)>,
@@ -238,7 +238,7 @@ impl Resolved {
         known.iter().find(|e| same_repository(&e.url, &self.dependency.repository))
     }
 
-    /// Where the package is.
+    /// The location of the package.
     pub(super) fn url(&self, known: &[Entry]) -> Result<String, DependencyError> {
         let d = &self.dependency;
         let Some(version) = &self.version else {

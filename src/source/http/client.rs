@@ -1,4 +1,4 @@
-//! The client under the requests: TLS by the flags, proxies by the environment, redirects within one origin.
+//! The HTTP client: TLS by the flags, proxies by the environment, redirects within one origin.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use reqwest::redirect::Policy;
 use super::MAX_REDIRECTS;
 use super::tls::{Tls, TlsError};
 
-/// How long one attempt to connect may take.
+/// Time limit of one connection attempt.
 const CONNECT: Duration = Duration::from_secs(30);
 
 /// Why a redirect is not followed; Go's words.
@@ -16,7 +16,7 @@ const CONNECT: Duration = Duration::from_secs(30);
 #[error("stopped after {MAX_REDIRECTS} redirects")]
 pub(super) struct TooManyRedirects;
 
-/// Redirects are followed within an origin. The answer that leads to another one is handed out: what goes on from there is a
+/// Redirects are followed within an origin. A redirect to another origin is returned as an answer: following it is a
 /// request of its own.
 fn policy() -> Policy {
     Policy::custom(|attempt| {
@@ -31,7 +31,7 @@ fn policy() -> Policy {
     })
 }
 
-/// A client; without `tls` for plain HTTP alone. `loopback`: its server is this machine, which no proxy is asked for.
+/// A client; without `tls` for plain HTTP only. `loopback`: the server is this machine, so that no proxy is used.
 pub(super) fn new(tls: Option<&Tls>, loopback: bool) -> Result<Client, TlsError> {
     let builder = Client::builder()
         .user_agent(concat!("windlass/", env!("CARGO_PKG_VERSION")))

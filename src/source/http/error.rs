@@ -1,4 +1,4 @@
-//! Why a request failed, in Helm's (Go's) words where it has some.
+//! HTTP errors, in Helm's (Go's) words where it has some.
 
 use std::error::Error as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -12,36 +12,36 @@ use super::super::location::Location;
 use super::client::TooManyRedirects;
 use super::tls::TlsError;
 
-/// Why nothing came, or not what was asked for.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum HttpError {
-    /// The server answered with a status that says no.
+    /// The server answered with an error status.
     #[error("failed to fetch {url} : {status}")]
     Status {
-        /// What was asked for.
+        /// The URL.
         url: String,
-        /// The status and its words.
+        /// The status and its text.
         status: String,
     },
-    /// There was no answer, or no end to it.
+    /// There was no complete answer.
     #[error("{method} \"{url}\": {reason}")]
     Failed {
         /// The method as Go writes it in errors: `Get`.
         method: String,
-        /// Where to.
+        /// The URL.
         url: String,
         /// Why.
         reason: String,
     },
-    /// No request may be made.
+    /// Offline mode.
     #[error("{url} is not in the cache, and offline mode forbids fetching it")]
     Offline {
-        /// What was to be fetched.
+        /// The URL.
         url: String,
     },
 }
 
-/// What went wrong, before it is words.
+/// The reason, before it is formatted.
 pub(super) enum Reason {
     Offline,
     TooManyRedirects,
@@ -88,14 +88,14 @@ impl HttpError {
         Self::Failed { method, url, reason }
     }
 
-    /// Whether the server said that there is no such thing.
+    /// Whether the server answered that it does not exist.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Status { status, .. } if status.starts_with("404"))
     }
 }
 
-/// The causes of an error of reqwest: its own words only name the URL.
+/// The causes of an error of reqwest, whose own text only names the URL.
 fn causes(e: &reqwest::Error) -> String {
     e.source().map_or_else(|| e.to_string(), chain)
 }
@@ -105,13 +105,13 @@ fn transport(e: &reqwest::Error, url: &Location) -> String {
     if text.contains("dns error") {
         return unknown_host(&text, url.hostname());
     }
-    // Of a name nobody here knows which of its addresses refused.
+    // The refusing address of a name is not known here.
     if text.contains("Connection refused")
         && let Some(address) = url.address()
     {
         return format!("dial tcp {address}: connect: connection refused");
     }
-    // The words by which scripts and people know them.
+    // The texts that scripts and people know.
     if text.contains("UnknownIssuer") {
         return "tls: failed to verify certificate: x509: certificate signed by unknown authority".to_owned();
     }
@@ -129,7 +129,7 @@ fn transport(e: &reqwest::Error, url: &Location) -> String {
     text.strip_prefix("client error (Connect): ").unwrap_or(&text).to_owned()
 }
 
-/// A name without an address, as Go's resolver says it (`net.DNSError`).
+/// An unresolved name in the words of Go's resolver (`net.DNSError`).
 fn unknown_host(text: &str, host: &str) -> String {
     let servers = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
     let mut servers = servers.lines().filter_map(|line| {
@@ -137,7 +137,7 @@ fn unknown_host(text: &str, host: &str) -> String {
         words.next().filter(|word| *word == "nameserver").and_then(|_| words.next()?.parse::<IpAddr>().ok())
     });
     let server = SocketAddr::new(servers.next().unwrap_or(Ipv4Addr::LOCALHOST.into()), 53);
-    // The words of glibc and musl for a server that could not tell.
+    // The texts of glibc and musl for a failing name server.
     let lost = text.contains("Temporary failure") || text.contains("Try again");
     let why = if lost { "server misbehaving" } else { "no such host" };
     format!("dial tcp: lookup {host} on {server}: {why}")

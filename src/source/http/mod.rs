@@ -1,6 +1,7 @@
-//! Requests to servers of charts, within bounds: time, size, redirects, and who gets to see credentials.
+//! Requests to chart servers, within limits: time, size, redirects, and the origins that receive credentials.
 //!
-//! Owns the rules over reqwest's client: what goes to which origin, and errors in Helm's words. Knows nothing of what is fetched.
+//! Owns the rules over reqwest's client: what goes to which origin, and errors in Helm's words. Knows nothing of
+//! charts.
 
 mod client;
 mod error;
@@ -23,22 +24,22 @@ use self::error::Reason;
 pub use self::tls::{Tls, TlsError};
 use super::location::Location;
 
-/// What a request may take in all; Helm's bound.
+/// Time limit of a request; Helm's.
 pub const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How many redirects are followed within an origin, and how many lead to another; Go's bound.
+/// Most redirects within an origin, and most to other origins; Go's limit.
 const MAX_REDIRECTS: usize = 10;
 
-/// How large an answer may be that is only read to tell what went wrong.
+/// Size limit of an error's body.
 const MAX_COMPLAINT: u64 = 64 * 1024;
 
-/// What is told while something arrives: the URL, the bytes so far, and how many there will be if the server said so.
+/// Download progress: the URL, the bytes so far, and the total if the server sent it.
 pub type Progress = Arc<dyn Fn(&Location, u64, Option<u64>) + Send + Sync>;
 
-/// TLS flags, unless it goes without, and whether the server is this machine.
+/// TLS flags, if it uses TLS, and whether the server is this machine.
 type Way = (Option<Tls>, bool);
 
-/// A client of any number of servers; connections and TLS configurations are kept, and clones share them.
+/// A client for any number of servers; clones share its connections and TLS configurations.
 #[derive(Clone)]
 pub struct Http {
     clients: Arc<Mutex<HashMap<Way, reqwest::Client>>>,
@@ -47,7 +48,7 @@ pub struct Http {
     progress: Option<Progress>,
 }
 
-/// Who we say that we are.
+/// Credentials.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Credentials {
     /// User and password.
@@ -59,7 +60,7 @@ pub enum Credentials {
 }
 
 impl Credentials {
-    /// The headers that say so.
+    /// The headers for them.
     fn headers(&self) -> Vec<(HeaderName, HeaderValue)> {
         let texts = match self {
             Self::Basic(user, password) => {
@@ -86,15 +87,15 @@ pub struct Request<'a> {
     pub url: Location,
     /// Headers besides those that every request has.
     pub headers: Vec<(HeaderName, String)>,
-    /// Sent to the origin of `url` alone, whatever redirects say.
+    /// Sent only to the origin of `url`, whatever the redirects.
     pub credentials: Option<Credentials>,
-    /// Whether URL or body hold a secret: a redirect to another origin is an error then.
+    /// Whether URL or body contain a secret: a redirect to another origin is an error then.
     pub confined: bool,
-    /// TLS flags; the client certificate is for the origin of `url` alone.
+    /// TLS flags; the client certificate is for the origin of `url` only.
     pub tls: &'a Tls,
     /// The body.
     pub body: Bytes,
-    /// How many bytes the answer may have.
+    /// Size limit of the answer, in bytes.
     pub limit: u64,
 }
 
@@ -107,13 +108,13 @@ impl<'a> Request<'a> {
     }
 }
 
-/// The head of an answer, and its body on the way.
+/// The head of an answer, and its incoming body.
 pub struct Response {
     /// The status.
     pub status: StatusCode,
     /// The headers.
     pub headers: HeaderMap,
-    /// Where it came from in the end.
+    /// The final URL.
     pub url: Location,
     body: reqwest::Response,
     limit: u64,
@@ -134,7 +135,7 @@ impl Http {
         self.offline
     }
 
-    /// The same, telling of what arrives.
+    /// The same with a listener for progress.
     #[must_use]
     pub fn with_progress(mut self, progress: Progress) -> Self {
         self.progress = Some(progress);
@@ -144,8 +145,8 @@ impl Http {
     /// Sends a request and follows redirects. Any final status is an answer.
     ///
     /// # Errors
-    /// The server cannot be reached in time, does not speak HTTP, or redirects too often, from https to http, to
-    /// something else, or to another origin although the request is confined.
+    /// The server cannot be reached in time, does not speak HTTP, redirects too often, from https to http, to another
+    /// scheme, or to another origin although the request is confined.
     pub async fn send(&self, request: Request<'_>) -> Result<Response, HttpError> {
         let deadline = Instant::now() + self.timeout;
         let failed = |url: &Location, reason| HttpError::new(&request.method, url, reason);
@@ -156,7 +157,7 @@ impl Http {
             (request.url.clone(), request.method.clone(), request.body.clone());
         let bare = request.tls.without_identity();
         let (mut credentials, mut tls) = (request.credentials.as_ref(), request.tls);
-        // One turn for each origin.
+        // One iteration for each origin.
         for _ in 0..MAX_REDIRECTS {
             if !matches!(url.scheme.as_str(), "http" | "https") {
                 return Err(failed(&url, Reason::Scheme(url.scheme.clone())));
@@ -167,7 +168,7 @@ impl Http {
             for (name, value) in &request.headers {
                 message = message.header(name, value);
             }
-            // What stands in a URL goes to its own server only.
+            // Credentials in a URL go to its own server only.
             let own = url.user().map(|(name, password)| Credentials::Basic(name.into(), password.into()));
             for (name, value) in own.as_ref().or(credentials).map(Credentials::headers).unwrap_or_default() {
                 message = message.header(name, value);
@@ -195,16 +196,16 @@ impl Http {
             if matches!(status.as_u16(), 301..=303) && method != Method::HEAD {
                 (method, body) = (Method::GET, Bytes::new());
             }
-            // Another origin sees neither credentials nor client certificate, nor does what it redirects to.
+            // Another origin, and the targets of its redirects, get neither credentials nor the client certificate.
             (credentials, tls, url) = (None, &bare, next);
         }
         Err(failed(&request.url, Reason::TooManyRedirects))
     }
 
-    /// Fetches something whole.
+    /// Fetches a whole body.
     ///
     /// # Errors
-    /// As [`Self::send`]; any status but 200; a body that is cut off, too large or too slow.
+    /// As [`Self::send`]; any status but 200; a body that is truncated, too large or too slow.
     pub async fn fetch(&self, request: Request<'_>) -> Result<Bytes, HttpError> {
         let asked = request.url.clone();
         self.send(request).await?.ok(&asked)?.bytes().await
@@ -224,7 +225,7 @@ impl Http {
 }
 
 impl Response {
-    /// The same if its status is 200.
+    /// The answer, if its status is 200.
     ///
     /// # Errors
     /// In Helm's words: `failed to fetch URL : 404 Not Found`.
@@ -244,23 +245,23 @@ impl Response {
     /// The whole body.
     ///
     /// # Errors
-    /// It is cut off, larger than the limit of the request, or does not end in time.
+    /// It is truncated, larger than the request's limit, or too slow.
     pub async fn bytes(self) -> Result<Bytes, HttpError> {
         let mut out = Vec::new();
         self.copy_to(&mut out).await?;
         Ok(out.into())
     }
 
-    /// The beginning of the body of a refusal, for its text alone.
+    /// The beginning of the body of an error, for its text.
     pub async fn complaint(mut self) -> Vec<u8> {
         self.limit = MAX_COMPLAINT;
         let mut out = Vec::new();
-        // What came until it failed will do.
+        // A partial text is enough.
         drop(self.copy_to(&mut out).await);
         out
     }
 
-    /// Writes the body somewhere. Returns its SHA-256.
+    /// Writes the body to a writer. Returns its SHA-256.
     ///
     /// # Errors
     /// As [`Self::bytes`], or it cannot be written.
@@ -289,10 +290,10 @@ impl Response {
     }
 }
 
-/// The URL that a request to a location has on the wire.
+/// The request URL of a location.
 ///
 /// # Errors
-/// The host is none.
+/// The host is invalid.
 pub(super) fn address(url: &Location) -> Result<reqwest::Url, String> {
     let text = format!("{}://{}{}", url.scheme, url.host, url.target());
     reqwest::Url::parse(&text).map_err(|e| e.to_string())

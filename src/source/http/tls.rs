@@ -1,4 +1,4 @@
-//! TLS towards servers of charts: which certificates are trusted, and which one we show.
+//! TLS to chart servers: trusted certificates, and our own.
 
 use std::path::{Path, PathBuf};
 
@@ -11,16 +11,16 @@ use super::super::files;
 /// The largest file of certificates, in bytes.
 const MAX_FILE: u64 = 16 << 20;
 
-/// What the flags `--ca-file`, `--cert-file`, `--key-file` and `--insecure-skip-tls-verify` say.
+/// The flags `--ca-file`, `--cert-file`, `--key-file` and `--insecure-skip-tls-verify`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Tls {
     /// Trusted certificates, in place of the system's.
     pub ca_file: Option<PathBuf>,
-    /// The certificate that we show.
+    /// The client certificate.
     pub cert_file: Option<PathBuf>,
     /// Its key.
     pub key_file: Option<PathBuf>,
-    /// Whether any certificate of the server will do.
+    /// Whether the server's certificate is not verified.
     pub insecure: bool,
 }
 
@@ -30,14 +30,14 @@ pub struct Tls {
 pub struct TlsError(String);
 
 impl TlsError {
-    /// Of an error of reqwest, whose own words say only that there is one.
+    /// The cause in an error of reqwest, whose own text does not have it.
     pub(super) fn new(error: reqwest::Error) -> Self {
         Self(chain(&error.without_url()))
     }
 }
 
 impl Tls {
-    /// The same without the certificate that we show.
+    /// The same without the client certificate.
     #[must_use]
     pub fn without_identity(&self) -> Self {
         Self { cert_file: None, key_file: None, ..self.clone() }

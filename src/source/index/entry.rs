@@ -15,26 +15,26 @@ pub struct ChartVersion {
     pub metadata: Metadata,
     /// Where to fetch it, relative to the repository or absolute; the first counts.
     pub urls: Vec<String>,
-    /// When it was added, RFC 3339.
+    /// When it was created, RFC 3339.
     pub created: String,
-    /// Whether it has been taken away.
+    /// Whether it was removed.
     pub removed: bool,
     /// SHA-256 of the package in hex, `sha256:` before it or not; empty if unknown.
     pub digest: String,
 }
 
-/// What is made of an item of an index.
+/// The result of an item of an index.
 pub(super) enum Item {
     Version(Box<ChartVersion>),
-    /// It breaks a rule, and is left out as Helm does: why.
+    /// It is invalid, and left out as by Helm: the reason.
     Skipped(String),
 }
 
 impl ChartVersion {
-    /// Reads an item.
+    /// Parses an item.
     ///
     /// # Errors
-    /// A field of the wrong type, in Go's words: then the whole index is wrong.
+    /// A field has the wrong type, in Go's words: then the whole index is invalid.
     pub(super) fn read(item: &Data) -> Result<Item, String> {
         let Data::Map(map) = item else {
             return match item {
@@ -52,7 +52,7 @@ impl ChartVersion {
             out.metadata.api_version = "v1".to_owned();
         }
         match out.metadata.validate().map_err(|e| e.to_string()) {
-            // Some repositories lose the aliases of dependencies.
+            // Some repositories drop the aliases of dependencies.
             Err(e) if !e.starts_with("validation: more than one dependency with name or alias") => {
                 Ok(Item::Skipped(e))
             }
@@ -60,7 +60,7 @@ impl ChartVersion {
         }
     }
 
-    /// The order of an index: highest version first, what is none last (`ChartVersions.Less`, reversed).
+    /// The order of an index: highest version first, invalid ones last (`ChartVersions.Less`, reversed).
     pub(super) fn order(&self, other: &Self) -> Ordering {
         match (semver::parse(&self.metadata.version), semver::parse(&other.metadata.version)) {
             (Ok(a), Ok(b)) => semver::compare(&b, &a),
@@ -90,7 +90,7 @@ fn wrong(key: &str) -> String {
     format!("error unmarshaling JSON: while decoding JSON: {key} of an entry has the wrong type")
 }
 
-/// A scalar put into a text, as sigs' reader does it: a digest of nothing but digits is a number in YAML.
+/// A scalar converted to text, as sigs' parser does it: a digest of digits only is a number in YAML.
 fn scalar(d: &Data) -> Option<String> {
     Some(match d {
         Data::String(s) => s.clone(),
@@ -116,22 +116,22 @@ fn strings(map: &Map, key: &str) -> Result<Vec<String>, String> {
     }
 }
 
-/// Which of the versions a user means (`IndexFile.Get`).
+/// Which version is requested (`IndexFile.Get`).
 #[derive(Debug, PartialEq, Eq)]
 pub enum Choice<'v> {
     /// This one.
     Found(&'v str),
-    /// This one, though the user named another: Helm warns of it.
+    /// This one, though another was requested: Helm warns of it.
     Near(&'v str),
     /// None.
     None,
 }
 
-/// Chooses a version: the exact text first, else the first in the range. `versions`: highest first; without a wish, the
-/// newest stable one.
+/// Chooses a version: the exact text first, else the first in the range. `versions`: highest first; without a
+/// request, the newest stable one.
 ///
 /// # Errors
-/// The wish is no range, in the words of Masterminds' library.
+/// The range is invalid, in the words of Masterminds' library.
 pub fn choose<'v>(versions: impl Iterator<Item = &'v str> + Clone, wish: &str) -> Result<Choice<'v>, String> {
     let range = semver::Range::parse(if wish.is_empty() { "*" } else { wish })?;
     if !wish.is_empty()
@@ -147,7 +147,7 @@ pub fn choose<'v>(versions: impl Iterator<Item = &'v str> + Clone, wish: &str) -
     })
 }
 
-/// Whether a wish is a range rather than one version (`isVersionRange`).
+/// Whether a text is a range rather than one version (`isVersionRange`).
 #[must_use]
 pub fn is_range(wish: &str) -> bool {
     if wish.contains(['^', '~', '<', '>', '=', '!', '*']) || wish.contains("||") || wish.contains(" - ") {
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn versions_are_chosen_as_helm_chooses() {
         let versions = ["2.0.0-rc.1", "1.10.0", "1.9.3+build", "1.9.3", "v1.2", "junk"];
-        // wish, what Helm takes
+        // requested, what Helm chooses
         let table = [
             ("", Choice::Found("1.10.0")),
             ("1.9.3", Choice::Found("1.9.3")),

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{IndexError, Items};
 
-/// Reads an index. `None` if the text is no JSON.
+/// Reads an index. `None` if the text is not JSON.
 pub(super) fn read(text: impl Read, items: &mut impl Items) -> Option<Result<(), IndexError>> {
     let mut wrong = None;
     let mut reader = serde_json::Deserializer::from_reader(text);

@@ -1,6 +1,6 @@
-//! Repository indexes on disk: found, listed and checked without holding more than one chart of them.
+//! Repository indexes on disk: read and checked without holding more than one chart of them.
 //!
-//! [`entry`]: one version of a chart; `scan`, `json`: the two layouts that are streamed; [`write`]: indexes of our own.
+//! [`entry`]: one version of a chart; `scan`, `json`: the two streamed layouts; [`write`]: indexes of our own.
 //! Fetches nothing.
 
 pub mod entry;
@@ -21,25 +21,25 @@ use chart_compat::yaml::{self, Key, Sink};
 use self::entry::{ChartVersion, Item};
 use self::scan::{Stop, Visitor, scan};
 
-/// How large an index may be that has to be held whole because of its layout.
+/// Size limit of an index whose layout cannot be streamed.
 const MAX_WHOLE: u64 = 256 << 20;
 
-/// How much of an index is read at once.
+/// Bytes of an index that are read at a time.
 const BUFFER: usize = 256 << 10;
 
 /// Why an index cannot be used; `Display` is Helm's text where it has one.
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
-    /// It is not there or cannot be read.
+    /// It does not exist or cannot be read.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// There is nothing in it.
+    /// It is empty.
     #[error("empty index.yaml file")]
     Empty,
-    /// It says not what it is.
+    /// It has no API version.
     #[error("no API version specified")]
     NoApiVersion,
-    /// It is neither YAML nor JSON, or an entry has the wrong form.
+    /// It is neither YAML nor JSON, or an entry is malformed.
     #[error("{0}")]
     Wrong(String),
 }
@@ -50,15 +50,15 @@ impl IndexError {
     }
 }
 
-/// Who is told of charts: the name, and whether its versions are wanted.
+/// Called for each chart: returns whether its versions are wanted.
 type Wanted<'w> = &'w mut dyn FnMut(&str) -> bool;
 
-/// Visits the versions of the wanted charts, chart by chart in the order of the index, highest version first. Entries that
-/// break a rule are left out, with a line for the user each. A chart may come twice, the same both times: an index whose
-/// layout turns odd is read anew.
+/// Visits the versions of the wanted charts, chart by chart in the order of the index, highest version first. Invalid
+/// entries are left out, with a warning each. A chart may come twice with the same versions: an index with an
+/// irregular layout is read again.
 ///
 /// # Errors
-/// The index cannot be read or is wrong where it was looked at.
+/// The index cannot be read, or a visited part is invalid.
 pub fn visit(
     path: &Path,
     wanted: Wanted<'_>,
@@ -89,7 +89,7 @@ pub fn find(
     Ok(found)
 }
 
-/// Reads an index from end to end as one that has just been fetched. Returns the names of its charts.
+/// Reads a new index completely. Returns the names of its charts.
 ///
 /// # Errors
 /// It is not an index.
@@ -99,13 +99,13 @@ pub fn check(path: &Path) -> Result<Vec<String>, IndexError> {
     Ok(check.0)
 }
 
-/// Who looks at the items of an index, whatever its layout.
+/// Receives the items of an index, whatever its layout.
 trait Items {
-    /// What came so far comes once more.
+    /// The scan starts over.
     fn restart(&mut self);
     fn chart(&mut self, name: String) -> bool;
     fn item(&mut self, item: &Data) -> Result<(), IndexError>;
-    /// The same before it is data.
+    /// The same as text.
     fn text(&mut self, text: &[u8]) -> Result<(), Bad> {
         let data = yaml::from_slice_strict(text).map_err(|_| Bad::Yaml)?;
         let items = data.as_list().ok_or(Bad::Yaml)?;
@@ -115,7 +115,7 @@ trait Items {
 
 /// What is wrong with a piece.
 enum Bad {
-    /// It is no YAML of its own: the whole may be, and tells where it is wrong if not.
+    /// It is not valid YAML by itself: the whole may be, or reports the error.
     Yaml,
     Index(IndexError),
 }
@@ -142,7 +142,7 @@ fn walk(path: &Path, items: &mut impl Items) -> Result<(), IndexError> {
     if first == b'{' {
         match json::read(reader, items) {
             Some(result) => return result,
-            // A YAML mapping in flow style looks like JSON at first.
+            // A YAML mapping in flow style begins like JSON.
             None => return whole(&mut file, items),
         }
     }
@@ -200,7 +200,7 @@ fn whole(file: &mut File, items: &mut impl Items) -> Result<(), IndexError> {
     Ok(())
 }
 
-/// Gathers the versions of a chart and hands them on when the next begins.
+/// Collects the versions of a chart and passes them on when the next begins.
 struct Gather<'g> {
     name: Option<String>,
     versions: Vec<ChartVersion>,
@@ -249,7 +249,7 @@ impl Items for Gather<'_> {
     }
 }
 
-/// Looks at everything and keeps the names.
+/// Reads everything and keeps the names.
 struct Check(Vec<String>);
 
 impl Items for Check {
@@ -272,14 +272,14 @@ impl Items for Check {
     }
 
     fn text(&mut self, text: &[u8]) -> Result<(), Bad> {
-        // Only whether it can be read: most is never looked at again.
+        // Only checks that it can be parsed: most entries are never read again.
         let mut shape = Shape::default();
         yaml::read_into(text, &mut shape).map_err(|_| Bad::Yaml)?;
         if shape.wrong { Err(Bad::Index(IndexError::no_object())) } else { Ok(()) }
     }
 }
 
-/// A sink that keeps nothing of a list but whether its items are maps.
+/// Ignores a list, but checks that its items are maps.
 #[derive(Default)]
 struct Shape {
     depth: usize,

@@ -1,23 +1,23 @@
-//! Repository indexes in YAML, taken apart by their lines: one version of one chart at a time, the rest never held.
+//! Streams repository indexes in YAML by their lines: one version of one chart at a time.
 //!
-//! Owns the one layout that tools write: `entries:` in block style, charts as its keys, versions as items. Any other layout
-//! is told as irregular, and the whole document is read then. Knows no field of an entry.
+//! Owns the layout that tools write: `entries:` in block style, charts as its keys, versions as items. Any other
+//! layout is reported as irregular, and the whole document is parsed then. Knows no field of an entry.
 
 use std::io::{self, BufRead, Read as _};
 
 use chart_compat::data::Data;
 use chart_compat::yaml;
 
-/// The largest piece: one line, one version of a chart, or all that is not below `entries`.
+/// The largest piece: one line, one version of a chart, or all text outside of `entries`.
 const MAX_PIECE: usize = 4 << 20;
 
 /// Why a scan ended early.
 pub(super) enum Stop<E> {
-    /// The text has another layout.
+    /// The layout is irregular.
     Irregular,
     /// It cannot be read.
     Io(io::Error),
-    /// The visitor had enough.
+    /// The visitor stopped.
     Visitor(E),
 }
 
@@ -27,17 +27,17 @@ impl<E> From<io::Error> for Stop<E> {
     }
 }
 
-/// Who looks at the pieces.
+/// Receives the pieces.
 pub(super) trait Visitor {
-    /// What it fails with.
+    /// Its error.
     type Error;
-    /// A chart begins. Whether its versions are wanted.
+    /// A chart begins; returns whether its versions are wanted.
     fn chart(&mut self, name: String) -> bool;
     /// A version of the last chart that was wanted: a YAML list of one item.
     fn version(&mut self, text: &[u8]) -> Result<(), Self::Error>;
 }
 
-/// Where in the text a line is.
+/// The position in the text.
 enum Place {
     Top,
     /// Below `entries`; charts have this indent, once one was seen.
@@ -47,9 +47,9 @@ enum Place {
 struct Scan<'v, V> {
     visitor: &'v mut V,
     place: Place,
-    /// All that is not below `entries`.
+    /// All text outside of `entries`.
     rest: Vec<u8>,
-    /// The version that is being gathered, if its chart is wanted.
+    /// The version in progress, if its chart is wanted.
     piece: Vec<u8>,
     wanted: bool,
     /// The indent of the items of the chart.
@@ -58,7 +58,7 @@ struct Scan<'v, V> {
     in_chart: bool,
 }
 
-/// Reads a text from its start. Returns what is not below `entries`.
+/// Reads a text from its start. Returns the text outside of `entries`.
 pub(super) fn scan<V: Visitor>(mut text: impl BufRead, visitor: &mut V) -> Result<Vec<u8>, Stop<V::Error>> {
     let mut scan = Scan {
         visitor,
@@ -186,7 +186,7 @@ impl<V: Visitor> Scan<'_, V> {
 /// The name of a line that begins a chart: `name:`, or `name: []` for one without versions.
 fn chart_name(content: &[u8]) -> Option<String> {
     let simple = |name: &[u8]| {
-        // Longer than any word that YAML takes for something else.
+        // Longer than any special word of YAML.
         name.len() > 5
             && name[0].is_ascii_alphabetic()
             && name.iter().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_' | b'.'))
@@ -258,7 +258,7 @@ mod tests {
         for text in odd {
             assert!(seen(text).is_none(), "{text}");
         }
-        // These are not below `entries` as this module knows it, so that the reader of the rest finds them.
+        // These are not below `entries` in this layout, so that the parser of the rest finds them.
         for text in ["entries: {a: []}\n", "\"entries\":\n  a:\n  - b: 1\n"] {
             assert_eq!(seen(text).unwrap().1, text);
         }

@@ -1,4 +1,4 @@
-//! Indexes of our own: made from a directory of packages, merged, written as Helm writes them.
+//! Writes indexes: from a directory of packages, merged, in Helm's form.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -22,7 +22,7 @@ pub struct NewIndex {
     entries: BTreeMap<String, Vec<ChartVersion>>,
 }
 
-/// A URL below another one (`urlutil.URLJoin`).
+/// Joins a URL and a path (`urlutil.URLJoin`).
 fn below(base: &str, name: &str) -> String {
     match (base.trim_end_matches('/'), name) {
         ("", name) => name.to_owned(),
@@ -32,8 +32,8 @@ fn below(base: &str, name: &str) -> String {
 }
 
 impl NewIndex {
-    /// Looks at the packages in a directory and in the directories in it (`repo.IndexDirectory`); what is no chart is passed
-    /// over. `url`: where they will be.
+    /// Indexes the packages in a directory and in its subdirectories (`repo.IndexDirectory`); other files are
+    /// skipped. `url`: their location.
     ///
     /// # Errors
     /// The directory or a package cannot be read.
@@ -75,10 +75,10 @@ impl NewIndex {
         Ok(())
     }
 
-    /// Adds what another index has and this one has not (`IndexFile.Merge`).
+    /// Adds the entries of another index that this one lacks (`IndexFile.Merge`).
     ///
     /// # Errors
-    /// The other one is no index.
+    /// The other one is invalid.
     pub fn merge(&mut self, path: &Path, warn: &mut dyn FnMut(String)) -> Result<(), IndexError> {
         let own = &mut self.entries;
         let mut each = |_: &str, versions: Vec<ChartVersion>| {

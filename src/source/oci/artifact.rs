@@ -1,4 +1,4 @@
-//! What a chart is as an artifact: its manifest, which layers it has, and what it says of itself.
+//! Charts as OCI artifacts: manifest, layers and annotations.
 
 use bytes::Bytes;
 use chart_compat::chart::{self, Metadata};
@@ -10,14 +10,14 @@ use std::collections::BTreeMap;
 use super::reference::OciReference;
 use super::{OciError, Registry, sha256};
 
-/// Media types of Helm's (`registry` constants).
+/// Media types of Helm (`registry` constants).
 const CONFIG: &str = "application/vnd.cncf.helm.config.v1+json";
 const CHART: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
 const PROVENANCE: &str = "application/vnd.cncf.helm.chart.provenance.v1.prov";
 const OLD_CHART: &str = "application/tar+gzip";
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
-/// What Helm says where a version with a plus was made a tag.
+/// Helm's note about a version with a plus as a tag.
 const UNDERSCORE: &str = "
 OCI artifact references (e.g. tags) do not support the plus sign (+). To support
 storing semantic versions, Helm adopts the convention of changing plus (+) to
@@ -53,11 +53,11 @@ pub(super) struct Manifest {
 pub struct Pulled {
     /// The package.
     pub chart: Bytes,
-    /// Its provenance file, if it was wanted and is there.
+    /// Its provenance file, if it was requested and exists.
     pub provenance: Option<Bytes>,
-    /// The digest of the artifact's manifest: what a tag points at today.
+    /// The digest of the artifact's manifest, at which the tag points now.
     pub digest: String,
-    /// What Helm says of it.
+    /// Helm's output.
     pub notes: Vec<String>,
 }
 
@@ -66,7 +66,7 @@ pub struct Pulled {
 pub struct Pushed {
     /// The digest of the artifact's manifest.
     pub digest: String,
-    /// What Helm says of it.
+    /// Helm's output.
     pub notes: Vec<String>,
 }
 
@@ -91,10 +91,10 @@ impl Manifest {
 }
 
 impl Registry<'_> {
-    /// Pulls a chart (`Client.Pull`). `known` may have the package of a digest already.
+    /// Pulls a chart (`Client.Pull`). `known` may return the package of a digest from a cache.
     ///
     /// # Errors
-    /// It is not there, is no chart, or is not what its digests say.
+    /// It does not exist, is not a chart, or fails a check of its digests.
     pub async fn pull(
         &self,
         reference: &OciReference,
@@ -139,7 +139,7 @@ impl Registry<'_> {
     /// The digest that a reference points at.
     ///
     /// # Errors
-    /// There is no such artifact.
+    /// The artifact does not exist.
     pub async fn resolve(&self, reference: &OciReference) -> Result<String, OciError> {
         Ok(self.manifest(reference).await?.1)
     }
@@ -147,7 +147,7 @@ impl Registry<'_> {
     /// Pushes a package below a path, under its own name and version (`Client.Push`). `created`: RFC 3339.
     ///
     /// # Errors
-    /// It is no chart, or the registry does not take it.
+    /// It is not a chart, or the registry refuses it.
     pub async fn push(
         &self,
         remote: &str,
@@ -169,7 +169,7 @@ impl Registry<'_> {
             self.upload(&reference, bytes.clone(), &digest).await?;
             parts.push(descriptor(media, digest, bytes.len()));
         }
-        // In the order of their digests, as Helm has them.
+        // Ordered by their digests, as by Helm.
         parts.sort_by(|a, b| a.digest.cmp(&b.digest));
         let config = Bytes::from(config);
         let digest = sha256(&config);
@@ -192,7 +192,7 @@ fn descriptor(media: &str, digest: String, size: usize) -> Descriptor {
     Descriptor { media_type, digest, size, annotations: BTreeMap::new() }
 }
 
-/// `Chart.yaml` as JSON, in the order of Go's fields, so that the same chart is the same artifact whoever pushes it.
+/// `Chart.yaml` as JSON, in the order of Go's fields, so that equal charts are equal artifacts.
 fn config_text(metadata: &Metadata) -> Result<String, String> {
     let data = metadata.data();
     let mut parts = Vec::new();
@@ -211,7 +211,7 @@ fn config_text(metadata: &Metadata) -> Result<String, String> {
     Ok(format!("{{{}}}", parts.join(",")))
 }
 
-/// A list of objects whose fields come in an order.
+/// A list of objects with ordered fields.
 fn ordered(list: &chart_compat::data::Data, order: &[&str]) -> Result<String, String> {
     let mut items = Vec::new();
     for item in list.as_list().unwrap_or_default() {
@@ -227,7 +227,7 @@ fn ordered(list: &chart_compat::data::Data, order: &[&str]) -> Result<String, St
     Ok(format!("[{}]", items.join(",")))
 }
 
-/// What the manifest says of the chart (`generateOCIAnnotations`).
+/// The annotations of the manifest (`generateOCIAnnotations`).
 fn annotations(metadata: &Metadata, created: &str) -> BTreeMap<String, String> {
     let mut out = BTreeMap::new();
     let people: Vec<String> = metadata
@@ -252,7 +252,7 @@ fn annotations(metadata: &Metadata, created: &str) -> BTreeMap<String, String> {
         }
     }
     for (key, value) in metadata.annotations.iter().flatten() {
-        // Name and version are the chart's own to say.
+        // Annotations of name and version are reserved for the chart's own.
         if !matches!(key.as_str(), "org.opencontainers.image.version" | "org.opencontainers.image.title") {
             out.insert(key.clone(), value.clone());
         }

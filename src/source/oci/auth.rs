@@ -1,4 +1,4 @@
-//! How a registry wants to be told who we are: by name and password, or by a token that another server hands out.
+//! Authentication to registries: by name and password, or by a token of a token server.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -13,10 +13,10 @@ use super::super::location::Location;
 use super::OciError;
 use super::credentials::Login;
 
-/// How large the answer of a token server may be.
+/// Size limit of a token server's answer.
 const MAX_TOKEN: u64 = 1 << 20;
 
-/// What a registry answered to a request that it did not accept (`WWW-Authenticate`).
+/// A registry's challenge (`WWW-Authenticate`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Challenge {
     Basic,
@@ -77,7 +77,7 @@ struct Answer {
     access_token: String,
 }
 
-/// What to answer to a challenge of a server.
+/// The answer to a server's challenge.
 pub(super) async fn answer(
     http: &Http,
     tls: &Tls,
@@ -100,9 +100,9 @@ pub(super) async fn answer(
     if server.scheme == "https" && realm.scheme != "https" {
         return Err(OciError::Answer(format!("it wants credentials to go to {realm} in plain text")));
     }
-    // The client certificate is for the registry; a redirect must not take the login along.
+    // The client certificate is for the registry; a redirect must not receive the login.
     let tls = &if realm.same_origin(server) { tls.clone() } else { tls.without_identity() };
-    // What we want to do, and what the registry names besides.
+    // The scope that we need, and those that the registry names.
     let scope = if scope.is_empty() { asked } else { scope };
     let escape = |s: &str| utf8_percent_encode(s, NON_ALPHANUMERIC).to_string();
     let bytes = match login {

@@ -1,4 +1,4 @@
-//! Credentials of registries in Docker's files: Helm's own first, then Docker's, through helper programs where they say so.
+//! Registry credentials in Docker's files: Helm's own first, then Docker's, with their credential helpers.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,14 +13,14 @@ use serde_json::{Map, Value, json};
 use super::super::files;
 use super::super::home::user_home;
 
-/// How large a configuration may be.
+/// Size limit of a configuration.
 const MAX_FILE: u64 = 16 << 20;
-/// How long a helper program may take.
+/// Time limit of a credential helper.
 const HELPER_PATIENCE: Duration = Duration::from_secs(30);
-/// The name under which Docker keeps its own registry.
+/// Docker's name for its own registry.
 const DOCKER: &str = "https://index.docker.io/v1/";
 
-/// Who we are for a registry.
+/// Credentials for a registry.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Login {
     /// User and password.
@@ -29,7 +29,7 @@ pub enum Login {
     Identity(String),
 }
 
-/// Why credentials cannot be read or kept. Never holds one.
+/// Why credentials cannot be read or stored. Never contains one.
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialsError {
     /// A file cannot be read or written.
@@ -40,7 +40,7 @@ pub enum CredentialsError {
         /// Why.
         source: io::Error,
     },
-    /// A file is not of Docker's form.
+    /// A file is not in Docker's format.
     #[error("{path}: invalid config format: {reason}")]
     Form {
         /// The file.
@@ -48,7 +48,7 @@ pub enum CredentialsError {
         /// Why.
         reason: String,
     },
-    /// A helper program failed.
+    /// A credential helper failed.
     #[error("docker-credential-{helper}: {reason}")]
     Helper {
         /// Its name.
@@ -56,7 +56,7 @@ pub enum CredentialsError {
         /// Why.
         reason: String,
     },
-    /// Nobody is logged in.
+    /// There are no credentials.
     #[error("not logged in")]
     NotLoggedIn,
 }
@@ -77,10 +77,10 @@ impl Credentials {
         Self { own: own.to_owned(), docker }
     }
 
-    /// Who we are for a registry, if anyone.
+    /// The credentials for a registry, if there are any.
     ///
     /// # Errors
-    /// A file or a helper program is broken.
+    /// A file or a credential helper fails.
     pub async fn get(&self, registry: &str) -> Result<Option<Login>, CredentialsError> {
         for path in [&self.own, &self.docker] {
             let config = Config::load(path)?;
@@ -95,10 +95,10 @@ impl Credentials {
         Ok(None)
     }
 
-    /// Keeps who we are in Helm's file, or where its helper program keeps it.
+    /// Stores credentials in Helm's file, or by its credential helper.
     ///
     /// # Errors
-    /// It cannot be kept.
+    /// They cannot be stored.
     pub async fn put(&self, registry: &str, user: &str, password: &str) -> Result<(), CredentialsError> {
         let (_lock, mut config) = Config::lock(&self.own)?;
         if let Some(helper) = config.helper(registry) {
@@ -115,10 +115,10 @@ impl Credentials {
         config.save()
     }
 
-    /// Forgets who we are.
+    /// Deletes credentials.
     ///
     /// # Errors
-    /// Nobody was known, or it cannot be forgotten.
+    /// There are none, or they cannot be deleted.
     pub async fn remove(&self, registry: &str) -> Result<(), CredentialsError> {
         let (_lock, mut config) = Config::lock(&self.own)?;
         if let Some(helper) = config.helper(registry) {
@@ -151,7 +151,7 @@ impl Config {
         let wrong = |reason: String| CredentialsError::Form { path: path.to_owned(), reason };
         let top = match files::read(path, MAX_FILE).map_err(failed)? {
             None => Map::new(),
-            // Not the error of the reader: it might quote a secret.
+            // Not the parser's error: it might quote a secret.
             Some(bytes) => match serde_json::from_slice(&bytes) {
                 Ok(Value::Object(top)) => top,
                 Ok(_) => return Err(wrong("it is no object".to_owned())),
@@ -161,7 +161,7 @@ impl Config {
         Ok(Self { path: path.to_owned(), top })
     }
 
-    /// The file, held against other processes of ours.
+    /// The file, locked against other processes of ours.
     fn lock(path: &Path) -> Result<(std::fs::File, Self), CredentialsError> {
         let lock = files::lock_path(path);
         let held = files::lock(&lock).map_err(|source| CredentialsError::File { path: lock, source })?;
@@ -221,7 +221,7 @@ async fn from_helper(helper: &str, registry: &str) -> Result<Option<Login>, Cred
     Ok(Some(if user == "<token>" { Login::Identity(secret) } else { Login::Basic(user, secret) }))
 }
 
-/// Runs a helper program. `None` if it knows nobody.
+/// Runs a credential helper. `None` if it has no credentials.
 async fn ask(helper: &str, verb: &str, input: &str) -> Result<Option<Vec<u8>>, CredentialsError> {
     let failed = |reason: String| CredentialsError::Helper { helper: helper.to_owned(), reason };
     let mut child = tokio::process::Command::new(format!("docker-credential-{helper}"))
@@ -236,7 +236,7 @@ async fn ask(helper: &str, verb: &str, input: &str) -> Result<Option<Vec<u8>>, C
     let work = async {
         if let Some(stdin) = &mut stdin {
             use tokio::io::AsyncWriteExt as _;
-            // A helper that reads nothing says why by its status.
+            // A helper that reads nothing explains itself by its status.
             drop(stdin.write_all(input.as_bytes()).await);
         }
         drop(stdin);

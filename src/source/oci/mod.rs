@@ -1,7 +1,7 @@
-//! Registries: charts pulled and pushed as OCI artifacts, tags listed, logins tried.
+//! Registries: pulls and pushes charts as OCI artifacts, lists tags, checks logins.
 //!
-//! Owns the distribution protocol as far as charts need it. [`reference`]: names; [`credentials`]: who we are; `auth`: how
-//! registries want to be told; `artifact`: what a chart is as an artifact; [`cosign`]: signatures of artifacts.
+//! Owns the distribution protocol as far as charts need it. [`reference`]: names; [`credentials`]: stored
+//! credentials; `auth`: challenges; `artifact`: charts as artifacts; [`cosign`]: signatures of artifacts.
 
 mod artifact;
 mod auth;
@@ -24,20 +24,20 @@ use super::cache::hex;
 use super::http::{Credentials as Header, Http, HttpError, Request, Response, Tls, status_text};
 use super::location::{BadLocation, Location};
 
-/// How large a manifest may be; what registries take.
+/// Size limit of a manifest, as of registries.
 const MAX_MANIFEST: u64 = 4 << 20;
-/// How large a page of tags may be.
+/// Size limit of a page of tags.
 const MAX_PAGE: u64 = 16 << 20;
-/// How many tags are taken.
+/// Most tags that are read.
 const MAX_TAGS: usize = 200_000;
 
-/// Why a registry did not do what was asked.
+/// Why a registry request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum OciError {
-    /// The reference is none.
+    /// The reference is invalid.
     #[error(transparent)]
     Reference(#[from] BadOciReference),
-    /// A URL of the registry is none.
+    /// A URL of the registry is invalid.
     #[error(transparent)]
     Location(#[from] BadLocation),
     /// It cannot be reached.
@@ -46,7 +46,7 @@ pub enum OciError {
     /// Credentials cannot be read.
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
-    /// It wants to know who we are, and does not like what it was told.
+    /// It requires other credentials.
     #[error("{registry}: access denied: {status}; try 'windlass registry login {registry}'")]
     Denied {
         /// Its host.
@@ -54,10 +54,10 @@ pub enum OciError {
         /// The status of its answer.
         status: String,
     },
-    /// There is no such thing in it.
+    /// It does not exist.
     #[error("{0}: not found")]
     NotFound(String),
-    /// It answered with a status that says no.
+    /// It answered with an error status.
     #[error("{method} {url:?}: response status code {status}{reason}")]
     Status {
         /// The method.
@@ -66,26 +66,26 @@ pub enum OciError {
         url: String,
         /// The status.
         status: String,
-        /// What it says of it.
+        /// The text of its error.
         reason: String,
     },
-    /// What it answered makes no sense.
+    /// Its answer is malformed.
     #[error("the registry's answer is wrong: {0}")]
     Answer(String),
-    /// What came is not what its digest says.
+    /// The content differs from its digest.
     #[error("{what}: the digest is {got}, but {want} is expected")]
     Digest {
-        /// What came.
+        /// The content.
         what: String,
-        /// The digest of what came.
+        /// Its digest.
         got: String,
-        /// The digest that was asked for.
+        /// The expected digest.
         want: String,
     },
-    /// It is no chart.
+    /// It is not a chart.
     #[error("{0}")]
     NoChart(String),
-    /// Reference and version say different things.
+    /// Reference and version contradict each other.
     #[error("{0}")]
     Mismatch(String),
 }
@@ -100,7 +100,7 @@ pub struct Registry<'r> {
     tokens: Tokens,
 }
 
-/// One thing that is asked of a registry.
+/// One request to a registry.
 struct Ask<'a> {
     method: Method,
     url: Location,
@@ -115,7 +115,7 @@ fn sha256(bytes: &[u8]) -> String {
 }
 
 impl<'r> Registry<'r> {
-    /// A client. `given`: user and password of the command line, which go before those of files.
+    /// A client. `given`: user and password of the command line, which take precedence over those of files.
     #[must_use]
     pub fn new(
         http: &'r Http,
@@ -133,7 +133,7 @@ impl<'r> Registry<'r> {
         Ok(Location::parse(&format!("{scheme}://{host}/v2/{}/{path}", reference.repository))?)
     }
 
-    /// Sends a request to the registry; answers its challenge once.
+    /// Sends a request to the registry; answers one challenge.
     async fn send(&self, ask: Ask<'_>) -> Result<Response, OciError> {
         let request = |credentials: Option<Header>| Request {
             method: ask.method.clone(),
@@ -176,7 +176,7 @@ impl<'r> Registry<'r> {
         Ok(response)
     }
 
-    /// The error of an answer that says no.
+    /// The error for a refusal.
     async fn refusal(method: Method, response: Response, what: &str) -> OciError {
         let (status, url) = (response.status, response.url.to_string());
         if status == StatusCode::NOT_FOUND {
@@ -220,7 +220,7 @@ impl<'r> Registry<'r> {
         }
     }
 
-    /// Reads a blob and checks that it is what its descriptor says.
+    /// Reads a blob and checks its digest.
     async fn blob(&self, reference: &OciReference, digest: &str, size: u64) -> Result<Bytes, OciError> {
         if size > MAX_CHART_BYTES {
             let text = format!("blob {digest} has {size} bytes, more than the maximum {MAX_CHART_BYTES}");
@@ -293,10 +293,10 @@ impl<'r> Registry<'r> {
         Ok(all)
     }
 
-    /// Whether the registry lets us in (`Client.Login`).
+    /// Checks the login to a registry (`Client.Login`).
     ///
     /// # Errors
-    /// It does not.
+    /// It is refused.
     pub async fn ping(&self, host: &str) -> Result<(), OciError> {
         let scheme = if self.plain { "http" } else { "https" };
         let url = Location::parse(&format!("{scheme}://{host}/v2/"))?;
@@ -308,7 +308,7 @@ impl<'r> Registry<'r> {
         }
     }
 
-    /// Uploads a blob unless it is there.
+    /// Uploads a blob unless it exists.
     async fn upload(&self, reference: &OciReference, bytes: Bytes, digest: &str) -> Result<(), OciError> {
         let scope = format!("repository:{}:pull,push", reference.repository);
         let ask = |method, url, headers, body| Ask {
@@ -344,7 +344,7 @@ impl<'r> Registry<'r> {
         } else if home.scheme == "https" && put.url.scheme != "https" {
             return Err(OciError::Answer(format!("it wants the blob at {} in plain text", put.url)));
         } else {
-            // Storage elsewhere: it gets neither credentials nor an answer to a challenge.
+            // Storage on another server: it gets neither credentials nor an answer to a challenge.
             let tls = self.tls.without_identity();
             let request = Request {
                 method: put.method,
@@ -400,7 +400,7 @@ fn next_page(link: &str) -> Option<&str> {
     rest.contains("next").then_some(url)
 }
 
-/// What a registry says of a refusal: `: CODE: message`.
+/// The text of a registry's error: `: CODE: message`.
 fn reason(body: &[u8]) -> String {
     #[derive(Deserialize)]
     struct Answer {

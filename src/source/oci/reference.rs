@@ -19,10 +19,10 @@ pub struct OciReference {
 pub struct BadOciReference(String);
 
 impl OciReference {
-    /// Takes a reference apart; `oci://` before it is passed over.
+    /// Parses a reference, with or without `oci://`.
     ///
     /// # Errors
-    /// It is not one.
+    /// It is invalid.
     pub fn parse(text: &str) -> Result<Self, BadOciReference> {
         let bad = |what: &str, part: &str| BadOciReference(format!("invalid {what} {part:?}"));
         let text = text.strip_prefix("oci://").unwrap_or(text);
@@ -53,25 +53,25 @@ impl OciReference {
         Ok(Self { registry: registry.to_owned(), repository: repository.to_owned(), tag, digest })
     }
 
-    /// The last part of the repository's path: the chart's name.
+    /// The last segment of the repository's path: the chart's name.
     #[must_use]
     pub fn name(&self) -> &str {
         self.repository.rsplit('/').next().unwrap_or(&self.repository)
     }
 
-    /// The same artifact by a tag.
+    /// The same artifact with another tag.
     #[must_use]
     pub fn tagged(&self, tag: &str) -> Self {
         Self { tag: Some(tag.replace('+', "_")), digest: None, ..self.clone() }
     }
 
-    /// What the registry is asked for: the digest if there is one, else the tag.
+    /// The reference in a request: the digest if there is one, else the tag.
     #[must_use]
     pub fn wanted(&self) -> &str {
         self.digest.as_deref().or(self.tag.as_deref()).unwrap_or("latest")
     }
 
-    /// The host that serves the registry.
+    /// The host of the registry's API.
     #[must_use]
     pub fn host(&self) -> &str {
         if self.registry == "docker.io" { "registry-1.docker.io" } else { &self.registry }

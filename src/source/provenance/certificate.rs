@@ -1,7 +1,7 @@
-//! Certificates (transferable public keys): which of their keys may sign data, by what their signatures prove.
+//! Certificates (transferable public keys): which of their keys may sign data, as their signatures prove.
 //!
 //! Owns the policy: self-signatures, subkey bindings with their back-signatures, key flags, expiry, revocation, weak algorithms.
-//! Certifications by other people count for nothing: the keyring itself says who is trusted.
+//! Certifications by other people do not count: the keyring defines who is trusted.
 
 use pgp::crypto::hash::HashAlgorithm;
 use pgp::crypto::public_key::PublicKeyAlgorithm;
@@ -10,10 +10,10 @@ use pgp::packet::{SubpacketData, UserId};
 use pgp::ser::Serialize as _;
 use pgp::types::{KeyDetails, KeyVersion, Tag};
 
-/// RSA keys below this many bits do not count.
+/// Least length of accepted RSA keys, in bits.
 const MIN_RSA_BITS: u16 = 2047;
 
-/// A primary key with all that belongs to it, as a keyring has it: nothing is verified yet.
+/// A primary key with all its components, as a keyring has it: nothing is verified yet.
 pub(super) struct Certificate {
     pub(super) key: PublicKey,
     /// The secret part of the primary key, if the keyring has it.
@@ -39,7 +39,7 @@ pub(super) struct Subkey {
 /// Why a key may not sign; `Display` is Helm's text, with the reason where Helm has none.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refusal {
-    /// What ties the key to its certificate is not there, or the key is not for signing.
+    /// The proof of the binding between key and certificate is missing, or the key is not for signing.
     #[error("openpgp: signature made by unknown entity: {0}")]
     NotForSigning(&'static str),
     #[error("openpgp: signature made by revoked key")]
@@ -53,7 +53,7 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
-    /// What is wrong with the key, where nothing is signed yet.
+    /// What is wrong with the key, before it signs.
     pub(super) fn of_key(&self) -> String {
         match self {
             Self::NotForSigning(reason) => (*reason).to_owned(),
@@ -76,7 +76,7 @@ impl Certificate {
         self.users.iter().filter(certified).map(|u| String::from_utf8_lossy(u.id.id()).into_owned())
     }
 
-    /// The index of a user id, which is added if it is not there.
+    /// The index of a user id; adds it if needed.
     pub(super) fn user(&mut self, id: UserId) -> usize {
         let known = self.users.iter().position(|u| u.id.id() == id.id());
         known.unwrap_or_else(|| {
@@ -85,7 +85,7 @@ impl Certificate {
         })
     }
 
-    /// The index of a subkey, which is added if it is not there.
+    /// The index of a subkey; adds it if needed.
     pub(super) fn subkey(&mut self, key: PublicSubkey) -> usize {
         let fingerprint = key.fingerprint();
         let known = self.subkeys.iter().position(|s| s.key.fingerprint() == fingerprint);
@@ -113,7 +113,7 @@ impl Certificate {
                 && s.verify_subkey_binding(&self.key, &subkey.key).is_ok()
         });
         let binding = binding.ok_or(Refusal::NotForSigning("the subkey has no valid binding signature"))?;
-        // One that cannot be verified may be of a designated revoker.
+        // An unverifiable one may be by a designated revoker.
         if subkey.signatures.iter().any(|s| s.typ() == Some(SignatureType::SubkeyRevocation)) {
             return Err(Refusal::Revoked);
         }
@@ -133,9 +133,9 @@ impl Certificate {
         strong_key(&subkey.key)
     }
 
-    /// The self-signature that says what the primary key is for: of a key that is neither revoked nor expired.
+    /// The self-signature with the usage of the primary key, which must be neither revoked nor expired.
     fn self_signature(&self, now: u64) -> Result<&Signature, Refusal> {
-        // One that cannot be verified may be of a designated revoker.
+        // An unverifiable one may be by a designated revoker.
         if self.signatures.iter().any(|s| s.typ() == Some(SignatureType::KeyRevocation)) {
             return Err(Refusal::Revoked);
         }
@@ -153,7 +153,8 @@ impl Certificate {
         if expired(own, now) { Err(Refusal::SignatureExpired) } else { Ok(own) }
     }
 
-    /// The certification of the primary user id: of those that are not revoked, one that is marked as primary goes before a newer one.
+    /// The certification of the primary user id: of those that are not revoked, one marked as primary takes
+    /// precedence over a newer one.
     fn primary_user(&self) -> Result<&Signature, Refusal> {
         let certified = self.users.iter().filter_map(|u| Some((u, u.certification(&self.key)?)));
         let certified: Vec<(&User, &Signature)> = certified.collect();
@@ -182,25 +183,25 @@ impl User {
     }
 }
 
-/// The newest of the acceptable signatures that a check lets through.
+/// The newest acceptable signature that passes a check.
 fn newest(signatures: &[Signature], check: impl Fn(&Signature) -> bool) -> Option<&Signature> {
     signatures.iter().filter(|s| acceptable(s) && check(s)).max_by_key(|s| created(s))
 }
 
-/// Whether a signature by a certificate's own keys may be looked at. SHA-1 is accepted here and nowhere else: only its owner made
-/// it, GnuPG made certificates so for years, Helm accepts it, and rPGP finds the known collisions.
+/// Whether a signature by a certificate's own keys is acceptable. SHA-1 is accepted here and nowhere else: only the
+/// owner made it, GnuPG made certificates so for years, Helm accepts it, and rPGP detects the known collisions.
 fn acceptable(signature: &Signature) -> bool {
     strong_hash(signature) || signature.hash_alg() == Some(HashAlgorithm::Sha1) && understood(signature)
 }
 
-/// Whether a signature is by a strong hash, and by no rule that we do not know.
+/// Whether a signature uses a strong hash, and no unknown rule.
 pub(super) fn strong_hash(signature: &Signature) -> bool {
     use HashAlgorithm::{Sha3_256, Sha3_512, Sha224, Sha256, Sha384, Sha512};
     let strong = [Sha224, Sha256, Sha384, Sha512, Sha3_256, Sha3_512];
     signature.hash_alg().is_some_and(|h| strong.contains(&h)) && understood(signature)
 }
 
-/// Whether we know the version of a signature and all that it says is critical.
+/// Whether the version of a signature and all its critical subpackets are known.
 fn understood(signature: &Signature) -> bool {
     let unknown = |data: &SubpacketData| {
         matches!(
@@ -219,7 +220,7 @@ fn strong_key(key: &impl KeyDetails) -> Result<(), Refusal> {
     use PublicKeyAlgorithm::{ECDSA, Ed448, Ed25519, EdDSALegacy, RSA, RSASign};
     match key.algorithm() {
         RSA | RSASign => {
-            // The parameters open with the length of the modulus in bits.
+            // The parameters begin with the length of the modulus in bits.
             let bits = match key.public_params().to_bytes().as_deref() {
                 Ok([high, low, ..]) => u16::from_be_bytes([*high, *low]),
                 _ => 0,
@@ -235,19 +236,19 @@ fn created(signature: &Signature) -> u64 {
     signature.created().map_or(0, |t| t.as_secs().into())
 }
 
-/// Whether a signature is of the future or no longer holds.
+/// Whether a signature is from the future or has expired.
 pub(super) fn expired(signature: &Signature, now: u64) -> bool {
     let lifetime = signature.signature_expiration_time().map_or(0, |d| d.as_secs().into());
     signature.created().is_none() || over(created(signature), lifetime, now)
 }
 
-/// Whether a key is of the future or no longer holds, by one of its self-signatures.
+/// Whether a key is from the future or has expired, by one of its self-signatures.
 fn key_expired(key: &impl KeyDetails, signature: &Signature, now: u64) -> bool {
     let lifetime = signature.key_expiration_time().map_or(0, |d| d.as_secs().into());
     over(key.created_at().as_secs().into(), lifetime, now)
 }
 
-/// A lifetime of 0 seconds has no end.
+/// A lifetime of 0 seconds never ends.
 fn over(from: u64, lifetime: u64, now: u64) -> bool {
     from > now || lifetime > 0 && from + lifetime < now
 }

@@ -1,7 +1,8 @@
-//! The text of a provenance file: written and signed, read and verified (`Signatory.ClearSign`, `Signatory.Verify`).
+//! Provenance files: written and signed, parsed and verified (`Signatory.ClearSign`, `Signatory.Verify`).
 //!
-//! Owns Helm's two YAML documents and the cleartext framing (RFC 9580, section 7). rPGP's own reader of that framing looks through
-//! the whole text again for each line of it, which takes hours for the largest file that is allowed; the lines are split here.
+//! Owns Helm's two YAML documents and the cleartext framework (RFC 9580, section 7). rPGP's own parser of that
+//! framework scans the whole text again for each line, which takes hours for the largest allowed file; lines are
+//! split here.
 
 use std::path::Path;
 use std::time::SystemTime;
@@ -24,7 +25,7 @@ fn digest(bytes: &[u8]) -> String {
     format!("sha256:{}", hex(&Sha256::digest(bytes)))
 }
 
-/// A text as signatures see it: lines without spaces at their ends, and no line end after the last.
+/// A text in canonical form for signatures: lines without trailing spaces, and no final line end.
 fn canonical(text: &str) -> Vec<u8> {
     let lines: Vec<&str> = text.split('\n').map(|l| l.trim_end_matches([' ', '\t', '\r'])).collect();
     lines.join("\r\n").into_bytes()
@@ -34,7 +35,7 @@ fn canonical(text: &str) -> Vec<u8> {
 /// provenance file.
 ///
 /// # Errors
-/// The key is not there, or cannot sign.
+/// The key does not exist, or cannot sign.
 pub fn sign(
     package: &[u8],
     file: &str,
@@ -74,7 +75,7 @@ pub fn sign(
     ))
 }
 
-/// The certificate of a name: the whole name goes before a part of it.
+/// The certificate for a name: an exact match takes precedence over a partial one.
 fn named<'k>(ring: &'k [Certificate], id: &str) -> Result<&'k Certificate, ProvenanceError> {
     if let Some(exact) = ring.iter().find(|c| c.names().any(|n| n == id)) {
         return Ok(exact);
@@ -90,7 +91,7 @@ fn named<'k>(ring: &'k [Certificate], id: &str) -> Result<&'k Certificate, Prove
 /// Verifies a package against its provenance file. `file`: the package's name.
 ///
 /// # Errors
-/// The signature does not hold, is of nobody in the keyring, or is of another package.
+/// The signature is invalid, by no key of the keyring, or of another package.
 pub fn verify(
     package: &[u8],
     provenance: &[u8],

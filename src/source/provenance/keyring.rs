@@ -1,7 +1,7 @@
 //! Keyrings: GnuPG's binary and armored exports and its keyboxes, as certificates (`loadKeyRing`).
 //!
-//! Owns the containers and the grouping of packets. Judges no certificate: what a signature has to prove is checked where a key is
-//! used. Trust packets of GnuPG's old keyrings stand between the others, where rPGP's own reader of certificates would stop.
+//! Owns the containers and the grouping of packets. Judges no certificate: proofs are checked where a key is used.
+//! Trust packets of GnuPG's old keyrings stand between the others, where rPGP's own parser would stop.
 
 use std::collections::HashMap;
 use std::io::Read as _;
@@ -15,7 +15,7 @@ use pgp::types::{KeyDetails as _, KeyVersion, Tag};
 use super::super::files;
 use super::certificate::Certificate;
 
-/// How large a keyring may be, in bytes.
+/// Size limit of a keyring, in bytes.
 const MAX_KEYRING: u64 = 64 << 20;
 
 /// Reads a keyring.
@@ -60,7 +60,7 @@ pub(super) fn dearmor(text: &str) -> Result<(BlockType, Vec<u8>), String> {
     Ok((kind, data))
 }
 
-/// What the next signature of a keyring is attached to.
+/// What the next signature of a keyring belongs to.
 #[derive(Clone, Copy)]
 enum Target {
     Primary,
@@ -68,25 +68,26 @@ enum Target {
     User(usize),
     /// The subkey of this index.
     Subkey(usize),
-    /// A component that signatures of provenance files do not use, or that cannot be read.
+    /// A component that signatures of provenance files do not use, or that cannot be parsed.
     Ignored,
 }
 
-/// Certificates, grouped from packets. Copies of a key, user id or subkey are one: a revocation of any of them counts for it.
+/// Certificates, grouped from packets. Copies of a key, user id or subkey are merged: a revocation of any of them
+/// counts for it.
 #[derive(Default)]
 pub(super) struct Ring {
-    /// `None`: a certificate that cannot be read whole.
+    /// `None`: an incomplete certificate.
     all: Vec<Option<Certificate>>,
     by_fingerprint: HashMap<Vec<u8>, usize>,
 }
 
 impl Ring {
-    /// The certificates that were read, in their order.
+    /// The parsed certificates, in their order.
     pub(super) fn certificates(self) -> Vec<Certificate> {
         self.all.into_iter().flatten().collect()
     }
 
-    /// Adds a stream of packets. What follows an unknown primary key is left out with it.
+    /// Adds a stream of packets. The components of an unknown primary key are skipped with it.
     pub(super) fn add(&mut self, data: &[u8]) -> Result<(), String> {
         let mut current: Option<usize> = None;
         let mut target = Target::Ignored;
@@ -122,7 +123,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Where the certificate of a primary key is.
+    /// The index of the certificate of a primary key.
     fn place(&mut self, key: PublicKey, secret: Option<SecretKey>) -> usize {
         let next = self.all.len();
         let at = *self.by_fingerprint.entry(key.fingerprint().as_bytes().to_vec()).or_insert(next);
@@ -159,7 +160,7 @@ fn attach(certificate: &mut Certificate, target: Target, signature: Signature) {
     }
 }
 
-/// The keys in a keybox: blobs with a length, a type, flags, and where in them the key is.
+/// The keys in a keybox: blobs with a length, a type, flags, and the position of the key.
 fn keybox(data: &[u8]) -> Result<Vec<u8>, String> {
     let mut out = Vec::new();
     let mut rest = data;
@@ -174,7 +175,7 @@ fn keybox(data: &[u8]) -> Result<Vec<u8>, String> {
         let (flags, start, length) = head.ok_or("an OpenPGP blob is too short")?;
         let end = start.checked_add(length).ok_or("an OpenPGP blob has a wrong place")?;
         let key = blob.get(start..end).ok_or("an OpenPGP blob has a wrong place")?;
-        // Ephemeral keys are not yet part of the ring.
+        // Ephemeral keys are not part of the ring yet.
         if flags & 2 == 0 {
             out.extend_from_slice(key);
         }

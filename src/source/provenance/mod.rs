@@ -1,8 +1,8 @@
 //! Provenance files: a chart's metadata and the digest of its package, signed with OpenPGP (`pkg/provenance`).
 //!
-//! Owns the errors and what is printed of a signer. `file`: the text of a provenance file; `keyring`: certificates from a keyring;
-//! `certificate`: which of their keys may sign; `signature`: signatures of texts. All cryptography is rPGP's. Without the feature
-//! `pgp` each function fails.
+//! Owns the errors and the text about a signer. `file`: the text of a provenance file; `keyring`: certificates from a
+//! keyring; `certificate`: which of their keys may sign; `signature`: signatures of texts. All cryptography is
+//! rPGP's. Without the feature `pgp` each function fails.
 
 #[cfg(feature = "pgp")]
 mod certificate;
@@ -25,7 +25,7 @@ pub use self::file::{sign, verify};
 pub use self::unavailable::{sign, verify};
 use super::home::user_home;
 
-/// Why a package was not signed, or its signature does not hold; `Display` is Helm's text where it has one.
+/// Why a package could not be signed or verified; `Display` is Helm's text where it has one.
 #[derive(Debug, thiserror::Error)]
 pub enum ProvenanceError {
     /// The keyring cannot be read.
@@ -40,29 +40,29 @@ pub enum ProvenanceError {
     /// Several keys have that name.
     #[error("more than one key contain the id {0:?}")]
     Vague(String),
-    /// The key is protected, and no passphrase is at hand.
+    /// The key is protected, and no passphrase was given.
     #[error("the key {0:?} is protected")]
     Protected(String),
-    /// The key cannot be used, or the signature does not hold.
+    /// The key cannot be used, or the signature is invalid.
     #[error("{0}")]
     Signature(String),
-    /// The file is no signed text.
+    /// The file is not a signed text.
     #[error("signature block not found")]
     NoBlock,
-    /// The signed text says nothing of files.
+    /// The signed text has no file list.
     #[error("message block must have at least two parts")]
     NoParts,
-    /// The signed text does not speak of this package.
+    /// The signed text does not list this package.
     #[error("provenance does not contain a SHA for a file named {0:?}")]
     NoFile(String),
-    /// The package is not the one that was signed.
+    /// The package differs from the signed one.
     #[error("sha256 sum does not match for {file}: {signed:?} != {found:?}")]
     Digest {
         /// The package.
         file: String,
-        /// What was signed.
+        /// The signed digest.
         signed: String,
-        /// What is there.
+        /// The actual digest.
         found: String,
     },
     /// The program was built without OpenPGP.
@@ -82,7 +82,7 @@ pub struct Verified {
 }
 
 impl Verified {
-    /// What Helm prints of it.
+    /// Helm's text about it.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let mut out: Vec<String> = self.names.iter().map(|n| format!("Signed by: {n}")).collect();
@@ -92,7 +92,7 @@ impl Verified {
     }
 }
 
-/// The keyring that is taken where none is named: GnuPG's, in the old form or the new (`defaultKeyring`).
+/// The default keyring: GnuPG's, in the old or the new format (`defaultKeyring`).
 #[must_use]
 pub fn default_keyring() -> PathBuf {
     let home = std::env::var_os("GNUPGHOME").map_or_else(|| user_home().join(".gnupg"), PathBuf::from);

@@ -1,4 +1,4 @@
-//! Signatures of texts: verified against a keyring, and made.
+//! Signatures of texts: verified by a keyring, and created.
 
 use pgp::armor::{self, BlockType};
 use pgp::crypto::hash::HashAlgorithm;
@@ -10,11 +10,11 @@ use pgp::types::{KeyDetails, KeyVersion, Password, S2kParams, SecretParams, Stri
 use super::certificate::{Certificate, Refusal, expired, strong_hash};
 use super::keyring::dearmor;
 
-/// How many signatures a provenance file may have.
+/// Most signatures of a provenance file.
 const MAX_SIGNATURES: usize = 32;
 
-/// Who of a keyring has signed a text (`openpgp.CheckDetachedSignature`). `text`: in its canonical form; `now`: seconds since
-/// 1970.
+/// The signer of a text, by a keyring (`openpgp.CheckDetachedSignature`). `text`: in its canonical form; `now`:
+/// seconds since 1970.
 pub(super) fn check<'k>(
     ring: &'k [Certificate],
     text: &[u8],
@@ -122,7 +122,7 @@ pub(super) fn sign(key: &SecretKey, passphrase: &[u8], text: &[u8], now: u64) ->
     Ok(String::from_utf8_lossy(&out).trim_end().to_owned())
 }
 
-/// Whether GnuPG exported only a note of a secret key, which is elsewhere.
+/// Whether GnuPG exported only a stub of a secret key.
 fn is_stub(key: &SecretKey) -> bool {
     let SecretParams::Encrypted(secret) = key.secret_params() else { return false };
     let (S2kParams::Cfb { s2k, .. } | S2kParams::MalleableCfb { s2k, .. } | S2kParams::Aead { s2k, .. }) =

@@ -1,4 +1,4 @@
-//! Provenance files in a program that was built without OpenPGP: nothing is signed, and nothing counts as verified.
+//! Provenance files in a build without OpenPGP: nothing is signed, and nothing counts as verified.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use super::{ProvenanceError, Verified};
 /// Fails.
 ///
 /// # Errors
-/// Always: there is no OpenPGP.
+/// Always: the build has no OpenPGP.
 pub fn sign(
     _package: &[u8],
     _file: &str,
@@ -24,7 +24,7 @@ pub fn sign(
 /// Fails.
 ///
 /// # Errors
-/// Always: there is no OpenPGP.
+/// Always: the build has no OpenPGP.
 pub fn verify(
     _package: &[u8],
     _provenance: &[u8],

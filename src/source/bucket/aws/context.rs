@@ -1,4 +1,4 @@
-//! What reqsign sees of this machine: variables, files and servers, within our bounds.
+//! reqsign's access to this machine: variables, files and servers, within our limits.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,10 +15,10 @@ use super::super::super::http::{Credentials, Http, HttpError, Request, Tls};
 use super::super::super::location::Location;
 use super::super::environment::{MAX_ANSWER, read, variable};
 
-/// Why the last request had no answer: reqsign keeps that to itself for some of them.
+/// The reason of the last failed request, which reqsign does not always report.
 pub(super) type Failure = Arc<Mutex<Option<HttpError>>>;
 
-/// A context, and where it notes failures; `sts`: another token service than Amazon's.
+/// A context, and where it records failures; `sts`: a token service in place of Amazon's.
 pub(super) fn new(http: &Http, sts: Option<Location>) -> (Context, Failure) {
     let failure = Failure::default();
     let servers = Servers { http: http.clone(), sts, failure: Arc::clone(&failure) };
@@ -55,7 +55,7 @@ impl FileRead for Files {
     }
 }
 
-/// Servers that hand out credentials. Nothing that they are sent goes elsewhere.
+/// Credentials servers. Secrets sent to them are never redirected.
 struct Servers {
     http: Http,
     sts: Option<Location>,
@@ -85,7 +85,8 @@ impl HttpSend for Servers {
             let place = sts.with_path(format!("{}/", sts.path.trim_end_matches('/')));
             url = url.query.map_or_else(|| place.clone(), |query| place.with_query(query));
         }
-        // The client sets length and host itself. With another server in place of Amazon's, the signature covers Amazon's name.
+        // The client sets length and host itself. With another server in place of Amazon's, the signature covers
+        // Amazon's name.
         let ours = |name: &HeaderName| *name == header::CONTENT_LENGTH || !moved && *name == header::HOST;
         let text = |(k, v): (&HeaderName, &HeaderValue)| {
             (!ours(k)).then_some((k.clone(), v.to_str().ok()?.to_owned()))

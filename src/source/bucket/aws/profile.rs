@@ -1,4 +1,4 @@
-//! The profiles of `~/.aws`: which one is chosen, and what it says.
+//! The profiles of `~/.aws`: which one is selected, and its settings.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use super::super::super::home::user_home;
 use super::super::BucketError;
 use super::super::environment::{read, variable};
 
-/// Both files, and the name of the profile that is chosen.
+/// Both files, and the name of the selected profile.
 pub(super) struct Profiles {
     config: String,
     credentials: String,
@@ -15,7 +15,7 @@ pub(super) struct Profiles {
 }
 
 impl Profiles {
-    /// Reads the files, as far as they are there.
+    /// Reads the files that exist.
     ///
     /// # Errors
     /// A file cannot be read, or has no profile of the name that `AWS_PROFILE` says.
@@ -47,26 +47,26 @@ impl Profiles {
         &self.name
     }
 
-    /// A profile, its parts in both files as one; empty if there is none.
+    /// A profile, merged from both files; empty if neither has it.
     pub(super) fn get(&self, name: &str) -> BTreeMap<String, String> {
         let mut profile = self.in_config(name).unwrap_or_default();
         profile.extend(section(&self.credentials, |s| s == name).unwrap_or_default());
         profile
     }
 
-    /// A login that profiles share.
+    /// A shared login of profiles.
     pub(super) fn sso_session(&self, name: &str) -> BTreeMap<String, String> {
         section(&self.config, |s| s.strip_prefix("sso-session ").map(str::trim) == Some(name))
             .unwrap_or_default()
     }
 
-    /// The region, of the environment or of the chosen profile.
+    /// The region, of the environment or of the selected profile.
     pub(super) fn region(&self) -> String {
         let given = variable(&["AWS_REGION", "AWS_DEFAULT_REGION"]);
         given.or_else(|| self.own("region")).unwrap_or_else(|| "us-east-1".to_owned())
     }
 
-    /// Another server than Amazon's.
+    /// A server in place of Amazon's.
     pub(super) fn endpoint(&self) -> Option<String> {
         variable(&["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"]).or_else(|| self.own("endpoint_url"))
     }
@@ -79,17 +79,17 @@ impl Profiles {
         self.in_config(name).is_some() || section(&self.credentials, |s| s == name).is_some()
     }
 
-    /// In this file other profiles than the default bear a word before their names.
+    /// In this file other profiles than the default have a prefix before their names.
     fn in_config(&self, name: &str) -> Option<BTreeMap<String, String>> {
         section(&self.config, |s| s == name || s.strip_prefix("profile ").map(str::trim) == Some(name))
     }
 }
 
-/// The entries of a section of an INI file; of several of one name, all.
+/// The entries of a section of an INI file, of all sections with the name.
 fn section(text: &str, wanted: impl Fn(&str) -> bool) -> Option<BTreeMap<String, String>> {
     let (mut inside, mut found) = (false, None);
     for line in text.lines() {
-        // What is indented belongs to the entry above, such as settings of one service.
+        // Indented lines belong to the entry above, such as settings of one service.
         let nested = line.starts_with([' ', '\t']);
         let line = line.trim();
         if line.is_empty() || line.starts_with(['#', ';']) || nested {

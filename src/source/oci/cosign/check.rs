@@ -1,7 +1,9 @@
-//! One signature against a policy: the signed digest, the key or the certificate and its identity, the logs and timestamps.
+//! Verifies one signature by a policy: the signed digest, the key or the certificate and its identity, the logs and
+//! timestamps.
 //!
-//! Owns how cosign's annotations become a bundle, and which statements count as signatures. The cryptography, the certificate chain,
-//! the certificate's log and Rekor's proofs are the `sigstore-verify` crate's. Asks no server.
+//! Owns the conversion of cosign's annotations to a bundle, and which statements count as signatures. The
+//! `sigstore-verify` crate checks the cryptography, the certificate chain, the certificate's log and Rekor's proofs.
+//! Sends no requests.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -33,10 +35,10 @@ const SIGNATURE: &str = "dev.cosignproject.cosign/signature";
 const CERTIFICATE: &str = "dev.sigstore.cosign/certificate";
 const CHAIN: &str = "dev.sigstore.cosign/chain";
 const LOG: &str = "dev.sigstore.cosign/bundle";
-/// How large a key or a trusted root may be, in bytes.
+/// Size limit of a key or a trusted root, in bytes.
 const MAX_FILE: u64 = 4 << 20;
 
-/// A signature as a registry has it.
+/// A signature as stored in a registry.
 pub(super) enum Found {
     /// A bundle, as JSON.
     Bundle(Bytes),
@@ -44,7 +46,7 @@ pub(super) enum Found {
     Simple(Simple),
 }
 
-/// A signed payload (`simplesigning`) and what its layer says of the signature.
+/// A signed payload (`simplesigning`) with its layer's annotations.
 pub(super) struct Simple {
     pub(super) payload: Bytes,
     pub(super) annotations: BTreeMap<String, String>,
@@ -53,7 +55,7 @@ pub(super) struct Simple {
 /// A policy, ready to check signatures.
 pub(super) struct Checks {
     trusted: Trusted,
-    /// What says that a certificate and a log are good.
+    /// The keys or roots that are trusted.
     verifier: Option<sigstore_verify::Verifier>,
 }
 
@@ -86,7 +88,7 @@ struct Image {
     digest: String,
 }
 
-/// What a log says of a signature of a `.sig` tag.
+/// A log entry in the annotations of a `.sig` tag.
 #[derive(Deserialize)]
 struct LogEntry {
     #[serde(rename = "SignedEntryTimestamp")]
@@ -118,7 +120,7 @@ impl Test {
         match wanted {
             Wanted::Exact(text) => Ok(Self::Exact(text.clone())),
             Wanted::Pattern(pattern) => {
-                // On its own first, so that it cannot end the group early.
+                // Checked alone first, so that it cannot end the group early.
                 regexp::compile(pattern.as_bytes()).map_err(CosignError::Pattern)?;
                 let whole = regexp::compile(format!("\\A(?:{pattern})\\z").as_bytes());
                 Ok(Self::Pattern(whole.map_err(CosignError::Pattern)?))
@@ -165,7 +167,7 @@ impl Checks {
         Ok(Self { trusted, verifier })
     }
 
-    /// Checks that a signature is of the policy's signer and of an artifact. `digest`: of its manifest.
+    /// Checks that a signature is by the policy's signer and of an artifact. `digest`: of its manifest.
     pub(super) fn check(&self, found: &Found, digest: &str) -> Result<(), String> {
         let hex = digest.strip_prefix("sha256:").ok_or("the artifact's digest is not of SHA-256")?;
         let artifact = Sha256Hash::from_hex(hex).map_err(|e| e.to_string())?;
@@ -185,7 +187,7 @@ impl Checks {
         }
     }
 
-    /// Checks a bundle of an artifact. `digest`: if the artifact is known by it alone.
+    /// Checks a bundle of an artifact. `digest`: of an artifact that is known by its digest only.
     fn check_bundle(
         &self,
         artifact: Artifact<'_>,
@@ -216,7 +218,7 @@ impl Checks {
         }
     }
 
-    /// Checks who signed the payload of a `.sig` tag.
+    /// Checks the signer of the payload of a `.sig` tag.
     fn check_simple(&self, simple: &Simple) -> Result<(), String> {
         let signature = simple.annotations.get(SIGNATURE).ok_or("a layer has no signature")?;
         if let (Trusted::Key { key, algorithm }, None) = (&self.trusted, &self.verifier) {
@@ -228,7 +230,7 @@ impl Checks {
         self.check_bundle(Artifact::from_blob(&simple.payload), None, &bundle)
     }
 
-    /// A bundle of what the annotations of a `.sig` tag's layer say.
+    /// A bundle from the annotations of a `.sig` tag's layer.
     fn bundle_of(&self, simple: &Simple, signature: &str) -> Result<Bundle, String> {
         let log = simple.annotations.get(LOG).ok_or("it has no entry of a transparency log")?;
         let log: LogEntry = serde_json::from_str(log).map_err(|e| format!("log entry: {e}"))?;
@@ -287,7 +289,7 @@ fn signed_by(
     }
 }
 
-/// Checks that a signed statement signs an artifact; statements of how it was built or what is in it do not.
+/// Checks that a signed statement signs an artifact; statements of provenance or content do not.
 fn check_statement(payload: &[u8], artifact: &Sha256Hash) -> Result<(), String> {
     let statement: Statement = serde_json::from_slice(payload).map_err(|e| format!("statement: {e}"))?;
     if statement.type_ != Statement::TYPE_V1 || statement.predicate_type != SIGNED {

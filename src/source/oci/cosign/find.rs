@@ -1,6 +1,7 @@
-//! The signatures of an artifact in a registry: bundles that refer to it, and the `.sig` tag of older versions of cosign.
+//! Finds the signatures of an artifact in a registry: bundles that refer to it, and the `.sig` tag of older versions
+//! of cosign.
 //!
-//! Owns the distribution protocol's referrers. Says nothing of what a signature is worth.
+//! Owns the distribution protocol's referrers. Does not judge signatures.
 
 use http::{Method, StatusCode, header};
 use serde::Deserialize;
@@ -12,26 +13,26 @@ use super::super::{Ask, MAX_MANIFEST, OciError, Registry, next_page};
 use super::check::{Checks, Found, Simple};
 use super::{CosignError, Policy, Signer};
 
-/// The media type of a bundle, and the artifact type of what refers to an artifact with one.
+/// The media type of a bundle, and the artifact type of referrers with one.
 const BUNDLE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
-/// The annotation of such a referrer that names what its statement is about.
+/// The annotation of a referrer with the predicate type of its statement.
 const PREDICATE: &str = "dev.sigstore.bundle.predicateType";
-/// How many signatures of one artifact are looked at.
+/// Most signatures of one artifact that are checked.
 const MAX_SIGNATURES: usize = 64;
-/// How large a bundle or a signed payload may be, in bytes.
+/// Size limit of a bundle or a signed payload, in bytes.
 const MAX_BYTES: u64 = 4 << 20;
-/// How many pages of referrers are read.
+/// Most pages of referrers that are read.
 const MAX_PAGES: usize = 16;
 
 /// Verifies artifacts against a policy.
 pub struct Verifier {
     signer: Signer,
     checks: Checks,
-    /// Whether the trusted root is the one of this build.
+    /// Whether the trusted root is the built-in one.
     built_in_root: bool,
 }
 
-/// What refers to an artifact.
+/// A referrer of an artifact.
 #[derive(Deserialize)]
 struct Index {
     #[serde(default)]
@@ -48,7 +49,7 @@ struct Referrer {
 }
 
 impl Referrer {
-    /// Whether it may be a signature: other statements, of how an artifact was built or what is in it, are not.
+    /// Whether it may be a signature: statements of provenance or content are not.
     fn may_sign(&self) -> bool {
         self.artifact_type == BUNDLE
             && self.annotations.get(PREDICATE).is_none_or(|p| p == super::check::SIGNED)
@@ -65,10 +66,10 @@ impl Verifier {
         Ok(Self { signer: policy.signer.clone(), checks: Checks::new(policy)?, built_in_root })
     }
 
-    /// Verifies that an artifact was signed as the policy wants. `digest`: of its manifest.
+    /// Verifies an artifact's signatures by the policy. `digest`: of its manifest.
     ///
     /// # Errors
-    /// It was not, or the registry does not say.
+    /// No signature is valid, or the registry fails.
     pub async fn verify(
         &self,
         registry: &Registry<'_>,
@@ -116,7 +117,7 @@ impl Verifier {
 }
 
 impl Registry<'_> {
-    /// The artifacts that refer to one as bundles do; registries that cannot list them have a tag instead.
+    /// The referrers of an artifact with bundles; registries without the referrers API have a tag instead.
     async fn referrers(&self, reference: &OciReference, digest: &str) -> Result<Vec<Referrer>, OciError> {
         let scope = format!("repository:{}:pull", reference.repository);
         let url = self.url(reference, &format!("referrers/{digest}"))?;

@@ -1,8 +1,8 @@
-//! Signatures that cosign leaves beside an artifact: by a key, or keyless by a certificate of an identity.
+//! Signatures of artifacts by cosign: by a key, or keyless by a certificate of an identity.
 //!
-//! Owns the policy that flags express, and the errors. `find`: bundles and `.sig` tags of a registry; `check`: one signature against
-//! the policy, by the `sigstore-verify` crate. Fetches no trusted root from the network. Without the feature `cosign` each policy is
-//! refused.
+//! Owns the policy that flags express, and the errors. `find`: bundles and `.sig` tags of a registry; `check`: one
+//! signature by the policy, with the `sigstore-verify` crate. Fetches no trusted root from the network. Without the
+//! feature `cosign` each policy is refused.
 
 #[cfg(feature = "cosign")]
 mod check;
@@ -20,7 +20,7 @@ pub use self::find::Verifier;
 pub use self::unavailable::Verifier;
 use super::OciError;
 
-/// Why a signature does not hold.
+/// Why a signature is not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum CosignError {
     /// A key or a trusted root cannot be used.
@@ -34,24 +34,24 @@ pub enum CosignError {
     /// A pattern of an identity or issuer is not a regular expression.
     #[error("{0}")]
     Pattern(String),
-    /// The registry does not say.
+    /// The registry fails.
     #[error(transparent)]
     Registry(#[from] OciError),
     /// The artifact has no signature.
     #[error("{0}: no cosign signature found; was it pushed to the same repository?")]
     Unsigned(String),
-    /// None of the artifact's signatures holds.
+    /// None of the artifact's signatures is valid.
     #[error("{reference}: none of {count} cosign signatures is of {signer} and of this artifact: {reason}")]
     NotVerified {
         /// The artifact.
         reference: String,
         /// How many signatures it has.
         count: usize,
-        /// Who must have signed.
+        /// The required signer.
         signer: Box<Signer>,
-        /// Why the last of them does not hold.
+        /// Why the last of them is not valid.
         reason: String,
-        /// They were checked by the built-in trusted root, which may be older than the keys that signed.
+        /// The built-in trusted root was used, which may be older than the signing keys.
         built_in_root: bool,
     },
     /// The program was built without cosign's signatures.
@@ -59,22 +59,22 @@ pub enum CosignError {
     NotBuilt,
 }
 
-/// Who must have signed a chart, and what is trusted to say so.
+/// The required signer of a chart, and the trusted root.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    /// Who must have signed.
+    /// The required signer.
     pub signer: Signer,
     /// Certificate authorities and logs (`trusted_root.json`). Without it: those of the public Sigstore instance for an identity, and
     /// no log for a key.
     pub trusted_root: Option<PathBuf>,
 }
 
-/// Who must have signed a chart.
+/// The required signer of a chart.
 #[derive(Clone, Debug)]
 pub enum Signer {
     /// The owner of a public key, in a PEM file.
     Key(PathBuf),
-    /// An identity to which an issuer of tokens attested.
+    /// An identity that an issuer of tokens attested.
     Identity {
         /// The subject of the certificate: an e-mail address or a URI.
         identity: Wanted,
@@ -83,7 +83,7 @@ pub enum Signer {
     },
 }
 
-/// A text that a certificate must have.
+/// A text that a certificate must contain.
 #[derive(Clone, Debug)]
 pub enum Wanted {
     /// This text.

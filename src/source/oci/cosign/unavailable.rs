@@ -1,10 +1,10 @@
-//! cosign's signatures in a program that was built without them: no policy is accepted.
+//! cosign's signatures in a build without them: no policy is accepted.
 
 use super::super::Registry;
 use super::super::reference::OciReference;
 use super::{CosignError, Policy};
 
-/// A verifier that cannot be made.
+/// A verifier that cannot be created.
 pub enum Verifier {}
 
 impl Verifier {
@@ -16,7 +16,7 @@ impl Verifier {
         Err(CosignError::NotBuilt)
     }
 
-    /// There is no such verifier.
+    /// Such a verifier does not exist.
     ///
     /// # Errors
     /// None.
