@@ -23,7 +23,7 @@ use crate::redact;
 use crate::render::from_json;
 use crate::serve::State;
 use crate::serve::debug::{Answer, Handler, Request};
-use crate::serve::runtime::Error as SetError;
+use crate::serve::runtime_config::Error as SetError;
 use route::{Format, Part, Question};
 
 /// How long the loop may take to answer.

@@ -41,7 +41,7 @@ use crate::controller::{
 };
 use crate::release::{Adoption, ReconcileTrigger, ReleaseId, ReleaseRequest};
 use crate::serve::State;
-use crate::serve::runtime::LOG_CONFIG_MAP;
+use crate::serve::runtime_config::LOG_CONFIG_MAP;
 use crate::shell_hooks::{HookEnvironment, webhooks};
 use converge::Cycle;
 

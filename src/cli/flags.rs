@@ -7,7 +7,7 @@ use chart_compat::profile::Profile;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 
 use crate::render::RenderBounds;
-use crate::source::home::Home;
+use crate::source::helm_paths::Home;
 
 /// Flags of every command.
 #[derive(clap::Args, Clone, Debug)]

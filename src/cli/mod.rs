@@ -2,6 +2,7 @@
 //!
 //! Owns flags, exit codes and what is printed. Decides nothing about releases.
 
+mod addon_operator_env;
 mod arguments;
 mod build;
 mod chart;
@@ -32,7 +33,6 @@ mod operator;
 mod output;
 mod output_dir;
 mod package;
-mod peer;
 mod plan;
 mod plugin;
 mod post_render;
@@ -48,11 +48,11 @@ mod rollback;
 mod schemas;
 mod search;
 mod selector;
-mod short;
 mod show;
 mod status;
 mod storage;
 mod template;
+mod template_command;
 mod test;
 mod uninstall;
 mod values;
@@ -187,7 +187,7 @@ pub fn main() -> ExitCode {
     if let Some(status) = jq::asked() {
         return status;
     }
-    let cli = match short::parse(std::env::args_os().collect()) {
+    let cli = match template_command::parse(std::env::args_os().collect()) {
         Ok(cli) => cli,
         Err(e) => {
             let code = u8::from(e.use_stderr());

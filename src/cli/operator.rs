@@ -15,11 +15,11 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
+use super::addon_operator_env::{self, WithoutEffect};
 use super::flags::Globals;
 use super::hook_lines::Unfolded;
 use super::observe;
 use super::output::Format;
-use super::peer::{self, WithoutEffect};
 use super::webhook_flags::WebhookFlags;
 use super::{Ended, Failure, cluster};
 use crate::addon;
@@ -29,7 +29,7 @@ use crate::redact;
 use crate::release::{Adoption, DriftMode};
 use crate::runtime;
 use crate::serve::body::{Budget, DEFAULT_MEMORY};
-use crate::serve::runtime::{LOG_LEVEL, Runtime};
+use crate::serve::runtime_config::{LOG_LEVEL, Runtime};
 use crate::serve::{self, State};
 use crate::shell_hooks::webhooks;
 
@@ -134,7 +134,7 @@ pub(super) struct Args {
     #[command(flatten)]
     webhooks: WebhookFlags,
     /// What the names of metrics begin with
-    #[arg(long, env = "ADDON_OPERATOR_PROMETHEUS_METRICS_PREFIX", default_value = serve::measures::PREFIX)]
+    #[arg(long, env = "ADDON_OPERATOR_PROMETHEUS_METRICS_PREFIX", default_value = serve::addon_operator_metrics::PREFIX)]
     prometheus_metrics_prefix: String,
     /// Tell what modules are like as objects: kubectl get modules.windlass.dev
     #[arg(long, env = "WINDLASS_MODULE_STATUS", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "true", default_missing_value = "true", require_equals = true)]
@@ -197,7 +197,7 @@ fn memory(text: &str) -> Result<usize, String> {
     }
 }
 
-/// A level by its name; the peer's `fatal` is what we have nothing above.
+/// A level by its name; addon-operator's `fatal` maps to `error`, our highest level.
 fn level(name: &str) -> Result<LevelFilter, String> {
     let name = name.to_lowercase();
     let known = if name == "fatal" { "error" } else { &name };
@@ -309,9 +309,10 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     for line in args.without_effect.told(&names)? {
         tracing::warn!("{line}");
     }
-    let globals = &peer::complete(globals, &|name| std::env::var(name).ok().filter(|v| !v.is_empty()));
+    let globals =
+        &addon_operator_env::complete(globals, &|name| std::env::var(name).ok().filter(|v| !v.is_empty()));
     let working = std::env::current_dir().map_err(|e| format!("cannot tell the working directory: {e}"))?;
-    let global_hooks_dir = peer::global_hooks_dir(args.global_hooks_dir.as_deref(), &working);
+    let global_hooks_dir = addon_operator_env::global_hooks_dir(args.global_hooks_dir.as_deref(), &working);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -395,7 +396,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Counts a request as the peer's `kube-client` does: one client does the work of its three.
+/// Counts a request as addon-operator's `kube-client`: one client does the work of its three.
 fn count(state: &State, exchange: &CompletedRequest) {
     let CompletedRequest { method, host, path, status, took } = exchange;
     let code = status.map_or_else(|| "<error>".to_owned(), |code| code.to_string());

@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use clap::{CommandFactory, FromArgMatches, Parser};
 
 use super::flags::Globals;
-use super::{Cli, Command, arguments, peer, template};
+use super::{Cli, Command, addon_operator_env, arguments, template};
 
 /// `template` with the flags of every command as its own.
 #[derive(Parser)]
@@ -40,8 +40,8 @@ fn parse_as<C: CommandFactory + FromArgMatches>(args: Vec<OsString>) -> Result<C
     // The verb may follow flags of every command.
     if args.iter().skip(1).any(|word| word == "operator" || word == "start") {
         let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-        command = peer::with_environment(command, &is_set)
-            .mut_subcommand("operator", |operator| peer::with_environment(operator, &is_set));
+        command = addon_operator_env::with_environment(command, &is_set)
+            .mut_subcommand("operator", |operator| addon_operator_env::with_environment(operator, &is_set));
     }
     read(command, args)
 }

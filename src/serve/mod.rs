@@ -2,15 +2,15 @@
 //!
 //! Owns the listeners and the text formats; reads [`State`] and decides nothing.
 
+pub mod addon_operator_metrics;
 pub mod body;
 pub mod debug;
 pub mod hook_metrics;
 pub mod listen;
-pub mod measures;
 mod metric_store;
 pub mod metrics;
 mod progress;
-pub mod runtime;
+pub mod runtime_config;
 mod shares;
 pub mod tls;
 
@@ -25,14 +25,14 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use tokio::net::TcpListener;
 
+use addon_operator_metrics::Measures;
 use body::Budget;
 use debug::Handler;
 use hook_metrics::HookMetrics;
 use listen::Limits;
-use measures::Measures;
 use metrics::Metrics;
 pub use progress::Progress;
-use runtime::Runtime;
+use runtime_config::Runtime;
 
 /// The data of probes and metrics.
 #[derive(Default)]

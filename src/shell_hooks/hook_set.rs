@@ -14,7 +14,7 @@ use super::monitor::{Changes, Monitor, Owner};
 use super::queues::{Queues, Run, next_event};
 use super::{Hook, HookError, Moment, Scope, discover};
 use crate::cluster::Cluster;
-use crate::serve::measures::Measures;
+use crate::serve::addon_operator_metrics::Measures;
 
 /// How many hooks run with `--config` at a time.
 const LOADED_AT_ONCE: usize = 8;

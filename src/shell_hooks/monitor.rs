@@ -16,7 +16,7 @@ use super::Hook;
 use super::config::{Kubernetes, WatchEvent};
 use super::context::Item;
 use crate::cluster::Cluster;
-use crate::serve::measures::Measures;
+use crate::serve::addon_operator_metrics::Measures;
 pub use state::Changes;
 use state::State;
 

@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 use super::bucket::{self, Asker, BucketError};
 use super::cache::{Cache, Kind, hex, parse_digest};
 use super::git::GitError;
-use super::home::Home;
+use super::helm_paths::Home;
 use super::http::{Credentials, Http, HttpError, Request, Tls};
 use super::index::entry::{ChartVersion, Choice, choose};
 use super::index::{self, IndexError};

@@ -7,25 +7,25 @@
 //! - [`oci`], `fetch_oci`: registries
 //! - [`git`], `bucket`: charts in Git repositories and in buckets
 //! - [`dependencies`]: the dependencies of a chart
-//! - [`home`], [`cache`], `files`: Helm's own state on disk, ours too
+//! - [`helm_paths`], [`cache`], `files`: Helm's own state on disk, ours too
 //! - [`http`], [`location`]: requests within limits, and their URLs
 //! - [`provenance`]: signing packages, and verifying signatures
-//! - [`lock`], [`package`]: `Chart.lock`, and packing and unpacking charts
+//! - [`chart_lock`], [`package`]: `Chart.lock`, and packing and unpacking charts
 
 mod bucket;
 pub mod cache;
-mod clock;
+pub mod chart_lock;
 pub mod dependencies;
 mod directory;
 pub mod fetch;
 mod fetch_oci;
 mod files;
 pub mod git;
-pub mod home;
+mod go_time;
+pub mod helm_paths;
 pub mod http;
 pub mod index;
 pub mod location;
-pub mod lock;
 pub mod oci;
 pub mod package;
 pub mod provenance;

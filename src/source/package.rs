@@ -11,8 +11,8 @@ use chart_compat::{json, yaml};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use super::lock::Lock;
-use super::{clock, files};
+use super::chart_lock::Lock;
+use super::{files, go_time};
 
 /// Why a chart could not be packed or unpacked.
 #[derive(Debug, thiserror::Error)]
@@ -73,7 +73,7 @@ impl Times {
 
     /// The time in lock files in place of their own, if there is one for all files.
     fn of_locks(&self) -> Option<String> {
-        self.root.as_ref().and(self.fixed).and_then(clock::at)
+        self.root.as_ref().and(self.fixed).and_then(go_time::at)
     }
 
     fn of(&self, path: &str) -> u64 {

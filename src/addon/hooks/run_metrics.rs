@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::Hooks;
 use crate::serve::Progress;
-use crate::serve::measures::Measures;
+use crate::serve::addon_operator_metrics::Measures;
 use crate::shell_hooks::config::MAIN_QUEUE;
 use crate::shell_hooks::process::Usage;
 use crate::shell_hooks::queues::Run;

@@ -15,7 +15,7 @@ use crate::addon::references::SUFFIX;
 use crate::addon::values::GLOBAL;
 use crate::controller::resolve_values;
 use crate::render::to_json;
-use crate::serve::runtime::LOG_CONFIG_MAP;
+use crate::serve::runtime_config::LOG_CONFIG_MAP;
 
 /// Stands for the ConfigMap where modules are named that something has changed for: no module is called so.
 pub(super) const REFERENCES: &str = "";

@@ -1,4 +1,4 @@
-//! Every name of the peers' flags and variables, what comes first of them, and what is told of those in vain.
+//! All flags and variables of addon-operator and shell-operator, their precedence, and the notices about those without effect.
 
 use clap::{CommandFactory, Parser};
 
@@ -55,7 +55,7 @@ fn what_is_set_in_vain_is_told() {
     assert!(refused.contains("ADDON_OPERATOR_SHELL_CHROOT_DIR"), "{refused}");
 }
 
-/// The peers' flags with their variables, the one that comes first in front, and their defaults here. A dash stands for none.
+/// Their flags with their variables, the one that comes first in front, and their defaults here. A dash stands for none.
 const FLAGS: &str = "
 modules-dir ADDON_OPERATOR_MODULES_DIR,MODULES_DIR modules
 global-hooks-dir ADDON_OPERATOR_GLOBAL_HOOKS_DIR,GLOBAL_HOOKS_DIR,SHELL_OPERATOR_HOOKS_DIR -
@@ -184,7 +184,7 @@ fn switches_know_the_usual_words_and_flags_come_before_variables() {
             assert_eq!(found.unwrap().get_one::<bool>(&id), Some(&expected), "--{flag}{word}");
         }
     }
-    // PATH stands for a variable of the peer's that holds something: nothing else is sure to be set.
+    // PATH stands for a variable of addon-operator that is not empty: nothing else is sure to be set.
     let command = operator(&|_| false).mut_arg("modules_dir", |a| a.env("PATH"));
     let of = |arguments: &[&str]| {
         let matches = command.clone().try_get_matches_from(arguments).unwrap();

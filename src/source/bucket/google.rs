@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-use super::super::home::user_home;
+use super::super::helm_paths::user_home;
 use super::super::http::{Http, Request, Tls};
 use super::super::location::Location;
 use super::environment::{MAX_ANSWER, form, key, read, variable};

@@ -15,14 +15,14 @@ use chart_compat::profile::Profile;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 
 use self::resolve::{Names, Resolved};
+use super::chart_lock::{self, Lock};
 use super::fetch::{ChartBytes, FetchError, Fetcher, Options};
 use super::index::IndexError;
 use super::location::same_repository;
-use super::lock::{self, Lock};
 use super::package::{self, PackageError, Times};
 use super::provenance::{self, ProvenanceError};
 use super::repositories::{Entry, Repositories, RepositoriesError};
-use super::{Error as LoadError, clock, files, load, load_package, repository};
+use super::{Error as LoadError, files, go_time, load, load_package, repository};
 
 /// Indexes or charts that are fetched at the same time.
 const AT_ONCE: usize = 8;
@@ -188,12 +188,12 @@ impl Manager<'_> {
         let mut resolved = self.resolve(&declared, &names).await?;
         self.bring(&mut resolved, &known).await?;
         let locked: Vec<Dependency> = resolved.into_iter().map(|r| r.dependency).collect();
-        let digest = lock::digest(&declared, &locked);
+        let digest = chart_lock::digest(&declared, &locked);
         let old = chart.lock.as_ref().and_then(|l| Lock::read(l).ok());
         if old.is_some_and(|old| old.digest == digest) {
             return Ok(());
         }
-        let lock = Lock { generated: clock::now(), digest, dependencies: locked };
+        let lock = Lock { generated: go_time::now(), digest, dependencies: locked };
         self.write_lock(&lock, chart.metadata.api_version == "v1")
     }
 
@@ -208,10 +208,12 @@ impl Manager<'_> {
         let mut declared = chart.metadata.dependencies.clone().unwrap_or_default();
         let v1 = chart.metadata.api_version == "v1";
         // Helm 2 computed the digest before aliases of repositories were resolved.
-        let v2_digest = lock::digest_v2(&declared);
+        let v2_digest = chart_lock::digest_v2(&declared);
         let known = Repositories::load(&self.fetcher.home.repositories)?.unwrap_or_default().entries;
         resolve::names(&mut declared, &known, self.path)?;
-        if lock::digest(&declared, &lock.dependencies) != lock.digest && !(v1 && v2_digest == lock.digest) {
+        if chart_lock::digest(&declared, &lock.dependencies) != lock.digest
+            && !(v1 && v2_digest == lock.digest)
+        {
             return Err(DependencyError::OutOfSync(if v1 {
                 "the lock file (requirements.lock) is out of sync with the dependencies file (requirements.yaml). Please update \
                  the dependencies"

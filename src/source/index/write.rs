@@ -11,8 +11,8 @@ use chart_compat::{json, yaml};
 use sha2::{Digest as _, Sha256};
 
 use super::super::cache::hex;
-use super::super::clock::now;
 use super::super::files;
+use super::super::go_time::now;
 use super::entry::ChartVersion;
 use super::{IndexError, visit};
 

@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use super::super::files;
-use super::super::home::user_home;
+use super::super::helm_paths::user_home;
 
 /// Size limit of a configuration.
 const MAX_FILE: u64 = 16 << 20;

@@ -23,7 +23,7 @@ use std::path::PathBuf;
 pub use self::file::{sign, verify};
 #[cfg(not(feature = "pgp"))]
 pub use self::unavailable::{sign, verify};
-use super::home::user_home;
+use super::helm_paths::user_home;
 
 /// Why a package could not be signed or verified; `Display` is Helm's text where it has one.
 #[derive(Debug, thiserror::Error)]

@@ -10,7 +10,7 @@ use http::StatusCode;
 use http::header::{self, HeaderName, HeaderValue};
 use reqsign_core::{Context, Env, Error, FileRead, HttpSend, Result};
 
-use super::super::super::home::user_home;
+use super::super::super::helm_paths::user_home;
 use super::super::super::http::{Credentials, Http, HttpError, Request, Tls};
 use super::super::super::location::Location;
 use super::super::environment::{MAX_ANSWER, read, variable};

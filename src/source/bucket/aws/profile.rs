@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::super::super::home::user_home;
+use super::super::super::helm_paths::user_home;
 use super::super::BucketError;
 use super::super::environment::{read, variable};
 
