@@ -280,3 +280,112 @@ fn the_container_file_copies_what_the_build_reads() {
     }
     assert!(seen > 2, "{seen}");
 }
+
+/// Words that are no names for a file: metaphors that nobody would search for.
+const METAPHORS: [&str; 34] = [
+    "ahead",
+    "ask",
+    "attention",
+    "beside",
+    "blame",
+    "brought",
+    "carry",
+    "crew",
+    "everyday",
+    "evidence",
+    "glimpse",
+    "ground",
+    "keep",
+    "keeper",
+    "kin",
+    "laid",
+    "look",
+    "marked",
+    "mend",
+    "notice",
+    "past",
+    "patience",
+    "peer",
+    "quiet",
+    "quick",
+    "seen",
+    "tape",
+    "tell",
+    "teller",
+    "told",
+    "touched",
+    "way",
+    "work",
+    "written",
+];
+
+/// Types and functions that have another name now.
+const OLD_NAMES: [&str; 14] = [
+    "Attention",
+    "Busy",
+    "CarryOut",
+    "Glimpse",
+    "Ground",
+    "Keeper",
+    "Past",
+    "Teller",
+    "Touched",
+    "Wanted",
+    "carry_out",
+    "judge_touched",
+    "look_again",
+    "past_of",
+];
+
+#[test]
+fn files_are_named_in_the_words_of_the_field() {
+    let mut wrong = Vec::new();
+    for base in ["src", "chart-compat/src"] {
+        for file in sources(&root().join(base)) {
+            let relative = file.strip_prefix(root()).unwrap().with_extension("");
+            let names = relative.iter().map(|part| part.to_string_lossy().into_owned());
+            for name in names.filter(|name| name != "work_queue") {
+                let words = name.split('_').map(str::to_owned);
+                wrong.extend(
+                    words
+                        .filter(|w| METAPHORS.contains(&w.as_str()))
+                        .map(|w| format!("{}: {w}", file.display())),
+                );
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn old_names_do_not_come_back() {
+    let mut wrong = Vec::new();
+    for base in ["src", "chart-compat/src"] {
+        for file in sources(&root().join(base)) {
+            let text = fs::read_to_string(&file).unwrap();
+            let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+            let words = code.flat_map(|line| line.split(|c: char| !c.is_alphanumeric() && c != '_'));
+            for word in words.filter(|word| OLD_NAMES.contains(word)) {
+                wrong.push(format!("{}: {word}", file.display()));
+            }
+        }
+    }
+    wrong.dedup();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What docs/architecture.md sends a reader to exists.
+#[test]
+fn the_architecture_names_files_that_exist() {
+    let text = fs::read_to_string(root().join("docs/architecture.md")).unwrap();
+    let named: Vec<&str> = text
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .filter(|name| ["src/", "chart-compat/", "tests/"].iter().any(|start| name.starts_with(start)))
+        .collect();
+    assert!(named.len() > 40, "{named:?}");
+    for name in named {
+        assert!(root().join(name).exists(), "docs/architecture.md names {name}, which does not exist");
+    }
+}

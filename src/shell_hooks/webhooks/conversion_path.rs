@@ -1,7 +1,7 @@
 //! Which steps convert from one version to another: the fewest that do. Pure.
 //!
 //! Versions come with or without their group, as hooks write them; they are the same if one has no group and the rest is
-//! equal (`conversion.VersionsMatched`). unlike addon-operator's search, the answer does not depend on the order of a map.
+//! equal (`conversion.VersionsMatched`). Unlike addon-operator's search, the answer does not depend on the order of a map.
 
 use std::collections::VecDeque;
 
