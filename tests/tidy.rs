@@ -320,9 +320,8 @@ const METAPHORS: [&str; 34] = [
 ];
 
 /// Types and functions that have another name now.
-const OLD_NAMES: [&str; 14] = [
+const OLD_NAMES: [&str; 13] = [
     "Attention",
-    "Busy",
     "CarryOut",
     "Glimpse",
     "Ground",

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::Failure;
-use crate::source::oci::cosign::{Policy, Signer, Wanted};
+use crate::source::oci::cosign::{IdentityMatch, Policy, Signer};
 
 /// A key, or an identity and its issuer.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -32,8 +32,8 @@ impl Cosign {
     /// The required signer, if any flag was given.
     pub(super) fn policy(&self) -> Result<Option<Policy>, Failure> {
         let wanted = |exact: &Option<String>, pattern: &Option<String>| {
-            let exact = exact.clone().map(Wanted::Exact);
-            exact.or_else(|| pattern.clone().map(Wanted::Pattern))
+            let exact = exact.clone().map(IdentityMatch::Exact);
+            exact.or_else(|| pattern.clone().map(IdentityMatch::Pattern))
         };
         let identity = wanted(&self.cosign_identity, &self.cosign_identity_regexp);
         let issuer = wanted(&self.cosign_issuer, &self.cosign_issuer_regexp);

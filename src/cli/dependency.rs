@@ -10,7 +10,7 @@ use super::verify::Verify;
 use super::{Failure, block_on, print, tell};
 use crate::source;
 use crate::source::dependencies::{Manager, list};
-use crate::source::fetch::{Options, Wanted};
+use crate::source::fetch::{Options, ProvenanceMode};
 
 /// What is done with dependencies.
 #[derive(clap::Subcommand)]
@@ -77,7 +77,7 @@ fn run_verb(globals: &Globals, args: &Args, verb: Verb) -> Result<(), Failure> {
     if keyring.is_some() {
         // Helm's `dependency build` continues without a provenance file, so that whoever withholds that file decides
         // what is verified.
-        options.provenance = Wanted::Yes;
+        options.provenance = ProvenanceMode::Yes;
     }
     let job = Job { chart: &args.chart, skip_refresh: args.skip_refresh, options: &options, keyring, verb };
     work(globals, job, &mut |text| aloud(&text))

@@ -12,7 +12,7 @@ use super::Failure;
 use super::cosign::Cosign;
 use super::flags::Globals;
 use super::verify::Verify;
-use crate::source::fetch::{Fetcher, Options, Wanted};
+use crate::source::fetch::{Fetcher, Options, ProvenanceMode};
 use crate::source::http::{Http, Progress, TIMEOUT, Tls};
 use crate::source::repositories::Secret;
 
@@ -117,7 +117,7 @@ impl ChartPath {
             version: version.to_owned(),
             repository: self.repository().map(str::to_owned),
             pass_credentials: self.pass_credentials,
-            provenance: if self.verify.verify { Wanted::Yes } else { Wanted::No },
+            provenance: if self.verify.verify { ProvenanceMode::Yes } else { ProvenanceMode::No },
             cosign: self.cosign.policy()?,
             ..self.login.options()
         })

@@ -180,7 +180,7 @@ fn run(globals: &Globals, mut job: Job<'_>, told: &Told, failed: &str) -> Result
     // A failed connection has a text only; a failed operation is explained.
     with_engine(globals, async |mut s| {
         s.engine = s.engine.bounded(job.options.deadline);
-        Ok(carry_out(&s, globals, &job, told, material, failed).await)
+        Ok(execute_operation(&s, globals, &job, told, material, failed).await)
     })?
 }
 
@@ -240,7 +240,7 @@ fn show_dry(
     status::show(&record, told.output, Shown::after(globals, told.hide_notes))
 }
 
-async fn carry_out(
+async fn execute_operation(
     s: &Connected,
     globals: &Globals,
     job: &Job<'_>,

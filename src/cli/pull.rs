@@ -8,7 +8,7 @@ use super::fetch::{self, ChartPath};
 use super::flags::Globals;
 use super::hints;
 use super::{Failure, block_on, print, tell, verify};
-use crate::source::fetch::{ChartBytes, Wanted};
+use crate::source::fetch::{ChartBytes, ProvenanceMode};
 use crate::source::package;
 
 /// Flags of `pull`.
@@ -37,7 +37,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
     let fetcher = fetch::fetcher(globals);
     let mut options = args.path.options()?;
     if args.prov && !args.path.verify.verify {
-        options.provenance = Wanted::IfThere;
+        options.provenance = ProvenanceMode::IfThere;
     }
     for reference in &args.charts {
         let target = if args.untar { Some(untar_target(args, reference)?) } else { None };

@@ -154,14 +154,14 @@ pub struct Options {
     /// Whether registries are accessed without TLS.
     pub plain_http: bool,
     /// Whether to fetch the provenance file, too.
-    pub provenance: Wanted,
+    pub provenance: ProvenanceMode,
     /// The required cosign signer: only charts of registries can have one, and no others are fetched then.
     pub cosign: Option<cosign::Policy>,
 }
 
 /// Whether something is fetched besides the chart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Wanted {
+pub enum ProvenanceMode {
     /// No.
     #[default]
     No,
@@ -248,7 +248,7 @@ impl Fetcher {
                 }
                 ChartReference::Url(url) => self.at(url, options)?,
                 ChartReference::Oci(text) => return self.fetch_oci(&text, options, warn).await,
-                ChartReference::Git(_) if options.provenance == Wanted::Yes => {
+                ChartReference::Git(_) if options.provenance == ProvenanceMode::Yes => {
                     let text = format!("{reference}: charts of Git have no provenance file to verify");
                     return Err(FetchError::Unsupported(text));
                 }
@@ -407,10 +407,10 @@ impl Fetcher {
         &self,
         place: &Place,
         digest: &[u8; 32],
-        wanted: Wanted,
+        wanted: ProvenanceMode,
         warn: &mut dyn FnMut(String),
     ) -> Result<Option<Bytes>, FetchError> {
-        if wanted == Wanted::No {
+        if wanted == ProvenanceMode::No {
             return Ok(None);
         }
         if let Some(bytes) = self.cache.get(digest, Kind::Provenance, MAX_PROVENANCE) {
@@ -423,7 +423,7 @@ impl Fetcher {
                 self.keep(digest, Kind::Provenance, &bytes, warn);
                 Ok(Some(bytes))
             }
-            Err(_) if wanted == Wanted::Yes => Err(FetchError::NoProvenance(shown)),
+            Err(_) if wanted == ProvenanceMode::Yes => Err(FetchError::NoProvenance(shown)),
             Err(e) => {
                 warn(format!("WARNING: Verification not found for {}: {e}", place.url));
                 Ok(None)

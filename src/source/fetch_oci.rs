@@ -8,7 +8,7 @@ use chart_compat::go::{semver, slog};
 use sha2::{Digest as _, Sha256};
 
 use super::cache::{Kind, hex, parse_digest};
-use super::fetch::{ChartBytes, FetchError, Fetcher, Options, Wanted};
+use super::fetch::{ChartBytes, FetchError, Fetcher, Options, ProvenanceMode};
 use super::files;
 use super::index::entry::{Choice, choose};
 use super::oci::credentials::Credentials;
@@ -51,12 +51,12 @@ impl Fetcher {
             let key = parse_digest(digest).ok()?;
             self.cache.get(&key, Kind::Chart, MAX_CHART_BYTES).map(Bytes::from)
         };
-        let provenance = options.provenance != Wanted::No;
+        let provenance = options.provenance != ProvenanceMode::No;
         let pulled = registry.pull(&reference, provenance, &mut from_cache).await?;
         if let Some(verifier) = &verifier {
             verifier.verify(&registry, &reference, &pulled.digest).await?;
         }
-        if options.provenance == Wanted::Yes && pulled.provenance.is_none() {
+        if options.provenance == ProvenanceMode::Yes && pulled.provenance.is_none() {
             return Err(FetchError::NoProvenance(format!("oci://{reference}.prov")));
         }
         if reference.digest.is_none() {

@@ -88,7 +88,7 @@ pub enum GitError {
 
 /// The requested part of a repository.
 #[derive(Debug, PartialEq, Eq)]
-struct Wanted {
+struct GitRequest {
     /// For git.
     url: String,
     scheme: String,
@@ -110,7 +110,7 @@ enum Point {
     Semver(String),
 }
 
-impl Wanted {
+impl GitRequest {
     fn parse(location: &Location) -> Result<Self, GitError> {
         let wrong = |text: String| GitError::Reference(text);
         let scheme = location.scheme.trim_start_matches("git+").to_owned();
@@ -201,7 +201,7 @@ fn resolve(refs: &str, point: &Point, url: &str) -> Result<(String, String), Git
 
 /// Runs git for one repository.
 struct Git<'g> {
-    wanted: &'g Wanted,
+    wanted: &'g GitRequest,
     options: &'g Options,
     login: Option<(String, String)>,
 }
@@ -319,7 +319,7 @@ impl Fetcher {
         if self.http.is_offline() {
             return Err(GitError::Offline(location.to_string()));
         }
-        let wanted = Wanted::parse(location)?;
+        let wanted = GitRequest::parse(location)?;
         let flags = Some((options.username.clone(), options.password.0.clone())).filter(|f| !f.0.is_empty());
         let own = location.user().map(|u| (u.0.to_owned(), u.1.to_owned()));
         let login = own.or(flags).filter(|_| wanted.scheme.starts_with("http"));
@@ -398,8 +398,8 @@ async fn checkout(git: &Git<'_>, scratch: &Path, commit: &str, name: &str) -> Re
 mod tests {
     use super::*;
 
-    fn wanted(text: &str) -> Result<Wanted, String> {
-        Wanted::parse(&Location::parse(text).unwrap()).map_err(|e| e.to_string())
+    fn wanted(text: &str) -> Result<GitRequest, String> {
+        GitRequest::parse(&Location::parse(text).unwrap()).map_err(|e| e.to_string())
     }
 
     #[test]

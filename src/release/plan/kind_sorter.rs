@@ -27,7 +27,7 @@ pub(crate) fn uninstall_rank(kind: &str) -> (usize, &str) {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum KindPhase {
     /// Namespaces and priority classes: the server rejects objects that name a missing one.
-    Ground,
+    Prerequisites,
     /// Kinds, awaited before their objects.
     Kinds,
     /// Objects that Pods mount, run as, are limited by and are reached through; roles and bindings. References
@@ -36,7 +36,7 @@ pub(crate) enum KindPhase {
     /// Objects that create Pods.
     Workloads,
     /// Objects that act on workloads or route to them.
-    Around,
+    Routing,
     /// Custom resources and all others.
     Custom,
     /// Webhooks and API services: once applied, they can reject our own objects.
@@ -46,7 +46,7 @@ pub(crate) enum KindPhase {
 /// The phase of a kind.
 pub(crate) fn phase(group: &str, kind: &str) -> KindPhase {
     match (group, kind) {
-        ("", "Namespace") | ("scheduling.k8s.io", "PriorityClass") => KindPhase::Ground,
+        ("", "Namespace") | ("scheduling.k8s.io", "PriorityClass") => KindPhase::Prerequisites,
         ("apiextensions.k8s.io", "CustomResourceDefinition") => KindPhase::Kinds,
         (
             "",
@@ -62,7 +62,7 @@ pub(crate) fn phase(group: &str, kind: &str) -> KindPhase {
         | ("networking.k8s.io", "NetworkPolicy" | "IngressClass")
         | ("policy" | "storage.k8s.io" | "rbac.authorization.k8s.io", _) => KindPhase::Config,
         ("", "Pod" | "ReplicationController") | ("apps", _) => KindPhase::Workloads,
-        ("batch" | "autoscaling", _) | ("networking.k8s.io", "Ingress") => KindPhase::Around,
+        ("batch" | "autoscaling", _) | ("networking.k8s.io", "Ingress") => KindPhase::Routing,
         ("apiregistration.k8s.io" | "admissionregistration.k8s.io", _) => KindPhase::Gates,
         _ => KindPhase::Custom,
     }
@@ -91,14 +91,14 @@ mod tests {
     #[test]
     fn phases() {
         let cases = [
-            ("", "Namespace", KindPhase::Ground),
+            ("", "Namespace", KindPhase::Prerequisites),
             ("apiextensions.k8s.io", "CustomResourceDefinition", KindPhase::Kinds),
             ("", "ConfigMap", KindPhase::Config),
             ("policy", "PodDisruptionBudget", KindPhase::Config),
             ("", "Service", KindPhase::Config),
             ("rbac.authorization.k8s.io", "RoleBinding", KindPhase::Config),
             ("apps", "Deployment", KindPhase::Workloads),
-            ("autoscaling", "HorizontalPodAutoscaler", KindPhase::Around),
+            ("autoscaling", "HorizontalPodAutoscaler", KindPhase::Routing),
             ("example.com", "Service", KindPhase::Custom),
             ("apiregistration.k8s.io", "APIService", KindPhase::Gates),
         ];

@@ -51,7 +51,7 @@ impl IndexError {
 }
 
 /// Called for each chart: returns whether its versions are wanted.
-type Wanted<'w> = &'w mut dyn FnMut(&str) -> bool;
+type EntryFilter<'w> = &'w mut dyn FnMut(&str) -> bool;
 
 /// Visits the versions of the wanted charts, chart by chart in the order of the index, highest version first. Invalid
 /// entries are left out, with a warning each. A chart may come twice with the same versions: an index with an
@@ -61,7 +61,7 @@ type Wanted<'w> = &'w mut dyn FnMut(&str) -> bool;
 /// The index cannot be read, or a visited part is invalid.
 pub fn visit(
     path: &Path,
-    wanted: Wanted<'_>,
+    wanted: EntryFilter<'_>,
     each: &mut dyn FnMut(&str, Vec<ChartVersion>),
     warn: &mut dyn FnMut(String),
 ) -> Result<(), IndexError> {
@@ -204,7 +204,7 @@ fn whole(file: &mut File, items: &mut impl Items) -> Result<(), IndexError> {
 struct Gather<'g> {
     name: Option<String>,
     versions: Vec<ChartVersion>,
-    wanted: Wanted<'g>,
+    wanted: EntryFilter<'g>,
     each: &'g mut dyn FnMut(&str, Vec<ChartVersion>),
     warn: &'g mut dyn FnMut(String),
     source: &'g str,

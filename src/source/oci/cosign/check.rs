@@ -26,7 +26,7 @@ use sigstore_verify::types::{
 use sigstore_verify::{PublicKeyVerificationPolicy, VerificationPolicy};
 
 use super::super::super::files;
-use super::{CosignError, Policy, Signer, Wanted};
+use super::{CosignError, IdentityMatch, Policy, Signer};
 
 /// The predicate type of a statement that signs an artifact.
 pub(super) const SIGNED: &str = "https://sigstore.dev/cosign/sign/v1";
@@ -116,10 +116,10 @@ struct EntryHead {
 }
 
 impl Test {
-    fn new(wanted: &Wanted) -> Result<Self, CosignError> {
+    fn new(wanted: &IdentityMatch) -> Result<Self, CosignError> {
         match wanted {
-            Wanted::Exact(text) => Ok(Self::Exact(text.clone())),
-            Wanted::Pattern(pattern) => {
+            IdentityMatch::Exact(text) => Ok(Self::Exact(text.clone())),
+            IdentityMatch::Pattern(pattern) => {
                 // Checked alone first, so that it cannot end the group early.
                 regexp::compile(pattern.as_bytes()).map_err(CosignError::Pattern)?;
                 let whole = regexp::compile(format!("\\A(?:{pattern})\\z").as_bytes());

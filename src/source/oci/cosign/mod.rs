@@ -77,15 +77,15 @@ pub enum Signer {
     /// An identity that an issuer of tokens attested.
     Identity {
         /// The subject of the certificate: an e-mail address or a URI.
-        identity: Wanted,
+        identity: IdentityMatch,
         /// The URL of the issuer.
-        issuer: Wanted,
+        issuer: IdentityMatch,
     },
 }
 
 /// A text that a certificate must contain.
 #[derive(Clone, Debug)]
-pub enum Wanted {
+pub enum IdentityMatch {
     /// This text.
     Exact(String),
     /// A text that a regular expression of Go's dialect matches from its start to its end.
@@ -103,7 +103,7 @@ impl fmt::Display for Signer {
     }
 }
 
-impl fmt::Display for Wanted {
+impl fmt::Display for IdentityMatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Self::Exact(text) | Self::Pattern(text)) = self;
         f.write_str(text)
