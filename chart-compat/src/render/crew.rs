@@ -8,8 +8,6 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::thread::JoinHandle;
 
-use super::beside;
-
 /// How much text must wait before a thread is worth its start.
 pub(super) const WORTH_A_THREAD: usize = 64 * 1024;
 
@@ -73,13 +71,7 @@ impl<I: Send + 'static, O: Send + 'static> Crew<I, O> {
         if self.helper.is_none() && self.waiting > WORTH_A_THREAD {
             let queue = Arc::clone(&self.queue);
             // Without a thread everything is done at the end.
-            self.helper = beside::start(|arrived| {
-                let help = move || {
-                    arrived.run_anywhere();
-                    queue.run(true)
-                };
-                std::thread::Builder::new().spawn(help).ok()
-            });
+            self.helper = std::thread::Builder::new().spawn(move || queue.run(true)).ok();
         }
     }
 

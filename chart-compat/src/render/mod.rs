@@ -4,7 +4,6 @@
 //! that a render may ask of the outside goes through [`World`].
 
 mod ahead;
-mod beside;
 mod capabilities;
 mod checksum;
 mod context;

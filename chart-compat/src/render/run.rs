@@ -13,7 +13,6 @@ use std::sync::mpsc::{self, Receiver, Sender};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::beside::{self, Arrived};
 use super::context::{Job, Jobs, jobs, keep_last};
 use super::crew::{WORTH_A_THREAD, make_room};
 use super::engine::{CompiledChart, Parsed, funcs};
@@ -137,16 +136,13 @@ impl Run<'_> {
         } else {
             let (own, other) = Signal::pair();
             std::thread::scope(|scope| {
-                let second = |arrived: Arrived| {
-                    arrived.run_anywhere();
+                let second = || {
                     let place = Place::default();
                     let order = self.order(&place.arena);
                     self.worker(&place, &order, &set, &shared, 1, Some(other))
                 };
                 // Without a second thread its signal is gone.
-                let helper = beside::start(|arrived| {
-                    std::thread::Builder::new().spawn_scoped(scope, move || second(arrived))
-                });
+                let helper = std::thread::Builder::new().spawn_scoped(scope, second);
                 let mut threads = vec![self.worker(&place, &order, &set, &shared, 0, Some(own))];
                 if let Ok(helper) = helper {
                     match helper.join() {
