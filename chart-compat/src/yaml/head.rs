@@ -42,42 +42,21 @@ impl Head {
 /// # Errors
 /// If the text is no YAML, has no JSON form, or a field of the head is not what it must be.
 pub fn head(text: &[u8]) -> Result<Head, Error> {
-    let is_wanted =
-        |key: &[u8]| std::str::from_utf8(key).is_ok_and(|key| FIELDS.iter().any(|f| is_field(key, f)));
-    if let Some(lines) = super::everyday::fields(text, is_wanted)
-        && let Ok(head) = of_lines(&lines)
-    {
-        return Ok(head);
-    }
-    earnestly(text)
-}
-
-/// Why a manifest that is no UTF-8 is not read: go-yaml's reason, or, where it has none, our own, as no API server takes it.
-pub(crate) fn refuse_bytes(text: &[u8]) -> Error {
-    match earnestly(text) {
-        Err(e) => e,
-        Ok(_) => Error::shape(
-            "the manifest is no UTF-8: write it so that what the template gives is text".to_owned(),
-        ),
-    }
-}
-
-/// The head in a manifest's lines that have the everyday form.
-pub(super) fn of_lines(lines: &[u8]) -> Result<Head, Error> {
-    let mut sink = HeadSink::default();
-    match super::everyday::read(lines, &mut sink) {
-        Some(()) => sink.finish(),
-        None => earnestly(lines),
-    }
-}
-
-/// As [`head`], every character read.
-pub(super) fn earnestly(text: &[u8]) -> Result<Head, Error> {
     let mut sink = HeadSink::default();
     if super::read::read(text, &mut sink, false).map_err(Error::while_converting)?.not_finite {
         check_numbers(text).map_err(Error::while_converting)?;
     }
     sink.finish()
+}
+
+/// Why a manifest that is no UTF-8 is not read: go-yaml's reason, or, where it has none, our own, as no API server takes it.
+pub(crate) fn refuse_bytes(text: &[u8]) -> Error {
+    match head(text) {
+        Err(e) => e,
+        Ok(_) => Error::shape(
+            "the manifest is no UTF-8: write it so that what the template gives is text".to_owned(),
+        ),
+    }
 }
 
 /// Fails if a number that JSON cannot hold stands where no text is wanted.

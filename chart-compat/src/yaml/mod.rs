@@ -8,7 +8,6 @@
 mod count;
 mod emit;
 mod error;
-mod everyday;
 mod go_syntax;
 mod head;
 mod input;
@@ -99,12 +98,6 @@ pub fn read_into(text: &[u8], sink: &mut impl Sink) -> Result<(), Error> {
 }
 
 fn build(text: &[u8], mut builder: DataBuilder, strict: bool) -> Result<Data, Error> {
-    if !strict {
-        let mut quick = builder.another();
-        if everyday::read(text, &mut quick).is_some() {
-            return Ok(quick.finish());
-        }
-    }
     let outcome = read::read(text, &mut builder, strict)?;
     let data = builder.finish();
     if outcome.not_finite {

@@ -115,11 +115,6 @@ impl DataBuilder {
         Self { floats: true, ..Self::default() }
     }
 
-    /// An empty builder of the same kind.
-    pub(super) fn another(&self) -> Self {
-        Self { floats: self.floats, ..Self::default() }
-    }
-
     /// The finished tree; null if nothing was read.
     #[must_use]
     pub fn finish(self) -> Data {
