@@ -11,6 +11,7 @@ use super::crew::Crew;
 use super::error::Error;
 use super::keep::{Keep, Texts};
 use super::run::Run;
+use super::schema::{self, Schemas};
 use super::{Options, Rendered, functions, manifest};
 use crate::chart::{Chart, Laid, Warn, coalesce_again, process_again};
 use crate::data::Map as DataMap;
@@ -49,7 +50,7 @@ pub(crate) fn render_leniently(
     let valid = if options.skip_schema_validation {
         Ok(())
     } else {
-        super::schema::validate(&chart, values, world, &mut drop)
+        schema::validate(&chart, values, &Schemas::default(), world, &mut drop)
     };
     let files = valid.and_then(|()| {
         let compiled = CompiledChart::new(chart, profile);
@@ -84,6 +85,7 @@ pub struct CompiledChart {
     parsed: Mutex<Known>,
     ahead: Mutex<Option<Ahead>>,
     pub(super) keep: Keep,
+    schemas: Schemas,
     /// How values were laid over each other in earlier renders.
     laid: Mutex<Laid>,
 }
@@ -128,6 +130,7 @@ impl CompiledChart {
             parsed: Mutex::default(),
             ahead: Mutex::default(),
             keep: Keep::default(),
+            schemas: Schemas::default(),
             laid: Mutex::default(),
         }
     }
@@ -211,7 +214,9 @@ impl CompiledChart {
         let mut unresolved = Vec::new();
         let check = || match options.skip_schema_validation {
             true => Ok(()),
-            false => super::schema::validate(&chart, &values, world, &mut |line| unresolved.push(line)),
+            false => {
+                schema::validate(&chart, &values, &self.schemas, world, &mut |line| unresolved.push(line))
+            }
         };
         let checked = self.parse_during(&chart, check);
         unresolved.into_iter().for_each(&mut *warn);

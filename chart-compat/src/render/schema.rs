@@ -9,28 +9,26 @@ mod compile;
 mod decimal;
 mod draft;
 mod failure;
+mod fast_check;
 mod format;
 mod json;
 mod members;
 mod meta;
 mod outside;
 mod parts;
-mod quick;
 mod resources;
 mod show;
-mod tape;
 mod uri;
 mod way;
 
-use std::hash::BuildHasher as _;
-use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use compile::Program;
+use fast_check::FastCheck;
 use json::Json;
 use outside::Outside;
-use quick::Quick;
-use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use super::error::{Breach, Error};
 use crate::chart::{Chart, Warn};
@@ -44,13 +42,31 @@ use failure::Unmet;
 /// The name of a schema among those that it refers to.
 const URL: &str = "file:///values.schema.json";
 
-/// How many compiled schemas are kept for the next render.
-const KEPT: usize = 64;
+/// The compiled schemas of a chart and its subcharts, by their texts.
+#[derive(Default)]
+pub(super) struct Schemas(Mutex<FxHashMap<Bytes, Result<Arc<Compiled>, String>>>);
+
+impl Schemas {
+    /// The schema of that text; a text that is not JSON has none.
+    fn get(&self, text: &Bytes) -> Result<Arc<Compiled>, String> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.entry(text.clone()).or_insert_with(|| Compiled::read(text).map(Arc::new)).clone()
+    }
+}
 
 /// Checks the values of a chart and of its subcharts, each against the chart's own schema.
-pub(super) fn validate(chart: &Chart, values: &Map, world: &dyn World, warn: Warn<'_>) -> Result<(), Error> {
+///
+/// # Errors
+/// Helm's text, with each value that breaks a schema.
+pub(super) fn validate(
+    chart: &Chart,
+    values: &Map,
+    schemas: &Schemas,
+    world: &dyn World,
+    warn: Warn<'_>,
+) -> Result<(), Error> {
     let mut found = Found::default();
-    check_chart(chart, values, world, &mut Vec::new(), &mut found);
+    check_chart(chart, values, schemas, world, &mut Vec::new(), &mut found);
     for name in &found.unresolved {
         let text = "unresolved URN reference ignored; using permissive schema";
         warn(slog::line("WARN", text, &[("urn", name)]));
@@ -66,9 +82,9 @@ pub(super) fn validate(chart: &Chart, values: &Map, world: &dyn World, warn: War
 ///
 /// # Errors
 /// Helm's text.
-pub(crate) fn check_schema(schema: &Bytes, values: &Map, world: &dyn World) -> Result<(), String> {
+pub(crate) fn check_schema(schema: &[u8], values: &Map, world: &dyn World) -> Result<(), String> {
     let value = Json::Map(values.iter().map(|(k, v)| (k.clone(), Json::from_data(v))).collect());
-    let program = known(schema)?.program(&|url| world.schema_document(url))?;
+    let program = Compiled::read(schema)?.program(&|url| world.schema_document(url))?;
     check::value(&program, &value).map_err(|unmet| unmet.text)
 }
 
@@ -84,14 +100,15 @@ struct Found {
 fn check_chart<'c>(
     chart: &'c Chart,
     values: &Map,
+    schemas: &Schemas,
     world: &dyn World,
     scope: &mut Vec<&'c str>,
     found: &mut Found,
 ) {
     if let Some(schema) = &chart.schema {
-        let checked = known(schema).map_err(Unmet::from).and_then(|schema| {
-            // The short way knows no names that nothing has.
-            if schema.accepts(values) {
+        let checked = schemas.get(schema).map_err(Unmet::from).and_then(|schema| {
+            // Such a schema has no reference that stays unresolved.
+            if schema.accepts(&Data::Map(values.clone())) {
                 return Ok(());
             }
             let program = schema.program(&|url| world.schema_document(url))?;
@@ -114,7 +131,7 @@ fn check_chart<'c>(
             None | Some(Data::Null) => {}
             Some(Data::Map(values)) => {
                 scope.push(sub.name());
-                check_chart(sub, values, world, scope, found);
+                check_chart(sub, values, schemas, world, scope, found);
                 scope.pop();
             }
             Some(other) => {
@@ -145,33 +162,23 @@ fn whole_document(text: &[u8]) -> Result<Json, String> {
     Ok(json)
 }
 
-/// A schema that was read.
-struct Known {
-    text: Bytes,
-    quick: Option<Quick>,
-    /// Read when the short way did not say yes.
-    json: OnceLock<Result<Arc<Json>, String>>,
-    /// Compiled then, too, and kept unless it holds documents from elsewhere.
+/// A parsed schema, compiled when first needed.
+struct Compiled {
+    json: Arc<Json>,
+    fast: Option<FastCheck>,
+    /// Kept unless it holds documents from elsewhere.
     program: OnceLock<Result<Arc<Program>, String>>,
 }
 
-impl Known {
-    fn read(text: Bytes) -> Result<Self, String> {
-        let quick = Quick::read(&text);
-        let known = Self { text, quick, json: OnceLock::new(), program: OnceLock::new() };
-        if known.quick.is_none() {
-            known.json()?;
-        }
-        Ok(known)
+impl Compiled {
+    fn read(text: &[u8]) -> Result<Self, String> {
+        let json = Arc::new(whole_document(text)?);
+        Ok(Self { fast: FastCheck::new(&json), json, program: OnceLock::new() })
     }
 
-    fn json(&self) -> Result<Arc<Json>, String> {
-        self.json.get_or_init(|| whole_document(&self.text).map(Arc::new)).clone()
-    }
-
-    /// Whether the short way says yes.
-    fn accepts(&self, values: &Map) -> bool {
-        self.quick.as_ref().is_some_and(|quick| quick.accepts(values))
+    /// Whether values certainly satisfy the schema, which then is well formed too.
+    fn accepts(&self, values: &Data) -> bool {
+        self.fast.as_ref().is_some_and(|fast| fast.accepts(values))
     }
 
     fn program(&self, fetch: outside::Fetch<'_>) -> Result<Arc<Program>, String> {
@@ -179,7 +186,7 @@ impl Known {
             return known.clone();
         }
         let outside = Outside::new(fetch);
-        let program = Program::new(URL, &self.json()?, &outside).map(Arc::new);
+        let program = Program::new(URL, &self.json, &outside).map(Arc::new);
         match outside.was_asked() {
             true => program,
             false => self.program.get_or_init(|| program).clone(),
@@ -202,7 +209,7 @@ fn nowhere(url: &str) -> Result<Bytes, String> {
 /// assert_eq!(breaches[0].path.to_string(), "replicas");
 /// assert_eq!(breaches[0].text, "got string, want integer");
 /// ```
-pub struct Schema(Known);
+pub struct Schema(Compiled);
 
 impl Schema {
     /// Reads and compiles a schema.
@@ -210,9 +217,9 @@ impl Schema {
     /// # Errors
     /// Text that is not JSON or no schema, in Helm's words.
     pub fn read(json: &[u8]) -> Result<Self, String> {
-        let known = Known::read(Bytes::copy_from_slice(json))?;
-        known.program(&nowhere)?;
-        Ok(Self(known))
+        let compiled = Compiled::read(json)?;
+        compiled.program(&nowhere)?;
+        Ok(Self(compiled))
     }
 
     /// Checks values.
@@ -220,49 +227,13 @@ impl Schema {
     /// # Errors
     /// Each value that breaks the schema.
     pub fn check(&self, values: &Data) -> Result<(), Vec<Breach>> {
-        if let Data::Map(map) = values
-            && self.0.accepts(map)
-        {
+        if self.0.accepts(values) {
             return Ok(());
         }
         let program = self.0.program(&nowhere).map_err(Unmet::from);
         let checked = program.and_then(|program| check::value(&program, &Json::from_data(values)));
         checked.map_err(|unmet| unmet.breaches)
     }
-}
-
-/// A schema, kept for the next time.
-fn known(schema: &Bytes) -> Result<Arc<Known>, String> {
-    #[derive(Default)]
-    struct Cache {
-        kept: FxHashMap<Bytes, Result<Arc<Known>, String>>,
-        /// Hashes of schemas that were read once: one that never comes again is not worth a copy of its text.
-        once: FxHashSet<u64>,
-    }
-    static CACHE: LazyLock<Mutex<Cache>> = LazyLock::new(Mutex::default);
-    if let Some(found) = CACHE.lock().unwrap_or_else(PoisonError::into_inner).kept.get(schema) {
-        return found.clone();
-    }
-    let hash = FxBuildHasher.hash_one(schema);
-    let again = CACHE.lock().unwrap_or_else(PoisonError::into_inner).once.remove(&hash);
-    if !again {
-        let known = Known::read(schema.clone()).map(Arc::new);
-        let mut cache = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
-        if cache.once.len() >= KEPT {
-            cache.once.clear();
-        }
-        cache.once.insert(hash);
-        return known;
-    }
-    // A copy: the file itself would keep its whole archive in memory.
-    let text = Bytes::copy_from_slice(schema);
-    let known = Known::read(text.clone()).map(Arc::new);
-    let mut cache = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
-    if cache.kept.len() >= KEPT {
-        cache.kept.clear();
-    }
-    cache.kept.insert(text, known.clone());
-    known
 }
 
 #[cfg(test)]

@@ -27,7 +27,6 @@ const NAMES: [&str; 7] = ["null", "boolean", "number", "integer", "string", "arr
 impl Types {
     const NUMBER: Self = Self(1 << 2);
     const INTEGER: Self = Self(1 << 3);
-    const OBJECT: Self = Self(1 << 6);
 
     /// The type of that name; of no type if there is none.
     pub(super) fn named(name: &str) -> Self {
@@ -65,13 +64,8 @@ impl Types {
             Data::Float(_) => Self::NUMBER,
             Data::String(_) => Self(1 << 4),
             Data::List(_) => Self(1 << 5),
-            Data::Map(_) => Self::OBJECT,
+            Data::Map(_) => Self(1 << 6),
         })
-    }
-
-    /// Whether objects are of one of these types.
-    pub(super) fn accept_objects(self) -> bool {
-        self.has(Self::OBJECT)
     }
 
     /// Their names, joined by `or`.
