@@ -47,11 +47,6 @@ impl Map {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Where the entries lie: no other map's do while one of these lives.
-    pub(crate) fn address(&self) -> usize {
-        Arc::as_ptr(&self.0).addr()
-    }
-
     /// Whether nobody can tell one from the other, by a zero's sign neither.
     pub(crate) fn is_alike(&self, other: &Self) -> bool {
         self.same(other)

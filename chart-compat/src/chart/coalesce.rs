@@ -2,7 +2,6 @@
 
 use super::Warn;
 use super::error::Error;
-use super::laid::Laid;
 use super::load::Chart;
 use crate::data::{Data, Map};
 use crate::go::{Arena, Value, fmt, slog};
@@ -37,42 +36,19 @@ impl Way<'_> {
 /// # Errors
 /// A subchart's values are not a table.
 pub fn coalesce_values(chart: &Chart, user: &Map, profile: Profile, warn: Warn<'_>) -> Result<Map, Error> {
-    coalesce_again(chart, user, profile, None, warn)
+    run(chart, user, false, profile, warn)
 }
 
-/// As [`coalesce_values`], with what was laid before.
-pub(crate) fn coalesce_again(
-    chart: &Chart,
-    user: &Map,
-    profile: Profile,
-    laid: Option<&mut Laid>,
-    warn: Warn<'_>,
-) -> Result<Map, Error> {
-    run(chart, user, false, profile, laid, warn)
+/// The default values of a chart and its subcharts, nulls kept (`MergeValues`).
+pub(super) fn merge_values(chart: &Chart, profile: Profile, warn: Warn<'_>) -> Result<Map, Error> {
+    run(chart, &Map::new(), true, profile, warn)
 }
 
-/// As [`coalesce_again`], but nulls are kept (`MergeValues`).
-pub(super) fn merge_values(
-    chart: &Chart,
-    profile: Profile,
-    laid: Option<&mut Laid>,
-    warn: Warn<'_>,
-) -> Result<Map, Error> {
-    run(chart, &Map::new(), true, profile, laid, warn)
-}
-
-fn run(
-    chart: &Chart,
-    user: &Map,
-    merge: bool,
-    profile: Profile,
-    laid: Option<&mut Laid>,
-    warn: Warn<'_>,
-) -> Result<Map, Error> {
+fn run(chart: &Chart, user: &Map, merge: bool, profile: Profile, warn: Warn<'_>) -> Result<Map, Error> {
     let mut dest = user.clone();
     // Helm says these with its old logger.
     let mut told = |text: String| warn(slog::line("INFO", &text, &[]));
-    let mut c = Coalesce { merge, profile, laid, warn: &mut told };
+    let mut c = Coalesce { merge, profile, warn: &mut told };
     c.chart(chart, &mut dest, "")?;
     spread_globals(chart, &mut dest);
     Ok(dest)
@@ -81,7 +57,6 @@ fn run(
 struct Coalesce<'w> {
     merge: bool,
     profile: Profile,
-    laid: Option<&'w mut Laid>,
     warn: Warn<'w>,
 }
 
@@ -136,7 +111,7 @@ impl Coalesce<'_> {
                 (Data::Map(m), Some(Data::Map(old))) => {
                     let mut merged = m.clone();
                     let way = Way { above: Some(&Way { above: None, name: prefix }), name: key };
-                    tables(&mut merged, old, &way, true, self.laid.as_deref_mut(), self.warn);
+                    tables(&mut merged, old, &way, true, self.warn);
                     *old = merged;
                 }
                 (Data::Map(_), Some(_)) => {
@@ -167,10 +142,10 @@ impl Coalesce<'_> {
                         let merge = self.merge || chart.dependencies.iter().any(|d| d.name() == key);
                         let mut src = src.clone();
                         if !merge && self.profile == Profile::Helm4 {
-                            self.strip(&mut src);
+                            strip_nulls(&mut src);
                         }
                         let way = Way { above: Some(&Way { above: None, name: prefix }), name: key };
-                        lay(dest, &src, &way, merge, self.laid.as_deref_mut(), self.warn);
+                        tables(dest, &src, &way, merge, self.warn);
                     }
                     Data::Null => {}
                     _ => (self.warn)(format!("warning: skipped value for {prefix}.{key}: Not a table.")),
@@ -180,18 +155,11 @@ impl Coalesce<'_> {
                 None => {
                     let mut value = default.clone();
                     if let (true, Data::Map(m)) = (strips, &mut value) {
-                        self.strip(m);
+                        strip_nulls(m);
                     }
                     values.insert(key.clone(), value);
                 }
             }
-        }
-    }
-
-    fn strip(&mut self, table: &mut Map) {
-        match &mut self.laid {
-            Some(laid) => laid.strip(table, strip_nulls),
-            None => strip_nulls(table),
         }
     }
 }
@@ -242,26 +210,8 @@ fn has_null(map: &Map) -> bool {
     })
 }
 
-/// As [`tables`], or what that gave before.
-fn lay(dst: &mut Map, src: &Map, way: &Way<'_>, merge: bool, mut laid: Option<&mut Laid>, warn: Warn<'_>) {
-    let Some(kept) = laid.as_deref_mut() else { return tables(dst, src, way, merge, None, warn) };
-    if kept.again(dst, src, merge, &|| way.text(), warn) {
-        return;
-    }
-    let over = dst.clone();
-    let mut told = Vec::new();
-    tables(dst, src, way, merge, laid.as_deref_mut(), &mut |text| {
-        told.push(text.clone());
-        warn(text);
-    });
-    let told = (!told.is_empty()).then(|| (way.text(), told));
-    if let Some(kept) = laid {
-        kept.keep(over, src, merge, dst, told);
-    }
-}
-
 /// Merges `src` into `dst`, whose entries count (`coalesceTablesFullKey`); without `merge` a null in `dst` deletes.
-fn tables(dst: &mut Map, src: &Map, way: &Way<'_>, merge: bool, mut laid: Option<&mut Laid>, warn: Warn<'_>) {
+fn tables(dst: &mut Map, src: &Map, way: &Way<'_>, merge: bool, warn: Warn<'_>) {
     for (key, value) in src {
         let way = Way { above: Some(way), name: key };
         // Looked at before it is taken out to be changed: most maps stay as they are, and shared.
@@ -273,7 +223,7 @@ fn tables(dst: &mut Map, src: &Map, way: &Way<'_>, merge: bool, mut laid: Option
                 if !old.same(new)
                     && let Some(Data::Map(old)) = dst.get_mut(key)
                 {
-                    lay(old, new, &way, merge, laid.as_deref_mut(), warn);
+                    tables(old, new, &way, merge, warn);
                 }
             }
             (Some(Data::Null), value) if !merge && *value != Data::Null => {
@@ -297,10 +247,10 @@ fn tables(dst: &mut Map, src: &Map, way: &Way<'_>, merge: bool, mut laid: Option
 
 /// Merges `src` into `dst`; a null in `dst` deletes (`CoalesceTables`).
 pub(crate) fn coalesce_tables(dst: &mut Map, src: &Map) {
-    tables(dst, src, &Way { above: None, name: "" }, false, None, &mut |_| {});
+    tables(dst, src, &Way { above: None, name: "" }, false, &mut |_| {});
 }
 
 /// Merges `src` into `dst`, nulls kept (`MergeTables`).
 pub fn merge_tables(dst: &mut Map, src: &Map, warn: Warn<'_>) {
-    tables(dst, src, &Way { above: None, name: "" }, true, None, warn);
+    tables(dst, src, &Way { above: None, name: "" }, true, warn);
 }

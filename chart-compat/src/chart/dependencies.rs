@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use super::Warn;
-use super::coalesce::{coalesce_again, merge_tables, merge_values};
+use super::coalesce::{coalesce_values, merge_tables, merge_values};
 use super::error::Error;
 use super::imports::Imports;
 use super::kin::{Kin, Place};
-use super::laid::Laid;
 use super::load::Chart;
 use super::metadata::Dependency;
 use super::values::{find_table, path_value, table};
@@ -26,24 +25,13 @@ pub fn process_dependencies(
     profile: Profile,
     warn: Warn<'_>,
 ) -> Result<(), Error> {
-    process_again(chart, user, profile, None, warn)
-}
-
-/// As [`process_dependencies`], with what was laid before.
-pub(crate) fn process_again(
-    chart: &mut Chart,
-    user: &Map,
-    profile: Profile,
-    mut laid: Option<&mut Laid>,
-    warn: Warn<'_>,
-) -> Result<(), Error> {
     let mut kin = Kin::default();
     let mut place = kin.plant(chart, None);
-    let mut walk = Walk { profile, laid: laid.as_deref_mut(), warn: &mut *warn, kin };
+    let mut walk = Walk { profile, warn: &mut *warn, kin };
     walk.enable(chart, &mut place, user, "")?;
     let mut kin = walk.kin;
     kin.settle(chart, &place);
-    import_values(chart, &place, &mut kin, profile, laid, warn)
+    import_values(chart, &place, &mut kin, profile, warn)
 }
 
 fn wants(req: &Dependency, chart: &Chart) -> bool {
@@ -53,7 +41,6 @@ fn wants(req: &Dependency, chart: &Chart) -> bool {
 /// What is the same for all charts of a tree.
 struct Walk<'w> {
     profile: Profile,
-    laid: Option<&'w mut Laid>,
     warn: Warn<'w>,
     kin: Kin,
 }
@@ -88,7 +75,7 @@ impl Walk<'_> {
         }
         (chart.dependencies, place.below) = selected.into_iter().unzip();
         self.kin.adopt(place);
-        let coalesced = coalesce_again(chart, values, self.profile, self.laid.as_deref_mut(), self.warn)?;
+        let coalesced = coalesce_values(chart, values, self.profile, self.warn)?;
         tags(&mut reqs, &coalesced, self.warn);
         conditions(&mut reqs, &coalesced, path, self.warn);
         let disabled: Vec<String> = reqs.iter().filter(|r| !r.enabled).map(|r| r.name.clone()).collect();
@@ -169,14 +156,13 @@ fn import_values(
     place: &Place,
     kin: &mut Kin,
     profile: Profile,
-    mut laid: Option<&mut Laid>,
     warn: Warn<'_>,
 ) -> Result<(), Error> {
     for (sub, below) in chart.dependencies.iter_mut().zip(&place.below) {
-        import_values(sub, below, kin, profile, laid.as_deref_mut(), warn)?;
+        import_values(sub, below, kin, profile, warn)?;
     }
     let Some(mut reqs) = chart.metadata.dependencies.take() else { return Ok(()) };
-    let mut values = merge_values(chart, profile, laid, warn)?;
+    let mut values = merge_values(chart, profile, warn)?;
     let mut imported = Imports::default();
     for (number, req) in reqs.iter_mut().enumerate() {
         let mut seen = Vec::new();

@@ -13,7 +13,7 @@ use super::keep::{Keep, Texts};
 use super::run::Run;
 use super::schema::{self, Schemas};
 use super::{Options, Rendered, functions, manifest};
-use crate::chart::{Chart, Laid, Warn, coalesce_again, process_again};
+use crate::chart::{Chart, Warn, coalesce_values, process_dependencies};
 use crate::data::Map as DataMap;
 use crate::go::semver;
 use crate::profile::Profile;
@@ -86,8 +86,6 @@ pub struct CompiledChart {
     ahead: Mutex<Option<Ahead>>,
     pub(super) keep: Keep,
     schemas: Schemas,
-    /// How values were laid over each other in earlier renders.
-    laid: Mutex<Laid>,
 }
 
 /// The functions that templates can call.
@@ -131,7 +129,6 @@ impl CompiledChart {
             ahead: Mutex::default(),
             keep: Keep::default(),
             schemas: Schemas::default(),
-            laid: Mutex::default(),
         }
     }
 
@@ -257,15 +254,8 @@ impl CompiledChart {
     /// The chart with the subcharts that take part, and all values.
     fn prepare(&self, user: &DataMap, warn: Warn<'_>) -> Result<(Chart, DataMap), Error> {
         let mut chart = self.chart.clone();
-        // Who comes meanwhile lays everything anew.
-        let mut laid = if self.keep.is_wanted() { self.laid.try_lock().ok() } else { None };
-        let mut laid = laid.as_deref_mut();
-        if let Some(laid) = &mut laid {
-            laid.begin();
-        }
-        process_again(&mut chart, user, self.profile, laid.as_deref_mut(), warn)
-            .map_err(Error::Dependencies)?;
-        let values = coalesce_again(&chart, user, self.profile, laid, warn)?;
+        process_dependencies(&mut chart, user, self.profile, warn).map_err(Error::Dependencies)?;
+        let values = coalesce_values(&chart, user, self.profile, warn)?;
         Ok((chart, values))
     }
 

@@ -146,11 +146,6 @@ impl Keep {
         Ok(self.close(session, ran))
     }
 
-    /// Whether renders of this chart are worth keeping, so far as is known.
-    pub(super) fn is_wanted(&self) -> bool {
-        matches!(*self.0.lock().unwrap_or_else(PoisonError::into_inner), State::Wanted | State::Kept(_))
-    }
-
     /// What is kept for a render, if it is one to keep: not the first, and of a chart with enough text.
     fn session(&self, run: &Run<'_>) -> Option<Session> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
