@@ -46,13 +46,6 @@ impl Map {
     pub fn same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
-
-    /// Whether nobody can tell one from the other, by a zero's sign neither.
-    pub(crate) fn is_alike(&self, other: &Self) -> bool {
-        self.same(other)
-            || self.len() == other.len()
-                && self.iter().zip(&**other).all(|(a, b)| a.0 == b.0 && a.1.is_alike(b.1))
-    }
 }
 
 impl Deref for Map {
@@ -121,19 +114,6 @@ impl<'m> IntoIterator for &'m mut Map {
 }
 
 impl Data {
-    /// As [`Map::is_alike`].
-    pub(crate) fn is_alike(&self, other: &Self) -> bool {
-        match (self, other) {
-            // Zero prints with its sign.
-            (Self::Float(a), Self::Float(b)) => a.to_bits() == b.to_bits(),
-            (Self::List(a), Self::List(b)) => {
-                a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.is_alike(b))
-            }
-            (Self::Map(a), Self::Map(b)) => a.is_alike(b),
-            (a, b) => a == b,
-        }
-    }
-
     /// The map inside, if this is one.
     #[must_use]
     pub fn as_map(&self) -> Option<&Map> {

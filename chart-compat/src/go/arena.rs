@@ -3,33 +3,9 @@
 //! Owns their memory and the record of whether templates changed what they all share. Knows nothing of what the values are.
 
 use std::cell::{Cell, RefCell};
-use std::hash::{Hash as _, Hasher as _};
 use std::ops::Deref;
 
 use bumpalo::Bump;
-use rustc_hash::{FxHashSet, FxHasher};
-
-/// A look at an entry of a map.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Read {
-    /// The map's number.
-    pub map: usize,
-    /// A hash of the entry's key, or [`WHOLE`].
-    pub key: u64,
-}
-
-/// In place of a key: all entries, or how many there are.
-pub const WHOLE: u64 = 0;
-
-impl Read {
-    /// The hash of a key.
-    #[must_use]
-    pub fn of(key: &[u8]) -> u64 {
-        let mut hasher = FxHasher::default();
-        key.hash(&mut hasher);
-        hasher.finish()
-    }
-}
 
 /// What one render allocates from, a [`Bump`] by way of `Deref`. Nothing in it is dropped on its own: it is freed whole when the
 /// render ends.
@@ -43,11 +19,7 @@ pub struct Arena {
     /// Changes by time that no later one of an older map stands before: number of the change, number of the map.
     oldest: RefCell<Vec<(u64, usize)>>,
     volatile_reads: Cell<usize>,
-    /// The map that is the running template's own, of those that are others for each, and how often somebody looked into one that
-    /// is not.
-    own: Cell<usize>,
-    strange_reads: Cell<usize>,
-    reads: RefCell<FxHashSet<Read>>,
+    watched_read: Cell<bool>,
 }
 
 impl Arena {
@@ -77,32 +49,18 @@ impl Arena {
     }
 
     /// Takes note that somebody looked into a map that is another one for each template.
-    pub(super) fn note_volatile_read(&self, number: usize) {
+    pub(super) fn note_volatile_read(&self) {
         self.volatile_reads.set(self.volatile_reads.get() + 1);
-        if number != self.own.get() {
-            self.strange_reads.set(self.strange_reads.get() + 1);
-        }
     }
 
-    /// Says which map the running template's own is.
-    pub(super) fn set_own(&self, number: usize) {
-        self.own.set(number);
+    pub(super) fn note_watched_read(&self) {
+        self.watched_read.set(true);
     }
 
-    pub(super) fn note_read(&self, read: Read) {
-        self.reads.borrow_mut().insert(read);
-    }
-
-    /// The looks at entries of watched maps since they were last taken.
+    /// Whether a watched entry of a map was read.
     #[must_use]
-    pub fn take_reads(&self) -> FxHashSet<Read> {
-        self.reads.take()
-    }
-
-    /// How often somebody looked into a map that is another one for each template, and not the running one's own.
-    #[must_use]
-    pub fn strange_reads(&self) -> usize {
-        self.strange_reads.get()
+    pub fn has_watched_read(&self) -> bool {
+        self.watched_read.get()
     }
 
     /// How many maps were made. They have the numbers below.
@@ -145,8 +103,7 @@ impl Arena {
     /// The memory that was taken so far, in bytes.
     #[must_use]
     pub fn taken_bytes(&self) -> usize {
-        let notes = self.oldest.borrow().len() * size_of::<(u64, usize)>()
-            + self.reads.borrow().len() * 2 * size_of::<Read>();
+        let notes = self.oldest.borrow().len() * size_of::<(u64, usize)>();
         self.bump.allocated_bytes() - self.bump.chunk_capacity() + notes
     }
 

@@ -21,6 +21,6 @@ pub mod url;
 pub mod value;
 pub(crate) mod zone;
 
-pub use arena::{Arena, Read, WHOLE};
+pub use arena::Arena;
 pub use object::Object;
 pub use value::{Elem, List, Map, MapKind, Value, prefix};

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 
 use bumpalo::collections::Vec as BumpVec;
 
-use super::arena::{Arena, Read, WHOLE};
+use super::arena::Arena;
 use super::object::Object;
 use crate::data::Data;
 
@@ -113,8 +113,8 @@ enum Watch {
     Nothing,
     /// That somebody did: it is another one for each template.
     Volatile,
-    /// At which entries.
-    Entries,
+    /// That somebody read one of these entries, or all.
+    Entries(&'static [&'static [u8]]),
 }
 
 /// The first eight bytes of a key as a number that orders as the bytes do.
@@ -222,18 +222,11 @@ impl<'a> Map<'a> {
     pub fn set_volatile(&self) {
         let all = &mut *self.entries.borrow_mut();
         all.watch = Watch::Volatile;
-        all.arena.set_own(all.number);
     }
 
-    /// Has the arena take note of which entries are looked at from now on, here and in the maps that are entries here.
-    pub fn watch_entries(&self) {
-        let all = &mut *self.entries.borrow_mut();
-        all.watch = Watch::Entries;
-        for (_, value) in &all.entries {
-            if let Value::Map(map) = value {
-                map.watch_entries();
-            }
-        }
+    /// Has the arena note from now on whether one of these entries is read, by its key or with all others.
+    pub fn watch(&self, keys: &'static [&'static [u8]]) {
+        self.entries.borrow_mut().watch = Watch::Entries(keys);
     }
 
     /// The entries for someone who looks at the one of that key, or at all.
@@ -241,10 +234,11 @@ impl<'a> Map<'a> {
         let all = self.entries.borrow();
         match all.watch {
             Watch::Nothing => {}
-            Watch::Volatile => all.arena.note_volatile_read(all.number),
-            Watch::Entries => {
-                let key = key.map_or(WHOLE, Read::of);
-                all.arena.note_read(Read { map: all.number, key });
+            Watch::Volatile => all.arena.note_volatile_read(),
+            Watch::Entries(keys) => {
+                if key.is_none_or(|key| keys.contains(&key)) {
+                    all.arena.note_watched_read();
+                }
             }
         }
         all

@@ -64,15 +64,8 @@ fn templates(chart: &Chart) -> impl Iterator<Item = &File> {
         .filter(move |t| !library || t.name.rsplit('/').next().unwrap_or(&t.name).starts_with('_'))
 }
 
-/// All that is to run, and two of the maps that every context has.
-pub(super) struct Jobs<'a> {
-    /// The templates of a chart and its subcharts, each with its chart's context.
-    pub(super) jobs: Vec<Job<'a>>,
-    /// The chart's `.Values`, with those of all subcharts in it.
-    pub(super) values: &'a Map<'a>,
-    /// `.Release`
-    pub(super) release: &'a Map<'a>,
-}
+/// The entries of `.Release` that differ between revisions.
+const BY_REVISION: &[&[u8]] = &[b"IsInstall", b"IsUpgrade", b"Revision"];
 
 /// The templates of a chart and its subcharts, each with its chart's context.
 pub(super) fn jobs<'a>(
@@ -81,8 +74,9 @@ pub(super) fn jobs<'a>(
     values: &DataMap,
     options: &'a Options,
     profile: Profile,
-) -> Jobs<'a> {
+) -> Vec<Job<'a>> {
     let release = release(arena, &options.release);
+    release.watch(BY_REVISION);
     let mut builder = Builder {
         arena,
         profile,
@@ -95,7 +89,7 @@ pub(super) fn jobs<'a>(
         _ => Map::new(arena, MapKind::Any),
     };
     builder.chart(chart, chart.name(), values, true);
-    Jobs { jobs: builder.jobs, values, release }
+    builder.jobs
 }
 
 struct Builder<'a> {

@@ -9,8 +9,7 @@ use super::ahead::Ahead;
 use super::context::{Job, texts};
 use super::crew::Crew;
 use super::error::Error;
-use super::keep::{Keep, Texts};
-use super::run::Run;
+use super::run::{Ran, Run};
 use super::schema::{self, Schemas};
 use super::{Options, Rendered, functions, manifest};
 use crate::chart::{Chart, Warn, coalesce_values, process_dependencies};
@@ -55,7 +54,7 @@ pub(crate) fn render_leniently(
     let files = valid.and_then(|()| {
         let compiled = CompiledChart::new(chart, profile);
         compiled.parse_during(&compiled.chart, || Ok(()))?;
-        let run = Run { chart: &compiled.chart, values, options, world, compiled: &compiled, session: None };
+        let run = Run { chart: &compiled.chart, values, options, world, compiled: &compiled };
         let mut files = run.one_by_one(Some(&mut notices))?;
         files.sort();
         Ok(files)
@@ -84,7 +83,6 @@ pub struct CompiledChart {
     profile: Profile,
     parsed: Mutex<Known>,
     ahead: Mutex<Option<Ahead>>,
-    pub(super) keep: Keep,
     schemas: Schemas,
 }
 
@@ -127,7 +125,6 @@ impl CompiledChart {
             profile,
             parsed: Mutex::default(),
             ahead: Mutex::default(),
-            keep: Keep::default(),
             schemas: Schemas::default(),
         }
     }
@@ -152,9 +149,7 @@ impl CompiledChart {
 
     /// Renders the chart with the user's values.
     ///
-    /// Templates are parsed by the first render and kept: later ones, with other values or from other threads, only run them. Of a
-    /// chart with much text the third and later ones run only templates that can give something else than before: those that read
-    /// a value that is another now, or ask the world.
+    /// Templates are parsed by the first render and kept: later ones, with other values or from other threads, only run them.
     ///
     /// ```
     /// # use chart_compat::{data::{Data, Map}, world::{KeyKind, Timestamp, World}};
@@ -223,8 +218,8 @@ impl CompiledChart {
         if !range.is_empty() && !semver::is_compatible(range, &kube.normalized) {
             return Err(Error::KubeVersion { range: range.clone(), version: kube.version.clone() });
         }
-        let run = Run { chart: &chart, values: &values, options, world, compiled: self, session: None };
-        let Texts { documents, notes, reads_revision } = self.keep.all(run)?;
+        let run = Run { chart: &chart, values: &values, options, world, compiled: self };
+        let Ran { documents, notes, reads_revision } = run.all()?;
         let notes = join_notes(notes, &chart, options.subchart_notes);
         let (manifests, hooks) = manifest::sort(documents, self.profile, warn)?;
         let crds = chart.crds();
@@ -244,7 +239,7 @@ impl CompiledChart {
     ) -> Result<Vec<(String, String)>, Error> {
         let (chart, values) = self.prepare(user, &mut drop)?;
         self.parse_during(&chart, || Ok(()))?;
-        let run = Run { chart: &chart, values: &values, options, world, compiled: self, session: None };
+        let run = Run { chart: &chart, values: &values, options, world, compiled: self };
         let mut files = run.one_by_one(None)?;
         files.retain(|(path, text)| !path.ends_with("NOTES.txt") && !text.trim().is_empty());
         files.sort();

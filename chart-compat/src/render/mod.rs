@@ -11,7 +11,6 @@ mod crew;
 mod engine;
 mod error;
 mod functions;
-mod keep;
 mod manifest;
 mod order;
 mod output;

@@ -11,18 +11,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 
-use rustc_hash::{FxHashMap, FxHashSet};
-
-use super::context::{Job, Jobs, jobs, keep_last};
+use super::context::{Job, jobs, keep_last};
 use super::crew::{WORTH_A_THREAD, make_room};
 use super::engine::{CompiledChart, Parsed, funcs};
 use super::error::Error;
-use super::keep::{Paths, Place as Looked, Session, by_revision};
 use super::manifest::{self, Documents};
 use super::{Options, functions};
 use crate::chart::Chart;
 use crate::data::Map as DataMap;
-use crate::go::{Arena, Map, MapKind, Read, Value};
+use crate::go::{Arena, Map, MapKind, Value};
 use crate::template::{Exec, Notice, Set, Template, TemplateSet};
 use crate::world::World;
 
@@ -35,8 +32,6 @@ pub(super) struct Run<'r> {
     pub(super) world: &'r dyn World,
     /// Every template, parsed.
     pub(super) compiled: &'r CompiledChart,
-    /// What earlier renders gave, if results are kept.
-    pub(super) session: Option<&'r Session>,
 }
 
 /// What one thread's values and the templates of its `tpl` calls live in.
@@ -50,27 +45,8 @@ struct Place {
 pub(super) struct Ran {
     pub(super) documents: Vec<Documents>,
     pub(super) notes: Vec<(String, String)>,
-    /// What templates looked at whose results hold as long as that is the same, by their paths.
-    pub(super) looked: FxHashMap<String, Vec<Looked>>,
-    /// Whether one of them looked at what another revision changes.
+    /// Whether a template read what differs between revisions.
     pub(super) reads_revision: bool,
-    /// Whether a template changed what all share.
-    pub(super) changed: bool,
-}
-
-/// What is to run on one thread.
-struct Order<'a> {
-    jobs: Vec<Job<'a>>,
-    /// The number of `.Release`.
-    release: usize,
-    /// Where in the values what lies, if looks at them are noted.
-    paths: Option<Paths>,
-}
-
-impl Order<'_> {
-    fn reads_revision(&self, reads: &FxHashSet<Read>) -> bool {
-        by_revision().any(|key| reads.contains(&Read { map: self.release, key }))
-    }
 }
 
 /// Where threads meet.
@@ -91,12 +67,8 @@ struct Done {
     failed: Option<(usize, Error)>,
     /// From where on the thread ran everything.
     alone: Option<usize>,
-    /// What templates looked at, by their numbers.
-    looked: Vec<(usize, Vec<Looked>)>,
-    /// Whether one of them looked at what another revision changes.
+    /// Whether one of them read what differs between revisions.
     reads_revision: bool,
-    /// Whether one of them changed what all share.
-    changed: bool,
 }
 
 /// One thread's way to know that the other runs no shared template any more: its sender is gone.
@@ -128,9 +100,9 @@ impl Run<'_> {
         let shared = Shared { next: AtomicUsize::new(0), end: AtomicUsize::new(usize::MAX) };
         let place = Place::default();
         let order = self.order(&place.arena);
-        let parsed = self.compiled.parsed(&order.jobs);
-        let set = set(&order.jobs, &parsed)?;
-        let text: usize = order.jobs.iter().filter(|j| self.runs(j)).map(|j| j.text.len()).sum();
+        let parsed = self.compiled.parsed(&order);
+        let set = set(&order, &parsed)?;
+        let text: usize = order.iter().filter(|j| !is_partial(j)).map(|j| j.text.len()).sum();
         let mut threads = if text < WORTH_A_THREAD || self.world.in_order() {
             vec![self.worker(&place, &order, &set, &shared, 0, None)]
         } else {
@@ -157,8 +129,6 @@ impl Run<'_> {
         let end = shared.end.load(Ordering::SeqCst);
         let mut documents = Vec::new();
         let mut notes = Vec::new();
-        let mut looked = FxHashMap::default();
-        let changed = threads.iter().any(|done| done.changed);
         let reads_revision = threads.iter().any(|done| done.reads_revision);
         for done in &mut threads {
             let holds = |number: usize| number < end || done.alone.is_some_and(|from| number >= from);
@@ -167,12 +137,9 @@ impl Run<'_> {
             }
             documents.extend(done.documents.drain(..).filter(|d| holds(d.0)).map(|(_, documents)| documents));
             notes.extend(done.notes.drain(..).filter(|n| holds(n.0)).map(|(_, path, text)| (path, text)));
-            let name = |number: usize| order.jobs.get(number).map(|job| job.name.clone());
-            let held = done.looked.drain(..).filter(|l| holds(l.0));
-            looked.extend(held.filter_map(|(number, places)| Some((name(number)?, places))));
         }
         documents.sort_by(|a, b| a.source.cmp(&b.source));
-        Ok(Ran { documents, notes, looked, reads_revision, changed })
+        Ok(Ran { documents, notes, reads_revision })
     }
 
     /// Runs every template one after the other; gives path and text. With `notices` as lint does, which neither installs nor
@@ -185,7 +152,7 @@ impl Run<'_> {
         notices: Option<&mut Vec<Notice>>,
     ) -> Result<Vec<(String, String)>, Error> {
         let place = Place::default();
-        let order = self.order(&place.arena).jobs;
+        let order = self.order(&place.arena);
         if notices.is_some()
             && let Some(Value::Map(release)) = order.first().and_then(|j| j.context.get(b"Release"))
         {
@@ -208,25 +175,14 @@ impl Run<'_> {
 
     /// The templates in the order in which they are parsed and run: deeper charts first, and the later name first. What is parsed
     /// last wins, so parents override subcharts.
-    fn order<'a>(&'a self, arena: &'a Arena) -> Order<'a> {
-        let Jobs { jobs, values, release } =
-            jobs(arena, self.chart, self.values, self.options, self.compiled.profile());
-        release.watch_entries();
-        let paths = self.session.map(|_| {
-            values.watch_entries();
-            Paths::new(self.values, values.number(), release.number())
-        });
+    fn order<'a>(&'a self, arena: &'a Arena) -> Vec<Job<'a>> {
+        let jobs = jobs(arena, self.chart, self.values, self.options, self.compiled.profile());
         let depth = |job: &Job<'_>| memchr::memchr_iter(b'/', job.name.as_bytes()).count();
         let mut jobs: Vec<(usize, Job<'a>)> = jobs.into_iter().map(|job| (depth(&job), job)).collect();
         jobs.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| b.1.name.cmp(&a.1.name)));
         let mut jobs: Vec<Job<'a>> = jobs.into_iter().map(|(_, job)| job).collect();
         keep_last(&mut jobs, |job| &job.name);
-        Order { jobs, release: release.number(), paths }
-    }
-
-    /// Whether a template has to run: not a partial, nor one whose result is kept.
-    fn runs(&self, job: &Job<'_>) -> bool {
-        !is_partial(job) && self.session.is_none_or(|session| !session.valid.contains(&job.name))
+        jobs
     }
 
     fn exec<'a>(&'a self, place: &'a Place, set: &'a TemplateSet<'a>, threads: usize) -> Option<Exec<'a>> {
@@ -252,7 +208,7 @@ impl Run<'_> {
     fn worker<'a>(
         &'a self,
         place: &'a Place,
-        order: &Order<'a>,
+        jobs: &[Job<'a>],
         set: &'a TemplateSet<'a>,
         shared: &Shared,
         thread: usize,
@@ -262,11 +218,9 @@ impl Run<'_> {
         let threads = if signal.is_some() { 2 } else { 1 };
         let Some(mut exec) = self.exec(place, set, threads) else { return done };
         place.arena.share();
-        exec.remembers = order.paths.is_none();
-        let jobs = &order.jobs;
         let mut placed = 0;
         let mut step = |number: usize, job: &Job<'a>, done: &mut Done| {
-            if !self.runs(job) {
+            if is_partial(job) {
                 return true;
             }
             // A parent can look at its subcharts' `.Template`, which is that of the last one that ran on any thread.
@@ -276,17 +230,7 @@ impl Run<'_> {
             if thread > 0 {
                 make_room();
             }
-            let chances = |exec: &Exec<'a>| exec.chances() + place.arena.strange_reads();
-            let asked = chances(&exec);
-            let result = self.run(&mut exec, job);
-            if let Some(paths) = &order.paths {
-                let reads = place.arena.take_reads();
-                done.reads_revision |= order.reads_revision(&reads);
-                if asked == chances(&exec) {
-                    done.looked.push((number, paths.places(&reads)));
-                }
-            }
-            match result {
+            match self.run(&mut exec, job) {
                 Ok(text) if job.name.ends_with("NOTES.txt") => {
                     done.notes.push((number, job.name.clone(), shown(text)));
                 }
@@ -315,7 +259,6 @@ impl Run<'_> {
                 break;
             }
         }
-        done.changed = place.arena.is_changed();
         if let Some(mut signal) = signal {
             signal.meet();
             if let Some(from) = changed.filter(|from| *from == shared.end.load(Ordering::SeqCst)) {
@@ -324,7 +267,7 @@ impl Run<'_> {
                 let _ran = rest.take_while(|(number, job)| step(*number, job, &mut done)).count();
             }
         }
-        done.reads_revision |= order.reads_revision(&place.arena.take_reads());
+        done.reads_revision = place.arena.has_watched_read();
         done
     }
 }

@@ -50,8 +50,6 @@ pub struct Exec<'a> {
     pub notices: Option<Vec<Notice>>,
     /// Templates that `tpl` parsed, by their text.
     pub parsed: FxHashMap<&'a [u8], &'a [Template]>,
-    /// Whether what a template gave for a dot is kept: then what it read is not read again.
-    pub remembers: bool,
     pub(super) world: &'a dyn World,
     store: &'a Store<Vec<Template>>,
     set: Set<'a>,
@@ -132,7 +130,6 @@ impl<'a> Exec<'a> {
             including: FxHashMap::default(),
             root: Value::Nil,
             notices: None,
-            remembers: true,
             parsed: FxHashMap::default(),
             store,
             set,

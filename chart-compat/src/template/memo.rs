@@ -129,7 +129,7 @@ impl<'a> Exec<'a> {
         run: impl FnOnce(&mut Self) -> Result<Vec<u8>, Error>,
     ) -> Result<Value<'a>, Error> {
         // A `tpl` text that defines something has other templates in reach.
-        let plain = self.remembers && self.notices.is_none() && self.set().is_plain();
+        let plain = self.notices.is_none() && self.set().is_plain();
         let key = if plain { self.dot_hash(template, dot) } else { None };
         let Some(key) = key else { return self.nested(run) };
         if let Some(text) = self.kept(key, template, dot) {

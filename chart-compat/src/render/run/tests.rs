@@ -18,14 +18,29 @@ fn file(name: &str, text: &str) -> File {
 /// Renders a chart, its templates in order on one thread or as they come on two.
 fn rendered(files: Vec<File>, in_order: bool) -> Result<Rendered, Error> {
     let chart = load_files(files, Profile::Helm4, &mut |_| {}).unwrap();
-    let options = Options {
-        release: Release { name: "r".into(), namespace: "d".into(), revision: 1, is_upgrade: false },
+    CompiledChart::new(chart, Profile::Helm4).render(
+        &Map::new(),
+        &options(1),
+        &Still { in_order },
+        &mut |_| {},
+    )
+}
+
+fn options(revision: i64) -> Options {
+    Options {
+        release: Release { name: "r".into(), namespace: "d".into(), revision, is_upgrade: revision > 1 },
         capabilities: Capabilities::default(),
         skip_schema_validation: false,
         subchart_notes: true,
         limits: Limits::default(),
-    };
-    CompiledChart::new(chart, Profile::Helm4).render(&Map::new(), &options, &Still { in_order }, &mut |_| {})
+    }
+}
+
+/// Manifests and notes as text.
+fn printed(rendered: &Rendered) -> String {
+    let all = ShowOnly { patterns: &[] };
+    let text = template_output(rendered, false, |_| true, &all, Profile::Helm4).unwrap();
+    format!("{}\nnotes: {}", String::from_utf8(text).unwrap(), rendered.notes)
 }
 
 /// What 200 templates print that show a counter in the values; `special` are the texts of some of them.
@@ -46,11 +61,7 @@ fn render(special: &[(usize, &str)], in_order: bool) -> Result<String, String> {
         .unwrap();
         files.push(file(&format!("templates/t{i:03}.yaml"), &text));
     }
-    let rendered = rendered(files, in_order).map_err(|e| e.to_string())?;
-    let all = ShowOnly { patterns: &[] };
-    let text = String::from_utf8(template_output(&rendered, false, |_| true, &all, Profile::Helm4).unwrap())
-        .unwrap();
-    Ok(format!("{text}\nnotes: {}", rendered.notes))
+    rendered(files, in_order).map(|rendered| printed(&rendered)).map_err(|e| e.to_string())
 }
 
 #[test]
@@ -158,4 +169,52 @@ fn what_a_helper_gave_holds_until_something_changes() {
     assert_eq!(parts[0].split(' ').next(), Some("NOTES.txttemplates"));
     assert_eq!(parts[1].split(' ').next(), Some("NOTES.txtmore"));
     assert_ne!(parts[0].split(' ').next_back(), parts[1].split(' ').next_back());
+}
+
+#[test]
+fn reads_of_the_revision_are_reported() {
+    let cases = [
+        ("plain {{ .Values.e }}", false),
+        ("{{ .Release.Name }} {{ $.Release.Namespace }} {{ .Release.Service }}", false),
+        ("{{ range .Values.list }}{{ $.Release.Name }}{{ end }}", false),
+        ("{{ if .Release.IsInstall }}a{{ end }}", true),
+        ("{{ with $ }}{{ if not .Release.IsUpgrade }}a{{ end }}{{ end }}", true),
+        ("job-{{ .Release.Revision }}", true),
+        ("{{ index .Release \"IsInstall\" }}", true),
+        ("{{ get .Release (printf \"Is%s\" \"Upgrade\") }}", true),
+        ("{{ toJson .Release }}", true),
+        ("{{ toJson (omit . \"Template\" \"Files\") }}", true),
+        ("{{ range $k, $v := .Release }}{{ $k }}={{ $v }} {{ end }}", true),
+        ("{{ .Release }}", true),
+        ("{{ tpl \"{{ .Release.Revision }}\" . }}", true),
+        ("{{ template \"first\" . }}", true),
+        ("{{ include \"first\" . }}{{ include \"first\" . }}", true),
+        ("{{ (dict \"r\" .Release).r.IsInstall }}", true),
+        ("{{ .Subcharts.sub.Release.Revision }}", true),
+    ];
+    for (text, expected) in cases {
+        for filling in ["", &"filling ".repeat(20_000)] {
+            let files = vec![
+                file("Chart.yaml", "apiVersion: v2\nname: demo\nversion: 1.0.0\n"),
+                file("values.yaml", "{e: 2, list: [{name: p}, {name: q}]}"),
+                file("charts/sub/Chart.yaml", "apiVersion: v2\nname: sub\nversion: 1.0.0\n"),
+                file(
+                    "templates/_first.tpl",
+                    "{{ define \"first\" }}{{ ternary 1 2 .Release.IsInstall }}{{ end }}",
+                ),
+                file("templates/a.yaml", &format!("{{{{/* {filling} */}}}}\nout: |-\n  {text}\n")),
+                file("templates/b.yaml", "out: {{ .Release.Name }}\n"),
+            ];
+            let chart = load_files(files, Profile::Helm4, &mut drop).unwrap();
+            let compiled = CompiledChart::new(chart, Profile::Helm4);
+            let render = |revision| {
+                let rendered =
+                    compiled.render(&Map::new(), &options(revision), &Still { in_order: false }, &mut drop);
+                rendered.unwrap()
+            };
+            let (first, second) = (render(1), render(2));
+            assert_eq!([first.reads_revision, second.reads_revision], [expected; 2], "{text}");
+            assert_eq!(printed(&first) != printed(&second), expected, "{text}");
+        }
+    }
 }
