@@ -2,7 +2,7 @@
 //!
 //! Owns their memory and the record of whether templates changed what they all share. Knows nothing of what the values are.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::ops::Deref;
 
 use bumpalo::Bump;
@@ -15,10 +15,6 @@ pub struct Arena {
     maps: Cell<usize>,
     shared: Cell<usize>,
     is_changed: Cell<bool>,
-    changes: Cell<u64>,
-    /// Changes by time that no later one of an older map stands before: number of the change, number of the map.
-    oldest: RefCell<Vec<(u64, usize)>>,
-    volatile_reads: Cell<usize>,
     watched_read: Cell<bool>,
 }
 
@@ -41,16 +37,6 @@ impl Arena {
         if number < self.shared.get() {
             self.is_changed.set(true);
         }
-        let change = self.changes.get() + 1;
-        self.changes.set(change);
-        let mut oldest = self.oldest.borrow_mut();
-        while oldest.pop_if(|last| last.1 >= number).is_some() {}
-        oldest.push((change, number));
-    }
-
-    /// Takes note that somebody looked into a map that is another one for each template.
-    pub(super) fn note_volatile_read(&self) {
-        self.volatile_reads.set(self.volatile_reads.get() + 1);
     }
 
     pub(super) fn note_watched_read(&self) {
@@ -63,38 +49,6 @@ impl Arena {
         self.watched_read.get()
     }
 
-    /// How many maps were made. They have the numbers below.
-    #[must_use]
-    pub fn maps(&self) -> usize {
-        self.maps.get()
-    }
-
-    /// How often maps were changed.
-    #[must_use]
-    pub fn changes(&self) -> u64 {
-        self.changes.get()
-    }
-
-    /// Whether one of the first `maps` maps was changed after so many `changes`.
-    #[must_use]
-    pub fn changed_since(&self, changes: u64, maps: usize) -> bool {
-        let oldest = self.oldest.borrow();
-        let from = oldest.partition_point(|c| c.0 <= changes);
-        oldest.get(from).is_some_and(|c| c.1 < maps)
-    }
-
-    /// How often somebody looked into a map that is another one for each template.
-    #[must_use]
-    pub fn volatile_reads(&self) -> usize {
-        self.volatile_reads.get()
-    }
-
-    /// Whether the map of that number is shared by all templates.
-    #[must_use]
-    pub fn is_shared(&self, number: usize) -> bool {
-        number < self.shared.get()
-    }
-
     /// Says that all maps made so far are shared by the templates that run from now on.
     pub fn share(&self) {
         self.shared.set(self.maps.get());
@@ -103,8 +57,7 @@ impl Arena {
     /// The memory that was taken so far, in bytes.
     #[must_use]
     pub fn taken_bytes(&self) -> usize {
-        let notes = self.oldest.borrow().len() * size_of::<(u64, usize)>();
-        self.bump.allocated_bytes() - self.bump.chunk_capacity() + notes
+        self.bump.allocated_bytes() - self.bump.chunk_capacity()
     }
 
     /// Whether a shared map was changed: templates that run later may see it.

@@ -102,19 +102,10 @@ pub struct Map<'a> {
 struct Entries<'a> {
     arena: &'a Arena,
     number: usize,
-    watch: Watch,
+    /// Keys whose reads are noted.
+    watched: &'static [&'static [u8]],
     prefixes: BumpVec<'a, u64>,
     entries: BumpVec<'a, Entry<'a>>,
-}
-
-/// What is noted of who looks into a map.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Watch {
-    Nothing,
-    /// That somebody did: it is another one for each template.
-    Volatile,
-    /// That somebody read one of these entries, or all.
-    Entries(&'static [&'static [u8]]),
 }
 
 /// The first eight bytes of a key as a number that orders as the bytes do.
@@ -167,7 +158,7 @@ impl<'a> Map<'a> {
         let entries = Entries {
             arena,
             number: arena.number(),
-            watch: Watch::Nothing,
+            watched: &[],
             prefixes: BumpVec::with_capacity_in(n, arena),
             entries: BumpVec::with_capacity_in(n, arena),
         };
@@ -184,7 +175,7 @@ impl<'a> Map<'a> {
         let mut all = Entries {
             arena,
             number: arena.number(),
-            watch: Watch::Nothing,
+            watched: &[],
             prefixes: BumpVec::with_capacity_in(n, arena),
             entries: BumpVec::with_capacity_in(n, arena),
         };
@@ -218,28 +209,16 @@ impl<'a> Map<'a> {
         self.entries.borrow().number
     }
 
-    /// Says that this map is another one for each template: who looks into it does not give the same for the same dot.
-    pub fn set_volatile(&self) {
-        let all = &mut *self.entries.borrow_mut();
-        all.watch = Watch::Volatile;
-    }
-
     /// Has the arena note from now on whether one of these entries is read, by its key or with all others.
     pub fn watch(&self, keys: &'static [&'static [u8]]) {
-        self.entries.borrow_mut().watch = Watch::Entries(keys);
+        self.entries.borrow_mut().watched = keys;
     }
 
-    /// The entries for someone who looks at the one of that key, or at all.
+    /// The entries, of which that one is read, or all.
     fn read(&self, key: Option<&[u8]>) -> Ref<'_, Entries<'a>> {
         let all = self.entries.borrow();
-        match all.watch {
-            Watch::Nothing => {}
-            Watch::Volatile => all.arena.note_volatile_read(),
-            Watch::Entries(keys) => {
-                if key.is_none_or(|key| keys.contains(&key)) {
-                    all.arena.note_watched_read();
-                }
-            }
+        if !all.watched.is_empty() && key.is_none_or(|key| all.watched.contains(&key)) {
+            all.arena.note_watched_read();
         }
         all
     }

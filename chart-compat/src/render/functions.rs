@@ -84,8 +84,8 @@ fn tpl<'a>(x: &mut Exec<'a>, args: &[Value<'a>]) -> Result<'a> {
         return Err(Error::new("template: \"gotpl\" is an incomplete or empty template"));
     };
     let set = x.set().with(x.arena, templates);
-    match x.once(main, args[1], |x| x.execute_in(set, main, args[1]).map(without_no_value)) {
-        Ok(out) => Ok(out),
+    match x.execute_in(set, main, args[1]) {
+        Ok(out) => Ok(x.keep(without_no_value(out))),
         Err(e) => Err(Error::wrap(format!("error during tpl function execution for {}: ", quoted()), e)),
     }
 }

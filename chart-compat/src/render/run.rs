@@ -277,7 +277,6 @@ fn place_template<'a>(arena: &'a Arena, job: &Job<'a>) {
     let template = Map::new(arena, MapKind::Values);
     template.insert(b"BasePath", Value::str(arena, &job.base_path));
     template.insert(b"Name", Value::str(arena, &job.name));
-    template.set_volatile();
     job.context.place(b"Template", Value::Map(template));
 }
 

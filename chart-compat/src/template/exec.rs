@@ -8,9 +8,7 @@ use super::ast::{Arg, Control, Node, Pipe, Template, write_command};
 use super::error::{Error, Frame, Source};
 use super::func::Funcs;
 use super::limits::Limits;
-use super::memo::Memo;
 use super::notice::Notice;
-use super::parse::TPL;
 use super::set::Set;
 use super::site::Site;
 use crate::go::{Arena, Elem, Object, Value, fmt};
@@ -53,7 +51,6 @@ pub struct Exec<'a> {
     pub(super) world: &'a dyn World,
     store: &'a Store<Vec<Template>>,
     set: Set<'a>,
-    pub(super) memo: Memo<'a>,
     pub(super) limits: Limits,
     pub(super) steps: u64,
     /// At how many steps it is asked again whether to stop.
@@ -135,7 +132,6 @@ impl<'a> Exec<'a> {
             set,
             loops: Vec::new(),
             loose: Vec::new(),
-            memo: Memo::default(),
             limits,
             steps: 0,
             next_stop: 0,
@@ -156,7 +152,6 @@ impl<'a> Exec<'a> {
     /// What the render may ask of the outside.
     #[must_use]
     pub fn world(&self) -> &'a dyn World {
-        self.note_chance();
         self.world
     }
 
@@ -177,18 +172,14 @@ impl<'a> Exec<'a> {
         Ok(text)
     }
 
-    /// As [`Exec::execute`], copied into the arena; what was executed on such a dot before is not executed again if it can only
-    /// give the same.
+    /// As [`Exec::execute`], copied into the arena.
     ///
     /// # Errors
     /// As [`Exec::execute`].
     pub fn include(&mut self, name: &[u8], dot: Value<'a>) -> Result<Value<'a>, Error> {
         let template = self.find(name)?;
-        if template.name() == TPL {
-            // Which text that is depends on who asks.
-            self.note_chance();
-        }
-        self.once(template, dot, |x| x.run(template, dot))
+        let text = self.run(template, dot)?;
+        Ok(self.keep(text))
     }
 
     fn find(&self, name: &[u8]) -> Result<&'a Template, Error> {

@@ -316,7 +316,7 @@ impl<'a> Exec<'a> {
     fn check_memory(&self, further: usize) -> Result<(), Error> {
         let lists = self.loose.len() * size_of::<usize>() + self.vars.len() * size_of::<Value<'_>>();
         let texts = self.given + self.outer + self.out.len();
-        let taken = self.arena.taken_bytes() + self.syntax + self.memo.bytes() + lists + texts;
+        let taken = self.arena.taken_bytes() + self.syntax + lists + texts;
         if taken.saturating_add(further) > self.limits.memory { Err(self.out_of_memory()) } else { Ok(()) }
     }
 

@@ -13,7 +13,6 @@ mod exec;
 mod func;
 mod lex;
 mod limits;
-mod memo;
 mod notice;
 mod number;
 mod origin;

@@ -3,7 +3,6 @@
 use rustc_hash::FxHashMap;
 
 use super::ast::Template;
-use super::parse::TPL;
 use crate::go::Arena;
 
 /// A chart's templates by name, immutable once built.
@@ -53,18 +52,6 @@ impl<'a> Set<'a> {
         }
         let own = arena.alloc_slice_copy(&own);
         Self { base: self.base, overlay: Some(arena.alloc(Overlay { own, below: self.overlay })) }
-    }
-
-    /// Whether names mean what they mean in the base: what runs in `tpl` defines nothing but itself.
-    pub(super) fn is_plain(self) -> bool {
-        let mut at = self.overlay;
-        while let Some(o) = at {
-            if o.own.iter().any(|t| &*t.name != TPL) {
-                return false;
-            }
-            at = o.below;
-        }
-        true
     }
 
     /// The template of that name.
