@@ -1,10 +1,10 @@
 //! Packaged charts: gzip and tar with Helm's checks and caps (`archive.LoadArchiveFiles`).
 
-use std::cell::RefCell;
-use std::io::{BufRead, ErrorKind, Read, Seek, SeekFrom};
+use std::io::{BufRead, BufReader, ErrorKind, Read};
+
+use flate2::bufread::MultiGzDecoder;
 
 use super::error::Error;
-use super::gunzip::Gunzip;
 use super::load::File;
 use crate::profile::Profile;
 
@@ -20,7 +20,10 @@ pub const MAX_ENTRIES: usize = 100_000;
 /// What is inflated at most: files up to their cap, and headers.
 const MAX_INFLATED: u64 = 2 * MAX_CHART_BYTES;
 
-/// What an entry's buffer takes at first.
+/// How much is inflated at once.
+const BLOCK: usize = 128 * 1024;
+
+/// The memory that an entry takes before any of its data was read, at most.
 const GROWTH: usize = 1 << 20;
 
 fn broken(e: &std::io::Error) -> Error {
@@ -108,12 +111,12 @@ pub fn read_archive_with(
     if !archive.fill_buf().map_err(|e| broken(&e))?.starts_with(&[0x1f, 0x8b, 0x08]) {
         return Err(Error::Archive("does not appear to be a gzipped archive".to_owned()));
     }
-    // What stands behind the end of the archive is not looked at, damaged or not.
-    let inflated = RefCell::new(Gunzip::new(archive, MAX_INFLATED));
-    let mut archive = tar::Archive::new(Headers { inflated: &inflated, at: 0 });
+    // What follows the end of the tar archive is not read, damaged or not.
+    let inflated = BufReader::with_capacity(BLOCK, MultiGzDecoder::new(archive));
+    let mut archive = tar::Archive::new(inflated.take(MAX_INFLATED));
     let mut files = Vec::new();
     let mut left = MAX_CHART_BYTES;
-    for (count, entry) in archive.entries_with_seek().map_err(|e| broken(&e))?.enumerate() {
+    for (count, entry) in archive.entries().map_err(|e| broken(&e))?.enumerate() {
         let mut entry = entry.map_err(|e| broken(&e))?;
         if count >= MAX_ENTRIES {
             return Err(Error::Archive(format!("chart archive has more than {MAX_ENTRIES} entries")));
@@ -138,11 +141,7 @@ pub fn read_archive_with(
             )));
         }
         left -= size;
-        let data = match kind.is_gnu_sparse() {
-            true => read_sparse(&mut entry, size),
-            false => read_data(&mut inflated.borrow_mut(), size),
-        };
-        let file = File::new(name, data.map_err(|e| broken(&e))?);
+        let file = File::new(name, read_data(&mut entry, size).map_err(|e| broken(&e))?);
         each(&file);
         files.push(file);
     }
@@ -152,68 +151,11 @@ pub fn read_archive_with(
     Ok(files)
 }
 
-/// The inflated archive as the tar reader has it, which reads headers alone: data is taken past it, so that nothing is cleared before
-/// it is filled, and skipped without a buffer.
-struct Headers<'g, 'b> {
-    inflated: &'g RefCell<Gunzip<'b>>,
-    /// Where the tar reader is.
-    at: u64,
-}
-
-impl Read for Headers<'_, '_> {
-    fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
-        let mut inflated = self.inflated.borrow_mut();
-        let part = inflated.next(to.len() as u64)?;
-        to[..part.len()].copy_from_slice(part);
-        self.at += part.len() as u64;
-        Ok(part.len())
-    }
-}
-
-/// Forwards, as the tar reader skips what it has not read.
-impl Seek for Headers<'_, '_> {
-    fn seek(&mut self, to: SeekFrom) -> std::io::Result<u64> {
-        let ahead = match to {
-            SeekFrom::Current(ahead) => u64::try_from(ahead).ok(),
-            SeekFrom::Start(_) | SeekFrom::End(_) => None,
-        };
-        let mut inflated = self.inflated.borrow_mut();
-        let wanted = ahead.and_then(|ahead| self.at.checked_add(ahead));
-        let left = wanted.and_then(|wanted| wanted.checked_sub(inflated.at()));
-        let Some(mut left) = left else { return Err(ErrorKind::Unsupported.into()) };
-        while left > 0 {
-            match inflated.next(left)?.len() as u64 {
-                0 => return Err(ErrorKind::UnexpectedEof.into()),
-                n => left -= n,
-            }
-        }
-        self.at = inflated.at();
-        Ok(self.at)
-    }
-}
-
-/// The content of an entry. What a small archive says of a size is believed only as far as it has proved it.
-fn read_data(inflated: &mut Gunzip<'_>, size: u64) -> std::io::Result<Vec<u8>> {
-    let mut data = Vec::new();
-    while (data.len() as u64) < size {
-        let left = size - data.len() as u64;
-        if data.len() == data.capacity() {
-            data.reserve_exact(usize::try_from(left).unwrap_or(usize::MAX).min(GROWTH.max(data.len())));
-        }
-        let room = left.min((data.capacity() - data.len()) as u64);
-        match inflated.next(room)? {
-            [] => return Err(ErrorKind::UnexpectedEof.into()),
-            part => data.extend_from_slice(part),
-        }
-    }
-    Ok(data)
-}
-
-/// The content of an entry with holes.
-fn read_sparse(entry: &mut impl Read, size: u64) -> std::io::Result<Vec<u8>> {
-    let mut data = Vec::new();
+/// The content of an entry. Memory is taken as data arrives, whatever size the header claims.
+fn read_data(entry: &mut impl Read, size: u64) -> std::io::Result<Vec<u8>> {
+    let mut data = Vec::with_capacity(usize::try_from(size).unwrap_or(GROWTH).min(GROWTH));
     entry.take(size).read_to_end(&mut data)?;
-    Ok(data)
+    if data.len() as u64 == size { Ok(data) } else { Err(ErrorKind::UnexpectedEof.into()) }
 }
 
 #[cfg(test)]

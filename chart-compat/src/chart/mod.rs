@@ -7,7 +7,6 @@ mod archive;
 mod coalesce;
 mod dependencies;
 mod error;
-mod gunzip;
 mod ignore;
 mod imports;
 mod kin;
