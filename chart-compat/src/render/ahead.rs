@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use rustc_hash::FxHashMap;
 
-use super::crew::{Crew, make_room};
+use super::crew::Crew;
 use super::engine::funcs;
 use crate::chart::File;
 use crate::profile::Profile;
@@ -22,7 +22,6 @@ impl Ahead {
     /// Nothing yet.
     #[must_use]
     pub fn new(profile: Profile) -> Self {
-        make_room();
         Self(Crew::new(move |file: File| {
             if file.is_values() {
                 file.values.read(&file.data, profile);

@@ -2,26 +2,13 @@
 //!
 //! Owns the queue and the thread. Knows nothing of what is done; items are done in any order.
 
-use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 /// How much text must wait before a thread is worth its start.
 pub(super) const WORTH_A_THREAD: usize = 64 * 1024;
-
-/// Room on the heap that a thread has before it goes on.
-const ROOM: usize = 250 * 1024;
-
-/// Makes room on the heap of a thread: glibc lets it grow page by page or in small steps, a system call for each, which hold up
-/// the other thread too. What is given back to it stays on the heap then.
-pub(super) fn make_room() {
-    static FIRST: Once = Once::new();
-    // What is as large as this is mapped for itself, until something larger was given back.
-    FIRST.call_once(|| drop(black_box(Vec::<u8>::with_capacity(ROOM + 16 * 1024))));
-    drop(black_box(Vec::<u8>::with_capacity(ROOM)));
-}
 
 /// A queue of texts to work on.
 pub(super) struct Crew<I, O> {
@@ -39,15 +26,12 @@ struct Queue<I, O> {
 }
 
 impl<I, O> Queue<I, O> {
-    /// Works until no more can come; `helps` in a thread that was started for it.
-    fn run(&self, helps: bool) -> Vec<O> {
+    /// Works until no more can come.
+    fn run(&self) -> Vec<O> {
         let mut done = Vec::new();
         while !self.left.load(Ordering::Relaxed) {
             let next = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let Ok(item) = next else { break };
-            if helps {
-                make_room();
-            }
             done.extend((self.work)(item));
         }
         done
@@ -71,7 +55,7 @@ impl<I: Send + 'static, O: Send + 'static> Crew<I, O> {
         if self.helper.is_none() && self.waiting > WORTH_A_THREAD {
             let queue = Arc::clone(&self.queue);
             // Without a thread everything is done at the end.
-            self.helper = std::thread::Builder::new().spawn(move || queue.run(true)).ok();
+            self.helper = std::thread::Builder::new().spawn(move || queue.run()).ok();
         }
     }
 
@@ -79,7 +63,7 @@ impl<I: Send + 'static, O: Send + 'static> Crew<I, O> {
     pub(super) fn finish(mut self) -> Vec<O> {
         // No more can come.
         self.sender = mpsc::channel().0;
-        let mut done = self.queue.run(false);
+        let mut done = self.queue.run();
         if let Some(helper) = self.helper.take() {
             match helper.join() {
                 Ok(more) => done.extend(more),

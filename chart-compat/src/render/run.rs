@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 
 use super::context::{Job, jobs, keep_last};
-use super::crew::{WORTH_A_THREAD, make_room};
+use super::crew::WORTH_A_THREAD;
 use super::engine::{CompiledChart, Parsed, funcs};
 use super::error::Error;
 use super::manifest::{self, Documents};
@@ -104,18 +104,18 @@ impl Run<'_> {
         let set = set(&order, &parsed)?;
         let text: usize = order.iter().filter(|j| !is_partial(j)).map(|j| j.text.len()).sum();
         let mut threads = if text < WORTH_A_THREAD || self.world.in_order() {
-            vec![self.worker(&place, &order, &set, &shared, 0, None)]
+            vec![self.worker(&place, &order, &set, &shared, None)]
         } else {
             let (own, other) = Signal::pair();
             std::thread::scope(|scope| {
                 let second = || {
                     let place = Place::default();
                     let order = self.order(&place.arena);
-                    self.worker(&place, &order, &set, &shared, 1, Some(other))
+                    self.worker(&place, &order, &set, &shared, Some(other))
                 };
                 // Without a second thread its signal is gone.
                 let helper = std::thread::Builder::new().spawn_scoped(scope, second);
-                let mut threads = vec![self.worker(&place, &order, &set, &shared, 0, Some(own))];
+                let mut threads = vec![self.worker(&place, &order, &set, &shared, Some(own))];
                 if let Ok(helper) = helper {
                     match helper.join() {
                         Ok(done) => threads.push(done),
@@ -211,7 +211,6 @@ impl Run<'_> {
         jobs: &[Job<'a>],
         set: &'a TemplateSet<'a>,
         shared: &Shared,
-        thread: usize,
         signal: Option<Signal>,
     ) -> Done {
         let mut done = Done::default();
@@ -227,9 +226,6 @@ impl Run<'_> {
             let others = jobs.iter().take(number).skip(placed).filter(|j| !is_partial(j));
             others.for_each(|other| place_template(&place.arena, other));
             placed = number + 1;
-            if thread > 0 {
-                make_room();
-            }
             match self.run(&mut exec, job) {
                 Ok(text) if job.name.ends_with("NOTES.txt") => {
                     done.notes.push((number, job.name.clone(), shown(text)));
