@@ -12,43 +12,48 @@ use crate::template::{Error, Exec, Func, Type};
 use Type::{Int, String as Str};
 
 pub(super) const FUNCS: &[Func] = &[
-    Func::new("regexMatch", &[Str, Str], |_, a| {
-        Ok(Value::Bool(regexp::compile(bytes(a[0])).is_ok_and(|r| r.is_match(bytes(a[1])))))
+    Func::new("regexMatch", &[Str, Str], |x, a| {
+        Ok(Value::Bool(x.regexp(bytes(a[0])).is_ok_and(|r| r.is_match(bytes(a[1])))))
     }),
-    Func::new("mustRegexMatch", &[Str, Str], |_, a| Ok(Value::Bool(returned(a[0])?.is_match(bytes(a[1]))))),
-    Func::new("regexFindAll", &[Str, Str, Int], |x, a| find_all(x, panicking(a[0])?.as_ref(), a)),
-    Func::new("mustRegexFindAll", &[Str, Str, Int], |x, a| find_all(x, returned(a[0])?.as_ref(), a)),
-    Func::new("regexFind", &[Str, Str], |_, a| panicking(a[0]).map(|r| find(&r, a[1]))),
-    Func::new("mustRegexFind", &[Str, Str], |_, a| returned(a[0]).map(|r| find(&r, a[1]))),
+    Func::new("mustRegexMatch", &[Str, Str], |x, a| {
+        Ok(Value::Bool(returned(x, a[0])?.is_match(bytes(a[1]))))
+    }),
+    Func::new("regexFindAll", &[Str, Str, Int], |x, a| panicking(x, a[0]).and_then(|r| find_all(x, &r, a))),
+    Func::new("mustRegexFindAll", &[Str, Str, Int], |x, a| {
+        returned(x, a[0]).and_then(|r| find_all(x, &r, a))
+    }),
+    Func::new("regexFind", &[Str, Str], |x, a| panicking(x, a[0]).map(|r| find(&r, a[1]))),
+    Func::new("mustRegexFind", &[Str, Str], |x, a| returned(x, a[0]).map(|r| find(&r, a[1]))),
     Func::new("regexReplaceAll", &[Str, Str, Str], |x, a| {
-        let text = panicking(a[0])?.replace_all(bytes(a[1]), bytes(a[2]), x.room() / 2);
+        let text = panicking(x, a[0])?.replace_all(bytes(a[1]), bytes(a[2]), x.room() / 2);
         text.map(|text| Value::str(x.arena, text)).ok_or_else(|| x.out_of_memory())
     }),
     Func::new("mustRegexReplaceAll", &[Str, Str, Str], |x, a| {
-        let text = returned(a[0])?.replace_all(bytes(a[1]), bytes(a[2]), x.room() / 2);
+        let text = returned(x, a[0])?.replace_all(bytes(a[1]), bytes(a[2]), x.room() / 2);
         text.map(|text| Value::str(x.arena, text)).ok_or_else(|| x.out_of_memory())
     }),
     Func::new("regexReplaceAllLiteral", &[Str, Str, Str], |x, a| {
-        let text = panicking(a[0])?.replace_all_literal(bytes(a[1]), bytes(a[2]), x.room() / 2);
+        let text = panicking(x, a[0])?.replace_all_literal(bytes(a[1]), bytes(a[2]), x.room() / 2);
         text.map(|text| Value::str(x.arena, text)).ok_or_else(|| x.out_of_memory())
     }),
     Func::new("mustRegexReplaceAllLiteral", &[Str, Str, Str], |x, a| {
-        let text = returned(a[0])?.replace_all_literal(bytes(a[1]), bytes(a[2]), x.room() / 2);
+        let text = returned(x, a[0])?.replace_all_literal(bytes(a[1]), bytes(a[2]), x.room() / 2);
         text.map(|text| Value::str(x.arena, text)).ok_or_else(|| x.out_of_memory())
     }),
-    Func::new("regexSplit", &[Str, Str, Int], |x, a| split(x, panicking(a[0])?.as_ref(), a)),
-    Func::new("mustRegexSplit", &[Str, Str, Int], |x, a| split(x, returned(a[0])?.as_ref(), a)),
+    Func::new("regexSplit", &[Str, Str, Int], |x, a| panicking(x, a[0]).and_then(|r| split(x, &r, a))),
+    Func::new("mustRegexSplit", &[Str, Str, Int], |x, a| returned(x, a[0]).and_then(|r| split(x, &r, a))),
     Func::new("regexQuoteMeta", &[Str], |x, a| Ok(Value::str(x.arena, regexp::quote_meta(bytes(a[0]))))),
 ];
 
 type Compiled = Result<Arc<Regexp>, Error>;
 
-fn panicking(pattern: Value<'_>) -> Compiled {
-    regexp::must_compile(bytes(pattern)).map_err(Error::new)
+fn panicking<'a>(x: &mut Exec<'a>, pattern: Value<'a>) -> Compiled {
+    let pattern = bytes(pattern);
+    x.regexp(pattern).map_err(|error| Error::new(regexp::must_compile_panic(pattern, &error)))
 }
 
-fn returned(pattern: Value<'_>) -> Compiled {
-    regexp::compile(bytes(pattern)).map_err(Error::new)
+fn returned<'a>(x: &mut Exec<'a>, pattern: Value<'a>) -> Compiled {
+    x.regexp(bytes(pattern)).map_err(Error::new)
 }
 
 fn find<'a>(regexp: &Regexp, s: Value<'a>) -> Value<'a> {

@@ -1,7 +1,8 @@
 //! Running a template: the walk over its nodes (`text/template/exec.go`).
 
-use rustc_hash::FxHashMap;
+use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
 use typed_arena::Arena as Store;
 
 use super::ast::{Arg, Control, Node, Pipe, Template, write_command};
@@ -11,8 +12,12 @@ use super::limits::Limits;
 use super::notice::Notice;
 use super::set::Set;
 use super::site::Site;
+use crate::go::regexp::{self, Regexp};
 use crate::go::{Arena, Elem, Object, Value, fmt};
 use crate::world::World;
+
+/// How many compiled regular expressions are kept.
+const MAX_REGEXPS: usize = 512;
 
 /// How many output buffers wait for their next use.
 const SPARE: usize = 16;
@@ -46,6 +51,8 @@ pub struct Exec<'a> {
     pub root: Value<'a>,
     /// What a lenient render noticed; nothing is kept in an ordinary one.
     pub notices: Option<Vec<Notice>>,
+    /// Compiled regular expressions, by their text.
+    regexps: FxHashMap<&'a [u8], Result<Arc<Regexp>, String>>,
     /// Templates that `tpl` parsed, by their text.
     pub parsed: FxHashMap<&'a [u8], &'a [Template]>,
     pub(super) world: &'a dyn World,
@@ -127,6 +134,7 @@ impl<'a> Exec<'a> {
             including: FxHashMap::default(),
             root: Value::Nil,
             notices: None,
+            regexps: FxHashMap::default(),
             parsed: FxHashMap::default(),
             store,
             set,
@@ -153,6 +161,17 @@ impl<'a> Exec<'a> {
     #[must_use]
     pub fn world(&self) -> &'a dyn World {
         self.world
+    }
+
+    /// A regular expression, compiled once in a render.
+    ///
+    /// # Errors
+    /// Go's text.
+    pub fn regexp(&mut self, pattern: &'a [u8]) -> Result<Arc<Regexp>, String> {
+        if self.regexps.len() >= MAX_REGEXPS {
+            self.regexps.clear();
+        }
+        self.regexps.entry(pattern).or_insert_with(|| regexp::compile(pattern)).clone()
     }
 
     /// The set that names are looked up in now.

@@ -7,8 +7,7 @@ mod class;
 mod parse;
 
 use std::borrow::Cow;
-use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::Arc;
 
 use regex_automata::meta::Regex;
 use regex_automata::util::captures::Captures;
@@ -26,41 +25,23 @@ pub struct Regexp {
 
 /// Memory that one pattern may take when compiled.
 const MAX_SIZE: usize = 32 << 20;
-/// Patterns that are kept compiled; charts use the same few again and again.
-const KEPT: usize = 512;
 
-type Compiled = Result<Arc<Regexp>, String>;
-
-/// The compiled form of a pattern (`regexp.Compile`); compiled patterns are kept for the next time.
+/// The compiled form of a pattern (`regexp.Compile`).
 ///
 /// # Errors
 /// Go's text, e.g. ``error parsing regexp: missing closing ): `a(` ``.
-pub fn compile(pattern: &[u8]) -> Compiled {
-    static CACHE: LazyLock<Mutex<HashMap<Box<[u8]>, Compiled>>> = LazyLock::new(Mutex::default);
-    if let Some(found) = CACHE.lock().unwrap_or_else(PoisonError::into_inner).get(pattern) {
-        return found.clone();
-    }
-    let result = Regexp::new(pattern).map(Arc::new);
-    let mut cache = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
-    if cache.len() >= KEPT {
-        cache.clear();
-    }
-    cache.insert(pattern.into(), result.clone());
-    result
+pub fn compile(pattern: &[u8]) -> Result<Arc<Regexp>, String> {
+    Regexp::new(pattern).map(Arc::new)
 }
 
-/// The compiled form of a pattern, with the text of the panic of `regexp.MustCompile`.
-///
-/// # Errors
-/// Go's text.
-pub fn must_compile(pattern: &[u8]) -> Compiled {
-    compile(pattern).map_err(|e| {
-        let shown = match std::str::from_utf8(pattern) {
-            Ok(p) if strconv::can_backquote(p) => format!("`{p}`"),
-            _ => strconv::quote(pattern),
-        };
-        format!("regexp: Compile({shown}): {e}")
-    })
+/// The text of the panic of `regexp.MustCompile` about a pattern for which [`compile`] gives `error`.
+#[must_use]
+pub fn must_compile_panic(pattern: &[u8], error: &str) -> String {
+    let shown = match std::str::from_utf8(pattern) {
+        Ok(p) if strconv::can_backquote(p) => format!("`{p}`"),
+        _ => strconv::quote(pattern),
+    };
+    format!("regexp: Compile({shown}): {error}")
 }
 
 /// Escapes what has a meaning in patterns (`regexp.QuoteMeta`).

@@ -164,6 +164,7 @@ struct Compiler<'o> {
     schemas: Vec<Schema>,
     known: HashMap<Place, Id>,
     waiting: VecDeque<(Id, Place)>,
+    patterns: HashMap<String, Arc<Regexp>>,
     /// Whether documents are checked against their metaschemas.
     check: bool,
     /// The draft of all documents, whatever they say.
@@ -177,8 +178,8 @@ fn quote(text: &str) -> String {
 
 impl<'o> Compiler<'o> {
     fn new(outside: &'o Outside<'o>) -> Self {
-        let (documents, schemas, known, waiting) = Default::default();
-        Self { documents, schemas, known, waiting, check: false, draft: None, outside }
+        let (documents, schemas, known, waiting, patterns) = Default::default();
+        Self { documents, schemas, known, waiting, patterns, check: false, draft: None, outside }
     }
 
     fn add(&mut self, url: &str, json: &Arc<Json>) -> Result<usize, String> {
@@ -329,9 +330,15 @@ impl<'v> Keywords<'_, '_, 'v> {
         }
     }
 
-    fn regex(&self, keyword: &str, pattern: &str) -> Result<Pattern, String> {
+    fn regex(&mut self, keyword: &str, pattern: &str) -> Result<Pattern, String> {
+        if let Some(regex) = self.compiler.patterns.get(pattern) {
+            return Ok(Pattern { text: pattern.to_owned(), regex: Arc::clone(regex) });
+        }
         match regexp::compile(pattern.as_bytes()) {
-            Ok(regex) => Ok(Pattern { text: pattern.to_owned(), regex }),
+            Ok(regex) => {
+                self.compiler.patterns.insert(pattern.to_owned(), Arc::clone(&regex));
+                Ok(Pattern { text: pattern.to_owned(), regex })
+            }
             Err(e) => {
                 let url = &self.compiler.documents[self.document].url;
                 let place = quote(&uri::location(url, &self.place(keyword)));
