@@ -4,16 +4,17 @@
 //! network, the environment, the clock and randomness: what a render may ask of the outside comes through a `World` that the
 //! caller hands in.
 //!
-//! One step a folder:
+//! Folders:
 //!
-//! - [`chart`]: files to a chart: loading, `.helmignore`, metadata, dependencies, values of charts
-//! - [`values`]: how users spell values on a command line; [`path`]: the way to one of them
-//! - [`render`]: a chart and values to manifests, hooks, CRDs and notes; [`profile`]: as which Helm; [`world`]: what it may ask
-//! - [`explain`], [`lint`]: where values come from, what stands behind an error, what is wrong with a chart
-//! - [`template`]: Go's `text/template`; [`yaml`], [`json`]: the text formats, as Go reads and writes them; [`data`]: what they hold
-//! - [`kyaml`]: manifests through kustomize's library, for what post-renderers make of them
-//! - [`certificate`]: certificates as charts make them, for servers outside of charts
-//! - [`go`]: Go's values and the parts of its libraries that charts can see
+//! - [`chart`]: files to a chart: loading, `.helmignore`, metadata, dependencies (`alias_tree`), coalescing of values
+//! - [`values`]: values on a command line (`--set`); [`path`]: the path to one of them
+//! - [`render`]: a chart and values to manifests, hooks, CRDs and notes, `values.schema.json`; [`profile`]: Helm 3 or Helm 4;
+//!   [`world`]: the interface to clock, randomness and cluster
+//! - [`explain`], [`lint`]: the origin of values, the context of errors, findings in a chart
+//! - [`template`]: Go's `text/template`; [`yaml`], [`json`]: the formats, as Go decodes and encodes them; [`data`]: their values
+//! - [`kyaml`]: manifests as kustomize's library serializes them, for post-renderers
+//! - [`certificate`]: certificates as sprig generates them, for servers outside of charts
+//! - [`go`]: Go's values and the parts of its standard library that templates expose
 //!
 #![doc = include_str!("../README.md")]
 #![deny(missing_docs)]

@@ -1,4 +1,4 @@
-//! The way to a value within a tree: `image.tags[0]`, as users of `--set` write it.
+//! The path to a value within a tree: `image.tags[0]`, as users of `--set` write it.
 //!
 //! Owns reading and writing such ways and following them; knows no chart.
 
@@ -6,7 +6,7 @@ use std::fmt;
 
 use crate::data::{Data, Map};
 
-/// One step of a way.
+/// One step of a path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
     /// Into a map.
@@ -15,7 +15,7 @@ pub enum Step {
     Index(usize),
 }
 
-/// A way to a value; the empty one leads to the whole tree.
+/// A path to a value; the empty one leads to the whole tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Path(pub Vec<Step>);
 
@@ -68,7 +68,7 @@ impl Path {
         }
     }
 
-    /// This way and one more key.
+    /// This path and one more key.
     #[must_use]
     pub fn key(&self, key: &str) -> Self {
         let mut steps = self.0.clone();
@@ -76,14 +76,14 @@ impl Path {
         Self(steps)
     }
 
-    /// This way with keys before it.
+    /// This path with keys before it.
     #[must_use]
     pub fn below<S: AsRef<str>>(&self, keys: &[S]) -> Self {
         let keys = keys.iter().map(|k| Step::Key(k.as_ref().to_owned()));
         Self(keys.chain(self.0.iter().cloned()).collect())
     }
 
-    /// The first key, if the way starts with one.
+    /// The first key, if the path starts with one.
     #[must_use]
     pub fn first(&self) -> Option<&str> {
         match self.0.first() {
@@ -92,7 +92,7 @@ impl Path {
         }
     }
 
-    /// The value at the end of the way.
+    /// The value at the path.
     #[must_use]
     pub fn find<'d>(&self, map: &'d Map) -> Option<&'d Data> {
         let (first, rest) = self.0.split_first()?;

@@ -121,7 +121,7 @@ pub trait World: Send + Sync {
         None
     }
 
-    /// A value that a function made by chance or from the clock. The default makes it anew each time, as Helm does; a world that
+    /// A value that a function made from randomness or the clock. The default makes a new one each time, as Helm does; a world that
     /// replays answers with what it kept for the same call.
     fn remember(&self, call: &Call<'_>, make: &mut dyn FnMut() -> Vec<u8>) -> Vec<u8> {
         let _ = call;

@@ -4,6 +4,7 @@
 //! never looks into a manifest and never writes an object of a release.
 
 pub(crate) mod change_cause;
+mod checksum;
 pub(crate) mod config;
 mod debug;
 pub(crate) mod dependencies;

@@ -12,6 +12,7 @@ use chart_compat::render::CompiledChart;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
+use super::checksum::module_checksum;
 use super::drift;
 use crate::cluster::{Gvk, ObjectRef, PatchKind, Validation};
 use crate::controller::{
@@ -156,7 +157,11 @@ impl Releases {
         let annotations = chart.chart().metadata.annotations.as_deref();
         let drift = drift::of_chart(&self.drift, annotations).map_err(Error::Chart)?;
         let labels = Arc::clone(&self.labels);
-        let post_render: PostRender = Arc::new(move |rendered| add_labels(rendered, &labels));
+        let post_render: PostRender = Arc::new(move |rendered| {
+            let manifests = rendered.manifest_text.clone();
+            add_labels(rendered, &labels)?;
+            module_checksum(&manifests, &labels)
+        });
         Ok(ReleaseSpec {
             id: self.id(module),
             crds: self.crds_of(&chart.chart().crds())?,

@@ -1,34 +1,26 @@
-//! Labels that a front end puts on every object of a release, and the checksum that addon-operator knows a release by.
+//! Labels that a front end adds to every object of a release.
 //!
-//! Owns the rewriting of manifests that takes; says nothing of which labels, and leaves hooks alone, as Helm's
-//! post-renderers do.
+//! Owns the rewriting of manifests. Knows no label by name; leaves hooks unchanged, as Helm's post-renderers do.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use chart_compat::kyaml;
-use md5::{Digest as _, Md5};
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use super::convert::parse_manifest;
 use crate::release::{CrdFile, RenderedRelease};
 
-/// Puts labels on every object of a release that is applied and kept, over what the chart says of the same labels
-/// (addon-operator's `PostRenderer.Run`). Texts of objects that change by it are written as the peer writes them. Gives the
-/// checksum by which addon-operator knows the release, `moduleChecksum`: the MD5, in hexadecimal, of all manifests as it writes
-/// them (`RunHelmInstall`: of what Helm gives back, labels included).
+/// Adds labels to the manifests and CRDs of a release; they replace the chart's own values. The text of an object that changes
+/// is serialized by kyaml.
 ///
 /// # Errors
-/// An object whose labels are no map, by the template that it came from, or a text that kyaml cannot read.
-pub fn add_labels(
-    release: &mut RenderedRelease,
-    labels: &BTreeMap<String, String>,
-) -> Result<String, String> {
+/// An object whose labels are not a map, named by its template, or a text that kyaml cannot read.
+pub fn add_labels(release: &mut RenderedRelease, labels: &BTreeMap<String, String>) -> Result<(), String> {
     if labels.is_empty() {
-        return Ok(hex(&Md5::digest(release.manifest_text.as_bytes())));
+        return Ok(());
     }
-    let labelled = |text: &str| kyaml::with_labels(text, labels).map_err(|e| e.to_string());
-    let before = std::mem::take(&mut release.manifest_text);
     let mut changed = false;
     for manifest in &mut release.manifests {
         let failed = |reason: String| format!("{}: extra labels: {reason}", manifest.source);
@@ -36,33 +28,30 @@ pub fn add_labels(
             continue;
         }
         changed = true;
-        // With the line break that it has among the others, and without it again: a block text at its end keeps its own.
-        let text = labelled(&format!("{}\n", manifest.text)).map_err(failed)?;
-        // As it will be read from the record: the peer's writer leaves out what is empty.
+        // With the line break that ends it in the stream, which is then removed again: a block scalar at the end keeps its own.
+        let text =
+            kyaml::with_labels(&format!("{}\n", manifest.text), labels).map_err(|e| failed(e.to_string()))?;
+        // As it will be read from the record: kyaml omits what is empty.
         manifest.object = parse_manifest(&text).map_err(failed)?;
         text.strip_suffix('\n').unwrap_or(&text).clone_into(&mut manifest.text);
     }
     if changed {
-        let mut digest = sha2::Sha256::default();
+        let mut digest = Sha256::default();
         digest.update(&release.checksum);
         for (name, value) in labels {
             digest.update(format!("\n{name}={value}"));
         }
         release.checksum = hex(&digest.finalize());
+        release.manifest_text.clear();
         for manifest in &release.manifests {
             let (source, text) = (&manifest.source, &manifest.text);
             write!(release.manifest_text, "---\n# Source: {source}\n{text}\n").map_err(|e| e.to_string())?;
         }
     }
-    label_crds(&mut release.crds, labels)?;
-    let checksum = hex(&Md5::digest(labelled(&before)?.as_bytes()));
-    if !changed {
-        release.manifest_text = before;
-    }
-    Ok(checksum)
+    label_crds(&mut release.crds, labels)
 }
 
-/// Puts the labels on the CRDs of a chart.
+/// Adds labels to the CRDs of a chart.
 ///
 /// # Errors
 /// As [`add_labels`].
@@ -75,7 +64,7 @@ pub fn label_crds(files: &mut [CrdFile], labels: &BTreeMap<String, String>) -> R
     Ok(())
 }
 
-/// Sets the labels; gives whether that changed anything.
+/// Sets the labels; returns whether the object changed.
 fn label(object: &mut Value, labels: &BTreeMap<String, String>) -> Result<bool, String> {
     let Some(object) = object.as_object_mut() else { return Err("it is no object".to_owned()) };
     let metadata = object.entry("metadata").or_insert_with(|| json!({}));
@@ -152,12 +141,5 @@ mod tests {
         assert_eq!((none.manifests[0].text.as_str(), none.checksum.as_str()), ("kind: A", "c"));
         let wrong = add_labels(&mut release(&["metadata: {labels: [x]}"]), &labels).unwrap_err();
         assert_eq!(wrong, "m/templates/a.yaml: extra labels: its metadata.labels is no map");
-    }
-
-    #[test]
-    fn the_checksum_is_md5() {
-        // RFC 1321 names the digest of the empty text.
-        let sum = add_labels(&mut RenderedRelease::default(), &BTreeMap::new()).unwrap();
-        assert_eq!(sum, "d41d8cd98f00b204e9800998ecf8427e");
     }
 }

@@ -39,7 +39,7 @@ use std::path::{Component, Path, PathBuf};
 
 use chart_compat::chart::{self, Chart, MAX_CHART_BYTES, MAX_FILE_BYTES_HELM3};
 use chart_compat::profile::Profile;
-use chart_compat::render::{Ahead, CompiledChart};
+use chart_compat::render::{CompiledChart, Prefetch};
 
 /// Why a chart could not be loaded.
 #[derive(Debug, thiserror::Error)]
@@ -112,7 +112,7 @@ pub struct Loaded {
     /// The chart.
     pub chart: Chart,
     /// Its templates, while they are being parsed.
-    pub ahead: Ahead,
+    pub prefetch: Prefetch,
     /// Lines for stderr.
     pub warnings: Vec<String>,
 }
@@ -121,7 +121,7 @@ impl Loaded {
     /// The chart, ready to render.
     #[must_use]
     pub fn compile(self, profile: Profile) -> CompiledChart {
-        CompiledChart::with_ahead(self.chart, self.ahead, profile)
+        CompiledChart::with_prefetch(self.chart, self.prefetch, profile)
     }
 }
 
@@ -150,11 +150,11 @@ pub fn load(path: &Path, profile: Profile) -> Result<Loaded, Error> {
     }
     let mut warnings = Vec::new();
     // Templates are parsed while the rest of the chart is read.
-    let mut ahead = Ahead::new(profile);
+    let mut prefetch = Prefetch::new(profile);
     let files = directory::files(path, profile, &mut |w| warnings.push(w))?;
-    files.iter().for_each(|file| ahead.push(file));
+    files.iter().for_each(|file| prefetch.push(file));
     let chart = chart::load_files(files, profile, &mut |w| warnings.push(w))?;
-    Ok(Loaded { chart, ahead, warnings })
+    Ok(Loaded { chart, prefetch, warnings })
 }
 
 /// Loads a chart directory as lint does, for a chart of version 1 or 2 whatever its API version is; with warnings.
@@ -204,13 +204,13 @@ pub fn load_package(mut bytes: &[u8], path: &Path, profile: Profile) -> Result<L
 /// The same, during the read of the package.
 fn load_archive(archive: &mut dyn BufRead, path: &Path, profile: Profile) -> Result<Loaded, Error> {
     let mut warnings = Vec::new();
-    let mut ahead = Ahead::new(profile);
+    let mut prefetch = Prefetch::new(profile);
     let start = archive.fill_buf();
     let start = start.map_err(|source| Error::Read { step: "read", path: absolute(path), source })?;
     if !start.starts_with(&[0x1f, 0x8b, 0x08]) {
         return Err(Error::NotAnArchive(not_gzip(path, start)));
     }
-    let files = match (chart::read_archive_with(archive, profile, &mut |file| ahead.push(file)), profile) {
+    let files = match (chart::read_archive_with(archive, profile, &mut |file| prefetch.push(file)), profile) {
         (Ok(files), _) => files,
         // Helm 4 does not give the reason.
         (Err(_), Profile::Helm4) => {
@@ -223,7 +223,7 @@ fn load_archive(archive: &mut dyn BufRead, path: &Path, profile: Profile) -> Res
         return Err(Error::NotAnArchive(text.to_owned()));
     }
     let chart = chart::load_files(files, profile, &mut |w| warnings.push(w))?;
-    Ok(Loaded { chart, ahead, warnings })
+    Ok(Loaded { chart, prefetch, warnings })
 }
 
 /// The files of a directory, read as a chart directory's.

@@ -26,11 +26,20 @@ const BLOCK: usize = 128 * 1024;
 /// The memory that an entry takes before any of its data was read, at most.
 const GROWTH: usize = 1 << 20;
 
+/// flate2's text for a member that differs from the checksum in its trailer.
+const WRONG_CHECKSUM: &str = "corrupt gzip stream does not have a matching checksum";
+
+/// Damage, in Go's words as far as it has some.
 fn broken(e: &std::io::Error) -> Error {
-    if e.kind() == std::io::ErrorKind::UnexpectedEof {
-        return Error::Archive("chart archive is damaged: unexpected EOF".to_owned());
-    }
-    Error::Archive(format!("chart archive is damaged: {e}"))
+    let text = e.to_string();
+    let reason = match text.as_str() {
+        _ if e.kind() == ErrorKind::UnexpectedEof => "unexpected EOF",
+        WRONG_CHECKSUM => "gzip: invalid checksum",
+        "invalid gzip header" => "gzip: invalid header",
+        "corrupt deflate stream" => "flate: corrupt input",
+        other => other,
+    };
+    Error::Archive(format!("chart archive is damaged: {reason}"))
 }
 
 fn too_large() -> Error {
@@ -111,7 +120,6 @@ pub fn read_archive_with(
     if !archive.fill_buf().map_err(|e| broken(&e))?.starts_with(&[0x1f, 0x8b, 0x08]) {
         return Err(Error::Archive("does not appear to be a gzipped archive".to_owned()));
     }
-    // What follows the end of the tar archive is not read, damaged or not.
     let inflated = BufReader::with_capacity(BLOCK, MultiGzDecoder::new(archive));
     let mut archive = tar::Archive::new(inflated.take(MAX_INFLATED));
     let mut files = Vec::new();
@@ -144,6 +152,12 @@ pub fn read_archive_with(
         let file = File::new(name, read_data(&mut entry, size).map_err(|e| broken(&e))?);
         each(&file);
         files.push(file);
+    }
+    // The tar reader stops before the trailer of its gzip member. Whatever else follows the archive is ignored, damaged or not.
+    if let Err(e) = std::io::copy(&mut archive.into_inner(), &mut std::io::sink())
+        && e.to_string() == WRONG_CHECKSUM
+    {
+        return Err(broken(&e));
     }
     if files.is_empty() {
         return Err(Error::Archive("no files in chart archive".to_owned()));
@@ -237,6 +251,10 @@ mod tests {
             let error = told(&good[..cut.max(3)]).unwrap_err();
             assert!(error.contains("chart archive is damaged"), "{cut}: {error}");
         }
+        let mut wrong = good.clone();
+        let checksum = wrong.len() - 8;
+        wrong[checksum] ^= 1;
+        assert_eq!(told(&wrong).unwrap_err(), "chart archive is damaged: gzip: invalid checksum");
         let mut more = good;
         more.extend_from_slice(b"and then some");
         assert_eq!(told(&more), Ok(()));

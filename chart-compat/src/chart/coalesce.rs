@@ -1,4 +1,4 @@
-//! Laying user values over chart defaults, with globals and subcharts (`chart/common/util/coalesce.go`).
+//! Coalescing of user values with chart defaults, globals and subcharts (`chart/common/util/coalesce.go`).
 
 use super::Warn;
 use super::error::Error;
@@ -19,19 +19,19 @@ fn join(a: &str, b: &str) -> String {
     if a.is_empty() { b.to_owned() } else { format!("{a}.{b}") }
 }
 
-/// The keys down to a table, joined only if there is something to tell.
-struct Way<'w> {
-    above: Option<&'w Way<'w>>,
+/// The keys down to a table, joined only for a warning.
+struct KeyPath<'w> {
+    above: Option<&'w KeyPath<'w>>,
     name: &'w str,
 }
 
-impl Way<'_> {
+impl KeyPath<'_> {
     fn text(&self) -> String {
         self.above.map_or_else(|| self.name.to_owned(), |above| join(&above.text(), self.name))
     }
 }
 
-/// The values of a chart and its subcharts: `user` laid over the defaults (`CoalesceValues`).
+/// The values of a chart and its subcharts: `user` over the defaults (`CoalesceValues`).
 ///
 /// # Errors
 /// A subchart's values are not a table.
@@ -110,8 +110,8 @@ impl Coalesce<'_> {
             match (value, target.get_mut(key)) {
                 (Data::Map(m), Some(Data::Map(old))) => {
                     let mut merged = m.clone();
-                    let way = Way { above: Some(&Way { above: None, name: prefix }), name: key };
-                    tables(&mut merged, old, &way, true, self.warn);
+                    let path = KeyPath { above: Some(&KeyPath { above: None, name: prefix }), name: key };
+                    coalesce_tables_full_key(&mut merged, old, &path, true, self.warn);
                     *old = merged;
                 }
                 (Data::Map(_), Some(_)) => {
@@ -129,7 +129,7 @@ impl Coalesce<'_> {
         dest.insert(GLOBAL.to_owned(), Data::Map(target));
     }
 
-    /// Lays `values` over the chart's own defaults.
+    /// Coalesces `values` with the chart's own defaults.
     fn defaults(&mut self, chart: &Chart, values: &mut Map, prefix: &str) {
         let strips = !self.merge && self.profile == Profile::Helm4;
         for (key, default) in chart.values.iter() {
@@ -144,8 +144,8 @@ impl Coalesce<'_> {
                         if !merge && self.profile == Profile::Helm4 {
                             strip_nulls(&mut src);
                         }
-                        let way = Way { above: Some(&Way { above: None, name: prefix }), name: key };
-                        tables(dest, &src, &way, merge, self.warn);
+                        let path = KeyPath { above: Some(&KeyPath { above: None, name: prefix }), name: key };
+                        coalesce_tables_full_key(dest, &src, &path, merge, self.warn);
                     }
                     Data::Null => {}
                     _ => (self.warn)(format!("warning: skipped value for {prefix}.{key}: Not a table.")),
@@ -211,9 +211,9 @@ fn has_null(map: &Map) -> bool {
 }
 
 /// Merges `src` into `dst`, whose entries count (`coalesceTablesFullKey`); without `merge` a null in `dst` deletes.
-fn tables(dst: &mut Map, src: &Map, way: &Way<'_>, merge: bool, warn: Warn<'_>) {
+fn coalesce_tables_full_key(dst: &mut Map, src: &Map, path: &KeyPath<'_>, merge: bool, warn: Warn<'_>) {
     for (key, value) in src {
-        let way = Way { above: Some(way), name: key };
+        let path = KeyPath { above: Some(path), name: key };
         // Looked at before it is taken out to be changed: most maps stay as they are, and shared.
         match (dst.get(key), value) {
             (None, value) => {
@@ -223,7 +223,7 @@ fn tables(dst: &mut Map, src: &Map, way: &Way<'_>, merge: bool, warn: Warn<'_>) 
                 if !old.same(new)
                     && let Some(Data::Map(old)) = dst.get_mut(key)
                 {
-                    tables(old, new, &way, merge, warn);
+                    coalesce_tables_full_key(old, new, &path, merge, warn);
                 }
             }
             (Some(Data::Null), value) if !merge && *value != Data::Null => {
@@ -232,12 +232,12 @@ fn tables(dst: &mut Map, src: &Map, way: &Way<'_>, merge: bool, warn: Warn<'_>) 
             (Some(Data::Null), _) => {}
             (Some(_), Data::Map(_)) => warn(format!(
                 "warning: cannot overwrite table with non table for {} ({})",
-                way.text(),
+                path.text(),
                 show(value)
             )),
             (Some(Data::Map(_)), value) if *value != Data::Null => warn(format!(
                 "warning: destination for {} is a table. Ignoring non-table value ({})",
-                way.text(),
+                path.text(),
                 show(value)
             )),
             _ => {}
@@ -247,10 +247,10 @@ fn tables(dst: &mut Map, src: &Map, way: &Way<'_>, merge: bool, warn: Warn<'_>) 
 
 /// Merges `src` into `dst`; a null in `dst` deletes (`CoalesceTables`).
 pub(crate) fn coalesce_tables(dst: &mut Map, src: &Map) {
-    tables(dst, src, &Way { above: None, name: "" }, false, &mut |_| {});
+    coalesce_tables_full_key(dst, src, &KeyPath { above: None, name: "" }, false, &mut |_| {});
 }
 
 /// Merges `src` into `dst`, nulls kept (`MergeTables`).
 pub fn merge_tables(dst: &mut Map, src: &Map, warn: Warn<'_>) {
-    tables(dst, src, &Way { above: None, name: "" }, true, warn);
+    coalesce_tables_full_key(dst, src, &KeyPath { above: None, name: "" }, true, warn);
 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::Warn;
+use super::alias_tree::{AliasTree, Node};
 use super::coalesce::{coalesce_values, merge_tables, merge_values};
 use super::error::Error;
 use super::imports::Imports;
-use super::kin::{Kin, Place};
 use super::load::Chart;
 use super::metadata::Dependency;
 use super::values::{find_table, path_value, table};
@@ -25,13 +25,13 @@ pub fn process_dependencies(
     profile: Profile,
     warn: Warn<'_>,
 ) -> Result<(), Error> {
-    let mut kin = Kin::default();
-    let mut place = kin.plant(chart, None);
-    let mut walk = Walk { profile, warn: &mut *warn, kin };
-    walk.enable(chart, &mut place, user, "")?;
-    let mut kin = walk.kin;
-    kin.settle(chart, &place);
-    import_values(chart, &place, &mut kin, profile, warn)
+    let mut aliases = AliasTree::default();
+    let mut node = aliases.add(chart, None);
+    let mut walk = Walk { profile, warn: &mut *warn, aliases };
+    walk.enable(chart, &mut node, user, "")?;
+    let mut aliases = walk.aliases;
+    aliases.set_homes(chart, &node);
+    import_values(chart, &node, &mut aliases, profile, warn)
 }
 
 fn wants(req: &Dependency, chart: &Chart) -> bool {
@@ -42,23 +42,17 @@ fn wants(req: &Dependency, chart: &Chart) -> bool {
 struct Walk<'w> {
     profile: Profile,
     warn: Warn<'w>,
-    kin: Kin,
+    aliases: AliasTree,
 }
 
 impl Walk<'_> {
-    fn enable(
-        &mut self,
-        chart: &mut Chart,
-        place: &mut Place,
-        values: &Map,
-        path: &str,
-    ) -> Result<(), Error> {
+    fn enable(&mut self, chart: &mut Chart, node: &mut Node, values: &Map, path: &str) -> Result<(), Error> {
         let Some(mut reqs) = chart.metadata.dependencies.take() else { return Ok(()) };
-        if self.kin.is_renamed(place) {
+        if self.aliases.is_renamed(node) {
             reqs.iter_mut().for_each(take_alias);
         }
         let charts = std::mem::take(&mut chart.dependencies);
-        let loaded: Vec<(Chart, Place)> = charts.into_iter().zip(std::mem::take(&mut place.below)).collect();
+        let loaded: Vec<(Chart, Node)> = charts.into_iter().zip(std::mem::take(&mut node.below)).collect();
         let is_declared = |c: &Chart| reqs.iter().any(|r| wants(r, c));
         let mut selected: Vec<_> = loaded.iter().filter(|(c, _)| !is_declared(c)).cloned().collect();
         let undeclared = selected.len();
@@ -68,22 +62,22 @@ impl Walk<'_> {
                 if !req.alias.is_empty() {
                     sub.metadata.name.clone_from(&req.alias);
                 }
-                selected.push((sub, self.kin.copy(original, &req.alias, self.profile)));
+                selected.push((sub, self.aliases.copy(original, &req.alias, self.profile)));
             }
             take_alias(req);
             req.enabled = true;
         }
-        (chart.dependencies, place.below) = selected.into_iter().unzip();
-        self.kin.adopt(place);
+        (chart.dependencies, node.below) = selected.into_iter().unzip();
+        self.aliases.set_parent(node);
         let coalesced = coalesce_values(chart, values, self.profile, self.warn)?;
         tags(&mut reqs, &coalesced, self.warn);
         conditions(&mut reqs, &coalesced, path, self.warn);
         let disabled: Vec<String> = reqs.iter().filter(|r| !r.enabled).map(|r| r.name.clone()).collect();
         let takes_part = |r: &Dependency| !disabled.contains(&r.name);
-        place.enabled = (0..reqs.len()).filter(|at| takes_part(&reqs[*at])).collect();
+        node.enabled = (0..reqs.len()).filter(|at| takes_part(&reqs[*at])).collect();
         reqs.retain(takes_part);
         let subcharts =
-            std::mem::take(&mut chart.dependencies).into_iter().zip(std::mem::take(&mut place.below));
+            std::mem::take(&mut chart.dependencies).into_iter().zip(std::mem::take(&mut node.below));
         for (number, (mut sub, mut below)) in subcharts.enumerate() {
             if disabled.iter().any(|n| n == sub.name()) {
                 continue;
@@ -91,14 +85,14 @@ impl Walk<'_> {
             let path = format!("{path}{}.", sub.name());
             // What Helm 3 shares, it goes through again with the subcharts that came of the first time: names and aliases agree.
             let shared = self.profile == Profile::Helm3 && number < undeclared;
-            let renamed = shared.then(|| self.kin.renamed.clone());
+            let renamed = shared.then(|| self.aliases.renamed.clone());
             self.enable(&mut sub, &mut below, &coalesced, &path)?;
             match renamed {
-                Some(renamed) => self.kin.renamed = renamed,
-                None => self.kin.rename(&below),
+                Some(renamed) => self.aliases.renamed = renamed,
+                None => self.aliases.rename(&below),
             }
             chart.dependencies.push(sub);
-            place.below.push(below);
+            node.below.push(below);
         }
         // An empty list becomes nil in Go, which switches import-values off.
         chart.metadata.dependencies = (!reqs.is_empty()).then_some(reqs);
@@ -153,20 +147,20 @@ fn conditions(reqs: &mut [Dependency], values: &Map, path: &str, warn: Warn<'_>)
 
 fn import_values(
     chart: &mut Chart,
-    place: &Place,
-    kin: &mut Kin,
+    node: &Node,
+    aliases: &mut AliasTree,
     profile: Profile,
     warn: Warn<'_>,
 ) -> Result<(), Error> {
-    for (sub, below) in chart.dependencies.iter_mut().zip(&place.below) {
-        import_values(sub, below, kin, profile, warn)?;
+    for (sub, below) in chart.dependencies.iter_mut().zip(&node.below) {
+        import_values(sub, below, aliases, profile, warn)?;
     }
     let Some(mut reqs) = chart.metadata.dependencies.take() else { return Ok(()) };
     let mut values = merge_values(chart, profile, warn)?;
     let mut imported = Imports::default();
     for (number, req) in reqs.iter_mut().enumerate() {
         let mut seen = Vec::new();
-        let first = kin.imports(place, number);
+        let first = aliases.imports(node, number);
         for import in req.import_values.iter().flatten().filter(|_| first) {
             let (child, parent) = match import {
                 Data::Map(m) => (text(m.get("child")), text(m.get("parent"))),

@@ -26,14 +26,14 @@ pub struct File {
     /// Content, without a byte order mark; cheap to clone.
     pub data: Bytes,
     /// What it says as values, once somebody has read it so.
-    pub(crate) values: EarlyValues,
+    pub(crate) values: PrefetchedValues,
 }
 
 /// The values in a file, which two threads may ask for: the first one reads them, the other waits.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct EarlyValues(Arc<OnceLock<(Profile, Option<Arc<Map>>)>>);
+pub(crate) struct PrefetchedValues(Arc<OnceLock<(Profile, Option<Arc<Map>>)>>);
 
-impl EarlyValues {
+impl PrefetchedValues {
     /// Reads them, if nobody has; nothing if that is an error.
     pub(crate) fn read(&self, text: &[u8], profile: Profile) -> Option<&Arc<Map>> {
         let (of, values) = self.0.get_or_init(|| (profile, read_values(text, profile).ok().map(Arc::new)));
@@ -49,7 +49,7 @@ impl File {
         if data.starts_with(&[0xef, 0xbb, 0xbf]) {
             data = data.slice(3..);
         }
-        Self { name, data, values: EarlyValues::default() }
+        Self { name, data, values: PrefetchedValues::default() }
     }
 
     /// Whether a chart or an unpacked subchart has its values in it.

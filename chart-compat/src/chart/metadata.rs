@@ -93,7 +93,7 @@ pub(super) fn json_kind(d: &Data) -> &'static str {
 }
 
 /// Puts what was read into fields as `encoding/json` does: keys match without regard to case, one after the other in their order, null
-/// changes no scalar, and of values that do not fit the first is told in the end.
+/// changes no scalar, and of values that do not fit the first is reported at the end.
 struct Reader {
     package: &'static str,
     wrong: Option<String>,

@@ -3,18 +3,18 @@
 //! Owns Helm's loader, `.helmignore`, metadata, values coalescing and dependency processing. Reads no file system: the
 //! caller brings bytes.
 
+mod alias_tree;
 mod archive;
 mod coalesce;
 mod dependencies;
 mod error;
 mod ignore;
 mod imports;
-mod kin;
 mod load;
 mod metadata;
 mod path_match;
+mod serialize;
 mod values;
-mod written;
 
 pub use archive::{MAX_CHART_BYTES, MAX_ENTRIES, MAX_FILE_BYTES_HELM3, read_archive, read_archive_with};
 pub(crate) use coalesce::coalesce_tables;

@@ -94,11 +94,11 @@ impl ValuesLines {
     /// Reads a values file once more, for its lines; what is no YAML has none.
     #[must_use]
     pub fn read(text: &[u8]) -> Self {
-        let read = |(before, doc)| yaml::marked(doc).ok().map(|node| (before, node));
+        let read = |(before, doc)| yaml::spanned(doc).ok().map(|node| (before, node));
         Self(Documents::of(text).map_while(Result::ok).filter_map(read).collect())
     }
 
-    /// The line, from 1, on which the value at the end of a way is set.
+    /// The line, from 1, on which the value at a path is set.
     #[must_use]
     pub fn line_of(&self, path: &Path) -> Option<u32> {
         self.0.iter().rev().find_map(|(before, node)| node.line_of(&path.0).map(|line| before + line))

@@ -16,7 +16,7 @@ const MAX_CALLERS: usize = 6;
 /// How many breaches of schemas are explained.
 const MAX_BREACHES: usize = 10;
 
-/// What stands behind a failed render; nothing if the error's own text says all. `trace` tells where values come from.
+/// The context of a failed render; nothing if the error's own text is complete. `trace` knows the origin of values.
 #[must_use]
 pub fn render_report(error: &Error, trace: Option<&Trace>) -> Option<Report> {
     match error {
@@ -140,7 +140,7 @@ fn value_notes(
 ) {
     let Some(way) = &used.path else { return };
     let Some(full) = values_path(way, scope) else { return };
-    // `way` starts with `Values`, `full` with the names of subcharts instead.
+    // `path` starts with `Values`, `full` with the names of subcharts instead.
     let missing_steps = way.0.len() - used.present;
     let shown = |path: &Path| {
         let inner = path.0.strip_prefix(&Path::default().below(scope).0[..]).unwrap_or(&path.0);

@@ -13,7 +13,7 @@ use crate::path::{Path, Step};
 pub struct Layer {
     /// What users know the place by: a file's name, `--set`, `ConfigMap x key y`.
     pub name: String,
-    /// Whether it is a file, whose lines are told as `name:line`.
+    /// Whether it is a file, whose lines are shown as `name:line`.
     pub is_file: bool,
     /// What the layer says taken alone.
     own: Map,
@@ -76,7 +76,7 @@ impl Layers {
 }
 
 impl Layer {
-    /// What the layer makes of the value at the end of a way; nothing if it does not touch it.
+    /// What the layer makes of the value at a path; nothing if it does not touch it.
     #[must_use]
     pub fn value(&self, path: &Path) -> Option<&Data> {
         let own = path.find(&self.own)?;

@@ -1,4 +1,4 @@
-//! Explanations for people: where a value comes from, and what stands behind an error.
+//! Explanations for people: where a value comes from, and the context of an error.
 //!
 //! Owns the layers of values and their origins, and reports that show source lines. Decides nothing: what a value is, and
 //! Helm's words for an error, come from the renderer.

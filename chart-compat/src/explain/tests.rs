@@ -1,4 +1,4 @@
-//! Charts with mistakes and what is told of them; layers of values and which of them counts.
+//! Explanations of errors in charts, and of the origin of values in layers.
 
 use super::{Layers, Trace, render_report};
 use crate::chart::{Chart, File, load_files, merge_maps, read_values};

@@ -1,6 +1,6 @@
 //! Where values come from: every layer that sets a value, in order of precedence, and which of them counts.
 //!
-//! Owns the order in which charts, subcharts, globals, imports and the user's layers are laid over each other. What the value
+//! Owns the order in which charts, subcharts, globals, imports and the user's layers are coalesced. What the value
 //! is in the end, the renderer itself says: the layer that counts is the highest one that agrees with it.
 
 use std::collections::BTreeSet;
@@ -46,7 +46,7 @@ pub enum Origin {
 pub struct Setting {
     /// The layer.
     pub origin: Origin,
-    /// The way to the value as the layer spells it: without the subchart's name in the subchart's own file.
+    /// The path to the value as the layer spells it: without the subchart's name in the subchart's own file.
     pub path: Path,
     /// Whether it reaches the value because globals reach all subcharts.
     pub global: bool,
@@ -59,7 +59,7 @@ pub struct Setting {
 /// A value and all that sets it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
-    /// The way to the value from the whole chart's values.
+    /// The path to the value from the whole chart's values.
     pub path: Path,
     /// What templates see; nothing if it is not set.
     pub value: Option<Data>,
@@ -129,7 +129,7 @@ impl Trace {
     /// Values that the renderer refuses, too.
     pub fn new(chart: &Chart, layers: Layers, profile: Profile) -> Result<Self, Error> {
         let mut chart = chart.clone();
-        // The render warns; here it would be told twice.
+        // The render warns already.
         process_dependencies(&mut chart, layers.values(), profile, &mut |_| {})?;
         let values = coalesce_values(&chart, layers.values(), profile, &mut |_| {})?;
         Ok(Self { root: Node::new(&chart, chart.name()), layers, values })
@@ -141,7 +141,7 @@ impl Trace {
         &self.values
     }
 
-    /// What sets the value at the end of a way from the whole chart's values.
+    /// What sets the value at a path from the whole chart's values.
     ///
     /// ```
     /// use chart_compat::chart::{File, load_files, merge_maps, read_values};
@@ -167,7 +167,7 @@ impl Trace {
     /// ```
     #[must_use]
     pub fn explain(&self, path: &Path) -> Explanation {
-        // The charts that the way leads through: the value belongs to the last of them.
+        // The charts that the path leads through: the value belongs to the last of them.
         let mut chain = vec![&self.root];
         let mut rest = &path.0[..];
         while let (Some((Step::Key(name), tail)), Some(last)) = (rest.split_first(), chain.last()) {
@@ -192,7 +192,7 @@ impl Trace {
         Explanation { path: path.clone(), value, settings }
     }
 
-    /// All values below a way, one for each that is no map or an empty one, and those that a null deletes.
+    /// All values below a path, one for each that is no map or an empty one, and those that a null deletes.
     #[must_use]
     pub fn leaves(&self, below: &Path) -> Vec<Path> {
         let mut found = BTreeSet::new();
@@ -210,7 +210,7 @@ impl Trace {
         found.into_iter().collect()
     }
 
-    /// The way to an existing value that somebody may have meant by one that is not there.
+    /// The path to an existing value that somebody may have meant by one that is not there.
     #[must_use]
     pub fn suggest(&self, path: &Path) -> Option<Path> {
         let missing =

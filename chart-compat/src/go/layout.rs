@@ -419,7 +419,7 @@ impl Fields {
                 *s = &s[1..];
             }
             Piece::Offset { colon, minutes, seconds, .. } => {
-                // The sign is judged last; what is out of range is told before it.
+                // The sign is judged last; a value out of range is reported before it.
                 let parts = 1 + usize::from(minutes) + usize::from(seconds);
                 let step = if colon { 3 } else { 2 };
                 let size = 1 + 2 * parts + if colon { parts - 1 } else { 0 };

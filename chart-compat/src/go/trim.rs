@@ -1,4 +1,4 @@
-//! Blanks and other characters cut from the ends of bytes that need be no UTF-8 (`strings.TrimSpace` and its kin).
+//! Blanks and other characters cut from the ends of bytes that need be no UTF-8 (`strings.TrimSpace` and similar functions).
 
 use super::fmt;
 

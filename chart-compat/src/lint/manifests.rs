@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::own::{EXPONENT, Finding};
+use super::findings::{EXPONENT, Finding};
 use crate::chart::Chart;
 use crate::yaml::{self, Content, Node};
 
@@ -16,7 +16,7 @@ pub(super) fn find(chart: &Chart, files: &[(String, String)], numbers_known: boo
         let file = path.strip_prefix(&prefix).unwrap_or(path).to_owned();
         for (before, doc) in documents(text) {
             let Ok(head) = yaml::head(doc.as_bytes()) else { continue };
-            let Ok(node) = yaml::marked(doc.as_bytes()) else { continue };
+            let Ok(node) = yaml::spanned(doc.as_bytes()) else { continue };
             let mut walk = Walk { duplicates: Vec::new(), exponents: Vec::new() };
             walk.node(&node, &mut Vec::new());
             let object = match (head.kind.as_str(), head.name.as_str()) {
@@ -24,17 +24,21 @@ pub(super) fn find(chart: &Chart, files: &[(String, String)], numbers_known: boo
                 (kind, "") => kind.to_owned(),
                 (kind, name) => format!("{kind} {name}"),
             };
-            for (line, way, key) in walk.duplicates {
+            for (line, value_path, key) in walk.duplicates {
                 let at = line_of(&source, &format!("{key}:"), before + line);
-                let text =
-                    format!("{way} is set twice in {object} (line {} of the rendered file)", before + line);
+                let text = format!(
+                    "{value_path} is set twice in {object} (line {} of the rendered file)",
+                    before + line
+                );
                 found.push(Finding { file: file.clone(), line: at, rule: "duplicate-key", text });
             }
-            for (line, way, value) in walk.exponents.into_iter().filter(|_| !numbers_known) {
-                let key = way.rsplit('.').next().unwrap_or_default();
+            for (line, value_path, value) in walk.exponents.into_iter().filter(|_| !numbers_known) {
+                let key = value_path.rsplit('.').next().unwrap_or_default();
                 let at = line_of(&source, &format!("{key}:"), before + line);
-                let text =
-                    format!("{way} of {object} is {value} (line {} of the rendered file)", before + line);
+                let text = format!(
+                    "{value_path} of {object} is {value} (line {} of the rendered file)",
+                    before + line
+                );
                 found.push(Finding { file: file.clone(), line: at, rule: EXPONENT, text });
             }
             if head.kind.is_empty() || head.name.is_empty() || head.annotation("helm.sh/hook").is_some() {
@@ -84,35 +88,35 @@ fn line_of(source: &str, text: &str, rendered: u32) -> Option<u32> {
 }
 
 struct Walk {
-    /// Line, way and key.
+    /// Line, path and key.
     duplicates: Vec<(u32, String, String)>,
-    /// Line, way and value.
+    /// Line, path and value.
     exponents: Vec<(u32, String, String)>,
 }
 
 impl Walk {
-    fn node(&mut self, node: &Node, way: &mut Vec<String>) {
+    fn node(&mut self, node: &Node, value_path: &mut Vec<String>) {
         match &node.content {
             Content::Scalar { text, .. } if is_exponent(text) => {
-                self.exponents.push((node.line, way.join("."), text.clone()));
+                self.exponents.push((node.line, value_path.join("."), text.clone()));
             }
             Content::List(items) => {
                 for (i, item) in items.iter().enumerate() {
-                    way.push(i.to_string());
-                    self.node(item, way);
-                    way.pop();
+                    value_path.push(i.to_string());
+                    self.node(item, value_path);
+                    value_path.pop();
                 }
             }
             Content::Map(entries) => {
                 let mut keys = BTreeSet::new();
                 for entry in entries {
-                    way.push(entry.key.clone());
+                    value_path.push(entry.key.clone());
                     let merge = entry.plain && entry.written == "<<";
                     if !merge && !keys.insert(&entry.key) {
-                        self.duplicates.push((entry.line, way.join("."), entry.written.clone()));
+                        self.duplicates.push((entry.line, value_path.join("."), entry.written.clone()));
                     }
-                    self.node(&entry.value, way);
-                    way.pop();
+                    self.node(&entry.value, value_path);
+                    value_path.pop();
                 }
             }
             Content::Scalar { .. } | Content::Alias(_) | Content::Nothing => {}

@@ -7,9 +7,9 @@ mod address;
 mod chartfile;
 mod deprecated;
 mod documents;
+mod findings;
 mod manifests;
 mod names;
-mod own;
 mod reads;
 mod templates;
 mod unread;
@@ -17,7 +17,7 @@ mod unread;
 use bytes::Bytes;
 use std::fmt;
 
-pub use own::{Finding, findings};
+pub use findings::{Finding, findings};
 
 use crate::chart::{Chart, Warn};
 use crate::data::{Data, Map};
@@ -72,7 +72,7 @@ pub enum Entry {
 
 /// A chart as lint looks at it.
 pub struct Subject<'s> {
-    /// Its directory, absolute: Helm tells it in some messages.
+    /// Its absolute directory, which some of Helm's messages name.
     pub directory: &'s str,
     /// `Chart.yaml`.
     pub metadata: Bytes,
@@ -109,7 +109,7 @@ pub struct Options<'o> {
 struct Messages(Vec<Message>);
 
 impl Messages {
-    /// Adds a message unless the rule holds, and tells whether it does (`RunLinterRule`).
+    /// Adds a message unless the rule holds, and returns whether it does (`RunLinterRule`).
     fn rule(&mut self, severity: Severity, path: &str, result: Result<(), String>) -> bool {
         match result {
             Ok(()) => true,

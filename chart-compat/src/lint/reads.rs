@@ -11,13 +11,13 @@ use crate::template::{Expr, Outline, Pipeline};
 const MAX_STEPS: usize = 150_000;
 /// How many parts an abstract value may have before it counts as read; values that contain themselves would grow for ever.
 const MAX_SIZE: usize = 100;
-/// How many steps a way may have.
+/// How many steps a path may have.
 const MAX_WAY: usize = 16;
 /// How deep templates are followed into each other.
 const MAX_DEPTH: usize = 100;
 
-/// A way through the whole chart's values; `*` stands for any key.
-pub(super) type Way = Vec<String>;
+/// A path through the whole chart's values; `*` stands for any key.
+pub(super) type ValuePath = Vec<String>;
 
 /// What may stand somewhere in a template.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -26,8 +26,8 @@ enum Abstract {
     Context(usize),
     /// `.Subcharts` of it.
     Subcharts(usize),
-    /// A value, by its way in the whole chart's values.
-    Value(Way),
+    /// A value, by its path in the whole chart's values.
+    Value(ValuePath),
     /// A map made by `dict`.
     Dict(BTreeMap<String, Abstract>),
     /// One of several.
@@ -38,8 +38,8 @@ enum Abstract {
 
 /// A chart in the tree of charts.
 pub(super) struct Scope {
-    /// The way to its values.
-    pub(super) way: Way,
+    /// The path to its values.
+    pub(super) value_path: ValuePath,
     /// Subcharts: name and number.
     pub(super) subcharts: Vec<(String, usize)>,
 }
@@ -52,9 +52,9 @@ pub(super) struct Reader<'t> {
     steps: usize,
     depth: usize,
     /// Values that are read with all that is below them.
-    pub(super) whole: BTreeSet<Way>,
-    /// Values of which only is asked whether they are there or what they are.
-    pub(super) asked: BTreeSet<Way>,
+    pub(super) whole: BTreeSet<ValuePath>,
+    /// Values of which templates only test existence or kind.
+    pub(super) asked: BTreeSet<ValuePath>,
 }
 
 /// What one template's variables stand for.
@@ -221,7 +221,7 @@ impl<'t> Reader<'t> {
     fn field(&self, value: Abstract, name: &str) -> Abstract {
         match value {
             Abstract::Context(scope) => match name {
-                "Values" => Abstract::Value(self.scopes[scope].way.clone()),
+                "Values" => Abstract::Value(self.scopes[scope].value_path.clone()),
                 "Subcharts" => Abstract::Subcharts(scope),
                 _ => Abstract::Other,
             },
@@ -229,13 +229,13 @@ impl<'t> Reader<'t> {
                 let found = self.scopes[scope].subcharts.iter().find(|s| s.0 == name);
                 found.map_or(Abstract::Other, |s| Abstract::Context(s.1))
             }
-            Abstract::Value(mut way) => {
+            Abstract::Value(mut value_path) => {
                 // Globals are the same for all charts.
-                if name == "global" && self.scopes.iter().any(|s| s.way == way) {
-                    way.clear();
+                if name == "global" && self.scopes.iter().any(|s| s.value_path == value_path) {
+                    value_path.clear();
                 }
-                way.push(name.to_owned());
-                Abstract::Value(way)
+                value_path.push(name.to_owned());
+                Abstract::Value(value_path)
             }
             Abstract::Dict(mut entries) => entries.remove(name).unwrap_or(Abstract::Other),
             Abstract::Any(values) => any(values.into_iter().map(|v| self.field(v, name)).collect()),
@@ -368,11 +368,11 @@ impl<'t> Reader<'t> {
     /// A value is read with all that is below it.
     fn read(&mut self, value: &Abstract) {
         match value {
-            Abstract::Value(way) => drop(self.whole.insert(way.clone())),
-            Abstract::Context(scope) => drop(self.whole.insert(self.scopes[*scope].way.clone())),
+            Abstract::Value(value_path) => drop(self.whole.insert(value_path.clone())),
+            Abstract::Context(scope) => drop(self.whole.insert(self.scopes[*scope].value_path.clone())),
             Abstract::Subcharts(scope) => {
                 for (_, sub) in &self.scopes[*scope].subcharts {
-                    self.whole.insert(self.scopes[*sub].way.clone());
+                    self.whole.insert(self.scopes[*sub].value_path.clone());
                 }
             }
             Abstract::Dict(entries) => entries.values().for_each(|v| self.read(v)),
@@ -381,10 +381,10 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Of a value is asked whether it is there.
+    /// A template tests whether a value exists.
     fn ask(&mut self, value: &Abstract) {
         match value {
-            Abstract::Value(way) => drop(self.asked.insert(way.clone())),
+            Abstract::Value(value_path) => drop(self.asked.insert(value_path.clone())),
             Abstract::Any(values) => values.iter().for_each(|v| self.ask(v)),
             _ => {}
         }
@@ -397,7 +397,7 @@ fn size(value: &Abstract, most: usize) -> usize {
         values.fold(1, |sum, v| if sum >= most { sum } else { sum + size(v, most - sum) })
     };
     match value {
-        Abstract::Value(way) if way.len() > MAX_WAY => most,
+        Abstract::Value(value_path) if value_path.len() > MAX_WAY => most,
         Abstract::Dict(entries) => sum(&mut entries.values()),
         Abstract::Any(values) => sum(&mut values.iter()),
         _ => 1,
@@ -407,10 +407,10 @@ fn size(value: &Abstract, most: usize) -> usize {
 /// An item of a list or an entry of a map.
 fn element(value: &Abstract) -> Abstract {
     match value {
-        Abstract::Value(way) => {
-            let mut way = way.clone();
-            way.push("*".to_owned());
-            Abstract::Value(way)
+        Abstract::Value(value_path) => {
+            let mut value_path = value_path.clone();
+            value_path.push("*".to_owned());
+            Abstract::Value(value_path)
         }
         Abstract::Dict(entries) => any(entries.values().cloned().collect()),
         Abstract::Any(values) => any(values.iter().map(element).collect()),

@@ -7,7 +7,7 @@ use crate::data::Data;
 use crate::go::{slog, strconv};
 use crate::profile::Profile;
 use crate::render::{self, Capabilities, Lenient, Release, render_leniently};
-use crate::template::{Limits, NoticeKind};
+use crate::template::{DiagnosticKind, Limits};
 use crate::yaml;
 
 use Severity::{Error, Warning};
@@ -45,16 +45,16 @@ pub(super) fn render(subject: &Subject<'_>, options: &Options<'_>, warn: Warn<'_
 }
 
 /// What Helm logs where a template would have failed: Helm 3 with the line of its own source (`log.Lshortfile`).
-fn log_line(kind: &NoticeKind, helm4: bool) -> Option<String> {
+fn log_line(kind: &DiagnosticKind, helm4: bool) -> Option<String> {
     let (level, text, line, helm3, message) = match kind {
-        NoticeKind::Missing(message) => {
+        DiagnosticKind::Missing(message) => {
             ("WARN", "missing required value", 206, "Missing required value", message)
         }
-        NoticeKind::Empty(message) => {
+        DiagnosticKind::Empty(message) => {
             ("WARN", "missing required values", 214, "Missing required value", message)
         }
-        NoticeKind::Failed(message) => ("INFO", "funcMap fail", 227, "Fail", message),
-        NoticeKind::NoValue | NoticeKind::Printed(_) => return None,
+        DiagnosticKind::Failed(message) => ("INFO", "funcMap fail", 227, "Fail", message),
+        DiagnosticKind::NoValue | DiagnosticKind::Printed(_) => return None,
     };
     Some(if helm4 {
         slog::line(level, text, &[("message", message)])
@@ -86,7 +86,7 @@ pub(super) fn lint(subject: &Subject<'_>, options: &Options<'_>, messages: &mut 
         }
     };
     let Some(rendered) = render(subject, options, warn) else { return };
-    rendered.notices.iter().filter_map(|notice| log_line(&notice.kind, helm4)).for_each(warn);
+    rendered.diagnostics.iter().filter_map(|notice| log_line(&notice.kind, helm4)).for_each(warn);
     let files = match rendered.files {
         Ok(files) => files,
         Err(e) => {

@@ -1,4 +1,4 @@
-//! Charts with what Helm is silent about, and what is told of it.
+//! Charts with findings that Helm does not report.
 
 use super::{Entry, Options, Subject, findings};
 use crate::chart::{Chart, File, load_files};

@@ -4,8 +4,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::own::Finding;
-use super::reads::{Reader, Scope, Way};
+use super::findings::Finding;
+use super::reads::{Reader, Scope, ValuePath};
 use crate::chart::{Chart, ValuesLines};
 use crate::data::Data;
 use crate::path::{Path, Step};
@@ -21,16 +21,16 @@ struct Tree<'c> {
     templates: HashMap<String, Vec<Outline>>,
     /// Template files to be run: name and chart.
     files: Vec<(String, usize)>,
-    whole: BTreeSet<Way>,
+    whole: BTreeSet<ValuePath>,
 }
 
 impl<'c> Tree<'c> {
-    fn add(&mut self, chart: &'c Chart, way: &Way, path: &str, profile: Profile) -> usize {
+    fn add(&mut self, chart: &'c Chart, value_path: &ValuePath, path: &str, profile: Profile) -> usize {
         let number = self.scopes.len();
-        self.scopes.push(Scope { way: way.clone(), subcharts: Vec::new() });
+        self.scopes.push(Scope { value_path: value_path.clone(), subcharts: Vec::new() });
         self.charts.push(chart);
         for (name, sub) in subcharts(chart) {
-            let mut below = way.clone();
+            let mut below = value_path.clone();
             below.push(name.to_owned());
             let sub = self.add(sub, &below, &format!("{path}/charts/{name}"), profile);
             self.scopes[number].subcharts.push((name.to_owned(), sub));
@@ -47,15 +47,15 @@ impl<'c> Tree<'c> {
                 self.files.push((name, number));
             }
         }
-        self.dependencies(chart, way);
+        self.dependencies(chart, value_path);
         number
     }
 
     /// What the chart's dependencies read.
-    fn dependencies(&mut self, chart: &Chart, way: &Way) {
+    fn dependencies(&mut self, chart: &Chart, value_path: &ValuePath) {
         let mut read = |keys: &mut dyn Iterator<Item = &str>| {
             let keys = keys.filter(|k| !k.is_empty()).map(str::to_owned);
-            self.whole.insert(way.iter().cloned().chain(keys).collect());
+            self.whole.insert(value_path.iter().cloned().chain(keys).collect());
         };
         for d in chart.metadata.dependencies.iter().flatten() {
             let name = if d.alias.is_empty() { &d.name } else { &d.alias };
@@ -94,20 +94,20 @@ fn subcharts(chart: &Chart) -> Vec<(&str, &Chart)> {
     found
 }
 
-/// Keys of the chart's `values.yaml` that nothing reads; of a map whose keys nobody reads only the map is told.
+/// Keys of the chart's `values.yaml` that nothing reads; a map without any key that is read is reported once.
 pub(super) fn find(chart: &Chart, profile: Profile) -> Vec<Finding> {
     let Some(text) = &chart.values_text else { return Vec::new() };
     let mut tree = Tree::default();
-    tree.add(chart, &Way::new(), chart.name(), profile);
+    tree.add(chart, &ValuePath::new(), chart.name(), profile);
     for (number, chart) in tree.charts.iter().enumerate() {
         let mut texts = Vec::new();
         chart.values.values().for_each(|v| strings(v, &mut texts));
         let files = chart.files.iter().map(|f| String::from_utf8_lossy(&f.data));
         let all = files.filter(|f| f.contains("{{")).map(std::borrow::Cow::into_owned).chain(texts);
-        for way in all.flat_map(|text| ways_in(&text)) {
+        for value_path in all.flat_map(|text| value_paths_in(&text)) {
             // Whose values are meant depends on who calls `tpl`.
-            tree.whole.insert(way.clone());
-            tree.whole.insert(tree.scopes[number].way.iter().cloned().chain(way).collect());
+            tree.whole.insert(value_path.clone());
+            tree.whole.insert(tree.scopes[number].value_path.iter().cloned().chain(value_path).collect());
         }
     }
     let mut reader = Reader::new(&tree.scopes, &tree.templates);
@@ -134,8 +134,8 @@ pub(super) fn find(chart: &Chart, profile: Profile) -> Vec<Finding> {
     for (key, value) in chart.values.iter().filter(|(key, _)| !skipped(key)) {
         known.check(&mut vec![key.clone()], value, &mut unread);
     }
-    let finding = |way: Way| {
-        let path = Path(way.into_iter().map(Step::Key).collect());
+    let finding = |value_path: ValuePath| {
+        let path = Path(value_path.into_iter().map(Step::Key).collect());
         Finding {
             rule: "unread-value",
             file: "values.yaml".to_owned(),
@@ -148,36 +148,39 @@ pub(super) fn find(chart: &Chart, profile: Profile) -> Vec<Finding> {
 
 /// What is known to be read.
 struct Known<'k> {
-    whole: &'k BTreeSet<Way>,
-    asked: &'k BTreeSet<Way>,
+    whole: &'k BTreeSet<ValuePath>,
+    asked: &'k BTreeSet<ValuePath>,
     scopes: &'k [Scope],
 }
 
 impl Known<'_> {
-    fn check(&self, way: &mut Way, value: &Data, unread: &mut Vec<Way>) {
-        if self.whole.iter().any(|read| is_prefix(read, way))
-            || self.asked.iter().any(|asked| same(asked, way)) && !has_keys(value)
+    fn check(&self, value_path: &mut ValuePath, value: &Data, unread: &mut Vec<ValuePath>) {
+        if self.whole.iter().any(|read| is_prefix(read, value_path))
+            || self.asked.iter().any(|asked| same(asked, value_path)) && !has_keys(value)
         {
             return;
         }
         // What a chart's own file says of globals for one subchart, its globals say again.
         let own = |s: &Scope| {
-            way.strip_prefix(&s.way[..]).and_then(|rest| rest.first()).is_some_and(|k| k == "global")
+            value_path
+                .strip_prefix(&s.value_path[..])
+                .and_then(|rest| rest.first())
+                .is_some_and(|k| k == "global")
         };
-        if way.first().is_some_and(|k| k != "global") && self.scopes.iter().any(own) {
+        if value_path.first().is_some_and(|k| k != "global") && self.scopes.iter().any(own) {
             return;
         }
-        let below = self.whole.iter().chain(self.asked).any(|read| is_prefix(way, read));
+        let below = self.whole.iter().chain(self.asked).any(|read| is_prefix(value_path, read));
         match value {
             Data::Map(map) if below && !map.is_empty() => {
                 for (key, value) in map {
-                    way.push(key.clone());
-                    self.check(way, value, unread);
-                    way.pop();
+                    value_path.push(key.clone());
+                    self.check(value_path, value, unread);
+                    value_path.pop();
                 }
             }
             _ if below => {}
-            _ => unread.push(way.clone()),
+            _ => unread.push(value_path.clone()),
         }
     }
 }
@@ -190,11 +193,11 @@ fn steps_match(a: &str, b: &str) -> bool {
     a == b || a == "*" || b == "*"
 }
 
-fn is_prefix(short: &Way, long: &Way) -> bool {
+fn is_prefix(short: &ValuePath, long: &ValuePath) -> bool {
     short.len() <= long.len() && short.iter().zip(long).all(|(a, b)| steps_match(a, b))
 }
 
-fn same(a: &Way, b: &Way) -> bool {
+fn same(a: &ValuePath, b: &ValuePath) -> bool {
     a.len() == b.len() && is_prefix(a, b)
 }
 
@@ -209,20 +212,20 @@ fn strings(value: &Data, out: &mut Vec<String>) {
 }
 
 /// The ways after each `.Values` of a text.
-fn ways_in(text: &str) -> Vec<Way> {
+fn value_paths_in(text: &str) -> Vec<ValuePath> {
     let word = |c: char| c.is_alphanumeric() || c == '_';
-    let way = |rest: &str| -> Way {
-        let mut way = Way::new();
+    let value_path = |rest: &str| -> ValuePath {
+        let mut value_path = ValuePath::new();
         let mut rest = rest;
         while let Some(tail) = rest.strip_prefix('.') {
             let end = tail.find(|c| !word(c)).unwrap_or(tail.len());
             if end == 0 {
                 break;
             }
-            way.push(tail[..end].to_owned());
+            value_path.push(tail[..end].to_owned());
             rest = &tail[end..];
         }
-        way
+        value_path
     };
-    text.split(".Values").skip(1).map(way).collect()
+    text.split(".Values").skip(1).map(value_path).collect()
 }

@@ -8,7 +8,7 @@ use crate::go::{Arena, Elem, Map, MapKind, Object, Value};
 use crate::profile::Profile;
 
 /// A template to run, with the context of its chart.
-pub(super) struct Job<'a> {
+pub(super) struct TemplateTask<'a> {
     /// Full path, e.g. `parent/charts/sub/templates/x.yaml`.
     pub(super) name: String,
     /// Its text.
@@ -19,7 +19,7 @@ pub(super) struct Job<'a> {
     pub(super) context: &'a Map<'a>,
 }
 
-impl Job<'_> {
+impl TemplateTask<'_> {
     /// The names of the subcharts from the chart down to this template's own.
     pub(super) fn scope(&self) -> Vec<String> {
         // parent/charts/sub/charts/below/templates
@@ -68,13 +68,13 @@ fn templates(chart: &Chart) -> impl Iterator<Item = &File> {
 const BY_REVISION: &[&[u8]] = &[b"IsInstall", b"IsUpgrade", b"Revision"];
 
 /// The templates of a chart and its subcharts, each with its chart's context.
-pub(super) fn jobs<'a>(
+pub(super) fn tasks<'a>(
     arena: &'a Arena,
     chart: &'a Chart,
     values: &DataMap,
     options: &'a Options,
     profile: Profile,
-) -> Vec<Job<'a>> {
+) -> Vec<TemplateTask<'a>> {
     let release = release(arena, &options.release);
     release.watch(BY_REVISION);
     let mut builder = Builder {
@@ -82,14 +82,14 @@ pub(super) fn jobs<'a>(
         profile,
         release: Value::Map(release),
         capabilities: capabilities(arena, &options.capabilities, profile),
-        jobs: Vec::new(),
+        tasks: Vec::new(),
     };
     let values = match Value::from_data(arena, &Data::Map(values.clone())) {
         Value::Map(values) => values,
         _ => Map::new(arena, MapKind::Any),
     };
     builder.chart(chart, chart.name(), values, true);
-    builder.jobs
+    builder.tasks
 }
 
 struct Builder<'a> {
@@ -97,7 +97,7 @@ struct Builder<'a> {
     profile: Profile,
     release: Value<'a>,
     capabilities: Value<'a>,
-    jobs: Vec<Job<'a>>,
+    tasks: Vec<TemplateTask<'a>>,
 }
 
 fn map<'a>(arena: &'a Arena, entries: &[(&'a str, Value<'a>)]) -> &'a Map<'a> {
@@ -316,7 +316,7 @@ impl<'a> Builder<'a> {
             subcharts.insert(sub.name().as_bytes(), Value::Map(sub_context));
         }
         for t in templates(chart) {
-            self.jobs.push(Job {
+            self.tasks.push(TemplateTask {
                 name: format!("{path}/{}", t.name),
                 text: t.data.clone(),
                 base_path: format!("{path}/templates"),

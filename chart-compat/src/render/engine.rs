@@ -5,19 +5,19 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use rustc_hash::FxHashMap;
 
-use super::ahead::Ahead;
-use super::context::{Job, texts};
-use super::crew::Crew;
+use super::context::{TemplateTask, texts};
 use super::error::Error;
-use super::run::{Ran, Run};
+use super::prefetch::Prefetch;
+use super::run::{Run, RunOutput};
 use super::schema::{self, Schemas};
+use super::work_queue::WorkQueue;
 use super::{Options, Rendered, functions, manifest};
 use crate::chart::{Chart, Warn, coalesce_values, process_dependencies};
 use crate::data::Map as DataMap;
 use crate::go::semver;
 use crate::profile::Profile;
 use crate::sprig;
-use crate::template::{self, BUILTINS, Func, Funcs, Notice, Template};
+use crate::template::{self, BUILTINS, Diagnostic, Func, Funcs, Template};
 use crate::world::World;
 
 /// Rendered files: path and text.
@@ -28,7 +28,7 @@ pub(crate) struct Lenient {
     /// Path and text of every file, in order of path, or why a template or a schema fails.
     pub(crate) files: Result<Files, Error>,
     /// What was noticed.
-    pub(crate) notices: Vec<Notice>,
+    pub(crate) diagnostics: Vec<Diagnostic>,
 }
 
 /// Parses one file of templates with a Helm's functions in reach.
@@ -45,7 +45,7 @@ pub(crate) fn render_leniently(
     profile: Profile,
     world: &dyn World,
 ) -> Lenient {
-    let mut notices = Vec::new();
+    let mut diagnostics = Vec::new();
     let valid = if options.skip_schema_validation {
         Ok(())
     } else {
@@ -55,11 +55,11 @@ pub(crate) fn render_leniently(
         let compiled = CompiledChart::new(chart, profile);
         compiled.parse_during(&compiled.chart, || Ok(()))?;
         let run = Run { chart: &compiled.chart, values, options, world, compiled: &compiled };
-        let mut files = run.one_by_one(Some(&mut notices))?;
+        let mut files = run.one_by_one(Some(&mut diagnostics))?;
         files.sort();
         Ok(files)
     });
-    Lenient { files, notices }
+    Lenient { files, diagnostics }
 }
 
 /// What a text parsed to.
@@ -82,7 +82,7 @@ pub struct CompiledChart {
     chart: Chart,
     profile: Profile,
     parsed: Mutex<Known>,
-    ahead: Mutex<Option<Ahead>>,
+    prefetch: Mutex<Option<Prefetch>>,
     schemas: Schemas,
 }
 
@@ -124,15 +124,15 @@ impl CompiledChart {
             chart,
             profile,
             parsed: Mutex::default(),
-            ahead: Mutex::default(),
+            prefetch: Mutex::default(),
             schemas: Schemas::default(),
         }
     }
 
     /// The same, with templates that are being parsed already.
     #[must_use]
-    pub fn with_ahead(chart: Chart, ahead: Ahead, profile: Profile) -> Self {
-        Self { ahead: Mutex::new(Some(ahead)), ..Self::new(chart, profile) }
+    pub fn with_prefetch(chart: Chart, prefetch: Prefetch, profile: Profile) -> Self {
+        Self { prefetch: Mutex::new(Some(prefetch)), ..Self::new(chart, profile) }
     }
 
     /// The chart as it was loaded.
@@ -219,7 +219,7 @@ impl CompiledChart {
             return Err(Error::KubeVersion { range: range.clone(), version: kube.version.clone() });
         }
         let run = Run { chart: &chart, values: &values, options, world, compiled: self };
-        let Ran { documents, notes, reads_revision } = run.all()?;
+        let RunOutput { documents, notes, reads_revision } = run.all()?;
         let notes = join_notes(notes, &chart, options.subchart_notes);
         let (manifests, hooks) = manifest::sort(documents, self.profile, warn)?;
         let crds = chart.crds();
@@ -265,10 +265,10 @@ impl CompiledChart {
             let known = self.known();
             texts(chart).into_iter().filter(|t| known.get(&t.0, &t.1).is_none()).collect()
         };
-        let ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(ahead) = ahead {
+        let prefetch = self.prefetch.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(prefetch) = prefetch {
             let result = meanwhile()?;
-            let mut done = ahead.finish();
+            let mut done = prefetch.finish();
             let mut known = self.known();
             missing.retain(|(path, text)| match done.remove(&text.as_ptr().addr()) {
                 Some((own, templates)) if own.len() == text.len() => {
@@ -291,21 +291,21 @@ impl CompiledChart {
         meanwhile: impl FnOnce() -> Result<T, Error>,
     ) -> Result<T, Error> {
         let profile = self.profile;
-        let mut crew = Crew::new(move |(name, text): (String, Bytes)| {
+        let mut queue = WorkQueue::new(move |(name, text): (String, Bytes)| {
             let parsed = template::parse(&name, &text, funcs(profile));
             Some((name, (text, Arc::new(parsed))))
         });
         for (name, text) in missing {
             let size = text.len();
-            crew.push((name, text), size);
+            queue.push((name, text), size);
         }
         let result = meanwhile()?;
-        self.known().0.extend(crew.finish());
+        self.known().0.extend(queue.finish());
         Ok(result)
     }
 
     /// What the templates parsed to; one of another text has no place in it.
-    pub(super) fn parsed(&self, order: &[Job<'_>]) -> Vec<Arc<Parsed>> {
+    pub(super) fn parsed(&self, order: &[TemplateTask<'_>]) -> Vec<Arc<Parsed>> {
         let known = self.known();
         order.iter().filter_map(|j| known.get(&j.name, &j.text).map(Arc::clone)).collect()
     }

@@ -1,6 +1,6 @@
 //! Why a render failed, in Helm's words.
 
-use super::context::Job;
+use super::context::TemplateTask;
 use crate::chart;
 use crate::path::Path;
 use crate::profile::Profile;
@@ -13,7 +13,7 @@ pub enum Error {
     /// The chart or its values.
     #[error(transparent)]
     Chart(#[from] chart::Error),
-    /// Which subcharts take part cannot be told.
+    /// Dependencies cannot be processed.
     #[error(transparent)]
     Dependencies(chart::Error),
     /// The values break a schema.
@@ -79,7 +79,7 @@ pub struct Breach {
     pub text: String,
 }
 
-/// How `required` and `fail` mark their message on its way through the frames.
+/// How `required` and `fail` mark their message in nested errors.
 pub(super) const MARK_START: &str = "HELM_ERR_START";
 /// The end of a marked message.
 pub(super) const MARK_END: &str = "HELM_ERR_END";
@@ -106,25 +106,25 @@ impl Error {
     }
 
     /// A parse error (`cleanupParseError`): the position, and the text after the last colon.
-    pub(super) fn parse(job: &Job<'_>, e: &template::Error) -> Self {
+    pub(super) fn parse(task: &TemplateTask<'_>, e: &template::Error) -> Self {
         let text = e.to_string();
         let parts: Vec<&str> = text.split(": ").collect();
         let text = match parts[..] {
             [_, location, .., message] => format!("parse error at ({location}): {message}"),
             [_, message] => format!("parse error at ({message}): {message}"),
-            _ => format!("parse error in ({}): {text}", job.name),
+            _ => format!("parse error in ({}): {text}", task.name),
         };
-        Self::template(text, job, e)
+        Self::template(text, task, e)
     }
 
     /// An execution error (`reformatExecErrorMsg`).
-    pub(super) fn exec(job: &Job<'_>, e: &template::Error, profile: Profile) -> Self {
+    pub(super) fn exec(task: &TemplateTask<'_>, e: &template::Error, profile: Profile) -> Self {
         let any = e.chain().any(template::Error::is_exec);
-        let text = if any { exec_text(&job.name, e, profile) } else { e.to_string() };
-        Self::template(text, job, e)
+        let text = if any { exec_text(&task.name, e, profile) } else { e.to_string() };
+        Self::template(text, task, e)
     }
 
-    fn template(text: String, job: &Job<'_>, e: &template::Error) -> Self {
+    fn template(text: String, task: &TemplateTask<'_>, e: &template::Error) -> Self {
         let mut frames = Vec::new();
         // What the links say after the last one that has a position.
         let mut reason = String::new();
@@ -146,7 +146,7 @@ impl Error {
             (Some(start), Some(end)) if start < end => reason[start + MARK_START.len()..end].to_owned(),
             _ => reason,
         };
-        Self::Template { text, reason, frames, scope: job.scope() }
+        Self::Template { text, reason, frames, scope: task.scope() }
     }
 }
 

@@ -1,11 +1,11 @@
 //! The functions that Helm adds to sprig's and needs the engine for: include, tpl, required, fail, lookup.
 //!
-//! Conversions (toYaml and its kin) stand with sprig's codecs.
+//! Conversions (toYaml and similar functions) stand with sprig's codecs.
 
 use super::error::{MARK_END, MARK_START};
 use crate::go::{MapKind, Object, Value, strconv};
 use crate::sprig;
-use crate::template::{Error, Exec, Func, NoticeKind, TPL, Type};
+use crate::template::{DiagnosticKind, Error, Exec, Func, TPL, Type};
 
 use Type::{Any, String as Str};
 
@@ -95,7 +95,7 @@ fn text(value: Value<'_>) -> String {
 }
 
 fn fail<'a>(x: &mut Exec<'a>, args: &[Value<'a>]) -> Result<'a> {
-    if x.notices.is_some() && x.notice(NoticeKind::Failed(text(args[0]))) {
+    if x.diagnostics.is_some() && x.report(DiagnosticKind::Failed(text(args[0]))) {
         return Ok(Value::Str(&[]));
     }
     Err(marked(args[0].as_bytes().unwrap_or_default()))
@@ -103,11 +103,11 @@ fn fail<'a>(x: &mut Exec<'a>, args: &[Value<'a>]) -> Result<'a> {
 
 fn required<'a>(x: &mut Exec<'a>, args: &[Value<'a>]) -> Result<'a> {
     let notice = match args[1] {
-        Value::Nil => NoticeKind::Missing,
-        Value::Str([]) => NoticeKind::Empty,
+        Value::Nil => DiagnosticKind::Missing,
+        Value::Str([]) => DiagnosticKind::Empty,
         value => return Ok(value),
     };
-    if x.notices.is_some() && x.notice(notice(text(args[0]))) {
+    if x.diagnostics.is_some() && x.report(notice(text(args[0]))) {
         return Ok(Value::Str(&[]));
     }
     Err(marked(args[0].as_bytes().unwrap_or_default()))

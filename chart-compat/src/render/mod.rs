@@ -1,13 +1,11 @@
 //! Rendering: a loaded chart and values in, manifests, hooks, CRDs and notes out.
 //!
-//! Owns Helm's render context, its own template functions, its error frames and what becomes of the rendered text. All
+//! Owns Helm's render context, its own template functions, its error frames and the sorting of the rendered text. All
 //! that a render may ask of the outside goes through [`World`].
 
-mod ahead;
 mod capabilities;
 mod checksum;
 mod context;
-mod crew;
 mod engine;
 mod error;
 mod functions;
@@ -15,10 +13,11 @@ mod manifest;
 mod order;
 mod output;
 mod post;
+mod prefetch;
 mod run;
 mod schema;
+mod work_queue;
 
-pub use ahead::Ahead;
 pub use capabilities::{Capabilities, KubeVersion, default_api_versions};
 pub use engine::{CompiledChart, function_names};
 pub(crate) use engine::{Lenient, parse_template, render_leniently};
@@ -29,6 +28,7 @@ pub use output::{
     ShowOnly, debug_output, manifest_text, release_name_error, template_output, template_output_of,
     template_pieces,
 };
+pub use prefetch::Prefetch;
 pub use schema::Schema;
 pub(crate) use schema::check_schema;
 

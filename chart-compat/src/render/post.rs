@@ -1,4 +1,4 @@
-//! Manifests on their way through a post-renderer: to one stream, and from one stream back to manifests and hooks.
+//! Manifests and post-renderers: to one stream, and from one stream back to manifests and hooks.
 //!
 //! Owns both forms: Helm 4's, where each document carries the name of its file and hooks take part
 //! (`annotateAndMerge`, `splitAndDeannotate`), and Helm 3's, where the manifest goes as it is and hooks stay at home. Runs

@@ -1,6 +1,6 @@
 //! `values.schema.json`: whether values are what a chart and its subcharts demand (`ValidateAgainstSchema`).
 //!
-//! Owns JSON Schema from draft 4 to 2020-12, and the words in which Helm tells what is wrong. Fetches nothing: documents that a
+//! Owns JSON Schema from draft 4 to 2020-12, and Helm's error texts. Fetches nothing: documents that a
 //! schema refers to outside its own file are the `World`'s.
 
 mod address;
@@ -8,26 +8,26 @@ mod check;
 mod compile;
 mod decimal;
 mod draft;
+mod external_documents;
 mod failure;
 mod fast_check;
 mod format;
+mod instance_location;
 mod json;
 mod members;
 mod meta;
-mod outside;
 mod parts;
 mod resources;
 mod show;
 mod uri;
-mod way;
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use compile::Program;
+use external_documents::ExternalDocuments;
 use fast_check::FastCheck;
 use json::Json;
-use outside::Outside;
 use rustc_hash::FxHashMap;
 
 use super::error::{Breach, Error};
@@ -88,7 +88,7 @@ pub(crate) fn check_schema(schema: &[u8], values: &Map, world: &dyn World) -> Re
     check::value(&program, &value).map_err(|unmet| unmet.text)
 }
 
-/// What schemas said against the values.
+/// The violations of all schemas.
 #[derive(Default)]
 struct Found {
     text: String,
@@ -181,20 +181,20 @@ impl Compiled {
         self.fast.as_ref().is_some_and(|fast| fast.accepts(values))
     }
 
-    fn program(&self, fetch: outside::Fetch<'_>) -> Result<Arc<Program>, String> {
+    fn program(&self, fetch: external_documents::Fetch<'_>) -> Result<Arc<Program>, String> {
         if let Some(known) = self.program.get() {
             return known.clone();
         }
-        let outside = Outside::new(fetch);
-        let program = Program::new(URL, &self.json, &outside).map(Arc::new);
-        match outside.was_asked() {
+        let documents = ExternalDocuments::new(fetch);
+        let program = Program::new(URL, &self.json, &documents).map(Arc::new);
+        match documents.was_asked() {
             true => program,
             false => self.program.get_or_init(|| program).clone(),
         }
     }
 }
 
-/// What stands alone refers to nothing outside.
+/// Refuses every document outside the schema.
 fn nowhere(url: &str) -> Result<Bytes, String> {
     Err(refused(url).to_owned())
 }

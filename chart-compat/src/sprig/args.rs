@@ -8,11 +8,6 @@ use crate::template::Error;
 /// What a template function returns.
 pub(super) type Out<'a> = Result<Value<'a>, Error>;
 
-/// The longest text that a function builds from a count, so that a typing error cannot eat the machine.
-pub(super) const MAX_TEXT: usize = 256 << 20;
-/// The longest list that a function builds from a count.
-pub(super) const MAX_ITEMS: i64 = 10_000_000;
-
 /// Go's panic on a nil pointer; sprig's list functions run into it with nil.
 pub(super) const NIL_POINTER: &str = "runtime error: invalid memory address or nil pointer dereference";
 

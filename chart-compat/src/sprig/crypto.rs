@@ -47,7 +47,7 @@ pub(super) const FUNCS: &[Func] = &[
     }),
 ];
 
-/// What a function makes by chance, made anew or remembered; `days` is for how long it is good.
+/// The random result of a function, new or recorded; `days` is its validity.
 fn made<'a>(
     x: &mut Exec<'a>,
     name: &'static str,

@@ -1,7 +1,7 @@
 //! Dates: the clock and the local zone are the world's.
 
 use super::args::{Out, bytes, fail};
-use super::chance::remembered;
+use super::random::remembered;
 use crate::go::layout::{self, Place};
 use crate::go::object::Time;
 use crate::go::zone::Zone;

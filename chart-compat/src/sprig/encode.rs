@@ -278,7 +278,7 @@ fn walk<'a, O: Output>(arena: &'a Arena, out: &mut O, value: Value<'a>) -> Resul
     Walk { arena, open: Vec::new() }.value(out, value)
 }
 
-/// How JSON is laid out.
+/// How JSON is formatted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum JsonStyle {
     /// Compact, HTML's characters escaped.
@@ -289,7 +289,7 @@ pub(super) enum JsonStyle {
     Raw,
 }
 
-/// `json.Marshal` and its kin.
+/// `json.Marshal` and similar functions.
 pub(super) fn json<'a>(arena: &'a Arena, value: Value<'a>, style: JsonStyle) -> Result<String, String> {
     let mut out = String::new();
     let mut writer = match style {
@@ -301,7 +301,7 @@ pub(super) fn json<'a>(arena: &'a Arena, value: Value<'a>, style: JsonStyle) -> 
     Ok(out)
 }
 
-/// sigs' `yaml.Marshal`, which goes by way of JSON.
+/// sigs' `yaml.Marshal`, which converts to JSON first.
 pub(super) fn yaml<'a>(arena: &'a Arena, value: Value<'a>) -> Result<String, String> {
     let mut out = String::new();
     let mut emitter = Yaml::<false>(Emitter::new(&mut out));

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256, Sha512};
 
 use super::args::{Out, bytes, fail, int};
 use super::base::{decode64, encode64};
-use super::chance::remembered;
+use super::random::remembered;
 use crate::go::Value;
 use crate::template::{Error, Exec, Func, Type};
 

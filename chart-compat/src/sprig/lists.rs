@@ -1,6 +1,6 @@
 //! List functions. Each has a `must` twin: where that returns an error this one panics, which reads the same in a template.
 
-use super::args::{MAX_ITEMS, NIL_POINTER, Out, fail, int, items};
+use super::args::{NIL_POINTER, Out, fail, int, items};
 use super::equal::deep_equal;
 use super::numbers::to_int64;
 use crate::go::{Arena, Elem, Object, Value};
@@ -180,7 +180,7 @@ fn chunk<'a>(x: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
     let items = list_items(x.arena, a[1], "Cannot chunk type")?;
     let (size, len) = (int(a[0]), items.len());
     let count = ((len as f64 - 1.0) / size as f64).floor() + 1.0;
-    if !(0.0..=MAX_ITEMS as f64).contains(&count) {
+    if !(0.0..=len as f64).contains(&count) {
         return fail("runtime error: makeslice: len out of range");
     }
     let count = count as usize;

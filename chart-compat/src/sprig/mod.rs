@@ -9,7 +9,6 @@
 mod args;
 mod base;
 mod case;
-mod chance;
 pub(crate) mod crypto;
 mod dates;
 mod decimal;
@@ -25,6 +24,7 @@ mod merge;
 mod methods;
 mod numbers;
 mod paths;
+mod random;
 mod reflection;
 mod regex;
 mod strings;
@@ -50,7 +50,7 @@ pub(crate) const GROUPS: &[&[Func]] = &[
     methods::FUNCS,
     dates::FUNCS,
     hashes::FUNCS,
-    chance::FUNCS,
+    random::FUNCS,
     crypto::FUNCS,
     paths::FUNCS,
     toml::FUNCS,

@@ -2,7 +2,7 @@
 //!
 //! Like Go's, they work on bytes: a cut may fall into a character. Letter case stands in `case`.
 
-use super::args::{MAX_TEXT, Out, bytes, fail, int, items, strval, strval_in};
+use super::args::{Out, bytes, fail, int, items, strval, strval_in};
 use crate::go::{Arena, Elem, Map, MapKind, Value, fmt, strconv, trim};
 use crate::template::{Error, Exec, Func, Type};
 
@@ -135,8 +135,8 @@ fn repeat(s: &[u8], count: i64) -> Result<Vec<u8>, Error> {
         return fail("strings: negative Repeat count");
     };
     match s.len().checked_mul(count) {
-        Some(n) if n <= MAX_TEXT => Ok(s.repeat(count)),
-        _ => fail(format!("strings: a text repeated {count} times is longer than {} MiB", MAX_TEXT >> 20)),
+        Some(_) => Ok(s.repeat(count)),
+        None => fail("strings: Repeat output length overflow"),
     }
 }
 
@@ -230,15 +230,8 @@ fn indent<'a>(arena: &'a Arena, spaces: i64, s: &[u8], newline: bool) -> Out<'a>
         return fail("strings: negative Repeat count");
     };
     let lines = 1 + memchr::memchr_iter(b'\n', s).count();
-    let total = match lines.checked_mul(pad).and_then(|n| n.checked_add(s.len() + usize::from(newline))) {
-        Some(n) if n <= MAX_TEXT => n,
-        _ => {
-            return fail(format!(
-                "strings: an indentation of {pad} makes a text longer than {} MiB",
-                MAX_TEXT >> 20
-            ));
-        }
-    };
+    let total = lines.checked_mul(pad).and_then(|n| n.checked_add(s.len() + usize::from(newline)));
+    let Some(total) = total else { return fail("strings: Repeat output length overflow") };
     let out = arena.alloc_slice_fill_copy(total, b' ');
     let mut at = 0;
     if newline {
@@ -280,9 +273,6 @@ fn replace<'a>(arena: &'a Arena, s: &'a [u8], old: &[u8], new: &[u8]) -> Result<
         out.extend_from_slice(&s[at..found]);
         out.extend_from_slice(new);
         at = found + old.len();
-        if out.len() > MAX_TEXT {
-            return fail(format!("strings: replacing makes a text longer than {} MiB", MAX_TEXT >> 20));
-        }
     }
     if at == 0 {
         return Ok(s);

@@ -6,10 +6,10 @@ use rustc_hash::FxHashMap;
 use typed_arena::Arena as Store;
 
 use super::ast::{Arg, Control, Node, Pipe, Template, write_command};
+use super::diagnostic::Diagnostic;
 use super::error::{Error, Frame, Source};
 use super::func::Funcs;
 use super::limits::Limits;
-use super::notice::Notice;
 use super::set::Set;
 use super::site::Site;
 use crate::go::regexp::{self, Regexp};
@@ -49,8 +49,8 @@ pub struct Exec<'a> {
     pub including: FxHashMap<&'a [u8], usize>,
     /// What the running template was given, for errors: where the values lie that it fails over.
     pub root: Value<'a>,
-    /// What a lenient render noticed; nothing is kept in an ordinary one.
-    pub notices: Option<Vec<Notice>>,
+    /// Diagnostics of a lenient render; `None` in an ordinary one.
+    pub diagnostics: Option<Vec<Diagnostic>>,
     /// Compiled regular expressions, by their text.
     regexps: FxHashMap<&'a [u8], Result<Arc<Regexp>, String>>,
     /// Templates that `tpl` parsed, by their text.
@@ -60,7 +60,7 @@ pub struct Exec<'a> {
     set: Set<'a>,
     pub(super) limits: Limits,
     pub(super) steps: u64,
-    /// At how many steps it is asked again whether to stop.
+    /// The number of steps at which `World::stopped` is asked next.
     pub(super) next_stop: u64,
     /// Bytes of text that finished templates gave.
     pub(super) given: usize,
@@ -133,7 +133,7 @@ impl<'a> Exec<'a> {
             funcs,
             including: FxHashMap::default(),
             root: Value::Nil,
-            notices: None,
+            diagnostics: None,
             regexps: FxHashMap::default(),
             parsed: FxHashMap::default(),
             store,
@@ -339,7 +339,7 @@ impl<'a> Exec<'a> {
             match self.walk(node, dot) {
                 Ok(Flow::Done) => {}
                 Ok(flow) => return Ok(flow),
-                Err(e) => return Err(self.blame(e, node, dot)),
+                Err(e) => return Err(self.trace_error(e, node, dot)),
             }
         }
         Ok(Flow::Done)
@@ -406,8 +406,8 @@ impl<'a> Exec<'a> {
             reserved.map_err(|e| self.error(&e.to_string()))?;
         }
         let before = self.out.len();
-        if self.notices.is_some() {
-            self.notice_print(value);
+        if self.diagnostics.is_some() {
+            self.report_print(value);
         }
         if value.is_nil() {
             self.out.extend_from_slice(b"<no value>");

@@ -12,7 +12,7 @@ use crate::go::{Object, Value};
 pub enum Type {
     /// `interface {}`
     Any,
-    /// `reflect.Value`: anything, with the two nils told apart; for built-in functions.
+    /// `reflect.Value`: anything, with the two nils distinguished; for built-in functions.
     Reflect,
     /// `string`
     String,

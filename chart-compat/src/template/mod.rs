@@ -4,16 +4,16 @@
 //! those come in as a [`Funcs`] table.
 
 mod ast;
-mod blame;
 mod builtins;
 mod compare;
+mod diagnostic;
 mod error;
+mod error_trace;
 mod eval;
 mod exec;
 mod func;
 mod lex;
 mod limits;
-mod notice;
 mod number;
 mod origin;
 mod outline;
@@ -24,11 +24,11 @@ mod site;
 pub use ast::Template;
 pub use builtins::BUILTINS;
 pub use compare::{equal, less};
+pub use diagnostic::{Diagnostic, DiagnosticKind};
 pub use error::{Error, Frame, Source, Used};
 pub use exec::Exec;
 pub use func::{Func, Funcs, Type};
 pub use limits::Limits;
-pub use notice::{Notice, NoticeKind};
 pub use outline::{Expr, Outline, Pipeline};
 pub use parse::{TPL, UNNAMED, named, parse};
 pub use set::{Set, TemplateSet};

@@ -1,4 +1,4 @@
-//! The grammar of `--set` and its kin: Helm's `strvals`.
+//! The grammar of `--set`, `--set-string` and similar flags: Helm's `strvals`.
 //!
 //! Owns how a line such as `a.b[0]=x,c={1,2}` changes a tree of values; knows no command line and no files.
 

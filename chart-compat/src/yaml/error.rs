@@ -26,9 +26,9 @@ enum ErrorKind {
     Shape { message: String },
 }
 
-/// The prefix that sigs' `Unmarshal` puts before what went wrong on the way to JSON.
+/// The prefix that sigs' `Unmarshal` puts before an error of the conversion to JSON.
 const TO_JSON: &str = "error converting YAML to JSON: ";
-/// The prefix that sigs' `Unmarshal` puts before what went wrong on the way from JSON.
+/// The prefix that sigs' `Unmarshal` puts before an error of the conversion from JSON.
 const FROM_JSON: &str = "error unmarshaling JSON: while decoding JSON: ";
 
 impl Error {
@@ -69,7 +69,7 @@ impl Error {
         Self::of(ErrorKind::Duplicates { lines })
     }
 
-    /// A failure on the way from YAML's value to JSON, in that step's own words.
+    /// An error of the conversion from YAML to JSON, in its own words.
     pub(super) fn shape(message: String) -> Self {
         Self::of(ErrorKind::Shape { message })
     }

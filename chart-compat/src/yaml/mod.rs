@@ -1,35 +1,35 @@
 //! YAML as sigs.k8s.io/yaml (go-yaml v2, YAML 1.1) reads and writes it.
 //!
-//! Owns the way from text to values and back, and what Helm's calls make of it; knows no chart and no template.
+//! Owns decoding and encoding, as Helm's calls do it; knows no chart and no template.
 //!
 //! Reading: `input` (characters) → `scan` (tokens) → `parse` (events) → `read` (anchors, replay) → `machine` (what nodes
 //! mean) → a `Sink`. Writing: values pushed into an `Emitter`.
 
 mod count;
+mod decode;
 mod emit;
 mod error;
 mod go_syntax;
-mod head;
 mod input;
 mod keys;
-mod machine;
-mod marked;
+mod metadata_head;
 mod parse;
 mod read;
 mod resolve;
 mod scan;
 mod sink;
+mod spanned;
 mod timestamp;
 pub mod tree;
 
 pub use count::count_nodes;
 pub use emit::{EmitError, Emitter};
 pub use error::Error;
-pub(crate) use head::refuse_bytes;
-pub use head::{Head, head};
 pub use keys::{compare_keys, compare_keys_pretty, sort_by_key};
-pub use marked::{Content, Entry, Node, marked, plain_meaning};
+pub(crate) use metadata_head::refuse_bytes;
+pub use metadata_head::{Head, head};
 pub use sink::{DataBuilder, Key, Sink};
+pub use spanned::{Content, Entry, Node, plain_meaning, spanned};
 
 use crate::data::{Data, Map};
 use crate::json;
@@ -91,7 +91,7 @@ pub fn from_slice_list(text: &[u8]) -> Result<Vec<Data>, Error> {
 /// If the text is no YAML, or has no JSON form.
 pub fn read_into(text: &[u8], sink: &mut impl Sink) -> Result<(), Error> {
     if read::read(text, sink, false)?.not_finite {
-        // Whether a number without a JSON form stays in the document, only the whole document tells.
+        // Whether a number without a JSON form stays in the document, only the whole document shows.
         from_slice(text)?;
     }
     Ok(())

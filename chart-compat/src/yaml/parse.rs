@@ -38,7 +38,7 @@ pub(super) struct Style {
     pub(super) implicit: bool,
 }
 
-/// A tag, as far as tags are told apart.
+/// A tag, as far as tags are distinguished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tag {
     None,
@@ -282,7 +282,7 @@ impl<'a> Parser<'a> {
         if stem == 0 {
             return Ok(end);
         }
-        // go-yaml goes on after a failure here, and tells what fails next, if anything does.
+        // go-yaml goes on after a failure here, and reports the next failure, if any.
         let next = self.peek();
         if let Some(looks) = &mut self.looks {
             match next {

@@ -9,10 +9,10 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use super::decode::{Decoder, Position};
 use super::error::Error;
 use super::go_syntax::GoSyntax;
 use super::input::Input;
-use super::machine::{Machine, Place};
 use super::parse::{Event, Parser, Style};
 use super::sink::{Key, Sink};
 
@@ -75,7 +75,7 @@ pub(super) fn read<S: Sink>(text: &[u8], sink: &mut S, strict: bool) -> Result<O
     let input = Input::new(text);
     let mut parser = Parser::new(&input);
     let mut reader = Reader {
-        machine: Machine::new(sink, strict),
+        decoder: Decoder::new(sink, strict),
         tape: Tape::default(),
         anchors: HashMap::new(),
         cursors: Vec::new(),
@@ -85,22 +85,22 @@ pub(super) fn read<S: Sink>(text: &[u8], sink: &mut S, strict: bool) -> Result<O
     };
     loop {
         match parser.next().map_err(|e| e.within(text))? {
-            Event::DocumentStart => reader.machine.count(),
+            Event::DocumentStart => reader.decoder.count(),
             Event::DocumentEnd | Event::StreamEnd => break,
             event => reader.event(event)?,
         }
     }
-    let Reader { machine, shape, .. } = reader;
-    match (machine.fault, shape) {
+    let Reader { decoder, shape, .. } = reader;
+    match (decoder.fault, shape) {
         (Some(error), _) => Err(error),
-        (None, _) if !machine.duplicates.is_empty() => Err(Error::duplicates(machine.duplicates)),
+        (None, _) if !decoder.duplicates.is_empty() => Err(Error::duplicates(decoder.duplicates)),
         (None, Some((_, _, error))) => Err(error),
-        (None, None) => Ok(Outcome { not_finite: machine.not_finite }),
+        (None, None) => Ok(Outcome { not_finite: decoder.not_finite }),
     }
 }
 
 struct Reader<'a, 's, S> {
-    machine: Machine<'s, S>,
+    decoder: Decoder<'s, S>,
     tape: Tape<'a>,
     /// Where on the tape the anchored nodes start.
     anchors: HashMap<Cow<'a, str>, usize>,
@@ -120,10 +120,10 @@ impl<'a, S: Sink> Reader<'a, '_, S> {
         match event {
             Event::Scalar { value, style, props } => {
                 self.anchor(props.anchor);
-                if self.tape.recording || self.machine.odd_key.is_some() {
+                if self.tape.recording || self.decoder.odd_key.is_some() {
                     self.kept(Entry::Scalar { value, style, line: props.line });
-                } else if self.machine.fault.is_none() {
-                    self.machine.scalar(value, style, props.line);
+                } else if self.decoder.fault.is_none() {
+                    self.decoder.scalar(value, style, props.line);
                 }
             }
             Event::ListStart(props) => {
@@ -137,8 +137,8 @@ impl<'a, S: Sink> Reader<'a, '_, S> {
             Event::ListEnd | Event::MapEnd => {
                 if self.tape.recording {
                     self.kept(Entry::Close);
-                } else if self.machine.fault.is_none() {
-                    self.machine.close();
+                } else if self.decoder.fault.is_none() {
+                    self.decoder.close();
                 }
             }
             Event::Alias { name, line } => {
@@ -162,12 +162,13 @@ impl<'a, S: Sink> Reader<'a, '_, S> {
 
     #[inline]
     fn open(&mut self, list: bool, line: u32) {
-        let place = self.machine.place();
-        let odd = place == Place::Key || place == Place::Merge && list || self.machine.odd_key.is_some();
+        let place = self.decoder.position();
+        let odd =
+            place == Position::Key || place == Position::Merge && list || self.decoder.odd_key.is_some();
         if odd || self.tape.recording {
             self.kept(Entry::Open { list, line, end: 0 });
-        } else if self.machine.fault.is_none() {
-            self.machine.open(list, line);
+        } else if self.decoder.fault.is_none() {
+            self.decoder.open(list, line);
         }
     }
 
@@ -175,18 +176,18 @@ impl<'a, S: Sink> Reader<'a, '_, S> {
     #[cold]
     fn kept(&mut self, entry: Entry<'a>) {
         // After a failure nothing is decoded; only the anchors' names still count.
-        if self.machine.fault.is_some() {
+        if self.decoder.fault.is_some() {
             return;
         }
         if self.capture.is_none() {
-            let place = self.machine.place();
+            let place = self.decoder.position();
             let why = match &entry {
                 Entry::Close => None,
-                _ if place == Place::Value && self.machine.odd_key.is_some() => {
-                    self.machine.odd_key.take().map(Capture::OddValue)
+                _ if place == Position::Value && self.decoder.odd_key.is_some() => {
+                    self.decoder.odd_key.take().map(Capture::OddValue)
                 }
-                Entry::Open { .. } if place == Place::Key => Some(Capture::Key),
-                Entry::Open { list: true, .. } if place == Place::Merge => Some(Capture::Merge),
+                Entry::Open { .. } if place == Position::Key => Some(Capture::Key),
+                Entry::Open { list: true, .. } if place == Position::Merge => Some(Capture::Merge),
                 _ => None,
             };
             self.capture = why.map(|why| (why, self.tape.entries.len(), self.tape.open.len()));
@@ -223,8 +224,8 @@ impl<'a, S: Sink> Reader<'a, '_, S> {
             }
             Capture::OddValue(key) => {
                 self.fail_shape(key, at);
-                self.machine.value_line(self.tape.line(at));
-                self.machine.skip_value();
+                self.decoder.value_line(self.tape.line(at));
+                self.decoder.skip_value();
             }
         }
     }
@@ -233,12 +234,12 @@ impl<'a, S: Sink> Reader<'a, '_, S> {
     fn fail_key(&mut self, at: usize) {
         let shown = self.show(at);
         let line = self.tape.line(at) + 1;
-        self.machine.fail(line, format!("invalid map key: {shown}"));
+        self.decoder.fail(line, format!("invalid map key: {shown}"));
     }
 
     /// The value at `at` has a key that JSON cannot hold.
     fn fail_shape(&mut self, key: Key<'static>, at: usize) {
-        let depth = self.machine.depth();
+        let depth = self.decoder.depth();
         // The value that a key is given last is the one that is told.
         if self.quiet || self.shape.as_ref().is_some_and(|(d, k, _)| *d != depth || *k != key) {
             return;
@@ -257,7 +258,7 @@ impl<'a, S: Sink> Reader<'a, '_, S> {
     fn show(&mut self, at: usize) -> String {
         let mut sink = GoSyntax::default();
         let mut inner = Reader {
-            machine: Machine::new(&mut sink, false),
+            decoder: Decoder::new(&mut sink, false),
             tape: std::mem::take(&mut self.tape),
             anchors: HashMap::new(),
             cursors: Vec::new(),
@@ -265,14 +266,14 @@ impl<'a, S: Sink> Reader<'a, '_, S> {
             shape: None,
             quiet: true,
         };
-        inner.machine.counts = self.machine.counts;
+        inner.decoder.counts = self.decoder.counts;
         let end = inner.tape.end(at);
         inner.replay(at, end);
-        self.machine.counts = inner.machine.counts;
-        let fault = inner.machine.fault.take();
+        self.decoder.counts = inner.decoder.counts;
+        let fault = inner.decoder.fault.take();
         self.tape = inner.tape;
-        if self.machine.fault.is_none() {
-            self.machine.fault = fault;
+        if self.decoder.fault.is_none() {
+            self.decoder.fault = fault;
         }
         sink.finish()
     }
@@ -288,7 +289,7 @@ impl<'a, S: Sink> Reader<'a, '_, S> {
             item = next;
             count += 1;
         }
-        self.machine.expect_merge_items(count);
+        self.decoder.expect_merge_items(count);
     }
 
     /// Decodes a stretch of the tape.
@@ -299,35 +300,35 @@ impl<'a, S: Sink> Reader<'a, '_, S> {
 
     /// Decodes what is to be replayed.
     fn run(&mut self) {
-        while self.machine.fault.is_none() {
+        while self.decoder.fault.is_none() {
             let Some(cursor) = self.cursors.last_mut() else { return };
             if cursor.at == cursor.end {
-                self.machine.alias_depth -= usize::from(cursor.alias);
+                self.decoder.alias_depth -= usize::from(cursor.alias);
                 self.cursors.pop();
                 continue;
             }
             let at = cursor.at;
             cursor.at += 1;
             let rest = cursor.at < cursor.end;
-            let place = self.machine.place();
+            let place = self.decoder.position();
             match self.tape.entries.get(at) {
                 None => return,
-                Some(Entry::Close) => self.machine.close(),
+                Some(Entry::Close) => self.decoder.close(),
                 Some(Entry::Scalar { value, style, line }) => {
-                    self.machine.scalar(Cow::Borrowed(value), *style, *line);
+                    self.decoder.scalar(Cow::Borrowed(value), *style, *line);
                 }
                 Some(&Entry::Open { list, line, .. }) => match place {
-                    Place::Key => self.fail_key(at),
-                    Place::Merge if list => {
+                    Position::Key => self.fail_key(at),
+                    Position::Merge if list => {
                         cursor.at = self.tape.end(at);
                         self.merge_items(at);
                     }
-                    _ => self.machine.open(list, line),
+                    _ => self.decoder.open(list, line),
                 },
                 Some(Entry::Alias { .. }) => self.alias(at),
             }
             // The value of an impossible key follows, unless it is yet to be scanned.
-            if rest && let Some(key) = self.machine.odd_key.take() {
+            if rest && let Some(key) = self.decoder.odd_key.take() {
                 self.fail_shape(key, at + 1);
             }
         }
@@ -336,30 +337,32 @@ impl<'a, S: Sink> Reader<'a, '_, S> {
     fn alias(&mut self, at: usize) {
         let Some(Entry::Alias { target, name, line }) = self.tape.entries.get(at) else { return };
         let (target, line) = (*target, *line);
-        let place = self.machine.place();
+        let place = self.decoder.position();
         let scalar = match self.tape.entries.get(target) {
             Some(Entry::Scalar { value, style, line }) => Some((value, *style, *line)),
-            Some(Entry::Open { list: true, .. }) if matches!(place, Place::Merge | Place::MergeItem(_)) => {
-                return self.machine.fail_merge(line);
+            Some(Entry::Open { list: true, .. })
+                if matches!(place, Position::Merge | Position::MergeItem(_)) =>
+            {
+                return self.decoder.fail_merge(line);
             }
             // Still open, or replayed as a part of what it names.
             Some(Entry::Open { end, .. }) if *end == 0 || (target + 1..*end).contains(&at) => {
-                return self.machine.fail(line + 1, format!("anchor '{name}' value contains itself"));
+                return self.decoder.fail(line + 1, format!("anchor '{name}' value contains itself"));
             }
             Some(Entry::Open { .. }) => None,
             _ => return,
         };
         match (place, scalar) {
-            (Place::Merge | Place::MergeItem(_), Some(_)) => return self.machine.fail_merge(line),
-            (Place::Key, None) => return self.fail_key(target),
+            (Position::Merge | Position::MergeItem(_), Some(_)) => return self.decoder.fail_merge(line),
+            (Position::Key, None) => return self.fail_key(target),
             _ => {}
         }
-        self.machine.count();
-        self.machine.value_line(line);
-        self.machine.alias_depth += 1;
-        if let (Place::Key, Some((value, style, line))) = (place, scalar) {
-            self.machine.key(Cow::Borrowed(value), style, line);
-            self.machine.alias_depth -= 1;
+        self.decoder.count();
+        self.decoder.value_line(line);
+        self.decoder.alias_depth += 1;
+        if let (Position::Key, Some((value, style, line))) = (place, scalar) {
+            self.decoder.key(Cow::Borrowed(value), style, line);
+            self.decoder.alias_depth -= 1;
         } else {
             let end = self.tape.end(target);
             self.cursors.push(Cursor { at: target, end, alias: true });

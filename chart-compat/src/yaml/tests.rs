@@ -1,7 +1,7 @@
 //! Whole documents, read and written.
 
 mod errors;
-mod head;
+mod metadata_head;
 mod read;
 mod write;
 

@@ -39,7 +39,7 @@ impl Added {
 
     fn take(&mut self, text: &str) -> Result<(), (Option<u32>, String)> {
         let lines =
-            yaml::marked(text.as_bytes()).map_err(|e| (e.line(), format!("yaml: {}", e.problem())))?;
+            yaml::spanned(text.as_bytes()).map_err(|e| (e.line(), format!("yaml: {}", e.problem())))?;
         let document = parse_manifest(text).map_err(|e| (None, e))?;
         let Value::Object(document) = document else {
             let text =

@@ -16,7 +16,7 @@ pub(super) fn perl(letter: char) -> Option<ClassUnicode> {
     })
 }
 
-/// `[:alpha:]` and its kin by name.
+/// Character classes such as `[:alpha:]`, by name.
 pub(super) fn posix(name: &str) -> Option<ClassUnicode> {
     let ranges: &[(char, char)] = match name {
         "alnum" => &[('0', '9'), ('A', 'Z'), ('a', 'z')],

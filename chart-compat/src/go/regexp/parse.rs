@@ -294,7 +294,7 @@ impl<'p> Parser<'p> {
         class
     }
 
-    /// `\d`, `\pL`, `\p{Greek}` and their kin, inside and outside of brackets.
+    /// `\d`, `\pL`, `\p{Greek}` and similar escapes, inside and outside of brackets.
     fn class_escape(&self, t: &'p str) -> Parsed<Option<(ClassUnicode, &'p str)>> {
         let Some(body) = t.strip_prefix('\\') else { return Ok(None) };
         let Some(letter) = body.chars().next() else { return Ok(None) };

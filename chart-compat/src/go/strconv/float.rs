@@ -23,7 +23,7 @@ pub(crate) fn parse_float(text: &str) -> Result<f64, NumError> {
     } else {
         text
     };
-    // Rust's grammar of decimal numbers is Go's; only an overflow is told apart.
+    // Rust's grammar of decimal numbers is Go's; only an overflow is distinguished.
     let value: f64 = digits.parse().map_err(|_| NumError::Syntax)?;
     if value.is_infinite() && body.bytes().any(|b| b.is_ascii_digit()) {
         return Err(NumError::Range);

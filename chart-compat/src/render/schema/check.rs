@@ -9,12 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::compile::{Id, Program, Schema};
 use super::draft::Draft;
 use super::failure::{Failure, Form, Unmet, lines};
+use super::instance_location::InstanceLocation;
 use super::json::Json;
 use super::resources::Resource;
-use super::way::Way;
 use super::{meta, show, uri};
 
-/// The way to a value within the whole.
+/// The path to a value within the whole.
 #[derive(Clone, Copy)]
 pub(super) enum Path<'p> {
     Root,
@@ -32,7 +32,7 @@ impl Path<'_> {
     }
 }
 
-/// The schemas on the way to the present one, innermost first.
+/// The schemas around the current one, innermost first.
 struct Scope<'s> {
     schema: Id,
     /// The reference that led here, if one did.
@@ -74,14 +74,14 @@ pub(super) struct Checker<'s> {
 /// How many schemas are applied at most in one check: schemas that refer to each other twice over would take for ever.
 const MAX_STEPS: u32 = 2_000_000;
 
-/// A value on its way through one schema.
+/// A value that is checked against one schema.
 pub(super) struct Run<'r, 'v> {
     pub(super) checker: Checker<'r>,
     pub(super) schema: &'r Schema,
     scope: &'r Scope<'r>,
     pub(super) value: &'v Json,
     path: &'r Path<'r>,
-    way: &'r Way,
+    way: &'r InstanceLocation,
     /// What the entries of this value are checked in.
     turn: u32,
     /// Whether nobody will read the failures.
@@ -104,7 +104,7 @@ pub(super) fn value(program: &Program, value: &Json) -> Result<(), Unmet> {
     result.map_err(|causes| Unmet::of(&causes))
 }
 
-/// Checks the form of a schema; the error tells the metaschema, too.
+/// Checks the form of a schema; the error names the metaschema, too.
 pub(super) fn form(
     schema: &Json,
     draft: Draft,
@@ -133,7 +133,7 @@ impl<'s> Checker<'s> {
         quiet: bool,
     ) -> Result<(), Vec<Failure>> {
         let scope = Scope { schema, keyword: "", depth: 0, outer: None };
-        let way = Way::new();
+        let way = InstanceLocation::new();
         let place = Place { scope: &scope, path, way: &way, quiet, metaschema };
         self.run(place, value, false).map(|_| ()).map_err(|failure| {
             let mut causes = failure.into_causes();
@@ -188,13 +188,13 @@ impl<'s> Checker<'s> {
 struct Place<'p> {
     scope: &'p Scope<'p>,
     path: &'p Path<'p>,
-    way: &'p Way,
+    way: &'p InstanceLocation,
     quiet: bool,
     metaschema: Option<Id>,
 }
 
 impl Schema {
-    /// What of a value this schema leaves open until it is asked.
+    /// What this schema has not evaluated of a value.
     fn open<'v>(&self, value: &'v Json, needed: bool) -> Open<'v> {
         let mut open = Open::default();
         match value {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::decimal::Decimal;
 use super::draft::Draft;
+use super::external_documents::ExternalDocuments;
 use super::json::{Json, Types};
-use super::outside::Outside;
 use super::resources::Document;
 use super::{check, format, meta, uri};
 use crate::go::regexp::{self, Regexp};
@@ -129,8 +129,8 @@ impl Program {
     ///
     /// # Errors
     /// That it is no schema, or refers to what is not there; the text is that of Helm's validator.
-    pub(super) fn new(url: &str, json: &Arc<Json>, outside: &Outside<'_>) -> Result<Self, String> {
-        let mut compiler = Compiler { check: true, ..Compiler::new(outside) };
+    pub(super) fn new(url: &str, json: &Arc<Json>, external: &ExternalDocuments<'_>) -> Result<Self, String> {
+        let mut compiler = Compiler { check: true, ..Compiler::new(external) };
         let document = compiler.add(url, json)?;
         compiler.enqueue(document, String::new());
         compiler.run()?;
@@ -141,9 +141,9 @@ impl Program {
     /// Compiles all metaschemas into one program.
     pub(super) fn of_metaschemas() -> (Self, [Id; 5]) {
         // They refer to each other alone.
-        let outside = Outside::new(&super::nowhere);
+        let external = ExternalDocuments::new(&super::nowhere);
         // Their shapes are written in draft 7, whose formats count.
-        let mut compiler = Compiler { draft: Some(Draft::D7), ..Compiler::new(&outside) };
+        let mut compiler = Compiler { draft: Some(Draft::D7), ..Compiler::new(&external) };
         let roots = Draft::ALL.map(|draft| {
             // A test compiles every one of them.
             compiler
@@ -169,7 +169,7 @@ struct Compiler<'o> {
     check: bool,
     /// The draft of all documents, whatever they say.
     draft: Option<Draft>,
-    outside: &'o Outside<'o>,
+    external: &'o ExternalDocuments<'o>,
 }
 
 fn quote(text: &str) -> String {
@@ -177,13 +177,13 @@ fn quote(text: &str) -> String {
 }
 
 impl<'o> Compiler<'o> {
-    fn new(outside: &'o Outside<'o>) -> Self {
+    fn new(external: &'o ExternalDocuments<'o>) -> Self {
         let (documents, schemas, known, waiting, patterns) = Default::default();
-        Self { documents, schemas, known, waiting, patterns, check: false, draft: None, outside }
+        Self { documents, schemas, known, waiting, patterns, check: false, draft: None, external }
     }
 
     fn add(&mut self, url: &str, json: &Arc<Json>) -> Result<usize, String> {
-        let document = Document::new(url, json, self.outside)?;
+        let document = Document::new(url, json, self.external)?;
         if !url.starts_with("http://json-schema.org/") && !url.starts_with("https://json-schema.org/") {
             self.check_form(&document, "")?;
         }
@@ -218,7 +218,7 @@ impl<'o> Compiler<'o> {
 
     fn run(&mut self) -> Result<(), String> {
         while let Some((id, (document, pointer))) = self.waiting.pop_front() {
-            if self.documents[document].add_subschema(&pointer, self.outside)? {
+            if self.documents[document].add_subschema(&pointer, self.external)? {
                 self.check_form(&self.documents[document], &pointer)?;
             }
             let json = Arc::clone(&self.documents[document].json);
@@ -361,7 +361,7 @@ impl<'v> Keywords<'_, '_, 'v> {
         let document = match known {
             Some(document) => document,
             None => {
-                let json = self.compiler.outside.load(&url)?;
+                let json = self.compiler.external.load(&url)?;
                 self.compiler.add(&url, &json)?
             }
         };
@@ -369,7 +369,7 @@ impl<'v> Keywords<'_, '_, 'v> {
         Ok(Some(self.compiler.enqueue(document, pointer.unwrap_or_default())))
     }
 
-    /// Reads all keywords in the order of the validator that Helm uses: of several errors it tells the first.
+    /// Reads all keywords in the order of the validator that Helm uses: it reports the first of several errors.
     fn read(&mut self, schema: &mut Schema) -> Result<(), String> {
         schema.reference = self.follow("$ref")?;
         if schema.reference.is_none() || !self.draft.ref_stands_alone() {

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::draft::Draft;
+use super::external_documents::ExternalDocuments;
 use super::json::Json;
-use super::outside::Outside;
 use super::uri::{self, Lost};
 use crate::go::strconv;
 
@@ -44,14 +44,18 @@ fn quote(text: &str) -> String {
 
 impl Document {
     /// A document and all resources in it.
-    pub(super) fn new(url: &str, json: &Arc<Json>, outside: &Outside<'_>) -> Result<Self, String> {
+    pub(super) fn new(
+        url: &str,
+        json: &Arc<Json>,
+        documents: &ExternalDocuments<'_>,
+    ) -> Result<Self, String> {
         let mut document = Self {
             url: url.to_owned(),
             json: Arc::clone(json),
             resources: BTreeMap::new(),
             seen: BTreeSet::new(),
         };
-        document.collect(json, url.to_owned(), String::new(), Draft::default(), outside)?;
+        document.collect(json, url.to_owned(), String::new(), Draft::default(), documents)?;
         Ok(document)
     }
 
@@ -68,7 +72,11 @@ impl Document {
     }
 
     /// Looks a schema through that stands where no keyword of the draft has one; `false` if it is known already.
-    pub(super) fn add_subschema(&mut self, pointer: &str, outside: &Outside<'_>) -> Result<bool, String> {
+    pub(super) fn add_subschema(
+        &mut self,
+        pointer: &str,
+        documents: &ExternalDocuments<'_>,
+    ) -> Result<bool, String> {
         if self.seen.contains(pointer) {
             return Ok(false);
         }
@@ -76,7 +84,7 @@ impl Document {
         let schema = self.lookup(&json, pointer)?;
         let (_, around) = self.resource(pointer);
         let (base, draft) = (around.id.clone(), around.draft);
-        self.collect(schema, base, pointer.to_owned(), draft, outside)?;
+        self.collect(schema, base, pointer.to_owned(), draft, documents)?;
         Ok(true)
     }
 
@@ -116,13 +124,13 @@ impl Document {
         mut base: String,
         pointer: String,
         around: Draft,
-        outside: &Outside<'_>,
+        documents: &ExternalDocuments<'_>,
     ) -> Result<(), String> {
         if self.seen.contains(&pointer) {
             return Ok(());
         }
         let (draft, id, declared) = if schema.as_map().is_some() {
-            let own = own_draft(schema, around, &uri::location(&self.url, &pointer), outside)?;
+            let own = own_draft(schema, around, &uri::location(&self.url, &pointer), documents)?;
             match own.id(schema) {
                 // Within a document only a named schema may change the draft.
                 "" if !pointer.is_empty() => (around, around.id(schema), false),
@@ -165,7 +173,7 @@ impl Document {
             inner = resource.draft;
         }
         for (at, part) in draft.subschemas(schema, &pointer) {
-            self.collect(part, base.clone(), at, inner, outside)?;
+            self.collect(part, base.clone(), at, inner, documents)?;
         }
         self.seen.insert(pointer);
         Ok(())
@@ -218,7 +226,12 @@ fn collect_anchors(resource: &mut Resource, schema: &Json, pointer: &str, url: &
 
 /// The draft that a schema says it is of. A metaschema of someone's own is of the draft that it names in turn; one that names
 /// none is taken for the latest.
-fn own_draft(schema: &Json, around: Draft, place: &str, outside: &Outside<'_>) -> Result<Draft, String> {
+fn own_draft(
+    schema: &Json,
+    around: Draft,
+    place: &str,
+    documents: &ExternalDocuments<'_>,
+) -> Result<Draft, String> {
     let named = |schema: &Json| {
         let url = schema.get("$schema").and_then(Json::as_str)?;
         Some(url.split_once('#').map_or(url, |(url, _)| url).to_owned())
@@ -234,7 +247,7 @@ fn own_draft(schema: &Json, around: Draft, place: &str, outside: &Outside<'_>) -
             return Err(format!("draft {} is not supported", quote(&url)));
         }
         places.push(place);
-        match named(&*outside.load(&url)?) {
+        match named(&*documents.load(&url)?) {
             Some(next) => url = next,
             None => return Ok(Draft::default()),
         }
@@ -251,9 +264,9 @@ mod tests {
             let next = if url.ends_with('a') { "http://x.test/b#" } else { "http://x.test/a#" };
             Ok(format!("{{\"$schema\": \"{next}\"}}").into())
         };
-        let outside = Outside::new(&fetch);
-        let schema = outside.load("http://x.test/a").unwrap();
-        let error = own_draft(&schema, Draft::default(), "http://x.test/c#", &outside).err();
+        let documents = ExternalDocuments::new(&fetch);
+        let schema = documents.load("http://x.test/a").unwrap();
+        let error = own_draft(&schema, Draft::default(), "http://x.test/c#", &documents).err();
         assert_eq!(error.as_deref(), Some("draft \"http://x.test/b\" is not supported"));
     }
 }

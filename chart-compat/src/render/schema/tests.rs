@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::compile::Program;
 use super::decimal::Decimal;
 use super::draft::Draft;
+use super::external_documents::ExternalDocuments;
 use super::json::Json;
-use super::outside::Outside;
 use super::{Compiled, Schemas, check, meta, show, uri, validate};
 use crate::chart::{Chart, File, load_files};
 use crate::data::Map;
@@ -85,7 +85,8 @@ fn metaschemas_are_schemas() {
         let document = meta::document(draft);
         assert!(matches!(&*document, Json::Map(m) if m.contains_key("definitions")), "{draft:?}");
         // They are written in draft 7, whatever they describe.
-        let named = Program::new("file:///meta", &Arc::clone(&document), &Outside::new(&super::nowhere));
+        let named =
+            Program::new("file:///meta", &Arc::clone(&document), &ExternalDocuments::new(&super::nowhere));
         assert!(named.is_ok(), "{draft:?}: {:?}", named.err());
     }
     let (program, roots) = meta::program();

@@ -30,7 +30,7 @@ enum Node<'a> {
 #[derive(Default)]
 struct Table<'a> {
     entries: BTreeMap<String, Node<'a>>,
-    /// Only named on the way to another table: it may still be opened once.
+    /// Only named by the header of another table: it may still be defined once.
     implicit: bool,
 }
 

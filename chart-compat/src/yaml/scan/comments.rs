@@ -122,7 +122,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Keeps the comments from here to the next token, told apart into feet of what was and a head of what comes
+    /// Keeps the comments from here to the next token, split into feet of what was and a head of what comes
     /// (`yaml_parser_scan_comments`).
     pub(super) fn scan_comments(&mut self, mut scan: Mark) -> Result<(), Error> {
         let mut tokens = self.tokens.iter().rev();

@@ -1,6 +1,6 @@
-//! Functions that answer by chance. All randomness comes from the world, which may also remember the answers.
+//! Functions with random results. All randomness comes from the `World`, which may record results for later renders.
 
-use super::args::{MAX_TEXT, Out, bytes, fail, int, runes};
+use super::args::{Out, bytes, fail, int, runes};
 use super::base::encode64;
 use crate::go::{Value, fmt};
 use crate::template::{Error, Exec, Func, Type};
@@ -35,13 +35,13 @@ pub(super) fn remembered<'a>(
 }
 
 /// Random numbers below any bound, from the world's bytes.
-pub(super) struct Dice<'w> {
+pub(super) struct RandomSource<'w> {
     world: &'w dyn World,
     pool: [u8; 256],
     at: usize,
 }
 
-impl<'w> Dice<'w> {
+impl<'w> RandomSource<'w> {
     pub(super) fn new(world: &'w dyn World) -> Self {
         Self { world, pool: [0; 256], at: 256 }
     }
@@ -74,12 +74,9 @@ impl<'w> Dice<'w> {
 fn random_text<'a>(x: &mut Exec<'a>, name: &'static str, a: &[Value<'a>], ok: fn(u8) -> bool) -> Out<'a> {
     // goutils refuses a negative count, and sprig drops the error.
     let count = usize::try_from(int(a[0])).unwrap_or(0);
-    if count > MAX_TEXT {
-        return fail(format!("{name}: a text of {count} characters is longer than {} MiB", MAX_TEXT >> 20));
-    }
     let alphabet: Vec<u8> = (b' '..=b'~').filter(|c| ok(*c)).collect();
     let text = remembered(x, name, a, |world| {
-        let mut dice = Dice::new(world);
+        let mut dice = RandomSource::new(world);
         let bound = alphabet.len() as u64;
         let mut pick = || usize::try_from(dice.below(bound)).ok().and_then(|i| alphabet.get(i).copied());
         (0..count).filter_map(|_| pick()).collect()
@@ -88,7 +85,7 @@ fn random_text<'a>(x: &mut Exec<'a>, name: &'static str, a: &[Value<'a>], ok: fn
 }
 
 fn rand_bytes<'a>(x: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
-    let Some(count) = usize::try_from(int(a[0])).ok().filter(|n| *n <= MAX_TEXT) else {
+    let Ok(count) = usize::try_from(int(a[0])) else {
         return fail("runtime error: makeslice: len out of range");
     };
     let text = remembered(x, "randBytes", a, |world| {
@@ -105,7 +102,7 @@ fn rand_int<'a>(x: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
         return fail("invalid argument to Intn");
     };
     let text = remembered(x, "randInt", a, |world| {
-        let n = min.saturating_add_unsigned(Dice::new(world).below(span));
+        let n = min.saturating_add_unsigned(RandomSource::new(world).below(span));
         n.to_string().into_bytes()
     });
     let text = String::from_utf8_lossy(&text);
@@ -116,7 +113,7 @@ fn rand_int<'a>(x: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
 
 fn shuffle<'a>(x: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
     let text = remembered(x, "shuffle", a, |world| {
-        let mut dice = Dice::new(world);
+        let mut dice = RandomSource::new(world);
         let mut chars: Vec<char> = runes(bytes(a[0])).collect();
         for i in (1..chars.len()).rev() {
             let other = dice.below(i as u64 + 1);

@@ -1,24 +1,24 @@
-//! What a lenient render noticed on its way: for lint, which wants to see more than the first mistake.
+//! Diagnostics of a lenient render, for lint, which reports more than the first error.
 
 use super::error::Frame;
 use super::exec::Exec;
 use crate::go::{Value, fmt};
 
-/// How many notices one render keeps.
-const MAX_NOTICES: usize = 10_000;
+/// How many diagnostics one render records.
+const MAX_DIAGNOSTICS: usize = 10_000;
 
-/// Something noticed.
+/// A finding in a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Notice {
-    /// Where.
+pub struct Diagnostic {
+    /// The position.
     pub frame: Frame,
-    /// What.
-    pub kind: NoticeKind,
+    /// The finding.
+    pub kind: DiagnosticKind,
 }
 
-/// What was noticed.
+/// The kind of a finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NoticeKind {
+pub enum DiagnosticKind {
     /// A required value is missing; with the chart's message.
     Missing(String),
     /// A required value is an empty text; with the chart's message.
@@ -32,25 +32,25 @@ pub enum NoticeKind {
 }
 
 impl<'a> Exec<'a> {
-    /// Keeps a notice of what happens at the present position, if the render is lenient, and tells whether it is.
-    pub fn notice(&mut self, kind: NoticeKind) -> bool {
-        let frame = match &self.notices {
+    /// Records a diagnostic at the current position if the render is lenient; returns whether it is.
+    pub fn report(&mut self, kind: DiagnosticKind) -> bool {
+        let frame = match &self.diagnostics {
             None => return false,
-            Some(notices) if notices.len() >= MAX_NOTICES => return true,
+            Some(diagnostics) if diagnostics.len() >= MAX_DIAGNOSTICS => return true,
             Some(_) => self.frame(),
         };
-        if let Some(notices) = &mut self.notices {
-            notices.push(Notice { frame, kind });
+        if let Some(diagnostics) = &mut self.diagnostics {
+            diagnostics.push(Diagnostic { frame, kind });
         }
         true
     }
 
-    /// Keeps a notice of a value that is printed, where it is one of those that surprise.
+    /// Records a diagnostic for a printed value that is likely a mistake.
     #[cold]
-    pub(super) fn notice_print(&mut self, value: Value<'a>) {
+    pub(super) fn report_print(&mut self, value: Value<'a>) {
         let text = match value {
             v if v.is_nil() => {
-                self.notice(NoticeKind::NoValue);
+                self.report(DiagnosticKind::NoValue);
                 return;
             }
             Value::Str(text) if text.len() < 64 => String::from_utf8_lossy(text).into_owned(),
@@ -59,7 +59,7 @@ impl<'a> Exec<'a> {
         };
         let number = matches!(value, Value::Float(_));
         if !number || text.contains('e') {
-            self.notice(NoticeKind::Printed(text));
+            self.report(DiagnosticKind::Printed(text));
         }
     }
 }

@@ -1,6 +1,6 @@
-//! What stands behind an error, for people: the values that the failing expression reads, and who called the template.
+//! The context of an error: the values that the failing expression reads, and the callers of the template.
 //!
-//! Owns looks back at a render that has failed already; nothing here runs while all goes well.
+//! Owns what is collected after a render has failed; nothing here runs in a render that succeeds.
 
 use super::ast::{Arg, Fields, Node, Pipe, Span, Term};
 use super::error::{Error, Frame, Used};
@@ -8,9 +8,9 @@ use super::exec::{At, Exec};
 use crate::go::{Map, Value};
 use crate::path::{Path, Step};
 
-/// How many templates that called each other are remembered.
+/// How many callers are recorded.
 const MAX_CALLERS: usize = 64;
-/// How many values of an expression are told.
+/// How many values of an expression are recorded.
 const MAX_USED: usize = 8;
 /// How many values are compared when a map is searched for: a render can build trees of any size, and cycles.
 const MAX_SEARCHED: usize = 200_000;
@@ -18,9 +18,9 @@ const MAX_SEARCHED: usize = 200_000;
 const MAX_SEARCH_DEPTH: usize = 60;
 
 impl<'a> Exec<'a> {
-    /// Adds to an error that left `node` what is known of it here.
+    /// Adds context to an error of `node`.
     #[cold]
-    pub(super) fn blame(&self, mut error: Error, node: &'a Node, dot: Value<'a>) -> Error {
+    pub(super) fn trace_error(&self, mut error: Error, node: &'a Node, dot: Value<'a>) -> Error {
         let fresh = error.frame().is_some_and(|f| !f.traced);
         if fresh {
             // Of a chain of includes only the innermost tells what is wrong; a search for each would take long.
@@ -110,7 +110,7 @@ impl<'a> Exec<'a> {
         (path, present)
     }
 
-    /// The way to a map from the render's root, by identity.
+    /// The path to a map from the render's root, by identity.
     fn locate(&self, value: Value<'a>) -> Option<Path> {
         let (Value::Map(wanted), Value::Map(root)) = (value, self.root) else { return None };
         if wanted.same(root) {

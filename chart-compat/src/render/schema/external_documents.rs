@@ -19,13 +19,13 @@ const MAX_DOCUMENTS: usize = 500;
 pub(super) type Fetch<'f> = &'f dyn Fn(&str) -> Result<Bytes, String>;
 
 /// What lies outside a schema, as far as it was asked for.
-pub(super) struct Outside<'f> {
+pub(super) struct ExternalDocuments<'f> {
     fetch: Fetch<'f>,
     fetched: RefCell<HashMap<String, Arc<Json>>>,
     asked: Cell<bool>,
 }
 
-impl<'f> Outside<'f> {
+impl<'f> ExternalDocuments<'f> {
     /// Nothing was asked for yet.
     pub(super) fn new(fetch: Fetch<'f>) -> Self {
         Self { fetch, fetched: RefCell::default(), asked: Cell::new(false) }

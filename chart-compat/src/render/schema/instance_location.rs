@@ -1,8 +1,8 @@
-//! The way to what is being checked, as Helm's validator holds it: one slice that grows in place.
+//! The instance location of the value that is being checked, as Helm's validator holds it: one slice that grows in place.
 //!
-//! A failed `propertyNames` keeps that slice and not a copy (`verr.InstanceLocation = vd.vloc`), so in the end it is told at
+//! A failed `propertyNames` keeps that slice and not a copy (`verr.InstanceLocation = vd.vloc`), so in the end it is reported at
 //! whatever was written there since. Of the entries of one map any may have been checked last, Go's order being random: as
-//! long as a failure's own may, it is told where it is.
+//! long as a failure's own may, it is reported where it is.
 
 use std::cell::{Cell, RefCell};
 
@@ -13,7 +13,7 @@ use super::uri;
 const ROOM: usize = 8;
 
 /// What was written to one slice.
-pub(super) struct Way {
+pub(super) struct InstanceLocation {
     /// So many steps came with the slice, and nothing writes over them.
     kept: usize,
     room: usize,
@@ -27,7 +27,7 @@ struct Step {
     tokens: Vec<String>,
 }
 
-impl Way {
+impl InstanceLocation {
     pub(super) fn new() -> Self {
         Self { kept: 0, room: ROOM, steps: RefCell::default(), turns: Cell::new(0) }
     }

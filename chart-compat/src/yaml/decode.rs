@@ -18,7 +18,7 @@ pub(super) const MAX_DEPTH: usize = 1_000;
 
 /// Where a node stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Position {
     /// The document, or an item of a list.
     Item,
     Key,
@@ -31,7 +31,7 @@ pub(super) enum Place {
 
 /// A container that is open.
 struct Frame {
-    place: Place,
+    position: Position,
     list: bool,
     /// Its entries go to the map around it.
     merged: bool,
@@ -54,7 +54,7 @@ pub(super) struct Counts {
 }
 
 /// The decoder's state.
-pub(super) struct Machine<'s, S> {
+pub(super) struct Decoder<'s, S> {
     pub(super) sink: &'s mut S,
     frames: Vec<Frame>,
     strict: bool,
@@ -69,7 +69,7 @@ pub(super) struct Machine<'s, S> {
     pub(super) odd_key: Option<Key<'static>>,
 }
 
-impl<'s, S: Sink> Machine<'s, S> {
+impl<'s, S: Sink> Decoder<'s, S> {
     pub(super) fn new(sink: &'s mut S, strict: bool) -> Self {
         Self {
             sink,
@@ -86,8 +86,8 @@ impl<'s, S: Sink> Machine<'s, S> {
 
     /// Where the next node stands.
     #[inline]
-    pub(super) fn place(&self) -> Place {
-        self.frames.last().map_or(Place::Item, |frame| frame.place)
+    pub(super) fn position(&self) -> Position {
+        self.frames.last().map_or(Position::Item, |frame| frame.position)
     }
 
     /// How many containers are open.
@@ -118,23 +118,23 @@ impl<'s, S: Sink> Machine<'s, S> {
         self.fail(line + 1, "map merge requires map or sequence of maps as the value");
     }
 
-    /// A scalar in any place.
+    /// A scalar at any position.
     #[inline]
     pub(super) fn scalar(&mut self, value: Cow<'_, str>, style: Style, line: u32) {
-        match self.place() {
-            Place::Key if value == "<<" && (style.implicit || style.tag == Tag::Merge) => {
+        match self.position() {
+            Position::Key if value == "<<" && (style.implicit || style.tag == Tag::Merge) => {
                 if let Some(frame) = self.frames.last_mut() {
-                    frame.place = Place::Merge;
+                    frame.position = Position::Merge;
                 }
             }
-            Place::Key => self.key(value, style, line),
-            Place::Item | Place::Value => {
+            Position::Key => self.key(value, style, line),
+            Position::Item | Position::Value => {
                 self.count();
                 self.value_line(line);
                 self.value(value, style, line);
                 self.done();
             }
-            Place::Merge | Place::MergeItem(_) => self.fail_merge(line),
+            Position::Merge | Position::MergeItem(_) => self.fail_merge(line),
         }
     }
 
@@ -160,16 +160,16 @@ impl<'s, S: Sink> Machine<'s, S> {
             self.note_key(&key);
         }
         if let Some(frame) = self.frames.last_mut() {
-            frame.place = Place::Value;
+            frame.position = Position::Value;
         }
         self.sink.key(key);
     }
 
-    /// A list or map that starts in a place where it is a value or is merged.
+    /// A list or map that starts at a position where it is a value or is merged.
     pub(super) fn open(&mut self, list: bool, line: u32) {
-        let merged = match self.place() {
-            Place::Merge | Place::MergeItem(_) if !list => true,
-            Place::Merge | Place::MergeItem(_) => return self.fail_merge(line),
+        let merged = match self.position() {
+            Position::Merge | Position::MergeItem(_) if !list => true,
+            Position::Merge | Position::MergeItem(_) => return self.fail_merge(line),
             _ => false,
         };
         self.count();
@@ -183,8 +183,8 @@ impl<'s, S: Sink> Machine<'s, S> {
             (false, true) => {}
         }
         let strict = (self.strict && !list && !merged).then(Box::default);
-        let place = if list { Place::Item } else { Place::Key };
-        self.frames.push(Frame { place, list, merged, strict });
+        let position = if list { Position::Item } else { Position::Key };
+        self.frames.push(Frame { position, list, merged, strict });
     }
 
     /// The innermost list or map ends.
@@ -200,7 +200,7 @@ impl<'s, S: Sink> Machine<'s, S> {
     /// The items of a merge key's list follow, the last of the text first.
     pub(super) fn expect_merge_items(&mut self, count: usize) {
         if let Some(frame) = self.frames.last_mut() {
-            frame.place = count.checked_sub(1).map_or(Place::Key, Place::MergeItem);
+            frame.position = count.checked_sub(1).map_or(Position::Key, Position::MergeItem);
         }
     }
 
@@ -214,7 +214,7 @@ impl<'s, S: Sink> Machine<'s, S> {
     #[inline]
     pub(super) fn value_line(&mut self, line: u32) {
         if self.strict
-            && self.place() == Place::Value
+            && self.position() == Position::Value
             && let Some(strict) = self.strict_map()
             && let Some((at @ None, _)) = &mut strict.duplicate
         {
@@ -226,17 +226,17 @@ impl<'s, S: Sink> Machine<'s, S> {
     #[inline]
     fn done(&mut self) {
         let Some(frame) = self.frames.last_mut() else { return };
-        match frame.place {
-            Place::Item | Place::Key => {}
-            Place::Value => {
-                frame.place = Place::Key;
+        match frame.position {
+            Position::Item | Position::Key => {}
+            Position::Value => {
+                frame.position = Position::Key;
                 if self.strict {
                     let duplicate = self.strict_map().and_then(|strict| strict.duplicate.take());
                     self.duplicates.extend(duplicate.map(|(line, text)| (line.unwrap_or(0), text)));
                 }
             }
-            Place::Merge | Place::MergeItem(0) => frame.place = Place::Key,
-            Place::MergeItem(more) => frame.place = Place::MergeItem(more - 1),
+            Position::Merge | Position::MergeItem(0) => frame.position = Position::Key,
+            Position::MergeItem(more) => frame.position = Position::MergeItem(more - 1),
         }
     }
 

@@ -1,13 +1,13 @@
 //! Our own findings: what Helm does not tell and users find out late.
 //!
-//! Owns which rules there are; each tells the file and, where it is known, the line.
+//! Owns the rules; each reports the file and, where it is known, the line.
 
 use std::collections::BTreeSet;
 
 use super::templates::render;
 use super::{Options, Subject, manifests, unread};
 use crate::chart::ValuesLines;
-use crate::template::{Notice, NoticeKind};
+use crate::template::{Diagnostic, DiagnosticKind};
 use crate::yaml::{Content, Node, plain_meaning};
 
 /// Something to look at.
@@ -23,7 +23,7 @@ pub struct Finding {
     pub text: String,
 }
 
-/// What is to be told of a chart that Helm is silent about, by file and line.
+/// Findings that Helm does not report, by file and line.
 #[must_use]
 pub fn findings(subject: &Subject<'_>, options: &Options<'_>) -> Vec<Finding> {
     let mut found = BTreeSet::new();
@@ -34,7 +34,7 @@ pub fn findings(subject: &Subject<'_>, options: &Options<'_>) -> Vec<Finding> {
         found.extend(unread::find(chart, options.profile));
         if let Some(rendered) = render(subject, options, &mut |_| {}) {
             let prefix = format!("{}/", chart.name());
-            for notice in &rendered.notices {
+            for notice in &rendered.diagnostics {
                 found.extend(printed(notice, &prefix));
             }
             let numbers = found.iter().any(|f| f.rule == EXPONENT);
@@ -87,7 +87,7 @@ fn words(node: &Node, before: u32, found: &mut BTreeSet<Finding>) {
 }
 
 /// What the render noticed, in the chart's own templates and its subcharts'.
-fn printed(notice: &Notice, prefix: &str) -> Option<Finding> {
+fn printed(notice: &Diagnostic, prefix: &str) -> Option<Finding> {
     let frame = &notice.frame;
     let file = match frame.file.as_str() {
         "gotpl" => "(text given to tpl)".to_owned(),
@@ -96,11 +96,11 @@ fn printed(notice: &Notice, prefix: &str) -> Option<Finding> {
     let line = u32::try_from(frame.line).ok();
     let node = frame.node.strip_prefix("{{").and_then(|n| n.strip_suffix("}}")).unwrap_or(&frame.node);
     let (rule, text) = match &notice.kind {
-        NoticeKind::NoValue => ("no-value", format!("{node} has no value: nothing is printed")),
-        NoticeKind::Printed(text) if plain_meaning(text) == Some("number") && text.contains("e+") => {
+        DiagnosticKind::NoValue => ("no-value", format!("{node} has no value: nothing is printed")),
+        DiagnosticKind::Printed(text) if plain_meaning(text) == Some("number") && text.contains("e+") => {
             (EXPONENT, format!("{node} prints {text}; pass it through int64 or quote it in the values"))
         }
-        NoticeKind::Printed(text) => {
+        DiagnosticKind::Printed(text) => {
             let meaning = plain_meaning(text)?;
             // Nothing at all is what the chart means by it.
             let empty = text.is_empty();
@@ -116,7 +116,7 @@ fn printed(notice: &Notice, prefix: &str) -> Option<Finding> {
                 format!("the text {text:?} of {node} is printed without quotes and read as a {meaning}"),
             )
         }
-        NoticeKind::Missing(_) | NoticeKind::Empty(_) | NoticeKind::Failed(_) => return None,
+        DiagnosticKind::Missing(_) | DiagnosticKind::Empty(_) | DiagnosticKind::Failed(_) => return None,
     };
     Some(Finding { file, line, rule, text })
 }
@@ -127,7 +127,7 @@ fn is_plain_field(node: &str) -> bool {
 }
 
 /// Whether an action makes up the whole of a plain YAML value on its line.
-fn stands_alone(notice: &Notice) -> bool {
+fn stands_alone(notice: &Diagnostic) -> bool {
     let frame = &notice.frame;
     let line = frame.source.0.split(|c| *c == b'\n').nth(frame.line.saturating_sub(1)).unwrap_or_default();
     let line = String::from_utf8_lossy(line);

@@ -6,9 +6,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::decode::MAX_DEPTH;
 use super::error::Error;
 use super::input::Input;
-use super::machine::MAX_DEPTH;
 use super::parse::{Event, Parser, Style};
 use super::resolve::{self, Resolved};
 use crate::path::Step;
@@ -62,7 +62,7 @@ pub struct Entry {
 ///
 /// # Errors
 /// If the text is no YAML.
-pub fn marked(text: &[u8]) -> Result<Node, Error> {
+pub fn spanned(text: &[u8]) -> Result<Node, Error> {
     let input = Input::new(text);
     let mut parser = Parser::new(&input);
     let mut builder = Builder::default();
@@ -199,7 +199,7 @@ fn key_text(text: &str, plain: bool) -> String {
 const MAX_ALIASES: usize = 32;
 
 impl Node {
-    /// The line on which the value at the end of a way is set: that of its key, or of its item in a list.
+    /// The line on which the value at a path is set: that of its key, or of its item in a list.
     #[must_use]
     pub fn line_of(&self, way: &[Step]) -> Option<u32> {
         self.search(way, MAX_ALIASES)
@@ -248,7 +248,7 @@ pub fn plain_meaning(text: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Node, marked};
+    use super::{Node, spanned};
     use crate::path::Path;
 
     fn line(doc: &Node, path: &str) -> Option<u32> {
@@ -259,7 +259,7 @@ mod tests {
     fn lines_are_those_of_the_keys() {
         let text = "# head\na:\n  b: 1\n  c:\n    - x\n    - z: |\n        long\n\nyes: 2\nbase: &base\n  d: 3\n\
                     over:\n  <<: *base\n  e: 4\nsame: *base\nb: 1\nb: 2\n";
-        let doc = marked(text.as_bytes()).unwrap();
+        let doc = spanned(text.as_bytes()).unwrap();
         let table = [
             ("a", Some(2)),
             ("a.b", Some(3)),
@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn what_is_too_deep_is_passed_over() {
         let text = format!("a: {}1{}\nb: 2\n", "[".repeat(3000), "]".repeat(3000));
-        let doc = marked(text.as_bytes()).unwrap();
+        let doc = spanned(text.as_bytes()).unwrap();
         assert_eq!(line(&doc, "b"), Some(2));
     }
 }

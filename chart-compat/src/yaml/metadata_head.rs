@@ -182,7 +182,7 @@ impl HeadSink {
             Some(Value::List) => return fail("array", "value of type util.SimpleHead"),
             Some(Value::Text(_, kind)) => return fail(kind, "value of type util.SimpleHead"),
         };
-        // Go's decoder goes on after a wrong type, but the first one is told. Keys come in JSON's order.
+        // Go's decoder goes on after a wrong type, but the first one is reported. Keys come in JSON's order.
         for (key, value) in top {
             if is_field(&key, "metadata") {
                 match value {
