@@ -1,7 +1,8 @@
 //! Secrets in messages: which texts are secret, and how they are masked.
 //!
 //! Owns the masking that logs, Events, statuses, diffs and error messages pass before they leave the process. Whoever
-//! reads a secret adds it; whoever writes a message masks it. Knows JSON and the form of Secrets, nothing else.
+//! reads a secret adds it; whoever writes a message masks it. Knows JSON, the form of Secrets and the marks in schemas,
+//! nothing else.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -19,6 +20,11 @@ const SHORTEST: usize = 8;
 const LONGEST: usize = 1 << 20;
 /// Most bytes of stored secrets, in all their forms: the oldest are dropped.
 const MAX_BYTES: usize = 8 << 20;
+/// The longest secret whose parts are masked, and the longest line in which they are, in bytes: both are compared in full.
+const LONGEST_WITH_PARTS: usize = 4 << 10;
+const LONGEST_LINE: usize = 64 << 10;
+/// How deep the marks of a schema are followed.
+const MAX_DEPTH: usize = 64;
 
 /// Texts that are secret, found by their first bytes.
 #[derive(Default)]
@@ -65,7 +71,13 @@ impl Redactor {
     pub fn add_all(&self, value: &Value) {
         match value {
             Value::String(text) => self.add(text),
-            Value::Number(number) => self.add(&number.to_string()),
+            Value::Number(number) => {
+                self.add(&number.to_string());
+                if let Some(number) = number.as_f64() {
+                    self.add(&exponential(number));
+                    self.add(&grouped(number));
+                }
+            }
             Value::Array(list) => list.iter().for_each(|value| self.add_all(value)),
             Value::Object(map) => map.values().for_each(|value| self.add_all(value)),
             Value::Null | Value::Bool(_) => {}
@@ -91,6 +103,46 @@ impl Redactor {
         self.add_data(object);
     }
 
+    /// Adds the values that a JSON schema marks `writeOnly: true` or `x-sensitive: true`. A value of another type than the
+    /// schema's is a secret too. References within the schema are followed, others are not.
+    pub fn add_marked(&self, schema: &Value, value: &Value) {
+        self.add_marked_at(schema, schema, value, 0);
+    }
+
+    fn add_marked_at(&self, root: &Value, schema: &Value, value: &Value, depth: usize) {
+        if depth == MAX_DEPTH {
+            return;
+        }
+        let below = |schema: &Value, value: &Value| self.add_marked_at(root, schema, value, depth + 1);
+        if schema["writeOnly"] == true || schema["x-sensitive"] == true {
+            return self.add_all(value);
+        }
+        let reference = schema["$ref"].as_str().and_then(|text| text.strip_prefix('#'));
+        if let Some(schema) = reference.and_then(|pointer| root.pointer(pointer)) {
+            below(schema, value);
+        }
+        for key in ["allOf", "anyOf", "oneOf"] {
+            schema[key].as_array().into_iter().flatten().for_each(|schema| below(schema, value));
+        }
+        match value {
+            Value::Object(map) => {
+                // Every pattern counts as one that matches: one value too many is masked.
+                let patterns = schema["patternProperties"].as_object();
+                for (key, value) in map {
+                    below(schema["properties"].get(key).unwrap_or(&schema["additionalProperties"]), value);
+                    patterns.into_iter().flatten().for_each(|(_, schema)| below(schema, value));
+                }
+            }
+            Value::Array(list) => {
+                for (index, value) in list.iter().enumerate() {
+                    let items = &schema["items"];
+                    below(items.get(index).unwrap_or(items), value);
+                }
+            }
+            _ => {}
+        }
+    }
+
     fn add_data(&self, secret: &Value) {
         self.add_all(&secret["stringData"]);
         self.add_all(&secret["data"]);
@@ -102,7 +154,8 @@ impl Redactor {
         }
     }
 
-    /// The text with each secret masked, the longest where several begin.
+    /// The text with each secret masked, the longest where several begin. In a line that names a secret, parts of it are masked too:
+    /// an error that quotes a value often quotes a part of it again.
     #[must_use]
     pub fn mask<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let texts = self.texts.read().unwrap_or_else(PoisonError::into_inner);
@@ -111,15 +164,19 @@ impl Redactor {
         }
         let bytes = text.as_bytes();
         let (mut masked, mut copied, mut at) = (String::new(), 0, 0);
+        // The secrets, each with the end of its mask.
+        let mut named: Vec<(usize, &str)> = Vec::new();
         while let Some(start) = bytes.get(at..).and_then(|rest| rest.first_chunk::<SHORTEST>()) {
             let here = &bytes[at..];
             let found = texts.by_start.get(start).into_iter().flatten();
-            match found.filter(|secret| here.starts_with(secret.as_bytes())).map(String::len).max() {
-                Some(length) => {
+            match found.filter(|secret| here.starts_with(secret.as_bytes())).max_by_key(|secret| secret.len())
+            {
+                Some(secret) => {
                     masked.push_str(&text[copied..at]);
                     masked.push_str(MASK);
-                    at += length;
+                    at += secret.len();
                     copied = at;
+                    named.push((masked.len(), secret));
                 }
                 None => at += 1,
             }
@@ -128,7 +185,7 @@ impl Redactor {
             return Cow::Borrowed(text);
         }
         masked.push_str(&text[copied..]);
-        Cow::Owned(masked)
+        Cow::Owned(mask_named_parts(&masked, &named))
     }
 }
 
@@ -159,6 +216,65 @@ impl Texts {
             }
         }
     }
+}
+
+/// Masks in each line the parts of the secrets whose masks are there, given with their ends.
+fn mask_named_parts(text: &str, named: &[(usize, &str)]) -> String {
+    let (mut masked, mut rest, mut end) = (String::with_capacity(text.len()), named, 0);
+    for line in text.split_inclusive('\n') {
+        end += line.len();
+        let here = rest.iter().take_while(|(mask, _)| *mask <= end).count();
+        let mut secrets: Vec<&str> = rest[..here].iter().map(|(_, secret)| *secret).collect();
+        rest = &rest[here..];
+        secrets.sort_unstable();
+        secrets.dedup();
+        let mut line = line.to_owned();
+        for secret in secrets.into_iter().filter(|secret| secret.len() <= LONGEST_WITH_PARTS) {
+            if line.len() <= LONGEST_LINE {
+                mask_parts(&mut line, secret);
+            }
+        }
+        masked.push_str(&line);
+    }
+    masked
+}
+
+/// Masks each run of at least [`SHORTEST`] bytes that is a part of a secret.
+fn mask_parts(text: &mut String, secret: &str) {
+    let mut at = 0;
+    while at + SHORTEST <= text.len() {
+        let ends = (at + SHORTEST..=text.len()).filter(|end| text.is_char_boundary(*end));
+        let part = |end: &usize| text.get(at..*end).is_some_and(|run| secret.contains(run));
+        match ends.take_while(part).last() {
+            Some(end) => {
+                text.replace_range(at..end, MASK);
+                at += MASK.len();
+            }
+            None => at += 1,
+        }
+    }
+}
+
+/// A number as Go's `%v` prints a float of many digits: `7.31e+11`.
+fn exponential(number: f64) -> String {
+    let text = format!("{number:e}");
+    match text.split_once('e') {
+        Some((digits, exponent)) if !exponent.starts_with('-') => format!("{digits}e+{exponent:0>2}"),
+        _ => text,
+    }
+}
+
+/// The integer part of a number as messages about schemas print it: `731,000`.
+fn grouped(number: f64) -> String {
+    let digits = format!("{:.0}", number.trunc());
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) && !text.ends_with('-') {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }
 
 /// A text as JSON and Rust quote it, without the quotes.
@@ -199,9 +315,57 @@ mod tests {
             ("decoded-secret ZGVjb2RlZC1zZWNyZXQ= plain-secret", "*** *** ***"),
             ("no-secret-at-all", "no-secret-at-all"),
             ("listed-secret", "***"),
+            (
+                "got 1.23456789e+08, at most 987,654,321, not 123,456,789",
+                "got ***, at most 987,654,321, not ***",
+            ),
+            (
+                "hunter2-secret is wrong at \"er2-secret\" and at \"secret\"",
+                "*** is wrong at \"***\" and at \"secret\"",
+            ),
+            ("hunter2-secret\ner2-secret", "***\ner2-secret"),
         ];
         for (text, expected) in table {
             assert_eq!(redactor.mask(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_schema_marks_secrets() {
+        let redactor = Redactor::default();
+        let schema = json!({
+            "$defs": {"token": {"writeOnly": true}},
+            "properties": {
+                "password": {"type": "string", "x-sensitive": true},
+                "users": {"items": {"properties": {"token": {"$ref": "#/$defs/token"}, "name": {"type": "string"}}}},
+                "pair": {"items": [{}, {"x-sensitive": true}]},
+                "shown": {"x-sensitive": false},
+                "keys": {"patternProperties": {"Key$": {"writeOnly": true}}},
+                "loop": {"$ref": "#/properties/loop"},
+                "either": {"oneOf": [{"type": "null"}, {"writeOnly": true}]},
+            },
+            "additionalProperties": {"properties": {"secret": {"x-sensitive": true}}},
+        });
+        let values = json!({
+            "password": {"is": ["of-another-type"]},
+            "users": [{"token": "token-of-ann", "name": "ann-with-a-name"}],
+            "pair": ["first-of-the-pair", "second-of-the-pair"],
+            "shown": "marked-as-open",
+            "loop": "around-and-around",
+            "either": "one-or-none",
+            "keys": {"apiKey": "matches-the-pattern"},
+            "other": {"secret": "below-others", "open": "nobody-minds"},
+        });
+        redactor.add_marked(&schema, &values);
+        for secret in
+            ["of-another-type", "token-of-ann", "one-or-none", "matches-the-pattern", "below-others"]
+        {
+            assert_eq!(redactor.mask(secret), MASK, "{secret}");
+        }
+        let open =
+            ["ann-with-a-name", "first-of-the-pair", "marked-as-open", "around-and-around", "nobody-minds"];
+        for open in open {
+            assert_eq!(redactor.mask(open), open);
         }
     }
 

@@ -37,7 +37,7 @@ const ROOT: [(&str, &[&str]); 15] = [
     ("cluster", &["causes"]),
     ("source", &["causes"]),
     ("release", &["cluster", "machine", "redact"]),
-    ("render", &["cluster", "machine", "release"]),
+    ("render", &["cluster", "machine", "redact", "release"]),
     ("serve", &[]),
     ("controller", &["backoff", "cluster", "redact", "release", "render", "serve"]),
     ("shell_hooks", &["backoff", "cluster", "redact", "render", "serve"]),

@@ -24,7 +24,7 @@ use crate::release::{
 };
 use crate::render::replay::{self, Memory, store};
 use crate::render::{
-    ClusterLookup, RenderBounds, SystemWorld, chart_record, crds, from_json, release, to_json,
+    ClusterLookup, RenderBounds, SystemWorld, chart_record, crds, from_json, note_secrets, release, to_json,
 };
 use crate::source::Loaded;
 
@@ -142,6 +142,7 @@ impl Material {
     }
 
     pub(super) fn compile(self, profile: Profile) -> (User, CompiledChart, Option<PostRenderer>) {
+        note_secrets(&self.loaded.chart, &self.user.values);
         (self.user, self.loaded.compile(profile), self.post)
     }
 }

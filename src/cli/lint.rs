@@ -12,7 +12,8 @@ use super::failure::Explained;
 use super::flags::{Globals, Values};
 use super::schemas::Schemas;
 use super::{print, tell, values};
-use crate::render::SystemWorld;
+use crate::redact;
+use crate::render::{SystemWorld, note_secrets};
 use crate::source;
 
 /// Flags of `lint`.
@@ -85,6 +86,9 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
         let (messages, findings, error) = match files(path, options.profile) {
             Err(e) => (Vec::new(), Vec::new(), Some(e)),
             Ok(files) => {
+                if let Ok(chart) = &files.chart {
+                    note_secrets(chart, &user.values);
+                }
                 let subject = files.subject();
                 let messages = lint::helm(&subject, &options, &mut |w| tell(&w));
                 let findings = if args.only_helm { Vec::new() } else { lint::findings(&subject, &options) };
@@ -100,14 +104,14 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
         }
         out.push_str(&format!("==> Linting {path}\n"));
         if let Some(e) = error {
-            out.push_str(&format!("Error {e}\n"));
+            out.push_str(&masked(&format!("Error {e}\n")));
         }
         for message in messages.iter().filter(|m| !args.quiet || bad(m)) {
-            out.push_str(&format!("{message}\n"));
+            out.push_str(&masked(&format!("{message}\n")));
         }
         for f in findings {
             let line = f.line.map_or_else(String::new, |line| format!(":{line}"));
-            out.push_str(&format!("[WINDLASS] {}{line}: {} ({})\n", f.file, f.text, f.rule));
+            out.push_str(&masked(&format!("[WINDLASS] {}{line}: {} ({})\n", f.file, f.text, f.rule)));
         }
         out.push('\n');
     }
@@ -117,6 +121,11 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
     }
     print(out.as_bytes())?;
     if failed > 0 { Err(summary.into()) } else { Ok(()) }
+}
+
+/// A finding without the secrets that it quotes.
+fn masked(text: &str) -> String {
+    redact::process().mask(text).into_owned()
 }
 
 impl Files {

@@ -22,7 +22,7 @@ use super::{Connected, Failure, chart, go_template, print, print_pieces, tell, v
 use crate::cluster::Gvk;
 use crate::controller::capabilities;
 use crate::render::replay::{self, store};
-use crate::render::{ClusterLookup, Deadline, Lookup, SystemWorld, parse_manifest};
+use crate::render::{ClusterLookup, Deadline, Lookup, SystemWorld, note_secrets, parse_manifest};
 
 /// Flags of `template`.
 #[derive(clap::Args)]
@@ -154,8 +154,9 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
         return Err(text.to_owned().into());
     }
     let user = values::merge(globals, &args.render.values, globals.profile())?;
-    let compiled =
-        chart::open(reference, globals, &args.path, args.dependency_update)?.compile(globals.profile());
+    let loaded = chart::open(reference, globals, &args.path, args.dependency_update)?;
+    note_secrets(&loaded.chart, &user.values);
+    let compiled = loaded.compile(globals.profile());
     if let Some(text) = release_name_error(name) {
         return Err(match globals.profile() {
             Profile::Helm3 => text.into(),

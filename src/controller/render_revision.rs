@@ -7,16 +7,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use chart_compat::data::Data;
 use chart_compat::render::{self, Capabilities, Release, Rendered};
 
 use super::error::ReconcileError;
 use super::release_runner::{ReleaseRunner, ReleaseSpec, RenderInputs, capabilities};
-use crate::redact;
 use crate::release::record::{Record, ReleaseStatus};
 use crate::release::{ChartRecord, History, RenderedRelease};
 use crate::render::replay::{Memory, Replayed, store};
-use crate::render::{self as rendering, ClusterLookup, Deadline, Lookup, SystemWorld, replay};
+use crate::render::{self as rendering, ClusterLookup, Deadline, SystemWorld, replay};
 
 /// A chart rendered at the revision that is due.
 pub(super) struct RenderedRevision {
@@ -72,19 +70,6 @@ impl RevisionView {
             revision: i64::try_from(self.revision).unwrap_or(i64::MAX),
             is_upgrade: self.is_upgrade,
         }
-    }
-}
-
-/// Lookups that register the Secrets they find for redaction: an error of a template may quote them.
-struct RedactedLookup(ClusterLookup);
-
-impl Lookup for RedactedLookup {
-    fn lookup(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Result<Data, String> {
-        let found = self.0.lookup(api_version, kind, namespace, name)?;
-        if kind == "Secret" {
-            redact::process().add_secret(&rendering::to_json(&found));
-        }
-        Ok(found)
     }
 }
 
@@ -188,7 +173,7 @@ impl Renders<'_> {
         let permit = Arc::clone(&runner.renders).acquire_owned().await;
         let work = move || {
             let _permit = permit;
-            let lookup = RedactedLookup(lookup);
+            rendering::note_secrets(chart.chart(), &user);
             let world = SystemWorld { cluster: Some(&lookup), deadline, ..Default::default() };
             let mut warnings = Vec::new();
             let load = || match &generated {

@@ -6,11 +6,13 @@ mod bounds;
 mod convert;
 mod labels;
 pub mod replay;
+mod secrets;
 mod world;
 
 pub use bounds::{Deadline, RenderBounds};
 pub use convert::{chart_record, crds, parse_manifest, release, to_json};
 pub use labels::{add_labels, label_crds};
+pub use secrets::note_secrets;
 pub(crate) use world::ask;
 pub use world::{ClusterLookup, Documents, Lookup, SystemWorld};
 

@@ -13,6 +13,7 @@ use chart_compat::world::{KeyKind, Timestamp, World, refused};
 use super::bounds::Deadline;
 use super::replay::Question;
 use crate::cluster::{Cluster, ClusterError, Gvk, ObjectRef};
+use crate::redact;
 
 /// Answers `lookup` from a cluster.
 pub trait Lookup: Send + Sync {
@@ -183,7 +184,8 @@ impl ClusterLookup {
     }
 }
 
-/// What a `lookup` finds in a cluster; `None` if there is no such object.
+/// What a `lookup` finds in a cluster; `None` if there is no such object. Errors of the template may quote a Secret from here on:
+/// its contents are masked in messages.
 ///
 /// # Errors
 /// What the API server answered.
@@ -197,6 +199,9 @@ pub(crate) async fn ask(cluster: &Cluster, question: &Question) -> Result<Option
     } else {
         cluster.get(&ObjectRef::new(gvk, namespace, name)).await?
     };
+    if let Some(object) = &found {
+        redact::process().add_secret(object);
+    }
     Ok(found.map(|value| super::convert::object_data(&value)))
 }
 

@@ -16,6 +16,7 @@ mod effects;
 mod enabled;
 mod examples;
 mod explain;
+mod failing_fixtures;
 mod faults;
 mod forms;
 mod hook_runs;

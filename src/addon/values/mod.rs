@@ -367,9 +367,7 @@ impl Section {
     /// What may be quoted from these values must not show what a schema marks as secret, whether it is taken in or not.
     fn note_secrets(&self, values: &Value) {
         let schemas = [&self.schemas.config, &self.schemas.values];
-        for value in schemas.into_iter().flatten().flat_map(|schema| schema.sensitive(values)) {
-            redact::process().add_all(value);
-        }
+        schemas.into_iter().flatten().for_each(|schema| schema.note_secrets(values));
     }
 
     fn check_config(&self, key: &str, config: &Value) -> Result<(), String> {

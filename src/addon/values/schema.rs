@@ -13,6 +13,7 @@ use serde_json::{Map as Object, Value, json};
 
 use super::defaults;
 use super::rules::{self, Rule};
+use crate::redact;
 use crate::render::{from_json, to_json};
 
 /// How deep references may lead.
@@ -93,11 +94,9 @@ impl Schema {
         defaults::apply(section, &self.tree);
     }
 
-    /// The values that the schema marks as secret, with `writeOnly` or `x-sensitive`.
-    pub(crate) fn sensitive<'v>(&self, section: &'v Value) -> Vec<&'v Value> {
-        let mut found = Vec::new();
-        sensitive(&self.tree, section, &mut found);
-        found
+    /// Errors must not show the values of a section that the schema marks as secret.
+    pub(crate) fn note_secrets(&self, section: &Value) {
+        redact::process().add_marked(&self.tree, section);
     }
 
     /// Checks a section; `old` is what it was before, if it was.
@@ -115,35 +114,6 @@ impl Schema {
             true => Ok(()),
             false => Err(format!("{} (by {})", wrong.join("; "), self.file.display())),
         }
-    }
-}
-
-/// Collects the values that a schema marks. A value of another kind than the schema's is no less secret for that.
-fn sensitive<'v>(tree: &Value, value: &'v Value, found: &mut Vec<&'v Value>) {
-    if tree["writeOnly"] == true || tree["x-sensitive"] == true {
-        return found.push(value);
-    }
-    for key in ["allOf", "anyOf", "oneOf"] {
-        tree[key].as_array().into_iter().flatten().for_each(|tree| sensitive(tree, value, found));
-    }
-    match value {
-        Value::Object(map) => {
-            let patterns = tree["patternProperties"].as_object();
-            for (key, value) in map {
-                match tree["properties"].get(key) {
-                    Some(tree) => sensitive(tree, value, found),
-                    None => sensitive(&tree["additionalProperties"], value, found),
-                }
-                patterns.into_iter().flatten().for_each(|(_, tree)| sensitive(tree, value, found));
-            }
-        }
-        Value::Array(list) => {
-            for (index, value) in list.iter().enumerate() {
-                let items = &tree["items"];
-                sensitive(items.get(index).unwrap_or(items), value, found);
-            }
-        }
-        _ => {}
     }
 }
 
@@ -316,38 +286,5 @@ pub(crate) fn as_map(section: &Value) -> Map {
     match from_json(section) {
         Data::Map(map) => map,
         _ => Map::new(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn marked_values_are_found_wherever_they_are() {
-        let secret = json!({"type": "string", "x-sensitive": true});
-        let tree = json!({
-            "properties": {
-                "plain": {"type": "string"},
-                "password": {"type": "string", "writeOnly": true},
-                "users": {"type": "array", "items": {"properties": {"token": secret}}},
-                "pair": {"items": [{}, secret]},
-                "either": {"oneOf": [{"type": "integer"}, secret]},
-                "shown": {"x-sensitive": false},
-            },
-            "additionalProperties": {"properties": {"key": secret}},
-            "patternProperties": {"^s_": secret},
-        });
-        let section = json!({
-            "plain": "a", "password": {"of another": "kind"}, "users": [{"token": "b"}, {"name": "c"}], "pair": ["d", "e"],
-            "either": "f", "shown": "g", "more": {"key": "h", "i": "j"},
-        });
-        let mut found = Vec::new();
-        sensitive(&tree, &section, &mut found);
-        // Keys that match no property are held against every pattern: one value too many is masked.
-        let found: Vec<String> = found.iter().map(|v| v.to_string()).collect();
-        for expected in ["{\"of another\":\"kind\"}", "\"b\"", "\"e\"", "\"f\"", "\"h\""] {
-            assert!(found.iter().any(|f| f == expected), "{expected}: {found:?}");
-        }
     }
 }
