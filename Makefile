@@ -1,11 +1,10 @@
 # Each target is one line to the real thing. `make run` and `make test` are all that a newcomer needs.
 
-.PHONY: run test deny audit dist matrix crash scale bench-hooks lint package corpus bench differential fuzz fixtures peers tools prerequisites programs
+.PHONY: run test deny audit dist matrix crash scale bench-hooks lint package corpus bench differential fuzz fixtures peers tools helms prerequisites programs
 
 # A control plane (or your cluster: WINDLASS_TEST_KUBECONFIG=FILE), the operator on modules/, and a list of things to try.
 run: prerequisites
-	cargo build --release --bin windlass
-	cargo run -p windlass-test-cluster --bin control-plane -- run -- tests/quick-start.sh
+	tests/run.sh
 
 test: prerequisites programs
 	cargo test --workspace --no-fail-fast
@@ -35,19 +34,19 @@ corpus: prerequisites
 	tests/corpus/run.sh target/debug/windlass
 	cargo test --workspace --test replay -- --ignored --nocapture corpus
 
-bench: prerequisites
+bench: prerequisites helms
 	cargo build --release --bin windlass
 	cargo run -p windlass-test-cluster --bin control-plane -- run -- python3 tests/bench/run.py
 	cargo run -p windlass-test-cluster --bin control-plane -- run -- python3 tests/bench/source.py
 	[ ! -f ../shared/corpus/BENCH.md ] || cargo run --release -p windlass-peers -- charts ../shared/corpus target/release/windlass
 
 # 300 modules with hooks, and 10,000 objects that one hook watches.
-bench-hooks: prerequisites
+bench-hooks: prerequisites helms
 	cargo build --release --bin windlass
 	cargo run -p windlass-test-cluster --bin control-plane -- run -- python3 tests/bench/hooks.py
 
 # One release of 5,000 objects and 100 of 5 beside Helm, and an operator with 1,000 releases that does nothing for a minute.
-scale: prerequisites
+scale: prerequisites helms
 	cargo build --release --bin windlass
 	cargo run -p windlass-test-cluster --bin control-plane -- run -- python3 tests/bench/scale.py
 
@@ -100,6 +99,10 @@ $(CARGO_TOOLS)/cargo-deny:
 	cargo install --locked --quiet --profile dev --root .cache/cargo-tools cargo-deny@0.20.2
 $(CARGO_TOOLS)/cargo-cyclonedx:
 	cargo install --locked --quiet --profile dev --root .cache/cargo-tools cargo-cyclonedx@0.5.9
+
+# What is measured beside is built before.
+helms: prerequisites
+	cargo run -p windlass-test-cluster --bin control-plane -- tools Helm4 Helm3
 
 tools: prerequisites
 	cargo run -p windlass-test-cluster --bin control-plane -- tools

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# What `make run` runs inside a control plane: the operator on modules/, and a list of things to try. Ends with Ctrl-C.
+# What `make run` runs inside a control plane: the operator on modules/, and a list of things to try. Ends with Ctrl-C. WINDLASS is the
+# program, WINDLASS_BEGIN how many seconds its builds took.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 namespace=windlass
 kubectl create namespace "$namespace" --dry-run=client -o yaml | kubectl apply -f - >/dev/null
 
 scratch=$(mktemp -d)
-target/release/windlass operator --namespace "$namespace" --modules-dir modules \
+"$WINDLASS" operator --namespace "$namespace" --modules-dir modules \
   --listen-address 127.0.0.1 --listen-port 0 --address-file "$scratch/address" &
 operator=$!
 trap 'kill -TERM "$operator" 2>/dev/null || true; wait "$operator" || true; rm -rf "$scratch"' EXIT
@@ -25,12 +26,12 @@ done
 
 cat <<TRY
 
-converged: the modules of modules/ are in namespace $namespace.
+converged $((SECONDS + WINDLASS_BEGIN)) s after the start of make run: the modules of modules/ are in namespace $namespace.
 
 Try, in another terminal:
 
   export KUBECONFIG=$KUBECONFIG PATH=$(dirname "$(command -v helm)"):\$PATH
-  helm list -n $namespace                     # real Helm reads what windlass recorded
+  helm list -n $namespace                     # real Helm reads what windlass recorded (its first call builds it: 2 minutes)
   helm get manifest echo -n $namespace
   kubectl get tenants -n $namespace
 

@@ -1,8 +1,9 @@
 //! Starts a control plane and says when it is ready: etcd, API server, controller manager, scheduler, and kwok with
 //! one node. It owns their flags and their order; the processes themselves are the business of `processes`.
 
+use std::fs::Permissions;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -64,18 +65,21 @@ pub struct ControlPlane {
 /// and tests must not run on a production cluster by accident.
 pub fn shared() -> Result<&'static ControlPlane, &'static Error> {
     static SHARED: OnceLock<Result<ControlPlane>> = OnceLock::new();
-    SHARED
-        .get_or_init(|| match env::var_os("WINDLASS_TEST_KUBECONFIG").filter(|value| !value.is_empty()) {
-            Some(kubeconfig) => {
-                say(format_args!("using the cluster of {}", kubeconfig.display()));
-                ControlPlane::existing(kubeconfig.into())
-            }
-            None => ControlPlane::start(),
-        })
-        .as_ref()
+    SHARED.get_or_init(ControlPlane::of_environment).as_ref()
 }
 
 impl ControlPlane {
+    /// The cluster that `WINDLASS_TEST_KUBECONFIG` names, or else a new one.
+    pub fn of_environment() -> Result<Self> {
+        match env::var_os("WINDLASS_TEST_KUBECONFIG").filter(|value| !value.is_empty()) {
+            Some(kubeconfig) => {
+                say(format_args!("using the cluster of {}", kubeconfig.display()));
+                Self::existing(kubeconfig.into())
+            }
+            None => Self::start(),
+        }
+    }
+
     /// Starts a control plane with controllers and one node, and waits until Pods can be made.
     pub fn start() -> Result<Self> {
         Self::start_with(&Options::default())
@@ -144,15 +148,22 @@ impl ControlPlane {
         wait_until("the API server is ready", PATIENCE, || self.succeeds(&["get", "--raw", "/readyz"]))
     }
 
-    /// A directory for PATH that holds `helm` (version 4), `helm3` and `kubectl`.
-    pub fn bin_directory(&self) -> Result<PathBuf> {
+    /// A directory for PATH that holds `helm` (version 4), `helm3` and `kubectl`. A Helm that is not built yet is a script that has
+    /// the program `builder`, called with `tools` and the tool's name, build it first.
+    pub fn bin_directory(&self, builder: &Path) -> Result<PathBuf> {
         let directory = self.directory().join("bin");
         fs::create_dir_all(&directory).map_err(Error::io("create", &directory))?;
+        Tool::Kubectl.path()?;
         for (name, tool) in [("helm", Tool::Helm4), ("helm3", Tool::Helm3), ("kubectl", Tool::Kubectl)] {
-            let link = directory.join(name);
-            match symlink(tool.path()?, &link) {
+            let file = directory.join(name);
+            let made = match tool.built()? {
+                Some(binary) => symlink(binary, &file),
+                None => fs::write(&file, files::builds_first(builder, tool))
+                    .and_then(|()| fs::set_permissions(&file, Permissions::from_mode(0o755))),
+            };
+            match made {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                    return Err(Error::io("create", &link)(error));
+                    return Err(Error::io("create", &file)(error));
                 }
                 _ => {}
             }

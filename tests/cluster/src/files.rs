@@ -1,7 +1,11 @@
 //! The files that a control plane is started with, as text.
 
+use std::path::Path;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+
+use crate::Tool;
 
 /// Who may do what: the tests as cluster administrators, and a user for each component, so that the audit log
 /// tells them apart.
@@ -74,9 +78,18 @@ pub(crate) const NODE: &str = r#"{
   }
 }"#;
 
+/// A script that has a tool built, and becomes it.
+pub(crate) fn builds_first(builder: &Path, tool: Tool) -> String {
+    format!("#!/bin/sh\ntool=$('{}' tools {tool:?}) && exec \"${{tool#*=}}\" \"$@\"\n", builder.display())
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{kubeconfig, tokens};
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::process::Command;
+
+    use super::{Tool, builds_first, kubeconfig, tokens};
 
     #[test]
     fn a_kubeconfig_uses_a_token_of_the_token_file() {
@@ -84,5 +97,23 @@ mod tests {
         let token = line.split(',').next().unwrap();
         let config = kubeconfig(6443, b"certificate", "system:kwok");
         assert!(config.contains(&format!("user: {{token: \"{token}\"}}")), "{config}");
+    }
+
+    #[test]
+    fn a_script_becomes_the_tool_that_it_has_built() {
+        let directory = tempfile::tempdir().unwrap();
+        let script = |name: &str, text: &str| {
+            let path = directory.path().join(name);
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+            path
+        };
+        let run = |builder: &str| {
+            let helm = script("helm", &builds_first(&script("the builder", builder), Tool::Helm4));
+            Command::new(helm).args(["list", "two words"]).output().unwrap()
+        };
+        let built = run("#!/bin/sh\n[ \"$*\" = 'tools Helm4' ] && echo Helm4=/bin/echo\n");
+        assert_eq!(String::from_utf8(built.stdout).unwrap(), "list two words\n");
+        assert_eq!(run("#!/bin/sh\nexit 3\n").status.code(), Some(3));
     }
 }

@@ -106,13 +106,31 @@ impl Tool {
         Tool::Ssh,
     ];
 
+    /// What a control plane consists of, and its client.
+    pub const OF_CLUSTER: [Tool; 6] = [
+        Tool::Etcd,
+        Tool::KubeApiserver,
+        Tool::KubeControllerManager,
+        Tool::KubeScheduler,
+        Tool::Kubectl,
+        Tool::Kwok,
+    ];
+
     /// Where the binary is. Builds it first if no earlier run did; other processes wait for that build.
     ///
     /// `KUBEBUILDER_ASSETS` goes before the pinned build of what it holds of Kubernetes and etcd.
     pub fn path(self) -> Result<PathBuf> {
         match self.asset() {
             Some(path) => Ok(path),
-            None => go::built(self.recipe()),
+            None => go::build_once(self.recipe()),
+        }
+    }
+
+    /// The binary, if it need not be built.
+    pub fn built(self) -> Result<Option<PathBuf>> {
+        match self.asset() {
+            Some(path) => Ok(Some(path)),
+            None => Ok(Some(go::binary(self.recipe())?).filter(|path| path.is_file())),
         }
     }
 

@@ -19,8 +19,10 @@ const USAGE: &str = "\
 Usage: control-plane                      start a cluster; Ctrl-C takes it away
        control-plane run -- CMD [ARG...]  start a cluster, run CMD on it, take it away
        control-plane tools [TOOL...]      only build the tools, or some of them, and print where they are
+       control-plane tools cluster        only build what a cluster consists of
 
-CMD gets KUBECONFIG, and on its PATH `helm` (version 4), `helm3` and `kubectl`.
+CMD gets KUBECONFIG, and on its PATH `helm` (version 4), `helm3` and `kubectl`. A Helm is built when it is first called.
+WINDLASS_TEST_KUBECONFIG  a cluster to run CMD on instead of starting one
 WINDLASS_TOOLS_CACHE  where built tools are kept (default: .cache/tools of the workspace)
 KUBEBUILDER_ASSETS    binaries of etcd, kube-apiserver and kubectl that are used instead of building them
 ";
@@ -48,7 +50,12 @@ type Outcome = Result<ExitCode, Box<dyn Error>>;
 
 fn print_tools(names: &[&str]) -> Outcome {
     let mut lines = String::new();
-    let wanted = |tool: &Tool| names.is_empty() || names.contains(&&*format!("{tool:?}"));
+    let of_cluster = names == ["cluster"];
+    let wanted = |tool: &Tool| {
+        names.is_empty()
+            || of_cluster && Tool::OF_CLUSTER.contains(tool)
+            || names.contains(&&*format!("{tool:?}"))
+    };
     for tool in Tool::ALL.into_iter().filter(wanted) {
         lines += &format!("{tool:?}={}\n", tool.path()?.display());
     }
@@ -57,17 +64,14 @@ fn print_tools(names: &[&str]) -> Outcome {
 
 fn serve() -> Outcome {
     let cluster = ControlPlane::start()?;
-    let bin = cluster.bin_directory()?;
+    let bin = cluster.bin_directory(&env::current_exe()?)?;
     // From here on a signal is ours to handle; before, it ends us and the guard cleans up.
     let mut signals = SignalsInfo::<WithOrigin>::new([SIGINT, SIGTERM])?;
     print(&format!(
-        "KUBECONFIG={}\nkubectl={}\nhelm={}\nhelm3={}\nUntil Ctrl-C; for a shell that uses it:\n  \
-         export KUBECONFIG={0} PATH={}:\"$PATH\"\n",
+        "KUBECONFIG={}\nkubectl={bin}/kubectl\nhelm={bin}/helm\nhelm3={bin}/helm3\nUntil Ctrl-C; for a shell that uses it:\n  \
+         export KUBECONFIG={0} PATH={bin}:\"$PATH\"\n",
         cluster.kubeconfig().display(),
-        Tool::Kubectl.path()?.display(),
-        Tool::Helm4.path()?.display(),
-        Tool::Helm3.path()?.display(),
-        bin.display()
+        bin = bin.display()
     ))?;
     signals.forever().next();
     drop(cluster);
@@ -75,9 +79,9 @@ fn serve() -> Outcome {
 }
 
 fn run(program: &OsString, arguments: &[OsString]) -> Outcome {
-    let cluster = ControlPlane::start()?;
+    let cluster = ControlPlane::of_environment()?;
     let home = cluster.directory().join("home").join("helm");
-    let mut path = OsString::from(cluster.bin_directory()?);
+    let mut path = OsString::from(cluster.bin_directory(&env::current_exe()?)?);
     if let Some(rest) = env::var_os("PATH") {
         path.push(":");
         path.push(rest);
