@@ -1,13 +1,18 @@
 # Each target is one line to the real thing. `make run` and `make test` are all that a newcomer needs.
 
-.PHONY: run test deny audit dist matrix crash scale bench-hooks lint package corpus bench differential fuzz fixtures peers tools helms prerequisites programs
+.PHONY: run test test-fast deny audit dist matrix crash scale bench-hooks lint package corpus bench differential fuzz fixtures peers tools helms prerequisites programs
 
 # A control plane (or your cluster: WINDLASS_TEST_KUBECONFIG=FILE), the operator on modules/, and a list of things to try.
 run: prerequisites
 	tests/run.sh
 
 test: prerequisites programs
-	cargo test --workspace --no-fail-fast
+	tests/progress.py --workspace --no-fail-fast
+
+# What needs no control plane.
+test-fast: prerequisites programs
+	tests/progress.py --workspace --no-fail-fast --lib --test answers --test binary --test fixtures --test frameworks \
+		--test fuzz --test ledger --test lint --test recorded --test replay --test seeded --test tidy
 
 # Helm 3, Helm 4 and ours in all 243 orders on one release, and pairwise on six charts of the corpus, where it is at hand: how
 # many came out differently than with Helm 4 alone.

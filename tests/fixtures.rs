@@ -223,21 +223,25 @@ fn difference(expected: &Outcome, given: &Outcome) -> String {
 
 #[test]
 fn charts_render_as_helm_renders_them() {
-    let (mut wrong, mut differ, mut count) = (String::new(), 0, 0);
-    for case in cases() {
-        for (profile, _) in case.helms() {
-            count += 1;
-            let mut arguments = case.arguments();
-            arguments.extend(["--compat".to_owned(), profile.to_owned()]);
-            let (expected, given) =
-                (case.expected(profile), run(Path::new(env!("CARGO_BIN_EXE_windlass")), &arguments, profile));
-            if expected != given {
-                differ += 1;
-                writeln!(wrong, "{} as {profile}\n{}", case.path, difference(&expected, &given)).unwrap();
-            }
-        }
-    }
-    assert!(differ == 0, "{differ} of {count} differ:\n{wrong}");
+    let cases = cases();
+    let runs: Vec<(&Case, &str)> =
+        cases.iter().flat_map(|case| case.helms().map(move |(profile, _)| (case, profile))).collect();
+    let compared = |(case, profile): &(&Case, &str)| {
+        let mut arguments = case.arguments();
+        arguments.extend(["--compat".to_owned(), (*profile).to_owned()]);
+        let given = run(Path::new(env!("CARGO_BIN_EXE_windlass")), &arguments, profile);
+        let expected = case.expected(profile);
+        (expected != given).then(|| format!("{} as {profile}\n{}", case.path, difference(&expected, &given)))
+    };
+    // A part for each processor: a process of ours uses one.
+    let parts = std::thread::available_parallelism().map_or(1, usize::from);
+    let wrong: Vec<String> = std::thread::scope(|scope| {
+        let part = |part: &'_ [(&Case, &str)]| part.iter().filter_map(compared).collect::<Vec<String>>();
+        let threads: Vec<_> =
+            runs.chunks(runs.len().div_ceil(parts)).map(|runs| scope.spawn(move || part(runs))).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    assert!(wrong.is_empty(), "{} of {} differ:\n{}", wrong.len(), runs.len(), wrong.join("\n"));
 }
 
 #[test]

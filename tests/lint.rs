@@ -100,18 +100,18 @@ fn lint_says_what_helm_says() {
     assert_eq!(recorded.len(), cases.len(), "recorded answers whose charts are gone (make fixtures)");
 }
 
-/// Our own findings stand beside Helm's, never between them, and change no status.
+/// Our own findings stand beside Helm's, never between them, and change no status: without them the output is what Helm prints.
 #[test]
 fn our_findings_can_be_told_apart() {
     let program = Path::new(env!("CARGO_BIN_EXE_windlass"));
-    let mut found = 0;
+    let (mut found, recorded) = (0, recorded());
     for case in cases().iter().filter(|c| !c.contains("--quiet")) {
         let arguments: Vec<&str> = case.split(' ').collect();
         let all = run(program, &arguments);
         let ours = |line: &&str| line.starts_with("[WINDLASS] ");
         found += all.lines().filter(ours).count();
         let rest: String = all.lines().filter(|l| !ours(l)).map(|l| format!("{l}\n")).collect();
-        assert_eq!(rest, run(program, &[&arguments[..], &["--only-helm"]].concat()), "{case}");
+        assert_eq!(Some(&rest), recorded.get(case), "{case}");
     }
     assert!(found > 5, "only {found} findings");
 }
