@@ -46,6 +46,6 @@ mod tests {
         assert_eq!(own.mode, DriftMode::Correct);
         assert_eq!(own.ignore, ["spec.replicas", "Deployment:spec.paused", "data", "spec.x"]);
         let wrong = of(&[annotation(MODE, "never")]).unwrap_err();
-        assert!(wrong.contains("\"never\" is no mode of drift"), "{wrong}");
+        assert!(wrong.contains("\"never\" is not a drift mode"), "{wrong}");
     }
 }
