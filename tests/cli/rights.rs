@@ -37,6 +37,6 @@ fn missing_rights_that_can_be_done_without_are_told() {
     let no_lease = cannot("create", "leases", "coordination.k8s.io")
         + "no Lease can be acquired; the pending record is the only lock\"";
     assert!(lease.starts_with("level=WARN msg=\"") && lease.ends_with(&no_lease), "{lease}");
-    let no_watch = cannot("list", "services", "") + "asking for each object every 2s instead\"";
+    let no_watch = cannot("list", "services", "") + "polling each object every 2s instead\"";
     assert!(watch.starts_with("level=WARN msg=\"") && watch.ends_with(&no_watch), "{watch}");
 }

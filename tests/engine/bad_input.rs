@@ -175,7 +175,7 @@ async fn what_may_not_be_watched_is_asked_for_and_that_is_told_at_once() {
         for (text, verb) in told.iter().zip(missing.iter().cycle()) {
             let said = format!(
                 "User \"{user}\" cannot {verb} resource \"deployments\" in API group \"apps\" in the namespace \"{ns}\": \
-                 asking for each object every 2s instead"
+                 polling each object every 2s instead"
             );
             assert!(text.ends_with(&said), "{text}");
         }

@@ -178,7 +178,7 @@ fn a_version_that_objects_may_be_stored_in_goes_only_without_objects() {
     operator.stop();
     cp.kubectl(["delete", &name, "one", "-n", ns.name()]).unwrap();
     let (operator, _) = Operator::converged(cp, ns.name(), modules.path());
-    operator.wait_log(&["versions that were stored once go", &name]);
+    operator.wait_log(&["removing stored versions", &name]);
     let crd = object(cp, "", "crd", &name).unwrap();
     assert_eq!(
         (&crd["spec"]["versions"][1], &stored()),
