@@ -11,12 +11,10 @@ use super::{Failure, print, with_engine};
 use crate::release::record::{Record, RecordHead, ReleaseStatus};
 use crate::release::{Engine, EngineError};
 
-/// Flags of `list`.
+/// Flags that select releases by status.
 #[derive(clap::Args)]
-pub(super) struct Args {
-    /// List releases across all namespaces
-    #[arg(short = 'A', long)]
-    all_namespaces: bool,
+#[allow(clippy::struct_excessive_bools, reason = "flags are what they are")]
+struct StatusFilter {
     /// Show all releases without any filter applied
     #[arg(short, long)]
     all: bool,
@@ -38,6 +36,45 @@ pub(super) struct Args {
     /// Show releases that are currently being uninstalled
     #[arg(long)]
     uninstalling: bool,
+}
+
+impl StatusFilter {
+    /// Whether a status other than superseded is selected.
+    fn names_states(&self) -> bool {
+        self.deployed || self.failed || self.pending || self.uninstalled || self.uninstalling
+    }
+
+    /// Whether a status is shown: without flags Helm 4 shows all, Helm 3 deployed and failed ones.
+    fn shows(&self, status: ReleaseStatus, profile: Profile) -> bool {
+        if self.all {
+            return true;
+        }
+        let default = !self.names_states() && !self.superseded;
+        if default && profile == Profile::Helm4 {
+            return true;
+        }
+        match status {
+            ReleaseStatus::Deployed => self.deployed || default,
+            ReleaseStatus::Failed => self.failed || default,
+            ReleaseStatus::PendingInstall
+            | ReleaseStatus::PendingUpgrade
+            | ReleaseStatus::PendingRollback => self.pending,
+            ReleaseStatus::Superseded => self.superseded,
+            ReleaseStatus::Uninstalled => self.uninstalled,
+            ReleaseStatus::Uninstalling => self.uninstalling,
+            ReleaseStatus::Unknown => false,
+        }
+    }
+}
+
+/// Flags of `list`.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// List releases across all namespaces
+    #[arg(short = 'A', long)]
+    all_namespaces: bool,
+    #[command(flatten)]
+    filter_status: StatusFilter,
     /// Format time using golang time formatter. Example: --time-format "2006-01-02 15:04:05Z0700"
     #[arg(long, default_value = "")]
     time_format: String,
@@ -71,33 +108,6 @@ pub(super) struct Args {
 }
 
 impl Args {
-    /// Whether a status other than superseded is selected.
-    fn names_states(&self) -> bool {
-        self.deployed || self.failed || self.pending || self.uninstalled || self.uninstalling
-    }
-
-    /// Whether a status is shown: without flags Helm 4 shows all, Helm 3 deployed and failed ones.
-    fn shows(&self, status: ReleaseStatus, profile: Profile) -> bool {
-        if self.all {
-            return true;
-        }
-        let default = !self.names_states() && !self.superseded;
-        if default && profile == Profile::Helm4 {
-            return true;
-        }
-        match status {
-            ReleaseStatus::Deployed => self.deployed || default,
-            ReleaseStatus::Failed => self.failed || default,
-            ReleaseStatus::PendingInstall
-            | ReleaseStatus::PendingUpgrade
-            | ReleaseStatus::PendingRollback => self.pending,
-            ReleaseStatus::Superseded => self.superseded,
-            ReleaseStatus::Uninstalled => self.uninstalled,
-            ReleaseStatus::Uninstalling => self.uninstalling,
-            ReleaseStatus::Unknown => false,
-        }
-    }
-
     /// Selects and orders the releases. Whole records are read only if more than names is shown.
     async fn choose(
         &self,
@@ -180,15 +190,17 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
     let (names, records) = with_engine(globals, async |s| {
         let namespace = (!args.all_namespaces).then_some(s.namespace.as_str());
         // With `--superseded` alone all superseded revisions are shown; else the newest revision of each release.
-        let found = if args.superseded && !args.names_states() && !args.all {
-            s.engine.superseded(namespace).await
-        } else {
-            s.engine.heads(namespace).await
-        };
+        let found =
+            if args.filter_status.superseded && !args.filter_status.names_states() && !args.filter_status.all
+            {
+                s.engine.superseded(namespace).await
+            } else {
+                s.engine.heads(namespace).await
+            };
         let mut heads = found.map_err(|e| e.to_string())?;
         let all = heads.len();
         heads.retain(|head| {
-            args.shows(head.status, globals.profile())
+            args.filter_status.shows(head.status, globals.profile())
                 && filter.as_ref().is_none_or(|f| f.is_match(head.id.name.as_bytes()))
                 && selector.matches(|name| head.labels.get(name).cloned())
         });

@@ -24,6 +24,50 @@ use crate::controller::capabilities;
 use crate::render::replay::{self, store};
 use crate::render::{ClusterLookup, Deadline, Lookup, SystemWorld, note_secrets, parse_manifest};
 
+/// Flags for `.Capabilities`.
+#[derive(clap::Args)]
+struct CapabilityFlags {
+    /// Kubernetes version used for Capabilities.KubeVersion
+    #[arg(long)]
+    kube_version: Option<String>,
+    /// Kubernetes api versions used for Capabilities.APIVersions (multiple can be specified)
+    #[arg(short, long, value_delimiter = ',')]
+    api_versions: Vec<String>,
+}
+
+/// Flags for output into files.
+#[derive(clap::Args)]
+struct OutputDirFlags {
+    /// Writes the executed templates to files in output-dir instead of stdout
+    #[arg(long, value_parser = super::flags::path(), value_hint = clap::ValueHint::AnyPath)]
+    output_dir: Option<PathBuf>,
+    /// Use release name in the output-dir path
+    #[arg(long)]
+    release_name: bool,
+}
+
+/// Flags for the release's name.
+#[derive(clap::Args)]
+struct NameFlags {
+    /// Generate the name (and omit the NAME parameter)
+    #[arg(short, long)]
+    generate_name: bool,
+    /// Specify template used to name the release
+    #[arg(long, default_value = "")]
+    name_template: String,
+}
+
+/// Whether the cluster is used.
+#[derive(clap::Args)]
+struct ModeFlags {
+    /// Simulates the operation client-side (default) or against the cluster: "client" or "server"
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "unset", conflicts_with = "validate")]
+    dry_run: Option<String>,
+    /// As --dry-run=server: ask the cluster for its version, its kinds and what `lookup` looks for
+    #[arg(long)]
+    validate: bool,
+}
+
 /// Flags of `template`.
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -32,12 +76,8 @@ pub(super) struct Args {
     names: Vec<String>,
     #[command(flatten)]
     render: Render,
-    /// Kubernetes version used for Capabilities.KubeVersion
-    #[arg(long)]
-    kube_version: Option<String>,
-    /// Kubernetes api versions used for Capabilities.APIVersions (multiple can be specified)
-    #[arg(short, long, value_delimiter = ',')]
-    api_versions: Vec<String>,
+    #[command(flatten)]
+    capabilities: CapabilityFlags,
     /// Include CRDs in the templated output
     #[arg(long)]
     include_crds: bool,
@@ -53,24 +93,12 @@ pub(super) struct Args {
     /// Only show manifests rendered from the given templates
     #[arg(short, long)]
     show_only: Vec<String>,
-    /// Writes the executed templates to files in output-dir instead of stdout
-    #[arg(long, value_parser = super::flags::path(), value_hint = clap::ValueHint::AnyPath)]
-    output_dir: Option<PathBuf>,
-    /// Use release name in the output-dir path
-    #[arg(long)]
-    release_name: bool,
-    /// Generate the name (and omit the NAME parameter)
-    #[arg(short, long)]
-    generate_name: bool,
-    /// Specify template used to name the release
-    #[arg(long, default_value = "")]
-    name_template: String,
-    /// Simulates the operation client-side (default) or against the cluster: "client" or "server"
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "unset", conflicts_with = "validate")]
-    dry_run: Option<String>,
-    /// As --dry-run=server: ask the cluster for its version, its kinds and what `lookup` looks for
-    #[arg(long)]
-    validate: bool,
+    #[command(flatten)]
+    output_dir: OutputDirFlags,
+    #[command(flatten)]
+    name: NameFlags,
+    #[command(flatten)]
+    mode: ModeFlags,
     #[command(flatten)]
     post_render: PostRender,
     #[command(flatten)]
@@ -86,15 +114,15 @@ impl Args {
     /// The release's name and the chart's reference (`Install.NameAndChart`).
     fn names(&self) -> Result<(String, &str), Failure> {
         match &self.names[..] {
-            [_, _] if self.generate_name => {
+            [_, _] if self.name.generate_name => {
                 Err("cannot set --generate-name and also specify a name".to_owned())
             }
-            [_, _] if !self.name_template.is_empty() => {
+            [_, _] if !self.name.name_template.is_empty() => {
                 Err("cannot set --name-template and also specify a name".to_owned())
             }
             [name, chart] => Ok((name.clone(), chart)),
-            [chart] if !self.name_template.is_empty() => {
-                Ok((go_template::release_name(&self.name_template)?, chart))
+            [chart] if !self.name.name_template.is_empty() => {
+                Ok((go_template::release_name(&self.name.name_template)?, chart))
             }
             [chart] => Ok(("release-name".to_owned(), chart)),
             [_, _, more @ ..] => {
@@ -106,8 +134,8 @@ impl Args {
 
     /// Whether the cluster is used. Helm 3 uses it with `--validate` only.
     fn asks_cluster(&self, profile: Profile) -> Result<bool, Failure> {
-        match (profile, self.dry_run.as_deref()) {
-            (_, None) => Ok(self.validate),
+        match (profile, self.mode.dry_run.as_deref()) {
+            (_, None) => Ok(self.mode.validate),
             (Profile::Helm3, Some("false" | "true" | "none" | "client" | "server" | "unset")) => Ok(false),
             (Profile::Helm3, Some(_)) => {
                 Err("Invalid dry-run flag. Flag must one of the following: false, true, none, client, server"
@@ -129,17 +157,17 @@ impl Args {
 
 pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
     let mut assumed = Capabilities::default();
-    if let Some(text) = args.kube_version.as_deref().filter(|text| !text.is_empty()) {
+    if let Some(text) = args.capabilities.kube_version.as_deref().filter(|text| !text.is_empty()) {
         assumed.kube_version =
             KubeVersion::parse(text).map_err(|e| format!("invalid kube version '{text}': {e}"))?;
     }
-    assumed.api_versions.extend(args.api_versions.iter().cloned());
+    assumed.api_versions.extend(args.capabilities.api_versions.iter().cloned());
     globals.profile().helm_version().clone_into(&mut assumed.helm_version);
     let (name, reference) = args.names()?;
     let name = name.as_str();
     let post_renderer = args.post_render.find(globals)?;
     args.legacy.warn(globals.profile());
-    if args.validate && globals.profile() == Profile::Helm4 {
+    if args.mode.validate && globals.profile() == Profile::Helm4 {
         tell("Flag --validate has been deprecated, use '--dry-run=server' instead");
     }
     let server = args.asks_cluster(globals.profile())?;
@@ -203,8 +231,8 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
         None => None,
     };
     let wanted = |h: &Hook| !(args.no_hooks || args.skip_tests && h.events.iter().any(|e| e == "test"));
-    if let Some(dir) = args.output_dir.as_deref().filter(|dir| !dir.as_os_str().is_empty()) {
-        let release = args.release_name.then_some(name);
+    if let Some(dir) = args.output_dir.output_dir.as_deref().filter(|dir| !dir.as_os_str().is_empty()) {
+        let release = args.output_dir.release_name.then_some(name);
         let hint = if globals.debug { "" } else { HINT };
         super::output_dir::write(dir, release, &rendered, args.include_crds, wanted, hint)?;
         // Helm prints the remaining, empty manifest, in which nothing is found.
@@ -307,11 +335,11 @@ impl Job {
             let cluster = s.engine.cluster().clone();
             let live = capabilities(&cluster).await.map_err(|e| e.to_string())?;
             let mut options = job.options.clone();
-            if args.kube_version.as_deref().is_none_or(str::is_empty) {
+            if args.capabilities.kube_version.as_deref().is_none_or(str::is_empty) {
                 options.capabilities.kube_version = live.kube_version;
             }
             options.capabilities.api_versions =
-                live.api_versions.into_iter().chain(args.api_versions.iter().cloned()).collect();
+                live.api_versions.into_iter().chain(args.capabilities.api_versions.iter().cloned()).collect();
             options.release.namespace = s.namespace;
             let lookup = ClusterLookup::new(cluster.clone());
             let own = Arc::clone(job);
