@@ -289,7 +289,7 @@ pub(super) fn hook(args: &HookArgs) -> Result<(), Failure> {
 
 pub(super) fn raw(args: &RawArgs) -> Result<(), Failure> {
     if !args.path.starts_with('/') || args.path.contains(|c: char| c.is_whitespace() || c.is_control()) {
-        return Err(format!("{:?} is no path: write e.g. /queue/main.json", args.path));
+        return Err(format!("{:?} is not a path: write e.g. /queue/main.json", args.path));
     }
     args.socket.show(&args.path)
 }

@@ -201,7 +201,7 @@ fn memory(text: &str) -> Result<usize, String> {
 fn level(name: &str) -> Result<LevelFilter, String> {
     let name = name.to_lowercase();
     let known = if name == "fatal" { "error" } else { &name };
-    known.parse().map_err(|_| format!("{name:?} is no level: write error, warn, info, debug or trace"))
+    known.parse().map_err(|_| format!("{name:?} is not a level: write error, warn, info, debug or trace"))
 }
 
 /// Which log lines are written.
@@ -433,7 +433,9 @@ fn list(text: &str) -> Vec<String> {
 fn labels(text: &str) -> Result<BTreeMap<String, String>, Failure> {
     let label = |part: String| match part.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err(format!("--crd-extra-labels: {part:?} is no label; write KEY=VALUE, separated by commas")),
+        _ => {
+            Err(format!("--crd-extra-labels: {part:?} is not a label; write KEY=VALUE, separated by commas"))
+        }
     };
     list(text).into_iter().map(label).collect()
 }

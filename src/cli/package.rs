@@ -91,7 +91,7 @@ fn pack(
         return Err(format!("stat {}: no such file or directory", directory.display()).into());
     }
     if !directory.is_dir() {
-        return Err(format!("{} is no directory", directory.display()).into());
+        return Err(format!("{} is not a directory", directory.display()).into());
     }
     if args.dependency_update {
         dependency::bring(globals, directory, &args.login.options(), &mut |_| {})?;

@@ -74,8 +74,7 @@ struct Hidden(Termios);
 
 impl Hidden {
     fn new() -> Result<Self, Failure> {
-        let failed =
-            |e: rustix::io::Errno| format!("the terminal cannot be kept from showing a password: {e}");
+        let failed = |e: rustix::io::Errno| format!("cannot turn off the echo of the terminal: {e}");
         let before = tcgetattr(std::io::stdin()).map_err(failed)?;
         let mut hidden = before.clone();
         hidden.local_modes.remove(LocalModes::ECHO);

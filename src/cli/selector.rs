@@ -49,7 +49,7 @@ fn split(text: &str) -> Vec<&str> {
 }
 
 fn requirement(text: &str) -> Result<Requirement, String> {
-    let bad = || format!("unable to parse requirement: {text:?} is no label requirement");
+    let bad = || format!("unable to parse requirement: {text:?} is not a label requirement");
     let key = |key: &str| {
         let key = key.trim();
         let fine = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);

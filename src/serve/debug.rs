@@ -101,7 +101,7 @@ pub async fn serve_socket(
         Ok(_) => {
             return Err(std::io::Error::new(
                 std::io::ErrorKind::AlreadyExists,
-                "there is a file that is no socket",
+                "a file that is not a socket is there",
             ));
         }
         Err(_) => {}

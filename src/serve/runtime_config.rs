@@ -168,7 +168,7 @@ mod tests {
         let counted = Arc::clone(&changes);
         let on_change = move |value: &str| {
             counted.fetch_add(1, Ordering::Relaxed);
-            if value == "bad" { Err("bad is no level".to_owned()) } else { Ok(()) }
+            if value == "bad" { Err("bad is not a level".to_owned()) } else { Ok(()) }
         };
         runtime.register(LOG_LEVEL, "Least level", "info", Box::new(on_change));
         (runtime, changes)
@@ -205,7 +205,7 @@ mod tests {
     async fn what_is_wrong_changes_nothing() {
         let (runtime, _) = runtime();
         assert_eq!(runtime.set("x", "y", None), Err(Error::Unknown("x".into())));
-        assert_eq!(runtime.set(LOG_LEVEL, "bad", None), Err(Error::Invalid("bad is no level".into())));
+        assert_eq!(runtime.set(LOG_LEVEL, "bad", None), Err(Error::Invalid("bad is not a level".into())));
         assert_eq!(runtime.value(LOG_LEVEL), "info");
         assert_eq!(
             runtime.table().lines().map(str::trim_end).collect::<Vec<_>>()[1],

@@ -31,7 +31,7 @@ pub fn config(chain: &[u8], key: &[u8], clients: &[Vec<u8>]) -> Result<Arc<Serve
     let certificates = |pem: &[u8]| -> Result<Vec<CertificateDer<'static>>, String> {
         let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
         let all = all.map_err(|e| e.to_string())?;
-        if all.is_empty() { Err("there is none in it".to_owned()) } else { Ok(all) }
+        if all.is_empty() { Err("it contains none".to_owned()) } else { Ok(all) }
     };
     let chain = certificates(chain).map_err(TlsError::Certificate)?;
     let key = PrivateKeyDer::from_pem_slice(key).map_err(|e| TlsError::Key(e.to_string()))?;

@@ -158,7 +158,7 @@ fn is_commit(text: &str) -> bool {
 fn checked(name: String) -> Result<String, GitError> {
     let ok = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '/' | '-' | '+');
     if name.is_empty() || name.starts_with(['-', '/', '.']) || name.contains("..") || !name.chars().all(ok) {
-        return Err(GitError::Reference(format!("{name:?} is no name of a branch, tag or commit")));
+        return Err(GitError::Reference(format!("{name:?} is not a name of a branch, tag or commit")));
     }
     Ok(name)
 }

@@ -152,7 +152,7 @@ impl Repositories {
         let map = match &data {
             Data::Null => return Ok(Some(out)),
             Data::Map(map) => map,
-            _ => return Err(wrong("it is no map".to_owned())),
+            _ => return Err(wrong("it is not a map".to_owned())),
         };
         let text = |key: &str| map.get(key).and_then(Data::as_str).unwrap_or_default().to_owned();
         out.api_version = text("apiVersion");
@@ -162,9 +162,9 @@ impl Repositories {
             Some(Data::List(list)) => {
                 let entries: Option<Vec<Entry>> =
                     list.iter().filter(|d| **d != Data::Null).map(Entry::read).collect();
-                out.entries = entries.ok_or_else(|| wrong("an entry is no map".to_owned()))?;
+                out.entries = entries.ok_or_else(|| wrong("an entry is not a map".to_owned()))?;
             }
-            Some(_) => return Err(wrong("repositories is no list".to_owned())),
+            Some(_) => return Err(wrong("repositories is not a list".to_owned())),
         }
         Ok(Some(out))
     }

@@ -127,9 +127,9 @@ fn every_question_has_its_answer() {
         (&["hook", "snapshot", "nobody"], "hook 'nobody' does not exist"),
         (&["hook", "runs", "nobody"], "hook 'nobody' does not exist"),
         (&["raw", "/nowhere"], "404"),
-        (&["raw", "nowhere"], "is no path"),
+        (&["raw", "nowhere"], "is not a path"),
         (&["config", "set", "x", "y"], "unknown runtime parameter \"x\""),
-        (&["config", "set", "log.level", "loud"], "\"loud\" is no level"),
+        (&["config", "set", "log.level", "loud"], "\"loud\" is not a level"),
         (&["config", "set", "log.level", "info", "soon"], "parse duration \"soon\" failed"),
     ] {
         let done = ask(&socket, arguments);

@@ -23,7 +23,7 @@ fn line(variables: &[(&str, &str)]) -> String {
 fn lines_are_text_json_or_coloured_with_their_times_or_without() {
     // The peer's least talkative level is none of ours, and no reason not to start.
     assert!(!all(&[("LOG_LEVEL", "Fatal")]).1.contains("TILLER_NAMESPACE"));
-    assert!(all(&[("LOG_LEVEL", "loud")]).1.contains("\"loud\" is no level: write error"));
+    assert!(all(&[("LOG_LEVEL", "loud")]).1.contains("\"loud\" is not a level: write error"));
     let is_time = |word: &str| word.parse::<jiff::Timestamp>().is_ok();
     let first = |line: &str| line.split_whitespace().next().unwrap_or_default().to_owned();
     let text = line(&[]);

@@ -130,7 +130,7 @@ fn keys_come_from_variables_files_and_roles() {
     assert!(!said.ok && said.err.contains("401 Unauthorized"), "{}", said.err);
     let empty = format!("{}/empty", tokens.url);
     for (variables, want) in [
-        (&[("AWS_PROFILE", "nobody")][..], "AWS_PROFILE is \"nobody\", which is no profile of"),
+        (&[("AWS_PROFILE", "nobody")][..], "AWS_PROFILE is \"nobody\", which is not a profile of"),
         (
             &[("AWS_WEB_IDENTITY_TOKEN_FILE", &nothing), ("AWS_ROLE_ARN", "a")],
             "nothing: no such file or directory",

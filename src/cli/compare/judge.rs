@@ -61,7 +61,7 @@ pub(super) fn unlike(helm: &Answer, ours: &Answer, again: &Answer) -> (Verdict, 
 /// Compares a record's manifest with what `helm` renders from its chart and values today.
 pub(super) fn beside_record(recorded: &[u8], helm: &Answer) -> String {
     if helm.code != Some(0) {
-        return "cannot be rendered anew".to_owned();
+        return "cannot be rendered again".to_owned();
     }
     // Helm 3 and 4 differ in white space at the ends of documents; records may be of either.
     let text = |b: &[u8]| {
@@ -177,6 +177,6 @@ mod tests {
         let helm = answer(0, "---\na: 1\n\n---\nb: 2\n", "");
         assert_eq!(beside_record(b"---\na: 1\n---\nb: 2 \n", &helm), "as recorded");
         assert_eq!(beside_record(b"---\na: 2\n---\nb: 2\n", &helm), "1 line other than recorded");
-        assert_eq!(beside_record(b"", &answer(1, "", "Error: x\n")), "cannot be rendered anew");
+        assert_eq!(beside_record(b"", &answer(1, "", "Error: x\n")), "cannot be rendered again");
     }
 }

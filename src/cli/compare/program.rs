@@ -114,7 +114,7 @@ pub(super) async fn probe(program: &Path, scratch: &Path, limit: Duration) -> Re
     let uncommon: Vec<String> = theirs.symmetric_difference(&ours).cloned().collect();
     if !uncommon.is_empty() {
         note(&format!(
-            "this helm and windlass assume different API versions without a cluster; both are told of all: {}",
+            "this helm and windlass assume different API versions without a cluster; both get all: {}",
             uncommon.join(" ")
         ));
     }

@@ -142,7 +142,7 @@ fn of_answer(place: &str, answer: &[u8]) -> Result<String, BucketError> {
 
 /// A request for a token that the service account's key has signed (RFC 7523).
 fn assertion(credentials: &Credentials, place: &str, now: Timestamp) -> Result<String, &'static str> {
-    const NO_KEY: &str = "private_key is no RSA key in PEM";
+    const NO_KEY: &str = "private_key is not an RSA key in PEM";
     let key = PrivateKeyDer::from_pem_slice(credentials.private_key.as_bytes()).map_err(|_| NO_KEY)?;
     let key = match &key {
         PrivateKeyDer::Pkcs8(der) => RsaKeyPair::from_pkcs8(der.secret_pkcs8_der()),

@@ -61,7 +61,7 @@ impl Tls {
 fn authorities(path: &Path) -> Result<Vec<Certificate>, TlsError> {
     let failed = |reason: &str| TlsError(format!("can't read certificates of {}: {reason}", path.display()));
     let all = Certificate::from_pem_bundle(&pem(path)?).map_err(|e| failed(&chain(&e)))?;
-    if all.is_empty() { Err(failed("it holds none in PEM")) } else { Ok(all) }
+    if all.is_empty() { Err(failed("it contains none in PEM")) } else { Ok(all) }
 }
 
 fn pem(path: &Path) -> Result<Vec<u8>, TlsError> {

@@ -39,7 +39,7 @@ impl ChartVersion {
         let Data::Map(map) = item else {
             return match item {
                 Data::Null => Ok(Item::Skipped("empty entry".to_owned())),
-                _ => Err("error unmarshaling JSON: an entry of a chart is no object".to_owned()),
+                _ => Err("error unmarshaling JSON: an entry of a chart is not an object".to_owned()),
             };
         };
         let mut out = Self::default();

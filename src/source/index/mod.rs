@@ -46,7 +46,7 @@ pub enum IndexError {
 
 impl IndexError {
     fn no_object() -> Self {
-        Self::Wrong("error unmarshaling JSON: an entry of a chart is no object".to_owned())
+        Self::Wrong("error unmarshaling JSON: an entry of a chart is not an object".to_owned())
     }
 }
 
@@ -186,14 +186,20 @@ fn whole(file: &mut File, items: &mut impl Items) -> Result<(), IndexError> {
     let entries = match data.get("entries") {
         None | Some(Data::Null) => return Ok(()),
         Some(Data::Map(entries)) => entries,
-        Some(_) => return Err(IndexError::Wrong("error unmarshaling JSON: entries is no object".to_owned())),
+        Some(_) => {
+            return Err(IndexError::Wrong("error unmarshaling JSON: entries is not an object".to_owned()));
+        }
     };
     for (name, versions) in entries {
         if items.chart(name.clone()) {
             match versions {
                 Data::Null => {}
                 Data::List(list) => list.iter().try_for_each(|item| items.item(item))?,
-                _ => return Err(IndexError::Wrong(format!("error unmarshaling JSON: {name} is no array"))),
+                _ => {
+                    return Err(IndexError::Wrong(format!(
+                        "error unmarshaling JSON: {name} is not an array"
+                    )));
+                }
             }
         }
     }
@@ -265,9 +271,9 @@ impl Items for Check {
     fn item(&mut self, item: &Data) -> Result<(), IndexError> {
         match item {
             Data::Map(_) | Data::Null => Ok(()),
-            _ => {
-                Err(IndexError::Wrong("error unmarshaling JSON: an entry of a chart is no object".to_owned()))
-            }
+            _ => Err(IndexError::Wrong(
+                "error unmarshaling JSON: an entry of a chart is not an object".to_owned(),
+            )),
         }
     }
 
@@ -369,7 +375,7 @@ mod tests {
             ("<html>\n<body>no such page</body>\n</html>\n", "error unmarshaling JSON"),
             ("apiVersion: v1\nentries:\n  a:\n  - name: \"a\n", "error converting YAML to JSON: yaml: "),
             ("{\"apiVersion\": \"v1\", \"entries\": {\"a\": [", "error converting YAML to JSON: yaml: "),
-            ("apiVersion: v1\nentries: [1]\n", "error unmarshaling JSON: entries is no object"),
+            ("apiVersion: v1\nentries: [1]\n", "error unmarshaling JSON: entries is not an object"),
             ("apiVersion: v1\nentries:\n  a:\n  - text\n", "error unmarshaling JSON: an entry"),
         ];
         for (text, want) in table {

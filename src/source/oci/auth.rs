@@ -96,7 +96,7 @@ pub(super) async fn answer(
         Challenge::Bearer { realm, service, scope } => (realm, service, scope),
     };
     let realm = Location::parse(realm)
-        .map_err(|_| OciError::Answer("the realm of its challenge is no URL".into()))?;
+        .map_err(|_| OciError::Answer("the realm of its challenge is not a URL".into()))?;
     if server.scheme == "https" && realm.scheme != "https" {
         return Err(OciError::Answer(format!("it wants credentials to go to {realm} in plain text")));
     }

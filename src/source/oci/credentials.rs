@@ -154,7 +154,7 @@ impl Config {
             // Not the parser's error: it might quote a secret.
             Some(bytes) => match serde_json::from_slice(&bytes) {
                 Ok(Value::Object(top)) => top,
-                Ok(_) => return Err(wrong("it is no object".to_owned())),
+                Ok(_) => return Err(wrong("it is not an object".to_owned())),
                 Err(e) => return Err(wrong(format!("line {}, column {}", e.line(), e.column()))),
             },
         };
@@ -175,8 +175,10 @@ impl Config {
     }
 
     fn auths(&mut self) -> Result<&mut Map<String, Value>, CredentialsError> {
-        let wrong =
-            || CredentialsError::Form { path: self.path.clone(), reason: "auths is no object".to_owned() };
+        let wrong = || CredentialsError::Form {
+            path: self.path.clone(),
+            reason: "auths is not an object".to_owned(),
+        };
         self.top.entry("auths").or_insert_with(|| json!({})).as_object_mut().ok_or_else(wrong)
     }
 
@@ -214,7 +216,7 @@ impl Config {
 async fn from_helper(helper: &str, registry: &str) -> Result<Option<Login>, CredentialsError> {
     let Some(answer) = ask(helper, "get", key(registry)).await? else { return Ok(None) };
     let answer: BTreeMap<String, Value> = serde_json::from_slice(&answer).map_err(|_| {
-        CredentialsError::Helper { helper: helper.to_owned(), reason: "its answer is no JSON".to_owned() }
+        CredentialsError::Helper { helper: helper.to_owned(), reason: "its answer is not JSON".to_owned() }
     })?;
     let text = |name: &str| answer.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (user, secret) = (text("Username"), text("Secret"));

@@ -35,7 +35,7 @@ impl Profiles {
             && !out.has(&name)
         {
             return Err(BucketError::Answer(format!(
-                "AWS_PROFILE is {name:?}, which is no profile of {} or {}",
+                "AWS_PROFILE is {name:?}, which is not a profile of {} or {}",
                 config.display(),
                 credentials.display()
             )));
