@@ -3,7 +3,7 @@
 //! observe → decide → plan → execute → record → watch. [`observe`] reads what there is; `decide` chooses the action; `plan`
 //! orders the steps and shows them before they are made; `execute` writes; `drift` compares live objects with the
 //! recorded manifest and corrects them; `lock` admits one operation at a time; `record` stores Helm's release records; `report`
-//! explains what happened to people. `decide`, `plan` (but for its dry run), `lock_policy` and the encoding of records are pure.
+//! explains results to people. `decide`, `plan` (but for its dry run), `lock_policy` and the encoding of records are pure.
 //! Knows nothing of charts, values, templates, YAML or custom resources: a request carries rendered objects, an outcome lists
 //! what was done.
 
