@@ -76,7 +76,9 @@ impl Engine {
         for change in changes.iter_mut().filter(|c| c.verb == ChangeVerb::Create) {
             if let Some(name) = change.namespace.as_ref().filter(|name| missing.contains(name)) {
                 change.verb = ChangeVerb::Blocked;
-                change.reason = format!("namespaces {name:?} not found; create it, or let the request create the release's own");
+                change.reason = format!(
+                    "namespaces {name:?} not found; create it, or let the request create the release's own"
+                );
             }
         }
     }
