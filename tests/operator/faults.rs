@@ -24,7 +24,7 @@ fn a_hook_without_a_timeout_holds_up_others_for_so_long_and_no_longer() {
     println!("begun after {begun:?}, passed over {next:?} later");
     assert!(next > Duration::from_secs(1), "it was waited for: {next:?}");
     operator.wait_converged();
-    operator.wait_log(&["\"module\":\"stuck\"", "other modules wait no longer for it"]);
+    operator.wait_log(&["\"module\":\"stuck\"", "later modules no longer wait for it"]);
     assert!(object(cp, ns.name(), "configmap", "last").is_some());
     assert!(object(cp, ns.name(), "configmap", "stuck").is_none());
     // It comes back after all.
