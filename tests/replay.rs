@@ -23,7 +23,7 @@ use chart_compat::template::Limits;
 use chart_compat::world::{KeyKind, Timestamp, World};
 use serde_json::Value;
 use windlass::render::SystemWorld;
-use windlass::render::replay::{self, Memory};
+use windlass::render::replay::{self, GeneratedValues};
 use windlass::source;
 
 /// What stands before each template of an edited chart: other lines, another call of chance, no other text.
@@ -136,7 +136,7 @@ impl Case {
     }
 
     /// A render with a memory, which takes in what is new.
-    fn replayed(&self, chart: &CompiledChart, time: i64, memory: &mut Memory) -> String {
+    fn replayed(&self, chart: &CompiledChart, time: i64, memory: &mut GeneratedValues) -> String {
         let known = memory.clone();
         let (load, world) = (move || Ok(known.clone()), At(time, SystemWorld::default()));
         let done = replay::render(chart, &self.values, &self.options, &world, &load, &mut |_| {})
@@ -166,7 +166,7 @@ impl Case {
         if self.fresh(later).as_ref() == Some(&first) {
             return false;
         }
-        let (chart, mut memory) = (self.compiled(), Memory::default());
+        let (chart, mut memory) = (self.compiled(), GeneratedValues::default());
         let first = self.replayed(&chart, now, &mut memory);
         assert_eq!(self.replayed(&chart, later, &mut memory), first, "{}: rendered later", self.name);
         let edited = self.replayed(&self.edited(), now, &mut memory);

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::cluster::Cluster;
 use crate::controller::ValuesReference;
-use crate::render::ask;
+use crate::render::lookup_object;
 
 /// Suffix of a key of the ConfigMap that refers to values.
 pub(crate) const SUFFIX: &str = "ValuesFrom";
@@ -51,7 +51,7 @@ pub async fn shown(
         let failed = |e: String| format!("ConfigMap key {key}: {e}");
         let mut list = Vec::new();
         for reference in ValuesReference::list(text).map_err(failed)? {
-            let object = ask(cluster, &reference.question(namespace))
+            let object = lookup_object(cluster, &reference.query(namespace))
                 .await
                 .map_err(|e| failed(format!("{} {}: {e}", reference.kind, reference.name)))?;
             let mut values = Map::new();

@@ -22,7 +22,7 @@ use crate::release::{
     Adoption, CrdPolicy, CrdRules, EngineError, History, Mode, ReleaseOptions, ReleaseRequest,
     RenderedRelease,
 };
-use crate::render::replay::{self, Memory, store};
+use crate::render::replay::{self, GeneratedValues, store};
 use crate::render::{
     ClusterLookup, RenderBounds, SystemWorld, chart_record, crds, from_json, note_secrets, release, to_json,
 };
@@ -130,7 +130,7 @@ pub(super) struct Built {
     /// It is the first revision, or the first after an uninstall.
     pub(super) installing: bool,
     /// The templates' random values, if they are to be stored.
-    pub(super) memory: Option<Memory>,
+    pub(super) memory: Option<GeneratedValues>,
 }
 
 impl Material {
@@ -253,7 +253,7 @@ pub(super) async fn request(
             let done = replay::render(&compiled, &source.values, options, &world, &load, &mut warn);
             let done = done.map_err(|e| match e {
                 replay::Error::Render(e) => explained(e),
-                other @ replay::Error::Memory(_) => other.to_string().into(),
+                other @ replay::Error::GeneratedValues(_) => other.to_string().into(),
             })?;
             (memory, renewed) = (done.memory, done.renewed);
             done.rendered

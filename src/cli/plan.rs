@@ -17,7 +17,7 @@ use super::output::{self, Format};
 use super::status::{self, Shown};
 use super::{Failure, print, tell, with_engine};
 use crate::release::{ChangeVerb, Mode, Preview, ReleaseRequest};
-use crate::render::replay::{Memory, store};
+use crate::render::replay::{GeneratedValues, store};
 
 /// The version of the plan format that is read and written.
 const VERSION: u64 = 1;
@@ -85,7 +85,7 @@ struct Saved {
     server: String,
     request: ReleaseRequest,
     /// The templates' random values.
-    memory: Option<Memory>,
+    memory: Option<GeneratedValues>,
     preview: Preview,
 }
 

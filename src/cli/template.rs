@@ -254,7 +254,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
 const HINT: &str = "\n\nUse --debug flag to render out invalid YAML";
 
 /// Loads the stored random values of a release.
-type Load<'l> = dyn Fn() -> Result<replay::Memory, String> + Sync + 'l;
+type Load<'l> = dyn Fn() -> Result<replay::GeneratedValues, String> + Sync + 'l;
 
 /// A chart and the inputs of its render.
 struct Job {
@@ -295,7 +295,7 @@ impl Job {
             replay::render(&self.compiled, &self.user.values, options, &world, load, &mut |w| tell(&w));
         done.map(|d| d.rendered).map_err(|e| match e {
             replay::Error::Render(e) => self.failed(&e, options, &world),
-            other @ replay::Error::Memory(_) => other.to_string().into(),
+            other @ replay::Error::GeneratedValues(_) => other.to_string().into(),
         })
     }
 

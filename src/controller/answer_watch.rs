@@ -11,8 +11,8 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::JoinSet;
 
 use crate::cluster::{Cluster, ClusterError, Gvk, ObjectEvent};
-use crate::render::ask;
-use crate::render::replay::{Question, answer_digest};
+use crate::render::lookup_object;
+use crate::render::replay::{LookupQuery, answer_digest};
 
 /// How many answers of a key are watched; a chart that looks up more objects one by one is rendered again for the first ones.
 const MAX_WATCHED: usize = 50;
@@ -33,7 +33,7 @@ impl AnswerWatch {
     pub fn start(
         cluster: &Cluster,
         key: &str,
-        lookups: BTreeMap<Question, String>,
+        lookups: BTreeMap<LookupQuery, String>,
         outdated: &UnboundedSender<String>,
     ) -> Self {
         if lookups.len() > MAX_WATCHED {
@@ -45,10 +45,10 @@ impl AnswerWatch {
             );
         }
         let mut tasks = JoinSet::new();
-        for (question, digest) in lookups.into_iter().take(MAX_WATCHED) {
+        for (query, digest) in lookups.into_iter().take(MAX_WATCHED) {
             let (cluster, key, outdated) = (cluster.clone(), key.to_owned(), outdated.clone());
             tasks.spawn(async move {
-                until_changed(&cluster, &question, &digest).await;
+                until_changed(&cluster, &query, &digest).await;
                 // The receiver is gone when the controller stops.
                 drop(outdated.send(key));
             });
@@ -58,17 +58,17 @@ impl AnswerWatch {
 }
 
 /// Whether the answer still has its digest.
-async fn is_current(cluster: &Cluster, question: &Question, digest: &str) -> Result<bool, ClusterError> {
-    let answer = ask(cluster, question).await?.unwrap_or_else(|| Data::Map(Map::new()));
+async fn is_current(cluster: &Cluster, query: &LookupQuery, digest: &str) -> Result<bool, ClusterError> {
+    let answer = lookup_object(cluster, query).await?.unwrap_or_else(|| Data::Map(Map::new()));
     Ok(answer_digest(&answer) == digest)
 }
 
-async fn until_changed(cluster: &Cluster, question: &Question, digest: &str) {
+async fn until_changed(cluster: &Cluster, query: &LookupQuery, digest: &str) {
     loop {
-        match follow(cluster, question, digest).await {
+        match follow(cluster, query, digest).await {
             Ok(()) => return,
             Err(error) => {
-                let Question { api_version, kind, namespace, name } = question;
+                let LookupQuery { api_version, kind, namespace, name } = query;
                 tracing::debug!(
                     api_version,
                     kind,
@@ -79,20 +79,20 @@ async fn until_changed(cluster: &Cluster, question: &Question, digest: &str) {
             }
         }
         tokio::time::sleep(RETRY).await;
-        if matches!(is_current(cluster, question, digest).await, Ok(false)) {
+        if matches!(is_current(cluster, query, digest).await, Ok(false)) {
             return;
         }
     }
 }
 
 /// Returns when the answer has changed.
-async fn follow(cluster: &Cluster, question: &Question, digest: &str) -> Result<(), ClusterError> {
-    let gvk = Gvk::new(&question.api_version, &question.kind);
-    let namespace = Some(question.namespace.as_str()).filter(|n| !n.is_empty());
-    let mut events = if question.name.is_empty() {
+async fn follow(cluster: &Cluster, query: &LookupQuery, digest: &str) -> Result<(), ClusterError> {
+    let gvk = Gvk::new(&query.api_version, &query.kind);
+    let namespace = Some(query.namespace.as_str()).filter(|n| !n.is_empty());
+    let mut events = if query.name.is_empty() {
         cluster.follow_labelled(&gvk, namespace, "").await?.boxed()
     } else {
-        cluster.follow(&gvk, namespace, &question.name).await?.boxed()
+        cluster.follow(&gvk, namespace, &query.name).await?.boxed()
     };
     let mut listing = false;
     while let Some(event) = events.next().await {
@@ -105,10 +105,10 @@ async fn follow(cluster: &Cluster, question: &Question, digest: &str) -> Result<
         if listing {
             continue;
         }
-        if !is_current(cluster, question, digest).await? {
+        if !is_current(cluster, query, digest).await? {
             return Ok(());
         }
-        if question.name.is_empty() {
+        if query.name.is_empty() {
             tokio::time::sleep(PAUSE).await;
         }
     }

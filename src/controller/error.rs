@@ -39,7 +39,7 @@ impl From<replay::Error> for ReconcileError {
     fn from(error: replay::Error) -> Self {
         match error {
             replay::Error::Render(e) => Self::Render(e),
-            other @ replay::Error::Memory(_) => Self::Replay(other.to_string()),
+            other @ replay::Error::GeneratedValues(_) => Self::Replay(other.to_string()),
         }
     }
 }

@@ -11,7 +11,7 @@ use super::release_runner::{ReleaseRunner, ReleaseSpec};
 use super::target::Target;
 use crate::cluster::Gvk;
 use crate::release::{ReleaseId, ReleaseOutcome};
-use crate::render::replay::Question;
+use crate::render::replay::LookupQuery;
 
 /// A kind of custom resource, each object of which is one release.
 pub trait FrontEnd: Send + Sync + 'static {
@@ -68,7 +68,7 @@ pub trait FrontEnd: Send + Sync + 'static {
 }
 
 /// Objects that chart and values were read from, with the digest of each.
-pub type References = BTreeMap<Question, String>;
+pub type References = BTreeMap<LookupQuery, String>;
 
 /// What an object asks for.
 pub struct Desired {

@@ -19,7 +19,7 @@ use crate::release::{
     ChartRecord, CrdFile, Engine, ReleaseId, ReleaseOptions, ReleaseOutcome, ReleaseRequest, RenderedRelease,
     UninstallRequest,
 };
-use crate::render::{self as rendering, RenderBounds, replay, replay::Question, replay::store};
+use crate::render::{self as rendering, RenderBounds, replay, replay::LookupQuery, replay::store};
 
 /// Changes what a chart rendered before it is compared and applied: extra labels, patches. Returns the checksum for
 /// [`ReleaseSpec::checksum_label`], or an empty text.
@@ -67,7 +67,7 @@ pub struct RenderInputs {
     /// When a certificate is to be renewed, in seconds since 1970.
     pub renew_at: Option<i64>,
     /// What was looked up, with the digest of each answer.
-    pub lookups: BTreeMap<Question, String>,
+    pub lookups: BTreeMap<LookupQuery, String>,
 }
 
 /// Runs operations on releases. Cheap to clone; clones share the engine, the clients and the bound on parallel renders.

@@ -13,7 +13,7 @@ use super::error::ReconcileError;
 use super::release_runner::{ReleaseRunner, ReleaseSpec, RenderInputs, capabilities};
 use crate::release::record::{Record, ReleaseStatus};
 use crate::release::{ChartRecord, History, RenderedRelease};
-use crate::render::replay::{Memory, Replayed, store};
+use crate::render::replay::{GeneratedValues, Replayed, store};
 use crate::render::{self as rendering, ClusterLookup, Deadline, SystemWorld, replay};
 
 /// A chart rendered at the revision that is due.
@@ -23,7 +23,7 @@ pub(super) struct RenderedRevision {
     pub(super) checksum: String,
     pub(super) chart: ChartRecord,
     /// The generated values, if they are to be stored.
-    pub(super) memory: Option<Memory>,
+    pub(super) memory: Option<GeneratedValues>,
     /// Certificates that were renewed.
     pub(super) renewed: Vec<String>,
     pub(super) inputs: RenderInputs,
@@ -79,7 +79,7 @@ struct Renders<'a> {
     spec: &'a ReleaseSpec,
     capabilities: Capabilities,
     /// What the last render generated, if that was not stored before.
-    memory: Option<Memory>,
+    memory: Option<GeneratedValues>,
     renewed: Vec<String>,
     inputs: RenderInputs,
     /// Warnings that were logged already: several renders give the same ones.

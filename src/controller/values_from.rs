@@ -12,8 +12,8 @@ use chart_compat::values::strvals;
 use chart_compat::yaml;
 
 use crate::cluster::Cluster;
-use crate::render::ask;
-use crate::render::replay::{Question, answer_digest};
+use crate::render::lookup_object;
+use crate::render::replay::{LookupQuery, answer_digest};
 
 /// The key of an object's data that holds values, unless another is named.
 const DEFAULT_KEY: &str = "values.yaml";
@@ -84,10 +84,10 @@ impl ValuesReference {
         })
     }
 
-    /// The object as a question to the API server.
+    /// The object as a query to the API server.
     #[must_use]
-    pub fn question(&self, namespace: &str) -> Question {
-        Question {
+    pub fn query(&self, namespace: &str) -> LookupQuery {
+        LookupQuery {
             api_version: "v1".to_owned(),
             kind: self.kind.clone(),
             namespace: namespace.to_owned(),
@@ -142,7 +142,7 @@ pub struct ResolvedValues {
     /// Values by list, later references over earlier ones; or why there are none.
     pub lists: BTreeMap<String, Result<Map, String>>,
     /// Digests of what was read, for an [`super::AnswerWatch`].
-    pub seen: BTreeMap<Question, String>,
+    pub seen: BTreeMap<LookupQuery, String>,
 }
 
 /// Reads everything that lists of references refer to.
@@ -155,8 +155,8 @@ pub async fn resolve(
     for (key, list) in references {
         let mut values = Ok(Map::new());
         for reference in list {
-            let question = reference.question(namespace);
-            let object = match ask(cluster, &question).await {
+            let query = reference.query(namespace);
+            let object = match lookup_object(cluster, &query).await {
                 Ok(object) => object,
                 Err(e) => {
                     values = Err(format!("{} {}: {e}", reference.kind, reference.name));
@@ -164,7 +164,7 @@ pub async fn resolve(
                 }
             };
             let digest = answer_digest(object.as_ref().unwrap_or(&Data::Map(Map::new())));
-            resolved.seen.insert(question, digest);
+            resolved.seen.insert(query, digest);
             if let Ok(map) = &mut values
                 && let Err(text) = reference.merge_into(object.as_ref(), map)
             {

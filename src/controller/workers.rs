@@ -13,7 +13,7 @@ use super::answer_watch::AnswerWatch;
 use super::release_runner::RenderInputs;
 use super::work_queue::{Job, WorkQueue};
 use crate::cluster::Cluster;
-use crate::render::replay::Question;
+use crate::render::replay::LookupQuery;
 
 /// A renewal is at most this far ahead; then its time is computed again.
 const LONGEST_SLEEP: Duration = Duration::from_secs(24 * 60 * 60);
@@ -88,7 +88,7 @@ impl<T: Send + 'static> Workers<T> {
     }
 
     /// Watches the answers to lookups for a key, instead of those before.
-    pub fn watch_answers(&mut self, cluster: &Cluster, key: &str, answers: BTreeMap<Question, String>) {
+    pub fn watch_answers(&mut self, cluster: &Cluster, key: &str, answers: BTreeMap<LookupQuery, String>) {
         self.watches.remove(key);
         if !answers.is_empty() {
             let watch = AnswerWatch::start(cluster, key, answers, &self.changed_sender);

@@ -6,9 +6,9 @@ use chart_compat::template::Limits;
 
 use crate::machine::memory_limit;
 
-/// The most that a render gets without being told otherwise, in bytes.
+/// Default memory limit of a render, in bytes.
 const MOST_MEMORY: u64 = 2 << 30;
-/// How long a render may take without being told otherwise.
+/// Default time limit of a render.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What one render may take.

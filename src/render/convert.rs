@@ -142,7 +142,7 @@ fn check_size(rendered: &Rendered, memory: usize) -> Result<(), render::Error> {
     Err(render::Error::Objects { path, mib: memory >> 20 })
 }
 
-/// What a render gave, as the engine takes it.
+/// A render in the engine's form.
 ///
 /// # Errors
 /// A CRD file or manifest that is not YAML, or objects that take more memory than the render may.

@@ -13,7 +13,7 @@ pub use bounds::{Deadline, RenderBounds};
 pub use convert::{chart_record, crds, parse_manifest, release, to_json};
 pub use labels::{add_labels, label_crds};
 pub use secrets::note_secrets;
-pub(crate) use world::ask;
+pub(crate) use world::lookup_object;
 pub use world::{ClusterLookup, Documents, Lookup, SystemWorld};
 
 pub(crate) use convert::from_json;

@@ -1,10 +1,10 @@
 //! Replay: a render comes out the same as long as its inputs are.
 //!
-//! Charts that call `randAlphaNum`, `genCA`, `uuidv4` or `now` come out different each time, and whoever compares renders upgrades
-//! for ever. A [`Replay`] is a world that answers such calls with what it answered before. It owns what a release's renders made
-//! by chance ([`Memory`]) and what they looked up; `store` keeps the memory in a Secret.
+//! Charts that call `randAlphaNum`, `genCA`, `uuidv4` or `now` render differently each time, so that comparing renders upgrades forever.
+//! A [`Replay`] is a world that answers such calls with what it returned before. It owns the values that a release's renders
+//! generated ([`GeneratedValues`]) and what they looked up; `store` keeps the former in a Secret.
 
-mod memory;
+mod generated_values;
 pub(crate) mod store;
 
 use std::collections::BTreeMap;
@@ -17,13 +17,13 @@ use chart_compat::render::{self, CompiledChart, Options, Rendered};
 use chart_compat::world::{Call, KeyKind, Timestamp, World};
 use sha2::{Digest as _, Sha256};
 
-pub use memory::Memory;
+pub use generated_values::GeneratedValues;
 
 use super::to_json;
 
 /// A `lookup` that a render made: its four arguments.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Question {
+pub struct LookupQuery {
     /// `apiVersion`
     pub api_version: String,
     /// `kind`
@@ -38,14 +38,14 @@ pub struct Question {
 pub struct Replayed {
     /// What came out.
     pub rendered: Rendered,
-    /// What is to be kept for the next render; `None` if nothing changed.
-    pub memory: Option<Memory>,
-    /// Certificates that were made anew because two thirds of their life were over: function and template.
+    /// What must be stored for the next render; `None` if nothing changed.
+    pub memory: Option<GeneratedValues>,
+    /// Certificates that were renewed after two thirds of their life: function and template.
     pub renewed: Vec<String>,
     /// When the next certificate is due, in seconds since 1970.
     pub renew_at: Option<i64>,
     /// What was looked up, and a digest of each answer.
-    pub lookups: BTreeMap<Question, String>,
+    pub lookups: BTreeMap<LookupQuery, String>,
 }
 
 /// Why a replayed render failed.
@@ -54,13 +54,13 @@ pub enum Error {
     /// The render itself.
     #[error(transparent)]
     Render(#[from] render::Error),
-    /// What earlier renders made cannot be read: making it anew would change passwords.
+    /// Values of earlier renders cannot be read: generating new ones would change passwords.
     #[error("what earlier renders made by chance cannot be read: {0}")]
-    Memory(String),
+    GeneratedValues(String),
 }
 
-/// Renders with a memory: unchanged inputs give unchanged bytes. `load` is asked at most once, and only if the chart makes
-/// something by chance.
+/// Renders with stored values: unchanged inputs give unchanged bytes. `load` is called at most once, and only if the chart
+/// generates values.
 ///
 /// # Errors
 /// The render fails, or the memory cannot be loaded.
@@ -69,7 +69,7 @@ pub fn render(
     user: &Map,
     options: &Options,
     world: &dyn World,
-    load: &(dyn Fn() -> Result<Memory, String> + Sync),
+    load: &(dyn Fn() -> Result<GeneratedValues, String> + Sync),
     warn: Warn<'_>,
 ) -> Result<Replayed, Error> {
     let inputs = inputs(chart.chart(), user, options);
@@ -87,12 +87,12 @@ pub fn render(
         };
         let rendered = chart.render(user, options, &replay, warn);
         if let Some(Err(why)) = memory.get() {
-            return Err(Error::Memory(why.clone()));
+            return Err(Error::GeneratedValues(why.clone()));
         }
         let rendered = rendered?;
         let state = replay.state.into_inner().unwrap_or_else(PoisonError::into_inner);
         let known = memory.get().and_then(|m| m.as_ref().ok());
-        // What was looked up is known only now: a render that showed an old time for new answers is made again.
+        // The lookups are known only now: a render with an old time for new answers is repeated.
         if let Some(known) = known
             && state.asked_time
             && !time_moves
@@ -106,15 +106,15 @@ pub fn render(
     }
 }
 
-/// What a revision says that was made because certificates were renewed.
+/// The description of a revision whose cause is a renewed certificate.
 pub(crate) fn description(renewed: &[String]) -> Option<String> {
     let list = renewed.join(", ");
     (!list.is_empty()).then(|| format!("Certificates renewed at two thirds of their life: {list}"))
 }
 
 /// Lookups as they are kept: one line each.
-fn told(lookups: &BTreeMap<Question, String>) -> BTreeMap<String, String> {
-    let line = |q: &Question| format!("{} {} {} {}", q.api_version, q.kind, q.namespace, q.name);
+fn told(lookups: &BTreeMap<LookupQuery, String>) -> BTreeMap<String, String> {
+    let line = |q: &LookupQuery| format!("{} {} {} {}", q.api_version, q.kind, q.namespace, q.name);
     lookups.iter().map(|(q, digest)| (line(q), digest.clone())).collect()
 }
 
@@ -122,7 +122,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// A digest of all that a render is made of, but for what it looks up.
+/// A digest of all inputs of a render but its lookups.
 fn inputs(chart: &Chart, user: &Map, options: &Options) -> String {
     fn add(hash: &mut Sha256, part: &[u8]) {
         hash.update(part.len().to_be_bytes());
@@ -151,7 +151,7 @@ fn inputs(chart: &Chart, user: &Map, options: &Options) -> String {
     hex(&hash.finalize())
 }
 
-/// A digest of what a lookup found. The server's bookkeeping is no change.
+/// A digest of a lookup's answer. Managed fields, resource version and generation do not count.
 #[must_use]
 pub fn answer_digest(answer: &Data) -> String {
     fn clean(value: &mut serde_json::Value) {
@@ -175,12 +175,12 @@ pub fn answer_digest(answer: &Data) -> String {
 /// What a render did.
 #[derive(Default)]
 struct State {
-    /// Keys of the memory that were asked for, with what was made anew.
-    used: BTreeMap<String, Option<memory::Kept>>,
+    /// Keys that were requested, with what was generated.
+    used: BTreeMap<String, Option<generated_values::Kept>>,
     renewed: Vec<String>,
-    lookups: BTreeMap<Question, String>,
+    lookups: BTreeMap<LookupQuery, String>,
     asked_time: bool,
-    /// A value is being made: the time is the real one.
+    /// A value is being generated: the time is the real one.
     making: bool,
 }
 
@@ -188,7 +188,7 @@ impl State {
     fn finish(
         self,
         rendered: Rendered,
-        known: Option<&Memory>,
+        known: Option<&GeneratedValues>,
         inputs: &str,
         clock: Timestamp,
         time_moves: bool,
@@ -196,7 +196,7 @@ impl State {
         let mut memory = known.cloned().unwrap_or_default();
         let mut out =
             Replayed { rendered, memory: None, renewed: self.renewed, renew_at: None, lookups: self.lookups };
-        // A chart that makes nothing by chance has nothing to keep.
+        // A chart that generates nothing has nothing to store.
         if self.used.is_empty() && !self.asked_time && memory.values.is_empty() {
             return out;
         }
@@ -210,7 +210,8 @@ impl State {
                 memory.values.insert(key, made);
             }
         }
-        out.renew_at = memory.values.values().filter(|v| v.idle == 0).filter_map(memory::Kept::due).min();
+        out.renew_at =
+            memory.values.values().filter(|v| v.idle == 0).filter_map(generated_values::Kept::due).min();
         out.memory = (known != Some(&memory)).then_some(memory);
         out
     }
@@ -220,8 +221,8 @@ impl State {
 struct Replay<'r> {
     world: &'r dyn World,
     inputs: &'r str,
-    load: &'r (dyn Fn() -> Result<Memory, String> + Sync),
-    memory: &'r OnceLock<Result<Memory, String>>,
+    load: &'r (dyn Fn() -> Result<GeneratedValues, String> + Sync),
+    memory: &'r OnceLock<Result<GeneratedValues, String>>,
     /// Inputs changed, as far as the time is concerned.
     time_moves: bool,
     clock: Timestamp,
@@ -233,7 +234,7 @@ impl Replay<'_> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn memory(&self) -> Option<&Memory> {
+    fn memory(&self) -> Option<&GeneratedValues> {
         self.memory.get_or_init(|| (self.load)()).as_ref().ok()
     }
 }
@@ -277,14 +278,14 @@ impl World for Replay<'_> {
     fn lookup(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Result<Data, String> {
         let answer = self.world.lookup(api_version, kind, namespace, name)?;
         let text = |s: &str| s.to_owned();
-        let question = Question {
+        let query = LookupQuery {
             api_version: text(api_version),
             kind: text(kind),
             namespace: text(namespace),
             name: text(name),
         };
         let digest = answer_digest(&answer);
-        self.state().lookups.insert(question, digest);
+        self.state().lookups.insert(query, digest);
         Ok(answer)
     }
 
@@ -305,7 +306,7 @@ impl World for Replay<'_> {
             // The time is one for the whole render.
             return make();
         }
-        let key = memory::key(call);
+        let key = generated_values::key(call);
         // A file that is included elsewhere prints there what it prints itself.
         if let Some(Some(made)) = self.state().used.get(&key)
             && let Some(value) = made.value()
@@ -326,7 +327,7 @@ impl World for Replay<'_> {
         let value = make();
         let mut state = self.state();
         state.making = false;
-        state.used.insert(key, Some(memory::Kept::new(call, &value, self.clock)));
+        state.used.insert(key, Some(generated_values::Kept::new(call, &value, self.clock)));
         value
     }
 }

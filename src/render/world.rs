@@ -11,7 +11,7 @@ use chart_compat::data::{Data, Map};
 use chart_compat::world::{KeyKind, Timestamp, World, refused};
 
 use super::bounds::Deadline;
-use super::replay::Question;
+use super::replay::LookupQuery;
 use crate::cluster::{Cluster, ClusterError, Gvk, ObjectRef};
 use crate::redact;
 
@@ -40,7 +40,7 @@ pub struct SystemWorld<'l> {
     pub cluster: Option<&'l dyn Lookup>,
     /// Who has the documents that schemas refer to; without one they may refer to none.
     pub documents: Option<&'l dyn Documents>,
-    /// Whether `getHostByName` asks DNS (`--enable-dns`).
+    /// Whether `getHostByName` queries DNS (`--enable-dns`).
     pub dns: bool,
     /// When the render has to end; `None`: when it is done.
     pub deadline: Option<Deadline>,
@@ -189,8 +189,11 @@ impl ClusterLookup {
 ///
 /// # Errors
 /// What the API server answered.
-pub(crate) async fn ask(cluster: &Cluster, question: &Question) -> Result<Option<Data>, ClusterError> {
-    let Question { api_version, kind, namespace, name } = question;
+pub(crate) async fn lookup_object(
+    cluster: &Cluster,
+    query: &LookupQuery,
+) -> Result<Option<Data>, ClusterError> {
+    let LookupQuery { api_version, kind, namespace, name } = query;
     let gvk = Gvk::new(api_version, kind);
     let namespace = Some(namespace.as_str()).filter(|n| !n.is_empty());
     let found = if name.is_empty() {
@@ -208,13 +211,13 @@ pub(crate) async fn ask(cluster: &Cluster, question: &Question) -> Result<Option
 impl Lookup for ClusterLookup {
     fn lookup(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Result<Data, String> {
         let text = |s: &str| s.to_owned();
-        let question = Question {
+        let query = LookupQuery {
             api_version: text(api_version),
             kind: text(kind),
             namespace: text(namespace),
             name: text(name),
         };
-        match self.runtime.block_on(ask(&self.cluster, &question)) {
+        match self.runtime.block_on(lookup_object(&self.cluster, &query)) {
             Ok(found) => Ok(found.unwrap_or_else(|| Data::Map(Map::new()))),
             Err(e) => Err(ClusterError::to_string(&e)),
         }

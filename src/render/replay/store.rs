@@ -1,10 +1,10 @@
-//! Where a release's memory lies: one Secret in its namespace, readable to whoever may read its release records.
+//! Stores the generated values of a release in a Secret of its namespace, which has the readers of its release records.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::Memory;
+use super::GeneratedValues;
 use crate::cluster::{ApplyOptions, Cluster, ClusterError, DeleteOptions, Gvk, ObjectRef, Validation};
 
 /// The Secret's type.
@@ -23,11 +23,15 @@ fn place(namespace: &str, release: &str) -> ObjectRef {
 /// Reads the memory of a release; without a Secret it is empty.
 ///
 /// # Errors
-/// The API server's answer, or that the Secret holds something else. Its content is never told.
-pub(crate) async fn load(cluster: &Cluster, namespace: &str, release: &str) -> Result<Memory, String> {
+/// The API server's answer, or that the Secret holds something else. Its content is never shown.
+pub(crate) async fn load(
+    cluster: &Cluster,
+    namespace: &str,
+    release: &str,
+) -> Result<GeneratedValues, String> {
     let place = place(namespace, release);
     let found = cluster.get(&place).await.map_err(|e| e.to_string())?;
-    let Some(secret) = found else { return Ok(Memory::default()) };
+    let Some(secret) = found else { return Ok(GeneratedValues::default()) };
     let broken = || {
         format!(
             "Secret {namespace}/{}: data key {KEY:?} is not what windlass wrote: restore it, or delete the Secret to have all \
@@ -48,7 +52,7 @@ pub(crate) async fn save(
     cluster: &Cluster,
     namespace: &str,
     release: &str,
-    memory: &Memory,
+    memory: &GeneratedValues,
 ) -> Result<(), String> {
     let place = place(namespace, release);
     let text = serde_json::to_vec(memory).map_err(|e| e.to_string())?;

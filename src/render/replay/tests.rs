@@ -65,7 +65,7 @@ fn again(
     chart: &CompiledChart,
     user: &Map,
     world: &Clock,
-    memory: &mut Memory,
+    memory: &mut GeneratedValues,
 ) -> (BTreeMap<String, String>, Replayed) {
     let options = Options {
         release: Release { name: "r".to_owned(), namespace: "n".to_owned(), revision: 1, is_upgrade: false },
@@ -92,7 +92,7 @@ fn unchanged_inputs_render_unchanged_bytes() {
                e: {{ htpasswd \"u\" \"p\" }}\nf: {{ randInt 0 1000000000 }}\ng: {{ \"abcdefghijklmnop\" | shuffle }}\n\
                h: {{ (genCA \"x\" 30).Cert | b64enc }}\ni: {{ encryptAES \"k\" \"v\" }}\nj: {{ date \"05\" \"\" }}\n";
     let (chart, world, mut memory) =
-        (chart(&[("templates/x.yaml", all)]), Clock::at(1_000_000), Memory::default());
+        (chart(&[("templates/x.yaml", all)]), Clock::at(1_000_000), GeneratedValues::default());
     let (first, done) = again(&chart, &Map::new(), &world, &mut memory);
     assert_eq!(first.len(), 10);
     assert_ne!(first["a"], first["b"], "two calls are two values");
@@ -115,7 +115,7 @@ fn an_edited_chart_keeps_its_passwords() {
     let before = "{{ range list \"x\" \"y\" }}\n{{ . }}: {{ randAlphaNum 8 }}\n{{ end }}\nroot: {{ include \"pw\" (dict \"key\" \"root\" \"ctx\" $) }}\n";
     let after = "# other lines\nnew: {{ uuidv4 }}\nuser: {{ include \"pw\" (dict \"key\" \"user\" \"ctx\" $) | quote }}\n\
                  root: {{ include \"pw\" (dict \"key\" \"root\" \"ctx\" $) }}\n{{ range list \"z\" \"y\" \"x\" }}\n{{ . }}: {{ randAlphaNum 8 }}\n{{ end }}\n";
-    let (world, mut memory) = (Clock::at(1), Memory::default());
+    let (world, mut memory) = (Clock::at(1), GeneratedValues::default());
     let old = chart(&[("templates/_h.tpl", helpers), ("templates/s.yaml", before)]);
     let new = chart(&[("templates/_h.tpl", helpers), ("templates/s.yaml", after)]);
     let (first, _) = again(&old, &Map::new(), &world, &mut memory);
@@ -145,7 +145,7 @@ fn an_included_file_prints_what_it_prints_itself() {
             "sum: {{ include (print $.Template.BasePath \"/secret.yaml\") . | sha256sum }}\n",
         ),
     ];
-    let (lines, _) = again(&chart(&files), &Map::new(), &Clock::at(1), &mut Memory::default());
+    let (lines, _) = again(&chart(&files), &Map::new(), &Clock::at(1), &mut GeneratedValues::default());
     let secret = format!("password: {}", lines["password"]);
     assert_eq!(lines["sum"], hex(&Sha256::digest(secret.as_bytes())));
 }
@@ -155,7 +155,8 @@ fn certificates_are_renewed_at_two_thirds_of_their_life() {
     const DAY: i64 = 86_400;
     let text = "{{ $ca := genCA \"x\" 30 }}\nca: {{ $ca.Cert | b64enc }}\nkey: {{ randAlpha 9 }}\n\
                 cert: {{ (genSignedCert \"y\" nil nil 15 $ca).Cert | b64enc }}\n";
-    let (chart, world, mut memory) = (chart(&[("templates/x.yaml", text)]), Clock::at(0), Memory::default());
+    let (chart, world, mut memory) =
+        (chart(&[("templates/x.yaml", text)]), Clock::at(0), GeneratedValues::default());
     let (first, done) = again(&chart, &Map::new(), &world, &mut memory);
     assert_eq!(done.renew_at, Some(10 * DAY));
     world.seconds.store(10 * DAY - 1, Ordering::Relaxed);
@@ -177,7 +178,8 @@ fn certificates_are_renewed_at_two_thirds_of_their_life() {
 #[test]
 fn the_time_moves_when_what_was_looked_up_does() {
     let text = "found: {{ (lookup \"v1\" \"Node\" \"\" \"n\").x }}\nat: {{ now | unixEpoch }}\n";
-    let (chart, world, mut memory) = (chart(&[("templates/x.yaml", text)]), Clock::at(1), Memory::default());
+    let (chart, world, mut memory) =
+        (chart(&[("templates/x.yaml", text)]), Clock::at(1), GeneratedValues::default());
     let (first, done) = again(&chart, &Map::new(), &world, &mut memory);
     assert_eq!((done.lookups.len(), first["at"].as_str()), (1, "1"));
     world.seconds.store(2, Ordering::Relaxed);

@@ -8,15 +8,15 @@ use chart_compat::world::{Call, Timestamp};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-/// For how many changes of inputs a value is kept that no template asked for: as long as Helm keeps revisions.
+/// For how many changes of inputs an unused value is kept: as long as Helm keeps revisions.
 const MAX_IDLE: u32 = 10;
 
-/// How many values are kept that no template asks for.
+/// How many unused values are kept.
 const MAX_UNUSED: usize = 1_000;
 
-/// What a release's renders made by chance.
+/// The values that a release's renders generated.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Memory {
+pub struct GeneratedValues {
     /// Digest of chart, values and capabilities of the last render.
     pub inputs: String,
     /// The time that templates see: when the inputs last changed, in seconds since 1970.
@@ -29,7 +29,7 @@ pub struct Memory {
     pub values: BTreeMap<String, Kept>,
 }
 
-/// A value that was made by chance.
+/// A generated value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {
     /// The function, for people who look into the Secret.
@@ -41,12 +41,12 @@ pub struct Kept {
     pub loops: String,
     /// The value, in base64.
     value: String,
-    /// When it was made, in seconds since 1970.
+    /// When it was generated, in seconds since 1970.
     made: i64,
     /// For how many days it is good.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     days: Option<i64>,
-    /// How often the inputs changed since a template last asked for it.
+    /// How often the inputs changed since a template last used it.
     #[serde(default)]
     pub idle: u32,
 }
@@ -80,19 +80,19 @@ impl Kept {
         STANDARD.decode(&self.value).ok()
     }
 
-    /// When it is to be made anew: at two thirds of its life.
+    /// When it is renewed: at two thirds of its life.
     pub(super) fn due(&self) -> Option<i64> {
         let days = self.days.filter(|d| *d > 0)?;
         Some(self.made.saturating_add(days.saturating_mul(86_400 / 3 * 2)))
     }
 }
 
-impl Memory {
+impl GeneratedValues {
     pub(super) fn now(&self) -> Timestamp {
         Timestamp { seconds: self.seconds, nanos: self.nanos }
     }
 
-    /// Takes in that inputs changed: the time moves, and what nobody asks for grows old.
+    /// Records that inputs changed: the time moves, and unused values age.
     pub(super) fn turn(&mut self, inputs: &str, clock: Timestamp, used: &BTreeMap<String, Option<Kept>>) {
         inputs.clone_into(&mut self.inputs);
         (self.seconds, self.nanos) = (clock.seconds, clock.nanos);
