@@ -6,7 +6,7 @@
 mod release_sample;
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use release_sample::{CRD, ReleaseSamples};
@@ -129,11 +129,15 @@ impl Samples<'_> {
     }
 }
 
+/// The shared control plane, with the sample's kind.
 fn control_plane() -> &'static ControlPlane {
+    static KIND: Once = Once::new();
     let cp = shared().expect("a control plane");
-    cp.kubectl_with(["apply", "-f", "-"], CRD).unwrap();
-    let established = ["wait", "--for=condition=Established", "crd/releasesamples.test.windlass.dev"];
-    cp.kubectl(established).unwrap();
+    KIND.call_once(|| {
+        cp.kubectl_with(["apply", "-f", "-"], CRD).unwrap();
+        let established = ["wait", "--for=condition=Established", "crd/releasesamples.test.windlass.dev"];
+        cp.kubectl(established).unwrap();
+    });
     cp
 }
 
