@@ -10,7 +10,6 @@ use super::error::Error;
 use super::prefetch::Prefetch;
 use super::run::{Run, RunOutput};
 use super::schema::{self, Schemas};
-use super::work_queue::WorkQueue;
 use super::{Options, Rendered, functions, manifest};
 use crate::chart::{Chart, Warn, coalesce_values, process_dependencies};
 use crate::data::Map as DataMap;
@@ -53,7 +52,7 @@ pub(crate) fn render_leniently(
     };
     let files = valid.and_then(|()| {
         let compiled = CompiledChart::new(chart, profile);
-        compiled.parse_during(&compiled.chart, || Ok(()))?;
+        compiled.parse_templates(&compiled.chart);
         let run = Run { chart: &compiled.chart, values, options, world, compiled: &compiled };
         let mut files = run.one_by_one(Some(&mut diagnostics))?;
         files.sort();
@@ -203,16 +202,10 @@ impl CompiledChart {
         warn: Warn<'_>,
     ) -> Result<Rendered, Error> {
         let (chart, values) = self.prepare(user, warn)?;
-        let mut unresolved = Vec::new();
-        let check = || match options.skip_schema_validation {
-            true => Ok(()),
-            false => {
-                schema::validate(&chart, &values, &self.schemas, world, &mut |line| unresolved.push(line))
-            }
-        };
-        let checked = self.parse_during(&chart, check);
-        unresolved.into_iter().for_each(&mut *warn);
-        checked?;
+        if !options.skip_schema_validation {
+            schema::validate(&chart, &values, &self.schemas, world, warn)?;
+        }
+        self.parse_templates(&chart);
         let kube = &options.capabilities.kube_version;
         let range = &chart.metadata.kube_version;
         if !range.is_empty() && !semver::is_compatible(range, &kube.normalized) {
@@ -238,7 +231,7 @@ impl CompiledChart {
         world: &dyn World,
     ) -> Result<Vec<(String, String)>, Error> {
         let (chart, values) = self.prepare(user, &mut drop)?;
-        self.parse_during(&chart, || Ok(()))?;
+        self.parse_templates(&chart);
         let run = Run { chart: &chart, values: &values, options, world, compiled: self };
         let mut files = run.one_by_one(None)?;
         files.retain(|(path, text)| !path.ends_with("NOTES.txt") && !text.trim().is_empty());
@@ -254,54 +247,20 @@ impl CompiledChart {
         Ok((chart, values))
     }
 
-    /// Parses the templates that no render needed before. A second thread does it while this one runs `meanwhile`, and
-    /// then both, if there is enough to do.
-    fn parse_during<T>(
-        &self,
-        chart: &Chart,
-        meanwhile: impl FnOnce() -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        let mut missing: Vec<(String, Bytes)> = {
-            let known = self.known();
-            texts(chart).into_iter().filter(|t| known.get(&t.0, &t.1).is_none()).collect()
-        };
+    /// Parses the templates that no render needed before.
+    fn parse_templates(&self, chart: &Chart) {
         let prefetch = self.prefetch.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(prefetch) = prefetch {
-            let result = meanwhile()?;
-            let mut done = prefetch.finish();
-            let mut known = self.known();
-            missing.retain(|(path, text)| match done.remove(&text.as_ptr().addr()) {
-                Some((own, templates)) if own.len() == text.len() => {
-                    let templates = template::named(templates, path);
-                    known.0.insert(path.clone(), (own, Arc::new(Ok(templates))));
-                    false
-                }
-                _ => true,
-            });
-            drop(known);
-            self.parse_missing(missing, || Ok(()))?;
-            return Ok(result);
+        let mut prefetched = prefetch.map(Prefetch::finish).unwrap_or_default();
+        for (path, text) in texts(chart) {
+            if self.known().get(&path, &text).is_some() {
+                continue;
+            }
+            let parsed = match prefetched.remove(&text.as_ptr().addr()) {
+                Some((own, templates)) if own.len() == text.len() => Ok(template::named(templates, &path)),
+                _ => template::parse(&path, &text, funcs(self.profile)),
+            };
+            self.known().0.insert(path, (text, Arc::new(parsed)));
         }
-        self.parse_missing(missing, meanwhile)
-    }
-
-    fn parse_missing<T>(
-        &self,
-        missing: Vec<(String, Bytes)>,
-        meanwhile: impl FnOnce() -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        let profile = self.profile;
-        let mut queue = WorkQueue::new(move |(name, text): (String, Bytes)| {
-            let parsed = template::parse(&name, &text, funcs(profile));
-            Some((name, (text, Arc::new(parsed))))
-        });
-        for (name, text) in missing {
-            let size = text.len();
-            queue.push((name, text), size);
-        }
-        let result = meanwhile()?;
-        self.known().0.extend(queue.finish());
-        Ok(result)
     }
 
     /// What the templates parsed to; one of another text has no place in it.

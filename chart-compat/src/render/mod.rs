@@ -16,7 +16,6 @@ mod post;
 mod prefetch;
 mod run;
 mod schema;
-mod work_queue;
 
 pub use capabilities::{Capabilities, KubeVersion, default_api_versions};
 pub use engine::{CompiledChart, function_names};

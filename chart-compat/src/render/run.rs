@@ -18,7 +18,7 @@ use super::context::{TemplateTask, keep_last, tasks};
 use super::engine::{CompiledChart, Parsed, funcs};
 use super::error::Error;
 use super::manifest::{self, Documents};
-use super::work_queue::WORTH_A_THREAD;
+use super::prefetch::WORTH_A_THREAD;
 use super::{Options, functions};
 use crate::chart::Chart;
 use crate::data::Map as DataMap;
