@@ -26,20 +26,24 @@ const BLOCK: usize = 128 * 1024;
 /// The memory that an entry takes before any of its data was read, at most.
 const GROWTH: usize = 1 << 20;
 
-/// flate2's text for a member that differs from the checksum in its trailer.
-const WRONG_CHECKSUM: &str = "corrupt gzip stream does not have a matching checksum";
+/// A block of a tar archive, in bytes.
+const TAR_BLOCK: usize = 512;
 
-/// Damage, in Go's words as far as it has some.
+fn damaged(reason: &str) -> Error {
+    Error::Archive(format!("chart archive is damaged: {reason}"))
+}
+
+/// The error of a damaged archive, with Go's text where Go has one.
 fn broken(e: &std::io::Error) -> Error {
     let text = e.to_string();
     let reason = match text.as_str() {
         _ if e.kind() == ErrorKind::UnexpectedEof => "unexpected EOF",
-        WRONG_CHECKSUM => "gzip: invalid checksum",
+        "corrupt gzip stream does not have a matching checksum" => "gzip: invalid checksum",
         "invalid gzip header" => "gzip: invalid header",
         "corrupt deflate stream" => "flate: corrupt input",
         other => other,
     };
-    Error::Archive(format!("chart archive is damaged: {reason}"))
+    damaged(reason)
 }
 
 fn too_large() -> Error {
@@ -153,16 +157,26 @@ pub fn read_archive_with(
         each(&file);
         files.push(file);
     }
-    // The tar reader stops before the trailer of its gzip member. Whatever else follows the archive is ignored, damaged or not.
-    if let Err(e) = std::io::copy(&mut archive.into_inner(), &mut std::io::sink())
-        && e.to_string() == WRONG_CHECKSUM
-    {
-        return Err(broken(&e));
+    let mut rest = archive.into_inner();
+    if rest.limit() == 0 {
+        return Err(too_large());
     }
+    check_end(&mut rest)?;
     if files.is_empty() {
         return Err(Error::Archive("no files in chart archive".to_owned()));
     }
     Ok(files)
+}
+
+/// Checks the second of the two zero blocks that end an archive, as Go's tar reader does; the `tar` crate stops after the first. Go
+/// accepts an archive without it. Neither Go nor Helm reads the rest: bytes after the archive, or a wrong gzip trailer.
+fn check_end(rest: &mut impl Read) -> Result<(), Error> {
+    let mut block = Vec::with_capacity(TAR_BLOCK);
+    rest.take(TAR_BLOCK as u64).read_to_end(&mut block).map_err(|e| broken(&e))?;
+    if block.iter().any(|byte| *byte != 0) {
+        return Err(damaged("archive/tar: invalid tar header"));
+    }
+    if block.is_empty() || block.len() == TAR_BLOCK { Ok(()) } else { Err(damaged("unexpected EOF")) }
 }
 
 /// The content of an entry. Memory is taken as data arrives, whatever size the header claims.
@@ -198,14 +212,19 @@ mod tests {
         }
     }
 
-    /// A tar of one file, gzipped in as many members as there are parts.
-    fn archive(parts: usize) -> Vec<u8> {
+    /// A file and the two zero blocks that end an archive.
+    fn tar_of_one_file() -> Vec<u8> {
         let mut builder = tar::Builder::new(Vec::new());
         let mut header = tar::Header::new_gnu();
         header.set_size(3000);
         header.set_mode(0o644);
         builder.append_data(&mut header, "c/templates/a.yaml", &[b'x'; 3000][..]).unwrap();
-        let tar = builder.into_inner().unwrap();
+        builder.into_inner().unwrap()
+    }
+
+    /// A tar of one file, gzipped in as many members as there are parts.
+    fn archive(parts: usize) -> Vec<u8> {
+        let tar = tar_of_one_file();
         let mut out = Vec::new();
         for part in tar.chunks(tar.len().div_ceil(parts)) {
             let mut gz = flate2::GzBuilder::new()
@@ -244,19 +263,81 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_told_and_what_follows_the_archive_is_not_looked_at() {
+    fn damage_is_an_error_except_after_the_end_of_the_archive() {
         let good = archive(1);
-        let told = |bytes: &[u8]| read_archive(bytes, Profile::Helm4).map(|_| ()).map_err(|e| e.to_string());
+        let result =
+            |bytes: &[u8]| read_archive(bytes, Profile::Helm4).map(|_| ()).map_err(|e| e.to_string());
         for cut in [5, 20, good.len() / 2, good.len() - 60] {
-            let error = told(&good[..cut.max(3)]).unwrap_err();
+            let error = result(&good[..cut.max(3)]).unwrap_err();
             assert!(error.contains("chart archive is damaged"), "{cut}: {error}");
         }
-        let mut wrong = good.clone();
-        let checksum = wrong.len() - 8;
-        wrong[checksum] ^= 1;
-        assert_eq!(told(&wrong).unwrap_err(), "chart archive is damaged: gzip: invalid checksum");
         let mut more = good;
         more.extend_from_slice(b"and then some");
-        assert_eq!(told(&more), Ok(()));
+        assert_eq!(result(&more), Ok(()));
+    }
+
+    /// The table is what Helm 3 and 4 do: they read no gzip trailer after two zero blocks.
+    #[test]
+    fn the_gzip_trailer_counts_unless_two_zero_blocks_end_the_archive() {
+        let tar = tar_of_one_file();
+        let entries = tar.len() - 2 * TAR_BLOCK;
+        let gzip = |tar: &[u8]| {
+            let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            std::io::Write::write_all(&mut gz, tar).unwrap();
+            gz.finish().unwrap()
+        };
+        let error = |bytes: &[u8]| read_archive(bytes, Profile::Helm4).err().map(|e| e.to_string());
+        for (zero_blocks, reads_trailer) in [(0, true), (1, true), (2, false), (20, false)] {
+            let good = gzip(&[&tar[..entries], &vec![0; zero_blocks * TAR_BLOCK]].concat());
+            assert_eq!(error(&good), None, "{zero_blocks}");
+            let changed = |from_end: usize| {
+                let mut bytes = good.clone();
+                let at = bytes.len() - from_end;
+                bytes[at] ^= 1;
+                bytes
+            };
+            let cases = [
+                ("gzip: invalid checksum", changed(8)),
+                ("gzip: invalid checksum", changed(4)),
+                ("unexpected EOF", good[..good.len() - 4].to_vec()),
+                ("unexpected EOF", good[..good.len() - 8].to_vec()),
+                ("gzip: invalid header", [&good[..], b"and then some"].concat()),
+            ];
+            for (reason, bytes) in cases {
+                let expected = reads_trailer.then(|| format!("chart archive is damaged: {reason}"));
+                assert_eq!(error(&bytes), expected, "{zero_blocks} {reason}");
+            }
+        }
+        for (end, reason) in [
+            (&[&[0; TAR_BLOCK][..], &[1; TAR_BLOCK]].concat()[..], "archive/tar: invalid tar header"),
+            (&[0; TAR_BLOCK + 100], "unexpected EOF"),
+        ] {
+            let bytes = gzip(&[&tar[..entries], end].concat());
+            assert_eq!(error(&bytes), Some(format!("chart archive is damaged: {reason}")));
+        }
+    }
+
+    #[test]
+    fn an_archive_that_inflates_to_more_than_its_bound_is_refused() {
+        let gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        let mut builder = tar::Builder::new(gz);
+        let entry = |kind: tar::EntryType, size: u64| {
+            let mut header = tar::Header::new_gnu();
+            header.set_entry_type(kind);
+            header.set_size(size);
+            header
+        };
+        let mut file = entry(tar::EntryType::Regular, 0);
+        // The data of a directory counts as none of the chart's.
+        let blocks = 3 * TAR_BLOCK as u64;
+        let mut directory = entry(tar::EntryType::Directory, MAX_INFLATED - blocks);
+        builder.append_data(&mut file.clone(), "c/first", &[][..]).unwrap();
+        let data = std::io::repeat(0).take(MAX_INFLATED - blocks);
+        builder.append_data(&mut directory, "c/directory", data).unwrap();
+        builder.append_data(&mut file.clone(), "c/second", &[][..]).unwrap();
+        builder.append_data(&mut file, "c/third", &[][..]).unwrap();
+        let archive = builder.into_inner().unwrap().finish().unwrap();
+        let error = read_archive(&archive, Profile::Helm4).unwrap_err().to_string();
+        assert_eq!(error, too_large().to_string());
     }
 }
