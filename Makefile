@@ -9,7 +9,7 @@ run: prerequisites
 test: prerequisites programs
 	tests/progress.py --workspace --no-fail-fast
 
-# What needs no control plane.
+# The tests that need no control plane.
 test-fast: prerequisites programs
 	tests/progress.py --workspace --no-fail-fast --lib --test answers --test binary --test fixtures --test frameworks \
 		--test fuzz --test ledger --test lint --test recorded --test replay --test seeded --test tidy
@@ -105,7 +105,7 @@ $(CARGO_TOOLS)/cargo-deny:
 $(CARGO_TOOLS)/cargo-cyclonedx:
 	cargo install --locked --quiet --profile dev --root .cache/cargo-tools cargo-cyclonedx@0.5.9
 
-# What is measured beside is built before.
+# The Helms of a benchmark are built before it.
 helms: prerequisites
 	cargo run -p windlass-test-cluster --bin control-plane -- tools Helm4 Helm3
 

@@ -233,7 +233,7 @@ fn charts_render_as_helm_renders_them() {
         let expected = case.expected(profile);
         (expected != given).then(|| format!("{} as {profile}\n{}", case.path, difference(&expected, &given)))
     };
-    // A part for each processor: a process of ours uses one.
+    // One part for each processor: a `windlass template` of a small chart uses one.
     let parts = std::thread::available_parallelism().map_or(1, usize::from);
     let wrong: Vec<String> = std::thread::scope(|scope| {
         let part = |part: &'_ [(&Case, &str)]| part.iter().filter_map(compared).collect::<Vec<String>>();

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # `make run`: builds windlass and the programs of the test control plane side by side, then runs tests/quick-start.sh on it. Cargo
-# leaves a processor idle while it links and while one crate is in everybody's way; Go takes it.
+# leaves a processor idle while it links or waits for a single crate; Go uses it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 begin=$SECONDS

@@ -1,6 +1,6 @@
 //! The path to a value within a tree: `image.tags[0]`, as users of `--set` write it.
 //!
-//! Owns reading and writing such ways and following them; knows no chart.
+//! Owns parsing and printing of paths, and lookups by them; knows no chart.
 
 use std::fmt;
 

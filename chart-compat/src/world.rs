@@ -122,7 +122,7 @@ pub trait World: Send + Sync {
     }
 
     /// A value that a function made from randomness or the clock. The default makes a new one each time, as Helm does; a world that
-    /// replays answers with what it kept for the same call.
+    /// replays returns the recorded value of the same call.
     fn remember(&self, call: &Call<'_>, make: &mut dyn FnMut() -> Vec<u8>) -> Vec<u8> {
         let _ = call;
         make()

@@ -66,14 +66,14 @@ pub fn label_crds(files: &mut [CrdFile], labels: &BTreeMap<String, String>) -> R
 
 /// Sets the labels; returns whether the object changed.
 fn label(object: &mut Value, labels: &BTreeMap<String, String>) -> Result<bool, String> {
-    let Some(object) = object.as_object_mut() else { return Err("it is no object".to_owned()) };
+    let Some(object) = object.as_object_mut() else { return Err("it is not an object".to_owned()) };
     let metadata = object.entry("metadata").or_insert_with(|| json!({}));
-    let Some(metadata) = metadata.as_object_mut() else { return Err("its metadata is no map".to_owned()) };
+    let Some(metadata) = metadata.as_object_mut() else { return Err("its metadata is not a map".to_owned()) };
     let own = metadata.entry("labels").or_insert_with(|| json!({}));
     if own.is_null() {
         *own = json!({});
     }
-    let Some(own) = own.as_object_mut() else { return Err("its metadata.labels is no map".to_owned()) };
+    let Some(own) = own.as_object_mut() else { return Err("its metadata.labels is not a map".to_owned()) };
     let mut changed = false;
     for (name, value) in labels {
         if own.get(name).and_then(Value::as_str) != Some(value) {
@@ -140,6 +140,6 @@ mod tests {
         add_labels(&mut none, &BTreeMap::new()).unwrap();
         assert_eq!((none.manifests[0].text.as_str(), none.checksum.as_str()), ("kind: A", "c"));
         let wrong = add_labels(&mut release(&["metadata: {labels: [x]}"]), &labels).unwrap_err();
-        assert_eq!(wrong, "m/templates/a.yaml: extra labels: its metadata.labels is no map");
+        assert_eq!(wrong, "m/templates/a.yaml: extra labels: its metadata.labels is not a map");
     }
 }

@@ -97,7 +97,7 @@ pub fn render(
             && state.asked_time
             && !time_moves
             && known.inputs == inputs
-            && known.lookups != told(&state.lookups)
+            && known.lookups != lookup_lines(&state.lookups)
         {
             time_moves = true;
             continue;
@@ -112,8 +112,8 @@ pub(crate) fn description(renewed: &[String]) -> Option<String> {
     (!list.is_empty()).then(|| format!("Certificates renewed at two thirds of their life: {list}"))
 }
 
-/// Lookups as they are kept: one line each.
-fn told(lookups: &BTreeMap<LookupQuery, String>) -> BTreeMap<String, String> {
+/// Lookups as they are stored: one line each.
+fn lookup_lines(lookups: &BTreeMap<LookupQuery, String>) -> BTreeMap<String, String> {
     let line = |q: &LookupQuery| format!("{} {} {} {}", q.api_version, q.kind, q.namespace, q.name);
     lookups.iter().map(|(q, digest)| (line(q), digest.clone())).collect()
 }
@@ -204,7 +204,7 @@ impl State {
         if moved {
             memory.turn(inputs, clock, &self.used);
         }
-        memory.lookups = told(&out.lookups);
+        memory.lookups = lookup_lines(&out.lookups);
         for (key, made) in self.used {
             if let Some(made) = made {
                 memory.values.insert(key, made);

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::convert::to_json;
 use crate::redact;
 
-/// Has messages mask the values that `values.schema.json` of the chart or of a subchart marks `writeOnly` or `x-sensitive`: those of
+/// Masks in messages the values that `values.schema.json` of the chart or of a subchart marks `writeOnly` or `x-sensitive`: those of
 /// the user and the defaults of charts.
 pub fn note_secrets(chart: &Chart, user: &Map) {
     if marks(chart) {
@@ -15,7 +15,7 @@ pub fn note_secrets(chart: &Chart, user: &Map) {
     }
 }
 
-/// Whether any schema may mark values: most charts have none that does.
+/// Whether any schema may mark values; in most charts none does.
 fn marks(chart: &Chart) -> bool {
     let own = chart.schema.as_ref().is_some_and(|schema| {
         ["writeOnly", "x-sensitive"]

@@ -16,7 +16,7 @@ const MAX_CALLERS: usize = 6;
 /// How many breaches of schemas are explained.
 const MAX_BREACHES: usize = 10;
 
-/// The context of a failed render; nothing if the error's own text is complete. `trace` knows the origin of values.
+/// The context of a failed render; `None` if the error's own text is complete. `trace` knows the origin of values.
 #[must_use]
 pub fn render_report(error: &Error, trace: Option<&Trace>) -> Option<Report> {
     match error {

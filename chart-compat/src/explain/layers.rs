@@ -15,7 +15,7 @@ pub struct Layer {
     pub name: String,
     /// Whether it is a file, whose lines are shown as `name:line`.
     pub is_file: bool,
-    /// What the layer says taken alone.
+    /// The values of this layer alone.
     own: Map,
     /// All layers up to this one, merged.
     merged: Map,
@@ -76,7 +76,7 @@ impl Layers {
 }
 
 impl Layer {
-    /// What the layer makes of the value at a path; nothing if it does not touch it.
+    /// The value at a path with this layer merged over the lower ones; `None` if the layer does not set it.
     #[must_use]
     pub fn value(&self, path: &Path) -> Option<&Data> {
         let own = path.find(&self.own)?;
@@ -89,7 +89,7 @@ impl Layer {
         }
     }
 
-    /// The line, from 1, on which it does.
+    /// The line, from 1, on which the layer sets it.
     #[must_use]
     pub fn line_of(&self, path: &Path) -> Option<u32> {
         let Some(key) = &self.below else { return self.lines.line_of(path) };
@@ -99,7 +99,7 @@ impl Layer {
         }
     }
 
-    /// What the layer says taken alone.
+    /// The values of this layer alone.
     #[must_use]
     pub fn own(&self) -> &Map {
         &self.own

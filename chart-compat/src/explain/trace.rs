@@ -159,10 +159,10 @@ impl Trace {
     /// layers.add("mine.yaml", true, Some(text), |values| {
     ///     read_values(text, Profile::Helm4).map(|own| merge_maps(values, own))
     /// })?;
-    /// let told = Trace::new(&chart, layers, Profile::Helm4)?.explain(&Path::parse("replicas")?);
-    /// assert!(told.settings[0].wins);
-    /// assert!(matches!(&told.settings[0].origin, Origin::Layer { name, line: Some(2), .. } if name == "mine.yaml"));
-    /// assert!(matches!(&told.settings[1].origin, Origin::Chart { file, .. } if file == "web/values.yaml"));
+    /// let explanation = Trace::new(&chart, layers, Profile::Helm4)?.explain(&Path::parse("replicas")?);
+    /// assert!(explanation.settings[0].wins);
+    /// assert!(matches!(&explanation.settings[0].origin, Origin::Layer { name, line: Some(2), .. } if name == "mine.yaml"));
+    /// assert!(matches!(&explanation.settings[1].origin, Origin::Chart { file, .. } if file == "web/values.yaml"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
@@ -192,7 +192,7 @@ impl Trace {
         Explanation { path: path.clone(), value, settings }
     }
 
-    /// All values below a path, one for each that is no map or an empty one, and those that a null deletes.
+    /// The paths below a path of all scalars, lists and empty maps, and of the keys that a null deletes.
     #[must_use]
     pub fn leaves(&self, below: &Path) -> Vec<Path> {
         let mut found = BTreeSet::new();
@@ -210,7 +210,7 @@ impl Trace {
         found.into_iter().collect()
     }
 
-    /// The path to an existing value that somebody may have meant by one that is not there.
+    /// An existing path that is similar to a missing one, for "did you mean".
     #[must_use]
     pub fn suggest(&self, path: &Path) -> Option<Path> {
         let missing =

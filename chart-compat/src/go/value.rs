@@ -209,7 +209,7 @@ impl<'a> Map<'a> {
         self.entries.borrow().number
     }
 
-    /// Has the arena note from now on whether one of these entries is read, by its key or with all others.
+    /// Records in the arena whether a later read covers one of these entries, by its key or with all others.
     pub fn watch(&self, keys: &'static [&'static [u8]]) {
         self.entries.borrow_mut().watched = keys;
     }

@@ -9,10 +9,10 @@ use crate::template::{Expr, Outline, Pipeline};
 
 /// How many nodes are looked at in all.
 const MAX_STEPS: usize = 150_000;
-/// How many parts an abstract value may have before it counts as read; values that contain themselves would grow for ever.
+/// How many parts an abstract value may have before it counts as read: values that contain themselves grow without end.
 const MAX_SIZE: usize = 100;
 /// How many steps a path may have.
-const MAX_WAY: usize = 16;
+const MAX_PATH: usize = 16;
 /// How deep templates are followed into each other.
 const MAX_DEPTH: usize = 100;
 
@@ -54,7 +54,7 @@ pub(super) struct Reader<'t> {
     /// Values that are read with all that is below them.
     pub(super) whole: BTreeSet<ValuePath>,
     /// Values of which templates only test existence or kind.
-    pub(super) asked: BTreeSet<ValuePath>,
+    pub(super) tested: BTreeSet<ValuePath>,
 }
 
 /// What one template's variables stand for.
@@ -69,7 +69,7 @@ impl<'t> Reader<'t> {
             steps: 0,
             depth: 0,
             whole: BTreeSet::new(),
-            asked: BTreeSet::new(),
+            tested: BTreeSet::new(),
         }
     }
 
@@ -114,19 +114,19 @@ impl<'t> Reader<'t> {
                 }
                 Outline::If(p, then, otherwise) => {
                     let value = self.pipeline(p, dot, variables);
-                    self.ask(&value);
+                    self.test(&value);
                     self.list(then, dot, variables);
                     self.list(otherwise, dot, variables);
                 }
                 Outline::With(p, then, otherwise) => {
                     let value = self.pipeline(p, dot, variables);
-                    self.ask(&value);
+                    self.test(&value);
                     self.list(then, &value, variables);
                     self.list(otherwise, dot, variables);
                 }
                 Outline::Range(p, then, otherwise) => {
                     let value = self.pipeline(p, dot, variables);
-                    self.ask(&value);
+                    self.test(&value);
                     let item = element(&value);
                     if let Some(last) = p.variables.last() {
                         variables.insert(last.clone(), item.clone());
@@ -288,7 +288,7 @@ impl<'t> Reader<'t> {
             }
             "and" | "or" | "default" | "coalesce" | "ternary" | "merge" | "mergeOverwrite" | "mustMerge"
             | "mustMergeOverwrite" | "deepCopy" | "mustDeepCopy" | "required" => {
-                args.iter().for_each(|a| self.ask(&a.1));
+                args.iter().for_each(|a| self.test(&a.1));
                 values(args)
             }
             "set" | "unset" => {
@@ -307,7 +307,7 @@ impl<'t> Reader<'t> {
                 }
             }
             "not" | "empty" | "kindIs" | "kindOf" | "typeIs" | "typeOf" | "typeIsLike" | "len" => {
-                args.iter().for_each(|a| self.ask(&a.1));
+                args.iter().for_each(|a| self.test(&a.1));
                 Abstract::Other
             }
             "index" | "get" => {
@@ -325,7 +325,7 @@ impl<'t> Reader<'t> {
             "hasKey" => {
                 if let [(_, map), (Some(key), _)] = &args[..] {
                     let value = self.field(map.clone(), key);
-                    self.ask(&value);
+                    self.test(&value);
                 } else {
                     args.iter().for_each(|a| self.read(&a.1));
                 }
@@ -382,10 +382,10 @@ impl<'t> Reader<'t> {
     }
 
     /// A template tests whether a value exists.
-    fn ask(&mut self, value: &Abstract) {
+    fn test(&mut self, value: &Abstract) {
         match value {
-            Abstract::Value(value_path) => drop(self.asked.insert(value_path.clone())),
-            Abstract::Any(values) => values.iter().for_each(|v| self.ask(v)),
+            Abstract::Value(value_path) => drop(self.tested.insert(value_path.clone())),
+            Abstract::Any(values) => values.iter().for_each(|v| self.test(v)),
             _ => {}
         }
     }
@@ -397,7 +397,7 @@ fn size(value: &Abstract, most: usize) -> usize {
         values.fold(1, |sum, v| if sum >= most { sum } else { sum + size(v, most - sum) })
     };
     match value {
-        Abstract::Value(value_path) if value_path.len() > MAX_WAY => most,
+        Abstract::Value(value_path) if value_path.len() > MAX_PATH => most,
         Abstract::Dict(entries) => sum(&mut entries.values()),
         Abstract::Any(values) => sum(&mut values.iter()),
         _ => 1,

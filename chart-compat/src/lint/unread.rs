@@ -126,7 +126,7 @@ pub(super) fn find(chart: &Chart, profile: Profile) -> Vec<Finding> {
         .filter(|d| !chart.dependencies.iter().any(|c| c.name() == d.name))
         .map(|d| if d.alias.is_empty() { d.name.as_str() } else { d.alias.as_str() })
         .collect();
-    let known = Known { whole: &tree.whole, asked: &reader.asked, scopes: &tree.scopes };
+    let known = Known { whole: &tree.whole, tested: &reader.tested, scopes: &tree.scopes };
     let lines = ValuesLines::read(text);
     let mut unread = Vec::new();
     // `enabled` is for the condition of a chart that has this one as a subchart.
@@ -149,18 +149,18 @@ pub(super) fn find(chart: &Chart, profile: Profile) -> Vec<Finding> {
 /// What is known to be read.
 struct Known<'k> {
     whole: &'k BTreeSet<ValuePath>,
-    asked: &'k BTreeSet<ValuePath>,
+    tested: &'k BTreeSet<ValuePath>,
     scopes: &'k [Scope],
 }
 
 impl Known<'_> {
     fn check(&self, value_path: &mut ValuePath, value: &Data, unread: &mut Vec<ValuePath>) {
         if self.whole.iter().any(|read| is_prefix(read, value_path))
-            || self.asked.iter().any(|asked| same(asked, value_path)) && !has_keys(value)
+            || self.tested.iter().any(|tested| same(tested, value_path)) && !has_keys(value)
         {
             return;
         }
-        // What a chart's own file says of globals for one subchart, its globals say again.
+        // A chart's own file may set globals for one subchart; they are reported as its globals.
         let own = |s: &Scope| {
             value_path
                 .strip_prefix(&s.value_path[..])
@@ -170,7 +170,7 @@ impl Known<'_> {
         if value_path.first().is_some_and(|k| k != "global") && self.scopes.iter().any(own) {
             return;
         }
-        let below = self.whole.iter().chain(self.asked).any(|read| is_prefix(value_path, read));
+        let below = self.whole.iter().chain(self.tested).any(|read| is_prefix(value_path, read));
         match value {
             Data::Map(map) if below && !map.is_empty() => {
                 for (key, value) in map {
@@ -211,7 +211,7 @@ fn strings(value: &Data, out: &mut Vec<String>) {
     }
 }
 
-/// The ways after each `.Values` of a text.
+/// The paths after each `.Values` of a text.
 fn value_paths_in(text: &str) -> Vec<ValuePath> {
     let word = |c: char| c.is_alphanumeric() || c == '_';
     let value_path = |rest: &str| -> ValuePath {

@@ -1,4 +1,4 @@
-//! The checksum of a render: the same objects and hooks give the same one, however their text is formatted.
+//! The checksum of a render: equal for equal objects and hooks, however their text is formatted.
 
 use sha2::{Digest, Sha256};
 

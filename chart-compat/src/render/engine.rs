@@ -22,11 +22,11 @@ use crate::world::World;
 /// Rendered files: path and text.
 type Files = Vec<(String, String)>;
 
-/// What a lenient render gives.
+/// The result of a lenient render.
 pub(crate) struct Lenient {
     /// Path and text of every file, in order of path, or why a template or a schema fails.
     pub(crate) files: Result<Files, Error>,
-    /// What was noticed.
+    /// The diagnostics.
     pub(crate) diagnostics: Vec<Diagnostic>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn parse_template(name: &str, text: &Bytes, profile: Profile) -> Pars
 }
 
 /// Renders as lint does: the chart's dependencies are processed and its values complete, schemas are checked, missing
-/// required values and calls of `fail` are noticed and render nothing.
+/// required values and calls of `fail` become diagnostics and render nothing.
 pub(crate) fn render_leniently(
     chart: Chart,
     values: &DataMap,
@@ -263,7 +263,7 @@ impl CompiledChart {
         }
     }
 
-    /// What the templates parsed to; one of another text has no place in it.
+    /// What the templates parsed to; texts that are not parsed yet are left out.
     pub(super) fn parsed(&self, order: &[TemplateTask<'_>]) -> Vec<Arc<Parsed>> {
         let known = self.known();
         order.iter().filter_map(|j| known.get(&j.name, &j.text).map(Arc::clone)).collect()

@@ -3,7 +3,7 @@
 //! Owns the templates and values files that arrive before the chart is complete, and the thread that parses them. Template names are
 //! not known then: they are set later, and a template that does not parse is parsed again, for an error with its name.
 //!
-//! It stays for its speed: `windlass template` takes 15 % longer without it in the median of the corpus bench (11 to 20 %, charts
+//! It stays for its speed: a render takes 15 % longer without it in the median of the corpus bench (11 to 20 %, charts
 //! below 64 KiB excepted), on two processors, 2026-11-25.
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -4,7 +4,7 @@
 //! earlier one sets there. So each thread has contexts of its own, and a change of a shared map, which is rare, ends the
 //! concurrency: that thread executes all templates that follow.
 //!
-//! The second thread stays for its speed: `windlass template` takes 16 % longer without it in the median of the corpus bench (14 to
+//! The second thread stays for its speed: a render takes 16 % longer without it in the median of the corpus bench (14 to
 //! 22 %, charts below 64 KiB excepted), on two processors, 2026-11-25.
 
 #[cfg(test)]
@@ -26,7 +26,7 @@ use crate::go::{Arena, Map, MapKind, Value};
 use crate::template::{Diagnostic, Exec, Set, Template, TemplateSet};
 use crate::world::World;
 
-/// What a run needs.
+/// The inputs of a run.
 #[derive(Clone, Copy)]
 pub(super) struct Run<'r> {
     pub(super) chart: &'r Chart,
@@ -74,7 +74,7 @@ struct ThreadOutput {
     reads_revision: bool,
 }
 
-/// Tells a thread that the other one executes no shared template any more: its sender is dropped.
+/// The end of a thread's work on shared templates: its sender is dropped, and the other thread's receiver returns.
 struct Rendezvous {
     own: Option<Sender<()>>,
     other: Receiver<()>,
@@ -145,8 +145,8 @@ impl Run<'_> {
         Ok(RunOutput { documents, notes, reads_revision })
     }
 
-    /// Runs every template one after the other; gives path and text. With `diagnostics` as lint does, which neither installs nor
-    /// upgrades, and goes on where values are missing.
+    /// Runs every template one after the other; returns paths and texts. With `diagnostics` as lint does: it neither installs nor
+    /// upgrades, and continues after missing values.
     ///
     /// # Errors
     /// As [`Run::all`].
@@ -167,7 +167,7 @@ impl Run<'_> {
         exec.diagnostics = diagnostics.is_some().then(Vec::new);
         let mut run = || {
             let tasks = order.iter().filter(|j| !is_partial(j));
-            tasks.map(|task| Ok((task.name.clone(), shown(self.run(&mut exec, task)?)))).collect()
+            tasks.map(|task| Ok((task.name.clone(), to_text(self.run(&mut exec, task)?)))).collect()
         };
         let files = run();
         if let Some(diagnostics) = diagnostics {
@@ -232,13 +232,13 @@ impl Run<'_> {
             if is_partial(task) {
                 return true;
             }
-            // A parent can look at its subcharts' `.Template`, which is that of the last one that ran on any thread.
+            // A parent can read its subcharts' `.Template`: that of the last template that ran on any thread.
             let others = tasks.iter().take(number).skip(placed).filter(|j| !is_partial(j));
             others.for_each(|other| place_template(&place.arena, other));
             placed = number + 1;
             match self.run(&mut exec, task) {
                 Ok(text) if task.name.ends_with("NOTES.txt") => {
-                    done.notes.push((number, task.name.clone(), shown(text)));
+                    done.notes.push((number, task.name.clone(), to_text(text)));
                 }
                 // While the text is still in the processor's caches.
                 Ok(text) => {
@@ -286,8 +286,8 @@ fn place_template<'a>(arena: &'a Arena, task: &TemplateTask<'a>) {
     task.context.place(b"Template", Value::Map(template));
 }
 
-/// Text that people read.
-fn shown(text: Vec<u8>) -> String {
+/// Text with replacement characters for what is not UTF-8.
+fn to_text(text: Vec<u8>) -> String {
     String::from_utf8(text).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
 }
 

@@ -93,7 +93,7 @@ pub(crate) fn check_schema(schema: &[u8], values: &Map, world: &dyn World) -> Re
 struct Found {
     text: String,
     breaches: Vec<Breach>,
-    /// Names that references led to and nothing has.
+    /// URNs of references that no document has.
     unresolved: Vec<String>,
 }
 
@@ -187,7 +187,7 @@ impl Compiled {
         }
         let documents = ExternalDocuments::new(fetch);
         let program = Program::new(URL, &self.json, &documents).map(Arc::new);
-        match documents.was_asked() {
+        match documents.has_requested() {
             true => program,
             false => self.program.get_or_init(|| program).clone(),
         }

@@ -76,9 +76,9 @@ fn random_text<'a>(x: &mut Exec<'a>, name: &'static str, a: &[Value<'a>], ok: fn
     let count = usize::try_from(int(a[0])).unwrap_or(0);
     let alphabet: Vec<u8> = (b' '..=b'~').filter(|c| ok(*c)).collect();
     let text = remembered(x, name, a, |world| {
-        let mut dice = RandomSource::new(world);
+        let mut source = RandomSource::new(world);
         let bound = alphabet.len() as u64;
-        let mut pick = || usize::try_from(dice.below(bound)).ok().and_then(|i| alphabet.get(i).copied());
+        let mut pick = || usize::try_from(source.below(bound)).ok().and_then(|i| alphabet.get(i).copied());
         (0..count).filter_map(|_| pick()).collect()
     });
     Ok(Value::str(x.arena, text))
@@ -113,10 +113,10 @@ fn rand_int<'a>(x: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
 
 fn shuffle<'a>(x: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
     let text = remembered(x, "shuffle", a, |world| {
-        let mut dice = RandomSource::new(world);
+        let mut source = RandomSource::new(world);
         let mut chars: Vec<char> = runes(bytes(a[0])).collect();
         for i in (1..chars.len()).rev() {
-            let other = dice.below(i as u64 + 1);
+            let other = source.below(i as u64 + 1);
             chars.swap(i, usize::try_from(other).unwrap_or(i));
         }
         chars.into_iter().collect::<String>().into_bytes()

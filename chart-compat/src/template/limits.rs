@@ -293,7 +293,6 @@ impl<'a> Exec<'a> {
         }
         if self.steps >= self.next_stop {
             self.next_stop = self.steps + BETWEEN_STOPS;
-            // Not by way of `world()`, which says that the result is a matter of chance.
             if let Some(why) = self.world.stopped() {
                 return Err(Error::new(format!("render stopped: {why}")));
             }

@@ -240,7 +240,7 @@ impl<'a, S: Sink> Reader<'a, '_, S> {
     /// The value at `at` has a key that JSON cannot hold.
     fn fail_shape(&mut self, key: Key<'static>, at: usize) {
         let depth = self.decoder.depth();
-        // The value that a key is given last is the one that is told.
+        // The error names the last value of a key.
         if self.quiet || self.shape.as_ref().is_some_and(|(d, k, _)| *d != depth || *k != key) {
             return;
         }

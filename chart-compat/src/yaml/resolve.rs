@@ -64,7 +64,7 @@ pub(super) fn number(text: &str, timestamps: bool, dialect: Dialect) -> Resolved
     if timestamps && is_timestamp(text) {
         return Resolved::Timestamp;
     }
-    // Most words that start with a digit are no numbers, which the bytes show.
+    // Most words that start with a digit are not numbers, which the bytes show.
     if !bytes.iter().all(|b| b.is_ascii_hexdigit() || b"+-._xXoO".contains(b)) {
         return Resolved::Str;
     }

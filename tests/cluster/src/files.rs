@@ -78,7 +78,7 @@ pub(crate) const NODE: &str = r#"{
   }
 }"#;
 
-/// A script that has a tool built, and becomes it.
+/// A script that builds a tool with `builder`, and replaces itself with it.
 pub(crate) fn builds_first(builder: &Path, tool: Tool) -> String {
     format!("#!/bin/sh\ntool=$('{}' tools {tool:?}) && exec \"${{tool#*=}}\" \"$@\"\n", builder.display())
 }

@@ -106,7 +106,7 @@ impl Tool {
         Tool::Ssh,
     ];
 
-    /// What a control plane consists of, and its client.
+    /// The programs of a control plane, and kubectl.
     pub const OF_CLUSTER: [Tool; 6] = [
         Tool::Etcd,
         Tool::KubeApiserver,
@@ -126,7 +126,7 @@ impl Tool {
         }
     }
 
-    /// The binary, if it need not be built.
+    /// The binary; `None` if it is not built yet.
     pub fn built(self) -> Result<Option<PathBuf>> {
         match self.asset() {
             Some(path) => Ok(Some(path)),

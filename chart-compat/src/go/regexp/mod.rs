@@ -34,7 +34,7 @@ pub fn compile(pattern: &[u8]) -> Result<Arc<Regexp>, String> {
     Regexp::new(pattern).map(Arc::new)
 }
 
-/// The text of the panic of `regexp.MustCompile` about a pattern for which [`compile`] gives `error`.
+/// The panic text of `regexp.MustCompile` for a pattern for which [`compile`] returns `error`.
 #[must_use]
 pub fn must_compile_panic(pattern: &[u8], error: &str) -> String {
     let shown = match std::str::from_utf8(pattern) {

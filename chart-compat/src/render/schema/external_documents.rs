@@ -18,22 +18,22 @@ const MAX_DOCUMENTS: usize = 500;
 /// Who has a document, by its URL.
 pub(super) type Fetch<'f> = &'f dyn Fn(&str) -> Result<Bytes, String>;
 
-/// What lies outside a schema, as far as it was asked for.
+/// The documents outside a schema that were requested.
 pub(super) struct ExternalDocuments<'f> {
     fetch: Fetch<'f>,
     fetched: RefCell<HashMap<String, Arc<Json>>>,
-    asked: Cell<bool>,
+    requested: Cell<bool>,
 }
 
 impl<'f> ExternalDocuments<'f> {
-    /// Nothing was asked for yet.
+    /// Starts with no documents.
     pub(super) fn new(fetch: Fetch<'f>) -> Self {
-        Self { fetch, fetched: RefCell::default(), asked: Cell::new(false) }
+        Self { fetch, fetched: RefCell::default(), requested: Cell::new(false) }
     }
 
-    /// Whether anyone was asked: another time the answer may be another one.
-    pub(super) fn was_asked(&self) -> bool {
-        self.asked.get()
+    /// Whether a document was requested: it may differ the next time.
+    pub(super) fn has_requested(&self) -> bool {
+        self.requested.get()
     }
 
     /// A document that a reference leads to.
@@ -59,7 +59,7 @@ impl<'f> ExternalDocuments<'f> {
                 return Err(failed(format!("the schema leads to more than {MAX_DOCUMENTS} documents")));
             }
             "http" | "https" | "file" => {
-                self.asked.set(true);
+                self.requested.set(true);
                 (self.fetch)(url).and_then(|bytes| whole_document(&bytes))
             }
             _ => Err(format!("no URLLoader registered for {quoted}")),

@@ -13,7 +13,7 @@ pub(super) enum Form {
     Plain,
     /// Several failures of one schema, kept together.
     Group,
-    /// With its own text, at a place that is known in the end ([`super::instance_location`]).
+    /// With its own text, at a location that is known after all checks ([`super::instance_location`]).
     Name,
     /// Failures behind a reference: not shown itself when there is but one.
     Reference,
@@ -102,7 +102,7 @@ pub(super) fn lines(failures: &[Failure]) -> String {
     out
 }
 
-/// The path of a JSON pointer; what looks like an index is one.
+/// The path of a JSON pointer; numbers are indexes.
 fn path(pointer: &str) -> Path {
     let step = |name: &str| match name.parse() {
         Ok(index) => Step::Index(index),

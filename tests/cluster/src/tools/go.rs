@@ -103,7 +103,7 @@ fn go(directory: &Path, arguments: &[&str]) -> Result<String> {
         // No C compiler needed, and no workspace of the user's mixed in.
         .env("CGO_ENABLED", "0")
         .env("GOWORK", "off")
-        // Compilers that live for a second need not collect garbage: a sixth less work, for some hundred MiB.
+        // Short-lived compilers need little garbage collection: a sixth less work, for some hundred MiB.
         .env("GOGC", env::var_os("GOGC").unwrap_or_else(|| "400".into()))
         .output()
         .map_err(|source| match source.kind() {
