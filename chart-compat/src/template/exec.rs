@@ -16,8 +16,11 @@ use crate::go::regexp::{self, Regexp};
 use crate::go::{Arena, Elem, Object, Value, fmt};
 use crate::world::World;
 
-/// How many compiled regular expressions are kept.
-const MAX_REGEXPS: usize = 512;
+/// How many compiled regular expressions are kept: the caches of a search take up to 8 MiB for each.
+const MAX_REGEXPS: usize = 64;
+
+/// Memory of the compiled regular expressions that are kept, in bytes, before the last one.
+const MAX_REGEXP_MEMORY: usize = 64 << 20;
 
 /// How many output buffers wait for their next use.
 const SPARE: usize = 16;
@@ -168,10 +171,16 @@ impl<'a> Exec<'a> {
     /// # Errors
     /// Go's text.
     pub fn regexp(&mut self, pattern: &'a [u8]) -> Result<Arc<Regexp>, String> {
-        if self.regexps.len() >= MAX_REGEXPS {
+        if let Some(known) = self.regexps.get(pattern) {
+            return known.clone();
+        }
+        let memory: usize = self.regexps.values().flatten().map(|regexp| regexp.memory()).sum();
+        if self.regexps.len() >= MAX_REGEXPS || memory > MAX_REGEXP_MEMORY {
             self.regexps.clear();
         }
-        self.regexps.entry(pattern).or_insert_with(|| regexp::compile(pattern)).clone()
+        let compiled = regexp::compile(pattern);
+        self.regexps.insert(pattern, compiled.clone());
+        compiled
     }
 
     /// The set that names are looked up in now.

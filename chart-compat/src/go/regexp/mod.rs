@@ -105,6 +105,12 @@ fn invalid_utf8(pattern: &[u8], at: usize) -> String {
 }
 
 impl Regexp {
+    /// Memory that the compiled pattern takes, in bytes, without the caches of its searches.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        self.regex.memory_usage()
+    }
+
     fn new(pattern: &[u8]) -> Result<Self, String> {
         let bad =
             |what: &str| format!("error parsing regexp: {what}: `{}`", String::from_utf8_lossy(pattern));

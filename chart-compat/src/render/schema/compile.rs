@@ -159,12 +159,17 @@ impl Program {
 /// Where a schema stands: document and pointer.
 type Place = (usize, String);
 
+/// Memory that the compiled patterns of a schema may take, in bytes. Helm sets no bound.
+pub(super) const MAX_PATTERN_MEMORY: usize = 64 << 20;
+
 struct Compiler<'o> {
     documents: Vec<Document>,
     schemas: Vec<Schema>,
     known: HashMap<Place, Id>,
     waiting: VecDeque<(Id, Place)>,
     patterns: HashMap<String, Arc<Regexp>>,
+    /// Memory of the patterns, in bytes.
+    pattern_memory: usize,
     /// Whether documents are checked against their metaschemas.
     check: bool,
     /// The draft of all documents, whatever they say.
@@ -179,7 +184,17 @@ fn quote(text: &str) -> String {
 impl<'o> Compiler<'o> {
     fn new(external: &'o ExternalDocuments<'o>) -> Self {
         let (documents, schemas, known, waiting, patterns) = Default::default();
-        Self { documents, schemas, known, waiting, patterns, check: false, draft: None, external }
+        Self {
+            documents,
+            schemas,
+            known,
+            waiting,
+            patterns,
+            pattern_memory: 0,
+            check: false,
+            draft: None,
+            external,
+        }
     }
 
     fn add(&mut self, url: &str, json: &Arc<Json>) -> Result<usize, String> {
@@ -336,6 +351,13 @@ impl<'v> Keywords<'_, '_, 'v> {
         }
         match regexp::compile(pattern.as_bytes()) {
             Ok(regex) => {
+                self.compiler.pattern_memory += regex.memory();
+                if self.compiler.pattern_memory > MAX_PATTERN_MEMORY {
+                    let mib = MAX_PATTERN_MEMORY >> 20;
+                    return Err(format!(
+                        "the patterns of the schema take more than {mib} MiB: simplify them"
+                    ));
+                }
                 self.compiler.patterns.insert(pattern.to_owned(), Arc::clone(&regex));
                 Ok(Pattern { text: pattern.to_owned(), regex })
             }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::compile::MAX_PATTERN_MEMORY;
 use super::decimal::Decimal;
 use super::draft::Draft;
 use super::format::Format;
@@ -56,6 +57,7 @@ impl FastCheck {
             root: schema,
             draft,
             patterns: FxHashMap::default(),
+            pattern_memory: 0,
             targets: FxHashSet::default(),
             waiting: Vec::new(),
         };
@@ -79,6 +81,8 @@ struct Form<'j> {
     root: &'j Json,
     draft: Draft,
     patterns: FxHashMap<String, Arc<Regexp>>,
+    /// Memory of the patterns, in bytes.
+    pattern_memory: usize,
     /// Addresses of the targets of references.
     targets: FxHashSet<usize>,
     /// Targets that have not been checked yet.
@@ -217,6 +221,8 @@ impl<'j> Form<'j> {
     fn pattern(&mut self, pattern: &str) -> Sure<()> {
         if !self.patterns.contains_key(pattern) {
             let compiled = regexp::compile(pattern.as_bytes()).map_err(|_| Unsure)?;
+            self.pattern_memory += compiled.memory();
+            sure(self.pattern_memory <= MAX_PATTERN_MEMORY)?;
             self.patterns.insert(pattern.to_owned(), compiled);
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::compile::Program;
+use super::compile::{MAX_PATTERN_MEMORY, Program};
 use super::decimal::Decimal;
 use super::draft::Draft;
 use super::external_documents::ExternalDocuments;
@@ -10,6 +10,7 @@ use super::json::Json;
 use super::{Compiled, Schemas, check, meta, show, uri, validate};
 use crate::chart::{Chart, File, load_files};
 use crate::data::Map;
+use crate::go::regexp;
 use crate::json::from_slice;
 use crate::profile::Profile;
 use crate::world::Still;
@@ -172,6 +173,21 @@ fn a_check_ends() {
     let schema =
         format!(r##"{{"$defs": {{{}, "d40": true}}, "not": {{"$ref": "#/$defs/d0"}}}}"##, doubled.join(", "));
     assert!(told(&schema, "{}").starts_with("the values need more than"));
+}
+
+#[test]
+fn the_patterns_of_a_schema_have_a_bound_of_memory() {
+    let schema = |count: usize| {
+        let patterns: Vec<String> =
+            (0..count).map(|i| format!(r#"{{"pattern": "\\pL{{{}}}"}}"#, 150 + i)).collect();
+        format!(r#"{{"anyOf": [true, {}]}}"#, patterns.join(", "))
+    };
+    let memory = regexp::compile(br"\pL{150}").unwrap().memory();
+    assert_eq!(told(&schema(1), "{}"), "");
+    assert_eq!(
+        told(&schema(1 + MAX_PATTERN_MEMORY / memory), "{}"),
+        "the patterns of the schema take more than 64 MiB: simplify them"
+    );
 }
 
 #[test]
