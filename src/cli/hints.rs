@@ -1,11 +1,12 @@
-//! Flags and verbs that remedy a failure, appended to its text: the one place that maps error variants to flags.
+//! Flags and verbs that remedy a failure or decide about a planned change, appended to its text: the one place that maps error
+//! variants and options to flags.
 //!
-//! Errors of the engine and of `src/source` name facts only. Knows no command that failed.
+//! Errors and plans of the engine and errors of `src/source` name facts only. Knows no command that failed.
 
 use std::borrow::Cow;
 
-use crate::release::EngineError;
 use crate::release::record::RecordError;
+use crate::release::{DecidingOption, EngineError, Preview};
 use crate::source;
 use crate::source::fetch::FetchError;
 use crate::source::oci::cosign::CosignError;
@@ -39,6 +40,30 @@ fn engine_hint(error: &EngineError) -> Option<Cow<'static, str>> {
         EngineError::Record(RecordError::ReadOnly) => "; unset HELM_DRIVER=memory or use --dry-run".into(),
         _ => return None,
     })
+}
+
+/// What flags do to an object of a plan.
+pub(super) type PlanFlags = &'static [(DecidingOption, &'static str)];
+
+/// Those of the commands that change a release.
+pub(super) const RELEASE_FLAGS: PlanFlags = &[
+    (DecidingOption::CreateNamespace, "--create-namespace creates it"),
+    (DecidingOption::TakeOwnership, "--take-ownership allows that"),
+];
+
+/// Those of `operator`.
+pub(super) const OPERATOR_FLAGS: PlanFlags =
+    &[(DecidingOption::TakeOwnership, "--take-ownership allows that")];
+
+/// The plan with the flags in the reasons of the changes that they decide about.
+pub(super) fn with_flags(preview: &Preview, flags: PlanFlags) -> Preview {
+    let mut preview = preview.clone();
+    for change in &mut preview.changes {
+        if let Some((_, effect)) = flags.iter().find(|(option, _)| change.option == Some(*option)) {
+            change.reason = format!("{}; {effect}", change.reason);
+        }
+    }
+    preview
 }
 
 /// The text of a failure to load or fetch a chart.

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use super::hints;
 use super::output::{Format, structured};
 use super::{Failure, print};
 use crate::addon;
@@ -20,8 +21,13 @@ pub(super) async fn run(
     format: Format,
     painted: bool,
 ) -> Result<ExitCode, Failure> {
-    let (observations, problems) =
+    let (mut observations, problems) =
         preflight::observe(cluster, context, options).await.map_err(|e| e.to_string())?;
+    for observation in &mut observations {
+        if let Finding::Change(preview) = &mut observation.finding {
+            **preview = hints::with_flags(preview, hints::OPERATOR_FLAGS);
+        }
+    }
     let text = match format {
         Format::Table => text(&observations, &problems, painted),
         format => structured(&serde_json::json!({"modules": observations, "problems": problems}), format)?,

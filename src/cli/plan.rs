@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::build::{self, Material};
 use super::failure::Explained;
 use super::flags::Globals;
+use super::hints;
 use super::install::Change;
 use super::output::{self, Format};
 use super::status::{self, Shown};
@@ -118,9 +119,10 @@ pub(super) fn plan(globals: &Globals, args: &PlanArgs) -> Result<ExitCode, Expla
 /// # Errors
 /// The server would reject a part of it.
 fn show(globals: &Globals, preview: &Preview, format: Format, unchanged: bool) -> Result<(), Failure> {
+    let preview = hints::with_flags(preview, hints::RELEASE_FLAGS);
     let text = match format {
         Format::Table => preview.text(unchanged, globals.paints()),
-        format => output::structured(preview, format)?,
+        format => output::structured(&preview, format)?,
     };
     print(text.as_bytes())?;
     match preview.count(ChangeVerb::Blocked) {

@@ -32,7 +32,7 @@ pub use error::{Disposition, EngineError, Result, Unready};
 pub use execute::crds::require_crds;
 pub use execute::release_testing::{PodLog, TestRequest, Tested};
 pub use outcome::{ReleaseOutcome, Uninstalled};
-pub use plan::dry_run::{ChangeVerb, PlannedChange, PlannedHook, Preview};
+pub use plan::dry_run::{ChangeVerb, DecidingOption, PlannedChange, PlannedHook, Preview};
 pub use plan::field_conflicts::Conflict;
 pub use plan::field_diff::FieldChange;
 pub use reconcile_trigger::ReconcileTrigger;

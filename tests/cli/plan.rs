@@ -83,6 +83,45 @@ fn what_the_server_would_refuse_is_refused_in_the_plan() {
 }
 
 #[test]
+fn reasons_name_the_flags_that_decide() {
+    let cp = control_plane();
+    let ns = cp.namespace("plan-flags").unwrap();
+    let n = ns.name();
+    let dir = chart();
+    let path = dir.path().to_str().unwrap();
+    let missing = &format!("{n}-missing");
+    let hint = "--create-namespace creates it";
+    let told = run(&["plan", "one", path, "-n", missing]);
+    assert_eq!(told.status.code(), Some(1));
+    let told = String::from_utf8(told.stdout).unwrap();
+    assert!(
+        told.contains(&format!("! ConfigMap {missing}/one  namespaces \"{missing}\" not found; {hint}\n")),
+        "{told}"
+    );
+    let told = windlass(&["plan", "one", path, "-n", missing, "--create-namespace"]);
+    assert!(told.contains(&format!("+ Namespace {missing}  it is not there; {hint}\n")), "{told}");
+    assert!(told.contains(&format!("+ ConfigMap {missing}/one  it is not there\n")), "{told}");
+    // The flag creates the release's own namespace only.
+    let elsewhere =
+        format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: one, namespace: {missing}}}\n");
+    std::fs::write(dir.path().join("templates/all.yaml"), elsewhere).unwrap();
+    let told = String::from_utf8(run(&["plan", "one", path, "-n", n]).stdout).unwrap();
+    assert!(told.contains(&format!("  namespaces \"{missing}\" not found\n")), "{told}");
+
+    let own = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one}\n";
+    std::fs::write(dir.path().join("templates/all.yaml"), own).unwrap();
+    cp.kubectl(["create", "configmap", "one", "-n", n]).unwrap();
+    let file = dir.path().join("plan.json");
+    let file = file.to_str().unwrap();
+    let taken = windlass(&["plan", "one", path, "-n", n, "--take-ownership", "-o", "json", "--out", file]);
+    let json: Value = serde_json::from_str(&taken).unwrap();
+    let change = &json["changes"][0];
+    assert_eq!((&change["verb"], &change["option"]), (&"adopt".into(), &"take-ownership".into()), "{change}");
+    assert_eq!(change["reason"], "it exists, and this release takes it over; --take-ownership allows that");
+    assert!(windlass(&["apply", file]).contains("STATUS: deployed"));
+}
+
+#[test]
 fn crds_are_kept_where_that_is_asked_for() {
     let cp = control_plane();
     let ns = cp.namespace("crdflag").unwrap();

@@ -55,6 +55,16 @@ pub enum ChangeVerb {
     Blocked,
 }
 
+/// An option of the request that decides about an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DecidingOption {
+    /// [`ReleaseOptions::create_namespace`].
+    CreateNamespace,
+    /// [`ReleaseOptions::adoption`] as [`Adoption::Any`].
+    TakeOwnership,
+}
+
 /// The planned change of one object, and why.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -69,6 +79,9 @@ pub struct PlannedChange {
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub path: String,
     pub reason: String,
+    /// The option that allows the change, or would allow a blocked one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub option: Option<DecidingOption>,
     /// Changed fields; values of Secrets are hidden.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub fields: Vec<FieldChange>,
@@ -168,6 +181,7 @@ impl PlannedChange {
             name: object.name.clone(),
             path: path.to_owned(),
             reason: reason.to_owned(),
+            option: None,
             fields: Vec::new(),
             writer: None,
             conflicts: Vec::new(),
@@ -396,6 +410,8 @@ impl Engine {
                 Adoption::Marked => "it exists and bears this release's marks",
             }
             .to_owned();
+            let forced = input.options.adoption == Adoption::Any;
+            looked.option = forced.then_some(DecidingOption::TakeOwnership);
         } else if looked.fields.is_empty() {
             looked.verb = ChangeVerb::Unchanged;
             looked.reason = "the server would change nothing".to_owned();

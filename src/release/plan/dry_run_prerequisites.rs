@@ -8,7 +8,7 @@ use crate::release::{
     error::{EngineError, Result},
     execute::{RevisionInput, crds},
     plan::{
-        dry_run::{ChangeVerb, PlannedChange},
+        dry_run::{ChangeVerb, DecidingOption, PlannedChange},
         field_diff,
     },
     request::CrdPolicy,
@@ -27,7 +27,8 @@ impl Engine {
         let mut changes = Vec::new();
         let namespace = ObjectRef::new(Gvk::new("v1", "Namespace"), None, &input.id.namespace);
         if input.options.create_namespace && self.cluster.get_metadata(&namespace).await?.is_none() {
-            changes.push(PlannedChange::new(ChangeVerb::Create, &namespace, "", "it is not there"));
+            let created = PlannedChange::new(ChangeVerb::Create, &namespace, "", "it is not there");
+            changes.push(PlannedChange { option: Some(DecidingOption::CreateNamespace), ..created });
         }
         if !input.options.crds.is_due(decision.installing) {
             return Ok(changes);
@@ -76,9 +77,8 @@ impl Engine {
         for change in changes.iter_mut().filter(|c| c.verb == ChangeVerb::Create) {
             if let Some(name) = change.namespace.as_ref().filter(|name| missing.contains(name)) {
                 change.verb = ChangeVerb::Blocked;
-                change.reason = format!(
-                    "namespaces {name:?} not found; create it, or let the request create the release's own"
-                );
+                change.reason = format!("namespaces {name:?} not found");
+                change.option = (*name == input.id.namespace).then_some(DecidingOption::CreateNamespace);
             }
         }
     }

@@ -109,6 +109,7 @@ mod tests {
             name: name.into(),
             path: String::new(),
             reason: "why".into(),
+            option: None,
             fields,
             writer: None,
             conflicts: vec![],
