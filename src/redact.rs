@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::{LazyLock, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -20,18 +20,21 @@ const SHORTEST: usize = 8;
 const LONGEST: usize = 1 << 20;
 /// Most bytes of stored secrets, in all their forms: the oldest are dropped.
 const MAX_BYTES: usize = 8 << 20;
-/// The longest secret whose parts are masked, and the longest line in which they are, in bytes: both are compared in full.
-const LONGEST_WITH_PARTS: usize = 4 << 10;
-const LONGEST_LINE: usize = 64 << 10;
+/// What an entry of the tables costs beside its text, in bytes.
+const ENTRY_BYTES: usize = 128;
+/// Most bytes that one call compares with secrets: a text that needs more is masked from there to its end.
+const MAX_COMPARED: usize = 64 << 20;
 /// How deep the marks of a schema are followed.
 const MAX_DEPTH: usize = 64;
+/// Most pairs of a schema and a value that are visited for marks: beyond, all values are secret.
+const MAX_VISITS: usize = 1 << 18;
 
 /// Texts that are secret, found by their first bytes.
 #[derive(Default)]
 struct Texts {
-    by_start: HashMap<[u8; SHORTEST], Vec<String>>,
-    known: HashSet<String>,
-    oldest: VecDeque<String>,
+    by_start: HashMap<[u8; SHORTEST], Vec<Arc<str>>>,
+    known: HashSet<Arc<str>>,
+    oldest: VecDeque<Arc<str>>,
     bytes: usize,
 }
 
@@ -106,14 +109,21 @@ impl Redactor {
     /// Adds the values that a JSON schema marks `writeOnly: true` or `x-sensitive: true`. A value of another type than the
     /// schema's is a secret too. References within the schema are followed, others are not.
     pub fn add_marked(&self, schema: &Value, value: &Value) {
-        self.add_marked_at(schema, schema, value, 0);
+        let mut left = MAX_VISITS;
+        self.add_marked_at(schema, schema, value, 0, &mut left);
+        if left == 0 {
+            self.add_all(value);
+        }
     }
 
-    fn add_marked_at(&self, root: &Value, schema: &Value, value: &Value, depth: usize) {
-        if depth == MAX_DEPTH {
+    /// `left`: how many pairs may still be visited.
+    fn add_marked_at(&self, root: &Value, schema: &Value, value: &Value, depth: usize, left: &mut usize) {
+        if depth == MAX_DEPTH || *left == 0 {
             return;
         }
-        let below = |schema: &Value, value: &Value| self.add_marked_at(root, schema, value, depth + 1);
+        *left -= 1;
+        let mut below =
+            |schema: &Value, value: &Value| self.add_marked_at(root, schema, value, depth + 1, left);
         if schema["writeOnly"] == true || schema["x-sensitive"] == true {
             return self.add_all(value);
         }
@@ -164,13 +174,17 @@ impl Redactor {
         }
         let bytes = text.as_bytes();
         let (mut masked, mut copied, mut at) = (String::new(), 0, 0);
+        let mut compared = 0;
         // The secrets, each with the end of its mask.
         let mut named: Vec<(usize, &str)> = Vec::new();
         while let Some(start) = bytes.get(at..).and_then(|rest| rest.first_chunk::<SHORTEST>()) {
-            let here = &bytes[at..];
             let found = texts.by_start.get(start).into_iter().flatten();
-            match found.filter(|secret| here.starts_with(secret.as_bytes())).max_by_key(|secret| secret.len())
-            {
+            let begins = |secret: &&Arc<str>| {
+                let equal = secret.bytes().zip(&bytes[at..]).take_while(|(a, b)| a == *b).count();
+                compared += equal;
+                equal == secret.len()
+            };
+            match found.filter(begins).max_by_key(|secret| secret.len()) {
                 Some(secret) => {
                     masked.push_str(&text[copied..at]);
                     masked.push_str(MASK);
@@ -179,6 +193,12 @@ impl Redactor {
                     named.push((masked.len(), secret));
                 }
                 None => at += 1,
+            }
+            if compared > MAX_COMPARED {
+                masked.push_str(&text[copied..text.floor_char_boundary(at.max(copied))]);
+                masked.push_str(MASK);
+                copied = text.len();
+                break;
             }
         }
         if copied == 0 {
@@ -191,13 +211,14 @@ impl Redactor {
 
 impl Texts {
     fn insert(&mut self, text: String) {
-        if text.len() > LONGEST || self.known.contains(&text) {
+        if text.len() > LONGEST || self.known.contains(text.as_str()) {
             return;
         }
-        let Some(start) = text.as_bytes().first_chunk::<SHORTEST>() else { return };
-        self.bytes += text.len();
-        self.by_start.entry(*start).or_default().push(text.clone());
-        self.oldest.push_back(text.clone());
+        let Some(start) = text.as_bytes().first_chunk::<SHORTEST>().copied() else { return };
+        self.bytes += text.len() + ENTRY_BYTES;
+        let text: Arc<str> = text.into();
+        self.by_start.entry(start).or_default().push(Arc::clone(&text));
+        self.oldest.push_back(Arc::clone(&text));
         self.known.insert(text);
         while self.bytes > MAX_BYTES {
             let Some(oldest) = self.oldest.pop_front() else { return };
@@ -205,12 +226,12 @@ impl Texts {
         }
     }
 
-    fn remove(&mut self, text: &str) {
+    fn remove(&mut self, text: &Arc<str>) {
         self.known.remove(text);
-        self.bytes -= text.len();
+        self.bytes -= text.len() + ENTRY_BYTES;
         let Some(start) = text.as_bytes().first_chunk::<SHORTEST>() else { return };
         if let Some(list) = self.by_start.get_mut(start) {
-            list.retain(|other| other != text);
+            list.retain(|other| !Arc::ptr_eq(other, text));
             if list.is_empty() {
                 self.by_start.remove(start);
             }
@@ -224,35 +245,31 @@ fn mask_named_parts(text: &str, named: &[(usize, &str)]) -> String {
     for line in text.split_inclusive('\n') {
         end += line.len();
         let here = rest.iter().take_while(|(mask, _)| *mask <= end).count();
-        let mut secrets: Vec<&str> = rest[..here].iter().map(|(_, secret)| *secret).collect();
+        let parts: HashSet<&[u8]> =
+            rest[..here].iter().flat_map(|(_, secret)| secret.as_bytes().windows(SHORTEST)).collect();
         rest = &rest[here..];
-        secrets.sort_unstable();
-        secrets.dedup();
-        let mut line = line.to_owned();
-        for secret in secrets.into_iter().filter(|secret| secret.len() <= LONGEST_WITH_PARTS) {
-            if line.len() <= LONGEST_LINE {
-                mask_parts(&mut line, secret);
-            }
-        }
-        masked.push_str(&line);
+        mask_parts(line, &parts, &mut masked);
     }
     masked
 }
 
-/// Masks each run of at least [`SHORTEST`] bytes that is a part of a secret.
-fn mask_parts(text: &mut String, secret: &str) {
-    let mut at = 0;
-    while at + SHORTEST <= text.len() {
-        let ends = (at + SHORTEST..=text.len()).filter(|end| text.is_char_boundary(*end));
-        let part = |end: &usize| text.get(at..*end).is_some_and(|run| secret.contains(run));
-        match ends.take_while(part).last() {
-            Some(end) => {
-                text.replace_range(at..end, MASK);
-                at += MASK.len();
-            }
-            None => at += 1,
+/// Appends a line with each run masked whose every [`SHORTEST`] bytes are one of `parts`.
+fn mask_parts(line: &str, parts: &HashSet<&[u8]>, masked: &mut String) {
+    let (mut copied, mut at) = (0, 0);
+    while !parts.is_empty()
+        && let Some(run) = line.as_bytes().get(at..at + SHORTEST)
+    {
+        if !parts.contains(run) {
+            at += 1;
+            continue;
         }
+        let more = line.as_bytes()[at + 1..].windows(SHORTEST).take_while(|run| parts.contains(run)).count();
+        let end = line.ceil_char_boundary(at + SHORTEST + more);
+        masked.push_str(&line[copied..line.floor_char_boundary(at).max(copied)]);
+        masked.push_str(MASK);
+        (copied, at) = (end, end);
     }
+    masked.push_str(&line[copied..]);
 }
 
 /// A number as Go's `%v` prints a float of many digits: `7.31e+11`.
@@ -377,9 +394,40 @@ mod tests {
         }
         let texts = redactor.texts.read().unwrap();
         assert!(texts.bytes <= MAX_BYTES && texts.known.len() == texts.oldest.len(), "{}", texts.bytes);
-        assert_eq!(texts.bytes, texts.known.iter().map(String::len).sum::<usize>());
+        assert_eq!(texts.bytes, texts.known.iter().map(|text| text.len() + ENTRY_BYTES).sum::<usize>());
         drop(texts);
         assert_eq!(redactor.mask(&format!("00000039{}", "x".repeat(100_000))), MASK);
         assert_ne!(redactor.mask(&format!("00000000{}", "x".repeat(100_000))), MASK, "the oldest went");
+        for i in 0..MAX_BYTES / 64 {
+            redactor.add(&format!("{i:08}"));
+        }
+        let texts = redactor.texts.read().unwrap();
+        assert!(texts.known.len() <= MAX_BYTES / ENTRY_BYTES, "{}", texts.known.len());
+    }
+
+    #[test]
+    fn the_work_of_a_call_is_bounded() {
+        // Each text would be compared with each secret nearly to its end, at each of its bytes.
+        let redactor = Redactor::default();
+        for end in 'b'..='m' {
+            redactor.add(&format!("{}{end}", "a".repeat(200_000)));
+        }
+        let text = format!("{}ä", "a".repeat(1 << 20));
+        assert!(redactor.mask(&text).ends_with(&format!("a{MASK}")));
+
+        // Parts of each secret are looked for in the whole line.
+        let redactor = Redactor::default();
+        let secrets: Vec<String> = (0..1000).map(|i| format!("{i:04}{}", "-x".repeat(1000))).collect();
+        secrets.iter().for_each(|secret| redactor.add(secret));
+        let line = format!("{} open {}", secrets.join(" "), "-x".repeat(30_000));
+        assert!(redactor.mask(&line).ends_with(&format!("{MASK} {MASK} open {MASK}")));
+
+        // Each step doubles what is to be visited.
+        let redactor = Redactor::default();
+        let twice = json!({"$ref": "#/$defs/a"});
+        let schema =
+            json!({"$defs": {"a": {"allOf": [twice, twice], "writeOnly": false}}, "$ref": "#/$defs/a"});
+        redactor.add_marked(&schema, &json!({"any": "all-of-it-is-secret"}));
+        assert_eq!(redactor.mask("all-of-it-is-secret"), MASK, "not all marks could be found");
     }
 }
