@@ -94,8 +94,9 @@ impl Drop for OperationGuard {
     fn drop(&mut self) {
         let mut inner = self.state.lock();
         inner.busy.remove(&self.id);
-        // Nothing waits for the lock and nothing is cached: a deleted release leaves no entry.
+        // Nothing waits for the lock and nothing is cached or tracked: a deleted release leaves no entry.
         if !inner.known.contains_key(&self.id)
+            && !inner.crd_tracker.tracks(&self.id)
             && inner.locks.get(&self.id).is_some_and(|lock| Arc::strong_count(lock) <= 2)
         {
             inner.locks.remove(&self.id);
@@ -231,6 +232,7 @@ impl EngineState {
     /// Sets the owner of a release, who gets its triggers.
     pub(crate) fn set_owner(&self, id: &ReleaseId, owner: &str) {
         self.lock().release_owners.insert(id.clone(), owner.to_owned());
+        self.wake.notify_waiters();
     }
 
     /// The next release with pending events and no running operation; with `owners`, only releases of these.
@@ -368,6 +370,33 @@ mod tests {
         state.on_crd_event(&CacheEvent::Gone(crd(), ObservedMeta::default()));
         state.on_crd_event(&CacheEvent::Present(crd(), ObservedMeta::default()));
         assert_eq!(state.missing_crds(&id).len(), 0, "someone made it again");
+    }
+
+    #[tokio::test]
+    async fn a_release_keeps_its_owner_while_its_crds_are_tracked() {
+        let state = Arc::new(EngineState::default());
+        let id = ReleaseId::new("ns", "rel");
+        let crd = ObjectRef::new(Gvk::new("apiextensions.k8s.io/v1", "CustomResourceDefinition"), None, "a");
+        state.track_crds(&id, BTreeSet::from(["a".to_owned()]));
+        state.on_crd_event(&CacheEvent::Gone(crd, ObservedMeta::default()));
+        let waiting = {
+            let state = Arc::clone(&state);
+            tokio::spawn(
+                async move { state.next_pending(Some(&BTreeSet::from(["modules".to_owned()]))).await },
+            )
+        };
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished(), "it has no owner");
+        state.set_owner(&id, "modules");
+        assert_eq!(waiting.await.unwrap().0, id);
+        // An operation that fails before it caches anything.
+        drop(state.begin_operation(&id).await);
+        assert_eq!(state.lock().release_owners.len(), 1);
+        let operation = state.begin_operation(&id).await;
+        state.forget(&id);
+        drop(operation);
+        let inner = state.lock();
+        assert!(inner.release_owners.is_empty() && inner.locks.is_empty() && inner.pending.is_empty());
     }
 
     #[tokio::test]

@@ -25,6 +25,11 @@ impl CrdTracker {
         }
     }
 
+    /// Whether a release has CRDs.
+    pub(crate) fn tracks(&self, id: &ReleaseId) -> bool {
+        self.crds_of.contains_key(id)
+    }
+
     /// Records a deletion; returns the releases that have the CRD.
     pub(crate) fn mark_deleted(&mut self, name: &str) -> Vec<ReleaseId> {
         let ids: Vec<ReleaseId> =

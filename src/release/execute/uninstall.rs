@@ -118,6 +118,9 @@ impl Engine {
         }
         let undeployed = decide::never_installed(&self.rows_where(&history, history.free, None, |_| false));
         let Some(mut current) = history.records.pop() else {
+            if !request.dry_run {
+                self.state.forget(id);
+            }
             return if request.ignore_not_found {
                 Ok(Uninstalled::default())
             } else {
@@ -130,6 +133,7 @@ impl Engine {
                 return Err(EngineError::AlreadyDeleted(id.name.clone()));
             }
             if !request.dry_run {
+                self.state.forget(id);
                 self.purge(&store, id).await?;
             }
             return Ok(Uninstalled { record: Some(Arc::new(current.record)), ..Uninstalled::default() });
