@@ -14,15 +14,7 @@ use crate::source::provenance::ProvenanceError;
 
 /// The text of an engine's failure, each hint once at the end.
 pub(super) fn engine_text(error: &EngineError) -> String {
-    let mut text = error.to_string();
-    let mut hints: Vec<Cow<'static, str>> = Vec::new();
-    for hint in error.leaves().into_iter().filter_map(engine_hint) {
-        if !hints.contains(&hint) {
-            text.push_str(&hint);
-            hints.push(hint);
-        }
-    }
-    text
+    error.text_with(engine_hint)
 }
 
 fn engine_hint(error: &EngineError) -> Option<Cow<'static, str>> {

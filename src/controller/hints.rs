@@ -2,19 +2,13 @@
 //!
 //! The counterpart of the command line's hints: the operator has no flags for a single release. Knows no front end.
 
+use std::borrow::Cow;
+
 use crate::release::EngineError;
 
 /// The text of an engine's failure, each hint once at the end.
 pub(super) fn engine_text(error: &EngineError) -> String {
-    let mut text = error.to_string();
-    let mut hints: Vec<&str> = Vec::new();
-    for hint in error.leaves().into_iter().filter_map(hint) {
-        if !hints.contains(&hint) {
-            text.push_str(hint);
-            hints.push(hint);
-        }
-    }
-    text
+    error.text_with(|leaf| hint(leaf).map(Cow::Borrowed))
 }
 
 fn hint(error: &EngineError) -> Option<&'static str> {

@@ -6,6 +6,7 @@ use crate::release::{
     record::{RecordError, ReleaseStatus},
     request::HookEvent,
 };
+use std::borrow::Cow;
 
 pub type Result<T, E = EngineError> = std::result::Result<T, E>;
 
@@ -198,8 +199,8 @@ fn join(errors: &[EngineError]) -> String {
 }
 
 impl EngineError {
-    /// The causes of this error, without the errors that only wrap others: a front end appends a hint for each kind.
-    pub fn leaves(&self) -> Vec<&Self> {
+    /// The causes of this error, without the errors that only wrap others.
+    fn leaves(&self) -> Vec<&Self> {
         match self {
             Self::Several(all) => all.iter().flat_map(Self::leaves).collect(),
             Self::Conflicts { stopped, further } => {
@@ -214,6 +215,20 @@ impl EngineError {
             | Self::Delete { source, .. } => source.leaves(),
             leaf => vec![leaf],
         }
+    }
+
+    /// The text with what a front end adds for its causes, each addition once at the end.
+    #[must_use]
+    pub fn text_with(&self, hint: impl Fn(&Self) -> Option<Cow<'static, str>>) -> String {
+        let mut text = self.to_string();
+        let mut hints: Vec<Cow<'static, str>> = Vec::new();
+        for hint in self.leaves().into_iter().filter_map(hint) {
+            if !hints.contains(&hint) {
+                text.push_str(&hint);
+                hints.push(hint);
+            }
+        }
+        text
     }
 
     /// Whether field conflicts are the cause, or one of the causes.
