@@ -317,31 +317,37 @@ impl Cluster {
         Ok(Applied { object: answer.value, warnings: answer.warnings })
     }
 
+    /// Sends an object or a patch; returns the object.
+    pub(super) async fn write(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: &Value,
+    ) -> Result<Value> {
+        let body = body.to_string().into_bytes();
+        Ok(self.call(ApiCall { method, path, accept: JSON, content_type, body }).await?.value)
+    }
+
     /// Creates an object; returns it.
     pub async fn create(&self, object: &ObjectRef, body: &Value, manager: &str) -> Result<Value> {
         let path = self.path(&object.gvk, object.namespace.as_deref(), None).await?;
         let path = format!("{path}?fieldManager={}", escape(manager));
-        let body = body.to_string().into_bytes();
-        let call = ApiCall { method: Method::POST, path: &path, accept: JSON, content_type: JSON, body };
-        Ok(self.call(call).await?.value)
+        self.write(Method::POST, &path, JSON, body).await
     }
 
     /// Replaces an object; with a resource version in it, only if nobody changed it since.
     pub async fn replace(&self, object: &ObjectRef, body: &Value, manager: &str) -> Result<Value> {
         let path = self.object_path(object).await?;
         let path = format!("{path}?fieldManager={}", escape(manager));
-        let body = body.to_string().into_bytes();
-        let call = ApiCall { method: Method::PUT, path: &path, accept: JSON, content_type: JSON, body };
-        Ok(self.call(call).await?.value)
+        self.write(Method::PUT, &path, JSON, body).await
     }
 
     /// The result of a replace by a dry run: with the server's defaults and webhooks.
     pub async fn replace_dry_run(&self, object: &ObjectRef, body: &Value, manager: &str) -> Result<Value> {
         let path = self.object_path(object).await?;
         let path = format!("{path}?fieldManager={}&dryRun=All", escape(manager));
-        let body = body.to_string().into_bytes();
-        let call = ApiCall { method: Method::PUT, path: &path, accept: JSON, content_type: JSON, body };
-        Ok(self.call(call).await?.value)
+        self.write(Method::PUT, &path, JSON, body).await
     }
 
     /// Deletes an object.

@@ -1,7 +1,7 @@
 //! Writes to objects and to their subresources (`status`, `scale`), with patches of the caller.
 
 use super::{
-    api_client::{ApiCall, Cluster, JSON},
+    api_client::{Cluster, JSON},
     error::Result,
     object_api::escape,
     object_ref::ObjectRef,
@@ -42,11 +42,7 @@ impl Cluster {
             PatchKind::Merge => "application/merge-patch+json",
             PatchKind::Json => "application/json-patch+json",
         };
-        let body = patch.to_string().into_bytes();
-        Ok(self
-            .call(ApiCall { method: Method::PATCH, path: &path, accept: JSON, content_type, body })
-            .await?
-            .value)
+        self.write(Method::PATCH, &path, content_type, patch).await
     }
 
     /// Replaces a subresource; with a resource version in the body, only if nobody changed the object since.
@@ -58,9 +54,7 @@ impl Cluster {
         manager: &str,
     ) -> Result<Value> {
         let path = self.part_path(object, part, manager).await?;
-        let body = body.to_string().into_bytes();
-        let call = ApiCall { method: Method::PUT, path: &path, accept: JSON, content_type: JSON, body };
-        Ok(self.call(call).await?.value)
+        self.write(Method::PUT, &path, JSON, body).await
     }
 
     /// Creates a subresource, such as an eviction or a binding.
@@ -72,8 +66,6 @@ impl Cluster {
         manager: &str,
     ) -> Result<Value> {
         let path = self.part_path(object, part, manager).await?;
-        let body = body.to_string().into_bytes();
-        let call = ApiCall { method: Method::POST, path: &path, accept: JSON, content_type: JSON, body };
-        Ok(self.call(call).await?.value)
+        self.write(Method::POST, &path, JSON, body).await
     }
 }
