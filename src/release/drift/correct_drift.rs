@@ -311,18 +311,7 @@ impl Engine {
             let (written, result) = applier.phase(targets, steps).await;
             for one in written {
                 let target = &targets[one.target];
-                expected.insert(
-                    target.key.clone(),
-                    ExpectedObject::written(target.object.clone(), &target.body, &one.after),
-                );
-                if one.created {
-                    outcome.created.push(target.object.clone());
-                } else if one.changed {
-                    outcome.changed.push(target.object.clone());
-                } else {
-                    outcome.unchanged += 1;
-                }
-                outcome.warnings.extend(one.warnings);
+                one.record(target, expected, outcome);
             }
             errors.extend(result.err());
             let applied = steps.iter().map(|step| &targets[step.target]);

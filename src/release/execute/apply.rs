@@ -1,13 +1,15 @@
 //! Applies the objects of a plan: one write each unless something conflicts.
 
 use crate::cluster::{
-    Applied, ApplyOptions, Cluster, ClusterError, DeleteOptions, Deleted, ObjectEvent, ObjectRef,
+    Applied, ApplyOptions, Cluster, ClusterError, DeleteOptions, Deleted, ObjectEvent, ObjectKey, ObjectRef,
     ObservedMeta, Propagation,
 };
 use crate::release::{
     desired_objects::DesiredObject,
+    drift::ExpectedObject,
     error::{EngineError, Result},
     execute::{readiness::status_wait::object_event, recreate, sanitize::sanitize},
+    outcome::ReleaseOutcome,
     plan::{Deletion, PlanStep, field_conflicts, ownership},
     report::operation_progress::{OperationProgress, ProgressReporter},
     request::{Immutable, ReleaseId, ReleaseOptions},
@@ -16,6 +18,7 @@ use futures::{StreamExt as _, stream};
 use serde_json::Value;
 use std::{
     borrow::Cow,
+    collections::BTreeMap,
     time::{Duration, Instant},
 };
 
@@ -42,6 +45,28 @@ pub(crate) struct Written {
     /// Fields of it were left to their owners.
     pub(crate) left: bool,
     pub(crate) warnings: Vec<String>,
+}
+
+impl Written {
+    /// Adds the write to the outcome of the operation, and its result to the expected objects.
+    pub(crate) fn record(
+        self,
+        target: &DesiredObject,
+        expected: &mut BTreeMap<ObjectKey, ExpectedObject>,
+        outcome: &mut ReleaseOutcome,
+    ) {
+        let object = target.object.clone();
+        expected
+            .insert(target.key.clone(), ExpectedObject::written(object.clone(), &target.body, &self.after));
+        if self.created {
+            outcome.created.push(object);
+        } else if self.changed {
+            outcome.changed.push(object);
+        } else {
+            outcome.unchanged += 1;
+        }
+        outcome.warnings.extend(self.warnings);
+    }
 }
 
 impl Applier<'_> {

@@ -328,21 +328,10 @@ impl RevisionExecution<'_> {
             let (written, result) = applier.phase(targets, steps).await;
             for one in written {
                 let target = &targets[one.target];
-                expected.insert(
-                    target.key.clone(),
-                    ExpectedObject::written(target.object.clone(), &target.body, &one.after),
-                );
-                if one.created {
-                    outcome.created.push(target.object.clone());
-                } else if one.changed {
-                    outcome.changed.push(target.object.clone());
-                } else {
-                    outcome.unchanged += 1;
-                }
                 if one.left {
                     current.record.extension.left.push(target.key.to_string());
                 }
-                outcome.warnings.extend(one.warnings);
+                one.record(target, expected, outcome);
             }
             if let Err(stopped) = result {
                 return Err(self.with_conflicts_ahead(stopped, targets, plan, wave).await);
