@@ -159,7 +159,7 @@ fn judge_present(expected: &ExpectedObject, seen: &ObservedMeta, id: &ReleaseId)
         };
     }
     if ownership::check(seen, id).is_err() {
-        return DriftVerdict::Suspect("the release's marks were changed");
+        return DriftVerdict::Suspect("its ownership metadata was changed");
     }
     if expected.inherited.is_some() && seen.applied.is_none() {
         let same = Some(seen.others) == expected.inherited && expected.uid.as_ref() == Some(&seen.uid);
@@ -283,7 +283,7 @@ mod tests {
                 "relabelled",
                 &expected,
                 present(&|s| s.managed_by = None),
-                DriftVerdict::Suspect("the release's marks were changed"),
+                DriftVerdict::Suspect("its ownership metadata was changed"),
             ),
             ("going", &expected, present(&|s| s.deleting = true), DriftVerdict::Undecided),
             ("deleted", &expected, CacheLookup::Absent, DriftVerdict::Missing),

@@ -407,7 +407,7 @@ impl Engine {
             looked.reason = match input.options.adoption {
                 Adoption::Any => "it exists, and this release takes it over",
                 Adoption::Unowned => "it exists and belongs to no other release",
-                Adoption::Marked => "it exists and bears this release's marks",
+                Adoption::Marked => "it exists and has this release's ownership metadata",
             }
             .to_owned();
             let forced = input.options.adoption == Adoption::Any;
