@@ -1,7 +1,7 @@
 //! Secrets in messages: which texts are secret, and how they are masked.
 //!
-//! Owns the masking that logs, Events, statuses, diffs and error messages pass before they leave the process. Whoever
-//! reads a secret adds it; whoever writes a message masks it. Knows JSON, the form of Secrets and the marks in schemas,
+//! Owns the masking that logs, Events, statuses, diffs and error messages pass before they leave the process.
+//! Readers of secrets add them; writers of messages mask them. Knows JSON, the form of Secrets and the marks in schemas,
 //! nothing else.
 
 use std::borrow::Cow;

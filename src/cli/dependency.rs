@@ -75,7 +75,7 @@ fn run_verb(globals: &Globals, args: &Args, verb: Verb) -> Result<(), Failure> {
     let mut options = args.login.options();
     let keyring = args.verify.verify.then(|| args.verify.keyring.path());
     if keyring.is_some() {
-        // Helm's `dependency build` continues without a provenance file, so that whoever withholds that file decides
+        // Helm's `dependency build` continues without a provenance file, so that a server that withholds that file decides
         // what is verified.
         options.provenance = ProvenanceMode::Yes;
     }

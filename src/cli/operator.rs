@@ -289,7 +289,7 @@ async fn serve_debug(
     match opened {
         Ok((address, server)) => {
             if !address.ip().is_loopback() {
-                tracing::warn!(%address, "the debug endpoint shows values and Secrets to whoever reaches this address");
+                tracing::warn!(%address, "the debug endpoint shows values and Secrets to every client of this address");
             }
             tracing::info!(%address, "serving the debug endpoint");
             servers.push(server);

@@ -295,7 +295,7 @@ mod tests {
         while budget.lock().shares.total() < 3 * BLOCK {
             tokio::task::yield_now().await;
         }
-        // The address with the largest share loses, whoever came later.
+        // The address with the largest share loses, not the latest one.
         let (_, whole) = read_as(one(), B, most, &budget).await.unwrap();
         assert_eq!(slow.await.unwrap(), Some(BodyError::Busy));
         whole.resize(3 * BLOCK).await.unwrap();
