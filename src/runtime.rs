@@ -3,6 +3,7 @@
 //! Knows every front end, so that nothing else has to.
 
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::str::FromStr;
 use std::sync::{Arc, PoisonError};
 
@@ -10,7 +11,7 @@ use tokio::sync::watch;
 
 use crate::addon;
 use crate::cluster::{Cluster, ClusterError, Election};
-use crate::controller::{Context, ContextOptions};
+use crate::controller::{ContextOptions, ControllerContext};
 use crate::serve::State;
 
 /// A front end that a process can run.
@@ -76,7 +77,7 @@ pub async fn run(
 ) -> Result<(), ClusterError> {
     let Options { controllers, election, context, modules } = options;
     let start = |stop| {
-        let context = Context::new(cluster.clone(), &context, Arc::clone(&state));
+        let context = ControllerContext::new(cluster.clone(), &context, Arc::clone(&state));
         run_controllers(controllers, modules, context, stop)
     };
     let Some(election) = election else { return start(Box::pin(stop)).await };
@@ -112,7 +113,7 @@ pub async fn run(
 async fn run_controllers(
     Controllers(controllers): Controllers,
     modules: addon::Options,
-    context: Context,
+    context: ControllerContext,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ClusterError> {
     let stopping = watch::Sender::new(false);
@@ -132,11 +133,11 @@ async fn run_controllers(
     let stop = async {
         stop.await;
         stopping.send_replace(true);
-        std::future::pending::<()>().await;
+        std::future::pending::<Infallible>().await
     };
     let results = tokio::select! {
         results = all => results,
-        () = stop => return Ok(()),
+        never = stop => match never {},
     };
     results.into_iter().collect()
 }

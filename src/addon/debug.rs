@@ -18,7 +18,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::hooks::{Hooks, ModuleRef};
 use super::releases::Releases;
 use super::values::GLOBAL;
-use crate::controller::Target;
+use crate::controller::ReleaseTarget;
 use crate::redact;
 use crate::render::from_json;
 use crate::serve::State;
@@ -60,7 +60,7 @@ pub(super) struct ModuleView {
     pub(super) order: u32,
     pub(super) enabled: bool,
     /// Where its release lives.
-    pub(super) target: Target,
+    pub(super) target: ReleaseTarget,
     /// Why its chart cannot be rendered.
     pub(super) problem: Option<String>,
     /// Its objects as `namespace/Kind/name`; `None` while nothing of it is watched.

@@ -11,7 +11,7 @@ use chart_compat::yaml;
 
 use super::module_name::ModuleName;
 use super::target;
-use crate::controller::Target;
+use crate::controller::ReleaseTarget;
 use crate::source;
 
 /// Version of the chart that a module without `Chart.yaml` gets, as addon-operator gives it.
@@ -36,7 +36,7 @@ pub struct Module {
     /// CRDs of a module without a chart; those of a chart are in it.
     pub crds: Vec<Crd>,
     /// Where its release lives.
-    pub target: Target,
+    pub target: ReleaseTarget,
     /// Another number when its hooks are others than before.
     pub hooks: u64,
     /// Why it is not as its files are now: they cannot be used, and those before can.
@@ -212,7 +212,7 @@ impl Modules {
         };
         let (chart, target) = match chart.and_then(|chart| Ok((target_of(&path, chart.as_deref())?, chart))) {
             Ok((target, chart)) => (Ok(chart), target),
-            Err(text) => (Err(text), Target::default()),
+            Err(text) => (Err(text), ReleaseTarget::default()),
         };
         let (hooks, broken_files) = (0, None);
         self.modules.push(Module { name, path, values, flag, chart, crds, target, hooks, broken_files });
@@ -220,7 +220,7 @@ impl Modules {
 }
 
 /// Where a module's release lives, as its chart says.
-fn target_of(path: &Path, chart: Option<&CompiledChart>) -> Result<Target, String> {
+fn target_of(path: &Path, chart: Option<&CompiledChart>) -> Result<ReleaseTarget, String> {
     let annotations = chart.and_then(|c| c.chart().metadata.annotations.as_deref());
     target::of_chart(annotations).map_err(|e| format!("{}: {e}", path.display()))
 }

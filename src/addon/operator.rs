@@ -37,7 +37,8 @@ use super::values::{GLOBAL, Values};
 use super::{UNNUMBERED_ORDER, debug, reload, status};
 use crate::cluster::{Cluster, ClusterError, ObjectEvent};
 use crate::controller::{
-    Context, Done, DriftPolicy, Gate, Job, ReconcileError as Error, WorkQueue, WorkerEvent, Workers, until,
+    ControllerContext, Done, DriftPolicy, Gate, Job, ReconcileError as Error, WorkQueue, WorkerEvent,
+    Workers, until,
 };
 use crate::release::{Adoption, ReconcileTrigger, ReleaseId, ReleaseRequest};
 use crate::serve::State;
@@ -45,8 +46,6 @@ use crate::serve::runtime_config::LOG_CONFIG_MAP;
 use crate::shell_hooks::{HookEnvironment, webhooks};
 use converge::Cycle;
 
-/// How long running jobs may take to end after a stop.
-const GRACE: Duration = Duration::from_secs(25);
 /// How often the loop shows that it lives.
 const TICK: Duration = Duration::from_secs(10);
 
@@ -185,10 +184,10 @@ impl Default for HookOptions {
     }
 }
 
-type JobResult = Result<Finished, Error>;
+type JobResult = Result<JobOutcome, Error>;
 
 /// The result of a job that succeeded.
-enum Finished {
+enum JobOutcome {
     Ran(Ran),
     Restored(Done),
     Uninstalled,
@@ -317,12 +316,12 @@ struct Operator {
 /// # Errors
 /// The cluster cannot be reached or does not let us read what we need.
 pub async fn run(
-    context: Context,
+    context: ControllerContext,
     options: Options,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ClusterError> {
     let started = Instant::now();
-    let Context { runner, events, state } = context;
+    let ControllerContext { runner, events, state } = context;
     let cluster = runner.engine().cluster().clone();
     let roots = options.directories.modules.clone();
     let (unnumbered, profile) = (options.directories.unnumbered_order, options.releases.profile);
@@ -515,13 +514,7 @@ impl Operator {
         }
         tracing::info!(running = self.workers.queue.running(), "operator stops");
         self.cycle.steps.abort_all();
-        let rest = async {
-            self.workers.drain().await;
-            engine.settle().await;
-        };
-        if tokio::time::timeout(GRACE, rest).await.is_err() {
-            tracing::warn!("jobs still run; the next start resumes them");
-        }
+        self.workers.shut_down(&engine).await;
         Ok(())
     }
 
@@ -599,7 +592,7 @@ impl Operator {
                     releases.uninstall(&release.name).await?
                 };
                 tracing::info!(module = name, deleted, "uninstalled");
-                Ok(Finished::Uninstalled)
+                Ok(JobOutcome::Uninstalled)
             });
             return;
         }
@@ -611,14 +604,14 @@ impl Operator {
                 .and_then(|w| w.request.clone())
         {
             self.spawn(name.clone(), job, async move {
-                releases.runner.correct_drift(request).await.map(Finished::Restored)
+                releases.runner.correct_drift(request).await.map(JobOutcome::Restored)
             });
             return;
         }
         match self.ready(&name) {
             Err(error) => self.finish_job(&name, job, Err(error)),
             Ok(module) => {
-                let work = async move { hooks.run_module(&releases, &module).await.map(Finished::Ran) };
+                let work = async move { hooks.run_module(&releases, &module).await.map(JobOutcome::Ran) };
                 self.spawn(name, job, work);
             }
         }

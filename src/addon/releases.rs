@@ -17,7 +17,7 @@ use super::drift;
 use crate::cluster::{Gvk, ObjectRef, PatchKind, Validation};
 use crate::controller::{
     Done, DriftPolicy, EventRecorder, PostRender, ReconcileError as Error, ReleaseRunner, ReleaseSpec,
-    Target, crd_files,
+    ReleaseTarget, crd_files,
 };
 use crate::release::record::OWNER_LABEL;
 use crate::release::{
@@ -100,7 +100,7 @@ impl Releases {
     }
 
     /// The same for a module with a target of its own.
-    pub(crate) fn at(&self, target: &Target) -> Result<Self, Error> {
+    pub(crate) fn at(&self, target: &ReleaseTarget) -> Result<Self, Error> {
         let mut own = self.clone();
         if let Some(namespace) = target.namespace.as_ref().filter(|n| **n != self.namespace) {
             own.namespace.clone_from(namespace);

@@ -1,6 +1,6 @@
 //! Where a module's release is installed and on whose behalf: the annotations of its chart that say so.
 
-use crate::controller::{ServiceAccountRef, Target, is_dns_label};
+use crate::controller::{ReleaseTarget, ServiceAccountRef, is_dns_label};
 
 /// Annotation of a module's chart: namespace of its release, instead of the operator's.
 const NAMESPACE: &str = "windlass.dev/namespace";
@@ -12,8 +12,8 @@ const SERVICE_ACCOUNT: &str = "windlass.dev/service-account";
 ///
 /// # Errors
 /// A name that Kubernetes does not accept: the text names the annotation and its value.
-pub(super) fn of_chart(annotations: Option<&[(String, String)]>) -> Result<Target, String> {
-    let mut target = Target::default();
+pub(super) fn of_chart(annotations: Option<&[(String, String)]>) -> Result<ReleaseTarget, String> {
+    let mut target = ReleaseTarget::default();
     for (key, text) in annotations.unwrap_or_default() {
         let wrong = || format!("Chart.yaml: annotation {key}: {text:?} is not");
         match key.as_str() {
@@ -34,14 +34,14 @@ pub(super) fn of_chart(annotations: Option<&[(String, String)]>) -> Result<Targe
 mod tests {
     use super::*;
 
-    fn of(annotations: &[(&str, &str)]) -> Result<Target, String> {
+    fn of(annotations: &[(&str, &str)]) -> Result<ReleaseTarget, String> {
         let own: Vec<_> = annotations.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         of_chart(Some(&own))
     }
 
     #[test]
     fn annotations_say_where() {
-        assert_eq!(of_chart(None).unwrap(), Target::default());
+        assert_eq!(of_chart(None).unwrap(), ReleaseTarget::default());
         let both =
             of(&[("windlass.dev/namespace", "web"), ("windlass.dev/service-account", "deployer")]).unwrap();
         assert_eq!(both.namespace.as_deref(), Some("web"));

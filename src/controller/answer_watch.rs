@@ -24,13 +24,13 @@ const PAUSE: Duration = Duration::from_millis(500);
 const RETRY: Duration = Duration::from_secs(30);
 
 /// The watches of one key; they end when this is dropped.
-pub struct AnswerWatch {
+pub(super) struct AnswerWatch {
     _tasks: JoinSet<()>,
 }
 
 impl AnswerWatch {
     /// Sends `key` when an answer no longer has its digest.
-    pub fn start(
+    pub(super) fn start(
         cluster: &Cluster,
         key: &str,
         lookups: BTreeMap<LookupQuery, String>,

@@ -11,7 +11,7 @@ use crate::release::{Engine, EngineOptions};
 use crate::render::{RenderBounds, parse_manifest};
 use crate::serve::State;
 
-/// ReleaseOptions of all front ends of a process.
+/// Options that all front ends of a process share.
 #[derive(Clone, Debug, Default)]
 pub struct ContextOptions {
     /// Where releases are recorded.
@@ -24,7 +24,7 @@ pub struct ContextOptions {
 
 /// What all front ends of a process share. Cheap to clone.
 #[derive(Clone)]
-pub struct Context {
+pub struct ControllerContext {
     /// Runs operations on the one engine.
     pub runner: ReleaseRunner,
     /// Records Events.
@@ -33,7 +33,7 @@ pub struct Context {
     pub state: Arc<State>,
 }
 
-impl Context {
+impl ControllerContext {
     /// The context of a process that watches its releases.
     #[must_use]
     pub fn new(cluster: Cluster, options: &ContextOptions, state: Arc<State>) -> Self {

@@ -4,12 +4,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use super::STATUS_MANAGER;
 use crate::cluster::{ApplyOptions, Cluster, ClusterError, Gvk, ObjectRef, Validation};
 
 /// Annotation of a definition: a higher revision replaces a lower one, never the other way round.
 const REVISION: &str = "windlass.dev/crd-revision";
-/// Field manager of definitions.
-const MANAGER: &str = "windlass-status";
 /// How long a new kind may take to be served.
 const SERVED_WITHIN: Duration = Duration::from_secs(30);
 
@@ -32,7 +31,7 @@ pub async fn register_kind(cluster: &Cluster, kind: &Gvk, crd: &Value) -> Result
         Ok(_) => {}
     }
     let options = ApplyOptions {
-        manager: MANAGER,
+        manager: STATUS_MANAGER,
         force: true,
         validation: Validation::Strict,
         dry_run: false,

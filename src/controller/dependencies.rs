@@ -36,7 +36,7 @@ pub fn resolve(mut declared: Dependencies) -> (Dependencies, Vec<DependencyProbl
         dependencies.retain(|on| known.contains(on));
     }
     for key in &known {
-        if reaches(&declared, key, key) {
+        if reaches(|key| declared.get(key), key, key) {
             problems.push(DependencyProblem::Cycle { key: key.clone() });
             declared.remove(key);
         }
@@ -47,11 +47,15 @@ pub fn resolve(mut declared: Dependencies) -> (Dependencies, Vec<DependencyProbl
 
 /// Whether a key depends on another, directly or through others.
 #[must_use]
-pub fn reaches(dependencies: &Dependencies, from: &str, to: &str) -> bool {
+pub fn reaches<'d>(
+    dependencies: impl Fn(&str) -> Option<&'d BTreeSet<String>>,
+    from: &'d str,
+    to: &str,
+) -> bool {
     let mut seen = BTreeSet::new();
     let mut left = vec![from];
     while let Some(key) = left.pop() {
-        for next in dependencies.get(key).into_iter().flatten() {
+        for next in dependencies(key).into_iter().flatten() {
             if next == to {
                 return true;
             }

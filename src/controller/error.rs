@@ -1,10 +1,18 @@
 //! Why a reconcile failed, and what to do about it.
 
+use std::time::Duration;
+
 use chart_compat::render;
 
+use crate::backoff;
 use crate::cluster::ClusterError;
 use crate::release::{Disposition, EngineError};
 use crate::render::replay;
+
+/// A failure that only a change can end is retried this seldom.
+const STALLED_DELAY: Duration = Duration::from_secs(300);
+/// A failure that ends by itself is retried after this time.
+const WAIT_DELAY: Duration = Duration::from_secs(5);
 
 /// Why a job of a release failed.
 #[derive(Debug, thiserror::Error)]
@@ -52,6 +60,16 @@ impl ReconcileError {
             Self::Chart(_) | Self::Config(_) | Self::Values(_) | Self::Render(_) => Disposition::Stall,
             Self::Engine(e) => e.disposition(),
             Self::Cluster(_) | Self::Task(_) | Self::Replay(_) | Self::Hook(_) => Disposition::Retry,
+        }
+    }
+
+    /// How long to wait before the next try, after this many failures in a row.
+    #[must_use]
+    pub fn retry_delay(&self, failures: u32) -> Duration {
+        match self.disposition() {
+            Disposition::Stall => STALLED_DELAY,
+            Disposition::Wait => WAIT_DELAY,
+            Disposition::Retry | Disposition::Ignore => backoff::delay(failures),
         }
     }
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::STATUS_MANAGER;
 use crate::cluster::{Cluster, ClusterError, Gvk, ObjectRef, PatchKind};
 use crate::redact;
 
@@ -20,8 +21,6 @@ const MAX_NAME: usize = 220;
 const SERIES: Duration = Duration::from_secs(600);
 /// How many Events are remembered for that.
 const MAX_REMEMBERED: usize = 4096;
-/// Field manager of Events.
-const MANAGER: &str = "windlass-status";
 
 /// What kind of news an Event is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -147,7 +146,7 @@ impl EventRecorder {
     async fn count_up(&self, event: &ObjectRef, count: u64) -> Result<(), ClusterError> {
         let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let patch = json!({"count": count, "lastTimestamp": now});
-        self.client.patch_subresource(event, "", PatchKind::Merge, &patch, MANAGER).await.map(drop)
+        self.client.patch_subresource(event, "", PatchKind::Merge, &patch, STATUS_MANAGER).await.map(drop)
     }
 
     async fn create(&self, involved: &Value, note: &EventNote) -> Result<ObjectRef, ClusterError> {
@@ -175,7 +174,7 @@ impl EventRecorder {
             "source": {"component": "windlass"},
         });
         let event = ObjectRef::new(Gvk::new("v1", "Event"), Some(namespace), &name);
-        self.client.create(&event, &body, MANAGER).await?;
+        self.client.create(&event, &body, STATUS_MANAGER).await?;
         Ok(event)
     }
 }

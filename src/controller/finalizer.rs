@@ -2,14 +2,12 @@
 
 use serde_json::{Value, json};
 
+use super::STATUS_MANAGER;
 use crate::cluster::{Cluster, ClusterError, ObjectRef, PatchKind};
-
-/// Field manager of finalizers.
-const MANAGER: &str = "windlass-status";
 
 /// Whether an object has a finalizer.
 #[must_use]
-pub fn has_finalizer(object: &Value, finalizer: &str) -> bool {
+pub(super) fn has_finalizer(object: &Value, finalizer: &str) -> bool {
     list(object).any(|f| f == finalizer)
 }
 
@@ -17,7 +15,7 @@ pub fn has_finalizer(object: &Value, finalizer: &str) -> bool {
 ///
 /// # Errors
 /// The object was changed meanwhile, or the write fails.
-pub async fn add_finalizer(
+pub(super) async fn add_finalizer(
     client: &Cluster,
     reference: &ObjectRef,
     object: &Value,
@@ -34,7 +32,7 @@ pub async fn add_finalizer(
 ///
 /// # Errors
 /// The object was changed meanwhile, or the write fails.
-pub async fn remove_finalizer(
+pub(super) async fn remove_finalizer(
     client: &Cluster,
     reference: &ObjectRef,
     object: &Value,
@@ -60,5 +58,5 @@ async fn write(
 ) -> Result<Value, ClusterError> {
     let version = &object["metadata"]["resourceVersion"];
     let patch = json!({"metadata": {"finalizers": finalizers, "resourceVersion": version}});
-    client.patch_subresource(reference, "", PatchKind::Merge, &patch, MANAGER).await
+    client.patch_subresource(reference, "", PatchKind::Merge, &patch, STATUS_MANAGER).await
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::error::ReconcileError;
 use super::events::EventNote;
 use super::release_runner::{ReleaseRunner, ReleaseSpec};
-use super::target::Target;
+use super::target::ReleaseTarget;
 use crate::cluster::Gvk;
 use crate::release::{ReleaseId, ReleaseOutcome};
 use crate::render::replay::LookupQuery;
@@ -29,14 +29,14 @@ pub trait FrontEnd: Send + Sync + 'static {
         &["windlass.dev/requested-at"]
     }
 
-    /// The release of an object. Must not depend on anything else: it is uninstalled by it, too.
+    /// The release of an object. Must stay the same as long as the object exists: it is uninstalled by it, too.
     fn release(&self, object: &Value) -> ReleaseId;
 
     /// On whose behalf the release is rendered, applied and uninstalled.
     ///
     /// # Errors
     /// A name that Kubernetes does not accept.
-    fn target(&self, object: &Value) -> Result<Target, ReconcileError>;
+    fn target(&self, object: &Value) -> Result<ReleaseTarget, ReconcileError>;
 
     /// Objects that must be reconciled before this one, as `NAMESPACE/NAME`.
     fn dependencies(&self, _object: &Value) -> BTreeSet<String> {

@@ -6,7 +6,7 @@ use crate::release::{OperationProgress, ProgressListener};
 
 /// A listener that logs why objects do not become ready, and what chart hooks print.
 #[must_use]
-pub fn log_progress() -> ProgressListener {
+pub(super) fn log_progress() -> ProgressListener {
     Arc::new(|release, step| match step {
         OperationProgress::Diagnosis { object, lines } => {
             for line in *lines {

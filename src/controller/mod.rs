@@ -25,23 +25,23 @@ mod values_from;
 mod work_queue;
 mod workers;
 
-pub use answer_watch::AnswerWatch;
 pub use conditions::{Condition, set_conditions};
-pub use context::{Context, ContextOptions};
+pub use context::{ContextOptions, ControllerContext};
 pub(crate) use crds::contains;
 pub use crds::crd_files;
 pub use custom_kind::register_kind;
 pub use drift_policy::{DriftPolicy, report_drift};
 pub use error::ReconcileError;
 pub use events::{EventNote, EventRecorder, EventType};
-pub use finalizer::{add_finalizer, has_finalizer, remove_finalizer};
 pub use front_end::{Desired, FrontEnd, References, Report};
-pub use log_progress::log_progress;
 pub use reconcile_loop::{ControllerOptions, run};
 pub use release_runner::{Done, PostRender, ReleaseRunner, ReleaseSpec, RenderInputs, capabilities};
 pub(crate) use render_revision::RevisionView;
-pub use target::{Impersonation, ServiceAccountRef, Target, is_dns_label};
+pub use target::{ReleaseTarget, ServiceAccountRef, is_dns_label};
 pub use values_from::{ResolvedValues, ValuesReference, resolve as resolve_values};
 pub use work_queue::{Gate, Job, QueuedJob, WorkQueue};
 pub(crate) use workers::until;
 pub use workers::{WorkerEvent, Workers};
+
+/// Field manager of statuses, finalizers, Events and the definitions of our own kinds.
+pub(crate) const STATUS_MANAGER: &str = "windlass-status";

@@ -8,31 +8,27 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::context::Context;
+use super::STATUS_MANAGER;
+use super::context::ControllerContext;
 use super::crds::contains;
 use super::drift_policy::report_drift;
 use super::error::ReconcileError;
 use super::finalizer::{add_finalizer, remove_finalizer};
-use super::front_end::{Desired, FrontEnd, References, Report};
-use super::release_runner::{Done, ReleaseRunner};
-use crate::backoff;
+use super::front_end::{Desired, FrontEnd, Report};
+use super::release_runner::{Done, ReleaseRunner, RenderInputs};
 use crate::cluster::{Cluster, ClusterError, ObjectRef, PatchKind};
-use crate::release::{Disposition, ReleaseRequest};
+use crate::release::ReleaseRequest;
 
-/// Field manager of statuses.
-const MANAGER: &str = "windlass-status";
 /// How long an uninstall waits for hooks.
 const UNINSTALL_TIMEOUT: Duration = Duration::from_secs(300);
-/// A failure that only a change can end is retried this seldom.
-const STALLED_DELAY: Duration = Duration::from_secs(300);
-/// A failure that ends by itself is retried after this time.
-const WAIT_DELAY: Duration = Duration::from_secs(5);
 
 /// What a job has to do.
 pub(super) enum Task {
     Reconcile,
     CorrectDrift(Option<Arc<ReleaseRequest>>),
     Uninstall,
+    /// The release belongs to another object: only the finalizer is removed.
+    RemoveFinalizer,
     /// These dependencies are not ready.
     Wait(BTreeSet<String>),
     /// The object cannot be reconciled.
@@ -41,23 +37,23 @@ pub(super) enum Task {
 
 /// What a job did.
 pub(super) enum Finished {
-    Released { done: Done, references: References, interval: Option<Duration> },
+    Released { request: Arc<ReleaseRequest>, inputs: Option<RenderInputs>, interval: Option<Duration> },
     Waiting,
     Suspended,
     Uninstalled,
-    Failed { error: ReconcileError, retry_in: Duration, references: References },
+    Failed { error: ReconcileError, retry_in: Duration, inputs: Option<RenderInputs> },
 }
 
 /// An object and what its job needs.
 pub(super) struct ReconcileJob<F> {
     pub(super) front_end: Arc<F>,
-    pub(super) context: Context,
+    pub(super) context: ControllerContext,
     pub(super) reference: ObjectRef,
     pub(super) object: Value,
     /// Failures in a row before this job.
     pub(super) failures: u32,
     /// What was read so far.
-    pub(super) references: References,
+    pub(super) inputs: Option<RenderInputs>,
 }
 
 impl<F: FrontEnd> ReconcileJob<F> {
@@ -66,21 +62,18 @@ impl<F: FrontEnd> ReconcileJob<F> {
         match self.work(task).await {
             Ok(finished) => finished,
             Err(error) => {
-                let retry_in = match error.disposition() {
-                    Disposition::Stall => STALLED_DELAY,
-                    Disposition::Wait => WAIT_DELAY,
-                    Disposition::Retry | Disposition::Ignore => backoff::delay(self.failures + 1),
-                };
+                let retry_in = error.retry_delay(self.failures + 1);
                 if let Err(failure) = self.report(&Report::Failed { error: &error, retry_in }).await {
                     tracing::warn!(object = %self.reference, "the status cannot be written: {failure}");
                 }
-                Finished::Failed { error, retry_in, references: self.references }
+                Finished::Failed { error, retry_in, inputs: self.inputs }
             }
         }
     }
 
     async fn work(&mut self, task: Task) -> Result<Finished, ReconcileError> {
-        if !matches!(task, Task::Uninstall) && self.front_end.is_suspended(&self.object) {
+        let deletes = matches!(task, Task::Uninstall | Task::RemoveFinalizer);
+        if !deletes && self.front_end.is_suspended(&self.object) {
             self.report(&Report::Suspended).await?;
             return Ok(Finished::Suspended);
         }
@@ -91,6 +84,7 @@ impl<F: FrontEnd> ReconcileJob<F> {
                 Ok(Finished::Waiting)
             }
             Task::Uninstall => self.uninstall().await,
+            Task::RemoveFinalizer => self.remove_finalizer().await,
             Task::CorrectDrift(request) => match request {
                 Some(request) => {
                     let done = self.runner()?.correct_drift(request).await?;
@@ -110,7 +104,8 @@ impl<F: FrontEnd> ReconcileJob<F> {
             self.report(&Report::Progressing).await?;
         }
         let runner = self.runner()?;
-        let desired = self.front_end.desired(&self.object, &runner, &mut self.references);
+        let inputs = self.inputs.insert(RenderInputs::new(runner.engine().cluster().clone()));
+        let desired = self.front_end.desired(&self.object, &runner, &mut inputs.lookups);
         let Desired { spec, interval } = desired.await?;
         let done = runner.run(spec).await?;
         self.released(done, interval).await
@@ -130,13 +125,21 @@ impl<F: FrontEnd> ReconcileJob<F> {
             "reconciled"
         );
         self.report(&Report::Released(&done.outcome)).await?;
-        Ok(Finished::Released { done, references: std::mem::take(&mut self.references), interval })
+        let mut inputs = done.inputs;
+        if let (Some(inputs), Some(read)) = (&mut inputs, self.inputs.take()) {
+            inputs.lookups.extend(read.lookups);
+        }
+        Ok(Finished::Released { request: done.request, inputs, interval })
     }
 
     async fn uninstall(&mut self) -> Result<Finished, ReconcileError> {
         let id = self.front_end.release(&self.object);
         let deleted = self.runner()?.uninstall(&id, UNINSTALL_TIMEOUT).await?;
         tracing::info!(object = %self.reference, deleted, "uninstalled");
+        self.remove_finalizer().await
+    }
+
+    async fn remove_finalizer(&self) -> Result<Finished, ReconcileError> {
         remove_finalizer(self.client(), &self.reference, &self.object, self.front_end.finalizer()).await?;
         Ok(Finished::Uninstalled)
     }
@@ -160,7 +163,10 @@ impl<F: FrontEnd> ReconcileJob<F> {
         }
         let patch = json!({"status": status});
         let client = self.client();
-        match client.patch_subresource(&self.reference, "status", PatchKind::Merge, &patch, MANAGER).await {
+        match client
+            .patch_subresource(&self.reference, "status", PatchKind::Merge, &patch, STATUS_MANAGER)
+            .await
+        {
             Ok(object) => self.object = object,
             // It was deleted meanwhile.
             Err(e) if e.is_not_found() => return Ok(()),

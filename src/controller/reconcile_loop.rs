@@ -6,25 +6,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures::StreamExt as _;
 use serde_json::Value;
 
-use super::context::Context;
-use super::dependencies::{Dependencies, reaches};
+use super::context::ControllerContext;
+use super::dependencies::reaches;
 use super::error::ReconcileError;
 use super::finalizer::has_finalizer;
-use super::front_end::{FrontEnd, References};
+use super::front_end::FrontEnd;
 use super::reconcile_job::{Finished, ReconcileJob, Task};
 use super::work_queue::{Gate, Job, WorkQueue};
 use super::workers::{WorkerEvent, Workers};
 use crate::backoff;
 use crate::cluster::{ClusterError, ObjectEvent, ObjectRef};
 use crate::release::{ReconcileTrigger, ReleaseId, ReleaseRequest};
-
-/// How long running jobs may take to end after a stop.
-const GRACE: Duration = Duration::from_secs(25);
 
 /// What a controller of custom resources works on.
 #[derive(Clone, Debug)]
@@ -57,24 +54,34 @@ impl Fingerprint {
     }
 }
 
+/// How far the object's last reconcile came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Readiness {
+    /// It has not ended, was suspended or has failed.
+    Pending,
+    /// It waits for a dependency.
+    Waiting,
+    /// It succeeded, and nothing has changed since.
+    Ready,
+}
+
 /// An object as it was last seen.
-struct Known {
+struct ObservedObject {
     object: Value,
     fingerprint: Fingerprint,
     release: ReleaseId,
     dependencies: BTreeSet<String>,
     /// What was last rendered, unless it is out of date.
     request: Option<Arc<ReleaseRequest>>,
-    /// The last reconcile succeeded, and nothing has changed since.
-    ready: bool,
+    readiness: Readiness,
 }
 
 struct Controller<F> {
     front_end: Arc<F>,
-    context: Context,
+    context: ControllerContext,
     options: ControllerOptions,
     workers: Workers<Finished>,
-    objects: BTreeMap<String, Known>,
+    objects: BTreeMap<String, ObservedObject>,
     /// Which object each release belongs to.
     releases: BTreeMap<ReleaseId, String>,
 }
@@ -85,7 +92,7 @@ struct Controller<F> {
 /// The API server refuses to list or watch the kind.
 pub async fn run<F: FrontEnd>(
     front_end: F,
-    context: Context,
+    context: ControllerContext,
     options: ControllerOptions,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ClusterError> {
@@ -149,17 +156,11 @@ impl<F: FrontEnd> Controller<F> {
             running = self.workers.queue.running(),
             "controller stops"
         );
-        let rest = async {
-            self.workers.drain().await;
-            engine.settle().await;
-        };
-        if tokio::time::timeout(GRACE, rest).await.is_err() {
-            tracing::warn!(controller = self.front_end.name(), "jobs still run; the next start resumes them");
-        }
+        self.workers.shut_down(&engine).await;
         Ok(())
     }
 
-    /// Takes in an object as it is now.
+    /// Stores an object as it is now, and requests what follows from a change.
     fn observe(&mut self, key: &str, object: Value) {
         let fingerprint = Fingerprint::of(&object, self.front_end.trigger_annotations());
         let same = self.objects.get(key).is_some_and(|known| known.fingerprint == fingerprint);
@@ -176,7 +177,14 @@ impl<F: FrontEnd> Controller<F> {
             self.releases.remove(&before.release);
         }
         self.releases.entry(release.clone()).or_insert_with(|| key.to_owned());
-        let known = Known { object, fingerprint, release, dependencies, request: None, ready: false };
+        let known = ObservedObject {
+            object,
+            fingerprint,
+            release,
+            dependencies,
+            request: None,
+            readiness: Readiness::Pending,
+        };
         self.objects.insert(key.to_owned(), known);
         self.workers.queue.cancel_retry(key);
         let job = if deleted { Job::Uninstall } else { Job::Reconcile };
@@ -187,6 +195,8 @@ impl<F: FrontEnd> Controller<F> {
     fn forget(&mut self, key: &str) {
         self.workers.stop_watching(key);
         self.workers.queue.forget(key);
+        let object = self.reference(key).to_string();
+        self.context.state.metrics.remove("windlass_drifted_objects", &[("object", &object)]);
         if let Some(known) = self.objects.remove(key)
             && self.releases.get(&known.release).is_some_and(|owner| owner == key)
         {
@@ -219,6 +229,13 @@ impl<F: FrontEnd> Controller<F> {
         self.workers.queue.request(&key, 0, job);
     }
 
+    /// The object of a key.
+    fn reference(&self, key: &str) -> ObjectRef {
+        let (namespace, name) =
+            key.split_once('/').map_or((None, key), |(namespace, name)| (Some(namespace), name));
+        ObjectRef::new(self.front_end.kind(), namespace, name)
+    }
+
     fn start_jobs(&mut self) {
         for (key, job) in self.workers.queue.start() {
             let Some(known) = self.objects.get(&key) else {
@@ -226,41 +243,44 @@ impl<F: FrontEnd> Controller<F> {
                 self.workers.queue.forget(&key);
                 continue;
             };
+            let owned = self.releases.get(&known.release).is_some_and(|owner| *owner == key);
             let task = match job {
                 Job::Uninstall if !has_finalizer(&known.object, self.front_end.finalizer()) => {
                     self.workers.queue.done(&key, true);
                     continue;
                 }
-                Job::Uninstall => Task::Uninstall,
+                Job::Uninstall if owned => Task::Uninstall,
+                // The release is another object's.
+                Job::Uninstall => Task::RemoveFinalizer,
                 Job::CorrectDrift if known.request.is_some() => Task::CorrectDrift(known.request.clone()),
                 Job::CorrectDrift | Job::Reconcile => self.reconcile_task(&key, known),
             };
             let reconcile = ReconcileJob {
                 front_end: Arc::clone(&self.front_end),
                 context: self.context.clone(),
-                reference: ObjectRef::new(self.front_end.kind(), namespace_of(&key), name_of(&key)),
+                reference: self.reference(&key),
                 object: known.object.clone(),
                 failures: self.workers.queue.failures(&key),
-                references: References::new(),
+                inputs: None,
             };
             self.workers.spawn(key, job, reconcile.run(task));
         }
     }
 
     /// What a reconcile has to do: it may have to wait, or be refused.
-    fn reconcile_task(&self, key: &str, known: &Known) -> Task {
+    fn reconcile_task(&self, key: &str, known: &ObservedObject) -> Task {
         if let Some(owner) = self.releases.get(&known.release).filter(|owner| *owner != key) {
             let text = format!("release {} belongs to {owner} already: choose another name", known.release);
             return Task::Refuse(ReconcileError::Config(text));
         }
-        let declared: Dependencies =
-            self.objects.iter().map(|(key, known)| (key.clone(), known.dependencies.clone())).collect();
-        if reaches(&declared, key, key) {
+        let dependencies = |key: &str| self.objects.get(key).map(|known| &known.dependencies);
+        if reaches(dependencies, key, key) {
             return Task::Refuse(ReconcileError::Config(
                 "it depends on itself, directly or through others".to_owned(),
             ));
         }
-        let unready = |on: &&String| !self.objects.get(*on).is_some_and(|other| other.ready);
+        let ready = |other: &ObservedObject| other.readiness == Readiness::Ready;
+        let unready = |on: &&String| !self.objects.get(*on).is_some_and(ready);
         let missing: BTreeSet<String> = known.dependencies.iter().filter(unready).cloned().collect();
         if missing.is_empty() { Task::Reconcile } else { Task::Wait(missing) }
     }
@@ -269,7 +289,7 @@ impl<F: FrontEnd> Controller<F> {
         let finished = result.unwrap_or_else(|text| Finished::Failed {
             error: ReconcileError::Task(text),
             retry_in: backoff::delay(self.workers.queue.failures(key) + 1),
-            references: References::new(),
+            inputs: None,
         });
         let succeeded = !matches!(finished, Finished::Failed { .. });
         self.workers.queue.done(key, succeeded);
@@ -281,35 +301,36 @@ impl<F: FrontEnd> Controller<F> {
             1.0,
         );
         let busy = self.workers.queue.is_busy(key);
-        let Some(known) = self.objects.get_mut(key) else { return };
+        let Some(known) = self.objects.get_mut(key) else { return self.workers.queue.forget(key) };
         match finished {
-            Finished::Released { done, references, interval } => {
+            Finished::Released { request, inputs, interval } => {
                 // A later generation that came meanwhile is not ready yet.
-                known.ready = !busy;
-                known.request = Some(done.request);
-                let client = self.context.runner.engine().operator_client();
-                if let Some(mut inputs) = done.inputs {
-                    inputs.lookups.extend(references);
-                    self.workers.watch_inputs(client, key, inputs);
+                known.readiness = if busy { Readiness::Pending } else { Readiness::Ready };
+                known.request = Some(request);
+                if let Some(inputs) = inputs {
+                    self.workers.watch_inputs(key, inputs);
                     self.workers.set_interval(key, interval);
                 }
+                let waits = |other: &ObservedObject| {
+                    other.readiness == Readiness::Waiting && other.dependencies.contains(key)
+                };
                 let waiting: Vec<String> = self
                     .objects
                     .iter()
-                    .filter(|(_, other)| !other.ready && other.dependencies.contains(key))
+                    .filter(|(_, other)| waits(other))
                     .map(|(other, _)| other.clone())
                     .collect();
                 for other in waiting {
                     self.reconcile(&other, "a dependency is ready");
                 }
             }
-            Finished::Waiting | Finished::Suspended => known.ready = false,
+            Finished::Waiting => known.readiness = Readiness::Waiting,
+            Finished::Suspended => known.readiness = Readiness::Pending,
             Finished::Uninstalled => {}
-            Finished::Failed { error, retry_in, references } => {
-                known.ready = false;
-                if !references.is_empty() {
-                    let client = self.context.runner.engine().operator_client();
-                    self.workers.watch_answers(client, key, references);
+            Finished::Failed { error, retry_in, inputs } => {
+                known.readiness = Readiness::Pending;
+                if let Some(inputs) = inputs.filter(|inputs| !inputs.lookups.is_empty()) {
+                    self.workers.watch_inputs(key, inputs);
                 }
                 if job == Job::Reconcile {
                     known.request = None;
@@ -335,12 +356,4 @@ fn key_of(object: &Value) -> String {
         "" => text("name").to_owned(),
         namespace => format!("{namespace}/{}", text("name")),
     }
-}
-
-fn namespace_of(key: &str) -> Option<&str> {
-    key.split_once('/').map(|(namespace, _)| namespace)
-}
-
-fn name_of(key: &str) -> &str {
-    key.split_once('/').map_or(key, |(_, name)| name)
 }

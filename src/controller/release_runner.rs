@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 
 use super::error::ReconcileError;
 use super::render_revision::RenderedRevision;
-use super::target::{Impersonation, Target};
+use super::target::{Impersonation, ReleaseTarget};
 use crate::cluster::{Cluster, ClusterError};
 use crate::release::{
     ChartRecord, CrdFile, Engine, ReleaseId, ReleaseOptions, ReleaseOutcome, ReleaseRequest, RenderedRelease,
@@ -46,7 +46,7 @@ pub struct ReleaseSpec {
     pub checksum_label: Option<&'static str>,
     /// What changes the rendered manifests.
     pub post_render: Option<PostRender>,
-    /// ReleaseOptions of the engine.
+    /// Options of the engine.
     pub options: ReleaseOptions,
 }
 
@@ -66,8 +66,18 @@ pub struct Done {
 pub struct RenderInputs {
     /// When a certificate is to be renewed, in seconds since 1970.
     pub renew_at: Option<i64>,
+    /// The client that read the answers: they are watched with its rights and no others.
+    pub client: Cluster,
     /// What was looked up, with the digest of each answer.
     pub lookups: BTreeMap<LookupQuery, String>,
+}
+
+impl RenderInputs {
+    /// Nothing looked up yet, by this client.
+    #[must_use]
+    pub fn new(client: Cluster) -> Self {
+        Self { renew_at: None, client, lookups: BTreeMap::new() }
+    }
 }
 
 /// Runs operations on releases. Cheap to clone; clones share the engine, the clients and the bound on parallel renders.
@@ -100,7 +110,7 @@ impl ReleaseRunner {
     ///
     /// # Errors
     /// The impersonating client cannot be built.
-    pub fn acting_for(&self, target: &Target, namespace: &str) -> Result<Self, ClusterError> {
+    pub fn acting_for(&self, target: &ReleaseTarget, namespace: &str) -> Result<Self, ClusterError> {
         let mut own = self.clone();
         if let Some(account) = target.service_account(namespace) {
             own.engine =

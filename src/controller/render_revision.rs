@@ -4,7 +4,7 @@
 //! that revision, as with Helm; as long as the chart still renders what the newest revision was made of, that revision stays.
 //! Owns the choice between the two. Writes nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use chart_compat::render::{self, Capabilities, Release, Rendered};
@@ -109,7 +109,7 @@ impl ReleaseRunner {
             capabilities: capabilities(self.engine().cluster()).await?,
             memory: None,
             renewed: Vec::new(),
-            inputs: RenderInputs { renew_at: None, lookups: BTreeMap::new() },
+            inputs: RenderInputs::new(self.engine().cluster().clone()),
             logged: BTreeSet::new(),
             deadline: self.bounds.deadline(),
         };

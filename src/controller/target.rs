@@ -10,7 +10,7 @@ use crate::cluster::{Cluster, ClusterError};
 
 /// Namespace of a release, and the ServiceAccount that applies its objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Target {
+pub struct ReleaseTarget {
     /// Namespace of the release; `None`: the front end's default.
     pub namespace: Option<String>,
     /// The ServiceAccount to impersonate; `None`: the operator's own rights.
@@ -27,7 +27,7 @@ pub struct ServiceAccountRef {
 }
 
 impl ServiceAccountRef {
-    /// Reads `NAME` or `NAMESPACE/NAME`; `None` if a part is no name that Kubernetes accepts.
+    /// Reads `NAME` or `NAMESPACE/NAME`; `None` if a part is not a name that Kubernetes accepts.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (namespace, name) = match text.split_once('/') {
@@ -39,7 +39,7 @@ impl ServiceAccountRef {
     }
 }
 
-impl Target {
+impl ReleaseTarget {
     /// Namespace and name of the ServiceAccount that applies a release in `namespace`.
     #[must_use]
     pub fn service_account<'a>(&'a self, namespace: &'a str) -> Option<(&'a str, &'a str)> {
@@ -61,14 +61,14 @@ pub fn is_dns_label(text: &str) -> bool {
 
 /// Clients that act as ServiceAccounts, by user name. Clones share them.
 #[derive(Clone, Default)]
-pub struct Impersonation(Arc<Mutex<BTreeMap<String, Cluster>>>);
+pub(super) struct Impersonation(Arc<Mutex<BTreeMap<String, Cluster>>>);
 
 impl Impersonation {
     /// The client that acts as a ServiceAccount.
     ///
     /// # Errors
     /// The client cannot be built.
-    pub fn client(
+    pub(super) fn client(
         &self,
         operator: &Cluster,
         (namespace, name): (&str, &str),
@@ -102,7 +102,7 @@ mod tests {
             let found = found.as_ref().map(|a| (a.namespace.as_deref(), a.name.as_str()));
             assert_eq!(found, expected, "{text}");
         }
-        let target = Target { namespace: None, service_account: ServiceAccountRef::parse("deployer") };
+        let target = ReleaseTarget { namespace: None, service_account: ServiceAccountRef::parse("deployer") };
         assert_eq!(target.service_account("web"), Some(("web", "deployer")));
     }
 }

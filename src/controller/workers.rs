@@ -1,4 +1,4 @@
-//! The jobs of one front end: what runs, and what will have to run without anybody asking.
+//! The jobs of one front end: what runs, and what becomes due by itself.
 //!
 //! Owns the tasks, the work queue, the renewals of certificates and the watches of render inputs. What a job is and what
 //! follows from its result is the caller's.
@@ -13,8 +13,11 @@ use super::answer_watch::AnswerWatch;
 use super::release_runner::RenderInputs;
 use super::work_queue::{Job, WorkQueue};
 use crate::cluster::Cluster;
+use crate::release::Engine;
 use crate::render::replay::LookupQuery;
 
+/// How long running jobs may take to end after a stop.
+const GRACE: Duration = Duration::from_secs(25);
 /// A renewal is at most this far ahead; then its time is computed again.
 const LONGEST_SLEEP: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -77,17 +80,17 @@ impl<T: Send + 'static> Workers<T> {
     }
 
     /// Watches what the last render of a key depends on, instead of what the one before did.
-    pub fn watch_inputs(&mut self, cluster: &Cluster, key: &str, inputs: RenderInputs) {
+    pub fn watch_inputs(&mut self, key: &str, inputs: RenderInputs) {
         self.renewals.remove(key);
         if let Some(at) = inputs.renew_at {
             let now = jiff::Timestamp::now().as_second();
             let left = Duration::from_secs(u64::try_from(at - now).unwrap_or(0)).min(LONGEST_SLEEP);
             self.renewals.insert(key.to_owned(), Instant::now() + left);
         }
-        self.watch_answers(cluster, key, inputs.lookups);
+        self.watch_answers(&inputs.client, key, inputs.lookups);
     }
 
-    /// Watches the answers to lookups for a key, instead of those before.
+    /// Watches the answers to lookups for a key, instead of those before, with the rights of `cluster`.
     pub fn watch_answers(&mut self, cluster: &Cluster, key: &str, answers: BTreeMap<LookupQuery, String>) {
         self.watches.remove(key);
         if !answers.is_empty() {
@@ -142,9 +145,15 @@ impl<T: Send + 'static> Workers<T> {
         }
     }
 
-    /// Waits until no job runs; results are dropped.
-    pub async fn drain(&mut self) {
-        while self.tasks.join_next().await.is_some() {}
+    /// Waits until no job runs and the engine has nothing in the background, for a while; results are dropped.
+    pub async fn shut_down(&mut self, engine: &Engine) {
+        let rest = async {
+            while self.tasks.join_next().await.is_some() {}
+            engine.settle().await;
+        };
+        if tokio::time::timeout(GRACE, rest).await.is_err() {
+            tracing::warn!("jobs still run; the next start resumes them");
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use serde_json::Value;
 
-use super::operations::{Exists, Operation, Patch, Target};
+use super::operations::{Exists, Operation, OperationTarget, Patch};
 use crate::cluster::{
     Cluster, ClusterError, DeleteOptions, Deleted, Gvk, ObjectEvent, ObjectRef, PatchKind, Propagation,
 };
@@ -38,7 +38,7 @@ fn told(operation: &Operation) -> String {
         let slash = if namespace.is_empty() { "" } else { "/" };
         format!("{kind} {namespace}{slash}{name}")
     };
-    let target = |t: &Target| object(&t.kind, &t.namespace, &t.name);
+    let target = |t: &OperationTarget| object(&t.kind, &t.namespace, &t.name);
     match operation {
         Operation::Create { object: new, .. } => {
             let text = |path: &str| new.pointer(path).and_then(Value::as_str).unwrap_or_default();
@@ -137,13 +137,13 @@ async fn replace(
     }
 }
 
-async fn reference(cluster: &Cluster, target: &Target) -> Result<ObjectRef, ClusterError> {
+async fn reference(cluster: &Cluster, target: &OperationTarget) -> Result<ObjectRef, ClusterError> {
     let gvk = cluster.find_kind(&target.api_version, &target.kind).await?;
     let namespace = Some(target.namespace.as_str()).filter(|n| !n.is_empty());
     Ok(ObjectRef::new(gvk, namespace, &target.name))
 }
 
-async fn patch(cluster: &Cluster, target: &Target, patch: &Patch) -> Result<(), PatchError> {
+async fn patch(cluster: &Cluster, target: &OperationTarget, patch: &Patch) -> Result<(), PatchError> {
     let object = reference(cluster, target).await?;
     let part = &target.subresource;
     match patch {
@@ -167,7 +167,11 @@ async fn patch(cluster: &Cluster, target: &Target, patch: &Patch) -> Result<(), 
     Ok(())
 }
 
-async fn delete(cluster: &Cluster, target: &Target, propagation: Propagation) -> Result<(), ClusterError> {
+async fn delete(
+    cluster: &Cluster,
+    target: &OperationTarget,
+    propagation: Propagation,
+) -> Result<(), ClusterError> {
     let object = reference(cluster, target).await?;
     let options = DeleteOptions { propagation, ..DeleteOptions::default() };
     let deleted = cluster.delete(&object, options).await?;

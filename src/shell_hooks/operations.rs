@@ -12,8 +12,8 @@ use crate::render::to_json;
 #[derive(Clone, Debug)]
 pub enum Operation {
     Create { object: Value, subresource: String, exists: Exists },
-    Delete { target: Target, propagation: Propagation },
-    Patch { target: Target, patch: Patch, ignore_missing: bool, ignore_hook_error: bool },
+    Delete { target: OperationTarget, propagation: Propagation },
+    Patch { target: OperationTarget, patch: Patch, ignore_missing: bool, ignore_hook_error: bool },
 }
 
 /// What to do about an object that is there already.
@@ -26,7 +26,7 @@ pub enum Exists {
 
 /// The object that is meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct OperationTarget {
     /// May be empty: any version that serves the kind.
     pub api_version: String,
     pub kind: String,
@@ -116,7 +116,7 @@ fn split(text: &str) -> Vec<String> {
 }
 
 fn operation(document: &Value) -> Result<Operation, String> {
-    let map = document.as_object().ok_or("it is no map")?;
+    let map = document.as_object().ok_or("it is not a map")?;
     if let Some(key) = map.keys().find(|k| !KEYS.contains(&k.as_str())) {
         return Err(format!("there is no key {key:?}"));
     }
@@ -156,14 +156,14 @@ fn operation(document: &Value) -> Result<Operation, String> {
         "DeleteNonCascading" => delete(Propagation::Orphan),
         "MergePatch" => match structure(map, "mergePatch")? {
             changes @ Value::Object(_) => patch(Patch::Merge(changes)),
-            other => Err(format!("mergePatch: {other} is no map")),
+            other => Err(format!("mergePatch: {other} is not a map")),
         },
         "JSONPatch" => match structure(map, "jsonPatch")? {
             Value::Array(steps) if !steps.is_empty() => {
                 steps.iter().try_for_each(step)?;
                 patch(Patch::Json(Value::Array(steps)))
             }
-            other => Err(format!("jsonPatch: {other} is no list of operations")),
+            other => Err(format!("jsonPatch: {other} is not a list of operations")),
         },
         "JQPatch" => match text(map, "jqFilter")? {
             filter if filter.is_empty() => Err("jqFilter: it is missing".to_owned()),
@@ -190,12 +190,12 @@ fn step(step: &Value) -> Result<(), String> {
     Ok(())
 }
 
-fn target(map: &Map<String, Value>) -> Result<Target, String> {
+fn target(map: &Map<String, Value>) -> Result<OperationTarget, String> {
     let wanted = |key: &str| match text(map, key)? {
         found if found.is_empty() => Err(format!("{key}: it is missing")),
         found => Ok(found),
     };
-    Ok(Target {
+    Ok(OperationTarget {
         api_version: text(map, "apiVersion")?,
         kind: wanted("kind")?,
         namespace: text(map, "namespace")?,
@@ -212,7 +212,7 @@ fn text(map: &Map<String, Value>, key: &str) -> Result<String, String> {
     match map.get(key) {
         None | Some(Value::Null) => Ok(String::new()),
         Some(Value::String(text)) => Ok(text.clone()),
-        Some(other) => Err(format!("{key}: {other} is no text")),
+        Some(other) => Err(format!("{key}: {other} is not a string")),
     }
 }
 

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use windlass::addon;
 use windlass::cluster::{Cluster, ConnectOptions};
 use windlass::controller::{
-    self, Context, ContextOptions, ControllerOptions, EventNote, EventRecorder, EventType,
+    self, ContextOptions, ControllerContext, ControllerOptions, EventNote, EventRecorder, EventType,
 };
 use windlass::serve::State;
 use windlass_test_cluster::{ControlPlane, shared, wait_until};
@@ -36,6 +36,14 @@ fn chart(root: &Path, name: &str) {
     write(root, "templates/config.yaml", object);
 }
 
+/// The same in a scratch directory, and its path.
+fn sample_chart() -> (tempfile::TempDir, String) {
+    let root = tempfile::tempdir().unwrap();
+    chart(root.path(), "one");
+    let path = root.path().to_str().unwrap().to_owned();
+    (root, path)
+}
+
 /// A namespace with a running process: the sample's controller, and modules where a directory is given.
 struct Process {
     state: Arc<State>,
@@ -49,7 +57,7 @@ impl Process {
         let cluster =
             Cluster::connect(&ConnectOptions { kubeconfig, ..ConnectOptions::default() }).await.unwrap();
         let state = Arc::new(State::new("test_"));
-        let context = Context::new(cluster, &ContextOptions::default(), Arc::clone(&state));
+        let context = ControllerContext::new(cluster, &ContextOptions::default(), Arc::clone(&state));
         let stop = watch::Sender::new(false);
         let stopped = || {
             let mut stop = stop.subscribe();
@@ -146,9 +154,7 @@ async fn a_custom_resource_is_a_release_from_its_creation_to_its_deletion() {
     let cp = control_plane();
     let ns = cp.namespace("sample").unwrap();
     let s = Samples { cp, namespace: ns.name() };
-    let charts = tempfile::tempdir().unwrap();
-    chart(charts.path(), "one");
-    let path = charts.path().to_str().unwrap();
+    let (_chart, path) = sample_chart();
     let process = Process::start(cp, ns.name(), None).await;
 
     // What depends on another object waits for it.
@@ -203,9 +209,7 @@ async fn references_and_restarts() {
     let cp = control_plane();
     let ns = cp.namespace("sample").unwrap();
     let s = Samples { cp, namespace: ns.name() };
-    let charts = tempfile::tempdir().unwrap();
-    chart(charts.path(), "one");
-    let path = charts.path().to_str().unwrap();
+    let (_chart, path) = sample_chart();
     let process = Process::start(cp, ns.name(), None).await;
     s.apply("web", &json!({"chart": path, "valuesFrom": [{"kind": "ConfigMap", "name": "sizes"}]}));
     s.wait_ready("web", "False ConfigInvalid");
@@ -237,13 +241,11 @@ async fn references_and_restarts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_objects_cannot_own_one_release_and_a_cycle_is_refused() {
+async fn a_dependency_cycle_is_refused_and_ends_with_its_cause() {
     let cp = control_plane();
     let ns = cp.namespace("sample").unwrap();
     let s = Samples { cp, namespace: ns.name() };
-    let charts = tempfile::tempdir().unwrap();
-    chart(charts.path(), "one");
-    let path = charts.path().to_str().unwrap();
+    let (_chart, path) = sample_chart();
     let process = Process::start(cp, ns.name(), None).await;
     s.apply("a", &json!({"chart": path, "dependsOn": ["b"]}));
     s.apply("b", &json!({"chart": path, "dependsOn": ["a"]}));
@@ -252,6 +254,63 @@ async fn two_objects_cannot_own_one_release_and_a_cycle_is_refused() {
     s.wait_ready("b", "True Released");
     s.wait_ready("a", "True Released");
     process.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_belongs_to_one_object() {
+    let cp = control_plane();
+    let ns = cp.namespace("sample").unwrap();
+    let s = Samples { cp, namespace: ns.name() };
+    let (_chart, path) = sample_chart();
+    let process = Process::start(cp, ns.name(), None).await;
+    s.apply("first", &json!({"chart": path, "releaseName": "one"}));
+    s.wait_ready("first", "True Released");
+    // The second has a finalizer by the time that it claims the release of the first.
+    s.apply("second", &json!({"chart": path, "releaseName": "two"}));
+    s.wait_ready("second", "True Released");
+    s.apply("second", &json!({"chart": path, "releaseName": "one", "values": {"size": 9}}));
+    s.wait_ready("second", "False ConfigInvalid");
+    assert_eq!(s.size("one"), "1");
+    cp.kubectl(["delete", "releasesample", "second", "-n", ns.name()]).unwrap();
+    assert_eq!(s.size("one"), "1", "the release of another object is not uninstalled");
+    cp.kubectl(["delete", "releasesample", "first", "-n", ns.name()]).unwrap();
+    assert_eq!(s.size("one"), "");
+    process.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenants_references_are_read_and_watched_with_the_tenants_rights() {
+    let cp = control_plane();
+    let ns = cp.namespace("sample").unwrap();
+    let n = ns.name();
+    let s = Samples { cp, namespace: n };
+    let (_chart, path) = sample_chart();
+    cp.kubectl(["create", "serviceaccount", "tenant", "-n", n]).unwrap();
+    let account = format!("--serviceaccount={n}:tenant");
+    cp.kubectl(["create", "rolebinding", "tenant", "--clusterrole=admin", "-n", n, &account]).unwrap();
+    cp.kubectl(["create", "configmap", "sizes", "-n", n, "--from-literal=values.yaml=size: 7"]).unwrap();
+    let mark = cp.audit_mark().unwrap();
+    let process = Process::start(cp, n, None).await;
+    let spec = json!({
+        "chart": path, "serviceAccountName": "tenant", "valuesFrom": [{"kind": "ConfigMap", "name": "sizes"}],
+    });
+    s.apply("web", &spec);
+    s.wait_ready("web", "True Released");
+    cp.kubectl(["patch", "configmap", "sizes", "-n", n, "-p", r#"{"data":{"values.yaml":"size: 8"}}"#])
+        .unwrap();
+    s.wait("a changed reference triggers a reconcile", || s.size("web") == "8");
+    process.end().await;
+    let tenant = format!("system:serviceaccount:{n}:tenant");
+    let reads = cp.audit_since(mark).unwrap();
+    let of_sizes = |e: &&windlass_test_cluster::AuditEvent| {
+        e.namespace == n
+            && e.resource == "configmaps"
+            && ["get", "list", "watch"].contains(&e.verb.as_str())
+            && e.user_agent.contains("windlass")
+            && (e.name == "sizes" || e.uri.contains("sizes"))
+    };
+    let users: Vec<&str> = reads.iter().filter(of_sizes).map(|e| e.user.as_str()).collect();
+    assert!(users.len() > 1 && users.iter().all(|user| *user == tenant), "{users:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

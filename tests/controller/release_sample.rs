@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use windlass::cluster::Gvk;
 use windlass::controller::{
     Condition, Desired, EventNote, EventType, FrontEnd, ReconcileError, References, ReleaseRunner,
-    ReleaseSpec, Report, ServiceAccountRef, Target, ValuesReference, crd_files, resolve_values,
+    ReleaseSpec, ReleaseTarget, Report, ServiceAccountRef, ValuesReference, crd_files, resolve_values,
     set_conditions,
 };
 use windlass::release::{Mode, ReleaseAction, ReleaseId, ReleaseOptions};
@@ -46,6 +46,7 @@ spec:
               valuesFrom: {type: array, items: {type: object, x-kubernetes-preserve-unknown-fields: true}}
               dependsOn: {type: array, items: {type: string}}
               serviceAccountName: {type: string}
+              releaseName: {type: string}
               suspend: {type: boolean}
               interval: {type: integer}
           status: {type: object, x-kubernetes-preserve-unknown-fields: true}
@@ -68,15 +69,18 @@ impl FrontEnd for ReleaseSamples {
     }
 
     fn release(&self, object: &Value) -> ReleaseId {
-        ReleaseId::new(text(&object["metadata"]["namespace"]), text(&object["metadata"]["name"]))
+        let name = object["spec"]["releaseName"].as_str().unwrap_or(text(&object["metadata"]["name"]));
+        ReleaseId::new(text(&object["metadata"]["namespace"]), name)
     }
 
-    fn target(&self, object: &Value) -> Result<Target, ReconcileError> {
-        let Some(name) = object["spec"]["serviceAccountName"].as_str() else { return Ok(Target::default()) };
+    fn target(&self, object: &Value) -> Result<ReleaseTarget, ReconcileError> {
+        let Some(name) = object["spec"]["serviceAccountName"].as_str() else {
+            return Ok(ReleaseTarget::default());
+        };
         // A tenant names accounts of its own namespace only.
         let account = ServiceAccountRef::parse(name).filter(|account| account.namespace.is_none());
         let wrong = || ReconcileError::Config(format!("spec.serviceAccountName: {name:?} is not a name"));
-        Ok(Target { namespace: None, service_account: Some(account.ok_or_else(wrong)?) })
+        Ok(ReleaseTarget { namespace: None, service_account: Some(account.ok_or_else(wrong)?) })
     }
 
     fn dependencies(&self, object: &Value) -> BTreeSet<String> {

@@ -10,7 +10,7 @@ use futures::StreamExt as _;
 
 use super::Operator;
 use super::converge::{Phase, Step};
-use crate::controller::Target;
+use crate::controller::ReleaseTarget;
 
 /// How many modules' CRDs are applied at a time.
 const AT_ONCE: usize = 8;
@@ -24,7 +24,7 @@ impl Operator {
         self.cycle.prepared = true;
         self.enqueue_changes(all);
         self.cycle.phase = Phase::Modules;
-        let mut found: Vec<(String, Target, Vec<Crd>)> = Vec::new();
+        let mut found: Vec<(String, ReleaseTarget, Vec<Crd>)> = Vec::new();
         for module in &self.modules.modules {
             let name = &module.name.name;
             let Some(wanted) = self.module_states.get_mut(name) else { continue };
@@ -40,7 +40,7 @@ impl Operator {
         self.cycle.phase = Phase::Crds { all, again: false };
         let releases = self.releases.clone();
         self.cycle.steps.spawn(async move {
-            let one = |(name, target, crds): (String, Target, Vec<Crd>)| {
+            let one = |(name, target, crds): (String, ReleaseTarget, Vec<Crd>)| {
                 // As the module's own ServiceAccount, if it has one.
                 let releases = releases.at(&target);
                 async move {

@@ -1,17 +1,12 @@
 //! What jobs of modules came to: metrics, logs, retries, and what is remembered of each.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use super::{Finished, JobResult, Operator, report_status};
-use crate::backoff;
+use super::{JobOutcome, JobResult, Operator, report_status};
 use crate::cluster::ObjectRef;
-use crate::controller::Job;
-use crate::controller::{Done, report_drift};
-use crate::release::{Disposition, ReleaseAction, ReleaseOutcome, ReleaseRequest};
-
-/// A failure that only a change can end is retried this seldom.
-const STALLED_PAUSE: Duration = Duration::from_secs(300);
+use crate::controller::{Done, Job, report_drift};
+use crate::release::{ReleaseAction, ReleaseOutcome, ReleaseRequest};
 
 impl Operator {
     pub(super) fn finish_job(&mut self, name: &str, job: Job, result: JobResult) {
@@ -21,7 +16,7 @@ impl Operator {
         if let Some(wanted) = self.module_states.get_mut(name) {
             wanted.tried = true;
             wanted.failure = result.as_ref().err().map(|e| (report_status::reason(e), e.to_string()));
-            if matches!(result, Ok(Finished::Ran(_))) {
+            if matches!(result, Ok(JobOutcome::Ran(_))) {
                 wanted.maintenance_ends = false;
                 self.pending_deletions.deletions.remove(name);
             }
@@ -33,7 +28,7 @@ impl Operator {
             1.0,
         );
         match result {
-            Ok(Finished::Ran(ran)) => {
+            Ok(JobOutcome::Ran(ran)) => {
                 if let Some(done) = ran.done {
                     self.record_done(name, done);
                 }
@@ -42,8 +37,8 @@ impl Operator {
                     wanted.values = Some(ran.values);
                 }
             }
-            Ok(Finished::Restored(done)) => self.record_done(name, done),
-            Ok(Finished::Uninstalled) => {
+            Ok(JobOutcome::Restored(done)) => self.record_done(name, done),
+            Ok(JobOutcome::Uninstalled) => {
                 self.state.metrics.remove("windlass_release_revision", &[("module", name)]);
                 self.workers.stop_watching(name);
                 if let Some(wanted) = self.module_states.get_mut(name) {
@@ -57,7 +52,7 @@ impl Operator {
                 {
                     wanted.outdated = true;
                 }
-                let pause = pause(error.disposition(), failures);
+                let pause = error.retry_delay(failures);
                 tracing::error!(module = name, retry_in_s = pause.as_secs(), "{error}");
                 if !self.workers.queue.is_busy(name) {
                     self.workers.queue.retry_at(name, job, Instant::now() + pause);
@@ -69,7 +64,7 @@ impl Operator {
 
     fn record_done(&mut self, name: &str, done: Done) {
         if let Some(inputs) = done.inputs {
-            self.workers.watch_inputs(self.releases.engine().cluster(), name, inputs);
+            self.workers.watch_inputs(name, inputs);
         }
         self.record_outcome(name, &done.outcome, done.request);
     }
@@ -119,14 +114,5 @@ impl Operator {
             wanted.outdated = false;
             wanted.revision = Some(outcome.revision);
         }
-    }
-}
-
-/// How long to wait before the next try: ever longer, or seldom when only a change can help.
-fn pause(disposition: Disposition, failures: u32) -> Duration {
-    match disposition {
-        Disposition::Stall => STALLED_PAUSE,
-        Disposition::Wait => Duration::from_secs(5),
-        Disposition::Retry | Disposition::Ignore => backoff::delay(failures),
     }
 }

@@ -1,7 +1,6 @@
 //! Triggers of the engine: releases that were changed from outside.
 //!
-//! What was changed is put right at once; what was deleted while a hook runs may be the hook's own doing, and the module's next
-//! run decides on it.
+//! A change is corrected at once. A deletion during a hook's run may be the hook's own: the module's next run decides.
 
 use super::Operator;
 use super::converge::Phase;

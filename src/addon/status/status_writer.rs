@@ -8,15 +8,13 @@ use tokio::sync::watch;
 
 use super::{Status, StatusWriter, Statuses};
 use crate::cluster::{ApplyOptions, Cluster, ClusterError, DeleteOptions, Gvk, ObjectRef, Validation};
-use crate::controller::{EventNote, EventRecorder, EventType, register_kind};
+use crate::controller::{EventNote, EventRecorder, EventType, STATUS_MANAGER, register_kind};
 use crate::render::parse_manifest;
 
 /// The kind's definition.
 const CRD: &str = include_str!("../../../deploy/chart/crds/modules.yaml");
 /// Label of an object: the ConfigMap of the operator that it is of.
 const OPERATOR: &str = "windlass.dev/operator";
-/// Field manager of what is written here.
-const MANAGER: &str = "windlass-status";
 /// States that pass within this time are not written: a restart with nothing to do writes nothing.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// After a failure it is tried again this seldom.
@@ -176,7 +174,7 @@ impl Writer {
                 "status": value,
             });
             let options = ApplyOptions {
-                manager: MANAGER,
+                manager: STATUS_MANAGER,
                 force: true,
                 validation: Validation::Ignore,
                 dry_run: false,

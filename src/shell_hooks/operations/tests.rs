@@ -3,8 +3,9 @@
 use super::*;
 
 fn shown(operation: &Operation) -> String {
-    let target =
-        |t: &Target| format!("{}|{}|{}|{}|{}", t.api_version, t.kind, t.namespace, t.name, t.subresource);
+    let target = |t: &OperationTarget| {
+        format!("{}|{}|{}|{}|{}", t.api_version, t.kind, t.namespace, t.name, t.subresource)
+    };
     match operation {
         Operation::Create { object, subresource, exists } => format!("{exists:?} {object} {subresource}"),
         Operation::Delete { target: t, propagation } => format!("{propagation:?} {}", target(t)),
@@ -95,7 +96,7 @@ fn the_server_may_make_the_name() {
 fn what_is_wrong_is_told_with_its_document() {
     for (text, part) in [
         ("{\"operation\":", "neither JSON (EOF"),
-        ("[1]", "document 1: it is no map"),
+        ("[1]", "document 1: it is not a map"),
         (
             "operation: Delete\nkind: Pod\nname: a\n---\noperation: Remove\n",
             "document 2: there is no operation \"Remove\", but Create, ",
@@ -109,10 +110,10 @@ fn what_is_wrong_is_told_with_its_document() {
             "{operation: Create, object: {apiVersion: v1, kind: X, metadata: {}}}",
             "object: metadata.name is missing",
         ),
-        ("{operation: MergePatch, kind: Pod, name: a, mergePatch: [1]}", "mergePatch: [1] is no map"),
+        ("{operation: MergePatch, kind: Pod, name: a, mergePatch: [1]}", "mergePatch: [1] is not a map"),
         (
             "{operation: JSONPatch, kind: Pod, name: a, jsonPatch: []}",
-            "jsonPatch: [] is no list of operations",
+            "jsonPatch: [] is not a list of operations",
         ),
         ("{operation: JSONPatch, kind: Pod, name: a, jsonPatch: [{op: add, path: /a}]}", "value is missing"),
         ("{operation: JSONPatch, kind: Pod, name: a, jsonPatch: [{path: /a}]}", "op is missing"),
