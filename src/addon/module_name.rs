@@ -18,7 +18,7 @@ impl ModuleName {
     /// Reads `NNN-name` or `name`; `unnumbered` is the order of the latter.
     ///
     /// # Errors
-    /// A name that its camel-case key does not lead back to, or that is no release name.
+    /// A name that its camel-case key does not lead back to, or that is not a release name.
     pub fn parse(directory: &str, unnumbered: u32) -> Result<Self, String> {
         let (order, name) = match directory.split_once('-') {
             Some((number, name))

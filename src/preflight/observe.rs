@@ -360,7 +360,7 @@ impl Observer<'_> {
                     Data::Map(map) => map,
                     _ => {
                         return Err(Error::Values(
-                            "its release was made with values that are no map".to_owned(),
+                            "its release was made with values that are not a map".to_owned(),
                         ));
                     }
                 }

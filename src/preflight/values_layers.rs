@@ -23,7 +23,7 @@ use crate::render::{from_json, to_json};
 /// and `referred` what its sections refer to.
 ///
 /// # Errors
-/// A file that cannot be read, or a key of the ConfigMap that is no YAML map: the operator goes on with the last good values
+/// A file that cannot be read, or a key of the ConfigMap that is not a YAML map: the operator goes on with the last good values
 /// of such a module, which only it knows.
 pub fn layers(
     roots: &str,

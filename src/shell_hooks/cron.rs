@@ -177,7 +177,7 @@ fn range(text: &str, bounds: &Bounds) -> Result<u64, String> {
     };
     let Bounds { least, greatest, .. } = bounds;
     if start < *least || end > *greatest || start > end {
-        return Err(format!("{text:?} is no range within {least}-{greatest}"));
+        return Err(format!("{text:?} is not a range within {least}-{greatest}"));
     }
     Ok(bits(start, end, step) | star)
 }
@@ -186,7 +186,7 @@ fn number(text: &str, bounds: &Bounds) -> Result<u32, String> {
     let lower = text.to_lowercase();
     match (bounds.least..).zip(bounds.names).find(|(_, name)| **name == lower) {
         Some((number, _)) => Ok(number),
-        None => text.parse().map_err(|_| format!("{text:?} is no number")),
+        None => text.parse().map_err(|_| format!("{text:?} is not a number")),
     }
 }
 

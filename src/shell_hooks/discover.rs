@@ -71,7 +71,7 @@ fn look(directory: &Path, scope: Scope, depth: usize, found: &mut Found) {
             continue;
         }
         if meta.permissions().mode() & 0o111 == 0 {
-            let text = "it is not executable, so that it is no hook; chmod +x makes it one";
+            let text = "it is not executable and is ignored; chmod +x makes it a hook";
             found.problems.push(format!("{}: {text}", path.display()));
         } else {
             found.hooks.push(path);

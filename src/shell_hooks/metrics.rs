@@ -30,15 +30,15 @@ pub fn parse(text: &str, group: Option<&str>) -> Result<Vec<Operation>, MetricsE
 }
 
 fn operation(document: &Value, group: Option<&str>) -> Result<Operation, String> {
-    let Some(map) = document.as_object() else { return Err("it is no map".to_owned()) };
+    let Some(map) = document.as_object() else { return Err("it is not a map".to_owned()) };
     let text = |key: &str| match map.get(key) {
         None | Some(Value::Null) => Ok(String::new()),
         Some(Value::String(text)) => Ok(text.clone()),
-        Some(other) => Err(format!("{key}: {other} is no text")),
+        Some(other) => Err(format!("{key}: {other} is not a string")),
     };
     let number = |key: &str| match map.get(key) {
         None | Some(Value::Null) => Ok(None),
-        Some(value) => value.as_f64().map(Some).ok_or_else(|| format!("{key}: {value} is no number")),
+        Some(value) => value.as_f64().map(Some).ok_or_else(|| format!("{key}: {value} is not a number")),
     };
     let name = text("name")?;
     let mut group = Some(text("group")?).filter(|g| !g.is_empty()).or(group.map(str::to_owned));
@@ -72,7 +72,7 @@ fn operation(document: &Value, group: Option<&str>) -> Result<Operation, String>
         return Err("name is missing".to_owned());
     }
     if !name.is_empty() && !is_name(&name) {
-        return Err(format!("{name:?} is no name of a metric"));
+        return Err(format!("{name:?} is not a name of a metric"));
     }
     Ok(Operation { name, group, labels: labels(map.get("labels"))?, action })
 }
@@ -80,7 +80,7 @@ fn operation(document: &Value, group: Option<&str>) -> Result<Operation, String>
 fn buckets(value: Option<&Value>, name: &str) -> Result<Vec<f64>, String> {
     let list = value.and_then(Value::as_array);
     let list = list.ok_or_else(|| format!("action observe of metric {name:?} needs buckets"))?;
-    let numbers = list.iter().map(|v| v.as_f64().ok_or_else(|| format!("buckets: {v} is no number")));
+    let numbers = list.iter().map(|v| v.as_f64().ok_or_else(|| format!("buckets: {v} is not a number")));
     let mut buckets: Vec<f64> = numbers.collect::<Result<_, _>>()?;
     buckets.sort_by(f64::total_cmp);
     buckets.dedup();
@@ -91,12 +91,12 @@ fn labels(value: Option<&Value>) -> Result<BTreeMap<String, String>, String> {
     let Some(value) = value.filter(|v| !v.is_null()) else { return Ok(BTreeMap::new()) };
     let map = value.as_object().ok_or("labels: no map")?;
     let label = |(name, value): (&String, &Value)| {
-        let text = value.as_str().ok_or_else(|| format!("labels: the value of {name:?} is no text"))?;
+        let text = value.as_str().ok_or_else(|| format!("labels: the value of {name:?} is not a string"))?;
         let good = is_name(name) && !name.contains(':') && !name.starts_with("__");
         if good {
             Ok((name.clone(), text.to_owned()))
         } else {
-            Err(format!("labels: {name:?} is no name of a label"))
+            Err(format!("labels: {name:?} is not a name of a label"))
         }
     };
     map.iter().map(label).collect()
@@ -138,10 +138,10 @@ mod tests {
             (r#"{"name":"a","action":"observe","value":1,"buckets":[1],"group":"g"}"#, "cannot have a group"),
             (r#"{"name":"a","action":"expire"}"#, "needs a group"),
             (r#"{"name":"a","action":"drop","value":1}"#, "there is no action \"drop\""),
-            (r#"{"name":"a-b","add":1}"#, "\"a-b\" is no name of a metric"),
-            (r#"{"name":"a","add":1,"labels":{"x":1}}"#, "the value of \"x\" is no text"),
-            (r#"{"name":"a","add":"1"}"#, "add: \"1\" is no number"),
-            ("[1]", "it is no map"),
+            (r#"{"name":"a-b","add":1}"#, "\"a-b\" is not a name of a metric"),
+            (r#"{"name":"a","add":1,"labels":{"x":1}}"#, "the value of \"x\" is not a string"),
+            (r#"{"name":"a","add":"1"}"#, "add: \"1\" is not a number"),
+            ("[1]", "it is not a map"),
             ("{\"name\":\"a\",\"add\":1}\n{\"name\":", "document 2: EOF"),
         ];
         for (text, part) in bad {

@@ -33,7 +33,7 @@ fn object(text: &str) -> Result<Value, ResponseError> {
     }
     match serde_json::from_str(text) {
         Ok(value @ Value::Object(_)) => Ok(value),
-        Ok(other) => Err(ResponseError::Wrong(format!("{other} is no map"))),
+        Ok(other) => Err(ResponseError::Wrong(format!("{other} is not a map"))),
         Err(e) => Err(ResponseError::Wrong(e.to_string())),
     }
 }
@@ -84,7 +84,7 @@ pub fn converted(text: &str, wanted: usize) -> Result<Vec<Value>, ResponseError>
         Value::Array(objects) => {
             Err(ResponseError::Wrong(format!("{} converted objects instead of {wanted}", objects.len())))
         }
-        other => Err(ResponseError::Wrong(format!("convertedObjects: {other} is no list"))),
+        other => Err(ResponseError::Wrong(format!("convertedObjects: {other} is not a list"))),
     }
 }
 
@@ -112,7 +112,7 @@ mod tests {
         }
         for (text, part) in [
             (" ", "is empty"),
-            ("[]", "[] is no map"),
+            ("[]", "[] is not a map"),
             (r#"{"allowed":"yes"}"#, "allowed: \"yes\" is of the wrong type"),
             (r#"{"warnings":"w"}"#, "warnings: \"w\" is of"),
             (r#"{"patch":"?"}"#, "not base64"),
@@ -129,7 +129,7 @@ mod tests {
         for (text, part) in [
             (r#"{"failedMessage":"cannot"}"#, "cannot"),
             (r#"{"convertedObjects":[]}"#, "0 converted objects instead of 1"),
-            ("{}", "null is no list"),
+            ("{}", "null is not a list"),
             ("", "is empty"),
         ] {
             let error = converted(text, 1).unwrap_err().to_string();

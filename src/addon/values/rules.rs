@@ -23,7 +23,7 @@ pub(super) struct Rule {
 /// Reads the rules of a schema and of its properties, the innermost first.
 ///
 /// # Errors
-/// A rule without expression or message, or an expression that is no CEL.
+/// A rule without expression or message, or an expression that is not CEL.
 pub(super) fn read(schema: &Value) -> Result<Vec<Rule>, String> {
     let mut rules = Vec::new();
     collect(schema, &mut Vec::new(), &mut rules)?;

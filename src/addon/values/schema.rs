@@ -165,7 +165,7 @@ fn expand(node: &Value, root: &Value, open: &mut Vec<String>, budget: &mut usize
             let copied: Result<Object<String, Value>, String> = map
                 .iter()
                 .map(|(k, v)| {
-                    // Data is no schema.
+                    // Data is not a schema.
                     let literal = matches!(k.as_str(), "default" | "enum" | "example" | "x-examples");
                     Ok((k.clone(), if literal { v.clone() } else { expand(v, root, open, budget)? }))
                 })

@@ -85,7 +85,7 @@ fn rules(
 ) -> Result<Vec<Value>, (Option<u32>, String)> {
     let at = |more: &[Step]| lines.line_of(&[way, more].concat());
     let Value::Array(list) = list else {
-        return Err((at(&[]), format!("{name}: {list} is no list of rules")));
+        return Err((at(&[]), format!("{name}: {list} is not a list of rules")));
     };
     for (index, rule) in list.iter().enumerate() {
         check(rule, everywhere).map_err(|(word, text)| {
@@ -108,12 +108,12 @@ fn check(rule: &Value, everywhere: bool) -> Result<(), (Option<String>, String)>
         if !known.contains(&key.as_str()) {
             return Err((
                 Some(key.clone()),
-                format!("{key} is no part of a rule; there are {}", known.join(", ")),
+                format!("{key} is not a field of a rule; there are {}", known.join(", ")),
             ));
         }
         let texts = value.as_array().is_some_and(|list| list.iter().all(Value::is_string));
         if !texts {
-            return Err((Some(key.clone()), format!("{key}: {value} is no list of texts")));
+            return Err((Some(key.clone()), format!("{key}: {value} is not a list of strings")));
         }
     }
     let has = |key: &str| rule.get(key).and_then(Value::as_array).is_some_and(|list| !list.is_empty());
@@ -158,10 +158,10 @@ mod tests {
             ("\nrule: []\n".to_owned(), "2", "rule: there are rules"),
             ("namespaceRules: [a]\n".to_owned(), "1", "namespaceRules: [\"a\"] is not a map"),
             ("namespaceRules:\n  a:\n  - pods\n".to_owned(), "3", "namespaceRules.a[0]: \"pods\""),
-            ("rules: pods\n".to_owned(), "1", "rules: \"pods\" is no list"),
+            ("rules: pods\n".to_owned(), "1", "rules: \"pods\" is not a list"),
             (format!("rules:\n- {{{rule}}}\n- pods\n"), "3", "rules[1]: \"pods\": a rule is a map"),
-            (format!("rules:\n- {{{rule}, verb: [x]}}\n"), "2", "rules[0]: verb is no part of a rule"),
-            ("rules:\n- resources: pods\n".to_owned(), "2", "rules[0]: resources: \"pods\" is no list"),
+            (format!("rules:\n- {{{rule}, verb: [x]}}\n"), "2", "rules[0]: verb is not a field of a rule"),
+            ("rules:\n- resources: pods\n".to_owned(), "2", "rules[0]: resources: \"pods\" is not a list"),
             ("rules:\n- resources: [pods]\n  apiGroups: ['']\n".to_owned(), "2", "verbs are missing"),
             ("rules:\n- resources: [pods]\n  verbs: [get]\n".to_owned(), "2", "apiGroups and resources"),
             ("rules:\n- {nonResourceURLs: [/x], verbs: [get]}\n".to_owned(), "2", "are for clusterRules"),

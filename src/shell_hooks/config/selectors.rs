@@ -18,10 +18,10 @@ pub(super) fn labels(fields: &mut Fields<'_>, key: &'static str) -> Result<Optio
     let Some(mut selector) = fields.map(key)? else { return Ok(None) };
     let mut parts = Vec::new();
     if let Some(wanted) = selector.any("matchLabels") {
-        let Some(wanted) = wanted.as_object() else { return selector.fail("matchLabels", "it is no map") };
+        let Some(wanted) = wanted.as_object() else { return selector.fail("matchLabels", "it is not a map") };
         for (label, value) in wanted {
             let Some(value) = value.as_str() else {
-                return selector.fail("matchLabels", format!("the value of {label:?} is no text"));
+                return selector.fail("matchLabels", format!("the value of {label:?} is not a string"));
             };
             parts.push(format!("{label}={value}"));
         }

@@ -219,7 +219,7 @@ fn what_is_wrong_is_told_with_key_and_value() {
         ),
         (
             v1("settings: {executionMinInterval: soon}"),
-            "settings.executionMinInterval: \"soon\" is no duration",
+            "settings.executionMinInterval: \"soon\" is not a duration",
         ),
         (
             v1("kubernetesValidating: [{name: a.b}]"),

@@ -41,7 +41,7 @@ fn read_settings(mut fields: Fields<'_>) -> Result<Settings, ConfigError> {
         // Written as text in the wild: addon-operator's own type for it is text.
         Some(serde_json::Value::String(text)) => match text.parse() {
             Ok(number) => Some(number),
-            Err(_) => return fields.fail("executionBurst", format!("{text:?} is no whole number")),
+            Err(_) => return fields.fail("executionBurst", format!("{text:?} is not a whole number")),
         },
         _ => fields.whole("executionBurst")?,
     };
@@ -58,7 +58,7 @@ fn duration(fields: &mut Fields<'_>, key: &'static str) -> Result<Option<Duratio
     let Some(text) = fields.text(key)? else { return Ok(None) };
     match chart_compat::go::duration::parse(&text).ok().and_then(|n| u64::try_from(n).ok()) {
         Some(nanoseconds) => Ok(Some(Duration::from_nanos(nanoseconds)).filter(|d| !d.is_zero())),
-        None => fields.fail(key, format!("{text:?} is no duration; write e.g. 30s or 5m")),
+        None => fields.fail(key, format!("{text:?} is not a duration; write e.g. 30s or 5m")),
     }
 }
 

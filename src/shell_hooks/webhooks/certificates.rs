@@ -51,7 +51,7 @@ pub(super) struct KeyPair {
 pub(super) enum CertificateError {
     #[error("{}: {reason}", path.display())]
     Read { path: PathBuf, reason: std::io::Error },
-    #[error("{}: it is no text", path.display())]
+    #[error("{}: the file is not valid UTF-8", path.display())]
     Text { path: PathBuf },
     #[error("Secret {name}: {reason}")]
     Secret { name: String, reason: ClusterError },

@@ -21,7 +21,7 @@ impl Review {
     /// It is not JSON, of another kind, or has no request with a UID.
     pub(super) fn read(bytes: &[u8], kind: &str) -> Result<Self, String> {
         let mut body: Value =
-            serde_json::from_slice(bytes).map_err(|e| format!("the body is no JSON: {e}"))?;
+            serde_json::from_slice(bytes).map_err(|e| format!("the body is not JSON: {e}"))?;
         if body["kind"] != kind || !body["apiVersion"].is_string() {
             return Err(format!("the body is no {kind}"));
         }
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn reviews_that_are_none() {
         for (text, part) in [
-            ("{", "no JSON"),
+            ("{", "not JSON"),
             ("{}", "no AdmissionReview"),
             (r#"{"apiVersion":"v","kind":"ConversionReview","request":{"uid":"u"}}"#, "no AdmissionReview"),
             (r#"{"apiVersion":"v","kind":"AdmissionReview"}"#, "no request"),
