@@ -495,7 +495,7 @@ impl Operator {
                     WorkerEvent::InputsChanged(name) => {
                         self.render_again(&name, "what its templates looked up has changed");
                     }
-                    WorkerEvent::RenewalDue(name) => self.render_again(&name, "a certificate is to be renewed"),
+                    WorkerEvent::RenewalDue(name) => self.render_again(&name, "a certificate needs renewal"),
                     WorkerEvent::RetriesDue | WorkerEvent::IntervalElapsed(_) => {}
                 },
                 Some(found) = next(&mut self.files.found), if self.config_map.known => self.on_files_changed(found).await,

@@ -222,7 +222,7 @@ impl Releases {
         self.releases(&format!("{CHECKSUM_LABEL},!{OWNER_LABEL}")).await
     }
 
-    /// Whether a module's release exists, whoever made it.
+    /// Whether a module's release exists, whatever its owner.
     pub(crate) async fn exists(&self, module: &str) -> Result<bool, Error> {
         Ok(!self.releases(&format!("name={module}")).await?.is_empty())
     }

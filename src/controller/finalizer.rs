@@ -49,7 +49,7 @@ fn list(object: &Value) -> impl Iterator<Item = &str> {
     object["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// Writes the list, only if nobody changed the object since.
+/// Writes the list, unless the object was changed since.
 async fn write(
     client: &Cluster,
     reference: &ObjectRef,

@@ -145,7 +145,7 @@ impl<F: FrontEnd> Controller<F> {
                 event = self.workers.next() => match event {
                     WorkerEvent::Finished(key, job, result) => self.finish(&key, job, result),
                     WorkerEvent::InputsChanged(key) => self.reconcile(&key, "an object that it was rendered from has changed"),
-                    WorkerEvent::RenewalDue(key) => self.reconcile(&key, "a certificate is to be renewed"),
+                    WorkerEvent::RenewalDue(key) => self.reconcile(&key, "a certificate needs renewal"),
                     WorkerEvent::IntervalElapsed(key) => self.reconcile(&key, "its interval has elapsed"),
                     WorkerEvent::RetriesDue => {}
                 },

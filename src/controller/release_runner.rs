@@ -34,7 +34,7 @@ pub struct ReleaseSpec {
     pub chart: Arc<CompiledChart>,
     /// Values over those of the chart.
     pub values: Arc<Map>,
-    /// Files of the chart's `crds/`, as they are to be applied.
+    /// Files of the chart's `crds/`, in the form to apply.
     pub crds: Vec<CrdFile>,
     /// Mark of the front end's releases (label `windlass.dev/owner`).
     pub owner: String,
@@ -64,7 +64,7 @@ pub struct Done {
 
 /// What makes a render out of date beyond chart and values.
 pub struct RenderInputs {
-    /// When a certificate is to be renewed, in seconds since 1970.
+    /// When a certificate must be renewed, in seconds since 1970.
     pub renew_at: Option<i64>,
     /// The client that read the answers: they are watched with its rights and no others.
     pub client: Cluster,

@@ -22,7 +22,7 @@ pub(super) struct RenderedRevision {
     /// What the post-render step returned.
     pub(super) checksum: String,
     pub(super) chart: ChartRecord,
-    /// The generated values, if they are to be stored.
+    /// The generated values, if they must be stored.
     pub(super) memory: Option<GeneratedValues>,
     /// Certificates that were renewed.
     pub(super) renewed: Vec<String>,
@@ -82,7 +82,7 @@ struct Renders<'a> {
     memory: Option<GeneratedValues>,
     renewed: Vec<String>,
     inputs: RenderInputs,
-    /// Warnings that were logged already: several renders give the same ones.
+    /// Warnings that were logged already: several renders return the same ones.
     logged: BTreeSet<String>,
     /// When all renders of this operation have to end.
     deadline: Deadline,

@@ -370,7 +370,7 @@ mod tests {
         q.start();
         q.done("a", true);
         assert_eq!(names(&q.start()), ["b"]);
-        // One that is switched off in its misery holds up nobody.
+        // A failed key that is disabled blocks nothing.
         q.done("b", false);
         q.request("c", 3, Job::Reconcile);
         assert_eq!(names(&q.start()), [""; 0]);

@@ -28,7 +28,7 @@ pub enum WorkerEvent<T> {
     Finished(String, Job, Result<T, String>),
     /// Retries were due and are in the queue.
     RetriesDue,
-    /// A certificate of this key is to be renewed.
+    /// A certificate of this key must be renewed.
     RenewalDue(String),
     /// The interval of this key has elapsed.
     IntervalElapsed(String),

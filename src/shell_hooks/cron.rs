@@ -219,7 +219,7 @@ impl Fields {
     }
 
     /// Counts as addon-operator's library does, so that days on which clocks change come out the same: each field in turn is
-    /// moved on until it fits, and where it wraps around, the larger ones are looked at again.
+    /// moved on until it fits, and where it wraps around, the larger ones are checked again.
     fn next(&self, after: Timestamp) -> Option<Timestamp> {
         let whole = after.as_second();
         // Before 1970 the second is rounded up already.

@@ -14,8 +14,8 @@ pub struct MetricsError {
     text: String,
 }
 
-/// Reads a metrics file. `group` is given to operations that name none: addon-operator gives them the hook's name since 2022, so
-/// that counters begin anew in each run; without it they count on.
+/// Parses a metrics file. Operations without a group get `group`: in addon-operator the hook's name since 2022, so
+/// that counters restart in each run; without it they accumulate.
 ///
 /// # Errors
 /// A document is not a JSON map, or lacks a field that its action needs.

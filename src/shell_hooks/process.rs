@@ -253,7 +253,7 @@ pub async fn run(
     let ended = match outcome {
         Ok(ended) => ended?,
         Err(_) => {
-            // It is killed by now; one that the kernel holds has used what nobody knows yet.
+            // It is killed by now; the usage of one that the kernel holds is unknown.
             let ended = tokio::time::timeout(AFTERMATH, &mut wait).await.ok();
             let usage = ended.and_then(Result::ok).and_then(Result::ok).map(|ended| used(&ended));
             let timeout = program.timeout.unwrap_or_default();

@@ -41,7 +41,7 @@ fn object(text: &str) -> Result<Value, ResponseError> {
 /// Reads `ADMISSION_RESPONSE_PATH`.
 ///
 /// # Errors
-/// It is empty, no JSON map, or of wrong types.
+/// It is empty, not a JSON map, or has wrong types.
 pub fn admitted(text: &str) -> Result<Admitted, ResponseError> {
     let value = object(text)?;
     let wrong = |key: &str| ResponseError::Wrong(format!("{key}: {} is of the wrong type", value[key]));
@@ -73,7 +73,7 @@ pub fn admitted(text: &str) -> Result<Admitted, ResponseError> {
 /// Reads `CONVERSION_RESPONSE_PATH`: as many objects as were given.
 ///
 /// # Errors
-/// It is empty or no JSON map, the hook says that it failed, or the count is another one.
+/// It is empty or not a JSON map, the hook reports a failure, or the count differs.
 pub fn converted(text: &str, wanted: usize) -> Result<Vec<Value>, ResponseError> {
     let mut value = object(text)?;
     if let Some(message) = value["failedMessage"].as_str().filter(|m| !m.is_empty()) {

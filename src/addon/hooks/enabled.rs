@@ -1,7 +1,7 @@
 //! `enabled` scripts of modules: the last word on whether a module that must be enabled is on.
 //!
 //! As addon-operator's `script_enabled` extender, one after another in the modules' order; but a script that fails leaves its
-//! own module as it was and nobody else waits for it, where addon-operator stops converging.
+//! own module as it was and no other module waits for it, where addon-operator stops converging.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;

@@ -35,7 +35,7 @@ impl Operator {
     }
 
     /// Checks deletions that hooks may have made where hooks have been running for too long for that, and forgets them
-    /// where the hooks have come to their end: the next run is the module's to decide.
+    /// where the hooks have ended: the module's next run decides.
     pub(super) fn resolve_deletions(&mut self) {
         for (name, touched) in std::mem::take(&mut self.pending_deletions.deletions) {
             match self.hooks.activity(&name) {

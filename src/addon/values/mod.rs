@@ -94,7 +94,7 @@ impl Values {
     }
 
     /// Takes modules as they are on disk now, with the schemas of those that are new or have changed. The ConfigMap's sections
-    /// of new ones are to be set; what hooks have patched stays; returns whether the global values are others.
+    /// of new ones are to be set; patches of hooks stay; returns whether the global values have changed.
     pub(crate) fn reload(&mut self, modules: &Modules, mut schemas: BTreeMap<String, Schemas>) -> bool {
         let mut fixed = BTreeMap::from([(GLOBAL.to_owned(), of_roots(modules, GLOBAL))]);
         fixed.extend(modules.modules.iter().map(|m| (m.name.key.clone(), fixed_of(modules, m))));

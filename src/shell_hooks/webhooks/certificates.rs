@@ -75,7 +75,7 @@ pub(super) fn given(files: &Files) -> Result<KeyPair, CertificateError> {
     Ok(KeyPair { chain: read(&files.certificate)?, key: read(&files.key)?, authority, renew_at: None })
 }
 
-/// Reads the Secret, or makes what it is to hold: it is missing, of use no more, or for other names.
+/// Reads the Secret, or generates a certificate if it is missing, expired, or for other names.
 ///
 /// # Errors
 /// The Secret can be neither read nor written.

@@ -28,7 +28,7 @@ impl Webhooks {
         let service = ObjectRef::new(Gvk::new("v1", "Service"), Some(namespace), name);
         let Some(service) = self.cluster.get(&service).await? else {
             tracing::warn!(
-                "Service {name} is not there: nobody reaches webhooks; create it without a selector, with port {port}"
+                "Service {name} does not exist: the API server cannot reach webhooks; create it without a selector, with port {port}"
             );
             return Ok(());
         };

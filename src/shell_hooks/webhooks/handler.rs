@@ -1,8 +1,8 @@
 //! Calls of the API server: which hook answers, within which bounds, and how its answer is mapped.
 //!
 //! A hook that fails denies (`Hook failed`), as addon-operator does. One that is too late, or says nothing, is an error of HTTP, a
-//! little before the API server would give up: whether that denies is for the entry's failure policy to say, and whoever
-//! asked learns which hook it was.
+//! little before the API server would give up: whether that denies is the entry's failure policy; the answer names
+//! the hook.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;

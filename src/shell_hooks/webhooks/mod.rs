@@ -186,7 +186,7 @@ impl Webhooks {
                 tracing::warn!(
                     module = owner,
                     hook = hook.name,
-                    "webhooks are switched off: nobody asks the hook"
+                    "webhooks are disabled: the hook is not called"
                 );
             }
             self.put(owner, Vec::new());
@@ -266,7 +266,7 @@ fn same(a: &[Arc<Hook>], b: &[Arc<Hook>]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
 }
 
-/// Puts our objects right whenever something may have changed them.
+/// Corrects our objects whenever something may have changed them.
 async fn keep(webhooks: Weak<Webhooks>, changed: Arc<Notify>) {
     let mut failures = 0;
     loop {
