@@ -496,7 +496,7 @@ impl Operator {
                         self.render_again(&name, "what its templates looked up has changed");
                     }
                     WorkerEvent::RenewalDue(name) => self.render_again(&name, "a certificate needs renewal"),
-                    WorkerEvent::RetriesDue | WorkerEvent::IntervalElapsed(_) => {}
+                    WorkerEvent::RetriesDue | WorkerEvent::IntervalElapsed(_) | WorkerEvent::PlacesChanged => {}
                 },
                 Some(found) = next(&mut self.files.found), if self.config_map.known => self.on_files_changed(found).await,
                 _ = ticks.tick() => self.state.measures.add("live_ticks", &[], 1.0),

@@ -1,27 +1,29 @@
 //! What a front end of custom resources brings to the runtime.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 
 use super::error::ReconcileError;
 use super::events::EventNote;
-use super::release_runner::{ReleaseRunner, ReleaseSpec};
+use super::reconcile_pass::ReconcilePass;
+use super::release_runner::RenderInputs;
 use super::target::ReleaseTarget;
-use crate::cluster::Gvk;
-use crate::release::{ReleaseId, ReleaseOutcome};
+use crate::cluster::{Gvk, ObjectRef};
+use crate::release::{ReleaseId, ReleaseOutcome, ReleaseRequest};
 use crate::render::replay::LookupQuery;
 
-/// A kind of custom resource, each object of which is one release.
-pub trait FrontEnd: Send + Sync + 'static {
+/// A kind of custom resource. An object of it may stand for a release.
+pub trait FrontEnd: Send + Sync + Sized + 'static {
     /// Name in `--controllers`, logs and metrics, and the owner of its releases.
     fn name(&self) -> &'static str;
 
     /// The kind to watch.
     fn kind(&self) -> Gvk;
 
-    /// Keeps an object until its release is uninstalled.
+    /// Keeps an object until [`FrontEnd::uninstall`] has succeeded.
     fn finalizer(&self) -> &'static str;
 
     /// Annotations whose change triggers a reconcile.
@@ -29,18 +31,54 @@ pub trait FrontEnd: Send + Sync + 'static {
         &["windlass.dev/requested-at"]
     }
 
-    /// The release of an object. Must stay the same as long as the object exists: it is uninstalled by it, too.
-    fn release(&self, object: &Value) -> ReleaseId;
+    /// Whether this process reconciles an object. Objects of other shards are watched for dependencies only.
+    fn selects(&self, _object: &Value) -> bool {
+        true
+    }
 
-    /// On whose behalf the release is rendered, applied and uninstalled.
+    /// The release of an object: its drift and its records trigger a reconcile, and no other object may have it. `None`: the
+    /// kind has no releases.
+    fn release(&self, _object: &Value) -> Option<ReleaseId> {
+        None
+    }
+
+    /// On whose behalf the object is reconciled.
     ///
     /// # Errors
     /// A name that Kubernetes does not accept.
     fn target(&self, object: &Value) -> Result<ReleaseTarget, ReconcileError>;
 
-    /// Objects that must be reconciled before this one, as `NAMESPACE/NAME`.
+    /// Objects of the kind that must be ready before this one is reconciled, as `NAMESPACE/NAME`.
     fn dependencies(&self, _object: &Value) -> BTreeSet<String> {
         BTreeSet::new()
+    }
+
+    /// Whether a dependency is ready. `reconciled`: its last pass in this process succeeded, and nothing has changed since.
+    ///
+    /// # Errors
+    /// The object's own rule for the dependency cannot be evaluated.
+    fn is_dependency_ready(
+        &self,
+        _object: &Value,
+        _dependency: &Value,
+        reconciled: bool,
+    ) -> Result<bool, ReconcileError> {
+        Ok(reconciled)
+    }
+
+    /// Other kinds that objects refer to, one watch each.
+    fn related_kinds(&self) -> Vec<Gvk> {
+        Vec::new()
+    }
+
+    /// The objects of other kinds that an object refers to.
+    fn related(&self, _object: &Value) -> BTreeSet<ObjectRef> {
+        BTreeSet::new()
+    }
+
+    /// What of a related object triggers a reconcile when it changes.
+    fn related_state(&self, related: &Value) -> Value {
+        related["metadata"]["generation"].clone()
     }
 
     /// Whether the object is left alone for the time being.
@@ -48,17 +86,28 @@ pub trait FrontEnd: Send + Sync + 'static {
         false
     }
 
-    /// How an object becomes a release: reads its chart and values. The runner acts as the object's target. Objects that are
-    /// read on the way go into `references`: a change of one triggers a reconcile, also where this fails.
+    /// One pass over an object: from its spec to the state of the cluster, and to its status. Objects that are read on the
+    /// way go into [`ReconcilePass::references`]: a change of one triggers a reconcile, also where this fails.
     ///
     /// # Errors
-    /// The object is invalid, or its chart or values cannot be read.
-    fn desired(
+    /// Any step fails; the pass is repeated as the error's disposition says.
+    fn reconcile(
         &self,
-        object: &Value,
-        runner: &ReleaseRunner,
-        references: &mut References,
-    ) -> impl Future<Output = Result<Desired, ReconcileError>> + Send;
+        pass: &mut ReconcilePass,
+    ) -> impl Future<Output = Result<Reconciled, ReconcileError>> + Send;
+
+    /// The last pass over a deleted object, before its finalizer is removed. By default uninstalls its release.
+    ///
+    /// # Errors
+    /// What the object stands for cannot be deleted.
+    fn uninstall(&self, pass: &mut ReconcilePass) -> impl Future<Output = Result<(), ReconcileError>> + Send {
+        async {
+            match self.release(&pass.object) {
+                Some(id) => pass.uninstall_release(self, &id).await,
+                None => Ok(()),
+            }
+        }
+    }
 
     /// The object's `status`. What it does not contain is left as it is.
     fn status(&self, object: &Value, report: &Report<'_>) -> Value;
@@ -70,26 +119,54 @@ pub trait FrontEnd: Send + Sync + 'static {
 /// Objects that chart and values were read from, with the digest of each.
 pub type References = BTreeMap<LookupQuery, String>;
 
-/// What an object asks for.
-pub struct Desired {
-    /// The release.
-    pub spec: ReleaseSpec,
-    /// After this time the object is reconciled again; `None`: only when something changes.
-    pub interval: Option<Duration>,
+/// Objects of other kinds as they were last seen.
+pub type RelatedObjects = BTreeMap<ObjectRef, Arc<Value>>;
+
+/// When an object is reconciled again, if nothing changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Requeue {
+    /// Not at all.
+    Never,
+    /// After this time.
+    After(Duration),
+    /// Soon: after a delay that grows with each such pass in a row.
+    Backoff,
 }
 
-/// How far an object's release is.
+/// How a pass ended.
+pub struct Reconciled {
+    /// The object is as desired; others may depend on it.
+    pub ready: bool,
+    /// When it is reconciled again.
+    pub requeue: Requeue,
+    /// What drift is corrected with; `None`: drift triggers a whole pass.
+    pub request: Option<Arc<ReleaseRequest>>,
+    /// What of the render must be watched; `None`: what was watched before.
+    pub inputs: Option<RenderInputs>,
+    /// Whatever the front end wants to know in the next pass over this object. Lost with the process.
+    pub memo: Option<Arc<Value>>,
+}
+
+impl Reconciled {
+    /// An object that is as desired, or not, and when it is reconciled again.
+    #[must_use]
+    pub fn new(ready: bool, requeue: Requeue) -> Self {
+        Self { ready, requeue, request: None, inputs: None, memo: None }
+    }
+}
+
+/// How far an object is.
 #[derive(Debug)]
 pub enum Report<'a> {
     /// A new generation is being reconciled.
     Progressing,
     /// Nothing is done while the object is suspended.
     Suspended,
-    /// It waits until these objects are reconciled.
+    /// It waits until these objects are ready.
     DependencyNotReady(&'a BTreeSet<String>),
     /// The release is as desired.
     Released(&'a ReleaseOutcome),
-    /// The last try failed.
+    /// The last pass failed.
     Failed {
         /// Why.
         error: &'a ReconcileError,

@@ -1,8 +1,8 @@
 //! The loop of one front end of custom resources: triggers in, jobs out.
 //!
 //! Owns the objects of one kind as they were last seen, and when each is reconciled: a new generation, a trigger annotation,
-//! drift of its release, a changed reference or lookup, a certificate to renew, its interval, a dependency that became ready,
-//! a retry. What is done then is `reconcile_job`'s.
+//! drift of its release, a changed reference, lookup or related object, a certificate to renew, its interval, a dependency that became ready,
+//! a retry. What is done then is `reconcile_pass`'s.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,8 +15,9 @@ use super::context::ControllerContext;
 use super::dependencies::reaches;
 use super::error::ReconcileError;
 use super::finalizer::has_finalizer;
-use super::front_end::FrontEnd;
-use super::reconcile_job::{Finished, ReconcileJob, Task};
+use super::front_end::{FrontEnd, Reconciled, Requeue};
+use super::reconcile_pass::{Finished, ReconcilePass, Task};
+use super::related_objects::RelatedWatch;
 use super::work_queue::{Gate, Job, WorkQueue};
 use super::workers::{WorkerEvent, Workers};
 use crate::backoff;
@@ -69,10 +70,15 @@ enum Readiness {
 struct ObservedObject {
     object: Value,
     fingerprint: Fingerprint,
-    release: ReleaseId,
+    /// Whether this process reconciles it.
+    selected: bool,
+    release: Option<ReleaseId>,
     dependencies: BTreeSet<String>,
+    related: BTreeSet<ObjectRef>,
     /// What was last rendered, unless it is out of date.
     request: Option<Arc<ReleaseRequest>>,
+    /// What the last pass left.
+    memo: Option<Arc<Value>>,
     readiness: Readiness,
 }
 
@@ -84,6 +90,7 @@ struct Controller<F> {
     objects: BTreeMap<String, ObservedObject>,
     /// Which object each release belongs to.
     releases: BTreeMap<ReleaseId, String>,
+    related: RelatedWatch,
 }
 
 /// Runs a front end until `stop` resolves; then waits for running jobs.
@@ -97,6 +104,8 @@ pub async fn run<F: FrontEnd>(
     stop: impl Future<Output = ()>,
 ) -> Result<(), ClusterError> {
     let workers = Workers::new(WorkQueue::new(Gate::Open, options.concurrency));
+    let client = context.runner.engine().operator_client();
+    let related = RelatedWatch::start(client, options.namespace.as_deref(), front_end.related_kinds()).await;
     let controller = Controller {
         front_end: Arc::new(front_end),
         context,
@@ -104,6 +113,7 @@ pub async fn run<F: FrontEnd>(
         workers,
         objects: BTreeMap::new(),
         releases: BTreeMap::new(),
+        related,
     };
     controller.work(stop).await
 }
@@ -141,13 +151,14 @@ impl<F: FrontEnd> Controller<F> {
                     Some(Err(error)) => return Err(error),
                     None => return Err(ClusterError::Other(format!("the watch of {} ended", kind.kind))),
                 },
+                changed = self.related.next() => self.take_related(changed?),
                 (id, trigger) = engine.next_trigger_for(&owners) => self.take_trigger(&id, &trigger),
                 event = self.workers.next() => match event {
                     WorkerEvent::Finished(key, job, result) => self.finish(&key, job, result),
                     WorkerEvent::InputsChanged(key) => self.reconcile(&key, "an object that it was rendered from has changed"),
                     WorkerEvent::RenewalDue(key) => self.reconcile(&key, "a certificate needs renewal"),
                     WorkerEvent::IntervalElapsed(key) => self.reconcile(&key, "its interval has elapsed"),
-                    WorkerEvent::RetriesDue => {}
+                    WorkerEvent::RetriesDue | WorkerEvent::PlacesChanged => {}
                 },
             }
         }
@@ -163,32 +174,74 @@ impl<F: FrontEnd> Controller<F> {
     /// Stores an object as it is now, and requests what follows from a change.
     fn observe(&mut self, key: &str, object: Value) {
         let fingerprint = Fingerprint::of(&object, self.front_end.trigger_annotations());
-        let same = self.objects.get(key).is_some_and(|known| known.fingerprint == fingerprint);
-        if same {
-            if let Some(known) = self.objects.get_mut(key) {
-                known.object = object;
-            }
-            return;
+        let selected = self.front_end.selects(&object);
+        let same =
+            |known: &&mut ObservedObject| known.fingerprint == fingerprint && known.selected == selected;
+        if let Some(known) = self.objects.get_mut(key).filter(same) {
+            known.object = object;
+            return self.wake_dependents(key);
         }
-        let release = self.front_end.release(&object);
-        let dependencies = self.front_end.dependencies(&object);
+        let release = self.front_end.release(&object).filter(|_| selected);
+        let before = self.objects.remove(key);
+        if let Some(former) = before.as_ref().and_then(|known| known.release.as_ref())
+            && release.as_ref() != Some(former)
+            && self.releases.get(former).is_some_and(|owner| owner == key)
+        {
+            self.releases.remove(former);
+        }
+        if let Some(release) = &release {
+            self.releases.entry(release.clone()).or_insert_with(|| key.to_owned());
+        }
         let deleted = fingerprint.deleted;
-        if let Some(before) = self.objects.get(key).filter(|known| known.release != release) {
-            self.releases.remove(&before.release);
-        }
-        self.releases.entry(release.clone()).or_insert_with(|| key.to_owned());
         let known = ObservedObject {
-            object,
             fingerprint,
+            selected,
             release,
-            dependencies,
+            dependencies: self.front_end.dependencies(&object),
+            related: self.front_end.related(&object),
+            object,
             request: None,
+            memo: before.and_then(|known| known.memo),
             readiness: Readiness::Pending,
         };
         self.objects.insert(key.to_owned(), known);
         self.workers.queue.cancel_retry(key);
-        let job = if deleted { Job::Uninstall } else { Job::Reconcile };
-        self.workers.queue.request(key, 0, job);
+        if selected {
+            let job = if deleted { Job::Uninstall } else { Job::Reconcile };
+            self.workers.queue.request(key, 0, job);
+            self.workers.cancel_overtaken(key);
+        }
+        self.wake_dependents(key);
+    }
+
+    /// Requests the objects that wait for this one, if they need not wait any more.
+    fn wake_dependents(&mut self, key: &str) {
+        let waits = |other: &ObservedObject| {
+            other.readiness == Readiness::Waiting && other.dependencies.contains(key)
+        };
+        let waiting = self.objects.iter().filter(|(_, other)| waits(other));
+        let ready =
+            waiting.filter(|(_, other)| !matches!(self.unready(other), Ok(missing) if !missing.is_empty()));
+        let ready: Vec<String> = ready.map(|(other, _)| other.clone()).collect();
+        for other in ready {
+            self.reconcile(&other, "a dependency is ready");
+        }
+    }
+
+    /// Related objects were created, changed or deleted.
+    fn take_related(&mut self, changed: Vec<(ObjectRef, Option<Arc<Value>>)>) {
+        for (name, before) in changed {
+            let state = |object: &Value| self.front_end.related_state(object);
+            if before.as_deref().map(state) == self.related.get(&name).map(state) {
+                continue;
+            }
+            let refers = |known: &&ObservedObject| known.selected && known.related.contains(&name);
+            let keys: Vec<String> =
+                self.objects.iter().filter(|(_, known)| refers(known)).map(|(key, _)| key.clone()).collect();
+            for key in keys {
+                self.reconcile(&key, "an object that it refers to has changed");
+            }
+        }
     }
 
     /// An object does not exist any more.
@@ -197,14 +250,13 @@ impl<F: FrontEnd> Controller<F> {
         self.workers.queue.forget(key);
         let object = self.reference(key).to_string();
         self.context.state.metrics.remove("windlass_drifted_objects", &[("object", &object)]);
-        if let Some(known) = self.objects.remove(key)
-            && self.releases.get(&known.release).is_some_and(|owner| owner == key)
-        {
-            self.releases.remove(&known.release);
+        let Some(release) = self.objects.remove(key).and_then(|known| known.release) else { return };
+        if self.releases.get(&release).is_some_and(|owner| owner == key) {
+            self.releases.remove(&release);
             // Another object may have waited for the name.
-            let claimant = self.objects.iter().find(|(_, other)| other.release == known.release);
+            let claimant = self.objects.iter().find(|(_, other)| other.release.as_ref() == Some(&release));
             if let Some(other) = claimant.map(|(key, _)| key.clone()) {
-                self.releases.insert(known.release, other.clone());
+                self.releases.insert(release, other.clone());
                 self.reconcile(&other, "its release has no other owner any more");
             }
         }
@@ -237,40 +289,49 @@ impl<F: FrontEnd> Controller<F> {
     }
 
     fn start_jobs(&mut self) {
-        for (key, job) in self.workers.queue.start() {
+        for (key, job) in self.workers.start() {
             let Some(known) = self.objects.get(&key) else {
                 self.workers.queue.done(&key, true);
                 self.workers.queue.forget(&key);
                 continue;
             };
-            let owned = self.releases.get(&known.release).is_some_and(|owner| *owner == key);
-            let task = match job {
-                Job::Uninstall if !has_finalizer(&known.object, self.front_end.finalizer()) => {
+            let owned = |id: &ReleaseId| self.releases.get(id).is_some_and(|owner| *owner == key);
+            let owned = known.release.as_ref().is_none_or(owned);
+            let task = match (job, &known.request) {
+                (Job::Uninstall, _) if !has_finalizer(&known.object, self.front_end.finalizer()) => {
                     self.workers.queue.done(&key, true);
                     continue;
                 }
-                Job::Uninstall if owned => Task::Uninstall,
+                (Job::Uninstall, _) if owned => Task::Uninstall,
                 // The release is another object's.
-                Job::Uninstall => Task::RemoveFinalizer,
-                Job::CorrectDrift if known.request.is_some() => Task::CorrectDrift(known.request.clone()),
-                Job::CorrectDrift | Job::Reconcile => self.reconcile_task(&key, known),
+                (Job::Uninstall, _) => Task::RemoveFinalizer,
+                (Job::CorrectDrift, Some(request)) => Task::CorrectDrift(Arc::clone(request)),
+                (Job::CorrectDrift | Job::Reconcile, _) => self.reconcile_task(&key, known),
             };
-            let reconcile = ReconcileJob {
-                front_end: Arc::clone(&self.front_end),
+            let mut pass = ReconcilePass {
                 context: self.context.clone(),
                 reference: self.reference(&key),
                 object: known.object.clone(),
                 failures: self.workers.queue.failures(&key),
-                inputs: None,
+                related: self.related.select(&known.related),
+                memo: known.memo.clone(),
+                references: BTreeMap::new(),
+                slot: self.workers.slot(&key),
+                reader: None,
             };
-            self.workers.spawn(key, job, reconcile.run(task));
+            if job == Job::Reconcile && self.workers.queue.failures(&key) > 0 {
+                // What a failed pass left behind is not known.
+                pass.memo = None;
+            }
+            self.workers.spawn(key, job, pass.run(Arc::clone(&self.front_end), task));
         }
     }
 
     /// What a reconcile has to do: it may have to wait, or be refused.
     fn reconcile_task(&self, key: &str, known: &ObservedObject) -> Task {
-        if let Some(owner) = self.releases.get(&known.release).filter(|owner| *owner != key) {
-            let text = format!("release {} belongs to {owner} already: choose another name", known.release);
+        let owner = known.release.as_ref().and_then(|id| Some((id, self.releases.get(id)?)));
+        if let Some((id, owner)) = owner.filter(|(_, owner)| *owner != key) {
+            let text = format!("release {id} belongs to {owner} already: choose another name");
             return Task::Refuse(ReconcileError::Config(text));
         }
         let dependencies = |key: &str| self.objects.get(key).map(|known| &known.dependencies);
@@ -279,10 +340,29 @@ impl<F: FrontEnd> Controller<F> {
                 "it depends on itself, directly or through others".to_owned(),
             ));
         }
-        let ready = |other: &ObservedObject| other.readiness == Readiness::Ready;
-        let unready = |on: &&String| !self.objects.get(*on).is_some_and(ready);
-        let missing: BTreeSet<String> = known.dependencies.iter().filter(unready).cloned().collect();
-        if missing.is_empty() { Task::Reconcile } else { Task::Wait(missing) }
+        match self.unready(known) {
+            Ok(missing) if missing.is_empty() => Task::Reconcile,
+            Ok(missing) => Task::Wait(missing),
+            Err(error) => Task::Refuse(error),
+        }
+    }
+
+    /// The dependencies of an object that are not ready.
+    fn unready(&self, known: &ObservedObject) -> Result<BTreeSet<String>, ReconcileError> {
+        let mut missing = BTreeSet::new();
+        for key in &known.dependencies {
+            let ready = match self.objects.get(key) {
+                Some(other) => {
+                    let reconciled = other.readiness == Readiness::Ready;
+                    self.front_end.is_dependency_ready(&known.object, &other.object, reconciled)?
+                }
+                None => false,
+            };
+            if !ready {
+                missing.insert(key.clone());
+            }
+        }
+        Ok(missing)
     }
 
     fn finish(&mut self, key: &str, job: Job, result: Result<Finished, String>) {
@@ -291,7 +371,12 @@ impl<F: FrontEnd> Controller<F> {
             retry_in: backoff::delay(self.workers.queue.failures(key) + 1),
             inputs: None,
         });
-        let succeeded = !matches!(finished, Finished::Failed { .. });
+        let repeated = |done: &Reconciled| done.requeue == Requeue::Backoff;
+        let succeeded = match &finished {
+            Finished::Reconciled(done) => !repeated(done),
+            Finished::Failed { .. } => false,
+            _ => true,
+        };
         self.workers.queue.done(key, succeeded);
         let result = if succeeded { "ok" } else { "error" };
         self.context.state.metrics.add(
@@ -303,26 +388,25 @@ impl<F: FrontEnd> Controller<F> {
         let busy = self.workers.queue.is_busy(key);
         let Some(known) = self.objects.get_mut(key) else { return self.workers.queue.forget(key) };
         match finished {
-            Finished::Released { request, inputs, interval } => {
+            Finished::Reconciled(Reconciled { ready, requeue, request, inputs, memo }) => {
                 // A later generation that came meanwhile is not ready yet.
-                known.readiness = if busy { Readiness::Pending } else { Readiness::Ready };
-                known.request = Some(request);
+                known.readiness = if ready && !busy { Readiness::Ready } else { Readiness::Pending };
+                known.request = request;
+                known.memo = memo;
                 if let Some(inputs) = inputs {
                     self.workers.watch_inputs(key, inputs);
-                    self.workers.set_interval(key, interval);
                 }
-                let waits = |other: &ObservedObject| {
-                    other.readiness == Readiness::Waiting && other.dependencies.contains(key)
+                let interval = match requeue {
+                    Requeue::Never => None,
+                    Requeue::After(interval) => Some(interval),
+                    Requeue::Backoff => Some(backoff::delay(self.workers.queue.failures(key))),
                 };
-                let waiting: Vec<String> = self
-                    .objects
-                    .iter()
-                    .filter(|(_, other)| waits(other))
-                    .map(|(other, _)| other.clone())
-                    .collect();
-                for other in waiting {
-                    self.reconcile(&other, "a dependency is ready");
-                }
+                self.workers.set_interval(key, interval);
+                self.wake_dependents(key);
+            }
+            Finished::Corrected => {
+                known.readiness = if busy { Readiness::Pending } else { Readiness::Ready };
+                self.wake_dependents(key);
             }
             Finished::Waiting => known.readiness = Readiness::Waiting,
             Finished::Suspended => known.readiness = Readiness::Pending,

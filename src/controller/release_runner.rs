@@ -14,6 +14,7 @@ use tokio::sync::Semaphore;
 use super::error::ReconcileError;
 use super::render_revision::RenderedRevision;
 use super::target::{Impersonation, ReleaseTarget};
+use super::worker_slot::WorkerSlot;
 use crate::cluster::{Cluster, ClusterError};
 use crate::release::{
     ChartRecord, CrdFile, Engine, ReleaseId, ReleaseOptions, ReleaseOutcome, ReleaseRequest, RenderedRelease,
@@ -120,6 +121,13 @@ impl ReleaseRunner {
             }
         }
         Ok(own)
+    }
+
+    /// The same runner for a job: it leaves the job's place while the engine waits, and ends when the wait is cancelled.
+    #[must_use]
+    pub(super) fn with_slot(mut self, slot: &WorkerSlot) -> Self {
+        self.engine = self.engine.with_wait_listener(Arc::new(slot.clone())).with_cancel(slot.cancel());
+        self
     }
 
     /// Renders a release and reconciles it.

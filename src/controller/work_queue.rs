@@ -55,6 +55,8 @@ struct Slot {
     /// Number of the request that `waiting` answers, for fairness.
     turn: u64,
     running: Option<Job>,
+    /// The running job has left its place: it waits for the cluster.
+    parked: bool,
     /// It has had an outcome since it was last requested.
     tried: bool,
     failures: u32,
@@ -208,7 +210,7 @@ impl WorkQueue {
         let mut ready: Vec<(u32, u64, String)> =
             ready.map(|(key, slot)| (slot.order, slot.turn, key.clone())).collect();
         ready.sort();
-        ready.truncate(self.max_running.saturating_sub(self.running()));
+        ready.truncate(self.max_running.saturating_sub(self.placed()));
         let mut started = Vec::new();
         for (.., key) in ready {
             if let Some(slot) = self.slots.get_mut(&key)
@@ -233,10 +235,39 @@ impl WorkQueue {
         started
     }
 
+    /// Frees the place of a running job while it waits for the cluster.
+    pub fn park(&mut self, key: &str) {
+        if let Some(slot) = self.slots.get_mut(key) {
+            slot.parked = slot.running.is_some();
+        }
+    }
+
+    /// Gives a parked job a place again. Returns whether there is one; a job that is not parked has one.
+    pub fn resume(&mut self, key: &str) -> bool {
+        let free = self.placed() < self.max_running;
+        match self.slots.get_mut(key) {
+            Some(slot) if slot.parked && !free => false,
+            Some(slot) => {
+                slot.parked = false;
+                true
+            }
+            None => true,
+        }
+    }
+
+    /// Whether the job of a key is parked, and another one waits behind it.
+    #[must_use]
+    pub fn is_overtaken(&self, key: &str) -> bool {
+        let overtaken =
+            |slot: &Slot| slot.parked && matches!(slot.waiting, Some(Job::Reconcile | Job::Uninstall));
+        self.slots.get(key).is_some_and(overtaken)
+    }
+
     /// Records that a job ended. Returns how often it has failed in a row.
     pub fn done(&mut self, key: &str, succeeded: bool) -> u32 {
         let Some(slot) = self.slots.get_mut(key) else { return 0 };
         let job = slot.running.take();
+        slot.parked = false;
         slot.failed = match job {
             Some(Job::Reconcile) => !succeeded,
             Some(Job::Uninstall) => false,
@@ -325,6 +356,11 @@ impl WorkQueue {
     #[must_use]
     pub fn running(&self) -> usize {
         self.slots.values().filter(|s| s.running.is_some()).count()
+    }
+
+    /// How many of them have a place.
+    fn placed(&self) -> usize {
+        self.slots.values().filter(|s| s.running.is_some() && !s.parked).count()
     }
 }
 
@@ -433,6 +469,27 @@ mod tests {
         assert_eq!(names(&q.start()), ["x"]);
         q.done("x", false);
         assert_eq!(names(&q.start()), ["new"]);
+    }
+
+    #[test]
+    fn a_job_that_waits_for_the_cluster_needs_no_place() {
+        let mut q = WorkQueue::new(Gate::Open, 1);
+        q.request("a", 0, Job::Reconcile);
+        q.request("b", 0, Job::Reconcile);
+        assert_eq!(names(&q.start()), ["a"]);
+        q.park("a");
+        assert_eq!(names(&q.start()), ["b"]);
+        assert!(!q.resume("a"), "b has the only place");
+        assert!(!q.is_overtaken("a"));
+        q.request("a", 0, Job::Reconcile);
+        assert!(q.is_overtaken("a") && !q.is_overtaken("b"));
+        assert_eq!(names(&q.start()), [""; 0], "one job of a key at a time");
+        q.done("b", true);
+        assert!(q.resume("a"));
+        q.done("a", true);
+        assert_eq!(names(&q.start()), ["a"]);
+        q.park("none");
+        assert!(q.resume("none"));
     }
 
     #[test]

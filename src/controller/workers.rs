@@ -3,15 +3,17 @@
 //! Owns the tasks, the work queue, the renewals of certificates and the watches of render inputs. What a job is and what
 //! follows from its result is the caller's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
 use super::answer_watch::AnswerWatch;
 use super::release_runner::RenderInputs;
 use super::work_queue::{Job, WorkQueue};
+use super::worker_slot::{SlotEvent, WorkerSlot};
 use crate::cluster::Cluster;
 use crate::release::Engine;
 use crate::render::replay::LookupQuery;
@@ -34,6 +36,8 @@ pub enum WorkerEvent<T> {
     IntervalElapsed(String),
     /// What the last render of this key looked up has changed.
     InputsChanged(String),
+    /// A job has left its place or wants it back: others may start.
+    PlacesChanged,
 }
 
 /// The jobs of one front end; `T` is what a job returns.
@@ -48,6 +52,12 @@ pub struct Workers<T> {
     watches: BTreeMap<String, AnswerWatch>,
     changed: UnboundedReceiver<String>,
     changed_sender: UnboundedSender<String>,
+    slot_events: UnboundedReceiver<SlotEvent>,
+    slot_sender: UnboundedSender<SlotEvent>,
+    /// The flags that cancel the waits of running jobs.
+    cancels: BTreeMap<String, watch::Sender<bool>>,
+    /// Jobs whose wait is over, in that order, and what lets them go on.
+    resuming: VecDeque<(String, oneshot::Sender<()>)>,
 }
 
 impl<T: Send + 'static> Workers<T> {
@@ -55,6 +65,7 @@ impl<T: Send + 'static> Workers<T> {
     #[must_use]
     pub fn new(queue: WorkQueue) -> Self {
         let (changed_sender, changed) = mpsc::unbounded_channel();
+        let (slot_sender, slot_events) = mpsc::unbounded_channel();
         Self {
             queue,
             tasks: JoinSet::new(),
@@ -64,6 +75,51 @@ impl<T: Send + 'static> Workers<T> {
             watches: BTreeMap::new(),
             changed,
             changed_sender,
+            slot_events,
+            slot_sender,
+            cancels: BTreeMap::new(),
+            resuming: VecDeque::new(),
+        }
+    }
+
+    /// The jobs that may start now. Jobs whose wait is over come first.
+    pub fn start(&mut self) -> Vec<(String, Job)> {
+        while let Some((key, granted)) = self.resuming.pop_front() {
+            if !self.queue.resume(&key) {
+                self.resuming.push_front((key, granted));
+                break;
+            }
+            if granted.send(()).is_err() {
+                tracing::debug!(key, "the job ended during its wait");
+            }
+        }
+        self.queue.start()
+    }
+
+    /// The place of a job that starts.
+    pub fn slot(&mut self, key: &str) -> WorkerSlot {
+        let cancel = watch::Sender::new(false);
+        let slot = WorkerSlot::new(key, self.slot_sender.clone(), cancel.subscribe());
+        self.cancels.insert(key.to_owned(), cancel);
+        slot
+    }
+
+    /// Cancels the wait of a key's job if another job of the key waits behind it.
+    pub fn cancel_overtaken(&mut self, key: &str) {
+        if self.queue.is_overtaken(key)
+            && let Some(cancel) = self.cancels.get(key)
+        {
+            cancel.send_replace(true);
+        }
+    }
+
+    fn take_slot_event(&mut self, event: SlotEvent) {
+        match event {
+            SlotEvent::Left(key) => {
+                self.queue.park(&key);
+                self.cancel_overtaken(&key);
+            }
+            SlotEvent::Wanted(key, granted) => self.resuming.push_back((key, granted)),
         }
     }
 
@@ -123,13 +179,19 @@ impl<T: Send + 'static> Workers<T> {
                 Some(done) = self.tasks.join_next_with_id() => match done {
                     Ok((id, (key, job, result))) => {
                         self.running.remove(&id);
+                        self.cancels.remove(&key);
                         return WorkerEvent::Finished(key, job, Ok(result));
                     }
                     Err(error) => if let Some((key, job)) = self.running.remove(&error.id()) {
+                        self.cancels.remove(&key);
                         return WorkerEvent::Finished(key, job, Err(error.to_string()));
                     },
                 },
                 Some(key) = self.changed.recv() => return WorkerEvent::InputsChanged(key),
+                Some(event) = self.slot_events.recv() => {
+                    self.take_slot_event(event);
+                    return WorkerEvent::PlacesChanged;
+                }
                 () = until(timer) => {
                     let now = Instant::now();
                     if let Some(key) = take_due(&mut self.renewals, now) {
@@ -147,6 +209,10 @@ impl<T: Send + 'static> Workers<T> {
 
     /// Waits until no job runs and the engine has nothing in the background, for a while; results are dropped.
     pub async fn shut_down(&mut self, engine: &Engine) {
+        // Nobody starts after this: places are free.
+        self.resuming.clear();
+        self.slot_events.close();
+        while self.slot_events.try_recv().is_ok() {}
         let rest = async {
             while self.tasks.join_next().await.is_some() {}
             engine.settle().await;

@@ -21,7 +21,7 @@ use crate::release::{
         RecordStore, ReleaseStatus, SYSTEM_LABELS, Storage, recorded_manifests::state_of,
         release_history::History, served_kinds,
     },
-    report::operation_progress::{ProgressListener, ProgressReporter},
+    report::operation_progress::{ProgressListener, ProgressReporter, WaitListener},
     request::{
         CrdFile, CrdPolicy, CrdRules, ManifestParser, OnFailure, ReleaseId, ReleaseOptions, ReleaseRequest,
     },
@@ -78,6 +78,7 @@ pub struct Engine {
     pub(crate) crds: Option<Watches>,
     progress: Option<ProgressListener>,
     diagnoses: bool,
+    waits: Option<Arc<dyn WaitListener>>,
     pub(crate) cancel: Option<watch::Receiver<bool>>,
     /// The deadline of the current operation, and its duration.
     pub(crate) until: Option<(Instant, Duration)>,
@@ -110,6 +111,7 @@ impl Engine {
             crds,
             progress: None,
             diagnoses: false,
+            waits: None,
             cancel: None,
             until: None,
         }
@@ -144,6 +146,13 @@ impl Engine {
     #[must_use]
     pub fn with_cancel(mut self, flag: watch::Receiver<bool>) -> Self {
         self.cancel = Some(flag);
+        self
+    }
+
+    /// The same engine, with a listener for waits.
+    #[must_use]
+    pub fn with_wait_listener(mut self, listener: Arc<dyn WaitListener>) -> Self {
+        self.waits = Some(listener);
         self
     }
 
@@ -202,7 +211,12 @@ impl Engine {
     }
 
     pub(crate) fn progress_of<'a>(&'a self, id: &'a ReleaseId) -> ProgressReporter<'a> {
-        ProgressReporter { id, listener: self.progress.as_ref(), diagnoses: self.diagnoses }
+        ProgressReporter {
+            id,
+            listener: self.progress.as_ref(),
+            diagnoses: self.diagnoses,
+            waits: self.waits.as_ref(),
+        }
     }
 
     pub(crate) fn applier<'a>(&'a self, id: &'a ReleaseId, options: &'a ReleaseOptions) -> Applier<'a> {

@@ -37,7 +37,7 @@ pub use plan::field_conflicts::Conflict;
 pub use plan::field_diff::FieldChange;
 pub use reconcile_trigger::ReconcileTrigger;
 pub use record::release_history::History;
-pub use report::operation_progress::{OperationProgress, ProgressListener};
+pub use report::operation_progress::{OperationProgress, ProgressListener, WaitListener};
 pub use report::plan_text::{field_line, verb_style};
 pub use report::revision_report::{ManifestChange, RevisionReport, value_changes};
 pub use report::status_resources::Resources;

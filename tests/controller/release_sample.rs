@@ -13,9 +13,8 @@ use chart_compat::profile::Profile;
 use serde_json::{Value, json};
 use windlass::cluster::Gvk;
 use windlass::controller::{
-    Condition, Desired, EventNote, EventType, FrontEnd, ReconcileError, References, ReleaseRunner,
-    ReleaseSpec, ReleaseTarget, Report, ServiceAccountRef, ValuesReference, crd_files, resolve_values,
-    set_conditions,
+    Condition, EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass, Reconciled, ReleaseSpec,
+    ReleaseTarget, Report, ServiceAccountRef, ValuesReference, crd_files, resolve_values, set_conditions,
 };
 use windlass::release::{Mode, ReleaseAction, ReleaseId, ReleaseOptions};
 
@@ -68,9 +67,9 @@ impl FrontEnd for ReleaseSamples {
         "test.windlass.dev/release"
     }
 
-    fn release(&self, object: &Value) -> ReleaseId {
+    fn release(&self, object: &Value) -> Option<ReleaseId> {
         let name = object["spec"]["releaseName"].as_str().unwrap_or(text(&object["metadata"]["name"]));
-        ReleaseId::new(text(&object["metadata"]["namespace"]), name)
+        Some(ReleaseId::new(text(&object["metadata"]["namespace"]), name))
     }
 
     fn target(&self, object: &Value) -> Result<ReleaseTarget, ReconcileError> {
@@ -93,14 +92,11 @@ impl FrontEnd for ReleaseSamples {
         object["spec"]["suspend"] == true
     }
 
-    async fn desired(
-        &self,
-        object: &Value,
-        runner: &ReleaseRunner,
-        seen: &mut References,
-    ) -> Result<Desired, ReconcileError> {
-        let id = self.release(object);
+    async fn reconcile(&self, pass: &mut ReconcilePass) -> Result<Reconciled, ReconcileError> {
+        pass.report_progress(self).await?;
+        let object = pass.object.clone();
         let spec = &object["spec"];
+        let id = self.release(&object).unwrap_or_default();
         let path = PathBuf::from(text(&spec["chart"]));
         let chart = tokio::task::spawn_blocking(move || {
             let chart = windlass::source::load(&path, Profile::Helm4).map_err(|e| e.to_string())?;
@@ -114,10 +110,11 @@ impl FrontEnd for ReleaseSamples {
         let list =
             spec["valuesFrom"].as_array().map_or_else(|| "[]".to_owned(), |list| json!(list).to_string());
         let references = ValuesReference::list(&list).map_err(|e| invalid("valuesFrom", e))?;
-        let client = runner.engine().cluster();
+        let client = pass.runner(self)?.engine().cluster().clone();
+        pass.set_reader(&client);
         let lists = BTreeMap::from([(String::new(), references)]);
-        let mut resolved = resolve_values(client, &id.namespace, &lists).await;
-        seen.extend(resolved.seen);
+        let mut resolved = resolve_values(&client, &id.namespace, &lists).await;
+        pass.references.extend(resolved.seen);
         let mut values = resolved
             .lists
             .remove("")
@@ -145,7 +142,7 @@ impl FrontEnd for ReleaseSamples {
             },
         };
         let interval = spec["interval"].as_u64().map(Duration::from_secs);
-        Ok(Desired { spec: release, interval })
+        pass.reconcile_release(self, release, interval).await
     }
 
     fn status(&self, object: &Value, report: &Report<'_>) -> Value {

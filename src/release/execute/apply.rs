@@ -352,7 +352,7 @@ pub(crate) async fn await_gone(
         }
         Ok(())
     };
-    match tokio::time::timeout(timeout, wait).await {
+    match progress.wait(tokio::time::timeout(timeout, wait)).await {
         Ok(done) => done,
         Err(_) => {
             let live = cluster.get_metadata(object).await.unwrap_or_default();

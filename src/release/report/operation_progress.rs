@@ -2,6 +2,7 @@
 
 use crate::cluster::ObjectRef;
 use crate::release::request::{HookEvent, ReleaseId};
+use futures::future::BoxFuture;
 use std::sync::Arc;
 
 /// A step of an operation.
@@ -44,6 +45,15 @@ pub enum OperationProgress<'a> {
 /// Receives steps as they happen; must return quickly.
 pub type ProgressListener = Arc<dyn Fn(&ReleaseId, &OperationProgress<'_>) + Send + Sync>;
 
+/// Called when an operation waits for the cluster: for readiness, hooks or deletions. It needs no worker meanwhile.
+pub trait WaitListener: Send + Sync {
+    /// A wait begins; it may be dropped without an end.
+    fn begins(&self);
+
+    /// A wait is over. Resolves when the operation may go on.
+    fn ended(&self) -> BoxFuture<'_, ()>;
+}
+
 /// Reports the steps of one operation.
 #[derive(Clone, Copy)]
 pub(crate) struct ProgressReporter<'a> {
@@ -51,6 +61,7 @@ pub(crate) struct ProgressReporter<'a> {
     pub(crate) listener: Option<&'a ProgressListener>,
     /// The listener wants diagnoses, which cost requests.
     pub(crate) diagnoses: bool,
+    pub(crate) waits: Option<&'a Arc<dyn WaitListener>>,
 }
 
 impl ProgressReporter<'_> {
@@ -58,5 +69,14 @@ impl ProgressReporter<'_> {
         if let Some(listener) = self.listener {
             listener(self.id, step);
         }
+    }
+
+    /// Runs a wait, between a call of each kind to the listener for waits.
+    pub(crate) async fn wait<T>(&self, wait: impl Future<Output = T>) -> T {
+        let Some(listener) = self.waits else { return wait.await };
+        listener.begins();
+        let result = wait.await;
+        listener.ended().await;
+        result
     }
 }

@@ -126,7 +126,7 @@ pub(crate) async fn all_ready(
         }
         Ok(())
     };
-    let result = match tokio::time::timeout(timeout, done).await {
+    let result = match progress.wait(tokio::time::timeout(timeout, done)).await {
         Ok(done) => done,
         Err(_) => {
             let unready = |(object, message)| Unready { object, failed: false, message };
@@ -235,7 +235,12 @@ pub(crate) async fn one_ready(
         }
         Ok(())
     };
-    match tokio::time::timeout(timeout, done).await {
+    let done = tokio::time::timeout(timeout, done);
+    let done = match &progress {
+        Some(progress) => progress.wait(done).await,
+        None => done.await,
+    };
+    match done {
         Ok(done) => done,
         Err(_) => unready(false, true, &state),
     }

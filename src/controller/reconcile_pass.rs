@@ -1,0 +1,302 @@
+//! One pass over one custom resource, from its object to its status.
+//!
+//! Owns the order of the steps that all front ends share (suspension, finalizer, reconcile, status, Event), and what a front end
+//! may do on the way. When a pass is due is the loop's.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::STATUS_MANAGER;
+use super::context::ControllerContext;
+use super::drift_policy::report_drift;
+use super::error::ReconcileError;
+use super::events::EventNote;
+use super::finalizer::{add_finalizer, remove_finalizer};
+use super::front_end::{FrontEnd, Reconciled, References, RelatedObjects, Report, Requeue};
+use super::release_runner::{Done, ReleaseRunner, ReleaseSpec, RenderInputs};
+use super::worker_slot::WorkerSlot;
+use crate::cluster::{Cluster, ClusterError, ObjectRef, PatchKind};
+use crate::release::{ReleaseId, ReleaseRequest};
+
+/// How long an uninstall waits for hooks.
+const UNINSTALL_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// What a job has to do.
+pub(super) enum Task {
+    Reconcile,
+    CorrectDrift(Arc<ReleaseRequest>),
+    Uninstall,
+    /// The release belongs to another object: only the finalizer is removed.
+    RemoveFinalizer,
+    /// These dependencies are not ready.
+    Wait(BTreeSet<String>),
+    /// The object cannot be reconciled.
+    Refuse(ReconcileError),
+}
+
+/// How a job ended.
+pub(super) enum Finished {
+    Reconciled(Reconciled),
+    /// Drift was corrected, or there was none.
+    Corrected,
+    Waiting,
+    Suspended,
+    Uninstalled,
+    Failed {
+        error: ReconcileError,
+        retry_in: Duration,
+        inputs: Option<RenderInputs>,
+    },
+}
+
+/// An object, and what a front end does with it in one pass.
+pub struct ReconcilePass {
+    /// What all front ends share.
+    pub context: ControllerContext,
+    /// Name of the object.
+    pub reference: ObjectRef,
+    /// The object as it was last read or written.
+    pub object: Value,
+    /// Failures in a row before this pass.
+    pub failures: u32,
+    /// The related objects that the object refers to, as far as they exist.
+    pub related: RelatedObjects,
+    /// What the last pass left.
+    pub memo: Option<Arc<Value>>,
+    /// What was read so far.
+    pub references: References,
+    /// The place among the workers: left while the engine waits.
+    pub(super) slot: WorkerSlot,
+    /// The client that read the references.
+    pub(super) reader: Option<Cluster>,
+}
+
+impl ReconcilePass {
+    /// Does a job and writes the object's status.
+    pub(super) async fn run<F: FrontEnd>(mut self, front_end: Arc<F>, task: Task) -> Finished {
+        match self.work(&*front_end, task).await {
+            Ok(finished) => finished,
+            Err(error) => {
+                let retry_in = error.retry_delay(self.failures + 1);
+                if let Err(failure) =
+                    self.report(&*front_end, &Report::Failed { error: &error, retry_in }).await
+                {
+                    tracing::warn!(object = %self.reference, "the status cannot be written: {failure}");
+                }
+                let inputs = self.inputs();
+                Finished::Failed { error, retry_in, inputs }
+            }
+        }
+    }
+
+    async fn work<F: FrontEnd>(&mut self, front_end: &F, task: Task) -> Result<Finished, ReconcileError> {
+        let deletes = matches!(task, Task::Uninstall | Task::RemoveFinalizer);
+        if !deletes && front_end.is_suspended(&self.object) {
+            self.report(front_end, &Report::Suspended).await?;
+            return Ok(Finished::Suspended);
+        }
+        match task {
+            Task::Refuse(error) => Err(error),
+            Task::Wait(dependencies) => {
+                self.report(front_end, &Report::DependencyNotReady(&dependencies)).await?;
+                Ok(Finished::Waiting)
+            }
+            Task::Uninstall => {
+                front_end.uninstall(self).await?;
+                self.remove_finalizer(front_end).await
+            }
+            Task::RemoveFinalizer => self.remove_finalizer(front_end).await,
+            Task::CorrectDrift(request) => {
+                let done = self.runner(front_end)?.correct_drift(request).await?;
+                self.note_released(front_end, &done).await?;
+                Ok(Finished::Corrected)
+            }
+            Task::Reconcile => {
+                let finalizer = front_end.finalizer();
+                self.object = add_finalizer(self.client(), &self.reference, &self.object, finalizer).await?;
+                let mut reconciled = front_end.reconcile(self).await?;
+                let read = self.inputs();
+                reconciled.inputs = match (reconciled.inputs.take(), read) {
+                    (Some(mut inputs), Some(read)) => {
+                        inputs.lookups.extend(read.lookups);
+                        Some(inputs)
+                    }
+                    (inputs, read) => inputs.or(read),
+                };
+                Ok(Finished::Reconciled(reconciled))
+            }
+        }
+    }
+
+    /// Says that a new generation is being reconciled.
+    ///
+    /// # Errors
+    /// The status cannot be written.
+    pub async fn report_progress<F: FrontEnd>(&mut self, front_end: &F) -> Result<(), ClusterError> {
+        if self.object["status"]["observedGeneration"] == self.object["metadata"]["generation"] {
+            return Ok(());
+        }
+        self.report(front_end, &Report::Progressing).await
+    }
+
+    /// Renders a release and reconciles it in one operation of the engine, and reports the outcome.
+    ///
+    /// # Errors
+    /// Any step from the render to the status fails.
+    pub async fn reconcile_release<F: FrontEnd>(
+        &mut self,
+        front_end: &F,
+        spec: ReleaseSpec,
+        interval: Option<Duration>,
+    ) -> Result<Reconciled, ReconcileError> {
+        let done = self.runner(front_end)?.run(spec).await?;
+        self.note_released(front_end, &done).await?;
+        let requeue = interval.map_or(Requeue::Never, Requeue::After);
+        let Done { request, inputs, .. } = done;
+        Ok(Reconciled { request: Some(request), inputs, ..Reconciled::new(true, requeue) })
+    }
+
+    async fn note_released<F: FrontEnd>(&mut self, front_end: &F, done: &Done) -> Result<(), ReconcileError> {
+        let key = self.reference.to_string();
+        for text in &done.outcome.warnings {
+            tracing::warn!(object = key, "{text}");
+        }
+        report_drift(&self.context.events, &self.context.state, ("object", &key), &done.outcome);
+        tracing::info!(
+            object = key,
+            action = ?done.outcome.action,
+            revision = done.outcome.revision,
+            reason = %done.outcome.reason,
+            "reconciled"
+        );
+        Ok(self.report(front_end, &Report::Released(&done.outcome)).await?)
+    }
+
+    /// Uninstalls a release of the object; one that does not exist is fine.
+    ///
+    /// # Errors
+    /// As the engine's.
+    pub async fn uninstall_release<F: FrontEnd>(
+        &self,
+        front_end: &F,
+        id: &ReleaseId,
+    ) -> Result<(), ReconcileError> {
+        let deleted = self.runner(front_end)?.uninstall(id, UNINSTALL_TIMEOUT).await?;
+        tracing::info!(object = %self.reference, deleted, "uninstalled");
+        Ok(())
+    }
+
+    async fn remove_finalizer<F: FrontEnd>(&self, front_end: &F) -> Result<Finished, ReconcileError> {
+        remove_finalizer(self.client(), &self.reference, &self.object, front_end.finalizer()).await?;
+        Ok(Finished::Uninstalled)
+    }
+
+    /// The runner that acts on behalf of the object; it leaves the worker's place while the engine waits.
+    ///
+    /// # Errors
+    /// The object's target is invalid, or the impersonating client cannot be built.
+    pub fn runner<F: FrontEnd>(&self, front_end: &F) -> Result<ReleaseRunner, ReconcileError> {
+        let target = front_end.target(&self.object)?;
+        let own = self.reference.namespace.clone().unwrap_or_default();
+        let release = front_end.release(&self.object);
+        let namespace = release.map_or(own, |id| id.namespace);
+        Ok(self.context.runner.acting_for(&target, &namespace)?.with_slot(&self.slot))
+    }
+
+    /// The operator's own client, for the object itself and for what is not the tenant's.
+    #[must_use]
+    pub fn client(&self) -> &Cluster {
+        self.context.runner.engine().operator_client()
+    }
+
+    /// Sets who reads the references: they are watched with the same rights.
+    pub fn set_reader(&mut self, reader: &Cluster) {
+        self.reader = Some(reader.clone());
+    }
+
+    /// The references as inputs to watch; `None` if there are none.
+    fn inputs(&mut self) -> Option<RenderInputs> {
+        let lookups = std::mem::take(&mut self.references);
+        let client = self.reader.clone().unwrap_or_else(|| self.client().clone());
+        (!lookups.is_empty()).then(|| RenderInputs { lookups, ..RenderInputs::new(client) })
+    }
+
+    /// Writes the status of a report unless the object has it, and records the Event that goes with it.
+    async fn report<F: FrontEnd>(&mut self, front_end: &F, report: &Report<'_>) -> Result<(), ClusterError> {
+        let status = front_end.status(&self.object, report);
+        if !self.write_status(&status).await? {
+            return Ok(());
+        }
+        if let Some(note) = front_end.event(&self.object, report) {
+            self.record_event(note);
+        }
+        Ok(())
+    }
+
+    /// Merges fields into the status, null removing one, unless the object has them already. Returns whether it was written.
+    ///
+    /// # Errors
+    /// The write fails; an object that was deleted meanwhile is fine.
+    pub async fn write_status(&mut self, status: &Value) -> Result<bool, ClusterError> {
+        if is_merged(&self.object["status"], status) {
+            return Ok(false);
+        }
+        let patch = json!({"status": status});
+        let client = self.client();
+        match client
+            .patch_subresource(&self.reference, "status", PatchKind::Merge, &patch, STATUS_MANAGER)
+            .await
+        {
+            Ok(object) => self.object = object,
+            // It was deleted meanwhile.
+            Err(e) if e.is_not_found() => return Ok(false),
+            Err(e) => return Err(e),
+        }
+        Ok(true)
+    }
+
+    /// Records an Event on the object, in the background.
+    pub fn record_event(&self, note: EventNote) {
+        let mut object = self.object.clone();
+        object["apiVersion"] = self.reference.gvk.api_version().into();
+        object["kind"] = self.reference.gvk.kind.as_str().into();
+        self.context.events.spawn_for(&object, note);
+    }
+}
+
+/// Whether merging a patch would change nothing.
+fn is_merged(object: &Value, patch: &Value) -> bool {
+    match (object, patch) {
+        (object, Value::Null) => object.is_null(),
+        (Value::Object(_), Value::Object(patch)) => {
+            patch.iter().all(|(key, value)| is_merged(&object[key], value))
+        }
+        (object, patch) => object == patch,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_patch_is_written_only_if_it_changes_something() {
+        let status = json!({"a": 1, "b": {"c": [1]}, "gone": null});
+        for (patch, merged) in [
+            (json!({}), true),
+            (json!({"a": 1}), true),
+            (json!({"a": 2}), false),
+            (json!({"a": null}), false),
+            (json!({"x": null, "gone": null}), true),
+            (json!({"b": {"c": [1], "d": null}}), true),
+            (json!({"b": {"c": [1, 2]}}), false),
+            (json!({"b": {"d": 1}}), false),
+        ] {
+            assert_eq!(is_merged(&status, &patch), merged, "{patch}");
+        }
+        assert!(is_merged(&Value::Null, &Value::Null) && !is_merged(&Value::Null, &json!({"a": 1})));
+    }
+}

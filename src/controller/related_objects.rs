@@ -1,0 +1,143 @@
+//! Objects of other kinds that custom resources refer to: one watch a kind, whatever the number of references.
+//!
+//! Owns the watches and the objects as they were last seen. What a change leads to is the loop's.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use futures::stream::{BoxStream, SelectAll};
+use serde_json::Value;
+
+use super::front_end::RelatedObjects;
+use crate::cluster::{Cluster, ClusterError, Gvk, ObjectEvent, ObjectRef};
+
+/// A kind that is not served is looked for again after this time.
+const RETRY: Duration = Duration::from_secs(30);
+
+/// The watches of a front end's related kinds.
+pub(super) struct RelatedWatch {
+    client: Cluster,
+    namespace: Option<String>,
+    events: SelectAll<BoxStream<'static, (Gvk, Result<ObjectEvent, ClusterError>)>>,
+    objects: RelatedObjects,
+    /// The keys of each running list, to find what is gone afterwards.
+    listing: BTreeMap<Gvk, BTreeSet<ObjectRef>>,
+    /// Kinds without a watch: not served yet, or not readable.
+    missing: BTreeSet<Gvk>,
+}
+
+impl RelatedWatch {
+    /// Starts the watches of the kinds that are served.
+    pub(super) async fn start(client: &Cluster, namespace: Option<&str>, kinds: Vec<Gvk>) -> Self {
+        let mut watch = Self {
+            client: client.clone(),
+            namespace: namespace.map(str::to_owned),
+            events: SelectAll::new(),
+            objects: BTreeMap::new(),
+            listing: BTreeMap::new(),
+            missing: kinds.into_iter().collect(),
+        };
+        watch.start_missing().await;
+        for kind in &watch.missing {
+            tracing::info!(
+                kind = kind.kind,
+                group = kind.group,
+                "the kind is not served: objects that refer to it wait"
+            );
+        }
+        watch
+    }
+
+    async fn start_missing(&mut self) {
+        let Ok(served) = self.client.kinds().await else { return };
+        for kind in self.missing.clone() {
+            if served.get(&kind).is_none() {
+                continue;
+            }
+            match self.client.follow_selected(&kind, self.namespace.as_deref(), "", "").await {
+                Ok(stream) => {
+                    self.missing.remove(&kind);
+                    self.events.push(stream.map(move |event| (kind.clone(), event)).boxed());
+                }
+                Err(error) => tracing::warn!(kind = kind.kind, "cannot watch: {error}"),
+            }
+        }
+    }
+
+    /// The objects that an object refers to, as far as they exist.
+    pub(super) fn select(&self, references: &BTreeSet<ObjectRef>) -> RelatedObjects {
+        let found =
+            |reference: &ObjectRef| Some((reference.clone(), Arc::clone(self.objects.get(reference)?)));
+        references.iter().filter_map(found).collect()
+    }
+
+    /// Waits for the next changed object: its name, and the object before and after. Cancel-safe.
+    ///
+    /// # Errors
+    /// A watch fails for good.
+    pub(super) async fn next(&mut self) -> Result<Vec<(ObjectRef, Option<Arc<Value>>)>, ClusterError> {
+        loop {
+            let event = tokio::select! {
+                Some(event) = self.events.next() => event,
+                () = tokio::time::sleep(RETRY), if !self.missing.is_empty() => {
+                    self.start_missing().await;
+                    continue;
+                }
+                else => std::future::pending().await,
+            };
+            let (kind, event) = event;
+            let changed = self.take(&kind, event?);
+            if !changed.is_empty() {
+                return Ok(changed);
+            }
+        }
+    }
+
+    /// Stores an event. Returns the names of the objects that changed, each with the object before.
+    fn take(&mut self, kind: &Gvk, event: ObjectEvent) -> Vec<(ObjectRef, Option<Arc<Value>>)> {
+        let name = |object: &Value| {
+            let meta = &object["metadata"];
+            ObjectRef::new(
+                kind.clone(),
+                meta["namespace"].as_str(),
+                meta["name"].as_str().unwrap_or_default(),
+            )
+        };
+        match event {
+            ObjectEvent::Listing => {
+                self.listing.insert(kind.clone(), BTreeSet::new());
+                Vec::new()
+            }
+            ObjectEvent::Present(object) => {
+                let name = name(&object);
+                if let Some(listed) = self.listing.get_mut(kind) {
+                    listed.insert(name.clone());
+                }
+                let before = self.objects.insert(name.clone(), Arc::new(object));
+                vec![(name, before)]
+            }
+            ObjectEvent::Gone(object) => {
+                let name = name(&object);
+                self.objects.remove(&name).map(|before| (name, Some(before))).into_iter().collect()
+            }
+            ObjectEvent::Listed => {
+                let listed = self.listing.remove(kind).unwrap_or_default();
+                let of_kind = |name: &&ObjectRef| name.gvk == *kind && !listed.contains(*name);
+                let gone: Vec<ObjectRef> = self.objects.keys().filter(of_kind).cloned().collect();
+                gone.into_iter()
+                    .map(|name| {
+                        let before = self.objects.remove(&name);
+                        (name, before)
+                    })
+                    .collect()
+            }
+        }
+    }
+
+    /// The object as it was last seen.
+    pub(super) fn get(&self, name: &ObjectRef) -> Option<&Value> {
+        self.objects.get(name).map(|object| &**object)
+    }
+}
