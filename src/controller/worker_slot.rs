@@ -15,7 +15,7 @@ pub(super) enum SlotEvent {
     /// The job of this key waits.
     Left(String),
     /// The wait is over: the sender is answered when the job may go on.
-    Wanted(String, oneshot::Sender<()>),
+    Returning(String, oneshot::Sender<()>),
 }
 
 /// The place of one running job.
@@ -47,7 +47,7 @@ impl WaitListener for WorkerSlot {
     fn ended(&self) -> BoxFuture<'_, ()> {
         async {
             let (sender, granted) = oneshot::channel();
-            if self.events.send(SlotEvent::Wanted(self.key.clone(), sender)).is_ok() {
+            if self.events.send(SlotEvent::Returning(self.key.clone(), sender)).is_ok() {
                 drop(granted.await);
             }
         }

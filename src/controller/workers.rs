@@ -119,7 +119,7 @@ impl<T: Send + 'static> Workers<T> {
                 self.queue.park(&key);
                 self.cancel_overtaken(&key);
             }
-            SlotEvent::Wanted(key, granted) => self.resuming.push_back((key, granted)),
+            SlotEvent::Returning(key, granted) => self.resuming.push_back((key, granted)),
         }
     }
 
