@@ -6,7 +6,8 @@ mod float;
 mod int;
 mod quote;
 
-pub(crate) use float::{Shortest, format_float, format_float_32, format_json_float, parse_float};
+pub use float::format_float;
+pub(crate) use float::{Shortest, format_float_32, format_json_float, parse_float};
 pub(crate) use int::{parse_int, parse_uint};
 pub use quote::quote;
 pub(crate) use quote::{can_backquote, quote_byte, quote_rune, quote_to_ascii};

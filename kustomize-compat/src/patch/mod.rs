@@ -7,7 +7,7 @@ pub mod strategic_merge;
 
 use chart_compat::data::{Data, Map};
 use chart_compat::go::quote;
-use chart_compat::yaml;
+use chart_compat::{kyaml, yaml};
 
 use crate::error::Error;
 use crate::resource::node::{metadata_map, scalar, set, set_metadata_map, set_metadata_text};
@@ -225,13 +225,15 @@ fn apply_json(object: &mut Resource, operations: &JsonPatch) -> Result<(), Error
     object.remember_id();
     let join = |text: fn(&Id) -> &str| object.former.iter().map(text).collect::<Vec<_>>().join(",");
     let former = [join(|id| &id.gvk.kind), join(|id| &id.name), join(|id| &id.namespace)];
-    let mut annotations = metadata_map(&object.node, "annotations");
-    annotations.extend(FORMER.map(str::to_owned).into_iter().zip(former));
-    set_metadata_map(&mut object.node, "annotations", &annotations)?;
+    for (key, value) in FORMER.iter().zip(former) {
+        kyaml::annotate(&mut object.node, key, &value).map_err(|e| Error::Patch(e.to_string()))?;
+    }
     let mut data = to_data(&object.node)?;
     operations.apply(&mut data)?;
     object.node = from_data(&data);
     let mut annotations = metadata_map(&object.node, "annotations");
     annotations.retain(|key, _| !FORMER.contains(&key.as_str()));
-    set_metadata_map(&mut object.node, "annotations", &annotations)
+    // Metadata that is not a map is refused later, as by kustomize.
+    drop(set_metadata_map(&mut object.node, "annotations", &annotations));
+    Ok(())
 }

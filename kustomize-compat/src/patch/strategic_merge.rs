@@ -196,8 +196,9 @@ impl Merger<'_> {
         };
         match self.arena.field(map, key) {
             Some(place) => {
-                let style = self.arena.get(place).style;
-                self.arena.get_mut(value).style = style;
+                let (style, tagged) = (self.arena.get(place).style, self.arena.get(place).tagged);
+                let written = self.arena.get_mut(value);
+                (written.style, written.tagged) = (style, tagged);
                 self.arena.replace(place, value);
             }
             None => self.arena.append(map, key, value, style),

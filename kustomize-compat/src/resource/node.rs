@@ -94,7 +94,7 @@ pub fn set(map: &mut Node, key: &str, mut value: Node) -> Result<(), Error> {
         return Ok(());
     }
     match map.get_mut(key) {
-        Some(place) => *place = Node { style: place.style, flow: place.flow, ..value },
+        Some(place) => *place = Node { style: place.style, tagged: place.tagged, flow: place.flow, ..value },
         None => map.push(key, value),
     }
     Ok(())

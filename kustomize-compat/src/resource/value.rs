@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use chart_compat::data::Data;
+use chart_compat::go::format_float;
 use chart_compat::json::{self, Writer};
 use chart_compat::yaml::plain_meaning;
 use chart_compat::yaml::tree::{Kind, Node, Number, Style, meaning, number};
@@ -28,6 +29,7 @@ fn resolve(node: &Node) -> Scalar<'_> {
     let plain = node.style == Style::Plain;
     let implied = meaning(text);
     let tag = match node.tag.as_str() {
+        tag if node.tagged && !tag.is_empty() => tag,
         "" if plain && !text.contains('\n') => implied,
         "" | "!!str" => "!!str",
         // A quoted scalar loses a tag that its text implies.
@@ -206,9 +208,7 @@ pub fn from_data(data: &Data) -> Node {
         Data::Bool(value) => plain("!!bool", value.to_string()),
         Data::Int(n) => plain("!!int", n.to_string()),
         Data::Float(n) => {
-            let mut text = String::new();
-            // What comes from JSON is finite.
-            drop(Writer::new(&mut text).float(*n));
+            let text = format_float(*n);
             plain(meaning(&text), text)
         }
         Data::String(text) => {

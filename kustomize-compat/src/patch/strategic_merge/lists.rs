@@ -239,8 +239,9 @@ fn used<'k>(all: &[Vec<String>], values: &[String], keys: &[&'k str]) -> (Vec<&'
 /// Gives values that differ only in one that is missing the other's: a port without its protocol is the one with it.
 fn complete(all: &mut [Vec<String>]) {
     for i in 0..all.len() {
+        let first = all[i].clone();
         for j in 0..all.len() {
-            if let Some(both) = combine(&all[i], &all[j]) {
+            if let Some(both) = combine(&first, &all[j]) {
                 all[i].clone_from(&both);
                 all[j] = both;
             }
