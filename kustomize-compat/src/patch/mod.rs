@@ -214,7 +214,8 @@ fn set_namespace(node: &mut chart_compat::yaml::tree::Node, namespace: &str) -> 
     Ok(())
 }
 
-/// The annotations in which kustomize keeps former identities: a JSON patch sees them, and so finds annotations in every object.
+/// The annotations in which kustomize keeps former identities until the end: a JSON patch sees them, and so finds annotations in
+/// every object.
 const FORMER: [&str; 3] = [
     "internal.config.kubernetes.io/previousKinds",
     "internal.config.kubernetes.io/previousNames",
@@ -225,15 +226,18 @@ fn apply_json(object: &mut Resource, operations: &JsonPatch) -> Result<(), Error
     object.remember_id();
     let join = |text: fn(&Id) -> &str| object.former.iter().map(text).collect::<Vec<_>>().join(",");
     let former = [join(|id| &id.gvk.kind), join(|id| &id.name), join(|id| &id.namespace)];
-    for (key, value) in FORMER.iter().zip(former) {
-        kyaml::annotate(&mut object.node, key, &value).map_err(|e| Error::Patch(e.to_string()))?;
+    let former = FORMER.map(str::to_owned).into_iter().zip(former);
+    for (key, value) in former.clone() {
+        kyaml::annotate(&mut object.node, &key, &value).map_err(|e| Error::Patch(e.to_string()))?;
     }
     let mut data = to_data(&object.node)?;
     operations.apply(&mut data)?;
     object.node = from_data(&data);
     let mut annotations = metadata_map(&object.node, "annotations");
-    annotations.retain(|key, _| !FORMER.contains(&key.as_str()));
-    // Metadata that is not a map is refused later, as by kustomize.
-    drop(set_metadata_map(&mut object.node, "annotations", &annotations));
+    annotations.extend(former);
+    if set_metadata_map(&mut object.node, "annotations", &annotations).is_err() {
+        // Metadata that is not a map is refused when the patches are through; kustomize forgets identities with it.
+        object.former.clear();
+    }
     Ok(())
 }

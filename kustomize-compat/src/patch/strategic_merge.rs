@@ -30,13 +30,14 @@ const DIRECTIVE: &str = "$patch";
 /// Merges a patch into an object. `None` if the patch deletes the whole object.
 ///
 /// # Errors
-/// A directive that does not exist, or a field that is of another kind in the patch than in the object.
+/// A directive that does not exist, a field that is of another kind in the patch than in the object, or a result that is too
+/// large.
 pub fn merge(object: &Node, patch: &Node) -> Result<Option<Node>, Error> {
     let mut arena = Arena::default();
     let object = arena.insert(object);
     let patch = arena.insert(patch);
     let merged = Merger { arena: &mut arena }.walk(Some(object), Some(patch), None)?;
-    Ok(merged.map(|id| arena.extract(id)))
+    merged.map(|id| arena.extract(id)).transpose()
 }
 
 struct Merger<'a> {
@@ -79,7 +80,7 @@ impl Merger<'_> {
         if node.is_null() || node.kind == kind {
             return Ok(());
         }
-        crate::resource::node::check_kind(&self.arena.extract(id), kind)
+        crate::resource::node::check_kind(&self.arena.extract(id)?, kind)
     }
 
     /// The schema of an object by its own kind.
@@ -204,5 +205,33 @@ impl Merger<'_> {
             None => self.arena.append(map, key, value, style),
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chart_compat::kyaml;
+
+    use super::*;
+
+    fn read(text: &str) -> Node {
+        kyaml::read_resolved(text).unwrap().swap_remove(0)
+    }
+
+    #[test]
+    fn depth_that_yaml_allows_is_merged() {
+        let deep = |value: &str| format!("{}{value}{}", "{a: ".repeat(490), "}".repeat(490));
+        let merged = merge(&read(&deep("1")), &read(&deep("2"))).unwrap().unwrap();
+        assert_eq!(merged, read(&deep("2")));
+    }
+
+    /// An item without the first of two keys stands twice in its list.
+    #[test]
+    fn growth_is_bounded() {
+        let level = "{apiVersion: v1, kind: Service, spec: {ports: [{port: 1}, {protocol: UDP, x: ";
+        let nested = format!("{}1{}", level.repeat(60), "}]}}".repeat(60));
+        let object = read(&format!("{{kind: A, a: {nested}}}"));
+        let failed = merge(&object, &read("{kind: A, b: 1}")).unwrap_err().to_string();
+        assert_eq!(failed, "the patched object has more than 1000000 nodes");
     }
 }

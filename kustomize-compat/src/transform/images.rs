@@ -42,12 +42,12 @@ pub fn set_images(objects: &mut [Resource], image: &Image) -> Result<(), Error> 
     let pattern = format!("^{}(:[a-zA-Z0-9_.{{}}-]*)?(@sha256:[a-zA-Z0-9_.{{}}-]*)?$", image.name);
     let refused = |reason| Error::Image { name: image.name.clone(), reason };
     let setter = Setter { image, pattern: compile(pattern.as_bytes()).map_err(refused)? };
-    for object in objects {
-        let id = object.id();
-        if id.gvk.kind == "CustomResourceDefinition" {
-            continue;
-        }
+    let is_definition = |object: &Resource| object.id().gvk.kind == "CustomResourceDefinition";
+    for object in objects.iter_mut().filter(|object| !is_definition(object)) {
         setter.containers(&mut object.node)?;
+    }
+    for object in objects.iter_mut().filter(|object| !is_definition(object)) {
+        let id = object.id();
         for path in PATHS {
             let failed =
                 |e: Error| e.within(format!("considering field '{}' of object {id}", path.join("/")));

@@ -5,7 +5,11 @@
 use chart_compat::yaml::tree::{Kind, Node, Style};
 
 use super::NodeId;
+use crate::error::Error;
 use crate::resource::node::{quote, scalar};
+
+/// The most nodes of a result: an item that is shared stands in it more than once.
+const MAX_NODES: usize = 1_000_000;
 
 /// A node whose content is numbers of others.
 #[derive(Clone)]
@@ -52,10 +56,19 @@ impl Arena {
     }
 
     /// A node with all that it holds.
-    pub(super) fn extract(&self, id: NodeId) -> Node {
+    ///
+    /// # Errors
+    /// It holds more than [`MAX_NODES`] nodes.
+    pub(super) fn extract(&self, id: NodeId) -> Result<Node, Error> {
+        self.copy(id, &mut MAX_NODES.clone())
+    }
+
+    fn copy(&self, id: NodeId, room: &mut usize) -> Result<Node, Error> {
+        let too_large = || Error::Patch(format!("the patched object has more than {MAX_NODES} nodes"));
+        *room = room.checked_sub(1).ok_or_else(too_large)?;
         let shared = self.get(id);
-        let content = shared.content.iter().map(|child| self.extract(*child)).collect();
-        Node { content, ..shared.node.clone() }
+        let content = shared.content.iter().map(|child| self.copy(*child, room)).collect::<Result<_, _>>()?;
+        Ok(Node { content, ..shared.node.clone() })
     }
 
     pub(super) fn get(&self, id: NodeId) -> &Shared {
