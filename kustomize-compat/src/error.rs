@@ -32,6 +32,9 @@ pub enum Error {
     /// An object has no form in JSON.
     #[error("{0}")]
     Json(String),
+    /// Keys of maps are set twice: a line of text for each.
+    #[error("yaml: unmarshal errors:{0}")]
+    DuplicateKeys(String),
     /// A selector or one of its regular expressions is not valid.
     #[error("{0}")]
     Selector(String),

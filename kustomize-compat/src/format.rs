@@ -27,7 +27,11 @@ pub fn to_yaml(objects: &[Resource]) -> Result<String, Error> {
         if !out.is_empty() {
             out.push_str("---\n");
         }
-        let value = value_of(&object.node)?;
+        let value = value_of(&object.node).map_err(|e| match e {
+            // An object that cannot be decoded is nil in Go.
+            Error::DuplicateKeys(_) => e.within("map[string]interface {}(nil)"),
+            other => other,
+        })?;
         let start = out.len();
         let mut emitter = Emitter::new(&mut out);
         emit(&mut emitter, &value);

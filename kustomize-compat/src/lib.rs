@@ -10,6 +10,8 @@
 //! - [`transform`]: images, labels, annotations
 //! - [`build`]: the steps of one kustomization in their order
 //! - [`error`]: why a step fails, in kustomize's words
+//!
+#![doc = include_str!("../README.md")]
 #![deny(missing_docs)]
 
 pub mod build;

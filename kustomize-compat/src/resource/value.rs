@@ -7,10 +7,10 @@ use std::borrow::Cow;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use chart_compat::data::Data;
-use chart_compat::go::format_float;
+use chart_compat::go::{format_float, quote};
 use chart_compat::json::{self, Writer};
-use chart_compat::yaml::plain_meaning;
-use chart_compat::yaml::tree::{Kind, Node, Number, Style, meaning, number};
+use chart_compat::yaml::tree::{self, Kind, Node, Number, Style, meaning, number};
+use chart_compat::yaml::{Content, Node as Spanned, plain_meaning, spanned};
 
 use super::node::kind_name;
 use crate::error::Error;
@@ -105,7 +105,45 @@ pub(crate) enum Value<'n> {
 /// # Errors
 /// A map with a key that is not a text or that is set twice, or a number that JSON does not have.
 pub(crate) fn value_of(node: &Node) -> Result<Value<'_>, Error> {
-    value_below(node, true)
+    value_below(node, true).map_err(|e| match e {
+        Error::DuplicateKeys(_) => duplicate_keys(node),
+        other => other,
+    })
+}
+
+/// The keys that are set twice, with their lines in the object's text.
+fn duplicate_keys(node: &Node) -> Error {
+    let mut writer = tree::Writer::new();
+    writer.document(node);
+    match spanned(writer.finish().as_bytes()) {
+        Ok(document) => {
+            let mut lines = String::new();
+            list_duplicates(&document, &mut lines);
+            Error::DuplicateKeys(lines)
+        }
+        Err(e) => Error::Yaml(e.to_string()),
+    }
+}
+
+fn list_duplicates(node: &Spanned, out: &mut String) {
+    match &node.content {
+        Content::List(items) => items.iter().for_each(|item| list_duplicates(item, out)),
+        Content::Map(entries) => {
+            let before = out.len();
+            for (at, first) in entries.iter().enumerate() {
+                for again in entries.iter().skip(at + 1).filter(|again| again.written == first.written) {
+                    let key = quote(again.written.as_bytes());
+                    let text = format!("mapping key {key} already defined at line {}", first.line);
+                    out.push_str(&format!("\n  line {}: {text}", again.line));
+                }
+            }
+            // What such a map holds is not read.
+            if out.len() == before {
+                entries.iter().for_each(|entry| list_duplicates(&entry.value, out));
+            }
+        }
+        Content::Nothing | Content::Scalar { .. } | Content::Alias(_) => {}
+    }
 }
 
 fn value_below(node: &Node, root: bool) -> Result<Value<'_>, Error> {
@@ -144,8 +182,8 @@ fn entries(node: &Node, root: bool) -> Result<Vec<(&str, &Node)>, Error> {
         out.push((key.value.as_str(), value));
     }
     out.sort_by(|a, b| a.0.cmp(b.0));
-    if let Some([(key, _), _]) = out.array_windows().find(|[a, b]| a.0 == b.0) {
-        return Err(Error::Json(format!("yaml: unmarshal errors: mapping key {key:?} already defined")));
+    if out.array_windows().any(|[a, b]| a.0 == b.0) {
+        return Err(Error::DuplicateKeys(String::new()));
     }
     Ok(out)
 }
