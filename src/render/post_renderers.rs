@@ -1,7 +1,7 @@
 //! Post-renderers that run in process: kustomize's patches and images, metadata of all objects, labels of the origin.
 //!
-//! Owns their order (Flux's) and the way of a [`RenderedRelease`] through them. Knows no custom resource: a front end fills
-//! [`PostRenderers`]. How manifests and hooks become one stream and come back is Helm's, in `chart_compat::render`.
+//! Owns their order (Flux's) and applies them to a [`RenderedRelease`]. Knows no custom resource: a front end fills
+//! [`PostRenderers`]. `chart_compat::render` joins manifests and hooks to one stream and splits it again, as Helm does.
 //!
 //! An object that loses the name of its file in a patch gets a file named by its number in the stream. In a file that has
 //! several kinds of objects that number is counted in install order here, in the order of the file by Helm.

@@ -223,7 +223,7 @@ const FORMER: [&str; 3] = [
 ];
 
 fn apply_json(object: &mut Resource, operations: &JsonPatch) -> Result<(), Error> {
-    object.remember_id();
+    object.push_former_id();
     let join = |text: fn(&Id) -> &str| object.former.iter().map(text).collect::<Vec<_>>().join(",");
     let former = [join(|id| &id.gvk.kind), join(|id| &id.name), join(|id| &id.namespace)];
     let former = FORMER.map(str::to_owned).into_iter().zip(former);

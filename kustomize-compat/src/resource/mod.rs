@@ -43,8 +43,8 @@ impl Resource {
         self.former.first().cloned().unwrap_or_else(|| self.id())
     }
 
-    /// Keeps the present identity as a former one.
-    pub fn remember_id(&mut self) {
+    /// Adds the present identity to the former ones.
+    pub fn push_former_id(&mut self) {
         let mut id = self.id();
         id.namespace = id.effective_namespace().to_owned();
         self.former.push(id);

@@ -158,7 +158,11 @@ fn value_below(node: &Node, root: bool) -> Result<Value<'_>, Error> {
             Scalar::Null => Value::Null,
             Scalar::Bool(value) => Value::Bool(value),
             Scalar::Number(Number::Float(n)) if !n.is_finite() => {
-                let name = if n.is_nan() { "NaN" } else { ["-Inf", "+Inf"][usize::from(n > 0.0)] };
+                let name = match n {
+                    n if n.is_nan() => "NaN",
+                    n if n > 0.0 => "+Inf",
+                    _ => "-Inf",
+                };
                 return Err(Error::Json(format!("json: unsupported value: {name}")));
             }
             Scalar::Number(number) => Value::Number(number),
