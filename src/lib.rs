@@ -9,6 +9,7 @@
 //!
 //! - [`source`]: chart references to charts
 //! - `chart-compat`: the pure renderer, a crate of its own
+//! - `kustomize-compat`: patches and transformers of kustomize, pure too
 //! - [`render`]: the border between the pure renderer and the engine
 //! - [`cluster`]: the one door to a Kubernetes API server
 //! - [`release`]: the release engine: observe, decide, plan, apply, record, watch

@@ -28,6 +28,18 @@ const RENDERER: [(&str, &[&str]); 16] = [
     ("explain", &["chart", "data", "path", "profile", "render", "template"]),
 ];
 
+/// The same for kustomize's crate.
+const KUSTOMIZE: [(&str, &[&str]); 8] = [
+    ("error.rs", &[]),
+    ("schema", &[]),
+    ("resource", &["error", "schema"]),
+    ("format.rs", &["error", "resource"]),
+    ("selector", &["error", "resource"]),
+    ("patch", &["error", "resource", "schema", "selector"]),
+    ("transform", &["error", "resource"]),
+    ("build.rs", &["error", "format", "patch", "resource", "transform"]),
+];
+
 /// The same for the root package.
 const ROOT: [(&str, &[&str]); 15] = [
     ("backoff.rs", &[]),
@@ -145,13 +157,30 @@ fn the_renderer_keeps_its_layers() {
 }
 
 #[test]
+fn kustomize_compat_keeps_its_layers() {
+    check_layers(&root().join("kustomize-compat/src"), &KUSTOMIZE);
+}
+
+/// Which files of the root package use kustomize's crate.
+#[test]
+fn only_render_uses_kustomize_compat() {
+    for file in sources(&root().join("src")) {
+        let text = fs::read_to_string(&file).unwrap();
+        let inside = file.starts_with(root().join("src/render"));
+        assert!(inside || !text.contains("kustomize_compat"), "{} uses kustomize_compat", file.display());
+    }
+}
+
+#[test]
 fn the_root_package_keeps_its_layers() {
     check_layers(&root().join("src"), &ROOT);
 }
 
 #[test]
 fn every_folder_has_its_layer() {
-    for (base, layers) in [("chart-compat/src", &RENDERER[..]), ("src", &ROOT[..])] {
+    for (base, layers) in
+        [("chart-compat/src", &RENDERER[..]), ("kustomize-compat/src", &KUSTOMIZE[..]), ("src", &ROOT[..])]
+    {
         for entry in fs::read_dir(root().join(base)).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
             let known = layers.iter().any(|(folder, _)| {
@@ -173,7 +202,8 @@ fn the_kubernetes_client_is_used_in_one_folder() {
 
 #[test]
 fn the_renderer_asks_nothing_of_the_outside() {
-    for file in sources(&root().join("chart-compat/src")) {
+    for file in ["chart-compat/src", "kustomize-compat/src"].iter().flat_map(|dir| sources(&root().join(dir)))
+    {
         let text = fs::read_to_string(&file).unwrap();
         let code = text.split("#[cfg(test)]").next().unwrap_or_default();
         for word in [
@@ -228,8 +258,14 @@ fn programs_are_started_in_few_places() {
 #[test]
 fn files_are_small_and_open_with_what_they_own() {
     let mut sizes = Vec::new();
-    for base in ["src", "chart-compat/src", "tests/cluster/src", "tests/differential/src", "tests/peers/src"]
-    {
+    for base in [
+        "src",
+        "chart-compat/src",
+        "kustomize-compat/src",
+        "tests/cluster/src",
+        "tests/differential/src",
+        "tests/peers/src",
+    ] {
         for file in sources(&root().join(base)) {
             let text = fs::read_to_string(&file).unwrap();
             let lines = text.lines().count();
@@ -268,7 +304,9 @@ fn the_container_file_copies_what_the_build_reads() {
         assert!(there(&root().join(path)), "{path} is not copied");
     }
     let mut seen = 0;
-    for file in ["src", "chart-compat/src"].iter().flat_map(|dir| sources(&root().join(dir))) {
+    for file in
+        ["src", "chart-compat/src", "kustomize-compat/src"].iter().flat_map(|dir| sources(&root().join(dir)))
+    {
         let code = fs::read_to_string(&file).unwrap();
         for included in code.split("include_str!(\"").skip(1).filter_map(|rest| rest.split('"').next()) {
             let path = file.parent().unwrap().join(included).canonicalize().unwrap();
@@ -339,7 +377,7 @@ const OLD_NAMES: [&str; 13] = [
 #[test]
 fn files_are_named_in_the_words_of_the_field() {
     let mut wrong = Vec::new();
-    for base in ["src", "chart-compat/src"] {
+    for base in ["src", "chart-compat/src", "kustomize-compat/src"] {
         for file in sources(&root().join(base)) {
             let relative = file.strip_prefix(root()).unwrap().with_extension("");
             let names = relative.iter().map(|part| part.to_string_lossy().into_owned());
@@ -359,7 +397,7 @@ fn files_are_named_in_the_words_of_the_field() {
 #[test]
 fn old_names_do_not_come_back() {
     let mut wrong = Vec::new();
-    for base in ["src", "chart-compat/src"] {
+    for base in ["src", "chart-compat/src", "kustomize-compat/src"] {
         for file in sources(&root().join(base)) {
             let text = fs::read_to_string(&file).unwrap();
             let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));

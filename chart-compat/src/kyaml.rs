@@ -62,6 +62,23 @@ pub fn read_numbered(text: &str) -> Result<Vec<Node>, Error> {
     })
 }
 
+/// Reads a stream as [`read`] does, aliases and merge keys replaced by what they name (`kio.FromBytes`). The nodes are no
+/// documents.
+///
+/// # Errors
+/// As [`read`], and aliases or merge keys that cannot be replaced.
+pub fn read_resolved(text: &str) -> Result<Vec<Node>, Error> {
+    let mut nodes = read(text)?;
+    for node in &mut nodes {
+        let mut room = MAX_NODES;
+        replace_aliases(root_mut(node), &mut Vec::new(), &mut room)?;
+        if node.kind == Kind::Document && !node.content.is_empty() {
+            *node = node.content.swap_remove(0);
+        }
+    }
+    Ok(nodes)
+}
+
 fn read_each(text: &str, mut with: impl FnMut(&mut Node) -> Result<(), Error>) -> Result<Vec<Node>, Error> {
     let text = text.replace("\r\n", "\n");
     let parts = split(&text)?;

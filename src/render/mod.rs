@@ -5,6 +5,7 @@
 mod bounds;
 mod convert;
 mod labels;
+pub mod post_renderers;
 pub mod replay;
 mod secrets;
 mod world;

@@ -6,9 +6,11 @@ mod float;
 mod int;
 mod quote;
 
-pub(crate) use float::{Shortest, format_float, format_float_32, format_json_float, parse_float};
+pub use float::format_float;
+pub(crate) use float::{Shortest, format_float_32, format_json_float, parse_float};
 pub(crate) use int::{parse_int, parse_uint};
-pub(crate) use quote::{can_backquote, quote, quote_byte, quote_rune, quote_to_ascii};
+pub use quote::quote;
+pub(crate) use quote::{can_backquote, quote_byte, quote_rune, quote_to_ascii};
 
 /// Why a number could not be read, as Go's `strconv.ErrSyntax` and `strconv.ErrRange` tell it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

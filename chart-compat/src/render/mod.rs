@@ -27,6 +27,7 @@ pub use output::{
     ShowOnly, debug_output, manifest_text, release_name_error, template_output, template_output_of,
     template_pieces,
 };
+pub use post::PostRenderStrategy;
 pub use prefetch::Prefetch;
 pub use schema::Schema;
 pub(crate) use schema::check_schema;

@@ -5,6 +5,7 @@
 //! nothing itself.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use super::error::Error;
 use super::manifest::{self, Manifest};
@@ -27,20 +28,7 @@ impl Rendered {
         let hooks = self.hooks.iter().map(|h: &Hook| &h.manifest);
         let mut all: Vec<&Manifest> = self.manifests.iter().chain(hooks).collect();
         all.sort_by(|a, b| a.source.cmp(&b.source).then(a.number.cmp(&b.number)));
-        let mut nodes = Vec::new();
-        for Manifest { source, text, .. } in all {
-            let base = source.rsplit('/').next().unwrap_or(source);
-            if base.starts_with('_') || text.trim().is_empty() {
-                continue;
-            }
-            let failed =
-                |what: &str, e: kyaml::Error| Error::manifest(source, text, format!("{what} {source}: {e}"));
-            for mut node in kyaml::read_numbered(text).map_err(|e| failed("parsing", e))? {
-                kyaml::annotate(&mut node, FILE, source).map_err(|e| failed("annotating", e))?;
-                nodes.push(node);
-            }
-        }
-        kyaml::write(&nodes).map_err(|e| Error::manifest("", "", format!("writing merged docs: {e}")))
+        merge(all.iter().map(|m| (m.source.as_str(), m.text.as_str())))
     }
 
     /// The same render with the documents that a post-renderer of Helm 4 made of [`Rendered::merged`]. Documents without
@@ -49,27 +37,58 @@ impl Rendered {
     /// # Errors
     /// A document that is not YAML or has no head.
     pub fn split_merged(&mut self, text: &str, profile: Profile, warn: Warn<'_>) -> Result<(), Error> {
-        const SOURCE: &str = "post-renderer";
-        let failed = |reason: String| Error::manifest(SOURCE, text, reason);
-        let nodes = kyaml::read_numbered(text).map_err(|e| failed(format!("error parsing YAML: {e}")))?;
-        let mut files: BTreeMap<String, Vec<Node>> = BTreeMap::new();
-        for (number, mut node) in nodes.into_iter().enumerate() {
-            if !kyaml::has_head(&node) {
-                return Err(failed("getting metadata: missing Resource metadata".to_owned()));
-            }
-            let file = kyaml::annotation(&node, FILE).filter(|file| !file.is_empty()).map(str::to_owned);
-            let file = file.unwrap_or_else(|| format!("generated-by-postrender-{number}.yaml"));
-            kyaml::clear_annotation(&mut node, FILE)
-                .map_err(|e| failed(format!("clearing filename annotation: {e}")))?;
-            files.entry(file).or_default().push(node);
-        }
-        let read = |(source, nodes): (String, Vec<Node>)| {
-            let text = kyaml::write(&nodes).map_err(|e| failed(format!("re-writing {source}: {e}")))?;
-            Ok(manifest::read(source, text.into_bytes(), Profile::Helm4))
-        };
-        let files = files.into_iter().map(read).collect::<Result<_, Error>>()?;
-        (self.manifests, self.hooks) = manifest::sort(files, profile, warn)?;
+        let files = split_stream(text, "")?;
+        self.replace_files(files, profile, warn)
+    }
+
+    fn replace_files(
+        &mut self,
+        files: BTreeMap<String, String>,
+        profile: Profile,
+        warn: Warn<'_>,
+    ) -> Result<(), Error> {
+        let read =
+            |(source, text): (String, String)| manifest::read(source, text.into_bytes(), Profile::Helm4);
+        (self.manifests, self.hooks) = manifest::sort(files.into_iter().map(read).collect(), profile, warn)?;
         Ok(())
+    }
+
+    /// Post-renders in process, as Helm 4 does: `run` makes one stream of another.
+    ///
+    /// # Errors
+    /// A document that is not an object, or that of `run`, in Helm's words.
+    pub fn post_render(
+        &mut self,
+        strategy: PostRenderStrategy,
+        run: &mut dyn FnMut(&str) -> Result<String, String>,
+        warn: Warn<'_>,
+    ) -> Result<(), String> {
+        let mut step = |name: &str, merged: Result<String, Error>| {
+            let (all, prefix) = if name.is_empty() { ("manifests", "files") } else { (name, name) };
+            let merged = merged.map_err(|e| format!("error merging {all}: {e}"))?;
+            let text =
+                run(&merged).map_err(|e| format!("error while running post render on {prefix}: {e}"))?;
+            let of = if name.is_empty() { String::new() } else { format!(" for {name}") };
+            split_stream(&text, name)
+                .map_err(|e| format!("error while parsing post rendered output{of}: {e}"))
+        };
+        let files = if strategy == PostRenderStrategy::Combined {
+            step("", self.merged())?
+        } else {
+            let hooks = join(self.hooks.iter().map(|h| &h.manifest));
+            let mut files = match strategy {
+                PostRenderStrategy::Separate if !hooks.is_empty() => step("hooks", merge_files(&hooks))?,
+                _ => hooks,
+            };
+            let manifests = join(&self.manifests);
+            if !manifests.is_empty() {
+                for (source, text) in step("manifests", merge_files(&manifests))? {
+                    append(&mut files, source, &text);
+                }
+            }
+            files
+        };
+        self.replace_files(files, Profile::Helm4, warn).map_err(|e| e.to_string())
     }
 
     /// The same render with a manifest that a post-renderer of Helm 3 made; hooks stay as they are.
@@ -85,6 +104,88 @@ impl Rendered {
         (self.manifests, _) = manifest::sort(files, profile, warn)?;
         Ok(())
     }
+}
+
+/// Which documents a post-renderer gets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PostRenderStrategy {
+    /// Manifests; hooks stay as they are.
+    NoHooks,
+    /// Manifests and hooks in one stream.
+    #[default]
+    Combined,
+    /// Hooks in one stream, then manifests in another.
+    Separate,
+}
+
+/// Appends a text to that of a file.
+fn append(files: &mut BTreeMap<String, String>, source: String, text: &str) {
+    match files.entry(source) {
+        Entry::Occupied(mut entry) => {
+            entry.get_mut().push_str("\n---\n");
+            entry.get_mut().push_str(text);
+        }
+        Entry::Vacant(entry) => drop(entry.insert(text.to_owned())),
+    }
+}
+
+/// The texts of manifests by their files.
+fn join<'m>(manifests: impl IntoIterator<Item = &'m Manifest>) -> BTreeMap<String, String> {
+    let mut files = BTreeMap::new();
+    for Manifest { source, text, .. } in manifests {
+        append(&mut files, source.clone(), text);
+    }
+    files
+}
+
+/// All documents of files, as [`merge`].
+fn merge_files(files: &BTreeMap<String, String>) -> Result<String, Error> {
+    let documents =
+        |(source, text)| manifest::split(text, Profile::Helm4).into_iter().map(move |doc| (source, doc));
+    merge(files.iter().map(|(source, text)| (source.as_str(), text.as_str())).flat_map(documents))
+}
+
+/// Documents as one stream, each with its file's name in an annotation (`annotateAndMerge`).
+fn merge<'d>(documents: impl Iterator<Item = (&'d str, &'d str)>) -> Result<String, Error> {
+    let mut nodes = Vec::new();
+    for (source, text) in documents {
+        let base = source.rsplit('/').next().unwrap_or(source);
+        if base.starts_with('_') || text.trim().is_empty() {
+            continue;
+        }
+        let failed =
+            |what: &str, e: kyaml::Error| Error::manifest(source, text, format!("{what} {source}: {e}"));
+        for mut node in kyaml::read_numbered(text).map_err(|e| failed("parsing", e))? {
+            kyaml::annotate(&mut node, FILE, source).map_err(|e| failed("annotating", e))?;
+            nodes.push(node);
+        }
+    }
+    kyaml::write(&nodes).map_err(|e| Error::manifest("", "", format!("writing merged docs: {e}")))
+}
+
+/// A stream as files: those that the documents name, or one of its own for a document that names none
+/// (`splitAndDeannotate`).
+fn split_stream(text: &str, group: &str) -> Result<BTreeMap<String, String>, Error> {
+    const SOURCE: &str = "post-renderer";
+    let failed = |reason: String| Error::manifest(SOURCE, text, reason);
+    let nodes = kyaml::read_numbered(text).map_err(|e| failed(format!("error parsing YAML: {e}")))?;
+    let mut files: BTreeMap<String, Vec<Node>> = BTreeMap::new();
+    let group = if group.is_empty() { String::new() } else { format!("{group}-") };
+    for (number, mut node) in nodes.into_iter().enumerate() {
+        if !kyaml::has_head(&node) {
+            return Err(failed("getting metadata: missing Resource metadata".to_owned()));
+        }
+        let file = kyaml::annotation(&node, FILE).filter(|file| !file.is_empty()).map(str::to_owned);
+        let file = file.unwrap_or_else(|| format!("generated-by-postrender-{group}{number}.yaml"));
+        kyaml::clear_annotation(&mut node, FILE)
+            .map_err(|e| failed(format!("clearing filename annotation: {e}")))?;
+        files.entry(file).or_default().push(node);
+    }
+    let write = |(source, nodes): (String, Vec<Node>)| {
+        let text = kyaml::write(&nodes).map_err(|e| failed(format!("re-writing {source}: {e}")))?;
+        Ok((source, text))
+    };
+    files.into_iter().map(write).collect()
 }
 
 #[cfg(test)]

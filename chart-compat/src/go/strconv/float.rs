@@ -257,7 +257,7 @@ impl Shortest {
 /// Go's `strconv.FormatFloat(value, 'g', -1, 64)`, which is also `fmt`'s `%v` of a `float64`: an exponent below -4 or
 /// from 6 on is written out.
 #[must_use]
-pub(crate) fn format_float(value: f64) -> String {
+pub fn format_float(value: f64) -> String {
     let mut out = String::new();
     if value.is_finite() {
         Shortest::of(value).write_general(&mut out);

@@ -7,7 +7,7 @@ use crate::go::unicode::is_print;
 /// Go's `strconv.Quote`, which is also `fmt`'s `%q`: printable characters stand for themselves, bytes that are no UTF-8
 /// become `\xNN`.
 #[must_use]
-pub(crate) fn quote(text: &[u8]) -> String {
+pub fn quote(text: &[u8]) -> String {
     quoted(text, is_print)
 }
 

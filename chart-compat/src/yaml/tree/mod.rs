@@ -150,3 +150,31 @@ pub fn meaning(text: &str) -> &'static str {
         Resolved::Str => "!!str",
     }
 }
+
+/// A number as go-yaml v3 reads it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Number {
+    /// A Go `int64`.
+    Int(i64),
+    /// An integer beyond `i64`, a Go `uint64`.
+    Uint(u64),
+    /// A Go `float64`.
+    Float(f64),
+}
+
+/// The number that an untagged plain text is for go-yaml v3, if [`meaning`] is `!!int` or `!!float`.
+#[must_use]
+pub fn number(text: &str) -> Option<Number> {
+    use super::resolve::{Dialect, Resolved, dotted, number};
+    let resolved = match text.as_bytes().first()? {
+        b'+' | b'-' | b'0'..=b'9' => number(text, true, Dialect::V3),
+        b'.' => dotted(text),
+        _ => return None,
+    };
+    match resolved {
+        Resolved::Int(n) => Some(Number::Int(n)),
+        Resolved::Uint(n) => Some(Number::Uint(n)),
+        Resolved::Float(n) => Some(Number::Float(n)),
+        Resolved::Null | Resolved::Bool(_) | Resolved::Timestamp | Resolved::Str => None,
+    }
+}

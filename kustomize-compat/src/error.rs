@@ -1,0 +1,68 @@
+//! Why a step fails, in kustomize's words.
+//!
+//! Owns the error type of the crate; knows no step.
+
+/// Why manifests cannot be read, changed or printed. The texts are kustomize's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// A text is not YAML, or not a stream of objects.
+    #[error("{0}")]
+    Yaml(String),
+    /// An object lacks its kind or its name.
+    #[error("missing {field} in object {object}")]
+    Identity {
+        /// `kind` or `metadata.name`.
+        field: &'static str,
+        /// The object's metadata.
+        object: String,
+    },
+    /// Two objects have the same identity.
+    #[error("may not add resource with an already registered id: {0}")]
+    Duplicate(String),
+    /// A field has another type than the step needs.
+    #[error("wrong node kind: expected {expected} but got {got}: node contents:\n{content}")]
+    Kind {
+        /// The node kind that is needed.
+        expected: &'static str,
+        /// The node kind of the field.
+        got: &'static str,
+        /// The field's YAML.
+        content: String,
+    },
+    /// An object has no form in JSON.
+    #[error("{0}")]
+    Json(String),
+    /// Keys of maps are set twice: a line of text for each.
+    #[error("yaml: unmarshal errors:{0}")]
+    DuplicateKeys(String),
+    /// A selector or one of its regular expressions is not valid.
+    #[error("{0}")]
+    Selector(String),
+    /// A patch is not valid, or cannot be applied.
+    #[error("{0}")]
+    Patch(String),
+    /// An image's name is not a regular expression.
+    #[error("image {name:?}: {reason}")]
+    Image {
+        /// The name.
+        name: String,
+        /// Why it is refused.
+        reason: String,
+    },
+    /// A step failed for an object or a field.
+    #[error("{context}: {source}")]
+    Context {
+        /// What was done.
+        context: String,
+        /// Why it failed.
+        source: Box<Error>,
+    },
+}
+
+impl Error {
+    /// The same error, with what was done before it.
+    #[must_use]
+    pub fn within(self, context: impl Into<String>) -> Self {
+        Self::Context { context: context.into(), source: Box::new(self) }
+    }
+}

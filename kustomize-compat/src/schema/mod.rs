@@ -1,0 +1,104 @@
+//! Which lists of which kinds a strategic merge patch merges, and by which keys.
+//!
+//! Owns the built-in schema. Knows no object: a place in one is a [`Schema`] that the caller carries along.
+
+mod tables;
+
+use tables::{CLUSTER_SCOPED, KINDS, TYPES};
+
+/// A field that is, or leads to, a merged list. Types are numbers in the table of types.
+#[derive(Clone, Copy, Debug)]
+enum Field {
+    /// An object of this type.
+    Object(usize),
+    /// A list merged by these keys; without keys, a set of scalars.
+    List {
+        /// Names of the items' fields.
+        keys: &'static [&'static str],
+        /// The items' type, if it leads to merged lists.
+        item: Option<usize>,
+    },
+}
+
+/// The place of a node in the schema.
+#[derive(Clone, Copy, Debug)]
+pub struct Schema(Field);
+
+impl Schema {
+    /// The schema of a kind, if it has lists that are merged.
+    #[must_use]
+    pub fn of_kind(api_version: &str, kind: &str) -> Option<Self> {
+        let found = KINDS.binary_search_by(|(version, name, _)| (*version, *name).cmp(&(api_version, kind)));
+        let (_, _, number) = KINDS.get(found.ok()?)?;
+        Some(Self(Field::Object(*number)))
+    }
+
+    /// The schema of a field.
+    #[must_use]
+    pub fn field(self, name: &str) -> Option<Self> {
+        let Self(Field::Object(number)) = self else { return None };
+        let fields = TYPES.get(number)?;
+        fields.iter().find(|(field, _)| *field == name).map(|(_, field)| Self(*field))
+    }
+
+    /// The schema of a list's items.
+    #[must_use]
+    pub fn items(self) -> Option<Self> {
+        match self.0 {
+            Field::List { item, .. } => item.map(|number| Self(Field::Object(number))),
+            Field::Object(_) => None,
+        }
+    }
+
+    /// The keys by which a list is merged; none for a list that is replaced, and for what is not a list.
+    #[must_use]
+    pub fn merge_keys(self) -> Option<&'static [&'static str]> {
+        match self.0 {
+            Field::List { keys, .. } => Some(keys),
+            Field::Object(_) => None,
+        }
+    }
+}
+
+/// Whether objects of a kind certainly have no namespace. Unknown kinds count as namespaced.
+#[must_use]
+pub fn is_cluster_scoped(api_version: &str, kind: &str) -> bool {
+    CLUSTER_SCOPED.binary_search(&format!("{api_version} {kind}").as_str()).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_have_the_keys_of_the_built_in_schema() {
+        let table: [(&str, &str, &str, Option<&[&str]>); 12] = [
+            ("apps/v1", "Deployment", "spec.template.spec.containers", Some(&["name"])),
+            (
+                "apps/v1",
+                "Deployment",
+                "spec.template.spec.containers.[].ports",
+                Some(&["containerPort", "protocol"]),
+            ),
+            ("apps/v1", "Deployment", "spec.template.spec.containers.[].volumeMounts", Some(&["mountPath"])),
+            ("apps/v1", "Deployment", "spec.template.spec.containers.[].args", None),
+            ("apps/v1", "Deployment", "spec.template.spec.tolerations", None),
+            ("v1", "Service", "spec.ports", Some(&["port", "protocol"])),
+            ("v1", "Pod", "spec.topologySpreadConstraints", Some(&["topologyKey", "whenUnsatisfiable"])),
+            ("v1", "Pod", "spec.hostAliases", Some(&["ip"])),
+            ("v1", "ConfigMap", "metadata.finalizers", Some(&[])),
+            ("batch/v1", "CronJob", "spec.jobTemplate.spec.template.spec.volumes", Some(&["name"])),
+            ("apps/v1", "Widget", "spec", None),
+            ("networking.k8s.io/v1", "Ingress", "spec.rules", None),
+        ];
+        for (api_version, kind, path, keys) in table {
+            let step = |schema: Option<Schema>, name: &str| match name {
+                "[]" => schema?.items(),
+                _ => schema?.field(name),
+            };
+            let schema = path.split('.').fold(Schema::of_kind(api_version, kind), step);
+            assert_eq!(schema.and_then(Schema::merge_keys), keys, "{kind} {path}");
+        }
+        assert!(is_cluster_scoped("v1", "Namespace") && !is_cluster_scoped("v1", "Pod"));
+    }
+}

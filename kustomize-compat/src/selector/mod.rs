@@ -1,0 +1,91 @@
+//! Which objects a patch changes: patterns of identities, label and annotation selectors.
+//!
+//! Owns matching; knows no patch.
+
+pub mod labels;
+
+use std::fmt;
+use std::sync::Arc;
+
+use chart_compat::go::regexp::{Regexp, compile};
+
+use crate::error::Error;
+use crate::resource::node::metadata_map;
+use crate::resource::{Gvk, Id, Resource};
+use labels::LabelSelector;
+
+/// Conditions on an object; an empty one always holds. The patterns are Go's regular expressions and match whole texts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selector {
+    /// Pattern of the API group.
+    pub group: String,
+    /// Pattern of the version.
+    pub version: String,
+    /// Pattern of the kind.
+    pub kind: String,
+    /// Pattern of the name, present or original.
+    pub name: String,
+    /// Pattern of the namespace, present or original; an object without one is in `default`.
+    pub namespace: String,
+    /// Kubernetes label selector.
+    pub label_selector: String,
+    /// The same for annotations.
+    pub annotation_selector: String,
+}
+
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { group, version, kind, name, namespace, .. } = self.clone();
+        let id = Id { gvk: Gvk { group, version, kind }, name, namespace };
+        write!(f, "{id}:a={}:l={}", self.annotation_selector, self.label_selector)
+    }
+}
+
+/// A selector whose patterns are compiled.
+pub struct CompiledSelector {
+    patterns: [Option<Arc<Regexp>>; 5],
+    labels: LabelSelector,
+    annotations: LabelSelector,
+}
+
+impl Selector {
+    /// Compiles the patterns and parses the selectors.
+    ///
+    /// # Errors
+    /// A pattern or selector that is not valid, in Go's words.
+    pub fn compile(&self) -> Result<CompiledSelector, Error> {
+        let pattern = |text: &String| match text.as_str() {
+            "" => Ok(None),
+            text => compile(format!("^(?:{text})$").as_bytes()).map(Some).map_err(Error::Selector),
+        };
+        let Self { group, version, kind, name, namespace, .. } = self;
+        let patterns =
+            [pattern(group)?, pattern(version)?, pattern(kind)?, pattern(name)?, pattern(namespace)?];
+        let labels = LabelSelector::parse(&self.label_selector)?;
+        Ok(CompiledSelector {
+            patterns,
+            labels,
+            annotations: LabelSelector::parse(&self.annotation_selector)?,
+        })
+    }
+}
+
+impl CompiledSelector {
+    /// Whether an object fulfils all conditions.
+    #[must_use]
+    pub fn matches(&self, object: &Resource) -> bool {
+        let (id, original) = (object.id(), object.original_id());
+        let [group, version, kind, name, namespace] = &self.patterns;
+        let matches = |pattern: &Option<Arc<Regexp>>, text: &str| {
+            pattern.as_ref().is_none_or(|pattern| pattern.is_match(text.as_bytes()))
+        };
+        let either = |pattern, a: &str, b: &str| matches(pattern, a) || matches(pattern, b);
+        either(namespace, original.effective_namespace(), id.effective_namespace())
+            && either(name, &original.name, &id.name)
+            && matches(group, &id.gvk.group)
+            && matches(version, &id.gvk.version)
+            && matches(kind, &id.gvk.kind)
+            && self.labels.matches(&metadata_map(&object.node, "labels"))
+            && self.annotations.matches(&metadata_map(&object.node, "annotations"))
+    }
+}

@@ -1,0 +1,138 @@
+//! Post-renderers that run in process: kustomize's patches and images, metadata of all objects, labels of the origin.
+//!
+//! Owns their order (Flux's) and applies them to a [`RenderedRelease`]. Knows no custom resource: a front end fills
+//! [`PostRenderers`]. `chart_compat::render` joins manifests and hooks to one stream and splits it again, as Helm does.
+//!
+//! An object that loses the name of its file in a patch gets a file named by its number in the stream. In a file that has
+//! several kinds of objects that number is counted in install order here, in the order of the file by Helm.
+
+use std::collections::BTreeMap;
+
+use chart_compat::render::{Hook, Manifest, PostRenderStrategy, Rendered};
+use chart_compat::yaml;
+use kustomize_compat::Error;
+use kustomize_compat::build::{Kustomization, add_metadata};
+use kustomize_compat::patch::Patch;
+use kustomize_compat::transform::images::Image;
+
+use super::bounds::RenderBounds;
+use super::convert;
+use super::labels::label_crds;
+use crate::release::RenderedRelease;
+
+/// The name of the manifests' file in error messages, as helm-controller has it.
+const FILE: &str = "helm-output.yaml";
+
+/// A kustomization of the rendered manifests.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KustomizePostRenderer {
+    /// Strategic merge patches and JSON patches.
+    pub patches: Vec<Patch>,
+    /// Changes of images.
+    pub images: Vec<Image>,
+}
+
+/// Labels and annotations of all objects; `None` is not the same as an empty map, with which manifests are serialized anew.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CommonMetadata {
+    /// Labels; they replace those of the chart.
+    pub labels: Option<BTreeMap<String, String>>,
+    /// Annotations; they replace those of the chart.
+    pub annotations: Option<BTreeMap<String, String>>,
+}
+
+/// All post-renderers of a release, in the order in which they run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PostRenderers {
+    /// Kustomizations, one on the result of another.
+    pub kustomize: Vec<KustomizePostRenderer>,
+    /// Metadata of all objects.
+    pub common_metadata: Option<CommonMetadata>,
+    /// Labels that say where a release comes from; they replace common ones, and CRDs get them too.
+    pub origin_labels: Option<BTreeMap<String, String>>,
+    /// Which of manifests and hooks take part.
+    pub strategy: PostRenderStrategy,
+}
+
+impl PostRenderers {
+    fn is_empty(&self) -> bool {
+        self.kustomize.is_empty() && self.common_metadata.is_none() && self.origin_labels.is_none()
+    }
+
+    /// Makes one stream of manifests of another.
+    ///
+    /// # Errors
+    /// A manifest that is not an object, or a post-renderer that does not apply, in kustomize's words.
+    pub fn run(&self, stream: &str) -> Result<String, Error> {
+        let none = BTreeMap::new();
+        let mut stream = stream.to_owned();
+        for KustomizePostRenderer { patches, images } in &self.kustomize {
+            let (patches, images) = (patches.clone(), images.clone());
+            stream = Kustomization { file: FILE.to_owned(), patches, images }.build(&stream)?;
+        }
+        if let Some(CommonMetadata { labels, annotations }) = &self.common_metadata
+            && (labels.is_some() || annotations.is_some())
+        {
+            let or_none = |map: &Option<BTreeMap<_, _>>| map.clone().unwrap_or_default();
+            stream = add_metadata(&stream, &or_none(labels), &or_none(annotations))?;
+        }
+        if let Some(labels) = &self.origin_labels {
+            stream = add_metadata(&stream, labels, &none)?;
+        }
+        Ok(stream)
+    }
+
+    /// Post-renders a release: manifests, hooks, the text that Helm stores, and the checksum.
+    ///
+    /// # Errors
+    /// As [`Self::run`], in the words of Helm, or a result that takes more memory than the render may.
+    pub fn apply(&self, release: &mut RenderedRelease, bounds: &RenderBounds) -> Result<(), String> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        let mut rendered = rendered(release)?;
+        let mut warn = |line: String| tracing::warn!("{line}");
+        rendered.post_render(
+            self.strategy,
+            &mut |stream| self.run(stream).map_err(|e| e.to_string()),
+            &mut warn,
+        )?;
+        let result = convert::release(&rendered, bounds).map_err(|e| e.to_string())?;
+        release.manifests = result.manifests;
+        release.hooks = result.hooks;
+        release.manifest_text = result.manifest_text;
+        release.checksum = result.checksum;
+        match &self.origin_labels {
+            Some(labels) => label_crds(&mut release.crds, labels),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The documents of a release in the renderer's form.
+fn rendered(release: &RenderedRelease) -> Result<Rendered, String> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut document = |source, text: &str| {
+        let count = counts.entry(source).or_default();
+        let number = *count;
+        *count += 1;
+        let head = yaml::head(text.as_bytes()).map_err(|e| format!("{source}: {e}"))?;
+        Ok::<_, String>(Manifest { source: source.to_owned(), text: text.to_owned(), head, number })
+    };
+    let manifests =
+        release.manifests.iter().map(|m| document(&m.source, &m.text)).collect::<Result<_, _>>()?;
+    // Events, weight and policies of a hook are read anew from its text.
+    let hook = |manifest| Hook {
+        manifest,
+        events: Vec::new(),
+        weight: 0,
+        delete_policies: Vec::new(),
+        output_log_policies: Vec::new(),
+    };
+    let hooks =
+        release.hooks.iter().map(|h| document(&h.path, &h.text).map(hook)).collect::<Result<_, _>>()?;
+    Ok(Rendered { manifests, hooks, ..Rendered::default() })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,131 @@
+//! The charts of `fixtures/post-render` beside what Helm stores of them (`make fixtures` records it).
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use chart_compat::chart::{File, load_files};
+use chart_compat::data::{Data, Map};
+use chart_compat::profile::Profile;
+use chart_compat::render::{Capabilities, CompiledChart, Options, Release};
+use chart_compat::template::Limits;
+use kustomize_compat::selector::Selector;
+
+use super::*;
+use crate::render::SystemWorld;
+
+fn text(data: &Data, key: &str) -> String {
+    data.get(key).and_then(Data::as_str).unwrap_or_default().to_owned()
+}
+
+fn pairs(data: &Data, key: &str) -> Option<BTreeMap<String, String>> {
+    let map = data.get(key)?.as_map()?;
+    Some(map.iter().map(|(k, v)| (k.clone(), v.as_str().unwrap().to_owned())).collect())
+}
+
+fn items(data: Option<&Data>, key: &str) -> Vec<Data> {
+    data.and_then(|d| d.get(key)).and_then(Data::as_list).unwrap_or_default().to_vec()
+}
+
+fn post_renderers(settings: &Data) -> Option<PostRenderers> {
+    let patch = |p: &Data| Patch {
+        text: text(p, "patch"),
+        target: p.get("target").map(|t| Selector { kind: text(t, "kind"), ..Selector::default() }),
+    };
+    let image = |i: &Data| Image {
+        name: text(i, "name"),
+        new_name: text(i, "newName"),
+        new_tag: text(i, "newTag"),
+        digest: text(i, "digest"),
+    };
+    let kustomize = |r: &Data| KustomizePostRenderer {
+        patches: items(r.get("kustomize"), "patches").iter().map(patch).collect(),
+        images: items(r.get("kustomize"), "images").iter().map(image).collect(),
+    };
+    let common =
+        |c: &Data| CommonMetadata { labels: pairs(c, "labels"), annotations: pairs(c, "annotations") };
+    Some(PostRenderers {
+        kustomize: items(Some(settings), "postRenderers").iter().map(kustomize).collect(),
+        common_metadata: settings.get("commonMetadata").map(common),
+        origin_labels: pairs(settings, "originLabels"),
+        strategy: match text(settings, "strategy").as_str() {
+            "" | "combined" => PostRenderStrategy::Combined,
+            "nohooks" => PostRenderStrategy::NoHooks,
+            "separate" => PostRenderStrategy::Separate,
+            _ => return None,
+        },
+    })
+}
+
+/// The release of a case before it is post-rendered.
+fn release(dir: &Path) -> RenderedRelease {
+    let mut files =
+        vec![File::new("Chart.yaml".to_owned(), "{apiVersion: v2, name: c, version: 0.1.0}".as_bytes())];
+    for entry in fs::read_dir(dir.join("templates")).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        files.push(File::new(format!("templates/{name}"), fs::read(&path).unwrap()));
+    }
+    let chart = load_files(files, Profile::Helm4, &mut |_| {}).unwrap();
+    let options = Options {
+        release: Release { name: "r".into(), namespace: "ns".into(), revision: 1, is_upgrade: false },
+        capabilities: Capabilities::default(),
+        skip_schema_validation: false,
+        subchart_notes: false,
+        limits: Limits::default(),
+    };
+    let compiled = CompiledChart::new(chart, Profile::Helm4);
+    let rendered = compiled.render(&Map::new(), &options, &SystemWorld::default(), &mut |_| {}).unwrap();
+    convert::release(&rendered, &RenderBounds::default()).unwrap()
+}
+
+#[test]
+fn charts_are_stored_as_helm_stores_them() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/post-render");
+    let mut dirs: Vec<_> = fs::read_dir(root).unwrap().map(|e| e.unwrap().path()).collect();
+    dirs.retain(|dir| dir.join("templates").exists());
+    dirs.sort();
+    let mut wrong = String::new();
+    let mut run = 0;
+    for dir in &dirs {
+        let read = |name: &str| fs::read_to_string(dir.join(name)).ok();
+        let settings = yaml::from_slice(read("renderers.yaml").unwrap().as_bytes()).unwrap();
+        // A strategy that does not exist has no value here.
+        let Some(renderers) = post_renderers(&settings) else { continue };
+        run += 1;
+        let mut release = release(dir);
+        let outcome = renderers.apply(&mut release, &RenderBounds::default());
+        let ours = outcome.map(|()| {
+            let mut hooks = String::new();
+            for hook in &release.hooks {
+                write!(hooks, "---\n# Source: {}\n{}\n", hook.path, hook.text).unwrap();
+            }
+            (release.manifest_text, hooks)
+        });
+        let expected = match read("expected.err") {
+            Some(error) => Err(error.strip_suffix('\n').unwrap().to_owned()),
+            None => Ok((read("expected.yaml").unwrap(), read("expected.hooks.yaml").unwrap())),
+        };
+        if ours != expected {
+            write!(wrong, "{}\n expected {expected:?}\n   but is {ours:?}\n", dir.display()).unwrap();
+        }
+    }
+    assert!(run > 25, "{run} charts");
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[test]
+fn crds_get_the_labels_of_the_origin_alone() {
+    let crd = "kind: CustomResourceDefinition\nmetadata:\n  name: x\n";
+    let files =
+        vec![chart_compat::chart::Crd { path: "crds/x.yaml".to_owned(), data: crd.as_bytes().into() }];
+    let mut release = RenderedRelease { crds: convert::crds(&files).unwrap(), ..RenderedRelease::default() };
+    let map = |key: &str| Some(BTreeMap::from([(key.to_owned(), "v".to_owned())]));
+    let renderers = PostRenderers {
+        common_metadata: Some(CommonMetadata { labels: map("common"), annotations: None }),
+        origin_labels: map("origin"),
+        ..PostRenderers::default()
+    };
+    renderers.apply(&mut release, &RenderBounds::default()).unwrap();
+    assert_eq!(release.crds[0].objects[0]["metadata"]["labels"], serde_json::json!({ "origin": "v" }));
+}
