@@ -142,7 +142,7 @@ impl Preview {
     }
 
     /// The first difference of two plans of the same request, as text.
-    fn difference(&self, other: &Self) -> String {
+    pub(crate) fn difference(&self, other: &Self) -> String {
         if (self.action, self.revision) != (other.action, other.revision) {
             return format!(
                 "it was {:?} to revision {}, and is {}",
@@ -160,7 +160,10 @@ impl Preview {
                 Some(b) if a.verb != b.verb => {
                     return format!("{} was planned as {:?} and is now {:?}", name(a), a.verb, b.verb);
                 }
-                Some(b) if a != b => return format!("{} is not as it was", name(a)),
+                // A saved plan has no writers.
+                Some(b) if *a != (PlannedChange { writer: a.writer.clone(), ..b.clone() }) => {
+                    return format!("{} is not as it was", name(a));
+                }
                 Some(_) => {}
             }
         }
