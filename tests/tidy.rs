@@ -29,7 +29,7 @@ const RENDERER: [(&str, &[&str]); 16] = [
 ];
 
 /// The same for the root package.
-const ROOT: [(&str, &[&str]); 15] = [
+const ROOT: [(&str, &[&str]); 16] = [
     ("backoff.rs", &[]),
     ("causes.rs", &[]),
     ("machine.rs", &[]),
@@ -40,6 +40,7 @@ const ROOT: [(&str, &[&str]); 15] = [
     ("render", &["cluster", "machine", "redact", "release"]),
     ("serve", &[]),
     ("controller", &["backoff", "cluster", "redact", "release", "render", "serve"]),
+    ("openapi", &["redact", "render"]),
     ("shell_hooks", &["backoff", "cluster", "redact", "render", "serve"]),
     (
         "addon",
@@ -47,6 +48,7 @@ const ROOT: [(&str, &[&str]); 15] = [
             "backoff",
             "cluster",
             "controller",
+            "openapi",
             "redact",
             "release",
             "render",
@@ -55,7 +57,7 @@ const ROOT: [(&str, &[&str]); 15] = [
             "source",
         ],
     ),
-    ("preflight", &["addon", "cluster", "controller", "release", "render", "shell_hooks"]),
+    ("preflight", &["addon", "cluster", "controller", "openapi", "release", "render", "shell_hooks"]),
     ("runtime.rs", &["addon", "cluster", "controller", "serve"]),
     (
         "cli",

@@ -403,10 +403,10 @@ pub async fn run(
     let limit = hooks::limit(options.hooks.timeout, options.hooks.patience);
     let global = Hooks::read_global(options.directories.global_hooks.as_deref(), limit).await;
     hooks.set_global(global.map_err(ClusterError::Other)?);
-    let measured = (Arc::downgrade(&hooks), Arc::downgrade(&state));
+    let measured = Arc::downgrade(&hooks);
     let collect = move || {
-        if let (Some(hooks), Some(state)) = (measured.0.upgrade(), measured.1.upgrade()) {
-            hooks.measure(&state.progress);
+        if let Some(hooks) = measured.upgrade() {
+            hooks.measure();
         }
     };
     // An operator runs once in a process.

@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::checksum::module_checksum;
-use super::drift;
 use crate::cluster::{Gvk, ObjectRef, PatchKind, Validation};
 use crate::controller::{
     Done, DriftPolicy, EventRecorder, PostRender, ReconcileError as Error, ReleaseRunner, ReleaseSpec,
@@ -155,7 +154,7 @@ impl Releases {
 
     fn spec(&self, module: &str, chart: Arc<CompiledChart>, values: Arc<Map>) -> Result<ReleaseSpec, Error> {
         let annotations = chart.chart().metadata.annotations.as_deref();
-        let drift = drift::of_chart(&self.drift, annotations).map_err(Error::Chart)?;
+        let drift = self.drift.for_chart(annotations).map_err(Error::Chart)?;
         let labels = Arc::clone(&self.labels);
         let post_render: PostRender = Arc::new(move |rendered| {
             let manifests = rendered.manifest_text.clone();
