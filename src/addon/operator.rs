@@ -37,10 +37,9 @@ use super::values::{GLOBAL, Values};
 use super::{UNNUMBERED_ORDER, debug, reload, status};
 use crate::cluster::{Cluster, ClusterError, ObjectEvent};
 use crate::controller::{
-    ControllerContext, Done, DriftPolicy, Gate, Job, ReconcileError as Error, WorkQueue, WorkerEvent,
-    Workers, until,
+    ControllerContext, Done, Gate, Job, ReconcileError as Error, WorkQueue, WorkerEvent, Workers, until,
 };
-use crate::release::{Adoption, ReconcileTrigger, ReleaseId, ReleaseRequest};
+use crate::release::{Adoption, DriftPolicy, ReconcileTrigger, ReleaseId, ReleaseRequest};
 use crate::serve::State;
 use crate::serve::runtime_config::LOG_CONFIG_MAP;
 use crate::shell_hooks::{HookEnvironment, webhooks};

@@ -7,7 +7,10 @@ use chart_compat::profile::Profile;
 use super::flags::duration;
 use super::{Failure, tell};
 use crate::cluster::Validation;
-use crate::release::{Duplicates, Immutable, OnFailure, ReleaseOptions, Wait, WaitRules};
+use crate::release::{
+    Duplicates, Immutable, ObjectOptions, OnFailure, OwnershipOptions, ReleaseOptions, RevisionOptions, Wait,
+    WaitRules,
+};
 
 /// How much is only simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -56,13 +59,12 @@ pub(super) enum Crds {
 }
 
 /// By the profile: Helm 3 accepted objects with unknown fields, and lists with duplicate keys.
-pub(super) fn lenient(options: ReleaseOptions, profile: Profile) -> ReleaseOptions {
-    match profile {
-        Profile::Helm3 => {
-            ReleaseOptions { validation: Validation::Warn, duplicates: Duplicates::KeepLast, ..options }
-        }
-        Profile::Helm4 => options,
+pub(super) fn lenient(mut options: ReleaseOptions, profile: Profile) -> ReleaseOptions {
+    if profile == Profile::Helm3 {
+        options.objects.validation = Validation::Warn;
+        options.objects.duplicates = Duplicates::KeepLast;
     }
+    options
 }
 
 /// Flags that all of them share.
@@ -140,11 +142,21 @@ impl Carry {
             wait_rules: if legacy { WaitRules::Legacy } else { WaitRules::Status },
             timeout: self.timeout,
             deadline: self.deadline,
-            force_conflicts: self.force_conflicts,
-            leave_to_owner: self.leave_to_owner.clone(),
-            immutable: if self.force_replace || self.force { Immutable::Recreate } else { Immutable::Fail },
-            validation: Validation::Strict,
-            break_lock: self.break_lock,
+            ownership: OwnershipOptions {
+                force_conflicts: self.force_conflicts,
+                leave_to_owner: self.leave_to_owner.clone(),
+                ..OwnershipOptions::default()
+            },
+            objects: ObjectOptions {
+                immutable: if self.force_replace || self.force {
+                    Immutable::Recreate
+                } else {
+                    Immutable::Fail
+                },
+                validation: Validation::Strict,
+                ..ObjectOptions::default()
+            },
+            revisions: RevisionOptions { break_lock: self.break_lock, ..RevisionOptions::default() },
             ..ReleaseOptions::default()
         })
     }
@@ -153,7 +165,7 @@ impl Carry {
     pub(super) fn options_undoing(&self, undo: bool) -> Result<ReleaseOptions, Failure> {
         let mut options = self.options()?;
         if undo {
-            options.on_failure = OnFailure::Undo;
+            options.failure.on_failure = OnFailure::Undo;
             if self.wait.is_none() {
                 options.wait = if self.wait_for_jobs { Wait::ReadyAndJobs } else { Wait::Ready };
             }

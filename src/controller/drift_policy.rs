@@ -2,7 +2,7 @@
 //! the field manager that changed it.
 
 use super::events::EventRecorder;
-use crate::release::{Drift, DriftMode, ReleaseOutcome};
+use crate::release::{Drift, DriftPolicy, ReleaseOutcome};
 use crate::serve::State;
 use crate::serve::metrics::Metrics;
 
@@ -11,34 +11,26 @@ const MODE: &str = "windlass.dev/drift";
 /// Annotation of a chart: fields to ignore, one rule a line or separated by commas.
 const IGNORE: &str = "windlass.dev/drift-ignore";
 
-/// What is done about drift.
-#[derive(Debug, Clone, Default)]
-pub struct DriftPolicy {
-    /// Correct, report or ignore.
-    pub mode: DriftMode,
-    /// Fields that are not drift: `PATH`, `Kind:PATH` or `Kind/name:PATH`.
-    pub ignore: Vec<String>,
-}
-
-impl DriftPolicy {
-    /// The policy for one chart: its annotations over this policy.
-    ///
-    /// # Errors
-    /// An unknown mode; the text names the annotation.
-    pub fn for_chart(&self, annotations: Option<&[(String, String)]>) -> Result<Self, String> {
-        let mut own = self.clone();
-        for (name, text) in annotations.unwrap_or_default() {
-            match name.as_str() {
-                MODE => own.mode = text.parse().map_err(|e| format!("Chart.yaml: annotation {MODE}: {e}"))?,
-                IGNORE => {
-                    let rules = text.split([',', '\n']).map(str::trim).filter(|rule| !rule.is_empty());
-                    own.ignore.extend(rules.map(str::to_owned));
-                }
-                _ => {}
+/// The drift policy for one chart: its annotations over `policy`.
+///
+/// # Errors
+/// An unknown mode; the text names the annotation.
+pub fn drift_policy_of(
+    policy: &DriftPolicy,
+    annotations: Option<&[(String, String)]>,
+) -> Result<DriftPolicy, String> {
+    let mut own = policy.clone();
+    for (name, text) in annotations.unwrap_or_default() {
+        match name.as_str() {
+            MODE => own.mode = text.parse().map_err(|e| format!("Chart.yaml: annotation {MODE}: {e}"))?,
+            IGNORE => {
+                let rules = text.split([',', '\n']).map(str::trim).filter(|rule| !rule.is_empty());
+                own.ignore.extend(rules.map(str::to_owned));
             }
+            _ => {}
         }
-        Ok(own)
     }
+    Ok(own)
 }
 
 /// Reports the drift of an outcome. `key` is the metric label that names the release to its front end, with its value.
@@ -92,8 +84,8 @@ mod tests {
     fn annotations_of_charts_come_first() {
         let operators = DriftPolicy { mode: DriftMode::Report, ignore: vec!["spec.replicas".into()] };
         let annotation = |name: &str, text: &str| (name.to_owned(), text.to_owned());
-        let of = |annotations: &[(String, String)]| operators.for_chart(Some(annotations));
-        assert_eq!(operators.for_chart(None).unwrap().mode, DriftMode::Report);
+        let of = |annotations: &[(String, String)]| drift_policy_of(&operators, Some(annotations));
+        assert_eq!(drift_policy_of(&operators, None).unwrap().mode, DriftMode::Report);
         let own =
             of(&[annotation(MODE, "correct"), annotation(IGNORE, "Deployment:spec.paused, data\nspec.x")]);
         let own = own.unwrap();
