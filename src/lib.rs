@@ -16,6 +16,7 @@
 //! - [`controller`]: the operator runtime: work queue, triggers, release runs
 //! - [`shell_hooks`]: programs of users that run at moments, on schedules and on changes of objects
 //! - [`addon`]: front end for addon-operator modules
+//! - [`openapi`]: OpenAPI schemas of values: validation, defaults, rules in CEL
 //! - [`preflight`]: what an operator needs and would do, before it runs
 //! - [`serve`]: probes and metrics
 //! - [`runtime`]: which controllers run in a process, and whether it leads
@@ -32,6 +33,7 @@ pub mod cli;
 pub mod cluster;
 pub mod controller;
 pub mod machine;
+pub mod openapi;
 pub mod preflight;
 pub mod redact;
 pub mod release;

@@ -16,8 +16,11 @@ use serde_json::Value;
 const MASK: &str = "***";
 /// The shortest text that is masked, in bytes: shorter ones are parts of ordinary words.
 const SHORTEST: usize = 8;
-/// The longest one; a longer text is masked line by line.
+/// The longest one. Of a longer text only the beginning is stored, and masked with the rest of its line; a longer text of several
+/// lines is masked line by line.
 const LONGEST: usize = 1 << 20;
+/// The stored bytes of a longer text.
+const BEGINNING: usize = 4 << 10;
 /// Most bytes of stored secrets, in all their forms: the oldest are dropped.
 const MAX_BYTES: usize = 8 << 20;
 /// What an entry of the tables costs beside its text, in bytes.
@@ -34,6 +37,8 @@ const MAX_VISITS: usize = 1 << 18;
 struct Texts {
     by_start: HashMap<[u8; SHORTEST], Vec<Arc<str>>>,
     known: HashSet<Arc<str>>,
+    /// Those of them that are beginnings of longer texts.
+    beginnings: HashSet<Arc<str>>,
     oldest: VecDeque<Arc<str>>,
     bytes: usize,
 }
@@ -189,6 +194,9 @@ impl Redactor {
                     masked.push_str(&text[copied..at]);
                     masked.push_str(MASK);
                     at += secret.len();
+                    if texts.beginnings.contains(secret) {
+                        at += text[at..].find('\n').unwrap_or(text.len() - at);
+                    }
                     copied = at;
                     named.push((masked.len(), secret));
                 }
@@ -210,8 +218,15 @@ impl Redactor {
 }
 
 impl Texts {
-    fn insert(&mut self, text: String) {
-        if text.len() > LONGEST || self.known.contains(text.as_str()) {
+    fn insert(&mut self, mut text: String) {
+        let long = text.len() > LONGEST;
+        if long {
+            if text.contains('\n') {
+                return;
+            }
+            text.truncate(text.floor_char_boundary(BEGINNING));
+        }
+        if self.known.contains(text.as_str()) {
             return;
         }
         let Some(start) = text.as_bytes().first_chunk::<SHORTEST>().copied() else { return };
@@ -219,6 +234,9 @@ impl Texts {
         let text: Arc<str> = text.into();
         self.by_start.entry(start).or_default().push(Arc::clone(&text));
         self.oldest.push_back(Arc::clone(&text));
+        if long {
+            self.beginnings.insert(Arc::clone(&text));
+        }
         self.known.insert(text);
         while self.bytes > MAX_BYTES {
             let Some(oldest) = self.oldest.pop_front() else { return };
@@ -228,6 +246,7 @@ impl Texts {
 
     fn remove(&mut self, text: &Arc<str>) {
         self.known.remove(text);
+        self.beginnings.remove(text);
         self.bytes -= text.len() + ENTRY_BYTES;
         let Some(start) = text.as_bytes().first_chunk::<SHORTEST>() else { return };
         if let Some(list) = self.by_start.get_mut(start) {
@@ -403,6 +422,20 @@ mod tests {
         }
         let texts = redactor.texts.read().unwrap();
         assert!(texts.known.len() <= MAX_BYTES / ENTRY_BYTES, "{}", texts.known.len());
+    }
+
+    #[test]
+    fn long_lines_are_masked_to_their_ends() {
+        let redactor = Redactor::default();
+        let long = format!("ä\"{}", "long-secret".repeat(LONGEST / 8));
+        redactor.add_secret(&json!({"kind": "Secret", "data": {"a": STANDARD.encode(&long)}}));
+        for form in [long.clone(), quoted(&long), STANDARD.encode(&long)] {
+            assert_eq!(redactor.mask(&format!("a {form}\nb")), "a ***\nb", "{} bytes", form.len());
+        }
+        let several = format!("{}\nsecond-line", "first-line".repeat(LONGEST / 8));
+        redactor.add(&several);
+        assert_eq!(redactor.mask(&format!("a {several} b")), "a ***\n*** b");
+        assert!(redactor.texts.read().unwrap().bytes < 1 << 20);
     }
 
     #[test]

@@ -41,7 +41,7 @@ const KUSTOMIZE: [(&str, &[&str]); 8] = [
 ];
 
 /// The same for the root package.
-const ROOT: [(&str, &[&str]); 15] = [
+const ROOT: [(&str, &[&str]); 16] = [
     ("backoff.rs", &[]),
     ("causes.rs", &[]),
     ("machine.rs", &[]),
@@ -52,6 +52,7 @@ const ROOT: [(&str, &[&str]); 15] = [
     ("render", &["cluster", "machine", "redact", "release"]),
     ("serve", &[]),
     ("controller", &["backoff", "cluster", "redact", "release", "render", "serve"]),
+    ("openapi", &["redact", "render"]),
     ("shell_hooks", &["backoff", "cluster", "redact", "render", "serve"]),
     (
         "addon",
@@ -59,6 +60,7 @@ const ROOT: [(&str, &[&str]); 15] = [
             "backoff",
             "cluster",
             "controller",
+            "openapi",
             "redact",
             "release",
             "render",
@@ -67,7 +69,7 @@ const ROOT: [(&str, &[&str]); 15] = [
             "source",
         ],
     ),
-    ("preflight", &["addon", "cluster", "controller", "release", "render", "shell_hooks"]),
+    ("preflight", &["addon", "cluster", "controller", "openapi", "release", "render", "shell_hooks"]),
     ("runtime.rs", &["addon", "cluster", "controller", "serve"]),
     (
         "cli",

@@ -8,11 +8,13 @@ use chart_compat::data::{Data, Map};
 use chart_compat::yaml;
 
 use super::module_name::ModuleName;
-use super::references::SUFFIX;
 use super::values::GLOBAL;
 use crate::controller::ValuesReference;
 
-/// What the ConfigMap says.
+/// Suffix of a key that refers to values elsewhere.
+pub(crate) const REFERENCES_SUFFIX: &str = "ValuesFrom";
+
+/// The content of the ConfigMap.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Config {
     /// `global`
@@ -50,7 +52,7 @@ impl Problem {
     /// Whether it keeps a section (a module's key or `global`) from being taken in.
     #[must_use]
     pub fn concerns(&self, section: &str) -> bool {
-        self.key == section || self.key.strip_suffix(SUFFIX) == Some(section)
+        self.key == section || self.key.strip_suffix(REFERENCES_SUFFIX) == Some(section)
     }
 }
 
@@ -99,7 +101,7 @@ impl Config {
             return;
         }
         let module = modules.iter().find(|m| m.key == key);
-        let base = key.strip_suffix(SUFFIX).filter(|_| module.is_none());
+        let base = key.strip_suffix(REFERENCES_SUFFIX).filter(|_| module.is_none());
         if let Some(base) = base.filter(|b| *b == "global" || modules.iter().any(|m| m.key == *b)) {
             match ValuesReference::list(text) {
                 Ok(list) => drop(self.references.insert(base.to_owned(), list)),

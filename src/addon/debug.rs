@@ -1,11 +1,7 @@
-//! The desk that answers the debug endpoint, in shapes that scripts for addon-operator read.
+//! Answers of the debug endpoint, in the formats that scripts for addon-operator read.
 //!
-//! Owns what is shown and how. The operator's loop owns its state: the desk asks it for a [`View`] and works on that, so that
-//! no answer holds up the loop. What it shows may be secret, and is written nowhere else.
-
-mod queues;
-mod route;
-mod runs;
+//! Owns the content of answers. The operator's loop owns its state and sends a [`View`] of it on request, so that no answer
+//! blocks the loop. Answers may contain secrets, which are logged nowhere.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,9 +18,11 @@ use crate::controller::ReleaseTarget;
 use crate::redact;
 use crate::render::from_json;
 use crate::serve::State;
+use crate::serve::debug::route::{self, Format, Part, Question};
 use crate::serve::debug::{Answer, Handler, Request};
 use crate::serve::runtime_config::Error as SetError;
-use route::{Format, Part, Question};
+use crate::shell_hooks::dump_runs;
+use crate::shell_hooks::queues::{OperatorTasks, dump_all, dump_main};
 
 /// How long the loop may take to answer.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -34,24 +32,10 @@ pub(super) type Look = oneshot::Sender<View>;
 
 /// The operator's state at one moment.
 pub(super) struct View {
-    /// What is done for the current converge besides modules: `beforeAll` hooks and the like.
-    pub(super) step: Option<&'static str>,
-    /// Jobs of modules, those that run first, then by turn.
-    pub(super) jobs: Vec<JobView>,
+    /// Steps of the converge and jobs of modules, in order.
+    pub(super) tasks: OperatorTasks,
     /// All modules, in order.
     pub(super) modules: Vec<ModuleView>,
-}
-
-/// A job of a module that runs, waits, or is tried again later.
-pub(super) struct JobView {
-    pub(super) module: String,
-    /// In addon-operator's words: `ModuleRun`, `ModuleDelete`.
-    pub(super) kind: &'static str,
-    pub(super) cause: String,
-    pub(super) running: bool,
-    pub(super) failures: u32,
-    /// Why it failed last.
-    pub(super) error: String,
 }
 
 /// A module at one moment.
@@ -139,8 +123,10 @@ impl DebugApi {
         Ok(match question {
             Question::Alive => Content::Text("debug endpoint is alive".to_owned()),
             Question::Routes => Content::Text(route::ROUTES.to_owned()),
-            Question::MainQueue => queues::main(&self.view().await?, &self.hooks.queues()),
-            Question::Queues { empty } => queues::list(&self.view().await?, &self.hooks.queues(), empty),
+            Question::MainQueue => both(dump_main(&self.view().await?.tasks, &self.hooks.queues())),
+            Question::Queues { empty } => {
+                both(dump_all(&self.view().await?.tasks, &self.hooks.queues(), empty))
+            }
             Question::Parameters => Content::Both(self.state.runtime.table(), self.state.runtime.list()),
             Question::Set { name, value, duration } => {
                 return self.set(&name, &value, &duration);
@@ -182,7 +168,7 @@ impl DebugApi {
                 Content::Value(self.hooks.snapshots_of_hook(&name).ok_or_else(|| no_hook(&name))?)
             }
             Question::HookRuns(name) => {
-                runs::runs(&self.hooks.runs_of_hook(&name).ok_or_else(|| no_hook(&name))?)
+                both(dump_runs(&self.hooks.runs_of_hook(&name).ok_or_else(|| no_hook(&name))?))
             }
             Question::Graph => Content::Text(graph(&self.view().await?)),
         })
@@ -257,7 +243,11 @@ impl DebugApi {
     }
 }
 
-/// As addon-operator says it.
+fn both((text, value): (String, Value)) -> Content {
+    Content::Both(text, value)
+}
+
+/// In addon-operator's words.
 fn no_hook(name: &str) -> Answer {
     Answer::text(400, format!("hook '{name}' does not exist\n"))
 }

@@ -37,10 +37,9 @@ use super::values::{GLOBAL, Values};
 use super::{UNNUMBERED_ORDER, debug, reload, status};
 use crate::cluster::{Cluster, ClusterError, ObjectEvent};
 use crate::controller::{
-    ControllerContext, Done, DriftPolicy, Gate, Job, ReconcileError as Error, WorkQueue, WorkerEvent,
-    Workers, until,
+    ControllerContext, Done, Gate, Job, ReconcileError as Error, WorkQueue, WorkerEvent, Workers, until,
 };
-use crate::release::{Adoption, ReconcileTrigger, ReleaseId, ReleaseRequest};
+use crate::release::{Adoption, DriftPolicy, ReconcileTrigger, ReleaseId, ReleaseRequest};
 use crate::serve::State;
 use crate::serve::runtime_config::LOG_CONFIG_MAP;
 use crate::shell_hooks::{HookEnvironment, webhooks};
@@ -403,10 +402,10 @@ pub async fn run(
     let limit = hooks::limit(options.hooks.timeout, options.hooks.patience);
     let global = Hooks::read_global(options.directories.global_hooks.as_deref(), limit).await;
     hooks.set_global(global.map_err(ClusterError::Other)?);
-    let measured = (Arc::downgrade(&hooks), Arc::downgrade(&state));
+    let measured = Arc::downgrade(&hooks);
     let collect = move || {
-        if let (Some(hooks), Some(state)) = (measured.0.upgrade(), measured.1.upgrade()) {
-            hooks.measure(&state.progress);
+        if let Some(hooks) = measured.upgrade() {
+            hooks.measure();
         }
     };
     // An operator runs once in a process.

@@ -13,16 +13,15 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::checksum::module_checksum;
-use super::drift;
 use crate::cluster::{Gvk, ObjectRef, PatchKind, Validation};
 use crate::controller::{
-    Done, DriftPolicy, EventRecorder, PostRender, ReconcileError as Error, ReleaseRunner, ReleaseSpec,
-    ReleaseTarget, crd_files,
+    Done, EventRecorder, PostRender, ReconcileError as Error, ReleaseRunner, ReleaseSpec, ReleaseTarget,
+    crd_files, drift_policy_of,
 };
 use crate::release::record::OWNER_LABEL;
 use crate::release::{
-    Adoption, CrdFile, CrdPolicy, DriftMode, Duplicates, Engine, Mode, ReleaseId, ReleaseOptions,
-    ReleaseRequest,
+    Adoption, CrdFile, CrdPolicy, DriftMode, DriftPolicy, Duplicates, Engine, Mode, ObjectOptions,
+    OwnershipOptions, ReleaseId, ReleaseOptions, ReleaseRequest, RevisionOptions,
 };
 use crate::render::add_labels;
 
@@ -84,17 +83,25 @@ impl Releases {
 
     fn options(&self, drift: DriftPolicy) -> ReleaseOptions {
         ReleaseOptions {
-            drift: if self.held { DriftMode::Off } else { drift.mode },
-            drift_ignore: drift.ignore,
+            drift: if self.held { DriftPolicy { mode: DriftMode::Off, ..drift } } else { drift },
             mode: Mode::UpgradeInstall,
-            skip_unchanged: true,
+            revisions: RevisionOptions {
+                skip_unchanged: true,
+                max: self.history_max,
+                ..RevisionOptions::default()
+            },
             crds: CrdPolicy::Apply,
             timeout: self.timeout,
-            adoption: self.adoption,
-            force_conflicts: true,
-            validation: Validation::Warn,
-            duplicates: Duplicates::KeepLast,
-            history_max: self.history_max,
+            ownership: OwnershipOptions {
+                adoption: self.adoption,
+                force_conflicts: true,
+                leave_to_owner: Vec::new(),
+            },
+            objects: ObjectOptions {
+                validation: Validation::Warn,
+                duplicates: Duplicates::KeepLast,
+                ..ObjectOptions::default()
+            },
             ..ReleaseOptions::default()
         }
     }
@@ -155,7 +162,7 @@ impl Releases {
 
     fn spec(&self, module: &str, chart: Arc<CompiledChart>, values: Arc<Map>) -> Result<ReleaseSpec, Error> {
         let annotations = chart.chart().metadata.annotations.as_deref();
-        let drift = drift::of_chart(&self.drift, annotations).map_err(Error::Chart)?;
+        let drift = drift_policy_of(&self.drift, annotations).map_err(Error::Chart)?;
         let labels = Arc::clone(&self.labels);
         let post_render: PostRender = Arc::new(move |rendered| {
             let manifests = rendered.manifest_text.clone();

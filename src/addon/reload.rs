@@ -15,7 +15,8 @@ use chart_compat::profile::Profile;
 use tokio::sync::mpsc;
 
 use super::module::{Module, Modules};
-use super::values::{GLOBAL, Schemas};
+use super::values::GLOBAL;
+use crate::openapi::Schemas;
 pub(super) use scan::Scan;
 use scan::Walker;
 

@@ -77,6 +77,8 @@ impl Common {
         if self.atomic {
             tell("Flag --atomic has been deprecated, use --rollback-on-failure instead");
         }
+        let mut options = self.carry.options_undoing(self.rollback_on_failure || self.atomic)?;
+        options.ownership.adoption = if self.take_ownership { Adoption::Any } else { Adoption::Marked };
         Ok(ReleaseOptions {
             create_namespace: self.create_namespace,
             crds: match self.crds {
@@ -85,8 +87,7 @@ impl Common {
                 Some(Crds::Create) | None => CrdPolicy::Create,
                 Some(Crds::Apply) => CrdPolicy::Apply,
             },
-            adoption: if self.take_ownership { Adoption::Any } else { Adoption::Marked },
-            ..self.carry.options_undoing(self.rollback_on_failure || self.atomic)?
+            ..options
         })
     }
 
@@ -224,7 +225,7 @@ pub(super) async fn request(
         if !files.is_empty() {
             s.engine.check_history(&s.id(&job.name), &options, past).await.map_err(refused)?;
         }
-        let rules = CrdRules { policy: options.crds, adoption: options.adoption };
+        let rules = CrdRules { policy: options.crds, adoption: options.ownership.adoption };
         s.engine.install_crds(&s.id(&job.name), &files, rules).await.map_err(|e| hints::engine_text(&e))?;
         options.crds = CrdPolicy::Skip;
     }

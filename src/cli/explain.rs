@@ -99,7 +99,7 @@ fn of_module(globals: &Globals, args: &Args, name: &str) -> Result<(Trace, Path)
         let cluster = s.engine.cluster();
         let config = cluster.get(&config_map).await.map_err(|e| e.to_string())?;
         let referred = match &config {
-            Some(config) => addon::shown_references(cluster, config, &sections).await?,
+            Some(config) => preflight::referred_values(cluster, config, &sections).await?,
             None => BTreeMap::new(),
         };
         Ok((config, referred))

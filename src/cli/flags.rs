@@ -40,7 +40,7 @@ pub(super) struct Globals {
     /// If true, the Kubernetes API server's certificate will not be checked for validity
     #[arg(long, global = true, env = "HELM_KUBEINSECURE_SKIP_TLS_VERIFY", value_parser = clap::builder::FalseyValueParser::new(), num_args = 0)]
     pub(super) kube_insecure_skip_tls_verify: bool,
-    /// Where releases are recorded: secret (the default), configmap or memory
+    /// Storage driver for release records: secret (the default), configmap or memory
     #[arg(skip = std::env::var("HELM_DRIVER").unwrap_or_default())]
     pub(super) driver: String,
     /// Use colored output
@@ -51,14 +51,14 @@ pub(super) struct Globals {
     pub(super) burst_limit: Option<i64>,
     #[arg(long, global = true, hide = true, allow_negative_numbers = true)]
     pub(super) qps: Option<f32>,
-    /// Time for one answer of the API server, of a watch until it begins; past it the request is sent again where that is safe
+    /// Time limit for one response of the API server, or for the start of a watch; the request is then retried where that is safe
     /// [default: 70s]
     #[arg(long, global = true, env = "WINDLASS_REQUEST_TIMEOUT", value_parser = duration)]
     pub(super) request_timeout: Option<std::time::Duration>,
-    /// Memory that one render may take, such as 512Mi [default: a quarter of what the process may take, at most 2Gi]
+    /// Memory limit of one render, such as 512Mi [default: a quarter of the memory limit of the process, at most 2Gi]
     #[arg(long, global = true, env = "WINDLASS_RENDER_MEMORY", value_parser = size)]
     render_memory: Option<usize>,
-    /// Time that one render may take [default: 60s]
+    /// Time limit of one render [default: 60s]
     #[arg(long, global = true, env = "WINDLASS_RENDER_TIMEOUT", value_parser = duration)]
     render_timeout: Option<std::time::Duration>,
     /// Name of the kubeconfig context to use
@@ -76,13 +76,13 @@ pub(super) struct Globals {
     /// Path to the registry config file
     #[arg(long, global = true, env = "HELM_REGISTRY_CONFIG", value_parser = path(), value_hint = clap::ValueHint::AnyPath)]
     registry_config: Option<PathBuf>,
-    /// Fetch nothing: charts come from disk and the cache
+    /// Fetch nothing: use charts from disk and from the cache only
     #[arg(long, global = true, env = "WINDLASS_OFFLINE", value_parser = clap::builder::FalseyValueParser::new(), num_args = 0)]
     pub(super) offline: bool,
     /// Enable verbose output
     #[arg(long, global = true, env = "HELM_DEBUG", value_parser = clap::builder::FalseyValueParser::new(), num_args = 0)]
     pub(super) debug: bool,
-    /// Which Helm to be equal to: helm4 (the default) or helm3
+    /// Helm version to be compatible with: helm4 (the default) or helm3
     #[arg(long, global = true, env = "WINDLASS_COMPAT")]
     pub(super) compat: Option<Profile>,
     /// Show source lines and the origin of values beside an error; auto does so on a terminal
@@ -229,7 +229,7 @@ pub(super) struct Render {
     /// Enable DNS lookups when rendering templates
     #[arg(long)]
     pub(super) enable_dns: bool,
-    /// Keep what templates make by chance (passwords, certificates, the time) in a Secret of the release, and use it again
+    /// Store generated values (passwords, certificates, times) in a Secret of the release and reuse them
     #[arg(long)]
     pub(super) replay: bool,
 }

@@ -100,13 +100,10 @@ pub(super) struct UpgradeArgs {
 
 impl Change {
     pub(super) fn job(&self, verb: &'static str, mode: Mode) -> Result<Job<'_>, Failure> {
-        let options = ReleaseOptions {
-            mode,
-            history_max: self.history_max,
-            cleanup_on_fail: self.cleanup_on_fail,
-            skip_unchanged: self.skip_unchanged,
-            ..self.common.options()?
-        };
+        let mut options = ReleaseOptions { mode, ..self.common.options()? };
+        options.revisions.max = self.history_max;
+        options.revisions.skip_unchanged = self.skip_unchanged;
+        options.failure.cleanup = self.cleanup_on_fail;
         let values = match (self.reset_values, self.reuse_values, self.reset_then_reuse_values) {
             (true, _, _) => OldValues::Reset,
             (_, true, _) => OldValues::Reuse,
@@ -138,7 +135,8 @@ pub(super) fn install(globals: &Globals, args: &InstallArgs) -> Result<(), Expla
     if let Some(text) = release_name_error(&name) {
         return Err(failed(&format!("release name check failed: {text}")));
     }
-    let options = ReleaseOptions { mode: Mode::Install, replace: args.replace, ..args.common.options()? };
+    let mut options = ReleaseOptions { mode: Mode::Install, ..args.common.options()? };
+    options.revisions.replace = args.replace;
     let values = OldValues::Reset;
     let job = Job { verb: "install", name, reference, common: &args.common, options, values };
     run(globals, job, &args.told, FAILED)

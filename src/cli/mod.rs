@@ -30,6 +30,7 @@ mod lint;
 mod list;
 mod observe;
 mod operator;
+mod operator_flags;
 mod output;
 mod output_dir;
 mod package;
@@ -161,7 +162,7 @@ enum Command {
     Doctor(doctor::Command),
     /// Keep the modules of a directory released
     #[command(visible_alias = "start")]
-    Operator(Box<operator::Args>),
+    Operator(Box<operator_flags::Args>),
     /// Ask a running operator for its queues
     Queue(debug::QueueArgs),
     /// Ask a running operator for its runtime parameters, and change them

@@ -21,7 +21,7 @@ use crate::release::{ChangeVerb, Mode, Preview, ReleaseRequest};
 use crate::render::replay::{GeneratedValues, store};
 
 /// The version of the plan format that is read and written.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 /// The largest plan file, in bytes.
 const LARGEST: u64 = 512 << 20;
 /// Exit status of `--detailed-exitcode` if something would change.

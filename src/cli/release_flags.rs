@@ -7,7 +7,10 @@ use chart_compat::profile::Profile;
 use super::flags::duration;
 use super::{Failure, tell};
 use crate::cluster::Validation;
-use crate::release::{Duplicates, Immutable, OnFailure, ReleaseOptions, Wait, WaitRules};
+use crate::release::{
+    Duplicates, Immutable, ObjectOptions, OnFailure, OwnershipOptions, ReleaseOptions, RevisionOptions, Wait,
+    WaitRules,
+};
 
 /// How much is only simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -49,20 +52,19 @@ enum ServerSide {
 pub(super) enum Crds {
     /// Nothing
     Skip,
-    /// On install, those that are not there are created
+    /// Missing CRDs are created on install
     Create,
-    /// Created and kept as the chart has them, unless objects would lose something
+    /// Created, and updated to the chart's version unless objects would lose data
     Apply,
 }
 
-/// By the profile: Helm 3 accepted objects with unknown fields, and lists with duplicate keys.
-pub(super) fn lenient(options: ReleaseOptions, profile: Profile) -> ReleaseOptions {
-    match profile {
-        Profile::Helm3 => {
-            ReleaseOptions { validation: Validation::Warn, duplicates: Duplicates::KeepLast, ..options }
-        }
-        Profile::Helm4 => options,
+/// The options for a profile: Helm 3 accepts objects with unknown fields and lists with duplicate keys.
+pub(super) fn lenient(mut options: ReleaseOptions, profile: Profile) -> ReleaseOptions {
+    if profile == Profile::Helm3 {
+        options.objects.validation = Validation::Warn;
+        options.objects.duplicates = Duplicates::KeepLast;
     }
+    options
 }
 
 /// Flags that all of them share.
@@ -81,30 +83,30 @@ pub(super) struct Carry {
     /// Time to wait for any individual Kubernetes operation
     #[arg(long, default_value = "5m", value_parser = duration)]
     timeout: Duration,
-    /// Time for all that is done to the cluster, waits and hooks included
+    /// Time limit of the whole operation, including waits and hooks
     #[arg(long, value_parser = duration)]
     deadline: Option<Duration>,
     /// Overwrite fields that other managers own
     #[arg(long)]
     force_conflicts: bool,
-    /// Leave conflicting fields to who owns them: a path such as spec.replicas, or Kind/name:path (can be repeated)
+    /// Leave conflicting fields to their owners: a path such as spec.replicas, or Kind/name:path (can be repeated)
     #[arg(long, value_delimiter = ',', value_name = "PATH")]
     leave_to_owner: Vec<String>,
-    /// Delete and create again what has an immutable field that changes
+    /// Delete and re-create objects whose immutable fields change
     #[arg(long)]
     force_replace: bool,
     /// Deprecated name of --force-replace
     #[arg(long, hide = true)]
     force: bool,
-    /// Objects are always applied by the server; `false` is refused
+    /// Objects are always applied by the server; `false` is an error
     #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     server_side: Option<ServerSide>,
-    /// Take over a release that someone else left in the middle of an operation
+    /// Take over a release whose last operation was not finished by another process
     #[arg(long)]
     break_lock: bool,
 }
 
-/// Refuses flags that exclude each other, in Helm's words.
+/// Rejects mutually exclusive flags with Helm's text.
 pub(super) fn exclusive(carry: &Carry) -> Result<(), Failure> {
     for (on, name) in [(carry.force_replace, "force-replace"), (carry.force, "force")] {
         if on && carry.force_conflicts {
@@ -140,20 +142,30 @@ impl Carry {
             wait_rules: if legacy { WaitRules::Legacy } else { WaitRules::Status },
             timeout: self.timeout,
             deadline: self.deadline,
-            force_conflicts: self.force_conflicts,
-            leave_to_owner: self.leave_to_owner.clone(),
-            immutable: if self.force_replace || self.force { Immutable::Recreate } else { Immutable::Fail },
-            validation: Validation::Strict,
-            break_lock: self.break_lock,
+            ownership: OwnershipOptions {
+                force_conflicts: self.force_conflicts,
+                leave_to_owner: self.leave_to_owner.clone(),
+                ..OwnershipOptions::default()
+            },
+            objects: ObjectOptions {
+                immutable: if self.force_replace || self.force {
+                    Immutable::Recreate
+                } else {
+                    Immutable::Fail
+                },
+                validation: Validation::Strict,
+                ..ObjectOptions::default()
+            },
+            revisions: RevisionOptions { break_lock: self.break_lock, ..RevisionOptions::default() },
             ..ReleaseOptions::default()
         })
     }
 
-    /// The same for operations that are undone on failure: these wait for readiness unless a flag says otherwise.
+    /// The same for operations that are undone on failure: by default these wait for readiness.
     pub(super) fn options_undoing(&self, undo: bool) -> Result<ReleaseOptions, Failure> {
         let mut options = self.options()?;
         if undo {
-            options.on_failure = OnFailure::Undo;
+            options.failure.on_failure = OnFailure::Undo;
             if self.wait.is_none() {
                 options.wait = if self.wait_for_jobs { Wait::ReadyAndJobs } else { Wait::Ready };
             }

@@ -53,12 +53,10 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
     if length > LONGEST_DESCRIPTION {
         return Err(format!("description must be {LONGEST_DESCRIPTION} characters or less, got {length}"));
     }
-    let options = ReleaseOptions {
-        dry_run: DryRun::is_dry(args.dry_run),
-        cleanup_on_fail: args.cleanup_on_fail,
-        history_max: args.history_max,
-        ..lenient(carry, globals.profile())
-    };
+    let mut options =
+        ReleaseOptions { dry_run: DryRun::is_dry(args.dry_run), ..lenient(carry, globals.profile()) };
+    options.failure.cleanup = args.cleanup_on_fail;
+    options.revisions.max = args.history_max;
     with_engine(globals, async |s| {
         let description = args.description.clone().filter(|text| !text.is_empty());
         let cause = s.cause("rollback");

@@ -12,7 +12,7 @@ const CONVERSION_PORT: u16 = 9681;
 /// Flags of `operator` for webhooks.
 #[derive(clap::Args)]
 pub(super) struct WebhookFlags {
-    /// Serve webhooks of hooks (validating, mutating, conversion), if hooks have any
+    /// Serve validating, mutating and conversion webhooks of hooks
     #[arg(long, visible_alias = "admission-server-enabled", env = "ADDON_OPERATOR_ADMISSION_SERVER_ENABLED", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "true", default_missing_value = "true")]
     webhooks: bool,
     /// Address for webhooks
@@ -23,7 +23,7 @@ pub(super) struct WebhookFlags {
         default_value = "0.0.0.0"
     )]
     webhook_listen_address: IpAddr,
-    /// Port for webhooks; 0 takes a free one. Also VALIDATING_WEBHOOK_LISTEN_PORT [default: 9651]
+    /// Port for webhooks; 0 selects a free one. Also VALIDATING_WEBHOOK_LISTEN_PORT [default: 9651]
     #[arg(
         long,
         visible_alias = "admission-server-listen-port",
@@ -32,7 +32,7 @@ pub(super) struct WebhookFlags {
     webhook_listen_port: Option<u16>,
     #[arg(long, env = "VALIDATING_WEBHOOK_LISTEN_PORT", hide = true)]
     validating_webhook_listen_port: Option<u16>,
-    /// Directory with tls.crt, tls.key and ca.crt for webhooks; without it a certificate is made and kept in a Secret
+    /// Directory with tls.crt, tls.key and ca.crt for webhooks; by default a generated certificate is stored in a Secret
     #[arg(
         long,
         visible_alias = "admission-server-certs-dir",
@@ -45,7 +45,7 @@ pub(super) struct WebhookFlags {
     validating_webhook_server_key: Option<PathBuf>,
     #[arg(long, env = "VALIDATING_WEBHOOK_CA", hide = true)]
     validating_webhook_ca: Option<PathBuf>,
-    /// Authorities of clients, PEM files: only clients with a certificate of one of them are answered (repeatable)
+    /// PEM files of certificate authorities: only clients with a certificate of one of them are accepted (can be repeated)
     #[arg(
         long,
         visible_alias = "validating-webhook-client-ca",
@@ -61,42 +61,22 @@ pub(super) struct WebhookFlags {
         default_value = "windlass-webhooks"
     )]
     webhook_service_name: String,
-    /// The same for conversions, if it is another one
-    #[arg(long, env = "CONVERSION_WEBHOOK_SERVICE_NAME")]
-    conversion_webhook_service_name: Option<String>,
-    /// Address for conversions, if they have a server of their own: that is so if its address, port, certificate or clients are
-    /// said [default: that of the other webhooks]
-    #[arg(long, env = "CONVERSION_WEBHOOK_LISTEN_ADDRESS")]
-    conversion_webhook_listen_address: Option<IpAddr>,
-    /// Port of that server; 0 takes a free one [default: 9681]
-    #[arg(long, env = "CONVERSION_WEBHOOK_LISTEN_PORT")]
-    conversion_webhook_listen_port: Option<u16>,
-    /// Its certificate, a PEM file [default: that of --webhook-certs-dir, else one is made and kept in a Secret]
-    #[arg(long, env = "CONVERSION_WEBHOOK_SERVER_CERT")]
-    conversion_webhook_server_cert: Option<PathBuf>,
-    /// The key of it
-    #[arg(long, env = "CONVERSION_WEBHOOK_SERVER_KEY")]
-    conversion_webhook_server_key: Option<PathBuf>,
-    /// The authority that signed it
-    #[arg(long, env = "CONVERSION_WEBHOOK_CA")]
-    conversion_webhook_ca: Option<PathBuf>,
-    /// Authorities of its clients, as --webhook-client-ca [default: those of the other webhooks]
-    #[arg(long, env = "CONVERSION_WEBHOOK_CLIENT_CA", value_delimiter = ',')]
-    conversion_webhook_client_ca: Vec<PathBuf>,
-    /// Port of these Services
+    #[command(flatten)]
+    conversion: ConversionFlags,
+    /// Port of the Services of webhooks
     #[arg(long, env = "WINDLASS_WEBHOOK_SERVICE_PORT", default_value_t = 443)]
     webhook_service_port: u16,
-    /// Where the API server reaches webhooks instead, e.g. https://10.0.0.7:9651; port 0 is the one listened on
+    /// URL for the API server instead of a Service, e.g. https://10.0.0.7:9651; port 0 stands for the port that is listened on
     #[arg(long, env = "WINDLASS_WEBHOOK_URL")]
     webhook_url: Option<String>,
-    /// Name of the webhook configurations, to which -hooks is added [default: windlass-NAMESPACE]
+    /// Name of the webhook configurations, without their suffix -hooks [default: windlass-NAMESPACE]
     #[arg(
         long,
         visible_alias = "validating-webhook-configuration-name",
         env = "VALIDATING_WEBHOOK_CONFIGURATION_NAME"
     )]
     webhook_configuration_name: Option<String>,
-    /// What happens if a hook cannot be asked, where its binding does not say
+    /// Failure policy of webhooks whose binding sets none
     #[arg(
         long,
         visible_alias = "validating-webhook-failure-policy",
@@ -105,6 +85,33 @@ pub(super) struct WebhookFlags {
         value_parser = ["Fail", "Ignore"]
     )]
     webhook_failure_policy: String,
+}
+
+/// Flags of a separate server for conversions.
+#[derive(clap::Args)]
+struct ConversionFlags {
+    /// Service for conversions [default: the Service of the other webhooks]
+    #[arg(long, env = "CONVERSION_WEBHOOK_SERVICE_NAME")]
+    conversion_webhook_service_name: Option<String>,
+    /// Address of a separate server for conversions, which starts if its address, port, certificate or clients are set
+    /// [default: the address of the other webhooks]
+    #[arg(long, env = "CONVERSION_WEBHOOK_LISTEN_ADDRESS")]
+    conversion_webhook_listen_address: Option<IpAddr>,
+    /// Port of the server for conversions; 0 selects a free one [default: 9681]
+    #[arg(long, env = "CONVERSION_WEBHOOK_LISTEN_PORT")]
+    conversion_webhook_listen_port: Option<u16>,
+    /// Certificate of the server for conversions, a PEM file [default: from --webhook-certs-dir, else generated and stored in a Secret]
+    #[arg(long, env = "CONVERSION_WEBHOOK_SERVER_CERT")]
+    conversion_webhook_server_cert: Option<PathBuf>,
+    /// Key of that certificate, a PEM file
+    #[arg(long, env = "CONVERSION_WEBHOOK_SERVER_KEY")]
+    conversion_webhook_server_key: Option<PathBuf>,
+    /// Authority that signed that certificate, a PEM file
+    #[arg(long, env = "CONVERSION_WEBHOOK_CA")]
+    conversion_webhook_ca: Option<PathBuf>,
+    /// As --webhook-client-ca, for conversions [default: --webhook-client-ca]
+    #[arg(long, env = "CONVERSION_WEBHOOK_CLIENT_CA", value_delimiter = ',')]
+    conversion_webhook_client_ca: Vec<PathBuf>,
 }
 
 impl WebhookFlags {
@@ -131,6 +138,7 @@ impl WebhookFlags {
             server,
             url: self.webhook_url.clone(),
             conversion_service: self
+                .conversion
                 .conversion_webhook_service_name
                 .clone()
                 .unwrap_or_else(|| service.clone()),
@@ -165,13 +173,16 @@ impl WebhookFlags {
         let certificate = files(
             "CONVERSION_WEBHOOK",
             [
-                self.conversion_webhook_server_cert.as_ref(),
-                self.conversion_webhook_server_key.as_ref(),
-                self.conversion_webhook_ca.as_ref(),
+                self.conversion.conversion_webhook_server_cert.as_ref(),
+                self.conversion.conversion_webhook_server_key.as_ref(),
+                self.conversion.conversion_webhook_ca.as_ref(),
             ],
         )?;
-        let (address, port) = (self.conversion_webhook_listen_address, self.conversion_webhook_listen_port);
-        let own = certificate.is_some() || !self.conversion_webhook_client_ca.is_empty();
+        let (address, port) = (
+            self.conversion.conversion_webhook_listen_address,
+            self.conversion.conversion_webhook_listen_port,
+        );
+        let own = certificate.is_some() || !self.conversion.conversion_webhook_client_ca.is_empty();
         if !own && address.is_none() && port.is_none() {
             return Ok(None);
         }
@@ -180,10 +191,10 @@ impl WebhookFlags {
             ports: vec![port.unwrap_or(CONVERSION_PORT)],
             certificate: certificate
                 .or_else(|| other.certificate.clone().filter(|_| self.webhook_certs_dir.is_some())),
-            clients: if self.conversion_webhook_client_ca.is_empty() {
+            clients: if self.conversion.conversion_webhook_client_ca.is_empty() {
                 other.clients.clone()
             } else {
-                self.conversion_webhook_client_ca.clone()
+                self.conversion.conversion_webhook_client_ca.clone()
             },
         };
         let same = server.ports == other.ports && server.ports != [0] && server.address == other.address;

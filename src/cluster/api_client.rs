@@ -11,7 +11,9 @@ use super::{
 };
 use crate::causes::chain;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use bytes::Bytes;
 use http::{HeaderMap, Method, Request, header};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper_util::{
     client::legacy::connect::HttpConnector,
     rt::{TokioExecutor, TokioTimer},
@@ -33,6 +35,8 @@ use std::{
 
 /// An API server ends a request after 60 s.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(70);
+/// Bytes of the largest answer. Lists are read in pages of 500 objects; a page of Secrets of half a MiB each still fits.
+const MAX_ANSWER: usize = 256 << 20;
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 /// The attempt after which throttling is logged.
 const SLOW: u32 = 5;
@@ -255,10 +259,13 @@ impl Cluster {
         let exchange = async {
             let response = self.inner.requests.send(request).await?;
             let (parts, body) = response.into_parts();
-            Ok::<_, kube::Error>((parts, body.collect_bytes().await?))
+            Ok::<_, kube::Error>((parts, collect(body, MAX_ANSWER).await?))
         };
         let (parts, bytes) = match tokio::time::timeout(self.inner.patience, exchange).await {
-            Ok(Ok(exchanged)) => exchanged,
+            Ok(Ok((parts, Some(bytes)))) => (parts, bytes),
+            Ok(Ok((_, None))) => {
+                return Err(unexpected(format!("more than {} MiB", MAX_ANSWER >> 20)));
+            }
             Ok(Err(error)) => {
                 let reached = self.inner.reached.load(Ordering::Relaxed);
                 let failure = if reached && is_connect(&error) {
@@ -408,8 +415,29 @@ fn warnings(headers: &HeaderMap) -> Vec<String> {
     headers.get_all(header::WARNING).iter().filter_map(text).collect()
 }
 
+/// The bytes of a body; `None` if there are more than `limit`.
+async fn collect(body: Body, limit: usize) -> std::result::Result<Option<Bytes>, kube::Error> {
+    match Limited::new(body, limit).collect().await {
+        Ok(collected) => Ok(Some(collected.to_bytes())),
+        Err(e) if e.is::<LengthLimitError>() => Ok(None),
+        Err(e) => Err(kube::Error::Service(e)),
+    }
+}
+
 /// Whether no connection was established.
 fn is_connect(error: &kube::Error) -> bool {
     let kube::Error::Service(error) = error else { return false };
     error.downcast_ref::<hyper_util::client::legacy::Error>().is_some_and(|e| e.is_connect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_answer_is_bounded() {
+        let body = || Body::from(vec![0; 1000]);
+        assert_eq!(collect(body(), 1000).await.unwrap().map(|bytes| bytes.len()), Some(1000));
+        assert_eq!(collect(body(), 999).await.unwrap(), None);
+    }
 }

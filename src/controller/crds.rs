@@ -106,7 +106,7 @@ impl ReleaseRunner {
 }
 
 fn rules(options: &ReleaseOptions) -> CrdRules {
-    CrdRules { policy: CrdPolicy::Apply, adoption: options.adoption }
+    CrdRules { policy: CrdPolicy::Apply, adoption: options.ownership.adoption }
 }
 
 /// Whether an object contains every field of another one: the server adds fields and removes none.

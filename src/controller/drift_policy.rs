@@ -2,17 +2,35 @@
 //! the field manager that changed it.
 
 use super::events::EventRecorder;
-use crate::release::{Drift, DriftMode, ReleaseOutcome};
+use crate::release::{Drift, DriftPolicy, ReleaseOutcome};
 use crate::serve::State;
 use crate::serve::metrics::Metrics;
 
-/// What is done about drift.
-#[derive(Debug, Clone, Default)]
-pub struct DriftPolicy {
-    /// Correct, report or ignore.
-    pub mode: DriftMode,
-    /// Fields that are not drift: `PATH`, `Kind:PATH` or `Kind/name:PATH`.
-    pub ignore: Vec<String>,
+/// Annotation of a chart: its drift mode.
+const MODE: &str = "windlass.dev/drift";
+/// Annotation of a chart: fields to ignore, one rule a line or separated by commas.
+const IGNORE: &str = "windlass.dev/drift-ignore";
+
+/// The drift policy for one chart: its annotations over `policy`.
+///
+/// # Errors
+/// An unknown mode; the text names the annotation.
+pub fn drift_policy_of(
+    policy: &DriftPolicy,
+    annotations: Option<&[(String, String)]>,
+) -> Result<DriftPolicy, String> {
+    let mut own = policy.clone();
+    for (name, text) in annotations.unwrap_or_default() {
+        match name.as_str() {
+            MODE => own.mode = text.parse().map_err(|e| format!("Chart.yaml: annotation {MODE}: {e}"))?,
+            IGNORE => {
+                let rules = text.split([',', '\n']).map(str::trim).filter(|rule| !rule.is_empty());
+                own.ignore.extend(rules.map(str::to_owned));
+            }
+            _ => {}
+        }
+    }
+    Ok(own)
 }
 
 /// Reports the drift of an outcome. `key` is the metric label that names the release to its front end, with its value.
@@ -54,5 +72,26 @@ fn count(metrics: &Metrics, key: (&str, &str), drift: &Drift) {
     }
     for field in &drift.fields {
         add(&field.change.path, field.manager.as_deref().unwrap_or_default());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::release::DriftMode;
+
+    #[test]
+    fn annotations_of_charts_come_first() {
+        let operators = DriftPolicy { mode: DriftMode::Report, ignore: vec!["spec.replicas".into()] };
+        let annotation = |name: &str, text: &str| (name.to_owned(), text.to_owned());
+        let of = |annotations: &[(String, String)]| drift_policy_of(&operators, Some(annotations));
+        assert_eq!(drift_policy_of(&operators, None).unwrap().mode, DriftMode::Report);
+        let own =
+            of(&[annotation(MODE, "correct"), annotation(IGNORE, "Deployment:spec.paused, data\nspec.x")]);
+        let own = own.unwrap();
+        assert_eq!(own.mode, DriftMode::Correct);
+        assert_eq!(own.ignore, ["spec.replicas", "Deployment:spec.paused", "data", "spec.x"]);
+        let wrong = of(&[annotation(MODE, "never")]).unwrap_err();
+        assert!(wrong.contains("\"never\" is not a drift mode"), "{wrong}");
     }
 }

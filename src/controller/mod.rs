@@ -32,7 +32,7 @@ pub use context::{ContextOptions, ControllerContext};
 pub(crate) use crds::contains;
 pub use crds::crd_files;
 pub use custom_kind::register_kind;
-pub use drift_policy::{DriftPolicy, report_drift};
+pub use drift_policy::{drift_policy_of, report_drift};
 pub use error::ReconcileError;
 pub use events::{EventNote, EventRecorder, EventType};
 pub use front_end::{FrontEnd, Reconciled, References, RelatedObjects, Report, Requeue};

@@ -12,13 +12,13 @@ use chart_compat::data::Data;
 use serde::Serialize;
 use serde_json::json;
 
+use crate::addon::config::REFERENCES_SUFFIX;
 use crate::addon::config::{Config, Problem};
 use crate::addon::dependencies;
 use crate::addon::enabled_flags::{Enabling, Flags};
 use crate::addon::hooks::{global_directory, limit};
 use crate::addon::module::{Module, Modules};
 use crate::addon::operator::Options;
-use crate::addon::references::SUFFIX;
 use crate::addon::releases::{Releases, config_map};
 use crate::addon::values::{GLOBAL, Values};
 use crate::cluster::{Cluster, ClusterError};
@@ -252,7 +252,7 @@ async fn apply_sections_to(
         let from = match referred.lists.get(&key) {
             Some(Ok(map)) => to_json(&Data::Map(map.clone())),
             Some(Err(text)) => {
-                let text = format!("key {key}{SUFFIX}: {text}");
+                let text = format!("key {key}{REFERENCES_SUFFIX}: {text}");
                 config.problems.push(Problem { key: key.clone(), module: Some(key.clone()), text });
                 continue;
             }

@@ -11,11 +11,12 @@ use chart_compat::explain::Layers;
 use chart_compat::yaml;
 use serde_json::{Value, json};
 
+use super::referred_values::ReferredValues;
 use crate::addon::change_cause::writer;
 use crate::addon::module::Module;
 use crate::addon::module_name::ModuleName;
-use crate::addon::references::Shown;
-use crate::addon::values::{GLOBAL, Schema, Schemas};
+use crate::addon::values::GLOBAL;
+use crate::openapi::{Schema, Schemas};
 use crate::render::{from_json, to_json};
 
 /// Lays the values of a module over each other as the operator does, lowest first. `roots` is the colon-separated list that
@@ -30,7 +31,7 @@ pub fn layers(
     module: &Module,
     global: Option<&Path>,
     config: Option<&Value>,
-    referred: &BTreeMap<String, Vec<Shown>>,
+    referred: &BTreeMap<String, Vec<ReferredValues>>,
 ) -> Result<Layers, String> {
     let mut layers = Layers::default();
     let mut files: Vec<_> = roots
@@ -61,7 +62,7 @@ pub fn layers(
         add_defaults(&mut layers, key, schemas.config.as_ref());
     }
     for (key, _) in &sections {
-        for Shown { name, values } in referred.get(*key).into_iter().flatten() {
+        for ReferredValues { name, values } in referred.get(*key).into_iter().flatten() {
             let section = Map::from([((*key).to_owned(), Data::Map(values.clone()))]);
             lay(&mut layers, name, &section);
         }

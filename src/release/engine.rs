@@ -269,7 +269,7 @@ impl Engine {
         history: Option<History>,
     ) -> Result<ReleaseOutcome> {
         match self.bounded(request.options.deadline).reconcile_once(request, planned, history).await {
-            Err(error) if request.options.on_failure == OnFailure::Undo => {
+            Err(error) if request.options.failure.on_failure == OnFailure::Undo => {
                 Err(self.undo(&request.id, &request.options, error).await)
             }
             result => result,

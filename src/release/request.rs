@@ -260,14 +260,65 @@ pub enum OnFailure {
     Undo,
 }
 
-/// How a request is executed.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct ReleaseOptions {
-    pub mode: Mode,
+/// What happens to drift of a release.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct DriftPolicy {
+    /// Corrected, reported or ignored; the annotation `windlass.dev/drift` overrides it for an object.
+    pub mode: DriftMode,
+    /// Fields that are not drift: `PATH`, `Kind:PATH` or `Kind/name:PATH`.
+    pub ignore: Vec<String>,
+}
+
+/// What a request may take over from others.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct OwnershipOptions {
+    /// Which existing objects without the release's ownership metadata are taken over.
+    pub adoption: Adoption,
+    /// Takes over fields of other managers, except those owned through the `scale` subresource.
+    pub force_conflicts: bool,
+    /// Conflicting fields that stay with their owners: paths such as `spec.replicas`, or `Kind/name:path`.
+    pub leave_to_owner: Vec<String>,
+}
+
+/// How objects that the API server may reject are written.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub struct ObjectOptions {
+    pub immutable: Immutable,
+    pub duplicates: Duplicates,
+    pub validation: Validation,
+}
+
+/// What happens when a request fails.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub struct FailureOptions {
+    pub on_failure: OnFailure,
+    /// Deletes what a failed upgrade created.
+    pub cleanup: bool,
+}
+
+/// How a request treats the recorded revisions.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct RevisionOptions {
     /// Mode `Install` may reuse the name of an uninstalled or failed release.
     pub replace: bool,
     /// A request for the deployed state creates no revision.
     pub skip_unchanged: bool,
+    /// Treats the pending record of another process as abandoned.
+    pub break_lock: bool,
+    /// Revisions kept; 0 keeps all.
+    pub max: usize,
+}
+
+impl Default for RevisionOptions {
+    fn default() -> Self {
+        Self { replace: false, skip_unchanged: false, break_lock: false, max: 10 }
+    }
+}
+
+/// How a request is executed.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ReleaseOptions {
+    pub mode: Mode,
     /// Nothing is written.
     pub dry_run: bool,
     pub create_namespace: bool,
@@ -279,34 +330,17 @@ pub struct ReleaseOptions {
     pub timeout: Duration,
     /// Limit of the whole operation, waits and hooks included.
     pub deadline: Option<Duration>,
-    /// Which existing objects without the release's ownership metadata are taken over.
-    pub adoption: Adoption,
-    /// Takes over fields of other managers, except those owned through the `scale` subresource.
-    pub force_conflicts: bool,
-    /// Conflicting fields that stay with their owners: paths such as `spec.replicas`, or `Kind/name:path`.
-    pub leave_to_owner: Vec<String>,
-    /// What is done about drift; the annotation `windlass.dev/drift` overrides it for an object.
-    pub drift: DriftMode,
-    /// Fields that do not count as drift: rules as in `leave_to_owner`, used for drift only.
-    pub drift_ignore: Vec<String>,
-    pub immutable: Immutable,
-    pub duplicates: Duplicates,
-    pub on_failure: OnFailure,
-    pub validation: Validation,
-    /// Deletes what a failed upgrade created.
-    pub cleanup_on_fail: bool,
-    /// Treats the pending record of another process as abandoned.
-    pub break_lock: bool,
-    /// Revisions kept; 0 keeps all.
-    pub history_max: usize,
+    pub revisions: RevisionOptions,
+    pub ownership: OwnershipOptions,
+    pub objects: ObjectOptions,
+    pub drift: DriftPolicy,
+    pub failure: FailureOptions,
 }
 
 impl Default for ReleaseOptions {
     fn default() -> Self {
         Self {
             mode: Mode::default(),
-            replace: false,
-            skip_unchanged: false,
             dry_run: false,
             create_namespace: false,
             crds: CrdPolicy::default(),
@@ -315,18 +349,11 @@ impl Default for ReleaseOptions {
             wait_rules: WaitRules::default(),
             timeout: Duration::from_secs(300),
             deadline: None,
-            adoption: Adoption::default(),
-            force_conflicts: false,
-            leave_to_owner: Vec::new(),
-            drift: DriftMode::default(),
-            drift_ignore: Vec::new(),
-            immutable: Immutable::default(),
-            duplicates: Duplicates::default(),
-            on_failure: OnFailure::default(),
-            validation: Validation::default(),
-            cleanup_on_fail: false,
-            break_lock: false,
-            history_max: 10,
+            revisions: RevisionOptions::default(),
+            ownership: OwnershipOptions::default(),
+            objects: ObjectOptions::default(),
+            drift: DriftPolicy::default(),
+            failure: FailureOptions::default(),
         }
     }
 }
@@ -334,14 +361,14 @@ impl Default for ReleaseOptions {
 impl ReleaseOptions {
     /// How the CRDs of this request are applied.
     pub(crate) fn crd_rules(&self) -> CrdRules {
-        CrdRules { policy: self.crds, adoption: self.adoption }
+        CrdRules { policy: self.crds, adoption: self.ownership.adoption }
     }
 
     /// What may be removed from an object that the server rejects.
     pub(crate) fn sanitize_rules(&self) -> SanitizeRules {
         SanitizeRules {
-            duplicates: self.duplicates == Duplicates::KeepLast,
-            unknown: self.validation != Validation::Strict,
+            duplicates: self.objects.duplicates == Duplicates::KeepLast,
+            unknown: self.objects.validation != Validation::Strict,
         }
     }
 }

@@ -3,6 +3,8 @@
 //! Owns the listeners and the parsing of requests. Questions and answers belong to the front end; nothing of them is
 //! logged, since values may be secrets.
 
+pub mod route;
+
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};

@@ -1,8 +1,8 @@
 //! Hooks: programs of users that run at moments of the operator's life, on schedules and on changes of objects.
 //!
 //! Owns what addon-operator and shell-operator promise to a hook: its discovery and configuration, its input (binding contexts,
-//! snapshots), its output (metrics, object operations, webhook responses), and how it runs. Knows no modules and no values:
-//! patches of values are bytes here, which the hook's owner parses.
+//! snapshots), its output (metrics, object operations, patches of values, webhook responses), and how it runs. Knows no modules:
+//! the values that a patch changes belong to the hook's owner.
 
 pub mod apply_operations;
 pub mod config;
@@ -20,6 +20,8 @@ pub mod process;
 pub mod queues;
 mod rate_limit;
 mod run_history;
+pub mod run_metrics;
+pub mod values_patch;
 pub mod webhook_responses;
 pub mod webhooks;
 
@@ -29,7 +31,7 @@ pub use deletion_grace::{DeletionGrace, HookActivity};
 pub use hook::{About, CONFIG_TIMEOUT, Hook, HookEnvironment, HookError, Input, Output};
 pub use hook_set::{HookSet, Synchronization, WatchedView};
 pub use monitor::Changes;
-pub use run_history::{Printed, RunResult, RunView};
+pub use run_history::{Printed, RunResult, RunView, dump_runs};
 
 /// Whose hook it is: that decides which bindings it may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,6 +3,8 @@
 //! A queue belongs to a module or to the global hooks, so that a failing hook blocks no other owner's. What a run
 //! is, the runner knows; this owns order, combining and repetition.
 
+mod dump;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,6 +16,7 @@ use tokio::task::AbortHandle;
 
 use super::Hook;
 use super::context::{self, Context};
+pub use dump::{OperatorTasks, dump_all, dump_main};
 
 /// With more runs than that in a queue those of a hook are one, also where others are between them.
 const LONG: usize = 100;
@@ -79,6 +82,14 @@ pub struct QueueView {
     pub status: String,
     /// Its runs in order, the one under way first.
     pub tasks: Vec<TaskView>,
+}
+
+impl QueueView {
+    /// addon-operator's word for its tasks.
+    #[must_use]
+    pub fn task_type(&self) -> &'static str {
+        if self.owner.is_empty() { "GlobalHookRun" } else { "ModuleHookRun" }
+    }
 }
 
 /// A run in a queue.

@@ -16,7 +16,7 @@ use windlass::controller::{
     Condition, EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass, Reconciled, ReleaseSpec,
     ReleaseTarget, Report, ServiceAccountRef, ValuesReference, crd_files, resolve_values, set_conditions,
 };
-use windlass::release::{Mode, ReleaseAction, ReleaseId, ReleaseOptions};
+use windlass::release::{Mode, OwnershipOptions, ReleaseAction, ReleaseId, ReleaseOptions, RevisionOptions};
 
 /// The definition of the kind.
 pub(crate) const CRD: &str = r#"
@@ -136,8 +136,8 @@ impl FrontEnd for ReleaseSamples {
             post_render: None,
             options: ReleaseOptions {
                 mode: Mode::UpgradeInstall,
-                skip_unchanged: true,
-                force_conflicts: true,
+                revisions: RevisionOptions { skip_unchanged: true, ..RevisionOptions::default() },
+                ownership: OwnershipOptions { force_conflicts: true, ..OwnershipOptions::default() },
                 ..ReleaseOptions::default()
             },
         };

@@ -105,8 +105,8 @@ async fn in_the_undoing_of_an_install_that_failed() {
         let hooks = vec![hook(&config_map("hook", "1"), &[HookEvent::PreDelete], 0, &[])];
         let mut wanted = request(ns, "web", &[config_map("a", "1"), broken], hooks);
         wanted.options.mode = Mode::Install;
-        wanted.options.skip_unchanged = false;
-        wanted.options.on_failure = OnFailure::Undo;
+        wanted.options.revisions.skip_unchanged = false;
+        wanted.options.failure.on_failure = OnFailure::Undo;
         wanted
     };
     let mut left = BTreeSet::new();

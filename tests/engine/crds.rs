@@ -3,9 +3,7 @@
 use crate::support::*;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use windlass::release::{
-    Adoption, CrdFile, CrdPolicy, EngineError, ReleaseAction, ReleaseOptions, ReleaseRequest,
-};
+use windlass::release::{Adoption, CrdFile, CrdPolicy, EngineError, ReleaseAction, ReleaseRequest};
 
 fn crd(group: &str, scope: &str) -> Value {
     json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": format!("things.{group}")},
@@ -136,7 +134,7 @@ async fn a_crd_of_another_releases_templates_is_not_overwritten() {
     two.id.name = "two".to_owned();
     let error = engine.reconcile(&two).await.unwrap_err().to_string();
     assert!(error.contains(&format!("it belongs to release {ns}/one")), "{error}");
-    two.options.adoption = Adoption::Any;
+    two.options.ownership.adoption = Adoption::Any;
     engine.reconcile(&two).await.unwrap();
 }
 
@@ -268,10 +266,8 @@ async fn what_is_refused_brings_no_crd() {
         };
         refused("exists and cannot be imported").await;
         control_plane().kubectl_with(["create", "-n", ns, "-f", "-"], &lease.to_string()).unwrap();
-        let adopted = ReleaseRequest {
-            options: ReleaseOptions { adoption: Adoption::Any, ..wanted.options.clone() },
-            ..wanted.clone()
-        };
+        let mut adopted = wanted.clone();
+        adopted.options.ownership.adoption = Adoption::Any;
         let error = engine.reconcile(&adopted).await.unwrap_err();
         assert!(matches!(error, EngineError::Held { .. }), "{error}");
         assert!(get(ns, "crd", &name).is_none());

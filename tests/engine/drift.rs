@@ -18,7 +18,7 @@ fn told(outcome: &ReleaseOutcome) -> Vec<String> {
 
 fn with_mode(request: &ReleaseRequest, mode: DriftMode) -> ReleaseRequest {
     let mut request = request.clone();
-    request.options.drift = mode;
+    request.options.drift.mode = mode;
     request
 }
 
@@ -84,7 +84,7 @@ async fn rules_and_annotations_leave_things_alone() {
     let engine = watching().await;
     let objects = ["ruled", "bare", "paused", "last"].map(|name| config_map(name, "1"));
     let mut wanted = request(ns, "web", &objects, vec![]);
-    wanted.options.drift_ignore =
+    wanted.options.drift.ignore =
         vec!["ConfigMap/ruled:data.value".to_owned(), "ConfigMap/bare:data.value".to_owned()];
     engine.reconcile(&wanted).await.unwrap();
     // What may differ may be gone as well.
@@ -121,7 +121,7 @@ async fn rules_and_annotations_leave_things_alone() {
     assert_eq!(value(ns, "paused").as_deref(), Some("1"));
     // The next revision is the chart's all the same.
     let mut next = request(ns, "web", &[config_map("ruled", "2")], vec![]);
-    next.options.drift_ignore.clone_from(&wanted.options.drift_ignore);
+    next.options.drift.ignore.clone_from(&wanted.options.drift.ignore);
     engine.reconcile(&next).await.unwrap();
     assert_eq!(value(ns, "ruled").as_deref(), Some("2"));
 }

@@ -46,7 +46,7 @@ async fn of_102_objects() {
     let ns = namespace.name();
     let (one, two) = (request(ns, "web", &objects("1"), vec![]), request(ns, "web", &objects("2"), vec![]));
     let mut forced = two.clone();
-    forced.options.skip_unchanged = false;
+    forced.options.revisions.skip_unchanged = false;
     ours("install", plane, &engine().await, &one).await;
     ours("unchanged", plane, &engine().await, &one).await;
     ours("upgrade of 34", plane, &engine().await, &two).await;

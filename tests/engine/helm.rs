@@ -196,7 +196,7 @@ async fn our_refusals_are_helms() {
     let told = refused.to_string();
     same(helms(&["upgrade", "web", chart]), told.split(": revision 2 is").next().unwrap().to_owned());
     let mut breaking = wanted.clone();
-    breaking.options.break_lock = true;
+    breaking.options.revisions.break_lock = true;
     engine.reconcile(&breaking).await.unwrap();
     assert_eq!(history_of(ns), ["1:superseded", "2:failed", "3:deployed"]);
 }

@@ -169,7 +169,7 @@ async fn each_event_runs_its_own_and_a_plan_names_them() {
         events.iter().map(|e| hook(&config_map(&e.to_string(), "1"), &[*e], 0, &[])).collect();
     let asked = |value: &str| {
         let mut wanted = request(ns, "web", &[config_map("a", value)], hooks.clone());
-        wanted.options.skip_unchanged = false;
+        wanted.options.revisions.skip_unchanged = false;
         wanted
     };
     let ran = || {

@@ -59,7 +59,7 @@ async fn live_as_small_ones_do_and_helm_refuses_to_act_on_half_of_them() {
         let past = history(ns, "web");
         let newest: u64 = past.last().unwrap().split(':').next().unwrap().parse().unwrap();
         let mut second = wanted(ns, &["a", "c"]);
-        second.options.break_lock = true;
+        second.options.revisions.break_lock = true;
         let done = engine.reconcile(&second).await.unwrap();
         assert_eq!((done.action, done.revision), (ReleaseAction::Upgrade, newest + 1), "{past:?}");
         assert!(get(ns, "configmap", "b").is_none(), "what was pruned was known");

@@ -89,7 +89,7 @@ async fn history_is_pruned_to_its_bound() {
     let engine = engine().await;
     for revision in 1..=5 {
         let mut wanted = request(ns, "web", &[config_map("a", &revision.to_string())], vec![]);
-        wanted.options.history_max = 3;
+        wanted.options.revisions.max = 3;
         engine.reconcile(&wanted).await.unwrap();
     }
     assert_eq!(history(ns, "web"), ["3:superseded", "4:superseded", "5:deployed"]);
@@ -195,7 +195,7 @@ async fn a_failure_is_undone_on_demand() {
     let broken = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": [{"port": 99999}]}});
     let undoing = |objects: &[serde_json::Value]| {
         let mut wanted = request(ns, "web", objects, vec![]);
-        wanted.options.on_failure = windlass::release::OnFailure::Undo;
+        wanted.options.failure.on_failure = windlass::release::OnFailure::Undo;
         wanted
     };
     let error =

@@ -40,7 +40,7 @@ fn put_pending(ns: &str, revision: u64, holder: &str) {
 
 fn asked(ns: &str, value: &str) -> ReleaseRequest {
     let mut request = request(ns, "web", &[config_map("a", value)], vec![]);
-    request.options.skip_unchanged = false;
+    request.options.revisions.skip_unchanged = false;
     request
 }
 
@@ -83,7 +83,7 @@ async fn a_living_holder_is_named_and_a_dead_one_is_not_waited_for() {
     let told = writes(&requests_since(mark, ns)).into_iter().filter(|r| !r.contains("leases/")).count();
     assert_eq!(told, 0, "nothing but the try for the lock");
     let mut breaking = asked(ns, "2");
-    breaking.options.break_lock = true;
+    breaking.options.revisions.break_lock = true;
     assert_eq!(engine.reconcile(&breaking).await.unwrap().revision, 3);
     assert_eq!(
         (history(ns, "web"), lease(ns)),
@@ -160,7 +160,7 @@ async fn helms_pending_record_is_respected_until_told_otherwise() {
         id: asked(ns, "").id,
         revision: 1,
         options: windlass::release::ReleaseOptions {
-            break_lock: true,
+            revisions: windlass::release::RevisionOptions { break_lock: true, ..Default::default() },
             ..windlass::release::ReleaseOptions::default()
         },
         description: None,

@@ -41,7 +41,7 @@ async fn nothing_is_cleaned_up() {
     stuck["spec"]["template"]["spec"]["nodeSelector"] = json!({"no": "such-node"});
     let hooks = vec![hook(&stuck, &[HookEvent::PostUpgrade], 0, &[])];
     let mut wanted = request(&ns, "web", &[config_map("a", "2"), config_map("new", "1")], hooks);
-    wanted.options.cleanup_on_fail = true;
+    wanted.options.failure.cleanup = true;
     let upgrade = tokio::spawn(async move { engine.reconcile(&wanted).await });
     take_lock(&ns, || get(&ns, "job", "stuck").is_some());
     let error = upgrade.await.unwrap().unwrap_err();

@@ -12,7 +12,7 @@ async fn fields_of_others() {
     let engine = engine().await;
     let with = |image: &str, force: bool| -> ReleaseRequest {
         let mut wanted = request(ns, "web", &[deployment("d", image)], vec![]);
-        wanted.options.force_conflicts = force;
+        wanted.options.ownership.force_conflicts = force;
         wanted
     };
     engine.reconcile(&with("x:1", false)).await.unwrap();
@@ -48,8 +48,8 @@ async fn conflicts_of_later_waves_are_told_with_the_first() {
             after(config_map(&format!("new-{value}"), value), "ConfigMap/b"),
         ];
         let mut wanted = request(ns, "web", &objects, vec![]);
-        wanted.options.force_conflicts = false;
-        wanted.options.leave_to_owner = left.iter().map(|rule| (*rule).to_owned()).collect();
+        wanted.options.ownership.force_conflicts = false;
+        wanted.options.ownership.leave_to_owner = left.iter().map(|rule| (*rule).to_owned()).collect();
         wanted
     };
     engine.reconcile(&with("1", &[])).await.unwrap();
@@ -93,7 +93,7 @@ async fn objects_of_others_are_taken_only_on_demand() {
     let error = engine.reconcile(&other).await.unwrap_err();
     assert_eq!(error.disposition(), Disposition::Stall);
     assert!(history(ns, "two").is_empty(), "nothing was recorded");
-    other.options.adoption = Adoption::Any;
+    other.options.ownership.adoption = Adoption::Any;
     engine.reconcile(&other).await.unwrap();
     assert_eq!(value(ns, "a").as_deref(), Some("2"));
 
@@ -114,7 +114,7 @@ async fn another_releases_objects_are_adopted_only_where_they_agree() {
     engine.reconcile(&request(ns, "one", &[config_map("a", "1")], vec![])).await.unwrap();
     plane.kubectl(["create", "configmap", "free", "-n", ns]).unwrap();
     let mut other = request(ns, "two", &[config_map("a", "2"), config_map("free", "2")], vec![]);
-    other.options.adoption = Adoption::Unowned;
+    other.options.ownership.adoption = Adoption::Unowned;
     let error = engine.reconcile(&other).await.unwrap_err();
     let told = error.to_string();
     assert!(told.contains(&format!("ConfigMap \"a\" in namespace \"{ns}\"")), "{told}");
@@ -146,7 +146,7 @@ async fn what_is_named_twice() {
     let mut wanted = request(ns, "web", &[double], vec![]);
     let error = engine.reconcile(&wanted).await.unwrap_err().to_string();
     assert!(error.contains("duplicate entries for key [name=\"A\"]"), "{error}");
-    wanted.options.duplicates = windlass::release::Duplicates::KeepLast;
+    wanted.options.objects.duplicates = windlass::release::Duplicates::KeepLast;
     let done = engine.reconcile(&wanted).await.unwrap();
     assert_eq!(done.warnings.len(), 1, "{done:?}");
     let live = get(ns, "deployment", "d").unwrap();
@@ -166,7 +166,7 @@ async fn immutable_fields() {
         let mut run = job("run");
         run["spec"]["completions"] = json!(completions);
         let mut wanted = request(ns, "web", &[run], vec![]);
-        wanted.options.immutable = immutable;
+        wanted.options.objects.immutable = immutable;
         wanted
     };
     engine.reconcile(&with(1, Immutable::Fail)).await.unwrap();
@@ -191,7 +191,7 @@ async fn fields_that_the_kind_does_not_have() {
         json!([{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]);
     let before = vec![hook(&run, &[windlass::release::HookEvent::PreInstall], 0, &[])];
     let mut wanted = request(ns, "web", &[odd], before);
-    wanted.options.duplicates = windlass::release::Duplicates::KeepLast;
+    wanted.options.objects.duplicates = windlass::release::Duplicates::KeepLast;
     let preview = engine.plan(&wanted).await.unwrap();
     let reason = &preview.changes[0].reason;
     assert!(
@@ -208,7 +208,7 @@ async fn fields_that_the_kind_does_not_have() {
     // As Helm 4 has it: objects and hooks with such fields are refused.
     let strict = |name: &str, objects: &[serde_json::Value], hooks| {
         let mut wanted = request(ns, name, objects, hooks);
-        wanted.options.validation = windlass::cluster::Validation::Strict;
+        wanted.options.objects.validation = windlass::cluster::Validation::Strict;
         wanted
     };
     let mut odd = config_map("odd", "1");

@@ -41,8 +41,8 @@ async fn tells_what_becomes_of_each_object() {
     ];
     let wanted = |objects: &[Value]| -> ReleaseRequest {
         let mut request = request(ns, "web", objects, vec![]);
-        request.options.skip_unchanged = false;
-        request.options.force_conflicts = false;
+        request.options.revisions.skip_unchanged = false;
+        request.options.ownership.force_conflicts = false;
         request
     };
     let fresh = engine.plan(&wanted(&first)).await.unwrap();
@@ -101,7 +101,7 @@ async fn tells_what_becomes_of_each_object() {
 
     // The policies, and then the deed: it is what was planned.
     let mut leaving = wanted(&second);
-    leaving.options.leave_to_owner = vec!["Deployment:spec.replicas".into()];
+    leaving.options.ownership.leave_to_owner = vec!["Deployment:spec.replicas".into()];
     let preview = engine.plan(&leaving).await.unwrap();
     let told = lines(&preview);
     assert!(told.contains(&"Unchanged d".to_owned()), "{told:?}");
@@ -116,7 +116,7 @@ async fn tells_what_becomes_of_each_object() {
     let error = engine.reconcile(&wanted(&second)).await.unwrap_err();
     assert!(error.to_string().contains("spec.replicas is owned by \"kubectl\""), "{error}");
     let mut forced = wanted(&second);
-    forced.options.force_conflicts = true;
+    forced.options.ownership.force_conflicts = true;
     let preview = engine.plan(&forced).await.unwrap();
     assert!(preview.changes.iter().any(|c| c.name == "d" && !c.conflicts.is_empty()), "{preview:?}");
 }
@@ -138,7 +138,7 @@ async fn what_cannot_change_is_recreated_by_plan() {
     let mut wanted = with("two");
     let preview = engine.plan(&wanted).await.unwrap();
     assert!(lines(&preview)[0].starts_with("Blocked d"), "{:?}", lines(&preview));
-    wanted.options.immutable = Immutable::Recreate;
+    wanted.options.objects.immutable = Immutable::Recreate;
     let preview = engine.plan(&wanted).await.unwrap();
     let told = &lines(&preview)[0];
     assert!(told.starts_with("Recreate d") && told.contains("spec.selector.matchLabels.app"), "{told}");
@@ -192,7 +192,7 @@ async fn a_plan_tells_of_hooks_and_of_namespaces_that_are_missing() {
     let with = |value: &str| {
         let hook = hook(&config_map("before", value), &[HookEvent::PreUpgrade], 0, &[]);
         let mut request = request(ns, "web", &[config_map("a", "1")], vec![hook]);
-        request.options.skip_unchanged = false;
+        request.options.revisions.skip_unchanged = false;
         request
     };
     engine.reconcile(&with("1")).await.unwrap();
@@ -240,7 +240,7 @@ async fn what_is_invalid_is_not_deleted_to_be_made_again() {
         let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"},
             "spec": {"ports": [{"port": port}]}});
         let mut wanted = request(ns, "web", &[service], vec![]);
-        wanted.options.immutable = Immutable::Recreate;
+        wanted.options.objects.immutable = Immutable::Recreate;
         wanted
     };
     engine.reconcile(&with(80)).await.unwrap();
@@ -274,7 +274,7 @@ async fn a_plan_is_as_strict_as_the_deed() {
     let mut object = config_map("a", "1");
     object["dta"] = json!({"typo": "1"});
     let mut wanted = request(ns, "web", &[object], vec![]);
-    wanted.options.validation = windlass::cluster::Validation::Strict;
+    wanted.options.objects.validation = windlass::cluster::Validation::Strict;
     for there in [false, true] {
         let preview = engine.plan(&wanted).await.unwrap();
         assert!(lines(&preview)[0].starts_with("Blocked a"), "{there}: {:?}", lines(&preview));

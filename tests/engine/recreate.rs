@@ -20,7 +20,7 @@ fn fixed(value: &str) -> Value {
 
 fn replacing(ns: &str, object: &Value) -> ReleaseRequest {
     let mut wanted = request(ns, "web", std::slice::from_ref(object), vec![]);
-    wanted.options.immutable = Immutable::Recreate;
+    wanted.options.objects.immutable = Immutable::Recreate;
     wanted
 }
 

@@ -32,7 +32,7 @@ async fn versions_that_went_block_nothing() {
     let id = ReleaseId::new(ns, "web");
     let asked = |objects: &[Value]| {
         let mut wanted = request(ns, "web", objects, vec![]);
-        wanted.options.skip_unchanged = false;
+        wanted.options.revisions.skip_unchanged = false;
         wanted
     };
     let least = || get(ns, "pdb", "pdb").map(|o| o["spec"]["minAvailable"].clone());

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use windlass::{
     cluster::{Cluster, ConnectOptions},
     release::{
-        ChartHook, ChartRecord, Engine, EngineOptions, HookDeletePolicy, HookEvent, Manifest, ReleaseId,
-        ReleaseOptions, ReleaseRequest, RenderedRelease, UninstallRequest,
+        ChartHook, ChartRecord, Engine, EngineOptions, HookDeletePolicy, HookEvent, Manifest,
+        OwnershipOptions, ReleaseId, ReleaseOptions, ReleaseRequest, RenderedRelease, RevisionOptions,
+        UninstallRequest,
     },
 };
 use windlass_test_cluster::{AuditEvent, AuditMark, ControlPlane, shared};
@@ -130,7 +131,11 @@ pub(crate) fn request(
         rendered: Arc::new(rendered(objects, hooks)),
         chart: chart(),
         config: json!({"some": "value"}),
-        options: ReleaseOptions { skip_unchanged: true, force_conflicts: true, ..ReleaseOptions::default() },
+        options: ReleaseOptions {
+            revisions: RevisionOptions { skip_unchanged: true, ..RevisionOptions::default() },
+            ownership: OwnershipOptions { force_conflicts: true, ..OwnershipOptions::default() },
+            ..ReleaseOptions::default()
+        },
         ..ReleaseRequest::default()
     }
 }

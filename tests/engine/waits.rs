@@ -95,7 +95,7 @@ async fn what_a_failed_upgrade_made_goes_also_where_it_ran_out_of_time() {
     late["metadata"]["annotations"] = json!({"windlass.dev/depends-on": "Deployment/stuck"});
     let objects = [config_map("a", "2"), config_map("new", "1"), stuck(), late];
     let mut wanted = request(ns, "web", &objects, vec![]);
-    wanted.options.cleanup_on_fail = true;
+    wanted.options.failure.cleanup = true;
     wanted.options.deadline = Some(Duration::from_secs(3));
     let error = engine.reconcile(&wanted).await.unwrap_err();
     assert!(error.to_string().contains("its deadline of 3s"), "{error}");

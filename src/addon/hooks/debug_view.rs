@@ -1,4 +1,4 @@
-//! What the debug endpoint shows of hooks: names, snapshots, runs, queues.
+//! What metrics and the debug endpoint show of hooks: names, snapshots, runs, queues.
 
 use std::sync::{Arc, PoisonError};
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::Hooks;
 use super::module::ModuleHooks;
 use crate::shell_hooks::queues::QueueView;
-use crate::shell_hooks::{Changes, HookSet, RunView, WatchedView};
+use crate::shell_hooks::{Changes, HookSet, RunView, WatchedView, run_metrics};
 
 impl Hooks {
     fn all_modules(&self) -> Vec<Arc<ModuleHooks>> {
@@ -50,6 +50,15 @@ impl Hooks {
         let global = self.global_set();
         let found = global.as_deref().and_then(&find);
         found.or_else(|| self.all_modules().iter().find_map(|m| m.set.get().and_then(&find)))
+    }
+
+    /// Sets the metrics of bindings, snapshots and queues.
+    pub(in crate::addon) fn measure(&self) {
+        let (global, modules) = (self.global_set(), self.all_modules());
+        let global = global.as_deref().map(|set| ("", set));
+        let sets = modules.iter().filter_map(|m| Some((m.name.as_str(), m.set.get()?)));
+        run_metrics::measure_sets(&self.state.measures, global.into_iter().chain(sets));
+        run_metrics::measure_queues(&self.state, &self.queues.view());
     }
 
     /// All queues of hooks as they are now.

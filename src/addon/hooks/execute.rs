@@ -1,11 +1,13 @@
 //! One run of a hook and the application of its results, in addon-operator's order: metrics, objects, config values, values.
 
+use std::sync::atomic::Ordering;
+
 use serde_json::Value;
 
 use super::module::ModuleHooks;
 use super::write_back::ConfigPatch;
 use super::{Change, Hooks};
-use crate::addon::values::{GLOBAL, Patched, Root};
+use crate::addon::values::{GLOBAL, Patched};
 use crate::cluster::Cluster;
 use crate::redact;
 use crate::shell_hooks::apply_operations::apply_operations;
@@ -13,8 +15,9 @@ use crate::shell_hooks::config::MAIN_QUEUE;
 use crate::shell_hooks::context;
 use crate::shell_hooks::operations::Operation;
 use crate::shell_hooks::queues::Run;
+use crate::shell_hooks::values_patch::Root;
 use crate::shell_hooks::webhooks::Answer;
-use crate::shell_hooks::{About, Hook, HookError, HookSet, Input, Scope};
+use crate::shell_hooks::{About, Hook, HookError, HookSet, Input, Scope, run_metrics};
 
 impl Hooks {
     /// A run from a queue: the operator's loop is notified of its changes.
@@ -91,7 +94,12 @@ impl Hooks {
         };
         drop(snapshots);
         let binding = contexts.first().map_or(run.kind, |c| c.binding.as_str());
-        self.count_wait(run, binding);
+        run_metrics::count_wait(&self.state.measures, run, binding);
+        let activation =
+            if self.state.converged.load(Ordering::Acquire) { run.kind } else { "OperatorStartup" };
+        let count = |usage, worked| {
+            run_metrics::count(&self.state.measures, (hook, binding, activation), run, usage, worked);
+        };
         let about = About { binding, queue: &run.queue, event: run.event };
         let left = async {
             match leaves {
@@ -103,7 +111,7 @@ impl Hooks {
             output = hook.run(&self.around, &input, &about) => output,
             // Its processes end with the run.
             () = left => {
-                self.count(hook, binding, run, None, false);
+                count(None, false);
                 let text = "killed: its files have changed, or its module is switched off";
                 return Err(format!("hook {}: {text}", hook.name));
             }
@@ -119,7 +127,7 @@ impl Hooks {
                     }
                     _ => None,
                 };
-                self.count(hook, binding, run, usage, false);
+                count(usage, false);
                 return Err(error.to_string());
             }
             Ok(mut output) => {
@@ -131,7 +139,7 @@ impl Hooks {
                 // What it does to objects is not drift.
                 let _quiet = (!output.operations.is_empty()).then(|| self.running(name));
                 let done = self.take((name, key), (hook, &actor), output, &input.config_values, reload).await;
-                self.count(hook, binding, run, Some(usage), done.is_ok());
+                count(Some(usage), done.is_ok());
                 if let Err(text) = &done {
                     hook.refused(task, text);
                 }

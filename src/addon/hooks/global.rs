@@ -12,7 +12,7 @@ use tokio::sync::{MutexGuard, watch};
 use crate::backoff;
 use crate::shell_hooks::config::MAIN_QUEUE;
 use crate::shell_hooks::queues::Run;
-use crate::shell_hooks::{HookError, HookSet, Moment, Scope};
+use crate::shell_hooks::{HookError, HookSet, Moment, Scope, run_metrics};
 
 impl Hooks {
     /// Discovers the global hooks and reads their configuration, each within `limit`.
@@ -94,13 +94,13 @@ impl Hooks {
                 Ok(runs) => break runs,
                 Err(text) => {
                     failures += 1;
-                    self.count_watches(&set, began, false);
+                    run_metrics::count_watches(&self.state.measures, &set, began, false);
                     tracing::error!("{text}");
                     tokio::time::sleep(backoff::delay(failures)).await;
                 }
             }
         };
-        self.count_watches(&set, began, true);
+        run_metrics::count_watches(&self.state.measures, &set, began, true);
         let mut waits = Vec::new();
         for synchronization in synchronizations {
             let waited_for = synchronization.waited_for || synchronization.run.queue == MAIN_QUEUE;

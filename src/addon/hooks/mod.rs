@@ -9,7 +9,6 @@ mod enabled;
 mod execute;
 mod global;
 mod module;
-mod run_metrics;
 mod write_back;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -19,7 +19,7 @@ use crate::controller::{Done, ReconcileError as Error};
 use crate::release::ReleaseAction;
 use crate::shell_hooks::config::MAIN_QUEUE;
 use crate::shell_hooks::queues::Run;
-use crate::shell_hooks::{HookSet, Moment, Scope};
+use crate::shell_hooks::{HookSet, Moment, Scope, run_metrics};
 
 /// How often a module is rendered again because its own `afterHelm` hooks changed its values.
 const MAX_RERUNS: u32 = 5;
@@ -294,7 +294,7 @@ impl Hooks {
             let began = Instant::now();
             set.watch(&self.cluster, &self.queues, &self.state.measures);
             let runs = set.synchronize().await;
-            self.count_watches(set, began, runs.is_ok());
+            run_metrics::count_watches(&self.state.measures, set, began, runs.is_ok());
             let runs = runs.map_err(Error::Hook)?;
             let (main, others): (Vec<_>, Vec<_>) = runs.into_iter().partition(|s| s.run.queue == MAIN_QUEUE);
             for other in others {

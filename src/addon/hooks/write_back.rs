@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 
 use super::{Change, Hooks};
 use crate::addon::config::section;
-use crate::addon::values::{ConfigChange, Patched, Root};
+use crate::addon::values::{ConfigChange, Patched};
 use crate::render::{from_json, to_json};
 use crate::shell_hooks::apply_operations::MANAGER;
+use crate::shell_hooks::values_patch::Root;
 
 /// How often a write is tried that others are faster with.
 const TRIES: u32 = 10;

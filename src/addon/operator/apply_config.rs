@@ -7,11 +7,10 @@ use serde_json::Value;
 
 use super::Operator;
 use super::converge::Phase;
-use crate::addon::config::{Config, Problem};
+use crate::addon::config::{Config, Problem, REFERENCES_SUFFIX};
 use crate::addon::enabled_flags::Flags;
 use crate::addon::events;
 use crate::addon::module_name::ModuleName;
-use crate::addon::references::SUFFIX;
 use crate::addon::values::GLOBAL;
 use crate::controller::resolve_values;
 use crate::render::to_json;
@@ -155,7 +154,7 @@ impl Operator {
             match values {
                 Ok(values) => drop(good.insert(section, values)),
                 Err(text) => {
-                    let key = format!("{section}{SUFFIX}");
+                    let key = format!("{section}{REFERENCES_SUFFIX}");
                     let text = format!("key {key}: {text}");
                     let module = Some(section).filter(|s| s != GLOBAL);
                     config.problems.push(Problem { key, module, text });

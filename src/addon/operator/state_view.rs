@@ -2,18 +2,19 @@
 
 use super::Operator;
 use super::converge::Phase;
-use crate::addon::debug::{JobView, ModuleView, View};
+use crate::addon::debug::{ModuleView, View};
 use crate::addon::hooks::ModuleRef;
 use crate::controller::Job;
 use crate::release::ReleaseRequest;
+use crate::shell_hooks::queues::OperatorTasks;
 
-/// The peer's word for what comes before new modules.
+/// addon-operator's word for what comes before new modules.
 const ENSURE_CRDS: &str = "ModuleEnsureCRDs";
 
 impl Operator {
     /// All of it at this moment.
     pub(super) fn view(&self) -> View {
-        View { step: self.step(), jobs: self.job_views(), modules: self.module_views() }
+        View { tasks: self.tasks(), modules: self.module_views() }
     }
 
     /// How many things are still to be done for the current converge.
@@ -42,26 +43,23 @@ impl Operator {
         }
     }
 
-    fn job_views(&self) -> Vec<JobView> {
-        let wanted = |module: &str| self.module_states.get(module);
-        let view = |module: &str, job: Job, running: bool, failures: u32| JobView {
-            module: module.to_owned(),
-            kind: kind(job),
-            cause: match job {
-                Job::Reconcile => wanted(module).map(|w| w.cause.clone()).unwrap_or_default(),
-                Job::CorrectDrift => "objects differ from what is deployed".to_owned(),
-                Job::Uninstall => "the module is off".to_owned(),
-            },
-            running,
-            failures,
-            error: wanted(module).and_then(|w| w.failure.clone()).map(|f| f.1).unwrap_or_default(),
+    fn tasks(&self) -> OperatorTasks {
+        let mut tasks = OperatorTasks::default();
+        self.step().into_iter().for_each(|step| tasks.add_step(step));
+        let mut add = |module: &str, job: Job, running: bool, failures: u32| {
+            let state = self.module_states.get(module);
+            let cause = match job {
+                Job::Reconcile => state.map_or("", |s| s.cause.as_str()),
+                Job::CorrectDrift => "objects differ from what is deployed",
+                Job::Uninstall => "the module is off",
+            };
+            let error = state.and_then(|s| s.failure.as_ref()).map_or("", |(_, text)| text.as_str());
+            tasks.add_job((kind(job), module, cause), running, failures, error);
         };
-        let mut views: Vec<JobView> =
-            self.workers.queue.jobs().iter().map(|t| view(&t.key, t.job, t.running, t.failures)).collect();
-        views.extend(
-            self.workers.queue.retries().map(|(m, job)| view(m, job, false, self.workers.queue.failures(m))),
-        );
-        views
+        let queue = &self.workers.queue;
+        queue.jobs().iter().for_each(|job| add(&job.key, job.job, job.running, job.failures));
+        queue.retries().for_each(|(module, job)| add(module, job, false, queue.failures(module)));
+        tasks
     }
 
     fn module_views(&self) -> Vec<ModuleView> {
@@ -86,7 +84,7 @@ impl Operator {
     }
 }
 
-/// The peer's word for a job.
+/// addon-operator's word for a job.
 fn kind(job: Job) -> &'static str {
     if job == Job::Uninstall { "ModuleDelete" } else { "ModuleRun" }
 }

@@ -4,25 +4,18 @@
 //! The layers are addon-operator's (`values_storage.go`): files, defaults of the schema of config values, the ConfigMap's
 //! section, defaults of the schema of values, patches. Nothing that breaks a schema gets in: the section before stays.
 
-mod defaults;
-mod patch;
-mod rules;
-mod schema;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use chart_compat::data::{Data, Map};
 use serde_json::{Map as Object, Value, json};
 
-use patch::Patch;
-pub use patch::Root;
-pub(crate) use schema::{Schema, Schemas};
-
 use super::module::{Module, Modules};
 use super::module_name::ModuleName;
+use crate::openapi::{Schemas, as_map};
 use crate::redact;
 use crate::render::to_json;
+use crate::shell_hooks::values_patch::{Patch, Root};
 
 /// The key of the section that all modules see.
 pub const GLOBAL: &str = "global";
@@ -215,7 +208,7 @@ impl Values {
 
     /// The same, whatever the schema says.
     pub fn unchecked(&self, key: &str) -> Map {
-        schema::as_map(&self.seen(key))
+        as_map(&self.seen(key))
     }
 
     /// Applies what a hook wrote to `VALUES_JSON_PATCH_PATH`; it holds until the operator ends or the module is off.

@@ -82,7 +82,7 @@ pub(crate) fn decide(
         };
     };
     let unfinished = newest.status.is_pending() || newest.status == ReleaseStatus::Uninstalling;
-    if unfinished && newest.hold == RecordHold::Theirs && !options.break_lock {
+    if unfinished && newest.hold == RecordHold::Theirs && !options.revisions.break_lock {
         return Err(match options.mode {
             Mode::Install => EngineError::NameInUse,
             Mode::Upgrade | Mode::UpgradeInstall => EngineError::InProgress,
@@ -101,7 +101,7 @@ pub(crate) fn decide(
                 newest.hold == RecordHold::Ours || options.mode != Mode::Install || never_installed(revisions)
             }
             // A failed revision is retried under its number only where requests are repeated until they succeed.
-            ReleaseStatus::Failed => options.skip_unchanged,
+            ReleaseStatus::Failed => options.revisions.skip_unchanged,
             _ => false,
         };
     let mut decision = match (options.mode, newest.status) {
@@ -114,7 +114,7 @@ pub(crate) fn decide(
             let reason = ActionReason::Unsettled { revision };
             Ok(Decision::new(ReleaseAction::Unchanged, reason, newest.revision, after_uninstall))
         }
-        (Mode::Install, ReleaseStatus::Uninstalled | ReleaseStatus::Failed) if options.replace => {
+        (Mode::Install, ReleaseStatus::Uninstalled | ReleaseStatus::Failed) if options.revisions.replace => {
             let reason = ActionReason::Replaced { revision, status };
             Ok(Decision::new(ReleaseAction::Install, reason, next, after_uninstall))
         }
@@ -128,7 +128,7 @@ pub(crate) fn decide(
             Ok(Decision::new(ReleaseAction::Install, ActionReason::Uninstalled, next, &[]))
         }
         (Mode::Upgrade, ReleaseStatus::Uninstalled) => Err(EngineError::NoDeployed(name.to_owned())),
-        (_, ReleaseStatus::Deployed) if options.skip_unchanged && newest.same => {
+        (_, ReleaseStatus::Deployed) if options.revisions.skip_unchanged && newest.same => {
             let reason = ActionReason::Same { revision };
             Ok(Decision::new(ReleaseAction::Unchanged, reason, newest.revision, after_uninstall))
         }

@@ -31,6 +31,12 @@ fn options(mode: Mode) -> ReleaseOptions {
     ReleaseOptions { mode, ..ReleaseOptions::default() }
 }
 
+fn with(mode: Mode, set: impl FnOnce(&mut crate::release::RevisionOptions)) -> ReleaseOptions {
+    let mut options = options(mode);
+    set(&mut options.revisions);
+    options
+}
+
 const OURS: RecordHold = RecordHold::Ours;
 const THEIRS: RecordHold = RecordHold::Theirs;
 const GONE: RecordHold = RecordHold::Abandoned;
@@ -100,7 +106,7 @@ fn helms_verbs() {
 
 #[test]
 fn replacing_reuses_a_dead_name() {
-    let replace = ReleaseOptions { replace: true, ..options(Mode::Install) };
+    let replace = with(Mode::Install, |revisions| revisions.replace = true);
     for (status, ok) in [(Uninstalled, true), (Failed, true), (Deployed, false), (Superseded, false)] {
         assert_eq!(run(&replace, &[(2, status, false, GONE)]).is_ok(), ok, "{status}");
     }
@@ -108,7 +114,7 @@ fn replacing_reuses_a_dead_name() {
 
 #[test]
 fn one_revision_for_one_state() {
-    let steady = ReleaseOptions { skip_unchanged: true, ..options(Mode::UpgradeInstall) };
+    let steady = with(Mode::UpgradeInstall, |revisions| revisions.skip_unchanged = true);
     let cases: &[SteadyCase<'_>] = &[
         ("as deployed", &[(1, Deployed, true, GONE)], (ReleaseAction::Unchanged, 1, false)),
         ("changed", &[(1, Deployed, false, GONE)], (ReleaseAction::Upgrade, 2, false)),
@@ -178,7 +184,7 @@ fn bases_and_leftovers() {
         let d = run(&any, rows).unwrap();
         assert_eq!((d.base, d.abandon, d.supersede), *expected, "{what}");
     }
-    let steady = ReleaseOptions { skip_unchanged: true, ..any };
+    let steady = with(any.mode, |revisions| revisions.skip_unchanged = true);
     let healed = run(&steady, &[(4, Deployed, false, GONE), (5, Deployed, true, GONE)]).unwrap();
     assert_eq!(
         (healed.action, healed.supersede),
@@ -239,7 +245,7 @@ fn an_install_whose_undoing_died_frees_its_name() {
 
 #[test]
 fn breaking_a_lock() {
-    let force = ReleaseOptions { break_lock: true, ..options(Mode::Upgrade) };
+    let force = with(Mode::Upgrade, |revisions| revisions.break_lock = true);
     let d = run(&force, &[(1, Deployed, false, GONE), (2, PendingUpgrade, false, THEIRS)]).unwrap();
     assert_eq!((d.action, d.revision, d.abandon), (ReleaseAction::Upgrade, 3, vec![2]));
 }

@@ -65,7 +65,7 @@ impl Engine {
             return Ok(outcome);
         }
         if !steps.is_empty() && lease.is_none() {
-            *lease = self.lock(input.id, input.options.break_lock, Some(&newest)).await?;
+            *lease = self.lock(input.id, input.options.revisions.break_lock, Some(&newest)).await?;
             if !self.is_newest(input.id, &newest).await? {
                 return Err(EngineError::InProgress);
             }
@@ -108,7 +108,7 @@ impl Engine {
                 state: input.state,
                 crds: crds::kept_digest(input.options.crds, &input.rendered.crds),
                 checksum: input.rendered.checksum.clone(),
-                drift: input.options.drift,
+                drift: input.options.drift.mode,
                 expected,
             },
         );
@@ -136,7 +136,7 @@ impl Engine {
             return Ok(true);
         }
         let missing = self.missing_crds(input.id);
-        if !missing.is_empty() && input.options.drift == DriftMode::Correct {
+        if !missing.is_empty() && input.options.drift.mode == DriftMode::Correct {
             outcome.created.extend(
                 self.install_crds(input.id, &crd_tracker::only(files, &missing), input.options.crd_rules())
                     .await?,
@@ -153,7 +153,7 @@ impl Engine {
         targets: &mut [DesiredObject],
         steps: &[PlanStep],
     ) -> Result<()> {
-        let rules = &input.options.drift_ignore;
+        let rules = &input.options.drift.ignore;
         for step in steps.iter().filter(|step| step.before.is_some()) {
             let target = &mut targets[step.target];
             if field_conflicts::paths_of(rules, &target.object).next().is_none() {
@@ -183,7 +183,7 @@ impl Engine {
                     Some(seen) => seen.drift.clone(),
                     None => drift_of(&target.body["metadata"]).map(Into::into),
                 };
-                let mode = drift::mode_of(input.options.drift, own.as_deref());
+                let mode = drift::mode_of(input.options.drift.mode, own.as_deref());
                 let found = match mode {
                     DriftMode::Off => None,
                     DriftMode::Correct | DriftMode::Report => self.drift_diff(input, target, &step).await,
@@ -239,7 +239,7 @@ impl Engine {
                 *slot = expected;
             }
         }
-        if input.options.drift == DriftMode::Off {
+        if input.options.drift.mode == DriftMode::Off {
             return Ok((all, Vec::new()));
         }
         let seen = observe::objects(

@@ -174,7 +174,7 @@ fn plain(path: &str) -> String {
 /// The options for a comparison: ignored fields are left to their owners.
 pub(crate) fn tolerant(options: &ReleaseOptions) -> ReleaseOptions {
     let mut tolerant = options.clone();
-    tolerant.leave_to_owner.extend(options.drift_ignore.iter().cloned());
+    tolerant.ownership.leave_to_owner.extend(options.drift.ignore.iter().cloned());
     tolerant
 }
 

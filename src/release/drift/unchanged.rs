@@ -15,7 +15,7 @@ impl Engine {
     pub(crate) fn unchanged_by_caches(&self, request: &ReleaseRequest) -> Option<ReleaseOutcome> {
         let (watches, records) = (self.watches.as_ref()?, self.records.as_ref()?);
         let checksum = &request.rendered.checksum;
-        if !request.options.skip_unchanged || request.options.dry_run || checksum.is_empty() {
+        if !request.options.revisions.skip_unchanged || request.options.dry_run || checksum.is_empty() {
             return None;
         }
         if !self.missing_crds(&request.id).is_empty() {
@@ -32,7 +32,7 @@ impl Engine {
             let reported = |e: &ExpectedObject| e.tolerated == Some(Tolerated::Reported);
             let as_asked = *checksum == known.checksum
                 && crds == known.crds
-                && request.options.drift == known.drift
+                && request.options.drift.mode == known.drift
                 && !known.expected.values().any(reported);
             if !as_asked || !current || !last {
                 return None;

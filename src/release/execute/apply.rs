@@ -223,7 +223,7 @@ impl Applier<'_> {
                 tries -= 1;
                 warnings.push(format!("{}: {}", target.object, sanitized.warning));
                 body = Cow::Owned(sanitized.body);
-            } else if self.options.immutable == Immutable::Recreate
+            } else if self.options.objects.immutable == Immutable::Recreate
                 && is_immutable(&error)
                 && before.is_some()
             {
@@ -262,7 +262,7 @@ impl Applier<'_> {
         force: bool,
         dry_run: bool,
     ) -> Result<Applied, ClusterError> {
-        let validation = self.options.validation;
+        let validation = self.options.objects.validation;
         let options = ApplyOptions { manager: self.manager, force, validation, dry_run, whole: false };
         self.cluster.apply(object, body, options).await
     }
@@ -425,8 +425,8 @@ pub(crate) fn settle(
 ) -> Option<Settled> {
     let conflicts = field_conflicts::of(error, manager);
     let (left, taken): (Vec<_>, Vec<_>) = conflicts.iter().partition(|c| {
-        field_conflicts::is_left(&options.leave_to_owner, object, &c.field)
-            || options.force_conflicts && field_conflicts::is_injected(body, object, &c.field)
+        field_conflicts::is_left(&options.ownership.leave_to_owner, object, &c.field)
+            || options.ownership.force_conflicts && field_conflicts::is_injected(body, object, &c.field)
     });
     let mut settled = body.clone();
     for conflict in &left {
@@ -435,7 +435,7 @@ pub(crate) fn settle(
     if taken.is_empty() {
         return (settled != *body).then_some(Settled { body: settled, force: forced, left: true });
     }
-    (options.force_conflicts && !forced).then(|| Settled {
+    (options.ownership.force_conflicts && !forced).then(|| Settled {
         body: without_scaled(&settled, managed_fields),
         force: true,
         left: !left.is_empty(),

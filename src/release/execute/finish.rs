@@ -57,7 +57,7 @@ impl RevisionExecution<'_> {
                 state: input.state,
                 crds: crds::kept_digest(input.options.crds, &input.rendered.crds),
                 checksum: input.rendered.checksum.clone(),
-                drift: input.options.drift,
+                drift: input.options.drift.mode,
                 expected,
             },
         );

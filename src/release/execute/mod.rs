@@ -96,14 +96,14 @@ impl RevisionExecution<'_> {
         outcome: &mut ReleaseOutcome,
     ) -> Result<(Vec<DesiredObject>, Plan)> {
         let (engine, input) = (self.engine, self.input);
-        let ReleaseOptions { dry_run, create_namespace, break_lock, .. } = *input.options;
+        let ReleaseOptions { dry_run, create_namespace, revisions, .. } = *input.options;
         let bare = outcome.clone();
         // No holder of the lock changed the release since it was read if the newest record is unchanged.
         let lock = async |due: bool| {
             if !due {
                 return Ok::<_, EngineError>((None, Ok(true)));
             }
-            let held = engine.lock(input.id, break_lock, history.records.last()).await?;
+            let held = engine.lock(input.id, revisions.break_lock, history.records.last()).await?;
             Ok((held, engine.is_current(input.id, history).await))
         };
         let plan = async {
@@ -181,7 +181,7 @@ impl RevisionExecution<'_> {
             // Objects that another process owns now are not ours to delete.
             let ours = !matches!(error, EngineError::LockLost);
             if ours
-                && self.input.options.cleanup_on_fail
+                && self.input.options.failure.cleanup
                 && self.input.operation != RevisionOperation::Install
             {
                 self.clean_up(targets, plan).await;
@@ -217,7 +217,7 @@ impl RevisionExecution<'_> {
         let wanted: BTreeMap<ObjectKey, &ObjectRef> = all().map(|object| (object.key(), object)).collect();
         let seen =
             observe::objects(&engine.cluster, engine.watches.as_ref(), manager, wanted.into_values()).await?;
-        let adoption = input.options.adoption;
+        let adoption = input.options.ownership.adoption;
         plan::check_ownership(&targets, &base, &seen, input.id, adoption, input.operation.continued())?;
         let plan = plan::plan(&targets, order, &base, &seen, input.id);
         outcome.unchanged = plan.unchanged.len();

@@ -53,7 +53,7 @@ impl RevisionExecution<'_> {
             stored.record.info.description = format!("Abandoned while {status}");
             store.update(stored).await?;
         }
-        for revision in to_prune(revisions, self.input.options.history_max) {
+        for revision in to_prune(revisions, self.input.options.revisions.max) {
             store.delete(id, revision).await?;
             records.retain(|r| r.record.version != revision);
         }

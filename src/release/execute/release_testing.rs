@@ -7,7 +7,7 @@ use crate::release::{
     execute::chart_hooks::of_event,
     record::release_history,
     record::{Record, RecordedHook, StoredRecord},
-    request::{Duplicates, HookEvent, ReleaseId, ReleaseOptions},
+    request::{Duplicates, HookEvent, ObjectOptions, ReleaseId, ReleaseOptions},
 };
 use serde_json::Value;
 use std::time::Duration;
@@ -102,7 +102,7 @@ impl Engine {
         chosen.retain(|index| *index >= skipped);
         let options = ReleaseOptions {
             timeout: request.timeout,
-            duplicates: Duplicates::KeepLast,
+            objects: ObjectOptions { duplicates: Duplicates::KeepLast, ..ObjectOptions::default() },
             ..ReleaseOptions::default()
         };
         let runner = self.hook_runner(id, &options);

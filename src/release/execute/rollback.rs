@@ -130,8 +130,8 @@ impl Engine {
         let state = state_of(&rendered);
         let warnings = served_kinds::to_applicable(&mut rendered, &*self.cluster.kinds().await?);
         let rows = self.rows(history, state, old.owner());
-        let options =
-            ReleaseOptions { mode: Mode::UpgradeInstall, skip_unchanged: false, ..request.options.clone() };
+        let mut options = ReleaseOptions { mode: Mode::UpgradeInstall, ..request.options.clone() };
+        options.revisions.skip_unchanged = false;
         let mut decision = decide::decide(&id.name, &options, &rows).map_err(|e| history.explained(e))?;
         if !matches!(decision.action, ReleaseAction::Resume | ReleaseAction::Unchanged) {
             decision.action = ReleaseAction::Rollback;
@@ -174,7 +174,8 @@ impl Engine {
         match history.revisions.iter().rfind(|r| good(r.status)) {
             Some(last) => {
                 let cause = format!("undoes revision {}", newest.map_or(0, |r| r.version));
-                let options = ReleaseOptions { on_failure: OnFailure::Keep, ..options.clone() };
+                let mut options = options.clone();
+                options.failure.on_failure = OnFailure::Keep;
                 let request = RollbackRequest {
                     id: id.clone(),
                     revision: last.revision,

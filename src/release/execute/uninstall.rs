@@ -25,7 +25,9 @@ use crate::release::{
     },
     record::release_history::{self, History},
     record::{Record, RecordStore, ReleaseStatus, StoredRecord, now, served_kinds},
-    request::{Duplicates, HookEvent, ReleaseId, ReleaseOptions, UninstallRequest},
+    request::{
+        Duplicates, HookEvent, ObjectOptions, ReleaseId, ReleaseOptions, RevisionOptions, UninstallRequest,
+    },
 };
 use serde_json::Value;
 use std::{
@@ -83,10 +85,10 @@ impl Engine {
         let busy = self.state.begin_operation(id).await;
         let options = ReleaseOptions {
             dry_run: request.dry_run,
-            break_lock: request.break_lock,
+            revisions: RevisionOptions { break_lock: request.break_lock, ..RevisionOptions::default() },
             timeout: request.timeout,
             // Hooks of a release that is uninstalled cannot be corrected any more.
-            duplicates: Duplicates::KeepLast,
+            objects: ObjectOptions { duplicates: Duplicates::KeepLast, ..ObjectOptions::default() },
             ..ReleaseOptions::default()
         };
         let (mut history, mut lease) = tokio::select! {

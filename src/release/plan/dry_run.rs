@@ -142,7 +142,7 @@ impl Preview {
     }
 
     /// The first difference of two plans of the same request, as text.
-    fn difference(&self, other: &Self) -> String {
+    pub(crate) fn difference(&self, other: &Self) -> String {
         if (self.action, self.revision) != (other.action, other.revision) {
             return format!(
                 "it was {:?} to revision {}, and is {}",
@@ -160,7 +160,10 @@ impl Preview {
                 Some(b) if a.verb != b.verb => {
                     return format!("{} was planned as {:?} and is now {:?}", name(a), a.verb, b.verb);
                 }
-                Some(b) if a != b => return format!("{} is not as it was", name(a)),
+                // A saved plan has no writers.
+                Some(b) if *a != (PlannedChange { writer: a.writer.clone(), ..b.clone() }) => {
+                    return format!("{} is not as it was", name(a));
+                }
                 Some(_) => {}
             }
         }
@@ -371,7 +374,7 @@ impl Engine {
                 notes.push(sanitized.warning);
                 continue;
             }
-            if is_immutable(&error) && input.options.immutable == Immutable::Recreate {
+            if is_immutable(&error) && input.options.objects.immutable == Immutable::Recreate {
                 looked.verb = ChangeVerb::Recreate;
                 let reason = format!("it cannot be changed in place: {error}");
                 looked.reason = redact::process().mask(&reason).into_owned();
@@ -404,13 +407,13 @@ impl Engine {
         );
         if !step.known {
             looked.verb = ChangeVerb::Adopt;
-            looked.reason = match input.options.adoption {
+            looked.reason = match input.options.ownership.adoption {
                 Adoption::Any => "it exists, and this release takes it over",
                 Adoption::Unowned => "it exists and belongs to no other release",
                 Adoption::Marked => "it exists and has this release's ownership metadata",
             }
             .to_owned();
-            let forced = input.options.adoption == Adoption::Any;
+            let forced = input.options.ownership.adoption == Adoption::Any;
             looked.option = forced.then_some(DecidingOption::TakeOwnership);
         } else if looked.fields.is_empty() {
             looked.verb = ChangeVerb::Unchanged;
@@ -430,7 +433,7 @@ impl Engine {
         options: &ReleaseOptions,
     ) -> Result<Value, ClusterError> {
         let manager = &self.options.field_manager;
-        let validation = options.validation;
+        let validation = options.objects.validation;
         let options = ApplyOptions { manager, force, validation, dry_run: true, whole: true };
         Ok(self.cluster.apply(&target.object, body, options).await?.object)
     }

@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::cluster::Gvk;
+use crate::release::ReleaseAction;
+use crate::release::plan::dry_run::{ChangeVerb, PlannedChange, Preview};
 use serde_json::Value;
 
 fn object(kind: &str, name: &str) -> ObjectRef {
@@ -192,4 +194,28 @@ fn ownership_of_what_exists() {
             .map_err(|e| e.to_string()),
         Ok(())
     );
+}
+
+#[test]
+fn a_saved_plan_differs_by_what_is_saved() {
+    let change = |reason: &str| PlannedChange {
+        writer: Some("kubectl-edit".into()),
+        ..PlannedChange::new(ChangeVerb::Update, &object("ConfigMap", "a"), "t", reason)
+    };
+    let preview = |change: PlannedChange| Preview {
+        release: "rel".into(),
+        namespace: "ns".into(),
+        action: ReleaseAction::Upgrade,
+        reason: String::new(),
+        revision: 2,
+        changes: vec![change],
+        hooks: Vec::new(),
+        hooks_differ: false,
+        warnings: Vec::new(),
+        digest: String::new(),
+    };
+    let now = preview(change("differs"));
+    let saved: Preview = serde_json::from_value(serde_json::to_value(&now).unwrap()).unwrap();
+    assert_eq!(saved.difference(&now), "an object or the release's record was changed");
+    assert_eq!(saved.difference(&preview(change("recreated"))), "ConfigMap a is not as it was");
 }

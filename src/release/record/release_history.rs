@@ -93,7 +93,7 @@ impl Engine {
         options: &ReleaseOptions,
         history: &History,
     ) -> Result<()> {
-        if !options.break_lock
+        if !options.revisions.break_lock
             && let Some(holder) = self.holder_of(id).await?
         {
             return Err(holder.into());
@@ -126,7 +126,7 @@ impl Engine {
         if !is_unfinished(&history) {
             return Ok((history, None));
         }
-        let lease = self.lock(id, options.break_lock, history.records.last()).await?;
+        let lease = self.lock(id, options.revisions.break_lock, history.records.last()).await?;
         Ok((self.reread_history(id, &lease).await?, lease))
     }
 

@@ -1,13 +1,40 @@
-//! Queues as shell-operator's `pkg/task/dump` shows them. Pure.
+//! Queues as shell-operator's `pkg/task/dump` prints them. Pure.
 //!
-//! The peer has one main queue; ours is the operator's own work, all jobs of modules and the main queue of the global hooks.
-//! Other queues of modules are named with their module, `web/main`.
+//! shell-operator has one main queue. Here it consists of the operator's own tasks and the main queue of the global hooks; queues
+//! of modules are named with their module, `web/main`.
 
 use serde_json::{Value, json};
 
-use super::{Content, JobView, View};
+use super::{QueueView, TaskView};
 use crate::shell_hooks::config::MAIN_QUEUE;
-use crate::shell_hooks::queues::{QueueView, TaskView};
+
+/// Tasks of the operator itself, which come first in the main queue.
+#[derive(Clone, Debug, Default)]
+pub struct OperatorTasks {
+    descriptions: Vec<String>,
+    running: bool,
+}
+
+impl OperatorTasks {
+    /// Adds a task that runs for the whole operator.
+    pub fn add_step(&mut self, step: &str) {
+        self.descriptions.push(format!("ConvergeModules:{MAIN_QUEUE}:{step}"));
+        self.running = true;
+    }
+
+    /// Adds a task of a module: its type and cause, how often it failed in a row, and its last error.
+    pub fn add_job(
+        &mut self,
+        (task_type, module, cause): (&str, &str, &str),
+        running: bool,
+        failures: u32,
+        error: &str,
+    ) {
+        let end = failed(failures, error);
+        self.descriptions.push(format!("{task_type}:{MAIN_QUEUE}:{module}:{cause}{end}"));
+        self.running |= running;
+    }
+}
 
 /// A queue, ready to be shown.
 #[derive(Debug, Default, PartialEq)]
@@ -18,15 +45,17 @@ struct Queue {
     tasks: Vec<String>,
 }
 
-/// The main queue.
-pub(super) fn main(view: &View, hooks: &[QueueView]) -> Content {
-    let queue = main_queue(view, hooks);
-    Content::Both(text(&queue), value(&queue, true))
+/// The main queue, as text and as JSON.
+#[must_use]
+pub fn dump_main(tasks: &OperatorTasks, hooks: &[QueueView]) -> (String, Value) {
+    let queue = main_queue(tasks, hooks);
+    (text(&queue), value(&queue, true))
 }
 
-/// All queues; those without tasks are named if `empty`.
-pub(super) fn list(view: &View, hooks: &[QueueView], empty: bool) -> Content {
-    let main = main_queue(view, hooks);
+/// All queues, as text and as JSON; with the names of those without tasks if `empty`.
+#[must_use]
+pub fn dump_all(tasks: &OperatorTasks, hooks: &[QueueView], empty: bool) -> (String, Value) {
+    let main = main_queue(tasks, hooks);
     let others = hooks.iter().filter(|q| !is_main(q)).map(|q| Queue {
         name: name(q),
         status: q.status.clone(),
@@ -38,7 +67,7 @@ pub(super) fn list(view: &View, hooks: &[QueueView], empty: bool) -> Content {
     let summary = Summary { main: main.tasks.len(), others: others.len(), tasks };
     let (busy, idle): (Vec<Queue>, Vec<Queue>) =
         std::iter::once(main).chain(others).partition(|q| !q.tasks.is_empty());
-    // A main queue that is alone and empty is not worth a word.
+    // A main queue that is alone and empty is not listed.
     let empty = empty && summary.others > 0;
     let active = busy.iter().filter(|q| q.name != MAIN_QUEUE).count();
     let mut lists = json!({
@@ -59,7 +88,7 @@ pub(super) fn list(view: &View, hooks: &[QueueView], empty: bool) -> Content {
         shown.push('\n');
     }
     shown.push_str(&summary.text(active));
-    Content::Both(shown, lists)
+    (shown, lists)
 }
 
 struct Summary {
@@ -101,15 +130,12 @@ fn name(queue: &QueueView) -> String {
     }
 }
 
-fn main_queue(view: &View, hooks: &[QueueView]) -> Queue {
+fn main_queue(operator: &OperatorTasks, hooks: &[QueueView]) -> Queue {
     let own = hooks.iter().find(|q| is_main(q));
-    let mut tasks: Vec<String> =
-        view.step.iter().map(|s| format!("ConvergeModules:{MAIN_QUEUE}:{s}")).collect();
-    tasks.extend(view.jobs.iter().map(job_line));
+    let mut tasks = operator.descriptions.clone();
     tasks.extend(own.iter().flat_map(|q| q.tasks.iter().map(|t| hook_line(q, t))));
-    let works = view.step.is_some() || view.jobs.iter().any(|j| j.running);
     let status = match own {
-        _ if works => "run first task".to_owned(),
+        _ if operator.running => "run first task".to_owned(),
         Some(queue) if !queue.tasks.is_empty() => queue.status.clone(),
         _ if tasks.is_empty() => "waiting for task".to_owned(),
         _ => "sleep after fail".to_owned(),
@@ -125,19 +151,13 @@ fn failed(failures: u32, error: &str) -> String {
     }
 }
 
-fn job_line(job: &JobView) -> String {
-    let JobView { module, kind, cause, failures, error, .. } = job;
-    format!("{kind}:{MAIN_QUEUE}:{module}:{cause}{}", failed(*failures, error))
-}
-
 fn hook_line(queue: &QueueView, task: &TaskView) -> String {
-    let kind = if queue.owner.is_empty() { "GlobalHookRun" } else { "ModuleHookRun" };
     let mut bindings = task.bindings.join(",");
     if task.contexts > 1 {
         bindings.push_str(&format!(" in {} contexts", task.contexts));
     }
     let end = failed(task.failures, &task.error);
-    format!("{kind}:{}:{}:{}:{bindings}{end}", name(queue), task.kind, task.hook)
+    format!("{}:{}:{}:{}:{bindings}{end}", queue.task_type(), name(queue), task.kind, task.hook)
 }
 
 fn value(queue: &Queue, with_tasks: bool) -> Value {
@@ -165,16 +185,14 @@ fn text(queue: &Queue) -> String {
 mod tests {
     use super::*;
 
-    fn view(step: Option<&'static str>, jobs: &[(&str, bool, u32)]) -> View {
-        let job = |(module, running, failures): &(&str, bool, u32)| JobView {
-            module: (*module).to_owned(),
-            kind: "ModuleRun",
-            cause: "its values changed".to_owned(),
-            running: *running,
-            failures: *failures,
-            error: if *failures > 0 { "render: no".to_owned() } else { String::new() },
-        };
-        View { step, jobs: jobs.iter().map(job).collect(), modules: Vec::new() }
+    fn tasks(step: Option<&str>, jobs: &[(&str, bool, u32)]) -> OperatorTasks {
+        let mut tasks = OperatorTasks::default();
+        step.into_iter().for_each(|step| tasks.add_step(step));
+        for (module, running, failures) in jobs {
+            let error = if *failures > 0 { "render: no" } else { "" };
+            tasks.add_job(("ModuleRun", module, "its values changed"), *running, *failures, error);
+        }
+        tasks
     }
 
     fn hooks() -> Vec<QueueView> {
@@ -198,17 +216,10 @@ mod tests {
         ]
     }
 
-    fn both(content: Content) -> (String, Value) {
-        match content {
-            Content::Both(text, value) => (text, value),
-            _ => panic!("text and value"),
-        }
-    }
-
     #[test]
     fn the_main_queue() {
         let (text, value) =
-            both(main(&view(Some("beforeAll"), &[("a", true, 0), ("b", false, 2)]), &hooks()));
+            dump_main(&tasks(Some("beforeAll"), &[("a", true, 0), ("b", false, 2)]), &hooks());
         assert_eq!(
             text,
             "Queue 'main': length 3, status: 'run first task'\n\n 1. ConvergeModules:main:beforeAll\n \
@@ -219,15 +230,15 @@ mod tests {
             value["tasks"][1],
             json!({"index": 2, "description": "ModuleRun:main:a:its values changed"})
         );
-        let (_, idle) = both(main(&view(None, &[]), &hooks()));
+        let (_, idle) = dump_main(&tasks(None, &[]), &hooks());
         assert_eq!(idle, json!({"name": "main", "tasksCount": 0, "status": "waiting for task"}));
-        let (_, resting) = both(main(&view(None, &[("b", false, 2)]), &hooks()));
+        let (_, resting) = dump_main(&tasks(None, &[("b", false, 2)]), &hooks());
         assert_eq!(resting["status"], "sleep after fail");
     }
 
     #[test]
     fn all_queues_and_their_sum() {
-        let (text, value) = both(list(&view(None, &[]), &hooks(), true));
+        let (text, value) = dump_all(&tasks(None, &[]), &hooks(), true);
         assert_eq!(
             text,
             "Queue 'web/main': length 1, status: 'run first task'\n\n \
@@ -242,7 +253,7 @@ mod tests {
             value["empty"],
             json!([{"name": "main", "tasksCount": 0}, {"name": "web/slow", "tasksCount": 0}])
         );
-        let (text, value) = both(list(&view(None, &[]), &[], true));
+        let (text, value) = dump_all(&tasks(None, &[]), &[], true);
         assert_eq!(text, "Summary:\n- 'main' queue: empty.\n- no tasks to handle.\n");
         assert_eq!(value.get("empty"), None);
     }

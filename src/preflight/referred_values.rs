@@ -1,21 +1,19 @@
-//! Keys of the ConfigMap that refer to values elsewhere: `<module>ValuesFrom`.
+//! Values that a module's ConfigMap keys refer to, for explanations.
 //!
-//! Owns the keys, and how an explanation shows what they refer to: of values from Secrets, the names only.
+//! Owns what an explanation shows of them: of values from Secrets only the names.
 
 use std::collections::BTreeMap;
 
 use chart_compat::data::{Data, Map};
 use serde_json::Value;
 
+use crate::addon::config::REFERENCES_SUFFIX;
 use crate::cluster::Cluster;
 use crate::controller::ValuesReference;
 use crate::render::lookup_object;
 
-/// Suffix of a key of the ConfigMap that refers to values.
-pub(crate) const SUFFIX: &str = "ValuesFrom";
-
-/// A reference as an explanation shows it: which object, and what it sets.
-pub struct Shown {
+/// The values of one reference, as an explanation shows them.
+pub struct ReferredValues {
     /// Object and key, and the key of the ConfigMap that refers to them.
     pub name: String,
     /// The values; what a Secret holds is hidden.
@@ -33,20 +31,20 @@ fn hide(value: &mut Data) {
     }
 }
 
-/// What the sections of a ConfigMap refer to, by section, lowest first, for people.
+/// The values that sections of a ConfigMap refer to, by section, lowest first.
 ///
 /// # Errors
-/// A list of references is none, or an object cannot be read, or holds no values: the operator goes on with the last good
-/// values then, which only it knows.
-pub async fn shown(
+/// A list of references is invalid, or an object cannot be read or contains no values. The operator then uses the last good
+/// values, which only it knows.
+pub async fn referred_values(
     cluster: &Cluster,
     config_map: &Value,
     sections: &[&str],
-) -> Result<BTreeMap<String, Vec<Shown>>, String> {
+) -> Result<BTreeMap<String, Vec<ReferredValues>>, String> {
     let namespace = config_map["metadata"]["namespace"].as_str().unwrap_or_default();
     let mut all = BTreeMap::new();
     for section in sections {
-        let key = format!("{section}{SUFFIX}");
+        let key = format!("{section}{REFERENCES_SUFFIX}");
         let Some(text) = config_map["data"][&key].as_str() else { continue };
         let failed = |e: String| format!("ConfigMap key {key}: {e}");
         let mut list = Vec::new();
@@ -60,7 +58,10 @@ pub async fn shown(
                 values.values_mut().for_each(hide);
             }
             let ValuesReference { kind, name, values_key, .. } = &reference;
-            list.push(Shown { name: format!("{kind} {namespace}/{name} key {values_key} ({key})"), values });
+            list.push(ReferredValues {
+                name: format!("{kind} {namespace}/{name} key {values_key} ({key})"),
+                values,
+            });
         }
         all.insert((*section).to_owned(), list);
     }

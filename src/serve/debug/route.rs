@@ -1,10 +1,10 @@
-//! What a request asks, by its path. Pure; the paths are addon-operator's and shell-operator's, but for runs of hooks, which they
-//! do not tell.
+//! Routes of the debug endpoint: from a path to a question. Pure. The paths are addon-operator's and shell-operator's, except
+//! for runs of hooks, which they do not show.
 
-use crate::serve::debug::Request;
+use super::Request;
 
 /// All paths, for people.
-pub(super) const ROUTES: &str = "GET /
+pub const ROUTES: &str = "GET /
 GET /config/list.{json|yaml|text}
 POST /config/set
 GET /discovery
@@ -30,7 +30,7 @@ GET /queue/main.{json|yaml|text}
 
 /// The form of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Format {
+pub enum Format {
     Json,
     Yaml,
     Text,
@@ -38,7 +38,7 @@ pub(super) enum Format {
 
 /// A part of what is known of the global section or of a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub enum Part {
     Values,
     /// What the ConfigMap says.
     Config,
@@ -48,7 +48,7 @@ pub(super) enum Part {
 
 /// A request, understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Question {
+pub enum Question {
     Alive,
     Routes,
     MainQueue,
@@ -87,7 +87,7 @@ pub(super) enum Question {
 
 impl Question {
     /// Whether the answer is there to show values, secret ones included.
-    pub(super) fn shows_values(&self) -> bool {
+    pub fn shows_values(&self) -> bool {
         matches!(
             self,
             Self::Global(_) | Self::Module { .. } | Self::Render { diff: false, .. } | Self::HookSnapshots(_)
@@ -108,7 +108,7 @@ impl Part {
 }
 
 /// Reads a request; `None` for a path that there is not.
-pub(super) fn parse(request: &Request) -> Option<(Question, Format)> {
+pub fn parse(request: &Request) -> Option<(Question, Format)> {
     let path = request.path.trim_start_matches('/');
     let field = |name: &str| request.fields.get(name).cloned().unwrap_or_default();
     if request.post {
@@ -140,7 +140,7 @@ fn formatted(path: &str, request: &Request, flag: &dyn Fn(&str) -> bool) -> Opti
         Some((path, "json")) => (path, Format::Json),
         Some((path, "yaml")) => (path, Format::Yaml),
         Some((path, "text")) => (path, Format::Text),
-        // The peer's hooks are asked for without an ending, too.
+        // shell-operator has routes of hooks without an extension, too.
         _ if path.starts_with("hook/") => (path, Format::Text),
         _ => return None,
     };

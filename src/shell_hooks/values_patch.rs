@@ -1,6 +1,6 @@
-//! Patches of values that hooks write: streams of JSON Patch operations, which are kept and applied.
+//! Patches of values that hooks write: streams of JSON Patch operations, which are stored and applied.
 //!
-//! Knows JSON and nothing of modules but the name of their section. Mirrors addon-operator's `values_patch.go`: only `add`
+//! Knows JSON, and of modules only the name of their section. Mirrors addon-operator's `values_patch.go`: only `add`
 //! and `remove` exist, the last operation of a path is the one that is kept, one of a parent drops those below it.
 
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ struct Operation {
 
 /// Operations in order.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Patch(Vec<Operation>);
+pub struct Patch(Vec<Operation>);
 
 /// Whose patch it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl Patch {
     ///
     /// # Errors
     /// What is wrong with which operation, and what to write instead. No value is shown: it may be secret.
-    pub(crate) fn read(bytes: &[u8], root: Root<'_>) -> Result<Self, String> {
+    pub fn read(bytes: &[u8], root: Root<'_>) -> Result<Self, String> {
         let mut patch = Self::default();
         for document in serde_json::Deserializer::from_slice(bytes).into_iter::<Value>() {
             let document = document.map_err(|e| format!("no stream of JSON: {e}"))?;
@@ -82,12 +82,12 @@ impl Patch {
     }
 
     /// Whether it does nothing.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// The keys of the roots that it touches, in order, each once.
-    pub(crate) fn roots(&self) -> Vec<String> {
+    pub fn roots(&self) -> Vec<String> {
         let mut keys: Vec<String> = self.0.iter().filter_map(|o| steps(&o.path).into_iter().next()).collect();
         keys.sort();
         keys.dedup();
@@ -95,7 +95,7 @@ impl Patch {
     }
 
     /// The operations below one root key.
-    pub(crate) fn below(&self, root: &str) -> Self {
+    pub fn below(&self, root: &str) -> Self {
         let of_root = |o: &&Operation| steps(&o.path).first().is_some_and(|key| key == root);
         Self(self.0.iter().filter(of_root).cloned().collect())
     }
@@ -104,7 +104,7 @@ impl Patch {
     ///
     /// # Errors
     /// The path that leads nowhere.
-    pub(crate) fn apply(&self, document: &mut Value, strict: bool) -> Result<(), String> {
+    pub fn apply(&self, document: &mut Value, strict: bool) -> Result<(), String> {
         for operation in &self.0 {
             match (apply(document, operation), &operation.action) {
                 (Err(_), Action::Remove) if !strict => {}
@@ -116,7 +116,7 @@ impl Patch {
 
     /// The first path at which this patch made of `before` something else in `after`, although `before` was not what the
     /// patch's author has `seen` there. Something appended to a list takes nothing away.
-    pub(crate) fn overwrites(&self, seen: &Value, before: &Value, after: &Value) -> Option<&str> {
+    pub fn overwrites(&self, seen: &Value, before: &Value, after: &Value) -> Option<&str> {
         let paths = self.0.iter().map(|o| o.path.as_str()).filter(|path| !path.ends_with("/-"));
         paths.into_iter().find(|path| {
             // An index says nothing without its list.
@@ -128,7 +128,7 @@ impl Patch {
     }
 
     /// Adds newer operations and keeps of all what still counts, sorted by path.
-    pub(crate) fn add(&mut self, newer: &Self) {
+    pub fn add(&mut self, newer: &Self) {
         let mut kept: BTreeMap<String, Vec<Operation>> = BTreeMap::new();
         for operation in self.0.drain(..) {
             kept.entry(operation.path.clone()).or_default().push(operation);
@@ -149,7 +149,7 @@ impl Patch {
     }
 
     /// The operations as JSON, as the debug endpoints show them.
-    pub(crate) fn to_json(&self) -> Value {
+    pub fn to_json(&self) -> Value {
         let shown = self.0.iter().map(|o| match &o.action {
             Action::Add(value) => serde_json::json!({"op": "add", "path": o.path, "value": value}),
             Action::Remove => serde_json::json!({"op": "remove", "path": o.path}),

@@ -1,16 +1,16 @@
-//! The last runs of a hook as they are shown. Pure.
+//! The last runs of a hook as text and as JSON. Pure.
 
 use serde_json::{Map, Value, json};
 
-use super::Content;
+use super::{RunResult, RunView};
 use crate::shell_hooks::process::End;
-use crate::shell_hooks::{RunResult, RunView};
 
-/// Runs, the last one first.
-pub(super) fn runs(runs: &[RunView]) -> Content {
+/// Runs, the last one first, as text and as JSON.
+#[must_use]
+pub fn dump_runs(runs: &[RunView]) -> (String, Value) {
     let text: Vec<String> = runs.iter().rev().map(text).collect();
     let text = if text.is_empty() { "it has not run yet\n".to_owned() } else { text.join("\n") };
-    Content::Both(text, runs.iter().rev().map(value).collect())
+    (text, runs.iter().rev().map(value).collect())
 }
 
 fn state(outcome: &RunResult) -> &'static str {

@@ -1,8 +1,11 @@
-//! OpenAPI schemas of values: `openapi/config-values.yaml` and `openapi/values.yaml` of a module or of the global hooks.
+//! OpenAPI schemas of values: the files `config-values.yaml` and `values.yaml` of a directory.
 //!
-//! Owns how the files become the three schemas that values are held against, as addon-operator's `pkg/values/validation`
-//! does: references expanded, `x-extend`, `additionalProperties` false unless said, `x-required-for-helm`, rules in CEL. What
-//! a schema means is the JSON Schema checker's (OpenAPI 3.0 is draft 4 with `nullable`).
+//! Owns how the files become the three schemas that validate values, as in addon-operator's `pkg/values/validation`: expanded
+//! references, `x-extend`, `additionalProperties: false` by default, `x-required-for-helm`, rules in CEL, defaults. Knows no modules
+//! and no layers of values. The JSON Schema validator of chart-compat gives a schema its meaning (OpenAPI 3.0 is draft 4 with `nullable`).
+
+mod cel_rules;
+mod defaults;
 
 use std::path::{Path, PathBuf};
 
@@ -11,8 +14,8 @@ use chart_compat::render::Schema as Checker;
 use chart_compat::yaml;
 use serde_json::{Map as Object, Value, json};
 
-use super::defaults;
-use super::rules::{self, Rule};
+use cel_rules::Rule;
+
 use crate::redact;
 use crate::render::{from_json, to_json};
 
@@ -80,7 +83,7 @@ impl Schema {
             root.insert("$schema".to_owned(), json!("http://json-schema.org/draft-04/schema#"));
         }
         let checker = Checker::read(draft.to_string().as_bytes()).map_err(failed)?;
-        let rules = rules::read(&tree).map_err(failed)?;
+        let rules = cel_rules::read(&tree).map_err(failed)?;
         Ok(Self { file, tree, checker, rules })
     }
 
@@ -108,7 +111,7 @@ impl Schema {
         let mut wrong: Vec<String> =
             breaches.iter().map(|b| format!("{}: {}", b.path.below(&[key]), b.text)).collect();
         if wrong.is_empty() {
-            wrong.extend(rules::check(&self.rules, key, section, old));
+            wrong.extend(cel_rules::check(&self.rules, key, section, old));
         }
         match wrong.is_empty() {
             true => Ok(()),

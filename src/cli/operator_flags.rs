@@ -1,0 +1,230 @@
+//! Flags of `windlass operator`; their environment variables are addon-operator's.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tracing_subscriber::filter::LevelFilter;
+
+use super::addon_operator_env::WithoutEffect;
+use super::output::Format;
+use super::webhook_flags::WebhookFlags;
+use crate::addon;
+use crate::release::DriftMode;
+use crate::runtime;
+use crate::serve;
+use crate::serve::body::DEFAULT_MEMORY;
+
+/// Format of log lines.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(super) enum LogType {
+    Text,
+    Json,
+    Color,
+}
+
+/// All flags.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// Controllers to run, separated by commas: modules; * for all
+    #[arg(long, env = "WINDLASS_CONTROLLERS", default_value = "modules")]
+    pub(super) controllers: runtime::Controllers,
+    #[command(flatten)]
+    pub(super) modules: ModuleFlags,
+    #[command(flatten)]
+    pub(super) releases: ReleaseFlags,
+    #[command(flatten)]
+    pub(super) hooks: HookFlags,
+    #[command(flatten)]
+    pub(super) servers: ServerFlags,
+    #[command(flatten)]
+    pub(super) election: ElectionFlags,
+    #[command(flatten)]
+    pub(super) logs: LogFlags,
+    /// Show what would change in the cluster, without writing, and exit: status 2 if anything would change
+    #[arg(long)]
+    pub(super) observe: bool,
+    /// Output format of --observe
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(super) output: Format,
+    #[command(flatten)]
+    pub(super) without_effect: WithoutEffect,
+}
+
+/// Where modules are, which of them run, and in which order.
+#[derive(clap::Args)]
+pub(super) struct ModuleFlags {
+    /// Directories that contain modules, separated by colons
+    #[arg(long, env = "MODULES_DIR", default_value = "modules")]
+    pub(super) modules_dir: String,
+    /// Directory of global hooks, with the schemas of global values in its openapi/ [default: global-hooks, if it exists]
+    #[arg(long, env = "GLOBAL_HOOKS_DIR")]
+    pub(super) global_hooks_dir: Option<PathBuf>,
+    /// Name of the ConfigMap with values and enable flags
+    #[arg(long, env = "ADDON_OPERATOR_CONFIG_MAP", default_value = "addon-operator")]
+    pub(super) config_map: String,
+    /// Order of module directories without a number
+    #[arg(long, env = "UNNUMBERED_MODULES_ORDER", default_value_t = addon::UNNUMBERED_ORDER)]
+    pub(super) unnumbered_modules_order: u32,
+    /// Interval between scans of module files for changes; 0 scans at the start only
+    #[arg(long, env = "WINDLASS_MODULES_SCAN_INTERVAL", default_value = "2s", value_parser = super::flags::duration)]
+    pub(super) modules_scan_interval: Duration,
+    /// Exit if a modules directory or a module has no values.yaml
+    #[arg(long, env = "STRICT_CHECK_VALUES_MODE_ENABLED", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "false", default_missing_value = "true")]
+    pub(super) strict_check_values_mode_enabled: bool,
+    /// Start the modules of a number only when all modules of lower numbers have succeeded, as addon-operator does; otherwise when
+    /// each of them was tried once
+    #[arg(long, env = "WINDLASS_STRICT_ORDER", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "false", default_missing_value = "true")]
+    pub(super) strict_order: bool,
+    /// Sources of enable flags, in ascending precedence, out of Static, ModuleValues (as up to version 1.3 of addon-operator),
+    /// DynamicallyEnabled, KubeConfig and ScriptEnabled [default: Static,DynamicallyEnabled,KubeConfig,ScriptEnabled]
+    #[arg(
+        long,
+        env = "ADDON_OPERATOR_APPLIED_MODULE_EXTENDERS",
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub(super) applied_module_extenders: addon::Enabling,
+    /// Write module status to the cluster: kubectl get modules.windlass.dev
+    #[arg(long, env = "WINDLASS_MODULE_STATUS", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "true", default_missing_value = "true", require_equals = true)]
+    pub(super) module_status: bool,
+}
+
+/// How modules are released.
+#[derive(clap::Args)]
+pub(super) struct ReleaseFlags {
+    /// Maximum number of revisions saved per release
+    #[arg(long, env = "HELM_HISTORY_MAX", default_value_t = 10)]
+    pub(super) helm_history_max: usize,
+    /// Time limit of each wait of a release, e.g. 20m
+    #[arg(long, env = "HELM_TIMEOUT", default_value = "20m", value_parser = super::flags::duration)]
+    pub(super) helm_timeout: Duration,
+    /// Name of a release that is never uninstalled
+    #[arg(long, env = "HELM_IGNORE_RELEASE")]
+    pub(super) helm_ignore_release: Option<String>,
+    /// What happens to changed or deleted objects: correct, report or off; the annotation windlass.dev/drift of a chart or an object
+    /// takes precedence
+    #[arg(long, env = "WINDLASS_DRIFT", default_value = "correct")]
+    pub(super) drift: DriftMode,
+    /// Fields to ignore when drift is detected: PATH, Kind:PATH or Kind/name:PATH (can be repeated)
+    #[arg(long, env = "WINDLASS_DRIFT_IGNORE", value_delimiter = ',')]
+    pub(super) drift_ignore: Vec<String>,
+    /// Take over objects that belong to other releases; otherwise such an object is an error
+    #[arg(long, env = "WINDLASS_TAKE_OWNERSHIP", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "false", default_missing_value = "true")]
+    pub(super) take_ownership: bool,
+    /// Apply crds/ of modules that have a ServiceAccount with the operator's own rights
+    #[arg(long, env = "WINDLASS_CRDS_AS_OPERATOR", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "false", default_missing_value = "true")]
+    pub(super) crds_as_operator: bool,
+    /// Labels for every object of a module: KEY=VALUE, separated by commas
+    #[arg(long, env = "ADDON_OPERATOR_CRD_EXTRA_LABELS", default_value = "heritage=addon-operator")]
+    pub(super) crd_extra_labels: String,
+    /// Prefixes of file names in crds/ to skip, separated by commas
+    #[arg(long, env = "ADDON_OPERATOR_CRD_FILTER_PREFIXES", default_value = "doc-,_")]
+    pub(super) crd_filters: String,
+}
+
+/// How shell hooks run.
+#[derive(clap::Args)]
+pub(super) struct HookFlags {
+    /// Directory for temporary files of hooks [default: addon-operator in the system's temporary directory]
+    #[arg(long, env = "ADDON_OPERATOR_TMP_DIR")]
+    pub(super) tmp_dir: Option<PathBuf>,
+    /// Keep temporary files of hooks after each run
+    #[arg(long, env = "DEBUG_KEEP_TMP_FILES", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "false", default_missing_value = "true")]
+    pub(super) debug_keep_tmp_files: bool,
+    /// Kill a hook after this time, e.g. 10m; settings.timeout of the hook takes precedence
+    #[arg(long, env = "WINDLASS_HOOK_TIMEOUT", value_parser = super::flags::duration)]
+    pub(super) hook_timeout: Option<Duration>,
+    /// Unblock modules of higher numbers when a hook runs for this long; the hook continues, but a script or a --config that takes
+    /// as long is killed
+    #[arg(long, env = "WINDLASS_HOOK_PATIENCE", default_value = "5m", value_parser = super::flags::duration)]
+    pub(super) hook_patience: Duration,
+    /// Use the hook's name as the group of metrics without a group: they are reset in each run
+    #[arg(long, env = "WINDLASS_GROUP_HOOK_METRICS", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "false", default_missing_value = "true")]
+    pub(super) group_hook_metrics: bool,
+    /// Log JSON lines of hooks unchanged, with fields that identify the hook added
+    #[arg(long, env = "LOG_PROXY_HOOK_JSON", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "false", default_missing_value = "true")]
+    pub(super) log_proxy_hook_json: bool,
+    #[command(flatten)]
+    pub(super) webhooks: WebhookFlags,
+}
+
+/// Addresses that the operator listens on.
+#[derive(clap::Args)]
+pub(super) struct ServerFlags {
+    /// Address for probes and metrics
+    #[arg(
+        long,
+        visible_alias = "prometheus-listen-address",
+        env = "ADDON_OPERATOR_LISTEN_ADDRESS",
+        default_value = "0.0.0.0"
+    )]
+    pub(super) listen_address: IpAddr,
+    /// Port for probes and metrics; 0 takes a free one
+    #[arg(
+        long,
+        visible_alias = "prometheus-listen-port",
+        env = "ADDON_OPERATOR_LISTEN_PORT",
+        default_value_t = 9650
+    )]
+    pub(super) listen_port: u16,
+    /// File to write the address to, once the server listens
+    #[arg(long)]
+    pub(super) address_file: Option<PathBuf>,
+    /// Prefix of metric names
+    #[arg(long, env = "ADDON_OPERATOR_PROMETHEUS_METRICS_PREFIX", default_value = serve::addon_operator_metrics::PREFIX)]
+    pub(super) prometheus_metrics_prefix: String,
+    /// Unix socket of the debug endpoint, for windlass queue, module and others; empty disables it
+    #[arg(long, env = "DEBUG_UNIX_SOCKET", default_value = serve::debug::SOCKET)]
+    pub(super) debug_unix_socket: PathBuf,
+    /// Address of the debug endpoint, without authentication: it shows values and Secrets
+    #[arg(long, env = "DEBUG_HTTP_SERVER_ADDR")]
+    pub(super) debug_http_addr: Option<String>,
+    /// Maximum memory of all webhook requests together, in MiB; a request that needs more is rejected
+    #[arg(long, env = "WINDLASS_REQUEST_MEMORY", default_value_t = DEFAULT_MEMORY, value_parser = memory)]
+    pub(super) request_memory: usize,
+}
+
+/// Which of several replicas is active.
+#[derive(clap::Args)]
+pub(super) struct ElectionFlags {
+    /// Run only while this process holds the operator's Lease: of several replicas one is active
+    #[arg(long, env = "ADDON_OPERATOR_HA", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "false", default_missing_value = "true")]
+    pub(super) leader_election: bool,
+    /// Identity of this process in the leader election
+    #[arg(long, env = "ADDON_OPERATOR_POD")]
+    pub(super) pod_name: Option<String>,
+    /// Address of this process: the Services of webhooks point to it while it leads [default: --listen-address, if it is one]
+    #[arg(long, env = "WINDLASS_POD_IP")]
+    pub(super) pod_ip: Option<IpAddr>,
+}
+
+/// What is logged, and how.
+#[derive(clap::Args)]
+pub(super) struct LogFlags {
+    /// Minimum level of log lines
+    #[arg(long, env = "LOG_LEVEL", default_value = "info", value_parser = level)]
+    pub(super) log_level: LevelFilter,
+    /// Format of log lines
+    #[arg(long, env = "LOG_TYPE", default_value = "text")]
+    pub(super) log_type: LogType,
+    /// Omit timestamps from log lines
+    #[arg(long, env = "LOG_NO_TIME", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "false", default_missing_value = "true")]
+    pub(super) log_no_time: bool,
+}
+
+/// MiB of memory, as a number that fits into an address space.
+fn memory(text: &str) -> Result<usize, String> {
+    let mib: u32 = text.parse().map_err(|e| format!("{e}"))?;
+    match mib {
+        1..=1_048_576 => usize::try_from(mib).map_err(|e| e.to_string()),
+        _ => Err("write a number of MiB from 1 to 1048576".to_owned()),
+    }
+}
+
+/// A level by its name; addon-operator's `fatal` maps to `error`, our highest level.
+pub(super) fn level(name: &str) -> Result<LevelFilter, String> {
+    let name = name.to_lowercase();
+    let known = if name == "fatal" { "error" } else { &name };
+    known.parse().map_err(|_| format!("{name:?} is not a level: write error, warn, info, debug or trace"))
+}
