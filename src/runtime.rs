@@ -10,8 +10,9 @@ use std::sync::{Arc, PoisonError};
 use tokio::sync::watch;
 
 use crate::addon;
-use crate::cluster::{Cluster, ClusterError, Election};
-use crate::controller::{ContextOptions, ControllerContext};
+use crate::cluster::{Cluster, ClusterError, Election, Gvk, ObjectRef};
+use crate::controller::{self, ContextOptions, ControllerContext, ControllerOptions};
+use crate::helmrelease::{self, HelmReleaseOptions, HelmReleases};
 use crate::serve::State;
 
 /// A front end that a process can run.
@@ -19,10 +20,12 @@ use crate::serve::State;
 pub enum Controller {
     /// addon-operator's modules and their hooks.
     Modules,
+    /// Flux's HelmReleases.
+    HelmReleases,
 }
 
 impl Controller {
-    const ALL: [(&str, Self); 1] = [("modules", Self::Modules)];
+    const ALL: [(&str, Self); 2] = [("modules", Self::Modules), ("helmreleases", Self::HelmReleases)];
 }
 
 /// The front ends of a process: names separated by commas, or `*` for all.
@@ -63,6 +66,19 @@ pub struct Options {
     pub context: ContextOptions,
     /// Options of the modules.
     pub modules: addon::Options,
+    /// Options of HelmReleases.
+    pub helm_releases: HelmReleaseProcess,
+}
+
+/// How a process reconciles HelmReleases.
+#[derive(Clone, Debug)]
+pub struct HelmReleaseProcess {
+    /// Options of all of them.
+    pub options: HelmReleaseOptions,
+    /// How many are reconciled at a time.
+    pub concurrency: usize,
+    /// The Lease of helm-controller: held while HelmReleases are reconciled, so that never two controllers own one.
+    pub election: Election,
 }
 
 /// Runs the controllers until `stop` resolves, if need be only while this process leads.
@@ -75,10 +91,10 @@ pub async fn run(
     state: Arc<State>,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ClusterError> {
-    let Options { controllers, election, context, modules } = options;
+    let Options { controllers, election, context, modules, helm_releases } = options;
     let start = |stop| {
         let context = ControllerContext::new(cluster.clone(), &context, Arc::clone(&state));
-        run_controllers(controllers, modules, context, stop)
+        run_controllers(controllers, modules, helm_releases, context, stop)
     };
     let Some(election) = election else { return start(Box::pin(stop)).await };
     let mut stop = Box::pin(stop);
@@ -113,6 +129,7 @@ pub async fn run(
 async fn run_controllers(
     Controllers(controllers): Controllers,
     modules: addon::Options,
+    helm_releases: HelmReleaseProcess,
     context: ControllerContext,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ClusterError> {
@@ -125,6 +142,9 @@ async fn run_controllers(
     let one = async |controller: Controller| {
         let result = match controller {
             Controller::Modules => addon::run(context.clone(), modules.clone(), stopped()).await,
+            Controller::HelmReleases => {
+                run_helm_releases(context.clone(), helm_releases.clone(), stopped()).await
+            }
         };
         stopping.send_replace(true);
         result
@@ -142,6 +162,56 @@ async fn run_controllers(
     results.into_iter().collect()
 }
 
+/// Reconciles HelmReleases while helm-controller's Lease is held.
+async fn run_helm_releases(
+    context: ControllerContext,
+    process: HelmReleaseProcess,
+    stop: impl Future<Output = ()>,
+) -> Result<(), ClusterError> {
+    let HelmReleaseProcess { options, concurrency, election } = process;
+    let cluster = context.runner.engine().operator_client().clone();
+    let kind = Gvk::new(helmrelease::KIND.0, helmrelease::KIND.1);
+    if cluster.kinds().await?.get(&kind).is_none() {
+        return Err(ClusterError::Other(format!(
+            "{} {} is not served: install Flux's CustomResourceDefinitions, or leave helmreleases out of --controllers",
+            helmrelease::KIND.0,
+            helmrelease::KIND.1
+        )));
+    }
+    let mut stop = Box::pin(stop);
+    let namespace = ObjectRef::new(Gvk::new("v1", "Namespace"), None, &election.namespace);
+    let leadership = match cluster.get_metadata(&namespace).await {
+        // Without the namespace there is no helm-controller.
+        Ok(None) => None,
+        _ => {
+            let follow = |leader: &str| {
+                tracing::info!(
+                    leader,
+                    lease = election.name,
+                    "helm-controller leads: waiting until it stops"
+                );
+            };
+            tokio::select! {
+                () = &mut stop => return Ok(()),
+                leadership = cluster.lead(&election, follow) => Some(leadership?),
+            }
+        }
+    };
+    let controller_options = ControllerOptions { namespace: None, concurrency };
+    let front_end = HelmReleases::new(options);
+    let Some(leadership) = leadership else {
+        return controller::run(front_end, context, controller_options, stop).await;
+    };
+    let result = tokio::select! {
+        result = controller::run(front_end, context, controller_options, stop) => result,
+        () = leadership.lost() => {
+            Err(ClusterError::Other(format!("the Lease {} is lost: another controller leads", election.name)))
+        }
+    };
+    leadership.resign().await;
+    result
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,10 +219,12 @@ mod tests {
     #[test]
     fn controllers_are_chosen_by_name() {
         let modules = Controllers([Controller::Modules].into());
-        assert_eq!("modules".parse(), Ok(modules.clone()));
-        assert_eq!("*".parse(), Ok(modules));
+        assert_eq!("modules".parse(), Ok(modules));
+        let all = Controllers([Controller::Modules, Controller::HelmReleases].into());
+        assert_eq!("modules, helmreleases".parse(), Ok(all.clone()));
+        assert_eq!("*".parse(), Ok(all));
         for (text, part) in [
-            ("modules,helm", "there is no controller \"helm\"; there are modules"),
+            ("modules,helm", "there is no controller \"helm\"; there are modules, helmreleases"),
             ("", "name at least one controller"),
             (" , ", "name at least one controller"),
         ] {

@@ -41,7 +41,7 @@ const KUSTOMIZE: [(&str, &[&str]); 8] = [
 ];
 
 /// The same for the root package.
-const ROOT: [(&str, &[&str]); 16] = [
+const ROOT: [(&str, &[&str]); 17] = [
     ("backoff.rs", &[]),
     ("causes.rs", &[]),
     ("machine.rs", &[]),
@@ -69,8 +69,9 @@ const ROOT: [(&str, &[&str]); 16] = [
             "source",
         ],
     ),
+    ("helmrelease", &["cluster", "controller", "redact", "release", "render", "source"]),
     ("preflight", &["addon", "cluster", "controller", "openapi", "release", "render", "shell_hooks"]),
-    ("runtime.rs", &["addon", "cluster", "controller", "serve"]),
+    ("runtime.rs", &["addon", "cluster", "controller", "helmrelease", "serve"]),
     (
         "cli",
         &[

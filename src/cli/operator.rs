@@ -23,6 +23,7 @@ use super::{Ended, Failure, cluster};
 use crate::addon;
 use crate::cluster::{CompletedRequest, Election};
 use crate::controller::ContextOptions;
+use crate::helmrelease::HelmReleaseOptions;
 use crate::redact;
 use crate::release::{Adoption, DriftPolicy};
 use crate::runtime;
@@ -219,6 +220,18 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
         let stop = async move { ended.next().await };
         let options = runtime::Options {
             controllers: args.controllers.clone(),
+            helm_releases: runtime::HelmReleaseProcess {
+                options: HelmReleaseOptions {
+                    default_service_account: args.helm_releases.default_service_account.clone(),
+                    no_cross_namespace_refs: args.helm_releases.no_cross_namespace_refs,
+                },
+                concurrency: args.helm_releases.concurrent,
+                election: Election {
+                    namespace: args.helm_releases.helm_controller_namespace.clone(),
+                    name: "helm-controller-leader-election".to_owned(),
+                    identity: election(args, &modules).identity,
+                },
+            },
             election: args.election.leader_election.then(|| election(args, &modules)),
             context,
             modules,

@@ -26,11 +26,13 @@ pub(super) enum LogType {
 /// All flags.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// Controllers to run, separated by commas: modules; * for all
+    /// Controllers to run, separated by commas: modules, helmreleases; * for all
     #[arg(long, env = "WINDLASS_CONTROLLERS", default_value = "modules")]
     pub(super) controllers: runtime::Controllers,
     #[command(flatten)]
     pub(super) modules: ModuleFlags,
+    #[command(flatten)]
+    pub(super) helm_releases: HelmReleaseFlags,
     #[command(flatten)]
     pub(super) releases: ReleaseFlags,
     #[command(flatten)]
@@ -88,6 +90,23 @@ pub(super) struct ModuleFlags {
     /// Write module status to the cluster: kubectl get modules.windlass.dev
     #[arg(long, env = "WINDLASS_MODULE_STATUS", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "true", default_missing_value = "true", require_equals = true)]
     pub(super) module_status: bool,
+}
+
+/// How HelmReleases are reconciled; the names are helm-controller's.
+#[derive(clap::Args)]
+pub(super) struct HelmReleaseFlags {
+    /// ServiceAccount of HelmReleases that name none
+    #[arg(long, env = "WINDLASS_DEFAULT_SERVICE_ACCOUNT")]
+    pub(super) default_service_account: Option<String>,
+    /// Refuse references of HelmReleases to sources in other namespaces
+    #[arg(long, env = "WINDLASS_NO_CROSS_NAMESPACE_REFS", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "false", default_missing_value = "true")]
+    pub(super) no_cross_namespace_refs: bool,
+    /// Number of HelmReleases that are reconciled at a time; those that wait for the cluster do not count
+    #[arg(long, env = "WINDLASS_CONCURRENT", default_value_t = 8)]
+    pub(super) concurrent: usize,
+    /// Namespace of helm-controller, whose leader election Lease is held while HelmReleases are reconciled
+    #[arg(long, env = "WINDLASS_HELM_CONTROLLER_NAMESPACE", default_value = "flux-system")]
+    pub(super) helm_controller_namespace: String,
 }
 
 /// How modules are released.

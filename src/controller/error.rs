@@ -38,6 +38,16 @@ pub enum ReconcileError {
     Engine(#[from] EngineError),
     #[error("cluster: {0}")]
     Cluster(#[from] ClusterError),
+    /// A failure with a reason of the front end's own.
+    #[error("{text}")]
+    Reason {
+        /// One CamelCase word.
+        reason: &'static str,
+        /// What failed, for people.
+        text: String,
+        /// What to do about it.
+        disposition: Disposition,
+    },
     /// The job's task panicked or was aborted.
     #[error("the task ended unexpectedly: {0}")]
     Task(String),
@@ -59,6 +69,7 @@ impl ReconcileError {
         match self {
             Self::Chart(_) | Self::Config(_) | Self::Values(_) | Self::Render(_) => Disposition::Stall,
             Self::Engine(e) => e.disposition(),
+            Self::Reason { disposition, .. } => *disposition,
             Self::Cluster(_) | Self::Task(_) | Self::Replay(_) | Self::Hook(_) => Disposition::Retry,
         }
     }
@@ -84,6 +95,7 @@ impl ReconcileError {
             Self::Render(_) | Self::Replay(_) => "RenderFailed",
             Self::Engine(_) => "ReleaseFailed",
             Self::Cluster(_) => "ClusterFailed",
+            Self::Reason { reason, .. } => reason,
             Self::Task(_) => "TaskFailed",
         }
     }

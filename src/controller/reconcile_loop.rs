@@ -289,6 +289,9 @@ impl<F: FrontEnd> Controller<F> {
     }
 
     fn start_jobs(&mut self) {
+        if !self.related.is_complete() {
+            return;
+        }
         for (key, job) in self.workers.start() {
             let Some(known) = self.objects.get(&key) else {
                 self.workers.queue.done(&key, true);

@@ -26,6 +26,8 @@ pub(super) struct RelatedWatch {
     listing: BTreeMap<Gvk, BTreeSet<ObjectRef>>,
     /// Kinds without a watch: not served yet, or not readable.
     missing: BTreeSet<Gvk>,
+    /// Kinds whose first list is not through: objects may exist that are not known.
+    unlisted: BTreeSet<Gvk>,
 }
 
 impl RelatedWatch {
@@ -38,6 +40,7 @@ impl RelatedWatch {
             objects: BTreeMap::new(),
             listing: BTreeMap::new(),
             missing: kinds.into_iter().collect(),
+            unlisted: BTreeSet::new(),
         };
         watch.start_missing().await;
         for kind in &watch.missing {
@@ -59,11 +62,17 @@ impl RelatedWatch {
             match self.client.follow_selected(&kind, self.namespace.as_deref(), "", "").await {
                 Ok(stream) => {
                     self.missing.remove(&kind);
+                    self.unlisted.insert(kind.clone());
                     self.events.push(stream.map(move |event| (kind.clone(), event)).boxed());
                 }
                 Err(error) => tracing::warn!(kind = kind.kind, "cannot watch: {error}"),
             }
         }
+    }
+
+    /// Whether all objects are known: a reference to another one is a reference to none.
+    pub(super) fn is_complete(&self) -> bool {
+        self.unlisted.is_empty()
     }
 
     /// The objects that an object refers to, as far as they exist.
@@ -73,7 +82,7 @@ impl RelatedWatch {
         references.iter().filter_map(found).collect()
     }
 
-    /// Waits for the next changed object: its name, and the object before and after. Cancel-safe.
+    /// Waits for changed objects, each with what it was before, or for the end of a list. Cancel-safe.
     ///
     /// # Errors
     /// A watch fails for good.
@@ -88,8 +97,10 @@ impl RelatedWatch {
                 else => std::future::pending().await,
             };
             let (kind, event) = event;
-            let changed = self.take(&kind, event?);
-            if !changed.is_empty() {
+            let event = event?;
+            let listed = matches!(event, ObjectEvent::Listed);
+            let changed = self.take(&kind, event);
+            if !changed.is_empty() || listed {
                 return Ok(changed);
             }
         }
@@ -123,6 +134,7 @@ impl RelatedWatch {
                 self.objects.remove(&name).map(|before| (name, Some(before))).into_iter().collect()
             }
             ObjectEvent::Listed => {
+                self.unlisted.remove(kind);
                 let listed = self.listing.remove(kind).unwrap_or_default();
                 let of_kind = |name: &&ObjectRef| name.gvk == *kind && !listed.contains(*name);
                 let gone: Vec<ObjectRef> = self.objects.keys().filter(of_kind).cloned().collect();

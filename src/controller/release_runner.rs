@@ -123,6 +123,14 @@ impl ReleaseRunner {
         Ok(own)
     }
 
+    /// The same runner, with the records of its releases in another namespace. `as_actor`: with the rights of the release's
+    /// ServiceAccount.
+    #[must_use]
+    pub fn with_storage_namespace(mut self, namespace: &str, as_actor: bool) -> Self {
+        self.engine = self.engine.with_storage_namespace(namespace, as_actor);
+        self
+    }
+
     /// The same runner for a job: it leaves the job's place while the engine waits, and ends when the wait is cancelled.
     #[must_use]
     pub(super) fn with_slot(mut self, slot: &WorkerSlot) -> Self {

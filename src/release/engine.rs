@@ -76,6 +76,10 @@ pub struct Engine {
     pub(crate) records: Option<Watches>,
     /// Watch of all CRDs; starts with the first release that has any.
     pub(crate) crds: Option<Watches>,
+    /// Client for records; `None`: the operator's own.
+    record_client: Option<Cluster>,
+    /// Namespace of the records; `None`: of each release.
+    storage_namespace: Option<Arc<str>>,
     progress: Option<ProgressListener>,
     diagnoses: bool,
     waits: Option<Arc<dyn WaitListener>>,
@@ -109,6 +113,8 @@ impl Engine {
             watches,
             records,
             crds,
+            record_client: None,
+            storage_namespace: None,
             progress: None,
             diagnoses: false,
             waits: None,
@@ -139,6 +145,15 @@ impl Engine {
     #[must_use]
     pub fn with_crds_as_operator(mut self) -> Self {
         self.crd_client = self.operator_client.clone();
+        self
+    }
+
+    /// The same engine, with the records of its releases in another namespace. `as_actor`: they are read and written with the
+    /// rights of the actor, who chose the namespace.
+    #[must_use]
+    pub fn with_storage_namespace(mut self, namespace: &str, as_actor: bool) -> Self {
+        self.storage_namespace = Some(namespace.into());
+        self.record_client = as_actor.then(|| self.cluster.clone());
         self
     }
 
@@ -241,7 +256,9 @@ impl Engine {
     }
 
     pub(crate) fn store(&self) -> RecordStore<'_> {
-        RecordStore::new(&self.operator_client, &self.options.storage, &self.state.horizon)
+        let client = self.record_client.as_ref().unwrap_or(&self.operator_client);
+        RecordStore::new(client, &self.options.storage, &self.state.horizon)
+            .in_namespace(self.storage_namespace.as_deref())
     }
 
     /// Reconciles a release with a request.
@@ -328,8 +345,8 @@ impl Engine {
         if let Some(owner) = &request.owner {
             self.state.set_owner(&request.id, owner);
         }
-        if let Some(records) = &self.records {
-            records.watch([(self.options.storage.gvk(), Some(request.id.namespace.clone()))]).await;
+        self.watch_records(&request.id).await;
+        if self.records.is_some() {
             if matches!(request.options.crds, CrdPolicy::CreateMissing | CrdPolicy::Apply) {
                 self.watch_crds(&request.id, &request.rendered.crds).await;
             }
@@ -374,9 +391,28 @@ impl Engine {
         RevisionExecution { engine: self, input: &input }.run(decision, history, lease).await
     }
 
-    /// Re-creates and corrects objects by the deployed revision. Creates no revision.
-    pub async fn restore(&self, id: &ReleaseId, options: &ReleaseOptions) -> Result<ReleaseOutcome> {
+    /// Watches the records of a release, if this engine watches.
+    async fn watch_records(&self, id: &ReleaseId) {
+        if let Some(records) = &self.records {
+            let namespace = self.store().namespace_of(id).to_owned();
+            self.state.set_storage_namespace(id, &namespace);
+            records.watch([(self.options.storage.gvk(), Some(namespace))]).await;
+        }
+    }
+
+    /// Re-creates and corrects objects by the deployed revision. Creates no revision. `owner` gets the triggers of the
+    /// release from here on.
+    pub async fn restore(
+        &self,
+        id: &ReleaseId,
+        options: &ReleaseOptions,
+        owner: Option<&str>,
+    ) -> Result<ReleaseOutcome> {
         let busy = self.state.begin_operation(id).await;
+        if let Some(owner) = owner {
+            self.state.set_owner(id, owner);
+        }
+        self.watch_records(id).await;
         let history = self.history_of(id).await?;
         let newest = history.records.last().ok_or(EngineError::NotFound)?;
         if newest.record.info.status != ReleaseStatus::Deployed {

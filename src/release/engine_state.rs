@@ -67,6 +67,8 @@ struct Inner {
     owners: BTreeMap<ObjectKey, ReleaseId>,
     /// The owner of each release, if its request names one.
     release_owners: BTreeMap<ReleaseId, String>,
+    /// Releases whose records are in another namespace, by that namespace and their name.
+    stored_elsewhere: BTreeMap<ReleaseId, ReleaseId>,
     locks: BTreeMap<ReleaseId, Arc<tokio::sync::Mutex<()>>>,
     pending: BTreeMap<ReleaseId, PendingEvents>,
     busy: BTreeSet<ReleaseId>,
@@ -102,6 +104,7 @@ impl Drop for OperationGuard {
             inner.locks.remove(&self.id);
             inner.pending.remove(&self.id);
             inner.release_owners.remove(&self.id);
+            inner.stored_elsewhere.retain(|_, id| *id != self.id);
         }
         if inner.pending.contains_key(&self.id) {
             self.state.wake.notify_waiters();
@@ -215,9 +218,10 @@ impl EngineState {
     /// Takes an event of the records' watch.
     pub(crate) fn on_record_event(&self, change: &CacheEvent) {
         let (CacheEvent::Present(object, seen) | CacheEvent::Gone(object, seen)) = change;
-        let Some((id, revision)) = release_of(object) else { return };
+        let Some((stored, revision)) = release_of(object) else { return };
         self.horizon.note(&seen.resource_version);
         let mut inner = self.lock();
+        let id = inner.stored_elsewhere.get(&stored).cloned().unwrap_or(stored);
         let event = RecordEvent {
             version: seen.resource_version.clone(),
             gone: matches!(change, CacheEvent::Gone(..)),
@@ -226,6 +230,15 @@ impl EngineState {
             inner.pending.entry(id).or_default().records.insert(revision, event);
             drop(inner);
             self.wake.notify_waiters();
+        }
+    }
+
+    /// Sets where the records of a release are.
+    pub(crate) fn set_storage_namespace(&self, id: &ReleaseId, namespace: &str) {
+        let mut inner = self.lock();
+        inner.stored_elsewhere.retain(|_, known| known != id);
+        if namespace != id.namespace {
+            inner.stored_elsewhere.insert(ReleaseId::new(namespace, &id.name), id.clone());
         }
     }
 

@@ -12,8 +12,9 @@ use chart_compat::render::{Hook, Manifest, PostRenderStrategy, Rendered};
 use chart_compat::yaml;
 use kustomize_compat::Error;
 use kustomize_compat::build::{Kustomization, add_metadata};
-use kustomize_compat::patch::Patch;
-use kustomize_compat::transform::images::Image;
+pub use kustomize_compat::patch::Patch;
+pub use kustomize_compat::selector::Selector;
+pub use kustomize_compat::transform::images::Image;
 
 use super::bounds::RenderBounds;
 use super::convert;

@@ -367,7 +367,7 @@ async fn a_kind_that_comes_late_is_awaited_too() {
         // The same where objects are put right: the kind went, and its objects with it.
         control_plane().kubectl(["delete", "crd", &format!("things.{other_group}")]).unwrap();
         let id = windlass::release::ReleaseId::new(ns, "web");
-        let again = engine.restore(&id, &wanted.options).await.unwrap();
+        let again = engine.restore(&id, &wanted.options, None).await.unwrap();
         assert_eq!(again.created.len(), 2, "{again:?}");
         engine.uninstall(&uninstall(ns, "web")).await.unwrap();
         for group in [&group, &other_group] {

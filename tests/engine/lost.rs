@@ -75,7 +75,7 @@ async fn drift_is_left_to_them() {
     engine.reconcile(&wanted).await.unwrap();
     control_plane().kubectl(["delete", "configmap", "a", "-n", &ns, "--wait=false"]).unwrap();
     let (id, options) = (ReleaseId::new(&ns, "web"), wanted.options.clone());
-    let restore = tokio::spawn(async move { engine.restore(&id, &options).await });
+    let restore = tokio::spawn(async move { engine.restore(&id, &options, None).await });
     take_lock(&ns, || get(&ns, "lease", "windlass-web").is_some());
     let error = restore.await.unwrap().unwrap_err();
     assert!(matches!(error, EngineError::LockLost), "{error}");

@@ -49,7 +49,7 @@ async fn versions_that_went_block_nothing() {
 
     let restored = {
         control_plane().kubectl(["delete", "pdb", "pdb", "-n", ns]).unwrap();
-        engine.restore(&id, &ReleaseOptions::default()).await.unwrap()
+        engine.restore(&id, &ReleaseOptions::default(), None).await.unwrap()
     };
     assert_eq!((restored.created.len(), least()), (1, Some(json!(1))), "{restored:?}");
 

@@ -34,7 +34,7 @@ async fn what_is_touched_is_put_right() {
     plane.kubectl(["patch", "configmap", "b", "-n", ns, "-p", r#"{"data":{"value":"9"}}"#]).unwrap();
     let (which, why) = next_trigger(&engine).await;
     assert_eq!((which, why), (id.clone(), format!("ConfigMap {ns}/b: fields of ours were taken over")));
-    let done = engine.restore(&id, &wanted.options).await.unwrap();
+    let done = engine.restore(&id, &wanted.options, None).await.unwrap();
     assert_eq!((done.action, done.changed.len(), done.unchanged), (ReleaseAction::Restore, 1, 2), "{done:?}");
     assert_eq!(value(ns, "b").as_deref(), Some("1"));
 

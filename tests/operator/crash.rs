@@ -63,9 +63,10 @@ fn killed_in_mid_upgrade_or_uninstall_it_goes_on() {
             };
             let mut operator = Operator::start(cp, ns.name(), modules.path());
             let moved = || {
-                let newest = records(ns.name()).pop().map(|record| record.1);
-                let before =
-                    newest.as_deref() == Some("deployed") && history(cp, ns.name(), "alpha").len() == 1;
+                let mut all = records(ns.name());
+                let single = all.len() == 1;
+                let newest = all.pop().map(|record| record.1);
+                let before = newest.as_deref() == Some("deployed") && single;
                 Ok((!before).then(|| newest.unwrap_or_default()))
             };
             let seen = wait_until(what, LIMIT, moved).unwrap();

@@ -210,7 +210,9 @@ impl Engine {
             done.errors.push(error.to_string());
         }
         if request.delete_hooks {
-            for old in store.list(Some(&id.namespace), &format!("name={},status=superseded", id.name)).await?
+            for old in store
+                .list(Some(store.namespace_of(id)), &format!("name={},status=superseded", id.name))
+                .await?
             {
                 // A revision that cannot be read names no objects.
                 let old = self.hooks_of(&old.record).unwrap_or_default();

@@ -119,7 +119,7 @@ impl Engine {
     ) -> Result<Option<ReleaseLease>> {
         let object = reference(id);
         let owner = newest.map_or(Value::Null, |newest| {
-            let record = self.options.storage.reference(id, newest.record.version);
+            let record = self.store().reference(id, newest.record.version);
             json!({"apiVersion": record.gvk.api_version(), "kind": record.gvk.kind, "name": record.name,
                 "uid": newest.uid})
         });

@@ -1,6 +1,8 @@
 //! Reading releases: list, history, one revision.
 
+use crate::cluster::{Gvk, ObjectRef};
 use crate::release::{
+    desired_objects,
     engine::Engine,
     error::{EngineError, Result},
     record::{Record, RecordHead},
@@ -8,6 +10,27 @@ use crate::release::{
 };
 
 impl Engine {
+    /// One revision of a release, if its record is stored.
+    pub async fn record(&self, id: &ReleaseId, revision: u64) -> Result<Option<Record>> {
+        Ok(self.store().get(id, revision).await?.map(|stored| stored.record))
+    }
+
+    /// The objects of a record's manifest, with their namespaces, in its order. Objects of kinds that are not served are left out.
+    pub async fn objects_of(&self, record: &Record) -> Result<Vec<ObjectRef>> {
+        let kinds = self.cluster.kinds().await?;
+        let mut objects = Vec::new();
+        for manifest in self.manifests_of(record) {
+            let manifest = manifest?;
+            let namespaced = |gvk: &Gvk| kinds.get(gvk).map(|r| r.namespaced);
+            if let Ok(object) =
+                desired_objects::reference(&manifest.source, &manifest.object, &record.namespace, namespaced)
+            {
+                objects.push(object);
+            }
+        }
+        Ok(objects)
+    }
+
     /// Newest revision of each release, in a namespace or everywhere, by namespace and name: their labels only.
     pub async fn heads(&self, namespace: Option<&str>) -> Result<Vec<RecordHead>> {
         let mut newest: Vec<RecordHead> = Vec::new();

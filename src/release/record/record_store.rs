@@ -94,6 +94,8 @@ pub struct RecordStore<'a> {
     cluster: &'a Cluster,
     storage: &'a Storage,
     horizon: &'a Horizon,
+    /// Namespace of the records; `None`: of the release.
+    namespace: Option<&'a str>,
     /// Lists are as new as the horizon, not the newest.
     as_seen: bool,
 }
@@ -159,7 +161,23 @@ fn selector(labels: &str) -> String {
 
 impl<'a> RecordStore<'a> {
     pub fn new(cluster: &'a Cluster, storage: &'a Storage, horizon: &'a Horizon) -> Self {
-        Self { cluster, storage, horizon, as_seen: false }
+        Self { cluster, storage, horizon, namespace: None, as_seen: false }
+    }
+
+    /// The same store, with the records of all releases in one namespace.
+    #[must_use]
+    pub fn in_namespace(self, namespace: Option<&'a str>) -> Self {
+        Self { namespace, ..self }
+    }
+
+    /// Where the records of a release are.
+    pub(crate) fn namespace_of<'b>(&'b self, id: &'b ReleaseId) -> &'b str {
+        self.namespace.unwrap_or(&id.namespace)
+    }
+
+    /// The object that holds a revision.
+    pub(crate) fn reference(&self, id: &ReleaseId, revision: u64) -> ObjectRef {
+        self.storage.reference(&ReleaseId::new(self.namespace_of(id), &id.name), revision)
     }
 
     /// The same store, with lists that are only as new as the horizon, which spares the server's wait for its own
@@ -223,7 +241,7 @@ impl<'a> RecordStore<'a> {
             own.map(revision).collect()
         } else {
             let labels = format!("owner=helm,name={}", id.name);
-            let listed = self.listed(Some(&id.namespace), &labels, false).await?;
+            let listed = self.listed(Some(self.namespace_of(id)), &labels, false).await?;
             listed.iter().filter_map(revision_of).collect()
         };
         revisions.sort_by_key(|r| r.revision);
@@ -239,7 +257,7 @@ impl<'a> RecordStore<'a> {
         if let Storage::Memory(_) = self.storage {
             return Ok(self.history(id).await?.into_iter().find(|r| r.revision == revision));
         }
-        let found = self.cluster.get_metadata(&self.storage.reference(id, revision)).await?;
+        let found = self.cluster.get_metadata(&self.reference(id, revision)).await?;
         let own = |object: &Value| object["metadata"]["labels"]["name"].as_str() == Some(&id.name);
         Ok(found.filter(own).as_ref().and_then(revision_of))
     }
@@ -342,10 +360,10 @@ impl<'a> RecordStore<'a> {
 
     async fn head(&self, id: &ReleaseId, revision: u64) -> Result<Option<StoredRecord>, RecordError> {
         if let Storage::Memory(_) = self.storage {
-            let all = self.list(Some(&id.namespace), &format!("name={}", id.name)).await?;
+            let all = self.list(Some(self.namespace_of(id)), &format!("name={}", id.name)).await?;
             return Ok(all.into_iter().find(|s| s.record.version == revision));
         }
-        match self.cluster.get(&self.storage.reference(id, revision)).await? {
+        match self.cluster.get(&self.reference(id, revision)).await? {
             Some(object) => Ok(Some(self.stored(&object)?)),
             None => Ok(None),
         }
@@ -365,7 +383,8 @@ impl<'a> RecordStore<'a> {
         let mut texts = Vec::new();
         for number in 0..record.extension.parts.min(encode::MOST_PARTS) {
             let name = encode::part_name(&head, number);
-            let object = ObjectRef::new(self.storage.gvk(), Some(&record.namespace), &name);
+            let object =
+                ObjectRef::new(self.storage.gvk(), Some(self.namespace.unwrap_or(&record.namespace)), &name);
             let part = self.cluster.get(&object).await?;
             texts.extend(part.and_then(|part| encode::decode_part(&part, form)));
         }
@@ -409,9 +428,11 @@ impl<'a> RecordStore<'a> {
     /// Creates a new revision; an existing one of that number is an error.
     pub async fn create(&self, mut record: Record) -> Result<StoredRecord, RecordError> {
         self.writable()?;
-        let Encoded { head, parts, extension } = encode::encode(&record, "createdAt", self.storage.form())?;
+        let Encoded { mut head, parts, extension } =
+            encode::encode(&record, "createdAt", self.storage.form())?;
         let id = ReleaseId::new(&record.namespace, &record.name);
-        let object = self.storage.reference(&id, record.version);
+        let object = self.reference(&id, record.version);
+        head["metadata"]["namespace"] = self.namespace_of(&id).into();
         let mut tries = 0;
         let created = loop {
             tries += 1;
@@ -453,7 +474,8 @@ impl<'a> RecordStore<'a> {
         let Encoded { mut head, parts, extension } = encoded;
         head["metadata"]["resourceVersion"] = stored.resource_version.as_str().into();
         let id = ReleaseId::new(&record.namespace, &record.name);
-        let object = self.storage.reference(&id, record.version);
+        let object = self.reference(&id, record.version);
+        head["metadata"]["namespace"] = self.namespace_of(&id).into();
         let place = |m: &RecordExtension| (m.parts_digest.clone(), m.parts_of.clone());
         let moved = place(&extension) != place(&record.extension);
         let mut tries = 0;
@@ -488,7 +510,7 @@ impl<'a> RecordStore<'a> {
     pub async fn delete(&self, id: &ReleaseId, revision: u64) -> Result<(), RecordError> {
         self.writable()?;
         let options = DeleteOptions { propagation: Propagation::Background, ..DeleteOptions::default() };
-        self.cluster.delete(&self.storage.reference(id, revision), options).await?;
+        self.cluster.delete(&self.reference(id, revision), options).await?;
         Ok(())
     }
 }

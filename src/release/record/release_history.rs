@@ -212,7 +212,7 @@ impl Engine {
 /// Reads the history of a release.
 pub(crate) async fn records(store: RecordStore<'_>, id: &ReleaseId) -> Result<History> {
     let labels = format!("name={},status!={}", id.name, ReleaseStatus::Superseded);
-    let whole = store.list(Some(&id.namespace), &labels);
+    let whole = store.list(Some(store.namespace_of(id)), &labels);
     let (history, mut records) = if store.is_as_seen() {
         // The list is answered from the server's cache, and a first install needs no other.
         let history = store.history(id).await?;

@@ -1,0 +1,617 @@
+//! The actions on a release in one pass: state → action → status, until nothing is left to do.
+//!
+//! As helm-controller's atomic release: each kind of action runs at most once in a pass, a remediation ends it, and the status is
+//! written before and after each action. What the next action is, `state` decides; what an action does, the engine.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use chart_compat::data::Map;
+use chart_compat::render::CompiledChart;
+use serde_json::Value;
+
+use super::api::GoDuration;
+use super::api::helm_release::HelmReleaseSpec;
+use super::api::status::{HelmReleaseStatus, Inventory, InventoryEntry};
+use super::conditions::{
+    Conditions, DRIFTED, READY, RECONCILING, RELEASED, REMEDIATED, STALLED, TEST_SUCCESS, Truth,
+};
+use super::options;
+use super::snapshot;
+use super::state::{self, Action, DesiredRelease, ReleaseState};
+use crate::controller::{
+    EventNote, EventType, ReconcileError, ReconcilePass, Reconciled, ReleaseRunner, ReleaseSpec, Requeue,
+    crd_files,
+};
+use crate::release::record::{Record, ReleaseStatus};
+use crate::release::{
+    EngineError, History, ReleaseId, ReleaseOutcome, RollbackRequest, TestRequest, UninstallRequest,
+};
+
+/// The owner of the releases, and the front end's name.
+pub(super) const OWNER: &str = "helmreleases";
+
+/// The release of one HelmRelease in one pass.
+pub(super) struct ReleasePass<'a> {
+    pub(super) pass: &'a mut ReconcilePass,
+    pub(super) runner: ReleaseRunner,
+    pub(super) spec: &'a HelmReleaseSpec,
+    pub(super) id: ReleaseId,
+    pub(super) chart: Arc<CompiledChart>,
+    pub(super) values: Map,
+    pub(super) config_digest: String,
+    pub(super) oci_digest: String,
+    pub(super) status: HelmReleaseStatus,
+    pub(super) force: bool,
+}
+
+/// How an action ended.
+enum Ended {
+    /// The next state is determined.
+    Continue,
+    /// The pass ends.
+    Stop(Reconciled),
+}
+
+impl ReleasePass<'_> {
+    fn generation(&self) -> i64 {
+        self.pass.object["metadata"]["generation"].as_i64().unwrap_or_default()
+    }
+
+    fn conditions(&mut self) -> Conditions<'_> {
+        let generation = self.generation();
+        conditions(&mut self.status, generation)
+    }
+
+    async fn save(&mut self) -> Result<(), ReconcileError> {
+        save(self.pass, &self.status).await
+    }
+
+    fn summarize(&mut self) {
+        let (tests, ignore) = (self.spec.test.enable, self.spec.test.ignore_failures);
+        self.conditions().summarize(tests, ignore);
+        self.status.observed_post_renderers_digest = options::post_renderers_digest(self.spec);
+        self.status.observed_common_metadata_digest = options::common_metadata_digest(self.spec);
+    }
+
+    fn event(&self, event_type: EventType, reason: &'static str, note: &str) {
+        self.pass.record_event(EventNote { event_type, reason, action: "Reconcile", note: note.to_owned() });
+    }
+
+    async fn history(&self) -> Result<History, ReconcileError> {
+        Ok(self.runner.engine().history_of(&self.id).await?)
+    }
+
+    fn chart_text(&self) -> String {
+        let metadata = &self.chart.chart().metadata;
+        format!("{}@{}", metadata.name, metadata.version)
+    }
+
+    /// Runs actions until the release is as desired, or no more may be done in this pass.
+    pub(super) async fn run(&mut self) -> Result<Reconciled, ReconcileError> {
+        let mut done: BTreeSet<&str> = BTreeSet::new();
+        loop {
+            let history = self.history().await?;
+            let (state, action) = self.decide(&history).await?;
+            tracing::debug!(object = %self.pass.reference, ?state, ?action, "decided");
+            if state == ReleaseState::Unmanaged {
+                self.status.history.clear();
+            }
+            let kind = match action {
+                Action::Install | Action::Upgrade | Action::Resume => "release",
+                Action::Test => "test",
+                Action::Rollback(_) | Action::UninstallFailed | Action::Uninstall => "remediate",
+                Action::CheckDrift => return self.check_drift().await,
+                Action::Stall(reason) => return self.stall(reason),
+                Action::StateError(found) => return self.state_error(found),
+            };
+            if !done.insert(kind) {
+                return Ok(self.stop_for_now());
+            }
+            self.announce(action).await?;
+            let began = history.newest().map(|record| (record.version, record.info.status));
+            let ended = match action {
+                Action::Install | Action::Upgrade | Action::Resume => self.release(action, began).await?,
+                Action::Test => self.test().await?,
+                Action::Rollback(to) => self.rollback(to).await?,
+                _ => self.uninstall().await?,
+            };
+            if let Ended::Stop(reconciled) = ended {
+                return Ok(reconciled);
+            }
+            self.save().await?;
+        }
+    }
+
+    async fn decide(&self, history: &History) -> Result<(ReleaseState, Action), ReconcileError> {
+        let metadata = &self.chart.chart().metadata;
+        let (post_renderers, common_metadata) =
+            (options::post_renderers_digest(self.spec), options::common_metadata_digest(self.spec));
+        let desired = DesiredRelease {
+            spec: self.spec,
+            generation: self.generation(),
+            chart_name: &metadata.name,
+            chart_version: &metadata.version,
+            config_digest: &self.config_digest,
+            post_renderers_digest: &post_renderers,
+            common_metadata_digest: &common_metadata,
+            force: self.force,
+        };
+        let state = state::determine(history.newest(), &self.status, &desired);
+        let mut verified = None;
+        if state == ReleaseState::Failed
+            && let Some(target) = snapshot::previous(&self.status.history, self.ignores_tests())
+        {
+            let record = self.runner.engine().record(&self.id, target.version).await?;
+            verified = record.filter(|record| target.shows(record)).map(|record| record.version);
+        }
+        let action = state::next_action(state, &self.status, &desired, |version| verified == Some(version));
+        Ok((state, action))
+    }
+
+    fn ignores_tests(&self) -> bool {
+        let active = state::active(&self.status, self.spec);
+        active.map_or(self.spec.test.ignore_failures, |active| active.ignores_tests(self.spec))
+    }
+
+    /// Says in the status that an action runs.
+    async fn announce(&mut self, action: Action) -> Result<(), ReconcileError> {
+        let (name, timeout) = match action {
+            Action::Install => ("install", options::install_timeout(self.spec)),
+            Action::Upgrade | Action::Resume => ("upgrade", options::upgrade_timeout(self.spec)),
+            Action::Test => ("test", options::timeout_of(self.spec, self.spec.test.timeout.as_ref())),
+            Action::Rollback(_) => {
+                ("rollback", options::timeout_of(self.spec, self.spec.rollback.timeout.as_ref()))
+            }
+            _ => ("uninstall", options::timeout_of(self.spec, self.spec.uninstall.timeout.as_ref())),
+        };
+        let text = format!("Running '{name}' action with timeout of {}", GoDuration::from(timeout));
+        let releases = matches!(action, Action::Install | Action::Upgrade | Action::Resume);
+        let mut conditions = self.conditions();
+        conditions.set(RECONCILING, Truth::True, "Progressing", &text);
+        if releases {
+            conditions.set(READY, Truth::Unknown, "Progressing", &text);
+        }
+        self.save().await
+    }
+
+    /// Installs or upgrades. `began`: the newest revision before, and its status.
+    async fn release(
+        &mut self,
+        action: Action,
+        began: Option<(u64, ReleaseStatus)>,
+    ) -> Result<Ended, ReconcileError> {
+        let installs = action == Action::Install || matches!(began, Some((_, ReleaseStatus::PendingInstall)));
+        let (verb, succeeded, failed) = match installs {
+            true => ("install", "InstallSucceeded", "InstallFailed"),
+            false => ("upgrade", "UpgradeSucceeded", "UpgradeFailed"),
+        };
+        verb.clone_into(&mut self.status.last_attempted_release_action);
+        if installs {
+            self.status.history.clear();
+        }
+        let mut conditions = self.conditions();
+        conditions.delete(TEST_SUCCESS);
+        conditions.delete(REMEDIATED);
+        let start = Instant::now();
+        let result = self.runner.run(self.release_spec(action, installs)?).await;
+        self.status.last_attempted_release_action_duration = Some(start.elapsed().into());
+        let newest = self.history().await?;
+        let newest = newest.newest();
+        let stored = newest.is_some_and(|record| Some((record.version, record.info.status)) != began);
+        if let Some(record) = newest.filter(|_| stored) {
+            self.record_revision(&record.clone(), verb).await?;
+        }
+        match result {
+            Ok(done) => {
+                self.take_inventory(&done.outcome, &done.request.rendered.crds).await?;
+                let current = self.status.history.first().cloned().unwrap_or_default();
+                let (release, chart) = (current.release(), current.chart());
+                let text = format!("Helm {verb} succeeded for release {release} with chart {chart}");
+                let awaits_tests = self.spec.test.enable && !current.was_tested();
+                let retries = state::active_retry(&self.status, self.spec).is_some();
+                let mut conditions = self.conditions();
+                conditions.set(RELEASED, Truth::True, succeeded, &text);
+                if awaits_tests {
+                    let text = format!("Helm release {release} with chart {chart} is awaiting tests");
+                    conditions.set(TEST_SUCCESS, Truth::Unknown, "AwaitingTests", &text);
+                }
+                if retries {
+                    self.clear_failures();
+                }
+                self.event(EventType::Normal, succeeded, &text);
+                self.summarize();
+                Ok(Ended::Continue)
+            }
+            Err(ReconcileError::Engine(EngineError::Cancelled)) => {
+                let text = "Health checks canceled due to a new generation";
+                self.conditions().set(READY, Truth::False, "HealthCheckCanceled", text);
+                self.save().await?;
+                Ok(Ended::Stop(Reconciled::new(false, Requeue::Never)))
+            }
+            Err(error) => {
+                let text = format!(
+                    "Helm {verb} failed for release {} with chart {}: {error}",
+                    self.id,
+                    self.chart_text()
+                );
+                self.status.failures += 1;
+                self.conditions().set(RELEASED, Truth::False, failed, &text);
+                self.event(EventType::Warning, failed, &text);
+                self.summarize();
+                if !stored {
+                    self.save().await?;
+                    return Ok(Ended::Stop(self.failed_pass(&error)));
+                }
+                match installs {
+                    true => self.status.install_failures += 1,
+                    false => self.status.upgrade_failures += 1,
+                }
+                Ok(Ended::Continue)
+            }
+        }
+    }
+
+    /// How a pass ends whose action wrote nothing: it is repeated as the error asks for, or after the strategy's interval.
+    fn failed_pass(&self, error: &ReconcileError) -> Reconciled {
+        let requeue = match state::active_retry(&self.status, self.spec) {
+            Some(interval) => Requeue::After(interval),
+            None => Requeue::After(error.retry_delay(self.pass.failures + 1)),
+        };
+        Reconciled::new(false, requeue)
+    }
+
+    fn release_spec(&self, action: Action, installs: bool) -> Result<ReleaseSpec, ReconcileError> {
+        let origin = options::origin_labels(&self.pass.object);
+        Ok(ReleaseSpec {
+            id: self.id.clone(),
+            crds: crd_files(&self.chart.chart().crds(), &[], &origin)?,
+            chart: Arc::clone(&self.chart),
+            values: Arc::new(self.values.clone()),
+            owner: OWNER.to_owned(),
+            cause: format!("generation {} of HelmRelease {}", self.generation(), self.pass.reference),
+            record_labels: std::collections::BTreeMap::new(),
+            checksum_label: None,
+            post_render: Some(options::post_render(self.spec, origin)?),
+            options: options::release_options(self.spec, action, installs),
+        })
+    }
+
+    /// Puts a revision that was written into the history, and the one before as it is now.
+    async fn record_revision(&mut self, record: &Record, action: &str) -> Result<(), ReconcileError> {
+        let shot = snapshot::observe(record, &self.oci_digest, action, Some(&self.config_digest));
+        self.status.history.retain(|known| known.version != shot.version);
+        if let Some(before) = self.status.history.first_mut()
+            && let Some(old) = self.runner.engine().record(&self.id, before.version).await?
+        {
+            let fresh =
+                snapshot::observe(&old, &before.oci_digest, &before.action, Some(&before.config_digest));
+            *before = snapshot_with_tests(fresh, before.test_hooks.take());
+        }
+        self.status.history.insert(0, shot);
+        Ok(())
+    }
+
+    /// The objects of the release, for `flux tree` and dashboards.
+    async fn take_inventory(
+        &mut self,
+        outcome: &ReleaseOutcome,
+        crds: &[crate::release::CrdFile],
+    ) -> Result<(), ReconcileError> {
+        let Some(record) = &outcome.record else { return Ok(()) };
+        let objects = self.runner.engine().objects_of(record).await?;
+        let crds = crds.iter().flat_map(|file| &file.objects).filter_map(|object| {
+            let gvk = crate::cluster::Gvk::of(object)?;
+            Some(crate::cluster::ObjectRef::new(gvk, None, object["metadata"]["name"].as_str()?))
+        });
+        let entry = |object: crate::cluster::ObjectRef| InventoryEntry {
+            id: format!(
+                "{}_{}_{}_{}",
+                object.namespace.unwrap_or_default(),
+                // Names of RBAC objects may have colons.
+                object.name.replace(':', "__"),
+                object.gvk.group,
+                object.gvk.kind
+            ),
+            v: object.gvk.version,
+        };
+        self.status.inventory =
+            Some(Inventory { entries: objects.into_iter().chain(crds).map(entry).collect() });
+        Ok(())
+    }
+
+    async fn test(&mut self) -> Result<Ended, ReconcileError> {
+        let filters: Vec<(&str, bool)> =
+            self.spec.test.filters.iter().map(|filter| (filter.name.as_str(), filter.exclude)).collect();
+        let names = |excluded: bool| {
+            let chosen = filters.iter().filter(|(_, exclude)| *exclude == excluded);
+            chosen.map(|(name, _)| (*name).to_owned()).collect()
+        };
+        let request = TestRequest {
+            id: self.id.clone(),
+            only: names(false),
+            not: names(true),
+            timeout: options::timeout_of(self.spec, self.spec.test.timeout.as_ref()),
+            ..TestRequest::default()
+        };
+        let tested = self.runner.engine().test(&request).await?;
+        let Some(latest) = self.status.history.first_mut() else {
+            return Err(super::artifact::failed(
+                "TestFailed",
+                "no latest release: required for test".to_owned(),
+            ));
+        };
+        let fresh = snapshot::observe(
+            &tested.record,
+            &latest.oci_digest,
+            &latest.action,
+            Some(&latest.config_digest),
+        );
+        let runs = snapshot::test_runs(&tested.record, &filters);
+        let count = runs.len();
+        *latest = snapshot_with_tests(fresh, Some(runs));
+        let (release, chart, failed_test) = (latest.release(), latest.chart(), tested.failure);
+        if let Some(error) = failed_test {
+            let text = format!("Helm test failed for release {release} with chart {chart}: {error}");
+            self.status.failures += 1;
+            self.conditions().set(TEST_SUCCESS, Truth::False, "TestFailed", &text);
+            self.event(EventType::Warning, "TestFailed", &text);
+            if !self.ignores_tests() {
+                match self.status.last_attempted_release_action.as_str() {
+                    "install" => self.status.install_failures += 1,
+                    _ => self.status.upgrade_failures += 1,
+                }
+            }
+        } else {
+            let hooks = match count {
+                0 => "no test hooks".to_owned(),
+                1 => "1 test hook completed successfully".to_owned(),
+                _ => format!("{count} test hooks completed successfully"),
+            };
+            let text = format!("Helm test succeeded for release {release} with chart {chart}: {hooks}");
+            self.conditions().set(TEST_SUCCESS, Truth::True, "TestSucceeded", &text);
+            self.event(EventType::Normal, "TestSucceeded", &text);
+        }
+        self.summarize();
+        Ok(Ended::Continue)
+    }
+
+    async fn rollback(&mut self, to: u64) -> Result<Ended, ReconcileError> {
+        let ignore = self.ignores_tests();
+        snapshot::truncate(&mut self.status.history, ignore);
+        let Some(target) = self.status.history.iter().find(|known| known.version == to).cloned() else {
+            return Ok(Ended::Stop(self.stall("MissingRollbackTarget")?));
+        };
+        let request = RollbackRequest {
+            id: self.id.clone(),
+            revision: to,
+            options: options::rollback_options(self.spec),
+            description: None,
+            cause: format!(
+                "remediates revision {}",
+                self.status.history.first().map_or(0, |known| known.version)
+            ),
+        };
+        let result = self.runner.engine().rollback(&request).await;
+        if let Some(record) = self.history().await?.newest()
+            && self.status.history.first().is_none_or(|known| known.version < record.version)
+        {
+            let config = target.config_digest.clone();
+            let shot = snapshot::observe(record, &target.oci_digest, "", Some(&config));
+            self.status.history.insert(0, shot);
+        }
+        let (release, chart) = (target.release(), target.chart());
+        let verdict = match result {
+            Ok(_) => {
+                let text =
+                    format!("Helm rollback to previous release {release} with chart {chart} succeeded");
+                (Truth::True, EventType::Normal, "RollbackSucceeded", text)
+            }
+            Err(error) => {
+                let text =
+                    format!("Helm rollback to previous release {release} with chart {chart} failed: {error}");
+                self.status.failures += 1;
+                (Truth::False, EventType::Warning, "RollbackFailed", text)
+            }
+        };
+        self.remediated(verdict).await
+    }
+
+    /// Uninstalls a failed release, or finishes an uninstall.
+    async fn uninstall(&mut self) -> Result<Ended, ReconcileError> {
+        let current = self.status.history.first().cloned().unwrap_or_default();
+        let request = uninstall_request(self.spec, self.id.clone());
+        let result = self.runner.engine().uninstall(&request).await;
+        if let Ok(done) = &result
+            && let Some(record) = &done.record
+            && let Some(latest) = self.status.history.first_mut()
+        {
+            let config = latest.config_digest.clone();
+            *latest = snapshot::observe(record, &latest.oci_digest, "uninstall-remediation", Some(&config));
+        }
+        let (release, chart) = (current.release(), current.chart());
+        let verdict = match result {
+            Ok(_) => {
+                let text =
+                    format!("Helm uninstall remediation for release {release} with chart {chart} succeeded");
+                (Truth::True, EventType::Normal, "UninstallSucceeded", text)
+            }
+            Err(error) => {
+                let text = format!(
+                    "Helm uninstall remediation for release {release} with chart {chart} failed: {error}"
+                );
+                self.status.failures += 1;
+                (Truth::False, EventType::Warning, "UninstallFailed", text)
+            }
+        };
+        self.remediated(verdict).await
+    }
+
+    /// A remediation ends a pass.
+    async fn remediated(
+        &mut self,
+        (truth, event_type, reason, text): (Truth, EventType, &'static str, String),
+    ) -> Result<Ended, ReconcileError> {
+        self.conditions().set(REMEDIATED, truth, reason, &text);
+        self.event(event_type, reason, &text);
+        self.summarize();
+        let active = state::active(&self.status, self.spec);
+        let again = active.is_none_or(|active| !active.is_exhausted() || active.is_uninstall_after_upgrade());
+        if again || state::active_retry(&self.status, self.spec).is_some() {
+            return Ok(Ended::Stop(self.stop_for_now()));
+        }
+        Ok(Ended::Stop(self.stall("RetriesExceeded")?))
+    }
+
+    /// More is to be done, in another pass.
+    fn stop_for_now(&mut self) -> Reconciled {
+        if let Some(interval) = state::active_retry(&self.status, self.spec) {
+            let text = format!("retrying after {}", GoDuration::from(interval));
+            self.conditions().set(RECONCILING, Truth::True, "ProgressingWithRetry", &text);
+            return Reconciled::new(false, Requeue::After(interval));
+        }
+        let active = state::active(&self.status, self.spec);
+        if active.is_none_or(|active| !active.is_exhausted()) {
+            let text = self.conditions().get(READY).map(|ready| ready.message.clone()).unwrap_or_default();
+            self.conditions().set(RECONCILING, Truth::True, "ProgressingWithRetry", &text);
+            return Reconciled::new(false, Requeue::Backoff);
+        }
+        self.conditions().delete(RECONCILING);
+        self.observed();
+        Reconciled::new(false, Requeue::After(self.interval()))
+    }
+
+    /// Nothing more may be done for now. helm-controller waits for a change; here the state is determined again at the interval.
+    fn stall(&mut self, reason: &'static str) -> Result<Reconciled, ReconcileError> {
+        let text = if reason == "MissingRollbackTarget" {
+            "Failed to perform remediation: missing target release for rollback: cannot remediate failed release".to_owned()
+        } else {
+            let attempts =
+                state::active(&self.status, self.spec).map_or(0, state::ActiveRemediation::failures);
+            format!("Failed to {} after {attempts} attempt(s)", self.status.last_attempted_release_action)
+        };
+        self.conditions().set(STALLED, Truth::True, reason, &text);
+        self.observed();
+        Ok(Reconciled::new(false, Requeue::After(self.interval())))
+    }
+
+    fn state_error(&mut self, found: ReleaseStatus) -> Result<Reconciled, ReconcileError> {
+        let text = format!(
+            "Could not determine release state: unable to determine state for release with status '{found}'"
+        );
+        self.conditions().set(READY, Truth::False, "StateError", &text);
+        Ok(Reconciled::new(false, Requeue::Backoff))
+    }
+
+    /// The record is as desired: compares the objects with it.
+    async fn check_drift(&mut self) -> Result<Reconciled, ReconcileError> {
+        if state::active_retry(&self.status, self.spec).is_some() {
+            snapshot::truncate_newest(&mut self.status.history);
+        } else {
+            let ignore = self.ignores_tests();
+            snapshot::truncate(&mut self.status.history, ignore);
+        }
+        let current = self.status.history.first().cloned().unwrap_or_default();
+        let (release, chart) = (current.release(), current.chart());
+        let upgraded = format!("Helm upgrade succeeded for release {release} with chart {chart}");
+        let mut conditions = self.conditions();
+        if conditions.is_true(REMEDIATED) {
+            // What was rolled back to is desired now.
+            conditions.delete(REMEDIATED);
+            conditions.set(RELEASED, Truth::True, "UpgradeSucceeded", &upgraded);
+        } else if !conditions.is_true(RELEASED) {
+            match conditions.get(RELEASED).map(|released| released.reason.clone()).as_deref() {
+                Some("InstallFailed") => {
+                    let text = format!("Helm install succeeded for release {release} with chart {chart}");
+                    conditions.set(RELEASED, Truth::True, "InstallSucceeded", &text);
+                }
+                Some("UpgradeFailed") => conditions.set(RELEASED, Truth::True, "UpgradeSucceeded", &upgraded),
+                _ => {}
+            }
+        }
+        let options = options::drift_options(self.spec);
+        let detects = options.drift.mode != crate::release::DriftMode::Off;
+        let outcome = self.runner.engine().restore(&self.id, &options, Some(OWNER)).await?;
+        if detects {
+            self.note_drift(&outcome, &release);
+        }
+        self.conditions().delete(RECONCILING);
+        self.summarize();
+        self.observed();
+        Ok(Reconciled::new(true, Requeue::After(self.interval())))
+    }
+
+    fn note_drift(&mut self, outcome: &ReleaseOutcome, release: &str) {
+        if outcome.drift.is_empty() {
+            let text = "No drift detected against the cluster state";
+            return self.conditions().set(DRIFTED, Truth::False, "NoDriftDetected", text);
+        }
+        let lines: Vec<String> = outcome.drift.iter().map(options::drift_line).collect();
+        let text = format!(
+            "Cluster state of release {release} has drifted from the desired state:\n{}",
+            lines.join("\n")
+        );
+        self.event(EventType::Warning, "DriftDetected", &text);
+        self.conditions().set(DRIFTED, Truth::True, "DriftDetected", &text);
+        if outcome.drift.iter().all(|drift| drift.corrected) {
+            let text =
+                format!("Cluster state of release {release} has been corrected:\n{}", lines.join("\n"));
+            self.event(EventType::Normal, "DriftCorrected", &text);
+            let text = "No drift detected against the cluster state";
+            self.conditions().set(DRIFTED, Truth::False, "NoDriftDetected", text);
+        }
+    }
+
+    fn observed(&mut self) {
+        self.status.observed_generation = Some(self.generation());
+    }
+
+    fn interval(&self) -> Duration {
+        options::interval(self.spec)
+    }
+
+    fn clear_failures(&mut self) {
+        (self.status.failures, self.status.install_failures, self.status.upgrade_failures) = (0, 0, 0);
+    }
+}
+
+fn snapshot_with_tests(
+    fresh: super::api::status::Snapshot,
+    test_hooks: Option<std::collections::BTreeMap<String, super::api::status::TestHook>>,
+) -> super::api::status::Snapshot {
+    super::api::status::Snapshot { test_hooks, ..fresh }
+}
+
+/// The uninstall of a release as its HelmRelease wants it.
+pub(super) fn uninstall_request(spec: &HelmReleaseSpec, id: ReleaseId) -> UninstallRequest {
+    let uninstall = &spec.uninstall;
+    UninstallRequest {
+        keep_history: uninstall.keep_history,
+        ignore_not_found: true,
+        run_hooks: !uninstall.disable_hooks,
+        propagation: options::propagation(uninstall.deletion_propagation.as_deref()),
+        wait: !uninstall.disable_wait,
+        timeout: options::timeout_of(spec, uninstall.timeout.as_ref()),
+        ..UninstallRequest::new(id)
+    }
+}
+
+/// The conditions of a status, to be set now.
+pub(super) fn conditions(status: &mut HelmReleaseStatus, generation: i64) -> Conditions<'_> {
+    let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    Conditions { status, generation, now }
+}
+
+/// Writes a status: fields that it has no more are removed.
+pub(super) async fn save(pass: &mut ReconcilePass, status: &HelmReleaseStatus) -> Result<(), ReconcileError> {
+    let mut patch = serde_json::to_value(status).unwrap_or_default();
+    let before = &pass.object["status"];
+    for field in before.as_object().into_iter().flat_map(serde_json::Map::keys) {
+        if patch.get(field).is_none() {
+            patch[field.as_str()] = Value::Null;
+        }
+    }
+    pass.write_status(&patch).await?;
+    Ok(())
+}

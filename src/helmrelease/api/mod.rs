@@ -1,0 +1,7 @@
+//! Types of Flux's API that a HelmRelease is made of, with the field names of the JSON.
+
+pub mod duration;
+pub mod helm_release;
+pub mod status;
+
+pub use duration::GoDuration;

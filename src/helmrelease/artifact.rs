@@ -1,0 +1,185 @@
+//! Charts from the artifacts of Flux's sources: fetched by URL, verified by digest, kept for the next release of the same chart.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use chart_compat::go::semver;
+use chart_compat::profile::Profile;
+use chart_compat::render::CompiledChart;
+use serde_json::Value;
+
+use super::digest::sha256;
+use crate::controller::ReconcileError;
+use crate::release::Disposition;
+use crate::source;
+use crate::source::http::{Http, Request, Tls};
+use crate::source::location::Location;
+
+/// Largest artifact, in bytes.
+const MAX_ARTIFACT: u64 = 64 << 20;
+/// Time for one download.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// Charts kept.
+const MAX_CHARTS: usize = 32;
+
+/// The artifact of a source, as its status has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Artifact {
+    pub(super) url: String,
+    pub(super) digest: String,
+    pub(super) revision: String,
+    /// The revision names a digest, which becomes part of the chart's version.
+    pub(super) tracks_digest: bool,
+}
+
+/// A failure to get a chart, with Flux's reason.
+pub(super) fn failed(reason: &'static str, text: String) -> ReconcileError {
+    ReconcileError::Reason { reason, text, disposition: Disposition::Retry }
+}
+
+impl Artifact {
+    /// The artifact of a source that is ready: observed in its generation, not stalled, with an artifact.
+    ///
+    /// # Errors
+    /// The source is not ready; the text says why.
+    pub(super) fn of(source: &Value, kind: &str, name: &str) -> Result<Self, ReconcileError> {
+        let not_ready = |why: &str| {
+            let text = format!("{kind} '{name}' is not ready: {why}");
+            ReconcileError::Reason { reason: "SourceNotReady", text, disposition: Disposition::Wait }
+        };
+        let status = &source["status"];
+        if status["observedGeneration"] != source["metadata"]["generation"] {
+            return Err(not_ready("latest generation of object has not been reconciled"));
+        }
+        let conditions = status["conditions"].as_array().map_or(&[][..], Vec::as_slice);
+        if conditions.iter().any(|c| c["type"] == "Stalled" && c["status"] == "True") {
+            return Err(not_ready("the source is stalled"));
+        }
+        let text = |field: &str| status["artifact"][field].as_str().unwrap_or_default().to_owned();
+        if text("url").is_empty() || text("digest").is_empty() {
+            return Err(not_ready("it has no artifact"));
+        }
+        Ok(Self {
+            url: text("url"),
+            digest: text("digest"),
+            revision: text("revision"),
+            tracks_digest: matches!(kind, "OCIRepository" | "ExternalArtifact"),
+        })
+    }
+
+    /// Digest of the OCI artifact that the revision names; empty if it names none.
+    pub(super) fn oci_digest(&self) -> &str {
+        match self.revision.split_once('@') {
+            Some((_, digest)) if self.tracks_digest => digest,
+            _ => "",
+        }
+    }
+
+    /// The version of the chart with the beginning of the OCI digest as its metadata, so that a tag that was pushed again is a new
+    /// version.
+    fn version(&self, chart_version: &str) -> Result<String, ReconcileError> {
+        let digest = self.oci_digest();
+        if digest.is_empty() {
+            return Ok(chart_version.to_owned());
+        }
+        let tag = self.revision.split('@').next().unwrap_or_default().replace('_', "+");
+        if semver::parse(&tag).is_ok() && tag.trim_start_matches('v') != chart_version.trim_start_matches('v')
+        {
+            let text = format!("artifact revision {tag} does not match chart version {chart_version}");
+            return Err(failed("ChartMutateError", text));
+        }
+        let hex = digest.split_once(':').map_or(digest, |(_, hex)| hex);
+        let plain = chart_version.split('+').next().unwrap_or_default();
+        Ok(format!("{plain}+{}", hex.get(..12).unwrap_or(hex)))
+    }
+}
+
+/// Charts by digest and revision, the ones used last.
+pub(super) struct ChartCache {
+    http: Http,
+    tls: Tls,
+    charts: Mutex<VecDeque<(Artifact, Arc<CompiledChart>)>>,
+}
+
+impl ChartCache {
+    pub(super) fn new() -> Self {
+        Self { http: Http::new(TIMEOUT, false), tls: Tls::default(), charts: Mutex::default() }
+    }
+
+    /// The chart of an artifact.
+    ///
+    /// # Errors
+    /// It cannot be fetched, has another digest, or is not a chart.
+    pub(super) async fn load(&self, artifact: &Artifact) -> Result<Arc<CompiledChart>, ReconcileError> {
+        if let Some(chart) = self.cached(artifact) {
+            return Ok(chart);
+        }
+        let wrong =
+            |why: &dyn std::fmt::Display| failed("ArtifactFailed", format!("Could not load chart: {why}"));
+        // Only tests name another host, as those of helm-controller do.
+        let url = Location::parse(&artifact.url).map_err(|e| wrong(&e))?;
+        let bytes =
+            self.http.fetch(Request::get(url, &self.tls, MAX_ARTIFACT)).await.map_err(|e| wrong(&e))?;
+        let found = sha256(&bytes);
+        if !artifact.digest.starts_with("sha256:") {
+            return Err(wrong(&format!("digest {:?} is not a sha256 digest", artifact.digest)));
+        }
+        if found != artifact.digest {
+            return Err(wrong(&format!("computed digest {found} does not match {}", artifact.digest)));
+        }
+        let own = artifact.clone();
+        let read = tokio::task::spawn_blocking(move || {
+            let loaded = source::load_package(&bytes, Path::new(&own.url), Profile::Helm4);
+            let mut loaded =
+                loaded.map_err(|e| failed("ArtifactFailed", format!("Could not load chart: {e}")))?;
+            loaded.chart.metadata.version = own.version(&loaded.chart.metadata.version)?;
+            Ok::<_, ReconcileError>(Arc::new(loaded.compile(Profile::Helm4)))
+        });
+        let chart = read.await.map_err(|e| ReconcileError::Task(e.to_string()))??;
+        let mut charts = self.charts.lock().unwrap_or_else(PoisonError::into_inner);
+        charts.push_front((artifact.clone(), Arc::clone(&chart)));
+        charts.truncate(MAX_CHARTS);
+        Ok(chart)
+    }
+
+    fn cached(&self, artifact: &Artifact) -> Option<Arc<CompiledChart>> {
+        let mut charts = self.charts.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = charts.iter().position(|(known, _)| known == artifact)?;
+        let entry = charts.remove(place)?;
+        let chart = Arc::clone(&entry.1);
+        charts.push_front(entry);
+        Some(chart)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_becomes_part_of_the_version() {
+        let artifact = |revision: &str, tracks_digest| Artifact {
+            url: String::new(),
+            digest: String::new(),
+            revision: revision.to_owned(),
+            tracks_digest,
+        };
+        let oci = "1.2.3@sha256:0123456789abcdef";
+        for (revision, tracks, version, expected) in [
+            (oci, true, "1.2.3", Some("1.2.3+0123456789ab")),
+            (oci, true, "v1.2.3", Some("v1.2.3+0123456789ab")),
+            ("latest@sha256:0123456789abcdef", true, "1.2.3+old", Some("1.2.3+0123456789ab")),
+            (oci, true, "1.2.4", None),
+            (oci, false, "1.2.4", Some("1.2.4")),
+            ("1.2.3", true, "1.2.3", Some("1.2.3")),
+        ] {
+            assert_eq!(
+                artifact(revision, tracks).version(version).ok().as_deref(),
+                expected,
+                "{revision} {version}"
+            );
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Dependencies of a HelmRelease, and whether one is ready. Pure.
+
+use std::collections::BTreeSet;
+
+use cel::{Context, Program};
+use serde_json::Value;
+
+use super::api::helm_release::{Dependency, HelmReleaseSpec};
+use crate::controller::ReconcileError;
+use crate::release::Disposition;
+
+/// The longest expression, in bytes.
+const MAX_EXPRESSION: usize = 16 << 10;
+
+fn all(object: &Value) -> Vec<(String, Dependency)> {
+    let own = object["metadata"]["namespace"].as_str().unwrap_or_default();
+    let list = HelmReleaseSpec::read(&object["spec"]).map(|spec| spec.depends_on).unwrap_or_default();
+    let key = |dependency: &Dependency| {
+        format!("{}/{}", dependency.namespace.as_deref().unwrap_or(own), dependency.name)
+    };
+    list.into_iter().map(|dependency| (key(&dependency), dependency)).collect()
+}
+
+/// The dependencies, as `NAMESPACE/NAME`.
+pub(super) fn keys(object: &Value) -> BTreeSet<String> {
+    all(object).into_iter().map(|(key, _)| key).collect()
+}
+
+/// Whether a dependency is ready: by the expression for it, or else by its condition Ready of its newest generation.
+///
+/// # Errors
+/// The expression is not CEL, or does not give a boolean.
+pub(super) fn is_ready(object: &Value, other: &Value) -> Result<bool, ReconcileError> {
+    let text = |field: &str| other["metadata"][field].as_str().unwrap_or_default();
+    let key = format!("{}/{}", text("namespace"), text("name"));
+    let declared = all(object).into_iter().find(|(name, _)| *name == key);
+    if let Some(expression) = declared.and_then(|(_, dependency)| dependency.ready_expr) {
+        return evaluate(&expression, object, other).map_err(|why| ReconcileError::Reason {
+            reason: "InvalidCELExpression",
+            text: format!("spec.dependsOn: readyExpr {expression:?} of {key}: {why}"),
+            disposition: Disposition::Stall,
+        });
+    }
+    let conditions = other["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
+    let ready = conditions.iter().any(|c| c["type"] == "Ready" && c["status"] == "True");
+    Ok(ready && other["status"]["observedGeneration"] == other["metadata"]["generation"])
+}
+
+fn evaluate(expression: &str, object: &Value, other: &Value) -> Result<bool, String> {
+    if expression.len() > MAX_EXPRESSION {
+        return Err(format!("it has more than {MAX_EXPRESSION} bytes"));
+    }
+    let program = Program::compile(expression).map_err(|e| e.to_string())?;
+    let mut context = Context::default();
+    for (name, value) in [("self", object), ("dep", other)] {
+        context.add_variable(name, value).map_err(|e| e.to_string())?;
+    }
+    match program.execute(&context) {
+        Ok(cel::Value::Bool(ready)) => Ok(ready),
+        Ok(_) => Err("it is neither true nor false".to_owned()),
+        // A field that is not there yet: not ready.
+        Err(cel::ExecutionError::NoSuchKey(_)) => Ok(false),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn readiness_is_the_condition_or_the_expression() {
+        let object = |expr: Option<&str>| {
+            json!({
+                "metadata": {"namespace": "a", "name": "web"},
+                "spec": {"dependsOn": [{"name": "db", "namespace": "b", "readyExpr": expr}]},
+            })
+        };
+        let other = |generation: i64, status: &str| {
+            json!({
+                "metadata": {"namespace": "b", "name": "db", "generation": generation, "labels": {"v": "1"}},
+                "status": {"observedGeneration": 1, "conditions": [{"type": "Ready", "status": status}]},
+            })
+        };
+        assert_eq!(keys(&object(None)), BTreeSet::from(["b/db".to_owned()]));
+        for (expr, other, expected) in [
+            (None, other(1, "True"), Some(true)),
+            (None, other(2, "True"), Some(false)),
+            (None, other(1, "False"), Some(false)),
+            (None, json!({"metadata": {"namespace": "b", "name": "db"}}), Some(false)),
+            (
+                Some("dep.metadata.labels.v == '1' && self.metadata.name == 'web'"),
+                other(2, "False"),
+                Some(true),
+            ),
+            (Some("dep.status.none == '1'"), other(1, "True"), Some(false)),
+            (Some("dep.metadata.name"), other(1, "True"), None),
+            (Some("dep."), other(1, "True"), None),
+        ] {
+            assert_eq!(is_ready(&object(expr), &other).ok(), expected, "{expr:?}");
+        }
+    }
+}

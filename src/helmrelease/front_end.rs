@@ -1,0 +1,548 @@
+//! The front end of HelmReleases: what is watched, and one pass over one object.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use chart_compat::chart::read_values;
+use chart_compat::data::{Data, Map};
+use chart_compat::profile::Profile;
+use serde_json::{Value, json};
+
+use super::actions::{self, OWNER, ReleasePass};
+use super::api::helm_release::{HelmReleaseSpec, ValuesReference};
+use super::api::status::HelmReleaseStatus;
+use super::artifact::{Artifact, ChartCache, failed};
+use super::conditions::{READY, RECONCILING, STALLED, Truth};
+use super::values::{ValuesSource, compose};
+use super::{dependency, digest, names, options};
+use crate::cluster::{ApplyOptions, DeleteOptions, Gvk, ObjectRef, Propagation, Validation};
+use crate::controller::{
+    EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass, Reconciled, ReleaseTarget, Report,
+    Requeue, ServiceAccountRef,
+};
+use crate::release::{Disposition, EngineError, ReleaseId};
+use crate::render::lookup_object;
+use crate::render::replay::{LookupQuery, answer_digest};
+
+/// The kind.
+pub const KIND: (&str, &str) = ("helm.toolkit.fluxcd.io/v2", "HelmRelease");
+const SOURCES: &str = "source.toolkit.fluxcd.io/v1";
+const REQUESTED_AT: &str = "reconcile.fluxcd.io/requestedAt";
+const FORCE_AT: &str = "reconcile.fluxcd.io/forceAt";
+const RESET_AT: &str = "reconcile.fluxcd.io/resetAt";
+/// Field manager of HelmCharts, as helm-controller's.
+const MANAGER: &str = "helm-controller";
+
+/// Options of all HelmReleases of a process, with helm-controller's names.
+#[derive(Clone, Debug, Default)]
+pub struct HelmReleaseOptions {
+    /// The ServiceAccount of HelmReleases that name none.
+    pub default_service_account: Option<String>,
+    /// References to sources in other namespaces are refused.
+    pub no_cross_namespace_refs: bool,
+}
+
+/// The front end.
+pub struct HelmReleases {
+    options: HelmReleaseOptions,
+    charts: ChartCache,
+}
+
+impl HelmReleases {
+    /// A front end without a release.
+    #[must_use]
+    pub fn new(options: HelmReleaseOptions) -> Self {
+        Self { options, charts: ChartCache::new() }
+    }
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn spec_of(object: &Value) -> Result<HelmReleaseSpec, ReconcileError> {
+    HelmReleaseSpec::read(&object["spec"]).map_err(|e| ReconcileError::Config(format!("spec: {e}")))
+}
+
+fn status_of(object: &Value) -> HelmReleaseStatus {
+    // What cannot be read was not written by a helm-controller of this version: it is written anew.
+    serde_json::from_value(object["status"].clone()).unwrap_or_default()
+}
+
+/// The source that has the chart: its kind and name.
+fn source_of(object: &Value, spec: &HelmReleaseSpec) -> Option<ObjectRef> {
+    let own = text(&object["metadata"]["namespace"]);
+    if let Some(reference) = &spec.chart_ref {
+        let version = reference.api_version.as_deref().unwrap_or(SOURCES);
+        let namespace = reference.namespace.as_deref().unwrap_or(own);
+        return Some(ObjectRef::new(Gvk::new(version, &reference.kind), Some(namespace), &reference.name));
+    }
+    let template = spec.chart.as_ref()?;
+    let namespace = template.spec.source_ref.namespace.as_deref().unwrap_or(own);
+    let name = format!("{own}-{}", text(&object["metadata"]["name"]));
+    Some(ObjectRef::new(Gvk::new(SOURCES, "HelmChart"), Some(namespace), &name))
+}
+
+impl FrontEnd for HelmReleases {
+    fn name(&self) -> &'static str {
+        OWNER
+    }
+
+    fn kind(&self) -> Gvk {
+        Gvk::new(KIND.0, KIND.1)
+    }
+
+    fn finalizer(&self) -> &'static str {
+        "finalizers.fluxcd.io"
+    }
+
+    fn trigger_annotations(&self) -> &[&str] {
+        &[REQUESTED_AT]
+    }
+
+    fn release(&self, object: &Value) -> Option<ReleaseId> {
+        let spec = HelmReleaseSpec::read(&object["spec"]).ok()?;
+        Some(names::release_id(&object["metadata"], &spec))
+    }
+
+    fn target(&self, object: &Value) -> Result<ReleaseTarget, ReconcileError> {
+        let namespace = text(&object["metadata"]["namespace"]).to_owned();
+        let name =
+            object["spec"]["serviceAccountName"].as_str().or(self.options.default_service_account.as_deref());
+        let Some(name) = name else { return Ok(ReleaseTarget::default()) };
+        // An account of the object's own namespace, wherever the release is.
+        let account = ServiceAccountRef::parse(name).filter(|account| account.namespace.is_none());
+        let wrong = || ReconcileError::Config(format!("spec.serviceAccountName: {name:?} is not a name"));
+        let account = ServiceAccountRef { namespace: Some(namespace), ..account.ok_or_else(wrong)? };
+        Ok(ReleaseTarget { namespace: None, service_account: Some(account) })
+    }
+
+    fn dependencies(&self, object: &Value) -> BTreeSet<String> {
+        dependency::keys(object)
+    }
+
+    fn is_dependency_ready(&self, object: &Value, other: &Value, _: bool) -> Result<bool, ReconcileError> {
+        dependency::is_ready(object, other)
+    }
+
+    fn related_kinds(&self) -> Vec<Gvk> {
+        ["HelmChart", "OCIRepository", "ExternalArtifact"].map(|kind| Gvk::new(SOURCES, kind)).to_vec()
+    }
+
+    fn related(&self, object: &Value) -> BTreeSet<ObjectRef> {
+        let spec = HelmReleaseSpec::read(&object["spec"]);
+        spec.ok().and_then(|spec| source_of(object, &spec)).into_iter().collect()
+    }
+
+    fn related_state(&self, source: &Value) -> Value {
+        let status = &source["status"];
+        json!([
+            status["artifact"]["digest"],
+            status["artifact"]["revision"],
+            status["observedGeneration"] == source["metadata"]["generation"],
+        ])
+    }
+
+    fn is_suspended(&self, object: &Value) -> bool {
+        object["spec"]["suspend"] == true
+    }
+
+    async fn reconcile(&self, pass: &mut ReconcilePass) -> Result<Reconciled, ReconcileError> {
+        let spec = spec_of(&pass.object)?;
+        spec.refuse_unsupported().map_err(ReconcileError::Config)?;
+        let source = source_of(&pass.object, &spec)
+            .ok_or_else(|| ReconcileError::Config("spec: neither chart nor chartRef is set".to_owned()))?;
+        self.check_namespace(pass, &source)?;
+        self.apply_chart(pass, &spec, &source).await?;
+        let found = pass.related.get(&source).cloned();
+        let name = format!("{}/{}", source.namespace.as_deref().unwrap_or_default(), source.name);
+        let not_found = || ReconcileError::Reason {
+            reason: "SourceNotReady",
+            text: format!("{} '{name}' is not ready: it does not exist yet", source.gvk.kind),
+            disposition: Disposition::Wait,
+        };
+        let artifact = Artifact::of(&*found.ok_or_else(not_found)?, &source.gvk.kind, &name)?;
+        let values = values_of(pass, &spec).await?;
+        let config_digest = digest::config_digest(&values);
+        let id = names::release_id(&pass.object["metadata"], &spec);
+        let storage = names::storage_namespace(&pass.object["metadata"], &spec);
+        let own = text(&pass.object["metadata"]["namespace"]).to_owned();
+        let mut runner = pass.runner(self)?;
+        if storage != id.namespace {
+            runner = runner.with_storage_namespace(&storage, storage != own);
+        }
+        let annotations = pass.object.clone();
+        let requests = Requests::of(&annotations);
+        let drift = options::drift_options(&spec).drift.mode;
+        let memo = Arc::new(json!([
+            pass.object["metadata"]["generation"],
+            artifact.digest,
+            artifact.revision,
+            config_digest,
+            pass.object["metadata"]["annotations"][REQUESTED_AT],
+        ]));
+        if pass.memo.as_ref() == Some(&memo) && runner.engine().unchanged_revision(&id, drift).is_some() {
+            return Ok(Reconciled {
+                memo: Some(memo),
+                ..Reconciled::new(true, Requeue::After(options::interval(&spec)))
+            });
+        }
+        let chart = self.charts.load(&artifact).await?;
+        let mut status = status_of(&pass.object);
+        let generation = pass.object["metadata"]["generation"].as_i64().unwrap_or_default();
+        if let Some(changed) = target_changed(&status, &spec, &id, &storage, chart.chart().name()) {
+            tracing::info!(object = %pass.reference, "the {changed} has changed: uninstalling the current release");
+            self.uninstall_current(pass, &spec, &status).await?;
+            status.history.clear();
+            (status.failures, status.install_failures, status.upgrade_failures) = (0, 0, 0);
+            status.storage_namespace.clear();
+            actions::save(pass, &status).await?;
+        }
+        status.storage_namespace = storage;
+        let version = chart.chart().metadata.version.clone();
+        let reset = status.last_attempted_generation != generation
+            || status.last_attempted_revision != version
+            || status.last_attempted_config_digest != config_digest
+            || requests.is_new(RESET_AT, &status.last_handled_reset_at);
+        if reset {
+            (status.failures, status.install_failures, status.upgrade_failures) = (0, 0, 0);
+        }
+        status.last_attempted_generation = generation;
+        status.last_attempted_revision = version;
+        artifact.oci_digest().clone_into(&mut status.last_attempted_revision_digest);
+        status.last_attempted_config_digest.clone_from(&config_digest);
+        let force = requests.is_new(FORCE_AT, &status.last_handled_force_at);
+        requests.note(&mut status);
+        if actions::conditions(&mut status, generation)
+            .get(READY)
+            .is_some_and(|ready| PREREQUISITES.contains(&ready.reason.as_str()))
+        {
+            let text = "reconciliation in progress";
+            actions::conditions(&mut status, generation).set(READY, Truth::Unknown, "Progressing", text);
+        }
+        let values = preserved(&spec, &status, values, &runner, &id).await?;
+        let mut release = ReleasePass {
+            oci_digest: artifact.oci_digest().to_owned(),
+            pass,
+            runner,
+            spec: &spec,
+            id,
+            chart,
+            values,
+            config_digest,
+            status,
+            force,
+        };
+        let result = release.run().await;
+        let status = release.status;
+        actions::save(pass, &status).await?;
+        let reconciled = result?;
+        let memo = reconciled.ready.then_some(memo);
+        Ok(Reconciled { memo, ..reconciled })
+    }
+
+    async fn uninstall(&self, pass: &mut ReconcilePass) -> Result<(), ReconcileError> {
+        if self.is_suspended(&pass.object) {
+            return Ok(());
+        }
+        let spec = spec_of(&pass.object)?;
+        let status = status_of(&pass.object);
+        self.uninstall_current(pass, &spec, &status).await?;
+        match status.helm_chart.split_once('/') {
+            Some((namespace, name)) => delete_chart(pass, namespace, name).await,
+            None => Ok(()),
+        }
+    }
+
+    fn status(&self, object: &Value, report: &Report<'_>) -> Value {
+        let mut status = status_of(object);
+        let generation = object["metadata"]["generation"].as_i64().unwrap_or_default();
+        Requests::of(object).note(&mut status);
+        let mut conditions = actions::conditions(&mut status, generation);
+        match report {
+            Report::Suspended => return json!({"lastHandledReconcileAt": status.last_handled_reconcile_at}),
+            Report::Progressing | Report::Released(_) => {
+                conditions.set(RECONCILING, Truth::True, "Progressing", "Fulfilling prerequisites");
+            }
+            Report::DependencyNotReady(names) => {
+                let names: Vec<String> =
+                    names.iter().map(|name| format!("dependency '{name}' is not ready")).collect();
+                conditions.set(RECONCILING, Truth::True, "Progressing", "Fulfilling prerequisites");
+                conditions.set(READY, Truth::False, "DependencyNotReady", &names.join(", "));
+            }
+            Report::Failed { error, .. } => {
+                let (reason, stalls) = match error {
+                    ReconcileError::Reason { reason, disposition, .. } => {
+                        (*reason, *disposition == Disposition::Stall)
+                    }
+                    ReconcileError::Config(_) => ("ReconcileError", true),
+                    _ => ("ReconcileError", false),
+                };
+                conditions.set(READY, Truth::False, reason, &error.to_string());
+                match stalls {
+                    true => conditions.set(STALLED, Truth::True, reason, &error.to_string()),
+                    false => {
+                        conditions.set(RECONCILING, Truth::True, "ProgressingWithRetry", &error.to_string());
+                    }
+                }
+                if stalls {
+                    status.observed_generation = Some(generation);
+                }
+            }
+        }
+        json!({
+            "conditions": status.conditions,
+            "observedGeneration": status.observed_generation,
+            "lastHandledReconcileAt": status.last_handled_reconcile_at,
+        })
+    }
+
+    fn event(&self, _: &Value, report: &Report<'_>) -> Option<EventNote> {
+        let (event_type, reason, note) = match report {
+            Report::DependencyNotReady(names) => {
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                (
+                    EventType::Normal,
+                    "DependencyNotReady",
+                    format!("dependencies are not ready: {}", names.join(", ")),
+                )
+            }
+            Report::Failed { error: ReconcileError::Reason { reason: "SourceNotReady", .. }, .. } => {
+                return None;
+            }
+            Report::Failed { error, .. } => (EventType::Warning, error.reason(), error.to_string()),
+            Report::Progressing | Report::Released(_) | Report::Suspended => return None,
+        };
+        Some(EventNote { event_type, reason, action: "Reconcile", note })
+    }
+}
+
+/// Reasons of Ready that end when the prerequisites are there.
+const PREREQUISITES: [&str; 6] = [
+    "DependencyNotReady",
+    "SourceNotReady",
+    "ArtifactFailed",
+    "ValuesError",
+    "AccessDenied",
+    "ReconcileError",
+];
+
+impl HelmReleases {
+    fn check_namespace(&self, pass: &ReconcilePass, source: &ObjectRef) -> Result<(), ReconcileError> {
+        if !self.options.no_cross_namespace_refs || source.namespace == pass.reference.namespace {
+            return Ok(());
+        }
+        let namespace = source.namespace.as_deref().unwrap_or_default();
+        Err(ReconcileError::Reason {
+            reason: "AccessDenied",
+            text: format!(
+                "can't access '{}/{namespace}/{}', cross-namespace references have been blocked",
+                source.gvk.kind, source.name
+            ),
+            disposition: Disposition::Stall,
+        })
+    }
+
+    /// Applies the HelmChart of a template, and deletes one that is not used any more.
+    async fn apply_chart(
+        &self,
+        pass: &mut ReconcilePass,
+        spec: &HelmReleaseSpec,
+        chart: &ObjectRef,
+    ) -> Result<(), ReconcileError> {
+        let mut status = status_of(&pass.object);
+        let namespace = chart.namespace.clone().unwrap_or_default();
+        let wanted = spec.chart.as_ref().map(|_| format!("{namespace}/{}", chart.name)).unwrap_or_default();
+        if !status.helm_chart.is_empty() && status.helm_chart != wanted {
+            if let Some((namespace, name)) = status.helm_chart.clone().split_once('/') {
+                delete_chart(pass, namespace, name).await?;
+            }
+            status.helm_chart.clear();
+            actions::save(pass, &status).await?;
+        }
+        let Some(template) = &spec.chart else { return Ok(()) };
+        let body = names::helm_chart(&pass.object["metadata"], spec, template, chart);
+        let applied = pass.related.get(chart).is_some_and(|live| crate::controller::contains(live, &body));
+        if !applied {
+            let options = ApplyOptions {
+                manager: MANAGER,
+                force: true,
+                validation: Validation::Strict,
+                dry_run: false,
+                whole: false,
+            };
+            pass.client().apply(chart, &body, options).await?;
+        }
+        if status.helm_chart != wanted {
+            status.helm_chart = wanted;
+            actions::save(pass, &status).await?;
+        }
+        Ok(())
+    }
+
+    /// Uninstalls the release that the status shows. Without a storage namespace there is none.
+    async fn uninstall_current(
+        &self,
+        pass: &ReconcilePass,
+        spec: &HelmReleaseSpec,
+        status: &HelmReleaseStatus,
+    ) -> Result<(), ReconcileError> {
+        if status.storage_namespace.is_empty() {
+            return Ok(());
+        }
+        let fallback = names::release_id(&pass.object["metadata"], spec);
+        let id =
+            status.history.first().map_or(fallback, |known| ReleaseId::new(&known.namespace, &known.name));
+        let own = pass.reference.namespace.as_deref().unwrap_or_default();
+        let mut runner = pass.runner(self)?;
+        if status.storage_namespace != id.namespace {
+            runner =
+                runner.with_storage_namespace(&status.storage_namespace, status.storage_namespace != own);
+        }
+        match runner.engine().uninstall(&actions::uninstall_request(spec, id)).await {
+            Ok(_) | Err(EngineError::NotFound | EngineError::AlreadyDeleted(_)) => Ok(()),
+            Err(error) => Err(failed("UninstallFailed", format!("Helm uninstall failed: {error}"))),
+        }
+    }
+}
+
+async fn delete_chart(pass: &ReconcilePass, namespace: &str, name: &str) -> Result<(), ReconcileError> {
+    let chart = ObjectRef::new(Gvk::new(SOURCES, "HelmChart"), Some(namespace), name);
+    let options = DeleteOptions { propagation: Propagation::Background, uid: None, version: None };
+    match pass.client().delete(&chart, options).await {
+        Err(error) if !error.is_not_found() => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// What of the target is not what the current release has; `None` if it is the same, or there is no release.
+fn target_changed(
+    status: &HelmReleaseStatus,
+    spec: &HelmReleaseSpec,
+    id: &ReleaseId,
+    storage: &str,
+    chart: &str,
+) -> Option<&'static str> {
+    let current = status.history.first().filter(|_| !status.storage_namespace.is_empty())?;
+    let in_place = spec.upgrade.chart_name_change_strategy.as_deref() == Some("InPlaceUpdate");
+    [
+        ("storage namespace", storage != status.storage_namespace),
+        ("release namespace", id.namespace != current.namespace),
+        ("release name", id.name != current.name),
+        ("chart name", chart != current.chart_name && !in_place),
+    ]
+    .into_iter()
+    .find_map(|(what, changed)| changed.then_some(what))
+}
+
+/// The values, over those of the last release if the spec asks for it.
+async fn preserved(
+    spec: &HelmReleaseSpec,
+    status: &HelmReleaseStatus,
+    values: Map,
+    runner: &crate::controller::ReleaseRunner,
+    id: &ReleaseId,
+) -> Result<Map, ReconcileError> {
+    let Some(last) = status.history.first().filter(|_| spec.upgrade.preserve_values) else {
+        return Ok(values);
+    };
+    let Some(record) = runner.engine().record(id, last.version).await? else { return Ok(values) };
+    let mut merged = digest::record_values(&record);
+    chart_compat::chart::merge_maps(&mut merged, values);
+    Ok(merged)
+}
+
+/// Annotations that ask for something once.
+struct Requests<'a>(&'a Value);
+
+impl<'a> Requests<'a> {
+    fn of(object: &'a Value) -> Self {
+        Self(&object["metadata"]["annotations"])
+    }
+
+    fn get(&self, name: &str) -> &'a str {
+        text(&self.0[name])
+    }
+
+    /// Whether an annotation goes with the request to reconcile, and was not handled before.
+    fn is_new(&self, name: &str, handled: &str) -> bool {
+        let asked = self.get(name);
+        !asked.is_empty() && asked == self.get(REQUESTED_AT) && asked != handled
+    }
+
+    fn note(&self, status: &mut HelmReleaseStatus) {
+        let fields = [
+            (REQUESTED_AT, &mut status.last_handled_reconcile_at),
+            (FORCE_AT, &mut status.last_handled_force_at),
+            (RESET_AT, &mut status.last_handled_reset_at),
+        ];
+        for (name, field) in fields {
+            if !self.get(name).is_empty() {
+                self.get(name).clone_into(field);
+            }
+        }
+    }
+}
+
+/// The values of a HelmRelease; what they refer to is watched.
+async fn values_of(pass: &mut ReconcilePass, spec: &HelmReleaseSpec) -> Result<Map, ReconcileError> {
+    let inline = match &spec.values {
+        None | Some(Value::Null) => Map::new(),
+        Some(values) => read_values(values.to_string().as_bytes(), Profile::Helm4)
+            .map_err(|e| failed("ValuesError", format!("spec.values: {e}")))?,
+    };
+    let namespace = pass.reference.namespace.clone().unwrap_or_default();
+    let mut read: BTreeMap<(String, String), Option<Data>> = BTreeMap::new();
+    let mut sources = Vec::new();
+    for reference in &spec.values_from {
+        let key = (reference.kind.clone(), reference.name.clone());
+        if !read.contains_key(&key) {
+            let query = LookupQuery {
+                api_version: "v1".to_owned(),
+                kind: reference.kind.clone(),
+                namespace: namespace.clone(),
+                name: reference.name.clone(),
+            };
+            let object = lookup_object(pass.client(), &query).await.map_err(|e| {
+                failed("ValuesError", format!("{} {namespace}/{}: {e}", reference.kind, reference.name))
+            })?;
+            let empty = Data::Map(Map::new());
+            pass.references.insert(query, answer_digest(object.as_ref().unwrap_or(&empty)));
+            read.insert(key.clone(), object);
+        }
+        let object = read.get(&key).and_then(Option::as_ref);
+        if let Some(source) = values_source(reference, object, &namespace)? {
+            sources.push(source);
+        }
+    }
+    compose(&sources, &inline).map_err(|e| failed("ValuesError", e))
+}
+
+/// The text of a reference; `None` if it is absent and optional.
+fn values_source(
+    reference: &ValuesReference,
+    object: Option<&Data>,
+    namespace: &str,
+) -> Result<Option<ValuesSource>, ReconcileError> {
+    let ValuesReference { kind, name, optional, .. } = reference;
+    let key = reference.values_key.as_deref().unwrap_or("values.yaml");
+    let held = object.and_then(|object| object.as_map()?.get("data")?.as_map()?.get(key));
+    let Some(Data::String(held)) = held else {
+        let what = if object.is_none() { "resource not found" } else { "key not found" };
+        let text = format!(
+            "could not resolve {kind} chart values reference '{namespace}/{name}' with key '{key}': {what}"
+        );
+        return if *optional { Ok(None) } else { Err(failed("ValuesError", text)) };
+    };
+    let named = format!("{kind} {namespace}/{name}, key {key}");
+    let text = if kind == "Secret" {
+        let bytes = STANDARD.decode(held).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        bytes.ok_or_else(|| failed("ValuesError", format!("{named} is not base64 of UTF-8 text")))?
+    } else {
+        held.clone()
+    };
+    let target_path = reference.target_path.clone();
+    Ok(Some(ValuesSource { name: named, text, target_path, literal: reference.literal }))
+}

@@ -1,0 +1,235 @@
+//! The state of a release, and the action that follows from it, as helm-controller decides them. Pure.
+
+use super::api::helm_release::{HelmReleaseSpec, Remediation};
+use super::api::status::HelmReleaseStatus;
+use super::snapshot;
+use crate::release::record::{Record, ReleaseStatus};
+
+/// What a pass wants the release to be.
+pub(super) struct DesiredRelease<'a> {
+    pub(super) spec: &'a HelmReleaseSpec,
+    pub(super) generation: i64,
+    pub(super) chart_name: &'a str,
+    pub(super) chart_version: &'a str,
+    pub(super) config_digest: &'a str,
+    /// Digests of post-renderers and common metadata; empty without any.
+    pub(super) post_renderers_digest: &'a str,
+    pub(super) common_metadata_digest: &'a str,
+    /// An annotation asks for a release action, whatever the state.
+    pub(super) force: bool,
+}
+
+/// The state of a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReleaseState {
+    Absent,
+    /// Its newest revision is pending: its writer crashed, or is at work.
+    Locked,
+    /// Somebody else wrote its newest revision.
+    Unmanaged,
+    Failed,
+    OutOfSync,
+    Untested,
+    /// As desired, as far as the record shows.
+    InSync,
+    /// An uninstall did not end.
+    Uninstalling,
+    Unknown(ReleaseStatus),
+}
+
+/// What is done next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    Install,
+    Upgrade,
+    /// Finishes or replaces a pending revision.
+    Resume,
+    Test,
+    /// Rolls back to this revision.
+    Rollback(u64),
+    UninstallFailed,
+    /// Finishes an uninstall.
+    Uninstall,
+    /// Compares objects, and corrects them if asked for.
+    CheckDrift,
+    /// Nothing more may be done until something changes.
+    Stall(&'static str),
+    StateError(ReleaseStatus),
+}
+
+/// Determines the state by the newest record.
+pub(super) fn determine(
+    newest: Option<&Record>,
+    status: &HelmReleaseStatus,
+    desired: &DesiredRelease<'_>,
+) -> ReleaseState {
+    let Some(record) = newest else { return ReleaseState::Absent };
+    let stored = record.info.status;
+    if stored.is_pending() {
+        return ReleaseState::Locked;
+    }
+    if stored == ReleaseStatus::Uninstalling {
+        return ReleaseState::Uninstalling;
+    }
+    let Some(latest) = status.history.first() else {
+        return match stored {
+            ReleaseStatus::Uninstalled => ReleaseState::Absent,
+            _ => ReleaseState::Unmanaged,
+        };
+    };
+    if !latest.shows(record) {
+        return ReleaseState::Unmanaged;
+    }
+    match stored {
+        ReleaseStatus::Failed => return ReleaseState::Failed,
+        ReleaseStatus::Uninstalled => return ReleaseState::Absent,
+        ReleaseStatus::Deployed => {}
+        other => return ReleaseState::Unknown(other),
+    }
+    let metadata = &record.chart["metadata"];
+    let other_chart = metadata["name"] != desired.chart_name || metadata["version"] != desired.chart_version;
+    if other_chart || latest.config_digest != desired.config_digest {
+        return ReleaseState::OutOfSync;
+    }
+    if status.observed_generation != Some(desired.generation)
+        && (status.observed_post_renderers_digest != desired.post_renderers_digest
+            || status.observed_common_metadata_digest != desired.common_metadata_digest)
+    {
+        return ReleaseState::OutOfSync;
+    }
+    if desired.spec.test.enable {
+        if !latest.was_tested() {
+            return ReleaseState::Untested;
+        }
+        let ignored = active(status, desired.spec).is_none_or(|active| active.ignores_tests(desired.spec));
+        if !ignored && latest.has_failed_test() {
+            return ReleaseState::Failed;
+        }
+    }
+    ReleaseState::InSync
+}
+
+/// The remediation of the last release action, and how often that has failed.
+#[derive(Clone, Copy)]
+pub(super) struct ActiveRemediation<'a> {
+    remediation: Option<&'a Remediation>,
+    install: bool,
+    failures: i64,
+}
+
+/// The remediation of the action that was tried last; `None` before the first one.
+pub(super) fn active<'a>(
+    status: &HelmReleaseStatus,
+    spec: &'a HelmReleaseSpec,
+) -> Option<ActiveRemediation<'a>> {
+    match status.last_attempted_release_action.as_str() {
+        "install" => Some(of_install(status, spec)),
+        "upgrade" => Some(of_upgrade(status, spec)),
+        _ => None,
+    }
+}
+
+pub(super) fn of_install<'a>(status: &HelmReleaseStatus, spec: &'a HelmReleaseSpec) -> ActiveRemediation<'a> {
+    ActiveRemediation {
+        remediation: spec.install.remediation.as_ref(),
+        install: true,
+        failures: status.install_failures,
+    }
+}
+
+pub(super) fn of_upgrade<'a>(status: &HelmReleaseStatus, spec: &'a HelmReleaseSpec) -> ActiveRemediation<'a> {
+    ActiveRemediation {
+        remediation: spec.upgrade.remediation.as_ref(),
+        install: false,
+        failures: status.upgrade_failures,
+    }
+}
+
+impl ActiveRemediation<'_> {
+    fn retries(self) -> i64 {
+        self.remediation.map_or(0, |r| r.retries)
+    }
+
+    pub(super) fn failures(self) -> i64 {
+        self.failures
+    }
+
+    pub(super) fn is_exhausted(self) -> bool {
+        self.retries() >= 0 && self.failures > self.retries()
+    }
+
+    pub(super) fn ignores_tests(self, spec: &HelmReleaseSpec) -> bool {
+        self.remediation.and_then(|r| r.ignore_test_failures).unwrap_or(spec.test.ignore_failures)
+    }
+
+    fn remediates_last_failure(self) -> bool {
+        let default = !self.install && self.retries() > 0;
+        self.remediation.and_then(|r| r.remediate_last_failure).unwrap_or(default)
+    }
+
+    fn uninstalls(self) -> bool {
+        self.install || self.remediation.and_then(|r| r.strategy.as_deref()) == Some("uninstall")
+    }
+
+    /// Whether an upgrade's remediation is an uninstall: an install follows.
+    pub(super) fn is_uninstall_after_upgrade(self) -> bool {
+        !self.install && self.uninstalls()
+    }
+}
+
+/// The time after which a failed action is tried again, if its strategy says so.
+pub(super) fn active_retry(
+    status: &HelmReleaseStatus,
+    spec: &HelmReleaseSpec,
+) -> Option<std::time::Duration> {
+    let strategy = match status.last_attempted_release_action.as_str() {
+        "install" => spec.install.strategy.as_ref(),
+        "upgrade" => spec.upgrade.strategy.as_ref(),
+        _ => None,
+    }?;
+    let default = std::time::Duration::from_secs(300);
+    let interval = || strategy.retry_interval.as_ref().map_or(default, super::api::GoDuration::get);
+    (strategy.name == "RetryOnFailure").then(interval)
+}
+
+/// The action that follows from a state. `verified`: whether a revision is stored as its snapshot shows it.
+pub(super) fn next_action(
+    state: ReleaseState,
+    status: &HelmReleaseStatus,
+    desired: &DesiredRelease<'_>,
+    verified: impl FnOnce(u64) -> bool,
+) -> Action {
+    let spec = desired.spec;
+    let unless_exhausted = |active: ActiveRemediation<'_>, action| {
+        if active.is_exhausted() && !desired.force { Action::Stall("RetriesExceeded") } else { action }
+    };
+    match state {
+        ReleaseState::Absent => unless_exhausted(of_install(status, spec), Action::Install),
+        ReleaseState::Locked => Action::Resume,
+        ReleaseState::Uninstalling => Action::Uninstall,
+        ReleaseState::Unmanaged => Action::Upgrade,
+        ReleaseState::OutOfSync => unless_exhausted(of_upgrade(status, spec), Action::Upgrade),
+        ReleaseState::Untested => Action::Test,
+        ReleaseState::InSync if desired.force => Action::Upgrade,
+        ReleaseState::InSync => Action::CheckDrift,
+        ReleaseState::Unknown(other) => Action::StateError(other),
+        ReleaseState::Failed => {
+            let Some(active) = active(status, spec) else { return Action::Upgrade };
+            // Without failures, what failed has changed since.
+            if active_retry(status, spec).is_some() || active.failures <= 0 || desired.force {
+                return Action::Upgrade;
+            }
+            if active.is_exhausted() && !active.remediates_last_failure() {
+                return Action::Stall("RetriesExceeded");
+            }
+            if active.uninstalls() {
+                return Action::UninstallFailed;
+            }
+            match snapshot::previous(&status.history, active.ignores_tests(spec)) {
+                None => Action::Stall("MissingRollbackTarget"),
+                Some(previous) if verified(previous.version) => Action::Rollback(previous.version),
+                Some(_) => Action::Upgrade,
+            }
+        }
+    }
+}

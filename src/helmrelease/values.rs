@@ -1,0 +1,217 @@
+//! Composition of a HelmRelease's values: `valuesFrom` in order, then `values`.
+//!
+//! Gives what helm-controller's `ChartValuesFromReferences` gives, aliasing included: a `targetPath` writes into maps that the
+//! result shares with the inline `values`, and then survives their last merge; elsewhere the inline value wins. The digest of
+//! the values depends on it. Reads nothing: references are resolved by the caller.
+
+use std::collections::BTreeMap;
+
+use chart_compat::chart::merge_maps;
+use chart_compat::data::{Data, Map};
+use chart_compat::values::strvals;
+use chart_compat::yaml;
+
+/// Marks a map that the result shares with the inline values while a path is set. No key of a values file can have it.
+const SHARED: &str = "\u{0}shared";
+
+/// An entry of `valuesFrom` whose object and key exist.
+#[derive(Clone, Debug)]
+pub(super) struct ValuesSource {
+    /// Names it in errors: `Secret ns/name, key k`.
+    pub(super) name: String,
+    pub(super) text: String,
+    pub(super) target_path: Option<String>,
+    /// The text is one string, whatever it contains.
+    pub(super) literal: bool,
+}
+
+/// What of the result is the same object as in the inline values.
+enum Shared {
+    /// The value itself, with everything in it.
+    Whole,
+    /// A map of its own, with shared values in it.
+    Within(BTreeMap<String, Shared>),
+}
+
+/// Composes values. `None` of `inline` is what a HelmRelease without `values` has.
+///
+/// # Errors
+/// A source is not a YAML map, or a path cannot be set; the text names the source, not its content.
+pub(super) fn compose(sources: &[ValuesSource], inline: &Map) -> Result<Map, String> {
+    let mut inline = inline.clone();
+    let mut result = Map::new();
+    let mut shared = BTreeMap::new();
+    for source in sources {
+        let Some(path) = source.target_path.as_deref().filter(|path| !path.is_empty()) else {
+            let values = yaml::from_slice_map(source.text.as_bytes())
+                .map_err(|_| format!("{} is not a YAML map", source.name))?;
+            unshare(&mut shared, &result, &values);
+            merge_maps(&mut result, values);
+            continue;
+        };
+        shared = shared_after_merge(&result, &inline);
+        merge_maps(&mut result, inline.clone());
+        mark(&mut result, &shared);
+        let set = set_path(&mut result, path, &source.text, source.literal);
+        write_back(&mut result, &mut inline, &mut shared);
+        // The error would quote the text, which may be a Secret's.
+        set.map_err(|_| format!("{} cannot be set at targetPath {path:?}", source.name))?;
+    }
+    merge_maps(&mut result, inline);
+    Ok(result)
+}
+
+/// What is shared once the inline values are merged in: whatever replaces or adds a value.
+fn shared_after_merge(result: &Map, inline: &Map) -> BTreeMap<String, Shared> {
+    let mut shared = BTreeMap::new();
+    for (key, value) in inline {
+        let entry = match (result.get(key), value) {
+            (Some(Data::Map(old)), Data::Map(new)) => Shared::Within(shared_after_merge(old, new)),
+            (_, Data::Map(_) | Data::List(_)) => Shared::Whole,
+            _ => continue,
+        };
+        shared.insert(key.clone(), entry);
+    }
+    shared
+}
+
+/// What is shared no longer once other values are merged in: maps on their way are copied.
+fn unshare(shared: &mut BTreeMap<String, Shared>, result: &Map, values: &Map) {
+    for (key, value) in values {
+        let (Some(entry), Data::Map(values)) = (shared.get_mut(key), value) else {
+            shared.remove(key);
+            continue;
+        };
+        let Some(Data::Map(old)) = result.get(key) else {
+            shared.remove(key);
+            continue;
+        };
+        if matches!(entry, Shared::Whole) {
+            let holds = |(key, value): (&String, &Data)| {
+                matches!(value, Data::Map(_) | Data::List(_)).then(|| (key.clone(), Shared::Whole))
+            };
+            *entry = Shared::Within(old.iter().filter_map(holds).collect());
+        }
+        if let Shared::Within(inner) = entry {
+            unshare(inner, old, values);
+        }
+    }
+}
+
+/// Marks the shared maps.
+fn mark(map: &mut Map, shared: &BTreeMap<String, Shared>) {
+    for (key, entry) in shared {
+        match (map.get_mut(key), entry) {
+            (Some(Data::Map(inner)), Shared::Whole) => {
+                inner.insert(SHARED.to_owned(), Data::Null);
+            }
+            (Some(Data::Map(inner)), Shared::Within(within)) => mark(inner, within),
+            _ => {}
+        }
+    }
+}
+
+/// Copies what a path set in shared values to the inline ones, and removes the marks. A value that was replaced is shared no
+/// longer.
+fn write_back(map: &mut Map, inline: &mut Map, shared: &mut BTreeMap<String, Shared>) {
+    shared.retain(|key, entry| match (map.get_mut(key), inline.get_mut(key), entry) {
+        (Some(Data::Map(inner)), Some(own), Shared::Whole) => {
+            let same = inner.remove(SHARED).is_some();
+            if same {
+                *own = Data::Map(inner.clone());
+            }
+            same
+        }
+        // Entries of a list are set in place; a longer list is a new one.
+        (Some(Data::List(list)), Some(Data::List(own)), Shared::Whole) if list.len() == own.len() => {
+            own.clone_from(list);
+            true
+        }
+        (Some(Data::Map(inner)), Some(Data::Map(own)), Shared::Within(within)) => {
+            write_back(inner, own, within);
+            true
+        }
+        _ => false,
+    });
+}
+
+/// Sets a path to a text as `--set` does: a quoted text is a string, and so is a literal one.
+fn set_path(values: &mut Map, path: &str, text: &str, literal: bool) -> Result<(), strvals::Error> {
+    if literal {
+        let mut escaped = String::with_capacity(text.len());
+        for c in text.chars() {
+            if matches!(c, '\\' | ',' | '[' | ']' | '{' | '}') {
+                escaped.push('\\');
+            }
+            escaped.push(c);
+        }
+        return strvals::parse_into_string(values, &format!("{path}={escaped}"));
+    }
+    let quoted = |quote| text.starts_with(quote) && text.ends_with(quote);
+    if quoted('\'') || quoted('"') {
+        let text = text.trim_matches(['\'', '"']);
+        return strvals::parse_into_string(values, &format!("{path}={text}"));
+    }
+    strvals::parse_into(values, &format!("{path}={text}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chart_compat::json;
+
+    fn source(text: &str, path: &str, literal: bool) -> ValuesSource {
+        let target_path = (!path.is_empty()).then(|| path.to_owned());
+        ValuesSource { name: "Secret ns/s, key k".to_owned(), text: text.to_owned(), target_path, literal }
+    }
+
+    /// Each row: sources as (text, path), inline values, result: as helm-controller 1.6.3 gives it.
+    #[test]
+    fn values_are_composed_as_by_flux() {
+        type Row<'a> = (&'a [(&'a str, &'a str)], &'a str, &'a str);
+        let rows: [Row<'_>; 12] = [
+            (&[], "{a: 1}", r#"{"a":1}"#),
+            (
+                &[("a: {b: 1, c: 2}\nl: [1]", ""), ("a: {b: 3}\nl: [2]", "")],
+                "{a: {d: 4}}",
+                r#"{"a":{"b":3,"c":2,"d":4},"l":[2]}"#,
+            ),
+            // The map is shared: the path wins.
+            (&[("x", "a.b")], "{a: {b: 1, c: 2}}", r#"{"a":{"b":"x","c":2}}"#),
+            // The root is not: the inline value wins.
+            (&[("x", "a")], "{a: 1}", r#"{"a":1}"#),
+            // An earlier source created the parent: the inline value wins.
+            (&[("a: {z: 0}", ""), ("x", "a.b")], "{a: {b: 1}}", r#"{"a":{"b":1,"z":0}}"#),
+            // A second path merges once more, which copies the map: only the first survives.
+            (&[("x", "a.b"), ("y", "a.c")], "{a: {b: 1, c: 2}}", r#"{"a":{"b":"x","c":2}}"#),
+            (&[("x", "a.b.c")], "{a: {b: {c: 1}}}", r#"{"a":{"b":{"c":"x"}}}"#),
+            // A path that replaces the shared map itself does not change the inline one.
+            (&[("x", "a")], "{a: {b: 1}}", r#"{"a":{"b":1}}"#),
+            (&[("x", "n.m")], "{a: 1}", r#"{"a":1,"n":{"m":"x"}}"#),
+            (&[("x", "l[0]")], "{l: [1, 2]}", r#"{"l":["x",2]}"#),
+            (&[("'5'", "a.b")], "{a: {}}", r#"{"a":{"b":"5"}}"#),
+            (&[("1,a.c=2", "a.b")], "{a: {}}", r#"{"a":{"b":1,"c":2}}"#),
+        ];
+        for (sources, inline, expected) in rows {
+            let list: Vec<ValuesSource> =
+                sources.iter().map(|(text, path)| source(text, path, false)).collect();
+            let inline = yaml::from_slice_map(inline.as_bytes()).unwrap();
+            let values = compose(&list, &inline).unwrap();
+            assert_eq!(json::to_string(&values.into()).unwrap(), expected, "{sources:?}");
+        }
+    }
+
+    #[test]
+    fn literal_texts_are_set_whole_and_errors_do_not_quote_them() {
+        let text = "a,b={c}[0]\\n\nline";
+        let values = compose(&[source(text, "file.cfg\\.ini", true)], &Map::new()).unwrap();
+        let expected = format!(r#"{{"file":{{"cfg.ini":{}}}}}"#, serde_json::Value::from(text));
+        assert_eq!(json::to_string(&values.into()).unwrap(), expected);
+        for (source, expected) in [
+            (source("- s3cr3t", "", false), "Secret ns/s, key k is not a YAML map"),
+            (source("s3cr3t", "a[x]", false), "Secret ns/s, key k cannot be set at targetPath \"a[x]\""),
+        ] {
+            assert_eq!(compose(&[source], &Map::new()).unwrap_err(), expected);
+        }
+    }
+}

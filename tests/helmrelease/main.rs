@@ -1,0 +1,9 @@
+//! HelmReleases of Flux on a real control plane: installs, failures, remediation, drift, deletion, and take-over from
+//! helm-controller.
+
+// Helpers outside `#[test]` functions fail like the tests that they serve.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod adoption;
+mod lifecycle;
+mod support;

@@ -1,0 +1,247 @@
+//! A control plane with Flux's kinds, a server of artifacts, and a running front end.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::extract::{Path, State as Shared};
+use axum::http::StatusCode;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use tokio::sync::watch;
+use windlass::cluster::{Cluster, ClusterError, ConnectOptions};
+use windlass::controller::{self, ContextOptions, ControllerContext, ControllerOptions};
+use windlass::helmrelease::{HelmReleaseOptions, HelmReleases};
+use windlass::serve::State;
+use windlass_test_cluster::{ControlPlane, Namespace, shared, wait_until};
+
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+
+/// A definition that accepts any spec and status.
+fn definition(group: &str, version: &str, kind: &str, plural: &str) -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.{group}")},
+        "spec": {
+            "group": group, "scope": "Namespaced",
+            "names": {"kind": kind, "plural": plural, "singular": kind.to_lowercase()},
+            "versions": [{
+                "name": version, "served": true, "storage": true, "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+            }],
+        },
+    })
+}
+
+/// The control plane of these tests, with the kinds.
+pub(crate) fn control_plane() -> &'static ControlPlane {
+    static KINDS: std::sync::Once = std::sync::Once::new();
+    let cp = shared().unwrap();
+    KINDS.call_once(|| {
+        for (group, version, kind, plural) in [
+            ("helm.toolkit.fluxcd.io", "v2", "HelmRelease", "helmreleases"),
+            ("source.toolkit.fluxcd.io", "v1", "OCIRepository", "ocirepositories"),
+            ("source.toolkit.fluxcd.io", "v1", "HelmChart", "helmcharts"),
+        ] {
+            let body = definition(group, version, kind, plural).to_string();
+            cp.kubectl_with(["apply", "-f", "-"], &body).unwrap();
+            let name = format!("crd/{plural}.{group}");
+            cp.kubectl(["wait", "--for=condition=Established", &name, "--timeout=30s"]).unwrap();
+        }
+    });
+    cp
+}
+
+/// Serves artifacts by name on loopback.
+#[derive(Clone, Default)]
+pub(crate) struct Artifacts(Arc<Mutex<BTreeMap<String, Vec<u8>>>>);
+
+impl Artifacts {
+    pub(crate) async fn serve(&self) -> SocketAddr {
+        async fn answer(
+            Shared(own): Shared<Artifacts>,
+            Path(name): Path<String>,
+        ) -> Result<Vec<u8>, StatusCode> {
+            own.0.lock().unwrap().get(&name).cloned().ok_or(StatusCode::NOT_FOUND)
+        }
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let router =
+            axum::Router::new().route("/{name}", axum::routing::get(answer)).with_state(self.clone());
+        tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        address
+    }
+
+    pub(crate) fn put(&self, name: &str, bytes: Vec<u8>) {
+        self.0.lock().unwrap().insert(name.to_owned(), bytes);
+    }
+}
+
+pub(crate) fn digest(bytes: &[u8]) -> String {
+    let hex: String = Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect();
+    format!("sha256:{hex}")
+}
+
+/// A package of a chart with these files.
+pub(crate) fn package(files: &[(&str, String)]) -> Vec<u8> {
+    let gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    let mut archive = tar::Builder::new(gzip);
+    for (path, text) in files {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(text.len() as u64);
+        header.set_mode(0o644);
+        archive.append_data(&mut header, format!("chart/{path}"), text.as_bytes()).unwrap();
+    }
+    archive.into_inner().unwrap().finish().unwrap()
+}
+
+/// A chart of one ConfigMap that shows its `size`; a size of `bad` is no valid object.
+pub(crate) fn chart(version: &str, more: &[(&str, &str)]) -> Vec<u8> {
+    let object = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: \"{{ .Release.Name }}\"}\ndata:\n{{- if eq .Values.size \"bad\" }}\n  size: {a: 1}\n{{- else }}\n  size: \"{{ .Values.size }}\"\n{{- end }}\n";
+    let mut files = vec![
+        ("Chart.yaml", format!("apiVersion: v2\nname: demo\nversion: {version}\n")),
+        ("values.yaml", "size: one\n".to_owned()),
+        ("templates/config.yaml", object.to_owned()),
+    ];
+    files.extend(more.iter().map(|(path, text)| (*path, (*text).to_owned())));
+    package(&files)
+}
+
+/// A namespace with a running front end.
+pub(crate) struct Running {
+    pub(crate) cp: &'static ControlPlane,
+    pub(crate) ns: Namespace<'static>,
+    pub(crate) artifacts: Artifacts,
+    pub(crate) address: SocketAddr,
+    stop: watch::Sender<bool>,
+    task: Option<tokio::task::JoinHandle<Result<(), ClusterError>>>,
+}
+
+impl Running {
+    /// A namespace without a front end.
+    pub(crate) async fn prepare(name: &str) -> Self {
+        let cp = tokio::task::spawn_blocking(control_plane).await.unwrap();
+        let artifacts = Artifacts::default();
+        let address = artifacts.serve().await;
+        let stop = watch::Sender::new(false);
+        Self { cp, ns: cp.namespace(name).unwrap(), artifacts, address, stop, task: None }
+    }
+
+    pub(crate) async fn start(&mut self) {
+        let own = self.ns.name().to_owned();
+        self.start_in(&own).await;
+    }
+
+    /// Starts the front end for the objects of a namespace.
+    pub(crate) async fn start_in(&mut self, namespace: &str) {
+        let kubeconfig = Some(self.cp.kubeconfig().to_owned());
+        let cluster =
+            Cluster::connect(&ConnectOptions { kubeconfig, ..ConnectOptions::default() }).await.unwrap();
+        let context =
+            ControllerContext::new(cluster, &ContextOptions::default(), Arc::new(State::new("test_")));
+        let mut stop = self.stop.subscribe();
+        let stopped = async move { drop(stop.wait_for(|stop| *stop).await) };
+        let options = ControllerOptions { namespace: Some(namespace.to_owned()), concurrency: 4 };
+        let front_end = HelmReleases::new(HelmReleaseOptions::default());
+        self.task = Some(tokio::spawn(controller::run(front_end, context, options, stopped)));
+    }
+
+    pub(crate) async fn end(mut self) {
+        self.stop.send_replace(true);
+        self.task.take().unwrap().await.unwrap().unwrap();
+    }
+
+    pub(crate) fn apply(&self, object: &Value) {
+        self.cp.kubectl_with(["apply", "-n", self.ns.name(), "-f", "-"], &object.to_string()).unwrap();
+    }
+
+    /// Merges into a status.
+    pub(crate) fn set_status(&self, kind: &str, name: &str, status: &Value) {
+        let patch = json!({"status": status}).to_string();
+        let args =
+            ["patch", kind, name, "-n", self.ns.name(), "--subresource=status", "--type=merge", "-p", &patch];
+        self.cp.kubectl(args).unwrap();
+    }
+
+    pub(crate) fn get(&self, kind: &str, name: &str) -> Value {
+        let args = ["get", kind, name, "-n", self.ns.name(), "--ignore-not-found", "-o", "json"];
+        serde_json::from_str(&self.cp.kubectl(args).unwrap()).unwrap_or_default()
+    }
+
+    /// Publishes a chart as the artifact of a source.
+    pub(crate) fn publish(&self, name: &str, revision: &str, bytes: Vec<u8>) {
+        let digest = digest(&bytes);
+        let file = format!("{}.tgz", digest.trim_start_matches("sha256:"));
+        self.artifacts.put(&file, bytes);
+        self.apply(&json!({
+            "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "OCIRepository",
+            "metadata": {"name": name}, "spec": {"url": "oci://registry/demo", "interval": "1h"},
+        }));
+        let status = json!({
+            "observedGeneration": self.get("ocirepository", name)["metadata"]["generation"],
+            "artifact": {
+                "url": format!("http://{}/{file}", self.address), "digest": digest, "revision": revision,
+            },
+        });
+        self.set_status("ocirepository", name, &status);
+    }
+
+    /// Applies a HelmRelease of the source `demo`.
+    pub(crate) fn release(&self, name: &str, spec: &Value) {
+        let mut whole = json!({"chartRef": {"kind": "OCIRepository", "name": "demo"}, "interval": "1h", "timeout": "20s"});
+        for (key, value) in spec.as_object().unwrap() {
+            whole[key] = value.clone();
+        }
+        self.apply(&json!({
+            "apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease",
+            "metadata": {"name": name}, "spec": whole,
+        }));
+    }
+
+    pub(crate) fn wait(&self, what: &str, holds: impl Fn(&Value) -> bool, name: &str) -> Value {
+        wait_until(what, LIMIT, || {
+            let object = self.get("helmrelease", name);
+            Ok(holds(&object).then_some(object))
+        })
+        .unwrap_or_else(|e| panic!("{e}: {:#}", self.get("helmrelease", name)["status"]))
+    }
+
+    /// Waits until a generation was observed and Ready has this state and reason.
+    pub(crate) fn wait_ready(&self, name: &str, state: &str) -> Value {
+        let done = |object: &Value| {
+            object["status"]["observedGeneration"] == object["metadata"]["generation"]
+                && condition(object, "Ready") == state
+        };
+        self.wait(state, done, name)
+    }
+
+    /// The statuses of a release's records by revision.
+    pub(crate) fn records(&self) -> Vec<String> {
+        let args = ["get", "secrets", "-n", self.ns.name(), "-l", "owner=helm", "-o", "json"];
+        let list: Value = serde_json::from_str(&self.cp.kubectl(args).unwrap()).unwrap();
+        let mut rows: Vec<(u64, String)> = list["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|secret| {
+                let labels = &secret["metadata"]["labels"];
+                (
+                    labels["version"].as_str().unwrap().parse().unwrap(),
+                    labels["status"].as_str().unwrap().to_owned(),
+                )
+            })
+            .collect();
+        rows.sort();
+        rows.into_iter().map(|(_, status)| status).collect()
+    }
+}
+
+/// `STATUS REASON` of a condition.
+pub(crate) fn condition(object: &Value, kind: &str) -> String {
+    let all = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    let found = all.iter().find(|c| c["type"] == kind);
+    found.map_or_else(String::new, |c| {
+        format!("{} {}", c["status"].as_str().unwrap(), c["reason"].as_str().unwrap())
+    })
+}
