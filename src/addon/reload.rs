@@ -5,7 +5,7 @@
 //! systems and of what a symlink comes to point at (ConfigMaps and git-sync swap one), wants a watch for each directory out of
 //! a number that all containers of a user share.
 
-mod scan;
+mod module_scan;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -17,8 +17,8 @@ use tokio::sync::mpsc;
 use super::module::{Module, Modules};
 use super::values::GLOBAL;
 use crate::openapi::Schemas;
-pub(super) use scan::Scan;
-use scan::Walker;
+pub(super) use module_scan::Scan;
+use module_scan::Walker;
 
 /// After a change the files must be still for this time: a copy that is under way is not read.
 const STILL: Duration = Duration::from_millis(300);

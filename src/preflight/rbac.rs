@@ -7,7 +7,7 @@
 mod added;
 mod rights;
 mod watches;
-mod webhooks;
+mod webhook_rules;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -106,13 +106,13 @@ pub struct Hooks {
     /// Configurations with the names of their hooks.
     said: Result<Vec<(String, HookConfig)>, String>,
     /// Webhooks that their texts name.
-    in_text: webhooks::Kinds,
+    in_text: webhook_rules::Kinds,
 }
 
 impl Hooks {
     /// Asks the hooks below a directory; `None` where there are none.
     async fn of(owner: String, directory: &Path, scope: Scope) -> Option<Self> {
-        let in_text = webhooks::Kinds::in_text(directory, scope)?;
+        let in_text = webhook_rules::Kinds::in_text(directory, scope)?;
         let loaded = HookSet::load(directory, "", "", scope, CONFIG_TIMEOUT).await;
         let said = loaded.map_err(|e| e.to_string()).map(|(set, _)| {
             set.hooks().iter().map(|hook| (hook.name.clone(), hook.config.clone())).collect()
@@ -180,12 +180,12 @@ impl Needs {
         let said = match &hooks.said {
             Ok(said) => said,
             Err(text) => {
-                webhooks::add_rights(&mut self.rights, &hooks.in_text, configuration);
+                webhook_rules::add_rights(&mut self.rights, &hooks.in_text, configuration);
                 return self.unknown.push(format!("{owner}: what its hooks watch is not known: {text}"));
             }
         };
         for (hook, config) in said {
-            webhooks::add_rights(&mut self.rights, &webhooks::Kinds::of(config), configuration);
+            webhook_rules::add_rights(&mut self.rights, &webhook_rules::Kinds::of(config), configuration);
             for binding in &config.kubernetes {
                 if let Err(text) = watches::add_rights(&mut self.rights, binding, defined) {
                     self.unknown.push(format!("{owner}: hook {hook}: {text}"));

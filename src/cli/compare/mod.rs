@@ -6,7 +6,7 @@
 
 mod answer;
 mod diff;
-mod find;
+mod find_charts;
 mod judge;
 mod program;
 mod releases;
@@ -92,7 +92,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
         .prefix("windlass-compare-")
         .tempdir()
         .map_err(|e| format!("cannot make a scratch directory: {e}"))?;
-    let cases = if args.releases { None } else { Some(find::cases(&args.charts, scratch.path())?) };
+    let cases = if args.releases { None } else { Some(find_charts::cases(&args.charts, scratch.path())?) };
     let stored = if args.releases { Some(releases::read(globals, args.all_namespaces)?) } else { None };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
