@@ -200,7 +200,7 @@ pub struct Fetcher {
     pub cache: Cache,
 }
 
-/// The location of a package, and who may receive credentials.
+/// The location of a package, and the origin that may receive credentials.
 struct Place {
     url: Location,
     digest: String,

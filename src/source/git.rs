@@ -1,9 +1,8 @@
 //! Charts in Git repositories, by the `git` program: `git+https://HOST/REPOSITORY//PATH?ref=REF`, `git+ssh://…`.
 //!
-//! The program, not a library: it brings the user's own ssh keys, known hosts, credential helpers and proxies, and
-//! adds no crates, where gix would add 245. It gets no terminal, no hooks, no links, and one protocol; login, client
-//! certificate and `--insecure-skip-tls-verify` are for the origin of the repository, and with any of them no
-//! redirect is followed.
+//! The program, not a library: it supports the user's ssh keys, known hosts, credential helpers and proxies, and adds no crates, where
+//! gix would add 245. It gets no terminal, no hooks, no links, and one protocol; login, client certificate and
+//! `--insecure-skip-tls-verify` apply to the origin of the repository, and with any of them no redirect is followed.
 
 use std::ffi::OsString;
 use std::io;
@@ -28,7 +27,7 @@ use super::{Error as LoadError, atomic_files, load};
 const PATIENCE: Duration = Duration::from_secs(300);
 /// Size limit of a clone, in bytes.
 const MAX_CLONE: u64 = 2 << 30;
-/// How often that size is checked.
+/// The interval between checks of that size.
 const LOOK: Duration = Duration::from_millis(500);
 /// Most bytes that are read of git's output.
 const MAX_REFS: usize = 64 << 20;

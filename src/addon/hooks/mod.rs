@@ -45,7 +45,7 @@ pub(crate) struct Store {
 pub(crate) struct Change {
     /// The module's name; empty for global values.
     pub(super) module: String,
-    /// Flags of modules are others.
+    /// Flags of modules have changed.
     pub(super) flags: bool,
     /// Values have changed and the loop must apply them.
     pub(super) reload: bool,

@@ -105,7 +105,7 @@ impl Chain<'_> {
     /// The first credentials that exist.
     ///
     /// A source that should have them fails.
-    /// What is to hand them out does not.
+    /// Their source does not provide them.
     async fn find(&self) -> Result<Option<Credential>, BucketError> {
         if let Some(found) = EnvCredentialProvider::new().provide_credential(&self.context).await? {
             return Ok(Some(found));

@@ -113,7 +113,7 @@ trait Items {
     }
 }
 
-/// What is wrong with a piece.
+/// An invalid piece.
 enum Bad {
     /// It is not valid YAML by itself: the whole may be, or reports the error.
     Yaml,
