@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail like the tests")]
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -79,6 +80,7 @@ const ROOT: [(&str, &[&str]); 17] = [
             "causes",
             "cluster",
             "controller",
+            "helmrelease",
             "preflight",
             "redact",
             "release",
@@ -395,6 +397,24 @@ fn files_are_named_in_the_words_of_the_field() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Names of files that stand in several folders of the root package, for the same part: commands in src/cli are named as what they
+/// run, and the concepts of a front end as those of the controller.
+const SHARED_NAMES: [&str; 10] =
+    ["crds", "debug", "dependencies", "error", "events", "mod", "observe", "target", "tests", "unavailable"];
+
+#[test]
+fn a_file_name_stands_for_one_thing() {
+    let mut names = BTreeMap::<String, Vec<PathBuf>>::new();
+    for file in sources(&root().join("src")) {
+        let name = file.file_stem().unwrap().to_string_lossy().into_owned();
+        if !SHARED_NAMES.contains(&name.as_str()) && !file.starts_with(root().join("src/cli")) {
+            names.entry(name).or_default().push(file);
+        }
+    }
+    names.retain(|_, files| files.len() > 1);
+    assert!(names.is_empty(), "{names:#?}");
 }
 
 #[test]

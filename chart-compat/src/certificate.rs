@@ -1,6 +1,6 @@
-//! Certificates as `genCA` and `genSignedCert` make them in charts, for those who need one outside of a chart.
+//! Certificates as `genCA` and `genSignedCert` generate them in charts, for use outside of charts.
 //!
-//! Owns nothing of X.509: that is sprig's here. Where keys and certificates are kept is the caller's business.
+//! X.509 is sprig's; the caller stores keys and certificates.
 
 use core::net::IpAddr;
 
@@ -34,7 +34,7 @@ pub fn authority(world: &dyn World, common_name: &str, days: i64) -> Result<Pair
 /// Makes a certificate of a server for these names and addresses, signed by an authority (sprig's `genSignedCert`).
 ///
 /// # Errors
-/// The authority is none, or the world cannot make a key or sign.
+/// The authority is invalid, or the world cannot generate a key or sign.
 pub fn signed(
     world: &dyn World,
     common_name: &str,

@@ -250,7 +250,7 @@ pub fn with_labels(text: &str, labels: &BTreeMap<String, String>) -> Result<Stri
     write(&nodes)
 }
 
-/// Sets labels; an object that cannot have them keeps what it has, as the peer does not look whether it could.
+/// Sets labels; an object that cannot have labels stays unchanged, as in kyaml.
 fn label(object: &mut Node, labels: &BTreeMap<String, String>) {
     let mut all = BTreeMap::new();
     let own = object.get("metadata").and_then(|m| m.get("labels"));

@@ -26,7 +26,7 @@ pub enum KeyKind {
     Ed25519,
 }
 
-/// Which call asks for a value by chance. Told so that an edited chart asks by the same name: neither lines nor the order of
+/// The call that generates a value, named so that an edited chart gives it the same name: neither lines nor the order of
 /// different calls count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call<'c> {
@@ -79,7 +79,7 @@ pub trait World: Send + Sync {
     /// The public part of an ECDSA or Ed25519 key in PKCS#8: the uncompressed point, or the 32 bytes.
     ///
     /// # Errors
-    /// Why the key has none; by default that nobody here can tell.
+    /// Why the key has none; by default that this world cannot say.
     fn public_key(&self, pkcs8: &[u8]) -> Result<Vec<u8>, String> {
         let _ = pkcs8;
         Err("the public key of an ECDSA or Ed25519 key cannot be computed here".to_owned())

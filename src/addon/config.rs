@@ -43,7 +43,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// Whether something that is there is left undone for it: a key that nobody knows is no more than odd.
+    /// Whether it has an effect: an unknown key has none.
     #[must_use]
     pub fn matters(&self) -> bool {
         self.module.is_some() || self.concerns(GLOBAL)

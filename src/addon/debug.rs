@@ -208,7 +208,7 @@ impl DebugApi {
         }
     }
 
-    /// What the module's chart comes to now, or how that differs from the cluster. With `debug` its values are not held
+    /// The rendered chart of a module, or its differences from the cluster. With `debug` its values are not held
     /// against their schema.
     async fn render(&self, view: &ModuleView, debug: bool, diff: bool) -> Told {
         let failed = |text: String| Answer::text(500, format!("failed to render manifests: {text}\n"));

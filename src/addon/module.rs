@@ -37,7 +37,7 @@ pub struct Module {
     pub crds: Vec<Crd>,
     /// Where its release lives.
     pub target: ReleaseTarget,
-    /// Another number when its hooks are others than before.
+    /// A fingerprint of its hooks.
     pub hooks: u64,
     /// Why it is not as its files are now: they cannot be used, and those before can.
     pub broken_files: Option<String>,

@@ -4,13 +4,13 @@
 //! after, `hooks`'.
 
 mod apply_config;
+mod changed_modules;
 mod converge;
 mod converge_metrics;
-mod crds;
 mod enqueue;
-mod files;
 mod global_hooks;
-mod outcome;
+mod job_outcome;
+mod module_crds;
 mod report_status;
 mod state_view;
 mod triggers;

@@ -1,11 +1,10 @@
 //! Module directories that appear, change or vanish while the operator runs.
 //!
-//! Owns how a change is noticed and what is read anew: only what has changed, and never half of it. Files are looked at by
-//! their times and sizes every few seconds instead of being told of by the kernel: inotify tells nothing of network file
-//! systems and of what a symlink comes to point at (ConfigMaps and git-sync swap one), wants a watch for each directory out of
-//! a number that all containers of a user share.
+//! Owns the detection of changes and what is read again: only what has changed, and only complete states. Files are scanned every few
+//! seconds by time and size. inotify does not report changes of network file systems and of symlink targets (ConfigMaps and git-sync
+//! swap symlinks), and needs a watch for each directory out of a number that all containers of a user share.
 
-mod scan;
+mod module_scan;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -17,8 +16,8 @@ use tokio::sync::mpsc;
 use super::module::{Module, Modules};
 use super::values::GLOBAL;
 use crate::openapi::Schemas;
-pub(super) use scan::Scan;
-use scan::Walker;
+pub(super) use module_scan::Scan;
+use module_scan::Walker;
 
 /// After a change the files must be still for this time: a copy that is under way is not read.
 const STILL: Duration = Duration::from_millis(300);
@@ -75,7 +74,7 @@ pub(super) fn watch(
     receiver
 }
 
-/// The files once they are still, if they are others than before.
+/// A scan of the files once they no longer change; `None` if they are as before.
 async fn look(known: &Known, walker: &mut Walker) -> Option<Scan> {
     let scan = async |walker: &mut Walker, all: bool| {
         let source = known.source.clone();

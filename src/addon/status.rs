@@ -1,8 +1,7 @@
 //! The status of modules as objects of the cluster: `kubectl get modules.windlass.dev`.
 //!
-//! Owns what is written and when: only what has changed, and what passes by itself within moments not at all. What a module is
-//! like, the operator's loop tells. The group is that of the annotations of charts and objects, which is ours alone; `Module`
-//! exists in groups of others.
+//! Owns their content and when it is written: only changes, and no state that passes within moments. The operator's loop reports the
+//! state of a module. The API group is the one of Windlass' annotations, because other groups have a kind `Module` too.
 
 mod status_writer;
 

@@ -42,10 +42,10 @@ pub(super) struct Common {
     /// If set, no CRDs will be installed
     #[arg(long, conflicts_with = "crds")]
     skip_crds: bool,
-    /// What is done with the chart's crds/
+    /// How to treat the chart's crds/
     #[arg(long, value_enum)]
     crds: Option<Crds>,
-    /// Take over objects that exist, those of other releases too
+    /// Take over existing objects, including objects of other releases
     #[arg(long)]
     take_ownership: bool,
     /// Undo what failed: uninstall a first revision, roll back a later one

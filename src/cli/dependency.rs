@@ -12,7 +12,7 @@ use crate::source;
 use crate::source::dependencies::{Manager, list};
 use crate::source::fetch::{Options, ProvenanceMode};
 
-/// What is done with dependencies.
+/// Subcommands of `dependency`.
 #[derive(clap::Subcommand)]
 pub(super) enum Command {
     /// List the dependencies for the given chart
@@ -98,7 +98,7 @@ pub(super) fn bring(
     work(globals, Job { chart, skip_refresh: false, options, keyring: None, verb: Verb::Update }, say)
 }
 
-/// What is to be done.
+/// The subcommand.
 struct Job<'j> {
     chart: &'j Path,
     skip_refresh: bool,

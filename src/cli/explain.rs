@@ -20,10 +20,10 @@ use crate::render::to_json;
 /// Longest value in a table, in characters.
 const MAX_SHOWN: usize = 60;
 
-/// What is done with values.
+/// Subcommands of `values`.
 #[derive(clap::Subcommand)]
 pub(super) enum Command {
-    /// Tell where values come from: each layer that sets them, and which one counts
+    /// Show where values come from: each layer that sets them, and the one that takes effect
     Explain(Args),
 }
 
@@ -162,7 +162,7 @@ fn is_flag(origin: &Origin) -> bool {
     matches!(origin, Origin::Layer { is_file: false, name, .. } if name.starts_with("--"))
 }
 
-/// The layer, and its own spelling of the path if that differs.
+/// The layer, and its spelling of the path if that differs.
 fn by(e: &Explanation, s: &Setting) -> String {
     let path = if s.path == e.path && !is_flag(&s.origin) { String::new() } else { format!(" {}", s.path) };
     let global = if s.global { " (globals reach subcharts)" } else { "" };

@@ -26,7 +26,7 @@ pub(super) struct Which {
     revision: u64,
 }
 
-/// What to get.
+/// Subcommands of `get`.
 #[derive(clap::Subcommand)]
 pub(super) enum Command {
     /// Download the manifest for a named release

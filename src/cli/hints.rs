@@ -34,7 +34,7 @@ fn engine_hint(error: &EngineError) -> Option<Cow<'static, str>> {
     })
 }
 
-/// What flags do to an object of a plan.
+/// The effect of flags on an object of a plan.
 pub(super) type PlanFlags = &'static [(DecidingOption, &'static str)];
 
 /// Those of the commands that change a release.

@@ -20,7 +20,7 @@ use chart_compat::data::Data;
 /// Flags of the output and of dry runs.
 #[derive(clap::Args)]
 struct Told {
-    /// Simulates the operation: client (no cluster is asked) or server
+    /// Simulates the operation: client (without a cluster) or server
     #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "client")]
     dry_run: Option<DryRun>,
     /// Hide Kubernetes Secrets when also using the --dry-run flag

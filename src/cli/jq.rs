@@ -54,10 +54,10 @@ pub(super) fn asked() -> Option<ExitCode> {
 #[derive(clap::Parser)]
 #[command(name = "jq")]
 struct Args {
-    /// Print text as it is, without quotes
+    /// Print strings without quotes
     #[arg(short = 'r', long)]
     raw_output: bool,
-    /// Print text as it is, and no line end after it
+    /// Print strings without quotes and without a newline
     #[arg(short = 'j', long)]
     join_output: bool,
     /// Print each result in one line
@@ -72,7 +72,7 @@ struct Args {
     /// Read lines of text
     #[arg(short = 'R', long)]
     raw_input: bool,
-    /// End with status 1 if the last result is false or null, with 4 if there is none
+    /// Exit with status 1 if the last result is false or null, with 4 if there is none
     #[arg(short = 'e', long)]
     exit_status: bool,
     /// Keys in order, which they are anyway

@@ -101,7 +101,7 @@ enum Command {
     /// Show what an upgrade (or install) would do to each object, and why
     #[command(visible_alias = "diff")]
     Plan(Box<plan::PlanArgs>),
-    /// Do what a saved plan says, if it still holds
+    /// Execute a saved plan if it still applies
     Apply(plan::ApplyArgs),
     /// Uninstall a release
     #[command(visible_aliases = ["del", "delete", "un"])]
@@ -115,7 +115,7 @@ enum Command {
     List(list::Args),
     /// Display the status of a release
     Status(status::Args),
-    /// Tell why each revision was made: who asked, and what differs
+    /// Show the cause of each revision: its author, and what differs
     Why(why::Args),
     /// Fetch release history
     #[command(visible_alias = "hist")]

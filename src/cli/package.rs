@@ -12,7 +12,7 @@ use super::hints;
 use super::prompt::password_from_stdin;
 use super::verify::Keyring;
 use super::{Failure, chart, print, tell};
-use crate::source::package::{self, Times};
+use crate::source::chart_package::{self, Times};
 use crate::source::{self, absolute, provenance};
 
 /// Flags of `package`.
@@ -114,8 +114,8 @@ fn pack(
     let times = Times::of_directory(directory)?;
     let destination =
         if args.destination == Path::new(".") { absolute(Path::new(".")) } else { args.destination.clone() };
-    let file = package::file_name(&loaded.chart);
-    let bytes = package::pack(&loaded.chart, &times).map_err(|e| format!("failed to save: {e}"))?;
+    let file = chart_package::file_name(&loaded.chart);
+    let bytes = chart_package::pack(&loaded.chart, &times).map_err(|e| format!("failed to save: {e}"))?;
     let path = destination.join(&file);
     let mut files = vec![(path.clone(), bytes)];
     if args.sign {
@@ -127,7 +127,8 @@ fn pack(
         files.push((beside.into(), signed.map_err(|e| hints::signing_text(&e))?.into_bytes()));
     }
     for (path, bytes) in files {
-        package::write(&path, &bytes).map_err(|e| format!("failed to save: {}: {e}", path.display()))?;
+        chart_package::write(&path, &bytes)
+            .map_err(|e| format!("failed to save: {}: {e}", path.display()))?;
     }
     Ok(path)
 }

@@ -49,7 +49,7 @@ pub(super) struct PlanArgs {
 /// Flags of the other verbs that can be planned.
 #[derive(clap::Args)]
 pub(super) struct Planned {
-    /// Show what would become of each object, and why, and do nothing
+    /// Show what would happen to each object, and why, without writing
     #[arg(long)]
     plan: bool,
     /// Prints the plan in the specified format

@@ -1,6 +1,6 @@
 //! Prompts: a name, and a password without echo.
 //!
-//! Asks on standard output and reads standard input, as Helm does; without a terminal no secret is asked for.
+//! Prompts on standard output and reads standard input, as Helm does; without a terminal it prompts for no secret.
 
 use std::io::{BufRead as _, IsTerminal as _, Read as _};
 

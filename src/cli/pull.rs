@@ -8,8 +8,8 @@ use super::fetch::{self, ChartPath};
 use super::flags::Globals;
 use super::hints;
 use super::{Failure, block_on, print, tell, verify};
+use crate::source::chart_package;
 use crate::source::fetch::{ChartBytes, ProvenanceMode};
-use crate::source::package;
 
 /// Flags of `pull`.
 #[derive(clap::Args)]
@@ -54,7 +54,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
             Some(directory) => {
                 let files =
                     chart::read_archive(&chart.bytes, globals.profile()).map_err(|e| e.to_string())?;
-                package::expand(&files, &directory).map_err(|e| e.to_string())?;
+                chart_package::expand(&files, &directory).map_err(|e| e.to_string())?;
             }
             None => save(args, &chart)?,
         }
@@ -90,7 +90,7 @@ fn save(args: &Args, chart: &ChartBytes) -> Result<(), Failure> {
         files.push((name.into(), provenance));
     }
     for (path, bytes) in files {
-        package::write(&path, bytes).map_err(|e| format!("{}: {e}", path.display()))?;
+        chart_package::write(&path, bytes).map_err(|e| format!("{}: {e}", path.display()))?;
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use crate::source::http::Tls;
 use crate::source::oci::credentials::{Credentials, CredentialsError};
 use crate::source::repositories::Secret;
 
-/// What is done with registries.
+/// Subcommands of `registry`.
 #[derive(clap::Subcommand)]
 pub(super) enum Command {
     /// Login to a registry

@@ -12,7 +12,7 @@ use crate::release::{
     WaitRules,
 };
 
-/// How much is only simulated.
+/// The extent of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum DryRun {
     None,
@@ -29,7 +29,7 @@ impl DryRun {
     }
 }
 
-/// What the operation waits for, by which rules.
+/// The condition that an operation waits for, and its rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum WaitFor {
     #[value(alias = "true")]
@@ -47,7 +47,7 @@ enum ServerSide {
     False,
 }
 
-/// What is done with a chart's `crds/`.
+/// The treatment of a chart's `crds/`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Crds {
     /// Nothing

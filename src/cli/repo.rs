@@ -24,7 +24,7 @@ const GONE: [(&str, &str); 2] = [
     ("//kubernetes-charts-incubator.storage.googleapis.com", "https://charts.helm.sh/incubator"),
 ];
 
-/// What is done with repositories.
+/// Subcommands of `repo`.
 #[derive(clap::Subcommand)]
 pub(super) enum Command {
     /// Add a chart repository

@@ -14,7 +14,7 @@ use crate::source::index::{IndexError, visit};
 use crate::source::repositories::Repositories;
 use crate::source::repository;
 
-/// What is searched.
+/// Subcommands of `search`.
 #[derive(clap::Subcommand)]
 pub(super) enum Command {
     /// Search repositories for a keyword in charts

@@ -10,7 +10,7 @@ use super::fetch::ChartPath;
 use super::flags::Globals;
 use super::{chart, jsonpath, print, tell};
 
-/// What is shown of a chart.
+/// Subcommands of `show`.
 #[derive(clap::Subcommand)]
 pub(super) enum Command {
     /// Show all information of the chart

@@ -48,7 +48,7 @@ impl Shown<'_> {
     }
 }
 
-/// What Helm prints of a release for people.
+/// The text that Helm prints for a release.
 pub(super) fn text(record: &Record, shown: Shown<'_>) -> Result<String, Failure> {
     let info = &record.info;
     let mut out = format!("NAME: {}\n", record.name);
@@ -89,7 +89,7 @@ pub(super) fn text(record: &Record, shown: Shown<'_>) -> Result<String, Failure>
     Ok(out)
 }
 
-/// How the tests of a release went.
+/// The results of the tests of a release.
 fn tests(hooks: &[RecordedHook]) -> String {
     let tests: Vec<_> = hooks.iter().filter(|h| h.events.contains(&HookEvent::Test)).collect();
     if tests.is_empty() {

@@ -25,7 +25,7 @@ pub(super) struct Args {
     /// Dump the logs from test Pods, after all tests and before any clean-up
     #[arg(long)]
     logs: bool,
-    /// Only tests of this name (name=NAME), or all but those (!name=NAME)
+    /// Run only tests of this name (name=NAME), or all others (!name=NAME)
     #[arg(long, value_delimiter = ',')]
     filter: Vec<String>,
 }

@@ -5,7 +5,7 @@
 
 mod answer_watch;
 mod conditions;
-mod context;
+mod controller_context;
 mod crds;
 mod custom_kind;
 pub mod dependencies;
@@ -28,7 +28,7 @@ mod worker_slot;
 mod workers;
 
 pub use conditions::{Condition, set_conditions};
-pub use context::{ContextOptions, ControllerContext};
+pub use controller_context::{ContextOptions, ControllerContext};
 pub(crate) use crds::contains;
 pub use crds::crd_files;
 pub use custom_kind::register_kind;

@@ -11,7 +11,7 @@ use std::time::Instant;
 use futures::StreamExt as _;
 use serde_json::Value;
 
-use super::context::ControllerContext;
+use super::controller_context::ControllerContext;
 use super::dependencies::reaches;
 use super::error::ReconcileError;
 use super::finalizer::has_finalizer;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::STATUS_MANAGER;
-use super::context::ControllerContext;
+use super::controller_context::ControllerContext;
 use super::drift_policy::report_drift;
 use super::error::ReconcileError;
 use super::events::EventNote;

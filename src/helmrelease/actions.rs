@@ -13,13 +13,13 @@ use serde_json::Value;
 
 use super::api::GoDuration;
 use super::api::helm_release::HelmReleaseSpec;
-use super::api::status::{HelmReleaseStatus, Inventory, InventoryEntry};
-use super::conditions::{
+use super::api::helm_release_status::{HelmReleaseStatus, Inventory, InventoryEntry};
+use super::options;
+use super::release_conditions::{
     Conditions, DRIFTED, READY, RECONCILING, RELEASED, REMEDIATED, STALLED, TEST_SUCCESS, Truth,
 };
-use super::options;
+use super::release_state::{self as state, Action, DesiredRelease, ReleaseState};
 use super::snapshot;
-use super::state::{self, Action, DesiredRelease, ReleaseState};
 use crate::controller::{
     EventNote, EventType, ReconcileError, ReconcilePass, Reconciled, ReleaseRunner, ReleaseSpec, Requeue,
     crd_files,
@@ -337,7 +337,7 @@ impl ReleasePass<'_> {
         };
         let tested = self.runner.engine().test(&request).await?;
         let Some(latest) = self.status.history.first_mut() else {
-            return Err(super::artifact::failed(
+            return Err(super::chart_artifact::failed(
                 "TestFailed",
                 "no latest release: required for test".to_owned(),
             ));
@@ -577,10 +577,10 @@ impl ReleasePass<'_> {
 }
 
 fn snapshot_with_tests(
-    fresh: super::api::status::Snapshot,
-    test_hooks: Option<std::collections::BTreeMap<String, super::api::status::TestHook>>,
-) -> super::api::status::Snapshot {
-    super::api::status::Snapshot { test_hooks, ..fresh }
+    fresh: super::api::helm_release_status::Snapshot,
+    test_hooks: Option<std::collections::BTreeMap<String, super::api::helm_release_status::TestHook>>,
+) -> super::api::helm_release_status::Snapshot {
+    super::api::helm_release_status::Snapshot { test_hooks, ..fresh }
 }
 
 /// The uninstall of a release as its HelmRelease wants it.

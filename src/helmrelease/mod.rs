@@ -5,15 +5,15 @@
 
 mod actions;
 pub mod api;
-mod artifact;
-mod conditions;
+mod chart_artifact;
 mod dependency;
 mod digest;
-mod front_end;
+mod helm_releases;
 mod names;
 mod options;
+mod release_conditions;
+mod release_state;
 mod snapshot;
-mod state;
 mod values;
 
-pub use front_end::{HelmReleaseOptions, HelmReleases, KIND};
+pub use helm_releases::{HelmReleaseOptions, HelmReleases, KIND};

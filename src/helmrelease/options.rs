@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::api::GoDuration;
 use super::api::helm_release::{self as api, HelmReleaseSpec};
 use super::digest;
-use super::state::Action;
+use super::release_state::Action;
 use crate::cluster::{Propagation, Validation};
 use crate::controller::{PostRender, ReconcileError};
 use crate::release::{

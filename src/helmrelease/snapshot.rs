@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::api::status::{Snapshot, TestHook};
+use super::api::helm_release_status::{Snapshot, TestHook};
 use super::digest;
 use crate::release::HookEvent;
 use crate::release::record::Record;

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// Fills in the defaults of a schema, at every depth that the value reaches.
 ///
-/// A property that is a map with defaults of its own is not made up: only its own `default` brings it about.
+/// A missing map is not created for the defaults of its properties: only its own `default` creates it.
 pub(crate) fn apply(value: &mut Value, schema: &Value) {
     match value {
         Value::Object(map) => {
@@ -36,7 +36,7 @@ pub(crate) fn apply(value: &mut Value, schema: &Value) {
 fn by_pattern(key: &str, value: &mut Value, schema: &Value) {
     let mut matched = false;
     for (pattern, property) in schema["patternProperties"].as_object().into_iter().flatten() {
-        // A pattern that is none was told of when the schema was read.
+        // An invalid pattern was reported when the schema was read.
         let fits = regexp::compile(pattern.as_bytes()).is_ok_and(|re| re.is_match(key.as_bytes()));
         if fits {
             matched = true;

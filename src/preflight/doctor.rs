@@ -1,6 +1,6 @@
-//! What in a tree of addon-operator modules works otherwise here, and why.
+//! Differences from addon-operator that a tree of modules meets, and why.
 //!
-//! Owns the list of differences. Reads files, and runs hooks with `--config` as the operator does; asks no cluster.
+//! Owns the list of differences. Reads files and runs hooks with `--config` as the operator does; sends no request to a cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::shell_hooks::config::{HookConfig, MAIN_QUEUE};
 use crate::shell_hooks::jq::{self, Filter};
 use crate::shell_hooks::{CONFIG_TIMEOUT, HookSet, Moment, Scope};
 
-/// Functions whose answers are others each time.
+/// Functions whose results differ in each call.
 const CHANCE: [&str; 18] = [
     "randAlphaNum",
     "randAlpha",
@@ -54,7 +54,7 @@ const PARALLEL: usize = 20;
 /// The largest file that is looked through, in bytes.
 const LARGEST: u64 = 4 << 20;
 
-/// How much a finding matters.
+/// The weight of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Weight {
@@ -341,7 +341,7 @@ fn read(path: &Path) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// All files below a directory, without those of links.
+/// All files below a directory, without following symlinks.
 fn files(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut left = vec![directory.to_owned()];
@@ -359,7 +359,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// What stands between the delimiters of a template.
+/// The text between the delimiters of a template.
 fn actions(text: &str) -> impl Iterator<Item = &str> {
     text.split("{{")
         .skip(1)

@@ -1,8 +1,7 @@
-//! What an operator would change if it started now: nothing is written, so that it can look beside a running addon-operator.
+//! What an operator would change if it started now. Writes nothing, so that it can run next to an addon-operator.
 //!
-//! Owns the one pass over all modules. Hooks are asked for their configuration, and neither they nor `enabled` scripts are run:
-//! where a module has hooks, its values are those that its release was made with, and where it has a script, it is on if its
-//! release exists.
+//! Owns the one pass over all modules. Runs hooks with `--config` only, and no `enabled` scripts: a module with hooks gets the values
+//! of its deployed release, and a module with a script is enabled if its release exists.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -32,7 +31,7 @@ use crate::render::{from_json, parse_manifest, to_json};
 use crate::shell_hooks::webhooks::{self, PlannedRegistration};
 use crate::shell_hooks::{Hook, HookSet, Scope};
 
-/// What would become of a module.
+/// What would happen to a module.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Observation {
@@ -43,12 +42,12 @@ pub struct Observation {
     /// What would be written for it besides a release: CRDs where it has no chart, webhooks of its hooks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub besides: Vec<String>,
-    /// What could not be looked into, and what else is worth knowing.
+    /// Parts that could not be checked, and other remarks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
-/// What was found of a module.
+/// The observation of a module.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase", tag = "finding", content = "detail")]
 pub enum Finding {
@@ -170,15 +169,15 @@ pub async fn observe(
     Ok((observations, problems))
 }
 
-/// What an owner of webhooks is called that has no directory.
+/// The name of an owner of webhooks without a directory.
 const NO_MODULE: &str = "there is no such module any more";
-/// What stands for the global hooks where modules are told of.
+/// The name of the global hooks in a list of modules.
 const GLOBAL_HOOKS: &str = "global hooks";
 
-/// Hooks by their owners, as far as they say what they are bound to.
+/// Hooks with a readable configuration, by owner.
 #[derive(Default)]
 struct Bound {
-    /// How long one may take to say it.
+    /// Time limit of one `--config`.
     limit: std::time::Duration,
     hooks: BTreeMap<String, Vec<Arc<Hook>>>,
     /// Owners of whom it is not known whether they are on, or what their hooks are bound to.
@@ -270,7 +269,7 @@ async fn apply_sections_to(
     }
 }
 
-/// What a look at a module needs.
+/// The context of an observation.
 struct Observer<'a> {
     releases: &'a Releases,
     values: &'a Values,

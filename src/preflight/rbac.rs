@@ -7,7 +7,7 @@
 mod added;
 mod rights;
 mod watches;
-mod webhooks;
+mod webhook_rules;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -29,9 +29,9 @@ use crate::shell_hooks::{CONFIG_TIMEOUT, HookSet, Scope};
 pub use added::Added;
 use rights::Scoped;
 
-/// What is done to the objects of a release.
+/// Verbs for the objects of a release.
 const OWN: [&str; 7] = ["get", "list", "watch", "create", "update", "patch", "delete"];
-/// What is done to objects that templates look up.
+/// Verbs for objects that templates look up.
 const LOOK: [&str; 3] = ["get", "list", "watch"];
 
 /// Kinds of Kubernetes itself that belong to no namespace.
@@ -62,25 +62,25 @@ const CLUSTER_WIDE: [&str; 24] = [
     "ValidatingWebhookConfiguration",
 ];
 
-/// What is done to objects whose names are known, where others of their kind are none of ours.
+/// Verbs for objects whose names are known, where other objects of the kind are not ours.
 const NAMED: [&str; 4] = ["get", "update", "patch", "delete"];
-/// What cannot be granted for names: an object that is made has none yet, and kinds are watched as a whole.
+/// Verbs that cannot be limited to names: a created object has none yet, and a watch is for a whole kind.
 const UNNAMED: [&str; 3] = ["list", "watch", "create"];
 
-/// What an operator of these modules must be allowed to do.
+/// The rights that an operator of these modules needs.
 #[derive(Default)]
 pub struct Needs {
     rights: Scoped,
     /// Rules of the user's own besides.
     added: Added,
-    /// What could not be found out, each text with its module.
+    /// Rights that could not be determined, each text with its module.
     pub unknown: Vec<String>,
 }
 
 /// A kind that modules have: the namespace and the name of an object, where they are known.
 struct Kind {
     gvk: Gvk,
-    /// Where it is made; that of its release unless it says otherwise.
+    /// The namespace of the object; by default that of its release.
     namespace: String,
     /// The object; `None` for what a template writes out.
     object: Option<Value>,
@@ -100,19 +100,19 @@ fn made(text: &str, home: &str) -> Vec<Kind> {
     chart_compat::render::split_documents(text).iter().filter_map(one).collect()
 }
 
-/// The hooks of a module, or the global ones: what they say of themselves, or why they do not.
+/// The hooks of a module, or the global ones: their configurations, or why these cannot be read.
 pub struct Hooks {
     owner: String,
     /// Configurations with the names of their hooks.
     said: Result<Vec<(String, HookConfig)>, String>,
     /// Webhooks that their texts name.
-    in_text: webhooks::Kinds,
+    in_text: webhook_rules::Kinds,
 }
 
 impl Hooks {
     /// Asks the hooks below a directory; `None` where there are none.
     async fn of(owner: String, directory: &Path, scope: Scope) -> Option<Self> {
-        let in_text = webhooks::Kinds::in_text(directory, scope)?;
+        let in_text = webhook_rules::Kinds::in_text(directory, scope)?;
         let loaded = HookSet::load(directory, "", "", scope, CONFIG_TIMEOUT).await;
         let said = loaded.map_err(|e| e.to_string()).map(|(set, _)| {
             set.hooks().iter().map(|hook| (hook.name.clone(), hook.config.clone())).collect()
@@ -165,7 +165,7 @@ impl Needs {
         needs
     }
 
-    /// Rules that nobody can find out, as the user knows them.
+    /// Rules that cannot be detected, given by the user.
     #[must_use]
     pub fn with(self, added: Added) -> Self {
         Self { added, ..self }
@@ -180,12 +180,12 @@ impl Needs {
         let said = match &hooks.said {
             Ok(said) => said,
             Err(text) => {
-                webhooks::add_rights(&mut self.rights, &hooks.in_text, configuration);
+                webhook_rules::add_rights(&mut self.rights, &hooks.in_text, configuration);
                 return self.unknown.push(format!("{owner}: what its hooks watch is not known: {text}"));
             }
         };
         for (hook, config) in said {
-            webhooks::add_rights(&mut self.rights, &webhooks::Kinds::of(config), configuration);
+            webhook_rules::add_rights(&mut self.rights, &webhook_rules::Kinds::of(config), configuration);
             for binding in &config.kubernetes {
                 if let Err(text) = watches::add_rights(&mut self.rights, binding, defined) {
                     self.unknown.push(format!("{owner}: hook {hook}: {text}"));
@@ -425,7 +425,7 @@ fn plural(kind: &str) -> String {
     }
 }
 
-/// What the CRDs among objects define.
+/// The kinds that the CRDs among objects define.
 fn defined(kinds: &[Kind]) -> BTreeMap<(String, String), Defined> {
     let crds =
         kinds.iter().filter(|k| k.gvk.kind == "CustomResourceDefinition").filter_map(|k| k.object.as_ref());
@@ -467,7 +467,7 @@ enum Within {
     Named(String),
     /// In all namespaces.
     All,
-    /// Only a render could say.
+    /// Known after a render only.
     Unknown,
 }
 
@@ -478,7 +478,7 @@ struct Lookup {
     call: String,
 }
 
-/// What a template looks up.
+/// A lookup of a template.
 fn looked_up(text: &str) -> Vec<Lookup> {
     let Ok(pattern) = regexp::compile(br#"lookup\s+"[^"\s]+"\s+"[^"\s]+"\s+\S+"#) else { return Vec::new() };
     let spans = pattern.find_all(text.as_bytes(), -1);
@@ -590,7 +590,7 @@ mod tests {
         };
         hook("002-hooked/hooks/a.sh", "{kind: job, namespace: {nameSelector: {matchNames: [ns]}}}");
         hook("global/b.sh", "{kind: Quota}, {name: odd, kind: Nobody}");
-        // What cannot be asked is told.
+        // What cannot be checked is reported.
         write("003-mute/hooks/c.sh", "#!/bin/sh\nexit 3\n");
         fs::set_permissions(dir.path().join("003-mute/hooks/c.sh"), fs::Permissions::from_mode(0o755))
             .unwrap();

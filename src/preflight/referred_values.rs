@@ -20,10 +20,10 @@ pub struct ReferredValues {
     pub values: Map,
 }
 
-/// What stands for values that are not shown.
+/// Replaces values that are not shown.
 const HIDDEN: &str = "(hidden)";
 
-/// Replaces all values, keeps their names.
+/// Hides all values; their names stay.
 fn hide(value: &mut Data) {
     match value {
         Data::Map(map) => map.values_mut().for_each(hide),

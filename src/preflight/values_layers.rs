@@ -19,13 +19,13 @@ use crate::addon::values::GLOBAL;
 use crate::openapi::{Schema, Schemas};
 use crate::render::{from_json, to_json};
 
-/// Lays the values of a module over each other as the operator does, lowest first. `roots` is the colon-separated list that
+/// Merges the layers of values of a module as the operator does, lowest first. `roots` is the colon-separated list that
 /// modules are found in, `global` the directory of global hooks, `config` the live ConfigMap, if there are such,
 /// and `referred` what its sections refer to.
 ///
 /// # Errors
-/// A file that cannot be read, or a key of the ConfigMap that is not a YAML map: the operator goes on with the last good values
-/// of such a module, which only it knows.
+/// A file that cannot be read, or a key of the ConfigMap that is not a YAML map. The operator then uses the last good values of
+/// the module, which only it knows.
 pub fn layers(
     roots: &str,
     module: &Module,
@@ -106,7 +106,7 @@ fn lay(layers: &mut Layers, name: &str, added: &Map) {
     }
 }
 
-/// What the second value has and the first has not; lists are one piece.
+/// The part of the second value that the first does not have; a list is one piece.
 fn added(before: &Value, after: &Value) -> Option<Value> {
     match (before, after) {
         (Value::Object(before), Value::Object(after)) => {
@@ -121,13 +121,13 @@ fn added(before: &Value, after: &Value) -> Option<Value> {
     }
 }
 
-/// What of a values file the module's templates see: its own section, and of the roots' files the global one.
+/// The part of a values file that the module's templates see: its section, and the global section of the roots' files.
 fn seen(file: Map, module: &ModuleName, of_root: bool) -> Map {
     let wanted = |key: &str| key == module.key || of_root && key == "global";
     file.into_iter().filter(|(key, value)| wanted(key) && matches!(value, Data::Map(_))).collect()
 }
 
-/// A key of the ConfigMap for people, with who wrote it last.
+/// A key of the ConfigMap for a message, with its last field manager.
 fn shown(config: &Value, key: &str) -> String {
     let metadata = &config["metadata"];
     let text = |key: &str| metadata[key].as_str().unwrap_or_default();

@@ -1,8 +1,8 @@
-//! Replay: a render comes out the same as long as its inputs are.
+//! Replay: equal inputs render to equal output.
 //!
-//! Charts that call `randAlphaNum`, `genCA`, `uuidv4` or `now` render differently each time, so that comparing renders upgrades forever.
-//! A [`Replay`] is a world that answers such calls with what it returned before. It owns the values that a release's renders
-//! generated ([`GeneratedValues`]) and what they looked up; `store` keeps the former in a Secret.
+//! Charts that call `randAlphaNum`, `genCA`, `uuidv4` or `now` render differently each time, so that an operator that compares renders
+//! would upgrade forever. A [`Replay`] is a world that returns what it returned before. It owns the values that a release's renders
+//! generated ([`GeneratedValues`]) and the objects that they looked up; `store` saves the former in a Secret.
 
 mod generated_values;
 pub(crate) mod store;

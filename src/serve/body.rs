@@ -21,9 +21,9 @@ use super::shares::{Shares, Stage};
 pub const DEFAULT_MEMORY: usize = 96;
 /// Bodies are stored in blocks of this many bytes: growing buffers would fragment the heap.
 const BLOCK: usize = 64 << 10;
-/// How long a request waits for its share of the budget.
+/// The time limit of a wait for a share of the budget.
 const WAIT: Duration = Duration::from_secs(2);
-/// What a JSON object with members costs in memory besides its text: a node of its map, in bytes.
+/// The memory of a JSON object with members besides its text: a node of its map, in bytes.
 const OBJECT: usize = 640;
 /// The same for one more value.
 const VALUE: usize = 64;

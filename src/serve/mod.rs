@@ -11,8 +11,8 @@ mod metric_store;
 pub mod metrics;
 mod progress;
 pub mod runtime_config;
+pub mod server_tls;
 mod shares;
-pub mod tls;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -14,7 +14,7 @@ use super::operations::{self, Operation, OperationsError};
 use super::process::{self, ProcessError, Program, Scratch, Stdout, Stream, Usage};
 use super::rate_limit::RateLimit;
 use super::run_history::{RunView, Runs};
-use super::{Scope, metrics};
+use super::{Scope, metrics_file};
 use crate::serve::hook_metrics;
 
 /// A hook that does not say its configuration within this time will not say it.
@@ -98,7 +98,7 @@ pub enum HookError {
     #[error("hook {hook}: {reason}")]
     Run { hook: String, reason: Box<ProcessError>, status_patches: Vec<Operation> },
     #[error("hook {hook}: {reason}")]
-    Metrics { hook: String, reason: metrics::MetricsError },
+    Metrics { hook: String, reason: metrics_file::MetricsError },
     #[error("hook {hook}: {reason}")]
     Operations { hook: String, reason: OperationsError },
 }
@@ -235,7 +235,7 @@ impl Hook {
             })
         };
         let group = around.group_metrics.then_some(self.name.as_str());
-        let metrics = metrics::parse(&read("metrics.json")?, group)
+        let metrics = metrics_file::parse(&read("metrics.json")?, group)
             .map_err(|reason| HookError::Metrics { hook: hook(), reason })?;
         let operations = operations::parse(&read("kubernetes-patch")?)
             .map_err(|reason| HookError::Operations { hook: hook(), reason })?;

@@ -8,8 +8,8 @@ use futures::{StreamExt as _, TryStreamExt as _};
 use jiff::Timestamp;
 use tokio::task::JoinSet;
 
+use super::binding_context::{Context, ContextKind, Include, Item, Snapshots};
 use super::config::{Common, Kubernetes, WatchEvent};
-use super::context::{Context, ContextKind, Include, Item, Snapshots};
 use super::monitor::{Changes, Monitor, Owner};
 use super::queues::{Queues, Run, next_event};
 use super::{Hook, HookError, Moment, Scope, discover};

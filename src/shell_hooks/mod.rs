@@ -5,15 +5,15 @@
 //! the values that a patch changes belong to the hook's owner.
 
 pub mod apply_operations;
+pub mod binding_context;
 pub mod config;
-pub mod context;
 pub mod cron;
 mod deletion_grace;
 pub mod discover;
 mod hook;
 mod hook_set;
 pub mod jq;
-pub mod metrics;
+pub mod metrics_file;
 mod monitor;
 pub mod operations;
 pub mod process;

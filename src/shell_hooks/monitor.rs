@@ -13,8 +13,8 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use super::Hook;
+use super::binding_context::Item;
 use super::config::{Kubernetes, WatchEvent};
-use super::context::Item;
 use crate::cluster::Cluster;
 use crate::serve::addon_operator_metrics::Measures;
 pub use state::Changes;

@@ -3,7 +3,7 @@
 //! A queue belongs to a module or to the global hooks, so that a failing hook blocks no other owner's. What a run
 //! is, the runner knows; this owns order, combining and repetition.
 
-mod dump;
+mod queue_dump;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,8 +15,8 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::AbortHandle;
 
 use super::Hook;
-use super::context::{self, Context};
-pub use dump::{OperatorTasks, dump_all, dump_main};
+use super::binding_context::{self, Context};
+pub use queue_dump::{OperatorTasks, dump_all, dump_main};
 
 /// With more runs than that in a queue those of a hook are one, also where others are between them.
 const LONG: usize = 100;
@@ -275,7 +275,7 @@ fn compact(waiting: &mut VecDeque<Task>) {
         }
     }
     for task in &mut kept {
-        task.run.contexts = context::compact(std::mem::take(&mut task.run.contexts));
+        task.run.contexts = binding_context::compact(std::mem::take(&mut task.run.contexts));
     }
     *waiting = kept;
 }

@@ -3,7 +3,7 @@
 //! Owns how much of that is kept: a few runs, of each stream the beginning and the end. It is kept in memory alone, for as
 //! long as the hook is loaded; what is printed went to the log, too.
 
-mod dump;
+mod run_dump;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use std::time::Instant;
 use jiff::Timestamp;
 
 use super::process::{End, ProcessError, ProcessResult, Stream, Usage};
-pub use dump::dump_runs;
+pub use run_dump::dump_runs;
 
 /// So many runs of a hook are kept. More run at once only for webhooks, and all that run are kept.
 const KEPT: usize = 5;

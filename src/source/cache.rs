@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use sha2::{Digest as _, Sha256};
 
-use super::files;
+use super::atomic_files;
 
 /// Size limit of the cache in bytes, unless `WINDLASS_CONTENT_CACHE_LIMIT` sets another.
 const DEFAULT_LIMIT: u64 = 2 << 30;
@@ -77,7 +77,7 @@ impl Cache {
     #[must_use]
     pub fn get(&self, digest: &[u8; 32], kind: Kind, limit: u64) -> Option<Vec<u8>> {
         let path = self.path(digest, kind);
-        let bytes = files::read(&path, limit).ok()??;
+        let bytes = atomic_files::read(&path, limit).ok()??;
         if bytes.is_empty() {
             return None;
         }
@@ -97,7 +97,7 @@ impl Cache {
     /// The file cannot be written.
     pub fn put(&self, digest: &[u8; 32], kind: Kind, bytes: &[u8]) -> io::Result<()> {
         let path = self.path(digest, kind);
-        files::write(&path, bytes, 0o644)?;
+        atomic_files::write(&path, bytes, 0o644)?;
         self.trim(&path)
     }
 

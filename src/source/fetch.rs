@@ -11,6 +11,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::bucket::{self, Asker, BucketError};
 use super::cache::{Cache, Kind, hex, parse_digest};
+use super::chart_reference::{BadReference, ChartReference};
 use super::git::GitError;
 use super::helm_paths::Home;
 use super::http::{Credentials, Http, HttpError, Request, Tls};
@@ -19,7 +20,6 @@ use super::index::{self, IndexError};
 use super::location::{BadLocation, Location};
 use super::oci::OciError;
 use super::oci::cosign::{self, CosignError};
-use super::reference::{BadReference, ChartReference};
 use super::repositories::{self, Entry, Repositories, RepositoriesError, Secret};
 use super::repository;
 
@@ -200,7 +200,7 @@ pub struct Fetcher {
     pub cache: Cache,
 }
 
-/// The location of a package, and who may receive credentials.
+/// The location of a package, and the origin that may receive credentials.
 struct Place {
     url: Location,
     digest: String,

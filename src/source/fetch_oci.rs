@@ -7,12 +7,12 @@ use chart_compat::chart::MAX_CHART_BYTES;
 use chart_compat::go::{semver, slog};
 use sha2::{Digest as _, Sha256};
 
+use super::atomic_files;
 use super::cache::{Kind, hex, parse_digest};
 use super::fetch::{ChartBytes, FetchError, Fetcher, Options, ProvenanceMode};
-use super::files;
 use super::index::entry::{Choice, choose};
+use super::oci::artifact_reference::OciReference;
 use super::oci::credentials::Credentials;
-use super::oci::reference::OciReference;
 use super::oci::{OciError, Registry, cosign};
 
 /// Length of a digest, with its algorithm.
@@ -87,7 +87,7 @@ impl Fetcher {
         let shown = reference.to_string();
         let path: PathBuf =
             self.home.content.join("windlass-tags").join(hex(&Sha256::digest(shown.as_bytes())));
-        let before = files::read(&path, MAX_DIGEST).ok().flatten();
+        let before = atomic_files::read(&path, MAX_DIGEST).ok().flatten();
         match before.map(|b| String::from_utf8_lossy(&b).into_owned()) {
             Some(before) if before == digest => return,
             Some(before) => {
@@ -98,7 +98,7 @@ impl Fetcher {
             None => {}
         }
         // Without the note there is no warning next time.
-        drop(files::write(&path, digest.as_bytes(), 0o644));
+        drop(atomic_files::write(&path, digest.as_bytes(), 0o644));
     }
 }
 

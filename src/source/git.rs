@@ -1,9 +1,8 @@
 //! Charts in Git repositories, by the `git` program: `git+https://HOST/REPOSITORY//PATH?ref=REF`, `git+ssh://…`.
 //!
-//! The program, not a library: it brings the user's own ssh keys, known hosts, credential helpers and proxies, and
-//! adds no crates, where gix would add 245. It gets no terminal, no hooks, no links, and one protocol; login, client
-//! certificate and `--insecure-skip-tls-verify` are for the origin of the repository, and with any of them no
-//! redirect is followed.
+//! The program, not a library: it supports the user's ssh keys, known hosts, credential helpers and proxies, and adds no crates, where
+//! gix would add 245. It gets no terminal, no hooks, no links, and one protocol; login, client certificate and
+//! `--insecure-skip-tls-verify` apply to the origin of the repository, and with any of them no redirect is followed.
 
 use std::ffi::OsString;
 use std::io;
@@ -19,16 +18,16 @@ use sha2::{Digest as _, Sha256};
 use tokio::process::Command;
 
 use super::cache::{Kind, hex, parse_digest};
+use super::chart_package::{self, Times};
 use super::fetch::{ChartBytes, Fetcher, Options};
 use super::location::Location;
-use super::package::{self, Times};
-use super::{Error as LoadError, files, load};
+use super::{Error as LoadError, atomic_files, load};
 
 /// Time limit of one call.
 const PATIENCE: Duration = Duration::from_secs(300);
 /// Size limit of a clone, in bytes.
 const MAX_CLONE: u64 = 2 << 30;
-/// How often that size is checked.
+/// The interval between checks of that size.
 const LOOK: Duration = Duration::from_millis(500);
 /// Most bytes that are read of git's output.
 const MAX_REFS: usize = 64 << 20;
@@ -80,7 +79,7 @@ pub enum GitError {
     Io(#[from] io::Error),
     /// The chart cannot be packed.
     #[error(transparent)]
-    Package(#[from] package::PackageError),
+    Package(#[from] chart_package::PackageError),
     /// Offline mode.
     #[error("{0} is not in the cache, and offline mode forbids fetching it")]
     Offline(String),
@@ -340,14 +339,14 @@ impl Fetcher {
         }
         let loaded = load(&directory, Profile::Helm4).map_err(|e| GitError::Load(Box::new(e)))?;
         loaded.warnings.into_iter().for_each(&mut *warn);
-        let bytes = package::pack(&loaded.chart, &Times::none())?;
+        let bytes = chart_package::pack(&loaded.chart, &Times::none())?;
         let digest: [u8; 32] = Sha256::digest(&bytes).into();
         self.keep(&digest, Kind::Chart, &bytes, warn);
         // Without the note it is fetched again.
-        drop(files::write(&note, hex(&digest).as_bytes(), 0o644));
+        drop(atomic_files::write(&note, hex(&digest).as_bytes(), 0o644));
         Ok(ChartBytes {
             digest: hex(&digest),
-            file_name: package::file_name(&loaded.chart),
+            file_name: chart_package::file_name(&loaded.chart),
             version: loaded.chart.metadata.version,
             origin,
             provenance: None,
@@ -358,13 +357,13 @@ impl Fetcher {
 
     /// The cached package of a commit.
     fn known(&self, note: &Path, origin: &str) -> Option<ChartBytes> {
-        let text = String::from_utf8(files::read(note, 64).ok()??).ok()?;
+        let text = String::from_utf8(atomic_files::read(note, 64).ok()??).ok()?;
         let digest = parse_digest(&text).ok()?;
         let bytes = self.cache.get(&digest, Kind::Chart, MAX_CHART_BYTES)?;
         let chart = super::load_package(&bytes, note, Profile::Helm4).ok()?.chart;
         Some(ChartBytes {
             digest: text,
-            file_name: package::file_name(&chart),
+            file_name: chart_package::file_name(&chart),
             version: chart.metadata.version,
             origin: origin.to_owned(),
             provenance: None,

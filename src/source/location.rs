@@ -24,7 +24,7 @@ pub struct Location {
     user: Option<(String, String)>,
 }
 
-/// What is wrong with a URL.
+/// An invalid URL.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid chart URL format: {0}")]
 pub struct BadLocation(pub String);

@@ -12,14 +12,16 @@
 //! - [`provenance`]: signing packages, and verifying signatures
 //! - [`chart_lock`], [`package`]: `Chart.lock`, and packing and unpacking charts
 
+mod atomic_files;
 mod bucket;
 pub mod cache;
 pub mod chart_lock;
+pub mod chart_package;
+pub mod chart_reference;
 pub mod dependencies;
 mod directory;
 pub mod fetch;
 mod fetch_oci;
-mod files;
 pub mod git;
 mod go_time;
 pub mod helm_paths;
@@ -27,9 +29,7 @@ pub mod http;
 pub mod index;
 pub mod location;
 pub mod oci;
-pub mod package;
 pub mod provenance;
-pub mod reference;
 pub mod repositories;
 pub mod repository;
 

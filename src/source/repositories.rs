@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use chart_compat::data::{Data, Map};
 use chart_compat::yaml;
 
-use super::files;
+use super::atomic_files;
 use super::http::{Credentials, Tls};
 
 /// Size limit of the file.
@@ -145,7 +145,7 @@ impl Repositories {
     pub fn load(path: &Path) -> Result<Option<Self>, RepositoriesError> {
         let io = |source| RepositoriesError::Io { path: path.to_owned(), source };
         let wrong = |reason: String| RepositoriesError::Wrong { path: path.to_owned(), reason };
-        let Some(bytes) = files::read(path, MAX_FILE).map_err(io)? else { return Ok(None) };
+        let Some(bytes) = atomic_files::read(path, MAX_FILE).map_err(io)? else { return Ok(None) };
         let data =
             yaml::from_slice(&bytes).map_err(|e| wrong(format!("error converting YAML to JSON: {e}")))?;
         let mut out = Self::default();
@@ -206,7 +206,7 @@ impl Repositories {
         let map: Map = entries.into_iter().map(|(k, v)| (k.to_owned(), v)).collect();
         let wrong = |reason: String| RepositoriesError::Wrong { path: path.to_owned(), reason };
         let text = yaml::to_string(&map.into()).map_err(|e| wrong(e.to_string()))?;
-        files::write(path, text.as_bytes(), 0o600)
+        atomic_files::write(path, text.as_bytes(), 0o600)
             .map_err(|source| RepositoriesError::Io { path: path.to_owned(), source })
     }
 
@@ -215,8 +215,8 @@ impl Repositories {
     /// # Errors
     /// It stays locked for 30 seconds, or its directory cannot be written.
     pub fn lock(path: &Path) -> Result<File, RepositoriesError> {
-        let lock = files::lock_path(path);
-        files::lock(&lock).map_err(|source| RepositoriesError::Io { path: lock.clone(), source })
+        let lock = atomic_files::lock_path(path);
+        atomic_files::lock(&lock).map_err(|source| RepositoriesError::Io { path: lock.clone(), source })
     }
 }
 

@@ -9,9 +9,9 @@ use http::header;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use super::atomic_files;
 use super::cache::hex;
 use super::fetch::FetchError;
-use super::files;
 use super::http::{Http, Request};
 use super::index;
 use super::location::Location;
@@ -85,7 +85,7 @@ pub async fn update(http: &Http, directory: &Path, entry: &Entry) -> Result<Path
     let text = |name| response.header(name).map(str::to_owned);
     let (etag, modified) = (text(header::ETAG), text(header::LAST_MODIFIED));
     let io = |source| FetchError::Write { path: path.clone(), source };
-    let mut file = files::beside(&path).map_err(io)?;
+    let mut file = atomic_files::beside(&path).map_err(io)?;
     let mut out = io::BufWriter::new(&mut file);
     let digest = response.copy_to(&mut out).await?;
     out.flush().map_err(io)?;
@@ -94,8 +94,8 @@ pub async fn update(http: &Http, directory: &Path, entry: &Entry) -> Result<Path
     // The charts first: clients that read the new index find them.
     let mut charts = names.join("\n");
     charts.push_str(if names.is_empty() { "" } else { "\n" });
-    files::write(&charts_path(directory, &entry.name), charts.as_bytes(), 0o644).map_err(io)?;
-    files::persist(file, &path, 0o644).map_err(io)?;
+    atomic_files::write(&charts_path(directory, &entry.name), charts.as_bytes(), 0o644).map_err(io)?;
+    atomic_files::persist(file, &path, 0o644).map_err(io)?;
     remember(directory, &entry.name, &Seen { url: asked, etag, modified, digest: hex(&digest) })
         .map_err(io)?;
     Ok(path)
@@ -103,7 +103,7 @@ pub async fn update(http: &Http, directory: &Path, entry: &Entry) -> Result<Path
 
 /// The validators of the cached index, if they belong to it.
 fn known(directory: &Path, name: &str, url: &str) -> Option<Seen> {
-    let bytes = files::read(&seen_path(directory, name), 64 << 10).ok()??;
+    let bytes = atomic_files::read(&seen_path(directory, name), 64 << 10).ok()??;
     let seen: Seen = serde_json::from_slice(&bytes).ok()?;
     if seen.url != url || digest_of(&index_path(directory, name)).ok()? != seen.digest {
         return None;
@@ -119,7 +119,7 @@ fn remember(directory: &Path, name: &str, seen: &Seen) -> io::Result<()> {
             _ => Ok(()),
         };
     }
-    files::write(&path, &serde_json::to_vec(seen)?, 0o644)
+    atomic_files::write(&path, &serde_json::to_vec(seen)?, 0o644)
 }
 
 /// SHA-256 of a file in hex.

@@ -34,7 +34,7 @@ pub struct File {
 pub(crate) struct PrefetchedValues(Arc<OnceLock<(Profile, Option<Arc<Map>>)>>);
 
 impl PrefetchedValues {
-    /// Reads them, if nobody has; nothing if that is an error.
+    /// Reads them once; nothing if that fails.
     pub(crate) fn read(&self, text: &[u8], profile: Profile) -> Option<&Arc<Map>> {
         let (of, values) = self.0.get_or_init(|| (profile, read_values(text, profile).ok().map(Arc::new)));
         values.as_ref().filter(|_| *of == profile)

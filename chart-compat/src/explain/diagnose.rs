@@ -1,7 +1,7 @@
 //! From an error of the renderer to a report.
 //!
-//! Owns which lines are shown and what is said of the values behind an error. Values themselves are never shown: they may be
-//! secrets, and reports end in logs.
+//! Owns the selection of source lines and the description of the values behind an error. Never shows values: they may be secrets, and
+//! reports are logged.
 
 use super::report::{Place, Report};
 use super::trace::{Explanation, Origin, Trace};

@@ -96,7 +96,7 @@ fn sequence(p: &[char], at: &mut usize, depth: usize) -> Option<Vec<Node>> {
                     branches.push(sequence(p, at, depth + 1)?);
                     match p.get(*at) {
                         Some(',') => {}
-                        // Braces that nobody closes end with the pattern.
+                        // Unclosed braces end with the pattern.
                         _ => break,
                     }
                 }

@@ -1,7 +1,7 @@
 //! Values with fields and methods: Helm's context structs, versions, times.
 //!
-//! Owns their data, their fields and how they print. Their methods are listed beside the template functions, because
-//! some of them need what only those know (YAML, time layouts).
+//! Owns their data, their fields and how they print. Their methods are listed with the template functions, because some of them need
+//! YAML and time layouts.
 
 use super::value::Value;
 

@@ -14,7 +14,7 @@ use crate::data::Data;
 /// A value as a Go template sees it. Copying it copies a handle: maps are shared and mutable, as in Go.
 //
 // A tag of words: beside one of a byte a `bool` is the next byte, so that each copy of any value moves bytes 1 to 8 in two pieces
-// that overlap, and who reads them back waits for both writes. That was half the time of a loop.
+// that overlap, and a reader waits for both writes. That was half the time of a loop.
 #[derive(Clone, Copy, Default)]
 #[repr(u64)]
 pub enum Value<'a> {

@@ -5,7 +5,7 @@ use crate::go::strconv::format_float_32;
 use crate::json::{type_name, wrong_type};
 use crate::yaml;
 
-/// What lint looks at in an object.
+/// The fields of an object that lint reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Object {
     pub(super) api_version: String,

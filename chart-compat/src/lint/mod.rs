@@ -1,7 +1,7 @@
-//! Lint: what is wrong with a chart before anyone installs it.
+//! Lint: problems of a chart, found before an installation.
 //!
-//! Owns Helm's rules in Helm's words (`pkg/chart/v2/lint`) and, apart from them, our own for what Helm is silent about. Reads
-//! no disk: the caller brings the chart's files.
+//! Owns Helm's rules in Helm's words (`pkg/chart/v2/lint`) and, separately, rules of Windlass for what Helm does not check. Reads no
+//! disk: the caller passes the chart's files.
 
 mod address;
 mod chartfile;
@@ -70,7 +70,7 @@ pub enum Entry {
     Directory,
 }
 
-/// A chart as lint looks at it.
+/// A chart as lint reads it.
 pub struct Subject<'s> {
     /// Its absolute directory, which some of Helm's messages name.
     pub directory: &'s str,

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use crate::template::{Expr, Outline, Pipeline};
 
-/// How many nodes are looked at in all.
+/// The maximal number of visited nodes.
 const MAX_STEPS: usize = 150_000;
 /// How many parts an abstract value may have before it counts as read: values that contain themselves grow without end.
 const MAX_SIZE: usize = 100;
@@ -73,7 +73,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Whether all was looked at.
+    /// Whether all nodes were visited.
     pub(super) fn is_complete(&self) -> bool {
         self.steps < MAX_STEPS
     }

@@ -133,7 +133,7 @@ pub(super) fn lint(subject: &Subject<'_>, options: &Options<'_>, messages: &mut 
                 Err(e) => {
                     // The name of Go's type.
                     let e = if helm4 { e } else { e.replace("k8sYamlStruct", "K8sYamlStruct") };
-                    // Helm looks at no further template.
+                    // Helm checks no further template.
                     messages.rule(Error, name, Err(format!("unable to parse YAML: {e}")));
                     return;
                 }

@@ -105,7 +105,7 @@ pub(super) fn find(chart: &Chart, profile: Profile) -> Vec<Finding> {
         let files = chart.files.iter().map(|f| String::from_utf8_lossy(&f.data));
         let all = files.filter(|f| f.contains("{{")).map(std::borrow::Cow::into_owned).chain(texts);
         for value_path in all.flat_map(|text| value_paths_in(&text)) {
-            // Whose values are meant depends on who calls `tpl`.
+            // The caller of `tpl` determines whose values are meant.
             tree.whole.insert(value_path.clone());
             tree.whole.insert(tree.scopes[number].value_path.iter().cloned().chain(value_path).collect());
         }

@@ -25,7 +25,7 @@ impl KubeVersion {
     /// ```
     ///
     /// # Errors
-    /// Go's text for a version that is none.
+    /// Go's text for an invalid version.
     pub fn parse(text: &str) -> Result<Self, String> {
         let quoted = || crate::go::strconv::quote(text.as_bytes());
         let body = text.trim().strip_prefix('v').unwrap_or(text.trim());

@@ -79,7 +79,7 @@ pub struct Rendered {
     pub notes: String,
     /// The values that the templates saw.
     pub values: Map,
-    /// Whether a template looked at `.Release.IsInstall`, `.Release.IsUpgrade` or `.Release.Revision`: if none did, this is
+    /// Whether a template read `.Release.IsInstall`, `.Release.IsUpgrade` or `.Release.Revision`: if none did, this is
     /// what every other revision comes out as, too.
     pub reads_revision: bool,
 }

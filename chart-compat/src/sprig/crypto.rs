@@ -1,7 +1,7 @@
-//! sprig's private keys and certificates; digests, password hashes and AES stand in `hashes`.
+//! sprig's private keys and certificates; `hashes` has digests, password hashes and AES.
 //!
-//! Owns the functions' Go signatures and texts. Chance, the clock, key making and signing are the [`World`]'s; what is made by
-//! them goes through [`World::remember`], so that a world which replays gives it again.
+//! Owns the functions' Go signatures and texts. Random numbers, the clock, key generation and signing belong to the [`World`]; their
+//! results pass through [`World::remember`], so that a replaying world returns them again.
 
 pub(crate) mod certificate;
 mod der;

@@ -1,4 +1,4 @@
-//! JSON and YAML, to and from values. Helm's plain functions swallow errors: writing gives "", reading a map that tells it.
+//! JSON and YAML, to and from values. Helm's plain functions hide errors: encoding returns "", decoding a map with the error.
 
 use super::args::{Out, bytes};
 use super::dicts::nil_dict;

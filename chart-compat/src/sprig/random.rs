@@ -21,7 +21,7 @@ pub(super) const FUNCS: &[Func] = &[
     Func::new("uuidv4", &[], uuid),
 ];
 
-/// What a function made up, or what the world remembers of it.
+/// The generated value of a function, or the one that the world has stored.
 pub(super) fn remembered<'a>(
     x: &mut Exec<'a>,
     name: &'static str,

@@ -63,7 +63,7 @@ pub struct Exec<'a> {
     set: Set<'a>,
     pub(super) limits: Limits,
     pub(super) steps: u64,
-    /// The number of steps at which `World::stopped` is asked next.
+    /// The number of steps at which `World::stopped` is checked next.
     pub(super) next_stop: u64,
     /// Bytes of text that finished templates gave.
     pub(super) given: usize,

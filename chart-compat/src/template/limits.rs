@@ -61,7 +61,7 @@ pub(super) struct Cost {
     steps: u64,
     /// Bytes that one byte of its arguments' texts may become.
     growth: usize,
-    /// It looks at all that its arguments hold, which is a tree: what is shared counts as often as it is reached.
+    /// It visits its arguments as trees: a shared value counts as often as it is reached.
     walks: bool,
     /// How large its result is depends on a number or a short text.
     makes: bool,

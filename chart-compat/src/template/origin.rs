@@ -1,7 +1,7 @@
-//! Where a template's dot got its value: only an error message asks, so the template is searched then.
+//! The origin of a template's dot. Only error messages need it, so that the template is searched after a failure.
 //!
-//! Go names the static type of a value in its messages. What a loop hands out of a list or map still has the type of its slot,
-//! `interface {}`; what a pipeline gave has its own.
+//! Go names the static type of a value in its messages. An element of a list or map has the type of its slot, `interface {}`; the
+//! result of a pipeline has its own.
 
 use super::ast::{Arg, Control, Node, Pipe, Template, Term};
 

@@ -1,6 +1,6 @@
-//! A template as those see it who look through it without running it.
+//! A parsed template for static analysis.
 //!
-//! Owns a plain form of the parsed template that does not change with how templates are run.
+//! Owns a plain form that does not depend on how templates are executed.
 
 use super::ast::{Arg, Control, Fields, Node, Pipe, Template, Term};
 

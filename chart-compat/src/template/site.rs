@@ -1,6 +1,6 @@
-//! Where in a render a value by chance is asked for, in terms that survive an edit of the chart.
+//! The call site of a generated value, in terms that survive an edit of the chart.
 //!
-//! Owns the file, context and loops around the running node; knows nothing of what is remembered.
+//! Owns the file, context and loops around the running node; knows nothing of the generated values.
 
 use rustc_hash::FxHashMap;
 use sha2::{Digest as _, Sha256};
@@ -74,7 +74,7 @@ impl<'a> Site<'a> {
     }
 }
 
-/// Longer keys of loops are told by their digest.
+/// Longer keys of loops are replaced by their digest.
 const MAX_KEY: usize = 100;
 
 /// What tells one turn of a loop from the others: the key of a map, an item that is plain, the `name` of one that is a map, or
@@ -106,7 +106,7 @@ fn digest(parts: &[&[u8]]) -> String {
 }
 
 impl<'a> Exec<'a> {
-    /// The name of a call that makes a value by chance; `arguments` are the texts of its arguments.
+    /// The name of a call that generates a value; `arguments` are the texts of its arguments.
     pub fn call_site(&mut self, function: &'a str, arguments: &[&[u8]], days: Option<i64>) -> Call<'a> {
         let around = self.site.around;
         let file = around.file.map_or("", |t| &*t.name);

@@ -42,7 +42,7 @@ pub type ReadValue<'r> = dyn FnMut(&str) -> Result<Data, String> + 'r;
 ///
 /// # Errors
 /// If the line does not follow the grammar, or goes through a value that is no container. What stands before the
-/// mistake is set all the same.
+/// mistake is set nevertheless.
 pub fn parse_into(values: &mut Map, line: &str) -> Result<(), Error> {
     Parser { text: line, kind: Kind::Typed }.parse(values)
 }

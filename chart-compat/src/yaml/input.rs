@@ -149,7 +149,7 @@ fn first_control(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut from = 0;
     for block in bytes.chunks(64) {
-        // The compiler turns this into vector code; only a suspicious block is looked at by character.
+        // The compiler turns this into vector code; only a suspicious block is checked by character.
         let suspicious = block
             .iter()
             .fold(0_u8, |acc, &b| acc | u8::from(b < 0x20 && b != b'\n') | u8::from(b == 0x7F) | (b & 0x80));

@@ -1,7 +1,7 @@
-//! What Helm looks at in a manifest before anything else: version, kind, name and annotations.
+//! The head of a manifest, which Helm reads first: version, kind, name and annotations.
 //!
-//! Owns the reading of Helm's `SimpleHead`, which turns numbers and booleans into text where text is wanted, without
-//! building the rest of the document; knows nothing of what the fields mean.
+//! Owns the decoding of Helm's `SimpleHead`, which converts numbers and booleans to strings where the field is one, without decoding
+//! the rest of the document; knows nothing of the meaning of fields.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -70,7 +70,7 @@ impl Tag {
     }
 }
 
-/// What an event looked like in the text, which only those ask for who write it again.
+/// The style of an event in the text, needed only to write it again.
 #[derive(Debug, Default)]
 pub(super) struct Look {
     pub(super) notes: Notes,

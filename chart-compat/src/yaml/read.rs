@@ -1,10 +1,8 @@
-//! Reading one document: events in, values out.
+//! Decodes one document: from events to values.
 //!
-//! Owns anchors, aliases and their replay, and the nodes that must be seen whole before they can be judged. What a node
-//! means is the machine's business.
+//! Owns anchors, aliases and their replay, and nodes that are complete before they are checked. `decode` gives a node its meaning.
 //!
-//! Values are handed over while the text is scanned. Only what an anchor names, a merge's list, and a key that is a
-//! collection are kept, on a tape.
+//! Values are built while the text is scanned. Only anchored nodes, lists of merges, and keys that are collections are recorded.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -110,7 +108,7 @@ struct Reader<'a, 's, S> {
     capture: Option<(Capture, usize, usize)>,
     /// The failure to give the document a JSON form: how deep it is, and for which key.
     shape: Option<(usize, Key<'static>, Error)>,
-    /// Whether such failures are nobody's business, as the document only is shown.
+    /// Whether failures are ignored, because the document is only shown.
     quiet: bool,
 }
 

@@ -1,7 +1,6 @@
-//! A document with its lines: what stands where, for messages to people.
+//! A document with the line of each node, for messages.
 //!
-//! Owns a second, slower reading that keeps lines and spellings; what the document means is the ordinary reading's
-//! business.
+//! Owns a second, slower decoder that stores lines and spellings. The ordinary decoder defines the meaning of the document.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use serde_json::{Map, Value, json};
 
 use super::Hooks;
-use super::module::ModuleHooks;
+use super::module_hooks::ModuleHooks;
 use crate::shell_hooks::queues::QueueView;
 use crate::shell_hooks::{Changes, HookSet, RunView, WatchedView, run_metrics};
 

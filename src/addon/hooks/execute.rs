@@ -4,15 +4,15 @@ use std::sync::atomic::Ordering;
 
 use serde_json::Value;
 
-use super::module::ModuleHooks;
+use super::module_hooks::ModuleHooks;
 use super::write_back::ConfigPatch;
 use super::{Change, Hooks};
 use crate::addon::values::{GLOBAL, Patched};
 use crate::cluster::Cluster;
 use crate::redact;
 use crate::shell_hooks::apply_operations::apply_operations;
+use crate::shell_hooks::binding_context;
 use crate::shell_hooks::config::MAIN_QUEUE;
-use crate::shell_hooks::context;
 use crate::shell_hooks::operations::Operation;
 use crate::shell_hooks::queues::Run;
 use crate::shell_hooks::values_patch::Root;
@@ -81,13 +81,13 @@ impl Hooks {
         let key = module.map_or(GLOBAL, |m| m.key.as_str());
         let name = module.map_or("", |m| m.name.as_str());
         let actor = module.map_or_else(|| self.cluster.clone(), ModuleHooks::actor);
-        let needed = context::needed(&run.contexts, &hook.config);
+        let needed = binding_context::needed(&run.contexts, &hook.config);
         let snapshots = set.snapshots(hook, &needed, &run.contexts);
-        let contexts = context::compact(run.contexts.clone());
+        let contexts = binding_context::compact(run.contexts.clone());
         let input = {
             let store = self.store();
             Input {
-                contexts: context::file(&contexts, &hook.config, &snapshots),
+                contexts: binding_context::file(&contexts, &hook.config, &snapshots),
                 config_values: store.values.config_for_hook(key),
                 values: store.values.for_hook(key, &store.enabled),
             }

@@ -37,7 +37,7 @@ impl Hooks {
         Ok(Some(set))
     }
 
-    /// Puts global hooks in the place of those before, which go with all that they watch, wait for and patched.
+    /// Replaces the global hooks. The previous ones are stopped: their watches, queues and patches are removed.
     pub(in crate::addon) fn set_global(&self, set: Option<HookSet>) {
         let count = set.as_ref().map_or(0, |set| set.hooks().len());
         if count > 0 {
@@ -68,7 +68,7 @@ impl Hooks {
         self.global_set().is_some_and(|set| !set.at(moment).is_empty())
     }
 
-    /// Nobody asks the global hooks any more: there are none. What cannot be told now is told again with the next change.
+    /// Removes the webhooks of global hooks. A failure is logged; the next change tries again.
     pub(in crate::addon) async fn leave_global(&self) {
         if let Err(text) = self.webhooks.leave("").await {
             tracing::error!("{text}");
@@ -109,7 +109,7 @@ impl Hooks {
                 waits.push(done);
             }
         }
-        // A queue of the global hooks is dropped at the end, and when they are others.
+        // A queue of the global hooks is dropped at the end, and when they are reloaded.
         drop(futures::future::join_all(waits).await);
         // Not before: a tick would see snapshots that are not whole.
         set.schedule(&self.queues, &self.open());

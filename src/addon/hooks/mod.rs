@@ -8,7 +8,7 @@ mod debug_view;
 mod enabled;
 mod execute;
 mod global;
-mod module;
+mod module_hooks;
 mod write_back;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,7 +29,7 @@ use crate::shell_hooks::{DeletionGrace, HookEnvironment, HookSet};
 
 pub(crate) use enabled::has_script;
 pub(super) use enabled::{Candidate, Verdicts};
-pub(super) use module::{Maintenance, ModuleRef, Ran};
+pub(super) use module_hooks::{Maintenance, ModuleRef, Ran};
 
 /// Values, and the lists that hooks see beside them.
 pub(crate) struct Store {
@@ -45,7 +45,7 @@ pub(crate) struct Store {
 pub(crate) struct Change {
     /// The module's name; empty for global values.
     pub(super) module: String,
-    /// Flags of modules are others.
+    /// Flags of modules have changed.
     pub(super) flags: bool,
     /// Values have changed and the loop must apply them.
     pub(super) reload: bool,
@@ -60,7 +60,7 @@ pub(crate) struct Hooks {
     events: EventRecorder,
     config_map: ObjectRef,
     global: Mutex<Option<Arc<HookSet>>>,
-    modules: Mutex<BTreeMap<String, Arc<module::ModuleHooks>>>,
+    modules: Mutex<BTreeMap<String, Arc<module_hooks::ModuleHooks>>>,
     queues: Arc<Queues>,
     webhooks: Arc<Webhooks>,
     changes: UnboundedSender<Change>,
@@ -132,7 +132,7 @@ impl Hooks {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn module(&self, name: &str) -> Option<Arc<module::ModuleHooks>> {
+    fn module(&self, name: &str) -> Option<Arc<module_hooks::ModuleHooks>> {
         self.modules.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 

@@ -71,7 +71,7 @@ impl Operator {
     }
 
     /// Takes in the sections; one that is broken, or breaks its schema, leaves the last good one in force; returns whether the
-    /// global values are others.
+    /// global values have changed.
     fn apply_sections(&mut self, config: &mut Config, referred: &BTreeMap<String, Map>) -> bool {
         let mut global = false;
         self.config_map.rejected.clear();

@@ -90,7 +90,7 @@ pub(super) enum Step {
     /// What the scripts said.
     Before(Verdicts),
     Crds,
-    /// Whether the values that all modules see are others than before.
+    /// Whether the global values have changed.
     After(bool),
 }
 

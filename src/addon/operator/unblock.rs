@@ -1,8 +1,8 @@
 //! Unblocks later modules when a hook hangs.
 //!
 //! A hook without a timeout may run forever, as with addon-operator. Its module then counts as tried, so that modules of higher
-//! numbers get their turn and the converge ends; the hook keeps running, and its module ends when the hook does.
-//! Only time in hooks counts: how long a release may take is `--helm-timeout`'s.
+//! numbers run and the converge ends; the hook continues, and its module ends when the hook does. Only time in hooks counts:
+//! `--helm-timeout` limits a release.
 
 use std::time::{Duration, Instant};
 

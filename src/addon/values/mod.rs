@@ -42,9 +42,9 @@ struct Section {
 /// What a patch did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Patched {
-    /// The values of the hook's own section are others now.
+    /// The values of the hook's section have changed.
     pub values: bool,
-    /// A flag that enables or disables a module is another now.
+    /// A flag that enables or disables a module has changed.
     pub flags: bool,
 }
 
@@ -110,7 +110,7 @@ impl Values {
         global
     }
 
-    /// Takes a section of the ConfigMap as it is now; returns whether the values are others.
+    /// Sets a section of the ConfigMap; returns whether the values have changed.
     ///
     /// # Errors
     /// The section violates its schema; the previous one stays.
@@ -150,7 +150,7 @@ impl Values {
         set
     }
 
-    /// What of [`Self::seen`] was referred to: not to be shown to anybody.
+    /// The referenced part of [`Self::seen`], which may be secret.
     pub fn referred(&self, key: &str) -> Value {
         self.of(key, |s| &s.referred)
     }

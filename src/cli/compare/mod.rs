@@ -6,7 +6,7 @@
 
 mod answer;
 mod diff;
-mod find;
+mod find_charts;
 mod judge;
 mod program;
 mod releases;
@@ -38,7 +38,7 @@ pub(super) struct Args {
     /// written to the cluster
     #[arg(long)]
     releases: bool,
-    /// With --releases: those of all namespaces
+    /// With --releases: releases of all namespaces
     #[arg(short = 'A', long, requires = "releases")]
     all_namespaces: bool,
     /// The helm to compare with
@@ -58,10 +58,10 @@ pub(super) struct Args {
     /// Set .Release.IsUpgrade instead of .Release.IsInstall
     #[arg(long)]
     is_upgrade: bool,
-    /// How many charts are rendered at a time (default: one for each processor)
+    /// Number of charts rendered in parallel (default: one per processor)
     #[arg(short, long, value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
-    /// How long one render may take
+    /// Time limit of one render
     #[arg(long, default_value = "2m", value_parser = duration)]
     timeout: Duration,
     /// Show whole differences instead of the first lines of each
@@ -92,7 +92,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
         .prefix("windlass-compare-")
         .tempdir()
         .map_err(|e| format!("cannot make a scratch directory: {e}"))?;
-    let cases = if args.releases { None } else { Some(find::cases(&args.charts, scratch.path())?) };
+    let cases = if args.releases { None } else { Some(find_charts::cases(&args.charts, scratch.path())?) };
     let stored = if args.releases { Some(releases::read(globals, args.all_namespaces)?) } else { None };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

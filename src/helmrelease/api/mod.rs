@@ -2,6 +2,6 @@
 
 pub mod duration;
 pub mod helm_release;
-pub mod status;
+pub mod helm_release_status;
 
 pub use duration::GoDuration;

@@ -1,6 +1,6 @@
-//! Rules that the user adds: what hooks write, which nobody can find out.
+//! Rules that the user adds for what hooks write, which cannot be detected.
 //!
-//! Owns the file's form; what Kubernetes makes of a rule it does not know.
+//! Owns the format of the file; Kubernetes gives a rule its meaning.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::render::parse_manifest;
 
-/// Rules as roles have them, to be added to those that modules need.
+/// Rules of a role, added to those that modules need.
 #[derive(Debug, Default)]
 pub struct Added {
     /// In the operator's namespace.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 /// Rights in one target: API group, resource and, where they are for one object alone, its name; with verbs.
 pub(super) type Rights = BTreeMap<(String, String, Option<String>), BTreeSet<&'static str>>;
 
-/// What a rule grants: API group, verbs and, where it is for some objects alone, their names.
+/// The content of a rule: API group, verbs and, where it is limited to some objects, their names.
 type Grant<'r> = (&'r str, &'r BTreeSet<&'static str>, Vec<&'r str>);
 
 /// Where rights hold: a namespace, or `None` for the cluster.

@@ -51,7 +51,7 @@ const KNOWN: [(&str, &str, &[&str]); 40] = [
     ("storage.k8s.io", "StorageClass", &["sc"]),
 ];
 
-/// What a hook's binding needs: in the namespaces that it names or everywhere, and for the objects that it names or all.
+/// Rights for a hook's binding: in its namespaces or everywhere, for its objects or all.
 ///
 /// # Errors
 /// The group of its kind is not known.
@@ -68,7 +68,7 @@ pub(super) fn add_rights(
     })?;
     let (group, mut resource, cluster_wide) = resource(&gvk, defined);
     if gvk.kind.ends_with('s') && gvk.kind == gvk.kind.to_lowercase() {
-        // A plural of a kind that nobody here defines.
+        // The plural of a kind that no module defines.
         resource.clone_from(&gvk.kind);
     }
     let scopes: Vec<Option<&str>> = match &binding.namespaces {

@@ -1,4 +1,4 @@
-//! What is kept between renders of a release, as it stands in its Secret.
+//! The generated values of a release in the format of their Secret.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ pub struct GeneratedValues {
 /// A generated value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {
-    /// The function, for people who look into the Secret.
+    /// The function, for readers of the Secret.
     pub function: String,
     /// The `define` or file that called it.
     pub template: String,

@@ -1,4 +1,4 @@
-//! The same inputs give the same bytes, an edited chart keeps its passwords, and what is to move does.
+//! Equal inputs give equal bytes, and an edited chart keeps its passwords.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 

@@ -1,5 +1,4 @@
-//! Keys and certificates that templates make in the real world: every signature is checked with the key that it is to be of; and the
-//! zone that it is in.
+//! Keys and certificates that templates generate in the real world, each signature verified with its key; and the local time zone.
 
 use aws_lc_rs::signature::{self, UnparsedPublicKey, VerificationAlgorithm};
 use base64::Engine;

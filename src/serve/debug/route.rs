@@ -40,7 +40,7 @@ pub enum Format {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     Values,
-    /// What the ConfigMap says.
+    /// The values of the ConfigMap.
     Config,
     Patches,
     Snapshots,
@@ -80,13 +80,13 @@ pub enum Question {
     },
     Hooks,
     HookSnapshots(String),
-    /// How its last runs went.
+    /// Results of its last runs.
     HookRuns(String),
     Graph,
 }
 
 impl Question {
-    /// Whether the answer is there to show values, secret ones included.
+    /// Whether the answer shows values, including secrets.
     pub fn shows_values(&self) -> bool {
         matches!(
             self,
@@ -107,7 +107,7 @@ impl Part {
     }
 }
 
-/// Reads a request; `None` for a path that there is not.
+/// Parses a request; `None` for an unknown path.
 pub fn parse(request: &Request) -> Option<(Question, Format)> {
     let path = request.path.trim_start_matches('/');
     let field = |name: &str| request.fields.get(name).cloned().unwrap_or_default();

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::shell_hooks::binding_context::Item;
 use crate::shell_hooks::config::{Kubernetes, WatchEvent};
-use crate::shell_hooks::context::Item;
 use crate::shell_hooks::jq::{Filter, JqError};
 
 /// Namespace and name that one watch is bound to; empty ones are not bound.

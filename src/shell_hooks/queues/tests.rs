@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicUsize;
 use tokio::sync::{Semaphore, mpsc};
 
 use super::*;
-use crate::shell_hooks::context::{ContextKind, Include};
+use crate::shell_hooks::binding_context::{ContextKind, Include};
 use crate::shell_hooks::{CONFIG_TIMEOUT, Scope};
 
 async fn hook(dir: &tempfile::TempDir, name: &str, module: &str) -> Arc<Hook> {

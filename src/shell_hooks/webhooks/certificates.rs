@@ -154,7 +154,7 @@ fn usable(secret: &Value, hosts: &[String], now: i64) -> Option<KeyPair> {
         return None;
     }
     let (chain, key) = (text(secret, "tls.crt")?, text(secret, "tls.key")?);
-    crate::serve::tls::config(chain.as_bytes(), key.as_bytes(), &[]).ok()?;
+    crate::serve::server_tls::config(chain.as_bytes(), key.as_bytes(), &[]).ok()?;
     let authority = text(secret, "ca.crt")?;
     Some(KeyPair { chain: chain.into(), key: key.into(), authority, renew_at: Some(renew_at) })
 }

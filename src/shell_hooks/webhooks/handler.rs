@@ -24,8 +24,8 @@ use crate::redact;
 use crate::serve::body::{self, BodyError, Share};
 use crate::serve::listen::Client;
 use crate::shell_hooks::Hook;
+use crate::shell_hooks::binding_context::ContextKind;
 use crate::shell_hooks::config::{Admission, Conversion};
-use crate::shell_hooks::context::ContextKind;
 use crate::shell_hooks::queues::Run;
 use crate::shell_hooks::webhook_responses::{Admitted, ResponseError, admitted, converted};
 

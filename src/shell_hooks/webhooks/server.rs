@@ -16,7 +16,7 @@ use super::configurations::{ClientConfigTarget, Way, WebhookEndpoint};
 use super::{Options, Webhooks, handler};
 use crate::backoff;
 use crate::serve::listen::{self, Limits};
-use crate::serve::tls;
+use crate::serve::server_tls;
 
 /// An API server opens a connection for each call that is under way, and waits for none longer than 30 s; it closes idle ones
 /// after 90 s.
@@ -223,7 +223,7 @@ impl Webhooks {
 fn config(server: &Server, material: &KeyPair) -> Result<Arc<ServerConfig>, String> {
     let read = |path: &PathBuf| std::fs::read(path).map_err(|e| format!("webhooks: {}: {e}", path.display()));
     let clients: Vec<Vec<u8>> = server.clients.iter().map(read).collect::<Result<_, _>>()?;
-    tls::config(&material.chain, &material.key, &clients).map_err(|e| format!("webhooks: {e}"))
+    server_tls::config(&material.chain, &material.key, &clients).map_err(|e| format!("webhooks: {e}"))
 }
 
 /// Renews certificates in time.

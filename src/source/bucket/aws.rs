@@ -7,8 +7,8 @@
 //! Credential programs are not run, and a virtual machine's metadata server is used only if
 //! `AWS_EC2_METADATA_SERVICE_ENDPOINT` names it.
 
-mod context;
 mod profile;
+mod reqsign_context;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -61,7 +61,7 @@ pub(super) async fn place(bucket: &Location, http: &Http) -> Result<(Location, O
     let url = Location::parse(&url)?;
     let sts = variable(&["AWS_ENDPOINT_URL_STS", "AWS_ENDPOINT_URL"]);
     let sts = sts.map(|text| Location::parse(&text)).transpose()?;
-    let (context, failure) = context::new(http, sts.clone());
+    let (context, failure) = reqsign_context::new(http, sts.clone());
     let chain = Chain { http, context, failure, sts, region, profiles };
     let credential = chain.find().await?;
     let region = chain.region;
@@ -94,7 +94,7 @@ struct Chain<'h> {
     http: &'h Http,
     /// reqsign's view of this machine.
     context: Context,
-    failure: context::Failure,
+    failure: reqsign_context::Failure,
     /// A token service in place of Amazon's.
     sts: Option<Location>,
     region: String,
@@ -105,7 +105,7 @@ impl Chain<'_> {
     /// The first credentials that exist.
     ///
     /// A source that should have them fails.
-    /// What is to hand them out does not.
+    /// Their source does not provide them.
     async fn find(&self) -> Result<Option<Credential>, BucketError> {
         if let Some(found) = EnvCredentialProvider::new().provide_credential(&self.context).await? {
             return Ok(Some(found));

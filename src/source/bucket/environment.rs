@@ -4,7 +4,7 @@ use std::path::Path;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::super::files;
+use super::super::atomic_files;
 use super::super::location::Location;
 use super::BucketError;
 
@@ -22,7 +22,7 @@ pub(super) fn variable(names: &[&str]) -> Option<String> {
 
 /// The content of a credentials file; `None` if it does not exist.
 pub(super) fn read(path: &Path) -> Result<Option<String>, BucketError> {
-    let bytes = files::read(path, MAX_FILE);
+    let bytes = atomic_files::read(path, MAX_FILE);
     let bytes = bytes.map_err(|source| BucketError::File { path: path.display().to_string(), source })?;
     Ok(bytes.map(|b| String::from_utf8_lossy(&b).into_owned()))
 }

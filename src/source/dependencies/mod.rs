@@ -16,13 +16,13 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 
 use self::resolve::{Names, Resolved};
 use super::chart_lock::{self, Lock};
+use super::chart_package::{self, PackageError, Times};
 use super::fetch::{ChartBytes, FetchError, Fetcher, Options};
 use super::index::IndexError;
 use super::location::same_repository;
-use super::package::{self, PackageError, Times};
 use super::provenance::{self, ProvenanceError};
 use super::repositories::{Entry, Repositories, RepositoriesError};
-use super::{Error as LoadError, files, go_time, load, load_package, repository};
+use super::{Error as LoadError, atomic_files, go_time, load, load_package, repository};
 
 /// Indexes or charts that are fetched at the same time.
 const AT_ONCE: usize = 8;
@@ -355,7 +355,7 @@ impl Manager<'_> {
             }
             // Only charts may be added to charts/.
             load_package(&chart.bytes, &path, Profile::Helm4)?;
-            package::write(&path, &chart.bytes).map_err(io_error(&path))?;
+            chart_package::write(&path, &chart.bytes).map_err(io_error(&path))?;
         }
         Ok(())
     }
@@ -388,7 +388,7 @@ impl Manager<'_> {
             return Err(DependencyError::Wrong(text));
         }
         let times = Times::of_directory(&path).map_err(DependencyError::Wrong)?;
-        package::save(&chart, &times, scratch)?;
+        chart_package::save(&chart, &times, scratch)?;
         Ok(chart.metadata.version)
     }
 
@@ -416,7 +416,8 @@ impl Manager<'_> {
             if new.iter().any(|n| n.file_name() == path.file_name()) {
                 continue;
             }
-            let bytes = files::read(&path, MAX_CHART_BYTES).map_err(io_error(&path))?.unwrap_or_default();
+            let bytes =
+                atomic_files::read(&path, MAX_CHART_BYTES).map_err(io_error(&path))?.unwrap_or_default();
             match load_package(&bytes, &path, Profile::Helm4) {
                 Ok(loaded) if !local.contains(&loaded.chart.name()) => {
                     std::fs::remove_file(&path).map_err(io_error(&path))?;
@@ -439,7 +440,7 @@ impl Manager<'_> {
             return Err(DependencyError::Wrong(text));
         }
         let text = lock.text().map_err(|e| DependencyError::Wrong(e.to_string()))?;
-        files::write(&path, text.as_bytes(), 0o644).map_err(io_error(&path))
+        atomic_files::write(&path, text.as_bytes(), 0o644).map_err(io_error(&path))
     }
 
     async fn resolve(

@@ -6,7 +6,7 @@ use reqwest::Client;
 use reqwest::redirect::Policy;
 
 use super::MAX_REDIRECTS;
-use super::tls::{Tls, TlsError};
+use super::client_tls::{Tls, TlsError};
 
 /// Time limit of one connection attempt.
 const CONNECT: Duration = Duration::from_secs(30);

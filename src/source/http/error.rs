@@ -10,7 +10,7 @@ use crate::causes::chain;
 
 use super::super::location::Location;
 use super::client::TooManyRedirects;
-use super::tls::TlsError;
+use super::client_tls::TlsError;
 
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]

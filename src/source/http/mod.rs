@@ -4,8 +4,8 @@
 //! charts.
 
 mod client;
+mod client_tls;
 mod error;
-mod tls;
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -19,9 +19,9 @@ use http::{Method, StatusCode};
 use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, timeout_at};
 
+pub use self::client_tls::{Tls, TlsError};
 pub use self::error::HttpError;
 use self::error::Reason;
-pub use self::tls::{Tls, TlsError};
 use super::location::Location;
 
 /// Time limit of a request; Helm's.

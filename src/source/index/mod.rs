@@ -5,7 +5,7 @@
 
 pub mod entry;
 mod json;
-mod scan;
+mod stream_entries;
 pub mod write;
 
 use std::borrow::Cow;
@@ -19,7 +19,7 @@ use chart_compat::go::slog;
 use chart_compat::yaml::{self, Key, Sink};
 
 use self::entry::{ChartVersion, Item};
-use self::scan::{Stop, Visitor, scan};
+use self::stream_entries::{Stop, Visitor, scan};
 
 /// Size limit of an index whose layout cannot be streamed.
 const MAX_WHOLE: u64 = 256 << 20;
@@ -113,7 +113,7 @@ trait Items {
     }
 }
 
-/// What is wrong with a piece.
+/// An invalid piece.
 enum Bad {
     /// It is not valid YAML by itself: the whole may be, or reports the error.
     Yaml,

@@ -10,8 +10,8 @@ use chart_compat::profile::Profile;
 use chart_compat::{json, yaml};
 use sha2::{Digest as _, Sha256};
 
+use super::super::atomic_files;
 use super::super::cache::hex;
-use super::super::files;
 use super::super::go_time::now;
 use super::entry::ChartVersion;
 use super::{IndexError, visit};
@@ -61,7 +61,7 @@ impl NewIndex {
         if !name.ends_with(".tgz") {
             return Ok(());
         }
-        let Some(bytes) = files::read(path, MAX_CHART_BYTES)? else { return Ok(()) };
+        let Some(bytes) = atomic_files::read(path, MAX_CHART_BYTES)? else { return Ok(()) };
         let Ok(files) = chart::read_archive(&bytes, Profile::Helm4) else { return Ok(()) };
         let Ok(chart) = chart::load_files(files, Profile::Helm4, &mut drop) else { return Ok(()) };
         let version = ChartVersion {
@@ -115,7 +115,7 @@ impl NewIndex {
         } else {
             yaml::to_string(&index.into()).map_err(|e| io::Error::other(e.to_string()))
         };
-        files::write(path, text?.as_bytes(), 0o644)
+        atomic_files::write(path, text?.as_bytes(), 0o644)
     }
 }
 

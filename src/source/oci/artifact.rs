@@ -7,7 +7,7 @@ use chart_compat::profile::Profile;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-use super::reference::OciReference;
+use super::artifact_reference::OciReference;
 use super::{OciError, Registry, sha256};
 
 /// Media types of Helm (`registry` constants).

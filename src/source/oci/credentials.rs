@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-use super::super::files;
+use super::super::atomic_files;
 use super::super::helm_paths::user_home;
 
 /// Size limit of a configuration.
@@ -149,7 +149,7 @@ impl Config {
     fn load(path: &Path) -> Result<Self, CredentialsError> {
         let failed = |source| CredentialsError::File { path: path.to_owned(), source };
         let wrong = |reason: String| CredentialsError::Form { path: path.to_owned(), reason };
-        let top = match files::read(path, MAX_FILE).map_err(failed)? {
+        let top = match atomic_files::read(path, MAX_FILE).map_err(failed)? {
             None => Map::new(),
             // Not the parser's error: it might quote a secret.
             Some(bytes) => match serde_json::from_slice(&bytes) {
@@ -163,15 +163,16 @@ impl Config {
 
     /// The file, locked against other processes of ours.
     fn lock(path: &Path) -> Result<(std::fs::File, Self), CredentialsError> {
-        let lock = files::lock_path(path);
-        let held = files::lock(&lock).map_err(|source| CredentialsError::File { path: lock, source })?;
+        let lock = atomic_files::lock_path(path);
+        let held =
+            atomic_files::lock(&lock).map_err(|source| CredentialsError::File { path: lock, source })?;
         Ok((held, Self::load(path)?))
     }
 
     fn save(&self) -> Result<(), CredentialsError> {
         let failed = |source| CredentialsError::File { path: self.path.clone(), source };
         let text = serde_json::to_vec_pretty(&self.top).map_err(|e| failed(e.into()))?;
-        files::write(&self.path, &text, 0o600).map_err(failed)
+        atomic_files::write(&self.path, &text, 0o600).map_err(failed)
     }
 
     fn auths(&mut self) -> Result<&mut Map<String, Value>, CredentialsError> {

@@ -4,10 +4,10 @@
 //! credentials; `auth`: challenges; `artifact`: charts as artifacts; [`cosign`]: signatures of artifacts.
 
 mod artifact;
+pub mod artifact_reference;
 mod auth;
 pub mod cosign;
 pub mod credentials;
-pub mod reference;
 
 use bytes::Bytes;
 use chart_compat::chart::MAX_CHART_BYTES;
@@ -17,9 +17,9 @@ use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
 pub use self::artifact::{Pulled, Pushed};
+use self::artifact_reference::{BadOciReference, OciReference};
 use self::auth::{Challenge, Tokens};
 use self::credentials::{Credentials, CredentialsError, Login};
-use self::reference::{BadOciReference, OciReference};
 use super::cache::hex;
 use super::http::{Credentials as Header, Http, HttpError, Request, Response, Tls, status_text};
 use super::location::{BadLocation, Location};

@@ -53,7 +53,7 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
-    /// What is wrong with the key, before it signs.
+    /// A defect of the key itself.
     pub(super) fn of_key(&self) -> String {
         match self {
             Self::NotForSigning(reason) => (*reason).to_owned(),

@@ -12,7 +12,7 @@ use pgp::errors::Error;
 use pgp::packet::{Packet, PacketParser, PublicKey, SecretKey, Signature};
 use pgp::types::{KeyDetails as _, KeyVersion, Tag};
 
-use super::super::files;
+use super::super::atomic_files;
 use super::certificate::Certificate;
 
 /// Size limit of a keyring, in bytes.
@@ -21,7 +21,7 @@ const MAX_KEYRING: u64 = 64 << 20;
 /// Reads a keyring.
 pub(super) fn read(path: &Path) -> Result<Vec<Certificate>, String> {
     let shown = path.display();
-    let data = files::read(path, MAX_KEYRING).map_err(|e| format!("open {shown}: {e}"))?;
+    let data = atomic_files::read(path, MAX_KEYRING).map_err(|e| format!("open {shown}: {e}"))?;
     let data = data.ok_or_else(|| format!("open {shown}: no such file or directory"))?;
     let mut ring = Ring::default();
     if data.len() >= 12 && data[4] == 1 && &data[8..12] == b"KBXf" {

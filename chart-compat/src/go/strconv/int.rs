@@ -44,7 +44,7 @@ fn parse_magnitude(digits: &str, whole: &str, base: u32) -> Result<u64, NumError
             continue;
         }
         let digit = char::from(b).to_digit(36).filter(|d| *d < radix).ok_or(NumError::Syntax)?;
-        // Like Go, an overflow ends the reading: what follows is not looked at.
+        // Like Go, an overflow ends the reading: the rest is ignored.
         let next = value.checked_mul(u64::from(radix)).and_then(|v| v.checked_add(u64::from(digit)));
         value = next.ok_or(NumError::Range)?;
     }

@@ -84,7 +84,7 @@ pub(super) struct Run<'r, 'v> {
     way: &'r InstanceLocation,
     /// What the entries of this value are checked in.
     turn: u32,
-    /// Whether nobody will read the failures.
+    /// Whether the failures are not read.
     pub(super) quiet: bool,
     /// The metaschema in force.
     metaschema: Option<Id>,
@@ -258,7 +258,7 @@ impl<'r, 'v> Run<'r, 'v> {
         }
     }
 
-    /// The checks after which nothing else is looked at: type, const, enum, format.
+    /// The checks whose failure ends validation: type, const, enum, format.
     fn kind(&self) -> Option<String> {
         let s = self.schema;
         if !s.types.is_empty() && !s.types.accept(self.value) {

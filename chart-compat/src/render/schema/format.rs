@@ -37,7 +37,7 @@ const FORMATS: &[(&str, Check)] = &[
 ];
 
 impl Format {
-    /// The format of that name; one that nobody knows is only a remark.
+    /// The format of that name; an unknown one is only an annotation.
     pub(super) fn named(name: &str) -> Option<Self> {
         FORMATS.iter().find(|f| f.0 == name).map(Self)
     }
@@ -334,7 +334,7 @@ fn uri_reference(s: &str) -> Result<(), String> {
 
 fn uri_template(s: &str) -> Result<(), String> {
     let url = url(s)?;
-    // Only a path that needs no other escapes is looked at: that is where braces stand.
+    // Only a path without other escapes is checked: braces stand there.
     for token in url.raw_path.split(|b| *b == b'/') {
         let token = path_unescape(token).map_err(|why| format!("percent decode failed: {why}"))?;
         let mut open = false;

@@ -22,7 +22,7 @@ pub(super) fn append_index(pointer: &str, index: usize) -> String {
 /// Why a pointer leads nowhere.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Lost {
-    /// An escape that is none.
+    /// An invalid escape.
     Invalid,
     /// There is nothing.
     NotFound,

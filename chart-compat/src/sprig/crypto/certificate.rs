@@ -13,7 +13,7 @@ pub(crate) struct Pair {
     pub(crate) key: Vec<u8>,
 }
 
-/// What is asked for.
+/// The requested certificate.
 pub(crate) struct Request<'r> {
     pub(crate) common_name: &'r [u8],
     pub(crate) ips: Vec<IpAddr>,

@@ -208,7 +208,7 @@ fn from_pkcs1(bytes: &[u8]) -> Result<Key, String> {
     Ok(Key::Rsa { private: bytes.to_vec(), public })
 }
 
-/// SEC 1: version, private number, and the curve's name if it is told.
+/// SEC 1: version, private number, and the curve's name if it is present.
 struct Sec1<'a> {
     version: &'a [u8],
     private: &'a [u8],

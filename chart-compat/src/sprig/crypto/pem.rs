@@ -2,7 +2,7 @@
 
 use super::super::base::{decode64, encode64};
 
-/// A block's type and content; nobody asks for headers.
+/// A block's type and content; headers are ignored.
 pub(super) struct Block {
     pub(super) kind: String,
     pub(super) bytes: Vec<u8>,

@@ -21,7 +21,7 @@ pub(super) struct Template<'t> {
     pub(super) authority: bool,
 }
 
-/// What a certificate tells of who it belongs to.
+/// The owner that a certificate names.
 pub(super) struct Identity {
     /// The name, encoded.
     pub(super) subject: Vec<u8>,
@@ -132,7 +132,7 @@ fn name(common: &[u8]) -> Result<Vec<u8>, String> {
     Ok(der::sequence(&[&der::constructed(der::SET, &[&attribute])]))
 }
 
-/// A moment: years of two digits as long as they are told apart.
+/// A time: with two digits of the year as long as they are unambiguous.
 fn time(seconds: i64) -> Result<Vec<u8>, String> {
     let c = Time { seconds, nanos: 0, offset: 0, abbreviation: "UTC", zone: "" }.civil();
     let rest = format!("{:02}{:02}{:02}{:02}{:02}Z", c.month, c.day, c.hour, c.minute, c.second);
@@ -186,7 +186,7 @@ fn extensions(
                 IpAddr::V6(ip) => der::element(der::implicit(7), &ip.octets()),
             });
         }
-        // Without a subject the names are all that tells who this is.
+        // Without a subject only the names identify the owner.
         let critical = subject == der::sequence(&[]);
         add(SUBJECT_ALT_NAME, critical, &der::sequence(&[&names]));
     }

@@ -25,7 +25,7 @@ mod class {
     pub(super) const SPACE: u8 = 2;
     /// A colon or a hash, which depend on the blanks around them.
     pub(super) const MARK: u8 = 4;
-    /// All that needs to be looked at by character.
+    /// Whether a check by character is necessary.
     pub(super) const REST: u8 = 8;
 }
 

@@ -58,7 +58,7 @@ impl<'a> Scanner<'a> {
                 let mut breaks = Breaks::escaped();
                 self.skip_folded(&mut breaks)?;
                 breaks.fold_into(done);
-                // A quote right here ends the scalar before the line is looked at.
+                // A quote here ends the scalar before the line is checked.
                 if self.byte(0) != quote {
                     self.check_line(start)?;
                 }

@@ -25,7 +25,7 @@ use sigstore_verify::types::{
 };
 use sigstore_verify::{PublicKeyVerificationPolicy, VerificationPolicy};
 
-use super::super::super::files;
+use super::super::super::atomic_files;
 use super::{CosignError, IdentityMatch, Policy, Signer};
 
 /// The predicate type of a statement that signs an artifact.
@@ -329,7 +329,7 @@ fn failed(path: &Path, reason: String) -> CosignError {
 
 /// Reads a file of text and parses it.
 fn read<T>(path: &Path, parse: impl Fn(&str) -> Result<T, String>) -> Result<T, CosignError> {
-    let bytes = files::read(path, MAX_FILE).map_err(|e| failed(path, e.to_string()))?;
+    let bytes = atomic_files::read(path, MAX_FILE).map_err(|e| failed(path, e.to_string()))?;
     let bytes = bytes.ok_or_else(|| failed(path, "no such file or directory".to_owned()))?;
     let text = String::from_utf8(bytes).map_err(|e| failed(path, e.to_string()))?;
     parse(&text).map_err(|e| failed(path, e))

@@ -7,7 +7,7 @@
 #[cfg(feature = "cosign")]
 mod check;
 #[cfg(feature = "cosign")]
-mod find;
+mod find_signatures;
 #[cfg(not(feature = "cosign"))]
 mod unavailable;
 
@@ -15,7 +15,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 #[cfg(feature = "cosign")]
-pub use self::find::Verifier;
+pub use self::find_signatures::Verifier;
 #[cfg(not(feature = "cosign"))]
 pub use self::unavailable::Verifier;
 use super::OciError;

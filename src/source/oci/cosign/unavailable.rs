@@ -1,7 +1,7 @@
 //! cosign's signatures in a build without them: no policy is accepted.
 
 use super::super::Registry;
-use super::super::reference::OciReference;
+use super::super::artifact_reference::OciReference;
 use super::{CosignError, Policy};
 
 /// A verifier that cannot be created.

@@ -1,7 +1,6 @@
-//! CRDs of all modules that are on, before the first of them runs: a module may have objects of another one's kinds.
+//! Applies the CRDs of all enabled modules before the first of them runs: a module may contain objects of another module's kinds.
 //!
-//! Kinds that are missing are made here; what else a CRD has to be, the module's own run sees to, and what fails here fails
-//! there again, where it is reported and retried.
+//! Creates missing kinds only. The run of a module updates its CRDs; a failure here repeats there, where it is reported and retried.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! Rights for webhooks of hooks: configurations of our own, and CRDs whose objects hooks convert.
+//! Rights for webhooks of hooks: their configurations, and CRDs whose objects hooks convert.
 //!
-//! A hook says which webhooks it has. Of one that cannot be run where rights are asked for, its text is searched for the keys.
+//! A hook's configuration names its webhooks. The text of a hook that cannot run here is searched for the keys.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -24,7 +24,7 @@ pub(super) struct Kinds {
 }
 
 impl Kinds {
-    /// As a hook says itself.
+    /// From the configuration of a hook.
     pub(super) fn of(config: &HookConfig) -> Self {
         Self {
             admission: !(config.validating.is_empty() && config.mutating.is_empty()),

@@ -13,7 +13,7 @@ pub struct OciReference {
     pub digest: Option<String>,
 }
 
-/// What is wrong with a reference, in oras' words.
+/// An invalid reference, in oras' words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid reference: {0}")]
 pub struct BadOciReference(String);

@@ -1,7 +1,7 @@
 //! The state of a release, and the action that follows from it, as helm-controller decides them. Pure.
 
 use super::api::helm_release::{HelmReleaseSpec, Remediation};
-use super::api::status::HelmReleaseStatus;
+use super::api::helm_release_status::HelmReleaseStatus;
 use super::snapshot;
 use crate::release::record::{Record, ReleaseStatus};
 

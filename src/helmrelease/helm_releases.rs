@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 
 use super::actions::{self, OWNER, ReleasePass};
 use super::api::helm_release::{HelmReleaseSpec, ValuesReference};
-use super::api::status::HelmReleaseStatus;
-use super::artifact::{Artifact, ChartCache, failed};
-use super::conditions::{READY, RECONCILING, STALLED, Truth};
+use super::api::helm_release_status::HelmReleaseStatus;
+use super::chart_artifact::{Artifact, ChartCache, failed};
+use super::release_conditions::{READY, RECONCILING, STALLED, Truth};
 use super::values::{ValuesSource, compose};
 use super::{dependency, digest, names, options};
 use crate::cluster::{ApplyOptions, DeleteOptions, Gvk, ObjectRef, Propagation, Validation};

@@ -12,7 +12,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use super::chart_lock::Lock;
-use super::{files, go_time};
+use super::{atomic_files, go_time};
 
 /// Why a chart could not be packed or unpacked.
 #[derive(Debug, thiserror::Error)]
@@ -172,7 +172,7 @@ fn add_chart<W: Write>(
 pub fn save(chart: &Chart, times: &Times, directory: &Path) -> Result<PathBuf, PackageError> {
     let bytes = pack(chart, times)?;
     let path = directory.join(file_name(chart));
-    files::write(&path, &bytes, 0o644)
+    atomic_files::write(&path, &bytes, 0o644)
         .map_err(|source| PackageError::Write { path: path.clone(), source })?;
     Ok(path)
 }
@@ -182,7 +182,7 @@ pub fn save(chart: &Chart, times: &Times, directory: &Path) -> Result<PathBuf, P
 /// # Errors
 /// It cannot be written.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    files::write(path, bytes, 0o644)
+    atomic_files::write(path, bytes, 0o644)
 }
 
 /// Unpacks a chart's files into a new directory with the chart's name. They appear all at once or not at all.

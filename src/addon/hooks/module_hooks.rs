@@ -81,7 +81,7 @@ pub(in crate::addon) struct ModuleRef {
     pub(in crate::addon) crds: Vec<Crd>,
     /// Why it is run.
     pub(in crate::addon) cause: String,
-    /// Another number when its hooks on disk are others.
+    /// A fingerprint of its hooks on disk.
     pub(in crate::addon) hooks: u64,
     pub(in crate::addon) maintenance: Maintenance,
     /// Why it runs, for metrics.
@@ -193,7 +193,7 @@ impl Hooks {
         }
     }
 
-    /// Forgets the hooks of a module: they are others now, or the module is gone.
+    /// Unloads the hooks of a module that have changed, or whose module is gone.
     pub(in crate::addon) fn unload(&self, module: &str) {
         let known = self.modules.lock().unwrap_or_else(PoisonError::into_inner).remove(module);
         if let Some(set) = known.as_ref().and_then(|k| k.set.get()) {
@@ -353,7 +353,7 @@ impl Hooks {
         Ok(())
     }
 
-    /// Runs the hooks of a moment; returns whether the module's values are others than before.
+    /// Runs the hooks of a moment; returns whether they changed the module's values.
     async fn at(&self, hooks: &ModuleHooks, set: &HookSet, moment: Moment) -> Result<bool, Error> {
         let of_moment = set.at(moment);
         if of_moment.is_empty() {
@@ -428,7 +428,7 @@ impl Hooks {
         Ok(deleted)
     }
 
-    /// What hooks at a deletion came to; where they are `broken`, a failure is told and the deletion goes on.
+    /// The result of hooks at a deletion; where they are `broken`, a failure is reported and the deletion continues.
     fn ignore_if_broken(
         &self,
         module: &str,

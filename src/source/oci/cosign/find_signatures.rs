@@ -8,7 +8,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 
 use super::super::artifact::{Descriptor, Manifest};
-use super::super::reference::OciReference;
+use super::super::artifact_reference::OciReference;
 use super::super::{Ask, MAX_MANIFEST, OciError, Registry, next_page};
 use super::check::{Checks, Found, Simple};
 use super::{CosignError, Policy, Signer};

@@ -1,6 +1,6 @@
 //! Conditions of a HelmRelease, and the summary that is its readiness. Pure.
 
-use super::api::status::{Condition, HelmReleaseStatus};
+use super::api::helm_release_status::{Condition, HelmReleaseStatus};
 use crate::redact;
 
 pub(super) const READY: &str = "Ready";

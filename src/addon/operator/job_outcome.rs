@@ -1,4 +1,4 @@
-//! What jobs of modules came to: metrics, logs, retries, and what is remembered of each.
+//! Outcomes of module jobs: metrics, logs, retries, and the state of each module.
 
 use std::sync::Arc;
 use std::time::Instant;

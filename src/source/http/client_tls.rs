@@ -6,7 +6,7 @@ use reqwest::{Certificate, ClientBuilder, Identity};
 
 use crate::causes::chain;
 
-use super::super::files;
+use super::super::atomic_files;
 
 /// The largest file of certificates, in bytes.
 const MAX_FILE: u64 = 16 << 20;
@@ -66,6 +66,6 @@ fn authorities(path: &Path) -> Result<Vec<Certificate>, TlsError> {
 
 fn pem(path: &Path) -> Result<Vec<u8>, TlsError> {
     let failed = |reason: String| TlsError(format!("can't read {}: {reason}", path.display()));
-    let bytes = files::read(path, MAX_FILE).map_err(|e| failed(e.to_string()))?;
+    let bytes = atomic_files::read(path, MAX_FILE).map_err(|e| failed(e.to_string()))?;
     bytes.ok_or_else(|| failed("no such file".to_owned()))
 }

@@ -1,9 +1,8 @@
-//! Files of modules and global hooks, looked at again and again: what has changed, at the cost of a stat for each.
+//! Scans the files of modules and global hooks for changes, at the cost of one stat each.
 //!
-//! Owns what counts as a change and how seldom files are asked. A directory's own time tells of files that come, go or are
-//! replaced by a rename, as git-sync, ConfigMaps and most editors write them: directories are looked at each time. A file that
-//! is written in place leaves its directory as it was: the files of a module are looked at in every fifth look only, a fifth
-//! of the modules each time.
+//! Owns the definition of a change and how often files are checked. The time of a directory changes when files appear, vanish or are
+//! replaced by a rename, as git-sync, ConfigMaps and most editors write them: each scan checks directories. A file that is written in
+//! place leaves its directory unchanged: each scan checks the files of a fifth of the modules.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
