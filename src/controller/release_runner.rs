@@ -150,9 +150,14 @@ impl ReleaseRunner {
             self.render_revision(&spec).await?;
         if let Some(memory) = &memory {
             // Before the objects: the next render must know what they hold, whatever happens to this one.
-            store::save(self.engine.operator_client(), &spec.id.namespace, &spec.id.name, memory)
-                .await
-                .map_err(ReconcileError::Replay)?;
+            store::save(
+                self.engine.record_client(),
+                self.engine.storage_namespace_of(&spec.id),
+                &spec.id.name,
+                memory,
+            )
+            .await
+            .map_err(ReconcileError::Replay)?;
         }
         let description = replay::description(&renewed);
         let request = ReleaseRequest { description, ..request(spec, rendered, checksum, chart) };
@@ -196,7 +201,7 @@ impl ReleaseRunner {
             ..UninstallRequest::new(id.clone())
         };
         let deleted = self.engine.uninstall(&request).await?.deleted.len();
-        store::forget(self.engine.operator_client(), &id.namespace, &id.name).await?;
+        store::forget(self.engine.record_client(), self.engine.storage_namespace_of(id), &id.name).await?;
         Ok(deleted)
     }
 }

@@ -166,7 +166,8 @@ impl Renders<'_> {
         let lookup = ClusterLookup::new(runner.engine().cluster().clone());
         let (chart, user) = (Arc::clone(&spec.chart), Arc::clone(&spec.values));
         let (post_render, generated) = (spec.post_render.clone(), self.memory.clone());
-        let memories = runner.engine().operator_client().clone();
+        let memories = runner.engine().record_client().clone();
+        let storage = runner.engine().storage_namespace_of(&self.spec.id).to_owned();
         let runtime = tokio::runtime::Handle::current();
         let (bounds, deadline) = (runner.bounds, Some(self.deadline));
         // Parallel renders share the memory that the process has.
@@ -178,7 +179,7 @@ impl Renders<'_> {
             let mut warnings = Vec::new();
             let load = || match &generated {
                 Some(memory) => Ok(memory.clone()),
-                None => runtime.block_on(store::load(&memories, &id.namespace, &id.name)),
+                None => runtime.block_on(store::load(&memories, &storage, &id.name)),
             };
             let mut render = || -> Result<_, ReconcileError> {
                 let done =

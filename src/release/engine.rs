@@ -255,9 +255,18 @@ impl Engine {
         }
     }
 
+    /// The client for records, Leases and generated values: the operator's own, unless the actor chose where they are.
+    pub fn record_client(&self) -> &Cluster {
+        self.record_client.as_ref().unwrap_or(&self.operator_client)
+    }
+
+    /// The namespace of a release's records, Lease and generated values.
+    pub fn storage_namespace_of<'a>(&'a self, id: &'a ReleaseId) -> &'a str {
+        self.storage_namespace.as_deref().unwrap_or(&id.namespace)
+    }
+
     pub(crate) fn store(&self) -> RecordStore<'_> {
-        let client = self.record_client.as_ref().unwrap_or(&self.operator_client);
-        RecordStore::new(client, &self.options.storage, &self.state.horizon)
+        RecordStore::new(self.record_client(), &self.options.storage, &self.state.horizon)
             .in_namespace(self.storage_namespace.as_deref())
     }
 

@@ -57,9 +57,10 @@ impl From<LeaseHolder> for EngineError {
     }
 }
 
-fn reference(id: &ReleaseId) -> ObjectRef {
+/// The Lease of a release, beside its records.
+fn reference(id: &ReleaseId, namespace: &str) -> ObjectRef {
     let name = format!("windlass-{}", id.name);
-    ObjectRef::new(Gvk::new("coordination.k8s.io/v1", "Lease"), Some(&id.namespace), &name)
+    ObjectRef::new(Gvk::new("coordination.k8s.io/v1", "Lease"), Some(namespace), &name)
 }
 
 fn holder(object: &ObjectRef, found: &Value) -> LeaseHolder {
@@ -117,7 +118,7 @@ impl Engine {
         take: bool,
         newest: Option<&StoredRecord>,
     ) -> Result<Option<ReleaseLease>> {
-        let object = reference(id);
+        let object = reference(id, self.storage_namespace_of(id));
         let owner = newest.map_or(Value::Null, |newest| {
             let record = self.store().reference(id, newest.record.version);
             json!({"apiVersion": record.gvk.api_version(), "kind": record.gvk.kind, "name": record.name,
@@ -127,7 +128,7 @@ impl Engine {
         let mut watched = LeaseObserver::default();
         loop {
             let fresh = body(&object, token.as_str(), &owner, None);
-            let unanswered = match self.operator_client.create(&object, &fresh, LEASE_MANAGER).await {
+            let unanswered = match self.record_client().create(&object, &fresh, LEASE_MANAGER).await {
                 Ok(created) => return Ok(Some(self.hold(object, token, created))),
                 Err(e) if e.is_already_exists() => None,
                 // The write of the record reports it better.
@@ -141,7 +142,7 @@ impl Engine {
                 Err(e) if e.is_transient() => Some(e),
                 Err(e) => return Err(e.into()),
             };
-            let found = match (self.operator_client.get(&object).await?, unanswered) {
+            let found = match (self.record_client().get(&object).await?, unanswered) {
                 // Our own write, whose answer was lost.
                 (Some(found), _) if lease_holder(&found) == token.as_str() => {
                     return Ok(Some(self.hold(object, token, found)));
@@ -157,7 +158,7 @@ impl Engine {
                 Claim::Doubtful if !take => tokio::time::sleep(POLL_INTERVAL).await,
                 Claim::Free | Claim::Held | Claim::Doubtful => {
                     let taken = body(&object, token.as_str(), &owner, Some(&found));
-                    match self.operator_client.replace(&object, &taken, LEASE_MANAGER).await {
+                    match self.record_client().replace(&object, &taken, LEASE_MANAGER).await {
                         Ok(written) => return Ok(Some(self.hold(object, token, written))),
                         // Another process was faster: read the Lease again.
                         Err(e) if e.is_conflict() || e.is_not_found() => {}
@@ -170,8 +171,8 @@ impl Engine {
 
     /// The holder of a release's lock, if it is certainly alive. One read, no write.
     pub(crate) async fn holder_of(&self, id: &ReleaseId) -> Result<Option<LeaseHolder>> {
-        let object = reference(id);
-        let found = match self.operator_client.get(&object).await {
+        let object = reference(id, self.storage_namespace_of(id));
+        let found = match self.record_client().get(&object).await {
             Ok(found) => found,
             Err(e) if e.is_forbidden() || matches!(e, ClusterError::NoKind(_)) => None,
             Err(e) => return Err(e.into()),
@@ -183,10 +184,10 @@ impl Engine {
     /// The state of a release's lock. Writes nothing; a Lease whose holder may have crashed is observed until that is
     /// certain.
     pub(crate) async fn lease_state(&self, id: &ReleaseId) -> Result<LeaseState> {
-        let object = reference(id);
+        let object = reference(id, self.storage_namespace_of(id));
         let mut watched = LeaseObserver::default();
         loop {
-            let found = match self.operator_client.get(&object).await {
+            let found = match self.record_client().get(&object).await {
                 Ok(Some(found)) => found,
                 Ok(None) => return Ok(LeaseState::Free),
                 Err(e) if e.is_forbidden() || matches!(e, ClusterError::NoKind(_)) => {
@@ -219,8 +220,8 @@ impl Engine {
     }
 
     fn hold(&self, object: ObjectRef, token: HolderToken, written: Value) -> ReleaseLease {
-        let held = HeldLease::keep(self.operator_client.clone(), object.clone(), written, PACE);
-        ReleaseLease { cluster: self.operator_client.clone(), object, token, held }
+        let held = HeldLease::keep(self.record_client().clone(), object.clone(), written, PACE);
+        ReleaseLease { cluster: self.record_client().clone(), object, token, held }
     }
 }
 
