@@ -170,6 +170,7 @@ impl Releases {
             module_checksum(&manifests, &labels)
         });
         Ok(ReleaseSpec {
+            skip_schema_validation: false,
             id: self.id(module),
             crds: self.crds_of(&chart.chart().crds())?,
             chart,

@@ -35,6 +35,8 @@ pub struct ReleaseSpec {
     pub chart: Arc<CompiledChart>,
     /// Values over those of the chart.
     pub values: Arc<Map>,
+    /// Values that violate the chart's schema are accepted.
+    pub skip_schema_validation: bool,
     /// Files of the chart's `crds/`, in the form to apply.
     pub crds: Vec<CrdFile>,
     /// Mark of the front end's releases (label `windlass.dev/owner`).

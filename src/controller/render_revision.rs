@@ -159,7 +159,7 @@ impl Renders<'_> {
         let options = render::Options {
             release: view.release(&id.name, &id.namespace),
             capabilities: self.capabilities.clone(),
-            skip_schema_validation: false,
+            skip_schema_validation: spec.skip_schema_validation,
             subchart_notes: false,
             limits: runner.bounds.limits(),
         };

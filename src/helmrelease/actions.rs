@@ -269,6 +269,10 @@ impl ReleasePass<'_> {
             crds: crd_files(&self.chart.chart().crds(), &[], &origin)?,
             chart: Arc::clone(&self.chart),
             values: Arc::new(self.values.clone()),
+            skip_schema_validation: match installs {
+                true => self.spec.install.disable_schema_validation,
+                false => self.spec.upgrade.disable_schema_validation,
+            },
             owner: OWNER.to_owned(),
             cause: format!("generation {} of HelmRelease {}", self.generation(), self.pass.reference),
             record_labels: std::collections::BTreeMap::new(),

@@ -125,6 +125,7 @@ impl FrontEnd for ReleaseSamples {
             chart_compat::chart::merge_maps(&mut values, own.map_err(|e| invalid("values", e.to_string()))?);
         }
         let release = ReleaseSpec {
+            skip_schema_validation: false,
             id,
             crds: crd_files(&chart.chart().crds(), &[], &BTreeMap::new())?,
             chart,

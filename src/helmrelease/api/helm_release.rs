@@ -135,6 +135,18 @@ pub struct Selector {
     pub label_selector: String,
 }
 
+impl Selector {
+    /// Whether it selects by one kind, and perhaps one name, without patterns.
+    fn is_plain(&self) -> bool {
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
+        let others =
+            [&self.group, &self.version, &self.namespace, &self.annotation_selector, &self.label_selector];
+        !self.kind.is_empty()
+            && self.kind.chars().chain(self.name.chars()).all(plain)
+            && others.iter().all(|text| text.is_empty())
+    }
+}
+
 /// What an install or upgrade does after a failure.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -345,8 +357,14 @@ impl HelmReleaseSpec {
         let fields = [
             ("kubeConfig", self.kube_config.is_some()),
             ("healthCheckExprs", !self.health_check_exprs.is_empty()),
-            ("install.disableSchemaValidation", self.install.disable_schema_validation),
-            ("upgrade.disableSchemaValidation", self.upgrade.disable_schema_validation),
+            (
+                "driftDetection.ignore.target other than a plain kind and name",
+                self.drift_detection
+                    .ignore
+                    .iter()
+                    .filter_map(|rule| rule.target.as_ref())
+                    .any(|t| !t.is_plain()),
+            ),
         ];
         match fields.iter().find(|(_, used)| *used) {
             Some((field, _)) => Err(format!(
