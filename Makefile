@@ -78,6 +78,7 @@ fixtures: prerequisites
 	cd tests/tools/hooks && go run . ../../../fixtures
 	cd tests/tools/readiness && go run . ../../../fixtures
 	cd tests/tools/postrender && go run . ../../../fixtures/post-render
+	cd tests/tools/flux-values && go run . > ../../../fixtures/flux-values/cases.jsonl
 	cd tests/tools/postrender && go run . tables ../../../kustomize-compat/src/schema/tables.rs
 	cargo test --test fixtures -- --ignored --exact record
 	cargo test --test lint -- --ignored --exact record

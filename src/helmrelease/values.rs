@@ -53,7 +53,8 @@ pub(super) fn compose(sources: &[ValuesSource], inline: &Map) -> Result<Map, Str
         merge_maps(&mut result, inline.clone());
         mark(&mut result, &shared);
         let set = set_path(&mut result, path, &source.text, source.literal);
-        write_back(&mut result, &mut inline, &mut shared);
+        let replaced = (!source.literal && source.text.starts_with('{')).then_some(path);
+        write_back(&mut result, &mut inline, &mut shared, "", replaced);
         // The error would quote the text, which may be a Secret's.
         set.map_err(|_| format!("{} cannot be set at targetPath {path:?}", source.name))?;
     }
@@ -112,26 +113,37 @@ fn mark(map: &mut Map, shared: &BTreeMap<String, Shared>) {
 }
 
 /// Copies what a path set in shared values to the inline ones, and removes the marks. A value that was replaced is shared no
-/// longer.
-fn write_back(map: &mut Map, inline: &mut Map, shared: &mut BTreeMap<String, Shared>) {
-    shared.retain(|key, entry| match (map.get_mut(key), inline.get_mut(key), entry) {
-        (Some(Data::Map(inner)), Some(own), Shared::Whole) => {
-            let same = inner.remove(SHARED).is_some();
-            if same {
-                *own = Data::Map(inner.clone());
+/// longer; `replaced` is the path of a list that was set as a whole. `at`: the path of `map`.
+fn write_back(
+    map: &mut Map,
+    inline: &mut Map,
+    shared: &mut BTreeMap<String, Shared>,
+    at: &str,
+    replaced: Option<&str>,
+) {
+    shared.retain(|key, entry| {
+        let key_path = format!("{at}{}", key.replace('.', "\\."));
+        match (map.get_mut(key), inline.get_mut(key), entry) {
+            (Some(Data::Map(inner)), Some(own), Shared::Whole) => {
+                let same = inner.remove(SHARED).is_some();
+                if same {
+                    *own = Data::Map(inner.clone());
+                }
+                same
             }
-            same
+            // Entries of a list are set in place; a longer list is a new one.
+            (Some(Data::List(list)), Some(Data::List(own)), Shared::Whole)
+                if list.len() == own.len() && replaced != Some(key_path.as_str()) =>
+            {
+                own.clone_from(list);
+                true
+            }
+            (Some(Data::Map(inner)), Some(Data::Map(own)), Shared::Within(within)) => {
+                write_back(inner, own, within, &format!("{key_path}."), replaced);
+                true
+            }
+            _ => false,
         }
-        // Entries of a list are set in place; a longer list is a new one.
-        (Some(Data::List(list)), Some(Data::List(own)), Shared::Whole) if list.len() == own.len() => {
-            own.clone_from(list);
-            true
-        }
-        (Some(Data::Map(inner)), Some(Data::Map(own)), Shared::Within(within)) => {
-            write_back(inner, own, within);
-            true
-        }
-        _ => false,
     });
 }
 
@@ -199,6 +211,38 @@ mod tests {
             let values = compose(&list, &inline).unwrap();
             assert_eq!(json::to_string(&values.into()).unwrap(), expected, "{sources:?}");
         }
+    }
+
+    /// Generated cases with the answers of Flux's own code (`tests/tools/flux-values`).
+    #[test]
+    fn generated_values_are_composed_as_by_flux() {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/flux-values/cases.jsonl");
+        let mut wrong = Vec::new();
+        let mut composed = 0;
+        for line in std::fs::read_to_string(path).unwrap().lines() {
+            let case: serde_json::Value = serde_json::from_str(line).unwrap();
+            let text = |v: &serde_json::Value| v.as_str().unwrap_or_default().to_owned();
+            let sources: Vec<ValuesSource> = case["sources"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(|s| source(&text(&s["text"]), &text(&s["targetPath"]), s["literal"] == true))
+                .collect();
+            let Data::Map(inline) = crate::render::from_json(&case["values"]) else { panic!("{line}") };
+            let found = compose(&sources, &inline).ok();
+            let digest = found.as_ref().map(crate::helmrelease::digest::config_digest).unwrap_or_default();
+            composed += usize::from(found.is_some());
+            if digest != text(&case["digest"]) {
+                wrong.push(format!("{line}\n  found {:?}", found.map(|map| json::to_string(&map.into()))));
+            }
+        }
+        assert!(composed > 200, "{composed}");
+        assert!(
+            wrong.is_empty(),
+            "{}: {}",
+            wrong.len(),
+            wrong.iter().take(8).cloned().collect::<Vec<_>>().join("\n")
+        );
     }
 
     #[test]

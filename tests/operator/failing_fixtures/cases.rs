@@ -31,8 +31,9 @@ pub(super) fn collect(tree: &Path) -> Vec<Case> {
             "yaml" => documents(tree, &mut cases),
             "schema" => schemas(tree, &mut cases),
             "answers" => answers(tree, &mut cases),
-            // Schedules, jq programs, states of objects, input of post-renderers and a chart that renders: no error of a chart.
-            "hooks" | "post-render" | "readiness" | "replay" | "recorded.txt" => {}
+            // Schedules, jq programs, states of objects, input of post-renderers, values of HelmReleases and a chart that renders:
+            // no error of a chart.
+            "flux-values" | "hooks" | "post-render" | "readiness" | "replay" | "recorded.txt" => {}
             other => panic!("fixtures/{other}: which of its fixtures fail?"),
         }
     }
