@@ -44,6 +44,8 @@ pub(super) struct ReleasePass<'a> {
     pub(super) oci_digest: String,
     pub(super) status: HelmReleaseStatus,
     pub(super) force: bool,
+    /// The newest record, if this pass has just written it: the release is as applied.
+    pub(super) written: Option<Arc<Record>>,
 }
 
 /// How an action ended.
@@ -92,8 +94,11 @@ impl ReleasePass<'_> {
     pub(super) async fn run(&mut self) -> Result<Reconciled, ReconcileError> {
         let mut done: BTreeSet<&str> = BTreeSet::new();
         loop {
-            let history = self.history().await?;
-            let (state, action) = self.decide(&history).await?;
+            let newest = match &self.written {
+                Some(record) => Some(Arc::clone(record)),
+                None => self.history().await?.newest().cloned().map(Arc::new),
+            };
+            let (state, action) = self.decide(newest.as_deref()).await?;
             tracing::debug!(object = %self.pass.reference, ?state, ?action, "decided");
             if state == ReleaseState::Unmanaged {
                 self.status.history.clear();
@@ -110,7 +115,8 @@ impl ReleasePass<'_> {
                 return Ok(self.stop_for_now());
             }
             self.announce(action).await?;
-            let began = history.newest().map(|record| (record.version, record.info.status));
+            let began = newest.map(|record| (record.version, record.info.status));
+            self.written = None;
             let ended = match action {
                 Action::Install | Action::Upgrade | Action::Resume => self.release(action, began).await?,
                 Action::Test => self.test().await?,
@@ -120,11 +126,10 @@ impl ReleasePass<'_> {
             if let Ended::Stop(reconciled) = ended {
                 return Ok(reconciled);
             }
-            self.save().await?;
         }
     }
 
-    async fn decide(&self, history: &History) -> Result<(ReleaseState, Action), ReconcileError> {
+    async fn decide(&self, newest: Option<&Record>) -> Result<(ReleaseState, Action), ReconcileError> {
         let metadata = &self.chart.chart().metadata;
         let (post_renderers, common_metadata) =
             (options::post_renderers_digest(self.spec), options::common_metadata_digest(self.spec));
@@ -138,7 +143,7 @@ impl ReleasePass<'_> {
             common_metadata_digest: &common_metadata,
             force: self.force,
         };
-        let state = state::determine(history.newest(), &self.status, &desired);
+        let state = state::determine(newest, &self.status, &desired);
         let mut verified = None;
         if state == ReleaseState::Failed
             && let Some(target) = snapshot::previous(&self.status.history, self.ignores_tests())
@@ -197,11 +202,15 @@ impl ReleasePass<'_> {
         let start = Instant::now();
         let result = self.runner.run(self.release_spec(action, installs)?).await;
         self.status.last_attempted_release_action_duration = Some(start.elapsed().into());
-        let newest = self.history().await?;
-        let newest = newest.newest();
-        let stored = newest.is_some_and(|record| Some((record.version, record.info.status)) != began);
-        if let Some(record) = newest.filter(|_| stored) {
-            self.record_revision(&record.clone(), verb).await?;
+        self.written = result.as_ref().ok().and_then(|done| done.outcome.record.clone());
+        let newest = match &self.written {
+            Some(record) => Some(Arc::clone(record)),
+            None => self.history().await?.newest().cloned().map(Arc::new),
+        };
+        let newest = newest.filter(|record| Some((record.version, record.info.status)) != began);
+        let stored = newest.is_some();
+        if let Some(record) = newest {
+            self.record_revision(&record, verb).await?;
         }
         match result {
             Ok(done) => {
@@ -536,9 +545,12 @@ impl ReleasePass<'_> {
         }
         let options = options::drift_options(self.spec);
         let detects = options.drift.mode != crate::release::DriftMode::Off;
-        let outcome = self.runner.engine().restore(&self.id, &options, Some(OWNER)).await?;
-        if detects {
-            self.note_drift(&outcome, &release);
+        // What was just applied has no drift; its watch reports later one.
+        if self.written.is_none() {
+            let outcome = self.runner.engine().restore(&self.id, &options, Some(OWNER)).await?;
+            if detects {
+                self.note_drift(&outcome, &release);
+            }
         }
         self.conditions().delete(RECONCILING);
         self.summarize();

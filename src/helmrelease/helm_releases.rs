@@ -176,22 +176,22 @@ impl FrontEnd for HelmReleases {
         let annotations = pass.object.clone();
         let requests = Requests::of(&annotations);
         let drift = options::drift_options(&spec).drift.mode;
-        let memo = Arc::new(json!([
-            pass.object["metadata"]["generation"],
-            artifact.digest,
-            artifact.revision,
-            config_digest,
-            pass.object["metadata"]["annotations"][REQUESTED_AT],
-        ]));
-        if pass.memo.as_ref() == Some(&memo) && runner.engine().unchanged_revision(&id, drift).is_some() {
-            return Ok(Reconciled {
-                memo: Some(memo),
-                ..Reconciled::new(true, Requeue::After(options::interval(&spec)))
-            });
+        let mut status = status_of(&pass.object);
+        let force = requests.is_new(FORCE_AT, &status.last_handled_force_at);
+        let reset = requests.is_new(RESET_AT, &status.last_handled_reset_at);
+        let generation = pass.object["metadata"]["generation"].as_i64().unwrap_or_default();
+        let memo = Arc::new(json!([generation, artifact.digest, artifact.revision, config_digest]));
+        if pass.memo.as_ref() == Some(&memo)
+            && !force
+            && !reset
+            && runner.engine().unchanged_revision(&id, drift).is_some()
+        {
+            requests.note(&mut status);
+            actions::save(pass, &status).await?;
+            let requeue = Requeue::After(options::interval(&spec));
+            return Ok(Reconciled { memo: Some(memo), ..Reconciled::new(true, requeue) });
         }
         let chart = self.charts.load(&artifact).await?;
-        let mut status = status_of(&pass.object);
-        let generation = pass.object["metadata"]["generation"].as_i64().unwrap_or_default();
         if let Some(changed) = target_changed(&status, &spec, &id, &storage, chart.chart().name()) {
             tracing::info!(object = %pass.reference, "the {changed} has changed: uninstalling the current release");
             self.uninstall_current(pass, &spec, &status).await?;
@@ -202,18 +202,16 @@ impl FrontEnd for HelmReleases {
         }
         status.storage_namespace = storage;
         let version = chart.chart().metadata.version.clone();
-        let reset = status.last_attempted_generation != generation
+        let changed = status.last_attempted_generation != generation
             || status.last_attempted_revision != version
-            || status.last_attempted_config_digest != config_digest
-            || requests.is_new(RESET_AT, &status.last_handled_reset_at);
-        if reset {
+            || status.last_attempted_config_digest != config_digest;
+        if changed || reset {
             (status.failures, status.install_failures, status.upgrade_failures) = (0, 0, 0);
         }
         status.last_attempted_generation = generation;
         status.last_attempted_revision = version;
         artifact.oci_digest().clone_into(&mut status.last_attempted_revision_digest);
         status.last_attempted_config_digest.clone_from(&config_digest);
-        let force = requests.is_new(FORCE_AT, &status.last_handled_force_at);
         requests.note(&mut status);
         if actions::conditions(&mut status, generation)
             .get(READY)
@@ -234,6 +232,7 @@ impl FrontEnd for HelmReleases {
             config_digest,
             status,
             force,
+            written: None,
         };
         let result = release.run().await;
         let status = release.status;

@@ -6,4 +6,5 @@
 
 mod adoption;
 mod lifecycle;
+mod scale;
 mod support;

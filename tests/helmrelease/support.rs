@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -114,6 +115,7 @@ pub(crate) struct Running {
     pub(crate) ns: Namespace<'static>,
     pub(crate) artifacts: Artifacts,
     pub(crate) address: SocketAddr,
+    requests: Arc<AtomicUsize>,
     stop: watch::Sender<bool>,
     task: Option<tokio::task::JoinHandle<Result<(), ClusterError>>>,
 }
@@ -125,7 +127,15 @@ impl Running {
         let artifacts = Artifacts::default();
         let address = artifacts.serve().await;
         let stop = watch::Sender::new(false);
-        Self { cp, ns: cp.namespace(name).unwrap(), artifacts, address, stop, task: None }
+        Self {
+            cp,
+            ns: cp.namespace(name).unwrap(),
+            artifacts,
+            address,
+            requests: Arc::default(),
+            stop,
+            task: None,
+        }
     }
 
     pub(crate) async fn start(&mut self) {
@@ -138,6 +148,10 @@ impl Running {
         let kubeconfig = Some(self.cp.kubeconfig().to_owned());
         let cluster =
             Cluster::connect(&ConnectOptions { kubeconfig, ..ConnectOptions::default() }).await.unwrap();
+        let requests = Arc::clone(&self.requests);
+        cluster.observe(Box::new(move |_| {
+            requests.fetch_add(1, Ordering::Relaxed);
+        }));
         let context =
             ControllerContext::new(cluster, &ContextOptions::default(), Arc::new(State::new("test_")));
         let mut stop = self.stop.subscribe();
@@ -145,6 +159,17 @@ impl Running {
         let options = ControllerOptions { namespace: Some(namespace.to_owned()), concurrency: 4 };
         let front_end = HelmReleases::new(HelmReleaseOptions::default());
         self.task = Some(tokio::spawn(controller::run(front_end, context, options, stopped)));
+    }
+
+    /// The number of requests of the front end so far.
+    pub(crate) fn requests(&self) -> usize {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn list(&self, kind: &str) -> Vec<Value> {
+        let text = self.cp.kubectl(["get", kind, "-n", self.ns.name(), "-o", "json"]).unwrap();
+        let list: Value = serde_json::from_str(&text).unwrap();
+        list["items"].as_array().cloned().unwrap_or_default()
     }
 
     pub(crate) async fn end(mut self) {

@@ -1,0 +1,69 @@
+//! Requests and time of many HelmReleases. `cargo test --test helmrelease hundred -- --ignored --nocapture` prints them.
+
+use std::time::Instant;
+
+use serde_json::{Value, json};
+use windlass_test_cluster::wait_until;
+
+use super::support::{LIMIT, Running, chart, condition};
+
+/// Installs `count` releases, then asks each one for a reconcile with nothing to do. Returns the requests of both.
+#[allow(clippy::print_stdout, reason = "the figures are for people")]
+async fn measure(name: &str, count: usize) -> (usize, usize) {
+    let mut running = Running::prepare(name).await;
+    running.publish("demo", "1.0.0", chart("1.0.0", &[]));
+    let objects: Vec<Value> = (0..count)
+        .map(|number| {
+            json!({
+                "apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease",
+                "metadata": {"name": format!("r{number}")},
+                "spec": {"chartRef": {"kind": "OCIRepository", "name": "demo"}, "interval": "1h"},
+            })
+        })
+        .collect();
+    running.apply(&json!({"apiVersion": "v1", "kind": "List", "items": objects}));
+    let began = Instant::now();
+    running.start().await;
+    let all = |what: &str, holds: &dyn Fn(&Value) -> bool| {
+        wait_until(what, LIMIT, || {
+            let list = running.list("helmreleases");
+            Ok((list.len() == count && list.iter().all(holds)).then_some(()))
+        })
+        .unwrap();
+    };
+    all("ready", &|object| condition(object, "Ready") == "True InstallSucceeded");
+    let installed = running.requests();
+    println!("{count} releases ready in {:?}: {installed} requests", began.elapsed());
+    let began = Instant::now();
+    running
+        .cp
+        .kubectl([
+            "annotate",
+            "helmrelease",
+            "--all",
+            "-n",
+            running.ns.name(),
+            "reconcile.fluxcd.io/requestedAt=x",
+        ])
+        .unwrap();
+    all("handled", &|object| object["status"]["lastHandledReconcileAt"] == "x");
+    let idle = running.requests() - installed;
+    println!("{count} releases reconciled with nothing to do in {:?}: {idle} requests", began.elapsed());
+    running.end().await;
+    (installed, idle)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_costs_few_requests() {
+    let (installed, idle) = measure("few", 10).await;
+    // Watches and discovery included.
+    assert!(installed <= 10 * 14 + 20, "{installed}");
+    // The status says that the request was handled.
+    assert!(idle <= 10 + 2, "{idle}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "a measurement"]
+async fn a_hundred_releases() {
+    measure("hundred", 100).await;
+}
