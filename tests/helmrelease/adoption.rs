@@ -108,7 +108,7 @@ async fn releases_of_helm_controller_stay_as_they_are() {
     };
     let before = specs();
     let secrets = versions("secrets");
-    running.start_in("flux").await;
+    running.start_in("flux", 4).await;
     for release in &releases {
         let name = release["metadata"]["name"].as_str().unwrap();
         cp.kubectl([

@@ -187,3 +187,39 @@ async fn a_tenant_reaches_no_other_namespace() {
     }
     running.end().await;
 }
+
+/// A Deployment whose Pods no node accepts, if `slow` is set.
+const SLOW: &str = r#"
+{{- if .Values.slow }}
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: "{{ .Release.Name }}"}
+spec:
+  selector: {matchLabels: {app: slow}}
+  template:
+    metadata: {labels: {app: slow}}
+    spec:
+      nodeSelector: {none: such}
+      containers: [{name: c, image: none/pause}]
+{{- end }}
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_needs_no_worker_and_ends_with_a_new_generation() {
+    let mut running = Running::prepare("wait").await;
+    running.publish("demo", "1.0.0", chart("1.0.0", &[("templates/deployment.yaml", SLOW)]));
+    let own = running.ns.name().to_owned();
+    running.start_in(&own, 1).await;
+    running.release("slow", &json!({"timeout": "10m", "values": {"slow": true}}));
+    let applied = || Ok((!running.get("deployment", "slow").is_null()).then_some(()));
+    wait_until("the Deployment", LIMIT, applied).unwrap();
+    // The only worker is free meanwhile.
+    running.release("quick", &json!({}));
+    running.wait_ready("quick", "True InstallSucceeded");
+    assert_eq!(condition(&running.get("helmrelease", "slow"), "Ready"), "Unknown Progressing");
+    running.release("slow", &json!({"timeout": "10m", "values": {"slow": false}}));
+    let object = running.wait_ready("slow", "True UpgradeSucceeded");
+    assert!(object["status"]["installFailures"].is_null(), "a cancelled wait is no failure");
+    assert!(running.get("deployment", "slow").is_null());
+    running.end().await;
+}

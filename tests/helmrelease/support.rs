@@ -140,11 +140,11 @@ impl Running {
 
     pub(crate) async fn start(&mut self) {
         let own = self.ns.name().to_owned();
-        self.start_in(&own).await;
+        self.start_in(&own, 4).await;
     }
 
     /// Starts the front end for the objects of a namespace.
-    pub(crate) async fn start_in(&mut self, namespace: &str) {
+    pub(crate) async fn start_in(&mut self, namespace: &str, concurrency: usize) {
         let kubeconfig = Some(self.cp.kubeconfig().to_owned());
         let cluster =
             Cluster::connect(&ConnectOptions { kubeconfig, ..ConnectOptions::default() }).await.unwrap();
@@ -156,7 +156,7 @@ impl Running {
             ControllerContext::new(cluster, &ContextOptions::default(), Arc::new(State::new("test_")));
         let mut stop = self.stop.subscribe();
         let stopped = async move { drop(stop.wait_for(|stop| *stop).await) };
-        let options = ControllerOptions { namespace: Some(namespace.to_owned()), concurrency: 4 };
+        let options = ControllerOptions { namespace: Some(namespace.to_owned()), concurrency };
         let front_end = HelmReleases::new(HelmReleaseOptions::default());
         self.task = Some(tokio::spawn(controller::run(front_end, context, options, stopped)));
     }
