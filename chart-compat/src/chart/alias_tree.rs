@@ -1,8 +1,8 @@
 //! The parents of subcharts that were copied under an alias, which decide the paths of their templates.
 //!
-//! Helm copies a chart for each entry of `dependencies` that names it. All copies share the subcharts below, which keep their
-//! parent until it is set again: Helm 3 sets it for copies that have a list of dependencies themselves, and the last copy wins;
-//! Helm 4 copies the next level, too.
+//! Helm copies a chart for each entry of `dependencies` that names it. All copies share their subcharts, and a subchart keeps its
+//! parent until Helm sets it again: Helm 3 sets it for copies that declare dependencies themselves, and the last copy wins;
+//! Helm 4 also copies the next level.
 
 use std::collections::HashSet;
 
@@ -15,7 +15,7 @@ pub(super) struct Node {
     id: usize,
     /// In the order of the chart's subcharts.
     pub(super) below: Vec<Node>,
-    /// Of the chart's list of dependencies, those that take part, by their index in it.
+    /// Indexes of the enabled entries in the chart's list of dependencies.
     pub(super) enabled: Vec<usize>,
 }
 
@@ -27,13 +27,13 @@ struct ChartCopy {
     list: usize,
 }
 
-/// All charts of a tree, including those that were copied and are no longer used.
+/// All charts of a tree, including replaced copies.
 #[derive(Default)]
 pub(super) struct AliasTree {
     copies: Vec<ChartCopy>,
-    /// The lists that were processed: their dependencies are named by their aliases.
+    /// The processed lists, whose dependencies have their aliases as names.
     pub(super) renamed: HashSet<usize>,
-    /// The dependencies, by list and index, whose import-values were read: Helm writes them back in a form that it cannot read.
+    /// The dependencies, by list and index, whose import-values were read: Helm writes them back in a form that it cannot parse.
     imported: HashSet<(usize, usize)>,
 }
 
@@ -52,7 +52,7 @@ impl AliasTree {
         duplicate
     }
 
-    /// The copy of a chart that a dependency stands for (`getAliasDependency`).
+    /// Copies a chart for a dependency with an alias (`getAliasDependency`).
     pub(super) fn copy(&mut self, node: &Node, alias: &str, profile: Profile) -> Node {
         let id = self.duplicate(node.id);
         let mut below = node.below.clone();
@@ -69,7 +69,7 @@ impl AliasTree {
         Node { id, below, enabled: Vec::new() }
     }
 
-    /// Whether the import-values of an enabled dependency are read for the first time.
+    /// Returns whether the import-values of an enabled dependency are read for the first time.
     pub(super) fn imports(&mut self, node: &Node, number: usize) -> bool {
         let list = self.copies[node.id].list;
         node.enabled.get(number).is_none_or(|at| self.imported.insert((list, *at)))
@@ -82,7 +82,7 @@ impl AliasTree {
         }
     }
 
-    /// Whether the chart's dependencies are already named by their aliases.
+    /// Whether the chart's dependencies already have their aliases as names.
     pub(super) fn is_renamed(&self, node: &Node) -> bool {
         self.renamed.contains(&self.copies[node.id].list)
     }

@@ -1,4 +1,4 @@
-//! Packaged charts: gzip and tar with Helm's checks and caps (`archive.LoadArchiveFiles`).
+//! Packaged charts: gzip and tar with Helm's checks and limits (`archive.LoadArchiveFiles`).
 
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 
@@ -8,25 +8,25 @@ use super::error::Error;
 use super::load::File;
 use crate::profile::Profile;
 
-/// What a chart may inflate to (`MaxDecompressedChartSize`).
+/// The maximal decompressed size of a chart, in bytes (`MaxDecompressedChartSize`).
 pub const MAX_CHART_BYTES: u64 = 100 * 1024 * 1024;
 
-/// What a file of a chart may have with Helm 3 (`MaxDecompressedFileSize`); Helm 4 has no such bound.
+/// The maximal size of a file in a chart with Helm 3, in bytes (`MaxDecompressedFileSize`); Helm 4 has no such limit.
 pub const MAX_FILE_BYTES_HELM3: u64 = 5 * 1024 * 1024;
 
-/// How many entries an archive may have. Helm sets no bound; no real chart comes near this one.
+/// The maximal number of entries of an archive. Helm sets no limit; no real chart comes near this one.
 pub const MAX_ENTRIES: usize = 100_000;
 
-/// What is inflated at most: files up to their cap, and headers.
+/// The maximal number of decompressed bytes: files up to their limit, and headers.
 const MAX_INFLATED: u64 = 2 * MAX_CHART_BYTES;
 
-/// How much is inflated at once.
+/// The number of bytes decompressed at once.
 const BLOCK: usize = 128 * 1024;
 
-/// The memory that an entry takes before any of its data was read, at most.
+/// The maximal memory allocated for an entry before its data is read, in bytes.
 const GROWTH: usize = 1 << 20;
 
-/// A block of a tar archive, in bytes.
+/// The size of a block of a tar archive, in bytes.
 const TAR_BLOCK: usize = 512;
 
 fn damaged(reason: &str) -> Error {
@@ -65,7 +65,7 @@ fn clean(path: &str) -> String {
     if parts.is_empty() { ".".to_owned() } else { parts.join("/") }
 }
 
-/// The path inside the chart of an archive entry, or why it must not be there.
+/// Returns the path of an archive entry inside the chart, or Helm's error for an unsafe path.
 fn entry_name(raw: &str) -> Result<String, Error> {
     let delimiter = if raw.contains('\\') { '\\' } else { '/' };
     let (first, rest) = raw.split_once(delimiter).unwrap_or((raw, ""));
@@ -105,17 +105,17 @@ fn entry_name(raw: &str) -> Result<String, Error> {
 /// ```
 ///
 /// # Errors
-/// Not a gzip archive, damaged, larger than [`MAX_CHART_BYTES`] when inflated, or with paths that leave the chart; with
+/// Not a gzip archive, damaged, larger than [`MAX_CHART_BYTES`] when decompressed, or with paths that leave the chart; with
 /// Helm 3 a file larger than [`MAX_FILE_BYTES_HELM3`].
 pub fn read_archive(mut bytes: &[u8], profile: Profile) -> Result<Vec<File>, Error> {
     read_archive_with(&mut bytes, profile, &mut |_| {})
 }
 
-/// As [`read_archive`], from anything that hands out an archive piece by piece, and shows each file as soon as it is there, while the
-/// rest is neither read nor inflated yet.
+/// Like [`read_archive`], from a reader. Calls back with each file as soon as it is complete, before the rest is read or
+/// decompressed.
 ///
 /// # Errors
-/// As [`read_archive`], or it cannot be read on; files may have been shown before.
+/// As [`read_archive`], or a read error. Files before the error were already passed to the callback.
 pub fn read_archive_with(
     archive: &mut dyn BufRead,
     profile: Profile,
@@ -179,7 +179,7 @@ fn check_end(rest: &mut impl Read) -> Result<(), Error> {
     if block.is_empty() || block.len() == TAR_BLOCK { Ok(()) } else { Err(damaged("unexpected EOF")) }
 }
 
-/// The content of an entry. Memory is taken as data arrives, whatever size the header claims.
+/// Reads the content of an entry. Allocates memory as data arrives, whatever size the header claims.
 fn read_data(entry: &mut impl Read, size: u64) -> std::io::Result<Vec<u8>> {
     let mut data = Vec::with_capacity(usize::try_from(size).unwrap_or(GROWTH).min(GROWTH));
     entry.take(size).read_to_end(&mut data)?;
@@ -276,7 +276,7 @@ mod tests {
         assert_eq!(result(&more), Ok(()));
     }
 
-    /// The table is what Helm 3 and 4 do: they read no gzip trailer after two zero blocks.
+    /// The table is the behaviour of Helm 3 and 4: they do not read a gzip trailer after two zero blocks.
     #[test]
     fn the_gzip_trailer_counts_unless_two_zero_blocks_end_the_archive() {
         let tar = tar_of_one_file();
@@ -328,7 +328,7 @@ mod tests {
             header
         };
         let mut file = entry(tar::EntryType::Regular, 0);
-        // The data of a directory counts as none of the chart's.
+        // The data of a directory does not count towards the chart's size.
         let blocks = 3 * TAR_BLOCK as u64;
         let mut directory = entry(tar::EntryType::Directory, MAX_INFLATED - blocks);
         builder.append_data(&mut file.clone(), "c/first", &[][..]).unwrap();

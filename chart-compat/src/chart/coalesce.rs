@@ -19,7 +19,7 @@ fn join(a: &str, b: &str) -> String {
     if a.is_empty() { b.to_owned() } else { format!("{a}.{b}") }
 }
 
-/// The keys down to a table, joined only for a warning.
+/// The path of keys to a table, joined only for a warning.
 struct KeyPath<'w> {
     above: Option<&'w KeyPath<'w>>,
     name: &'w str,
@@ -31,7 +31,7 @@ impl KeyPath<'_> {
     }
 }
 
-/// The values of a chart and its subcharts: `user` over the defaults (`CoalesceValues`).
+/// Coalesces `user` values with the defaults of a chart and its subcharts (`CoalesceValues`).
 ///
 /// # Errors
 /// A subchart's values are not a table.
@@ -39,14 +39,14 @@ pub fn coalesce_values(chart: &Chart, user: &Map, profile: Profile, warn: Warn<'
     run(chart, user, false, profile, warn)
 }
 
-/// The default values of a chart and its subcharts, nulls kept (`MergeValues`).
+/// Merges the default values of a chart and its subcharts and keeps nulls (`MergeValues`).
 pub(super) fn merge_values(chart: &Chart, profile: Profile, warn: Warn<'_>) -> Result<Map, Error> {
     run(chart, &Map::new(), true, profile, warn)
 }
 
 fn run(chart: &Chart, user: &Map, merge: bool, profile: Profile, warn: Warn<'_>) -> Result<Map, Error> {
     let mut dest = user.clone();
-    // Helm says these with its old logger.
+    // Helm logs these with its old logger.
     let mut told = |text: String| warn(slog::line("INFO", &text, &[]));
     let mut c = Coalesce { merge, profile, warn: &mut told };
     c.chart(chart, &mut dest, "")?;
@@ -85,7 +85,7 @@ impl Coalesce<'_> {
         Ok(())
     }
 
-    /// Pushes the parent's globals down into a subchart's values.
+    /// Copies the parent's globals into a subchart's values.
     fn globals(&mut self, dest: &mut Map, src: &Map, prefix: &str) {
         let mut target = match dest.get(GLOBAL) {
             None => Map::new(),
@@ -164,8 +164,8 @@ impl Coalesce<'_> {
     }
 }
 
-/// Tables two levels below `global` are the same in Helm for a chart and its subcharts, not equal: what is merged into
-/// one is in all. This copies them from one chart's values to another's.
+/// In Helm, a chart and its subcharts share the tables two levels below `global`: a merge into one shows in all. This copies
+/// them from one chart's values to another's.
 fn share_globals(from: &Map, to: &mut Map) {
     let Some(from) = from.get(GLOBAL).and_then(Data::as_map) else { return };
     let Some(to) = to.get_mut(GLOBAL).and_then(Data::as_map_mut) else { return };
@@ -179,7 +179,7 @@ fn share_globals(from: &Map, to: &mut Map) {
     }
 }
 
-/// Gives all subcharts the shared tables as the last of them left them.
+/// Copies the shared tables, as the last subchart left them, to all subcharts.
 fn spread_globals(chart: &Chart, values: &mut Map) {
     for sub in &chart.dependencies {
         let Some(Data::Map(mut table)) = values.remove(sub.name()) else { continue };
@@ -190,7 +190,7 @@ fn spread_globals(chart: &Chart, values: &mut Map) {
 }
 
 fn strip_nulls(map: &mut Map) {
-    // A map that stays as it is stays shared.
+    // An unchanged map stays shared.
     if !has_null(map) {
         return;
     }
@@ -210,11 +210,11 @@ fn has_null(map: &Map) -> bool {
     })
 }
 
-/// Merges `src` into `dst`, whose entries count (`coalesceTablesFullKey`); without `merge` a null in `dst` deletes.
+/// Merges `src` into `dst`, which has precedence (`coalesceTablesFullKey`); without `merge` a null in `dst` deletes.
 fn coalesce_tables_full_key(dst: &mut Map, src: &Map, path: &KeyPath<'_>, merge: bool, warn: Warn<'_>) {
     for (key, value) in src {
         let path = KeyPath { above: Some(path), name: key };
-        // Looked at before it is taken out to be changed: most maps stay as they are, and shared.
+        // Compared before the entry is removed for a change: most maps do not change and stay shared.
         match (dst.get(key), value) {
             (None, value) => {
                 dst.insert(key.clone(), value.clone());
@@ -250,7 +250,7 @@ pub(crate) fn coalesce_tables(dst: &mut Map, src: &Map) {
     coalesce_tables_full_key(dst, src, &KeyPath { above: None, name: "" }, false, &mut |_| {});
 }
 
-/// Merges `src` into `dst`, nulls kept (`MergeTables`).
+/// Merges `src` into `dst` and keeps nulls (`MergeTables`).
 pub fn merge_tables(dst: &mut Map, src: &Map, warn: Warn<'_>) {
     coalesce_tables_full_key(dst, src, &KeyPath { above: None, name: "" }, true, warn);
 }

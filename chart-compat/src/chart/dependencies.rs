@@ -1,4 +1,4 @@
-//! Which subcharts take part, under which names and with which values handed up (`chart/v2/util/dependencies.go`).
+//! Dependency processing: enabled subcharts, their aliases and imported values (`chart/v2/util/dependencies.go`).
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ fn wants(req: &Dependency, chart: &Chart) -> bool {
     chart.name() == req.name && semver::is_compatible(&req.version, &chart.metadata.version)
 }
 
-/// What is the same for all charts of a tree.
+/// The parameters common to all charts of a tree.
 struct Walk<'w> {
     profile: Profile,
     warn: Warn<'w>,
@@ -83,7 +83,7 @@ impl Walk<'_> {
                 continue;
             }
             let path = format!("{path}{}.", sub.name());
-            // What Helm 3 shares, it goes through again with the subcharts that came of the first time: names and aliases agree.
+            // Helm 3 processes shared lists again, with the subcharts of the first time: names and aliases agree.
             let shared = self.profile == Profile::Helm3 && number < undeclared;
             let renamed = shared.then(|| self.aliases.renamed.clone());
             self.enable(&mut sub, &mut below, &coalesced, &path)?;

@@ -1,34 +1,34 @@
-//! What can be wrong with a chart or its values.
+//! Errors of charts and values.
 
 use crate::yaml;
 
 /// Why a chart does not load or its values do not merge; `Display` is Helm's text.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The archive is not one, or holds what an archive of a chart must not.
+    /// The data is not an archive, or the archive has entries that a chart must not have.
     #[error("{0}")]
     Archive(String),
-    /// A file of the chart cannot be read as what it is.
+    /// A file of the chart cannot be decoded.
     #[error("cannot load {file}: {reason}")]
     File {
         /// Path in the chart.
         file: String,
-        /// Why.
+        /// The error.
         reason: String,
-        /// Why, without the calls that failed and without a line.
+        /// The error without its chain of callers and without a line.
         problem: String,
-        /// The line, from 1, where it is known.
+        /// The line, from 1, if known.
         line: Option<u32>,
         /// The file's content.
         content: bytes::Bytes,
     },
-    /// The chart is of a form that this program does not know.
+    /// The chart has an unsupported API version.
     #[error("{0}")]
     Form(&'static str),
     /// `Chart.yaml` is missing.
     #[error("Chart.yaml file is missing")]
     NoMetadata,
-    /// `Chart.yaml` breaks a rule.
+    /// `Chart.yaml` violates a rule.
     #[error("validation: {0}")]
     Validation(String),
     /// A chart below `charts/` does not load.
@@ -38,29 +38,29 @@ pub enum Error {
         name: String,
         /// The chart that holds it.
         parent: String,
-        /// Why.
+        /// The error of the subchart.
         source: Box<Error>,
     },
-    /// A pattern of `.helmignore` is not one.
+    /// A pattern of `.helmignore` is invalid.
     #[error("{0}")]
     Ignore(String),
-    /// A values file is not YAML, or not a map.
+    /// A values file is not valid YAML, or not a map.
     #[error("cannot unmarshal yaml document: {source}")]
     Yaml {
-        /// What is wrong with the document.
+        /// The error of the document.
         source: yaml::Error,
-        /// How many lines of the file are before the document.
+        /// The number of lines before the document in the file.
         before: u32,
     },
-    /// A line of a values file begins with dashes as if a document ended there, and goes on.
+    /// A line of a values file begins like a document separator but continues with other text.
     #[error("error reading yaml document: invalid Yaml document separator: {rest}")]
     Separator {
-        /// What is behind the dashes.
+        /// The text behind the dashes.
         rest: String,
         /// The line of the file, from 1.
         line: u32,
     },
-    /// A values file is not YAML, or not a map, in the words of Helm 3.
+    /// A values file is not valid YAML, or not a map, with the text of Helm 3.
     #[error("{0}")]
     Unmarshal(yaml::Error),
     /// Values cannot be merged.
@@ -69,7 +69,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What is wrong with a values file, without the calls that failed and without a line.
+    /// The error of a values file without its chain of callers and without a line.
     #[must_use]
     pub fn problem(&self) -> String {
         match self {
@@ -79,7 +79,7 @@ impl Error {
         }
     }
 
-    /// The line of the file that is wrong, from 1, where it is known. Helm's own text counts differently.
+    /// The line of the error in the file, from 1, if known. Helm's own text counts differently.
     #[must_use]
     pub fn line(&self) -> Option<u32> {
         match self {

@@ -4,9 +4,9 @@ use super::error::Error;
 use super::path_match::matches;
 
 enum Target {
-    /// The whole path.
+    /// Matches the whole path.
     Path,
-    /// The last segment.
+    /// Matches the last segment.
     Name,
 }
 
@@ -34,7 +34,7 @@ impl Rules {
     /// ```
     ///
     /// # Errors
-    /// A pattern with `**`, or one that is not a pattern.
+    /// A pattern with `**`, or an invalid pattern.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut rules = Self::default();
@@ -65,8 +65,8 @@ impl Rules {
         Ok(())
     }
 
-    /// Whether a path, relative to the chart and slash-separated, is left out. Whatever lies below an ignored directory
-    /// is left out too: the caller does not descend.
+    /// Whether a path, relative to the chart and slash-separated, is ignored. The caller must not descend into an ignored
+    /// directory.
     #[must_use]
     pub fn ignores(&self, path: &str, directory: bool) -> bool {
         if matches!(path, "" | "." | "./") {
@@ -80,7 +80,7 @@ impl Rules {
             let hit = matches(&rule.pattern, name).unwrap_or(false);
             let wrong_kind = rule.directories_only && !directory;
             if rule.negate {
-                // Helm inverts the match instead of taking files back in.
+                // Helm inverts the match instead of including files again.
                 if wrong_kind || !hit {
                     return true;
                 }

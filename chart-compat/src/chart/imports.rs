@@ -1,7 +1,7 @@
-//! What a chart imports from its subcharts, as Helm gathers it: a tree that shares tables with the values it comes from.
+//! The values that a chart imports from its subcharts: a tree that shares tables with the values it comes from.
 //!
-//! In Go an imported table *is* the subchart's own until something else is merged into it, and then that merge shows in
-//! the subchart, too. Owns this sharing and nothing else of dependency processing.
+//! In Go, an imported table *is* the subchart's table until another table is merged into it, and that merge then shows in
+//! the subchart, too. Owns this sharing, and no other part of dependency processing.
 
 use std::collections::BTreeMap;
 
@@ -9,26 +9,26 @@ use super::Warn;
 use super::coalesce::merge_tables;
 use crate::data::{Data, Map};
 
-/// A gathered value.
+/// An imported value.
 enum Node {
-    /// A table of the gathering itself.
+    /// A table created by the import.
     Own(Tree),
     /// The table at a path of the values.
     Shared(Vec<String>),
-    /// Anything but a table.
+    /// A value that is not a table.
     Leaf(Data),
 }
 
 type Tree = BTreeMap<String, Node>;
 
-/// What was gathered so far.
+/// The imported values so far.
 #[derive(Default)]
 pub(super) struct Imports {
     tree: Tree,
 }
 
 impl Imports {
-    /// Merges the table at `child` of the values in below `parent`; what is there already counts.
+    /// Merges the table at `child` of the values into `parent`; existing entries have precedence.
     pub(super) fn add(&mut self, values: &mut Map, child: &str, parent: &str, warn: Warn<'_>) {
         let path: Vec<String> = child.split('.').map(str::to_owned).collect();
         let tree = match parent {
@@ -36,7 +36,7 @@ impl Imports {
             _ => {
                 let mut parts = parent.rsplit('.');
                 let last = parts.next().unwrap_or_default().to_owned();
-                // Of an empty table Helm makes a new one (`Values.AsMap`).
+                // Helm creates a new table for an empty one (`Values.AsMap`).
                 let table = match at(values, &path) {
                     Some(table) if !table.is_empty() => Node::Shared(path),
                     _ => Node::Own(Tree::new()),
@@ -48,7 +48,7 @@ impl Imports {
         merge(&mut self.tree, tree, values, "", warn);
     }
 
-    /// The gathered values by themselves.
+    /// Returns the imported values as an independent map.
     pub(super) fn resolve(self, values: &Map) -> Map {
         resolve(self.tree, values)
     }
@@ -80,7 +80,7 @@ fn children(values: &Map, path: &[String]) -> Tree {
     at(values, path).into_iter().flatten().map(|(key, value)| (key.clone(), node(key, value))).collect()
 }
 
-/// What is null in a table becomes so in the one that is merged into it, and that one is somebody's, too.
+/// Copies the nulls of a table into the table that it is merged with: that one is shared with other values, too.
 fn hand_nulls(values: &mut Map, into: &[String], from: &Node) {
     let table = |values: &Map, path: &[String]| at(values, path).is_some();
     let below = |path: &[String], key: &String| [path, std::slice::from_ref(key)].concat();
@@ -100,7 +100,7 @@ fn hand_nulls(values: &mut Map, into: &[String], from: &Node) {
             let tables = at(values, path).into_iter().flatten().filter(|(_, v)| v.as_map().is_some());
             for key in tables.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
                 let (into, path) = (below(into, &key), below(path, &key));
-                // A table that is merged into itself has nothing to hand on.
+                // A table merged into itself adds no nulls.
                 if into != path && table(values, &into) {
                     hand_nulls(values, &into, &Node::Shared(path));
                 }
@@ -115,7 +115,7 @@ fn set_null(values: &mut Map, path: &[String], keys: Vec<String>) {
     }
 }
 
-/// `MergeTables` of gathered values.
+/// `MergeTables` of imported values.
 fn merge(into: &mut Tree, from: Tree, values: &mut Map, prefix: &str, warn: Warn<'_>) {
     for (key, new) in from {
         let path = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
@@ -137,7 +137,7 @@ fn merge(into: &mut Tree, from: Tree, values: &mut Map, prefix: &str, warn: Warn
                 }
             }
             (Some(old), new) => {
-                // One side is no table: the plain merge knows what to say.
+                // One side is not a table: the plain merge has the warning.
                 let data = |node, values: &Map| match node {
                     Node::Leaf(data) => data,
                     other => Data::Map(resolve(Tree::from([(String::new(), other)]), values)),

@@ -1,4 +1,4 @@
-//! From files to a chart: what each path means (`loader.LoadFiles`).
+//! Loads a chart from its files (`loader.LoadFiles`).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -15,7 +15,7 @@ use crate::go::slog;
 use crate::profile::Profile;
 use crate::yaml;
 
-/// How deep charts may nest below each other.
+/// The maximal nesting depth of charts.
 const MAX_DEPTH: usize = 50;
 
 /// One file of a chart.
@@ -25,16 +25,16 @@ pub struct File {
     pub name: String,
     /// Content, without a byte order mark; cheap to clone.
     pub data: Bytes,
-    /// What it says as values, once somebody has read it so.
+    /// The file parsed as values, once it was needed.
     pub(crate) values: PrefetchedValues,
 }
 
-/// The values in a file, which two threads may ask for: the first one reads them, the other waits.
+/// The values of a file, which two threads may need: the first one parses them, the other waits.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PrefetchedValues(Arc<OnceLock<(Profile, Option<Arc<Map>>)>>);
 
 impl PrefetchedValues {
-    /// Reads them once; nothing if that fails.
+    /// Parses them once; `None` if that fails.
     pub(crate) fn read(&self, text: &[u8], profile: Profile) -> Option<&Arc<Map>> {
         let (of, values) = self.0.get_or_init(|| (profile, read_values(text, profile).ok().map(Arc::new)));
         values.as_ref().filter(|_| *of == profile)
@@ -42,7 +42,7 @@ impl PrefetchedValues {
 }
 
 impl File {
-    /// A file; a UTF-8 byte order mark at its start is dropped.
+    /// Creates a file and removes a UTF-8 byte order mark at its start.
     #[must_use]
     pub fn new(name: String, data: impl Into<Bytes>) -> Self {
         let mut data: Bytes = data.into();
@@ -52,7 +52,7 @@ impl File {
         Self { name, data, values: PrefetchedValues::default() }
     }
 
-    /// Whether a chart or an unpacked subchart has its values in it.
+    /// Whether this is the values file of a chart or of an unpacked subchart.
     pub(crate) fn is_values(&self) -> bool {
         let mut name = self.name.as_str();
         while let Some((_, rest)) = name.strip_prefix("charts/").and_then(|below| below.split_once('/')) {
@@ -71,7 +71,7 @@ pub struct Chart {
     pub lock: Option<Data>,
     /// `values.yaml`, numbers as floats.
     pub values: Arc<Map>,
-    /// The text of `values.yaml`, for the lines in messages to people; templates cannot read it.
+    /// The text of `values.yaml`, for line numbers in messages; templates cannot read it.
     pub values_text: Option<Bytes>,
     /// `values.schema.json`.
     pub schema: Option<Bytes>,
@@ -81,8 +81,8 @@ pub struct Chart {
     pub files: Vec<File>,
     /// Subcharts, in order of name before dependency processing.
     pub dependencies: Vec<Chart>,
-    /// Where its templates seem to lie when that is not below its parent, e.g. `web/charts/db/charts/x`: below a chart under an
-    /// alias some subcharts keep the path of the chart that it is a copy of.
+    /// The path from which its templates get their names, if it is not below its parent, e.g. `web/charts/db/charts/x`: below a
+    /// chart with an alias some subcharts keep the path of the chart that was copied.
     pub home: Option<String>,
 }
 
@@ -142,7 +142,7 @@ fn read_metadata(
     let failed = |e: &dyn std::fmt::Display| file_error(file, e, e.to_string(), None);
     match yaml::from_slice(&file.data) {
         Ok(Data::Map(map)) => {
-            // Helm 4 first reads the form of the chart alone.
+            // Helm 4 first reads only the chart's API version.
             if any_form && !matches!(form(&map).map_err(|e| failed(&e))?.as_str(), "" | "v1" | "v2" | "v3") {
                 return Err(Error::Form("unsupported chart version"));
             }
@@ -164,13 +164,13 @@ fn read_metadata(
     }
 }
 
-/// Go's complaint about a value that does not fit.
+/// Go's error for a value of the wrong type.
 fn wrong_kind(got: &Data, wanted: &str) -> String {
     let got = json_kind(got);
     format!("error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {got} into Go {wanted}")
 }
 
-/// Makes a chart of files, whose names are relative to it.
+/// Creates a chart from files, whose names are relative to it.
 ///
 /// ```
 /// use chart_compat::chart::{File, load_files};
@@ -187,7 +187,7 @@ fn wrong_kind(got: &Data, wanted: &str) -> String {
 /// ```
 ///
 /// # Errors
-/// A file that cannot be read as what its name says, a rule of `Chart.yaml` broken, a bad subchart.
+/// A file that cannot be decoded, a violated rule of `Chart.yaml`, or an invalid subchart.
 pub fn load_files(files: Vec<File>, profile: Profile, warn: Warn<'_>) -> Result<Chart, Error> {
     let chart = load(files, profile, warn, 0, profile == Profile::Helm4)?;
     match (profile, chart.metadata.api_version.as_str()) {
@@ -196,16 +196,16 @@ pub fn load_files(files: Vec<File>, profile: Profile, warn: Warn<'_>) -> Result<
     }
 }
 
-/// As [`load_files`], for a chart of version 1 or 2 whatever `apiVersion` says: lint, which tells of a wrong one itself
+/// Like [`load_files`], for a chart of version 1 or 2 whatever `apiVersion` says. For lint, which reports a wrong one itself
 /// (`chart/v2/loader.LoadFiles`).
 ///
 /// # Errors
-/// As [`load_files`], but for the version.
+/// As [`load_files`], except for the version.
 pub fn load_files_as_v2(files: Vec<File>, profile: Profile, warn: Warn<'_>) -> Result<Chart, Error> {
     load(files, profile, warn, 0, false)
 }
 
-/// Loads a chart and those below it; of one that may be of any form, that is checked before all else.
+/// Loads a chart and its subcharts. With `any_form`, checks the API version first.
 fn load(
     files: Vec<File>,
     profile: Profile,
@@ -213,7 +213,7 @@ fn load(
     depth: usize,
     any_form: bool,
 ) -> Result<Chart, Error> {
-    // Helm says these with its old logger.
+    // Helm logs these with its old logger.
     let mut told = |text: &str| warn(slog::line("INFO", text, &[]));
     if depth > MAX_DEPTH {
         return Err(Error::Archive(format!("charts nest deeper than {MAX_DEPTH} levels")));
@@ -235,7 +235,7 @@ fn load(
             "values.yaml" => {
                 chart.values = match f.values.read(&f.data, profile) {
                     Some(values) => Arc::clone(values),
-                    // Again, for the error.
+                    // Parsed again for the error.
                     None => Arc::new(
                         read_values(&f.data, profile)
                             .map_err(|e| file_error(&f, &e, e.problem(), e.line()))?,
@@ -280,7 +280,7 @@ fn load(
     }
     chart.metadata = metadata.ok_or(Error::NoMetadata)?;
     chart.metadata.validate()?;
-    // Helm takes them in Go's random map order; by name is one of those orders, and the same in every run.
+    // Helm iterates in Go's random map order. The order by name is one of those, and the same in every run.
     for (name, files) in subcharts {
         if name.starts_with(['_', '.']) {
             continue;

@@ -1,4 +1,4 @@
-//! `Chart.yaml`: reading with Helm's coercions, and its rules (`chart.Metadata`).
+//! `Chart.yaml`: decoding with Helm's coercions, and validation (`chart.Metadata`).
 
 use super::error::Error;
 use crate::data::{Data, Map};
@@ -12,17 +12,17 @@ pub struct Metadata {
     pub name: String,
     /// Home page.
     pub home: String,
-    /// Where its sources are; of this and other lists `None` if the file has none, which templates of Helm 3 can tell from an empty one.
+    /// URLs of its sources. This and other lists are `None` if the file has none: templates of Helm 3 can tell that from an empty one.
     pub sources: Option<Vec<String>>,
     /// Its version, lenient semver.
     pub version: String,
-    /// One line about it.
+    /// A description in one line.
     pub description: String,
-    /// Words to find it by.
+    /// Keywords for searches.
     pub keywords: Option<Vec<String>>,
-    /// Who keeps it.
+    /// The chart's maintainers.
     pub maintainers: Option<Vec<Maintainer>>,
-    /// URL of a picture.
+    /// URL of an icon.
     pub icon: String,
     /// `v1` or `v2`.
     pub api_version: String,
@@ -30,15 +30,15 @@ pub struct Metadata {
     pub condition: String,
     /// Tags (historic, unused by Helm at the root).
     pub tags: String,
-    /// The version of what it installs.
+    /// The version of the application that it installs.
     pub app_version: String,
-    /// Whether users should leave it.
+    /// Whether the chart is deprecated.
     pub deprecated: bool,
-    /// Free annotations, in order of key; `None` if the file has no map of them.
+    /// Annotations, in order of key; `None` if the file has no map of them.
     pub annotations: Option<Vec<(String, String)>>,
-    /// Range of Kubernetes versions it works with.
+    /// Range of compatible Kubernetes versions.
     pub kube_version: String,
-    /// Its subcharts as declared; `None` when the key is absent, which switches dependency processing off.
+    /// The declared dependencies; `None` when the key is absent, which switches dependency processing off.
     pub dependencies: Option<Vec<Dependency>>,
     /// `application`, `library` or empty.
     pub kind: String,
@@ -49,38 +49,38 @@ pub struct Metadata {
 pub struct Maintainer {
     /// Name.
     pub name: String,
-    /// Mail address.
+    /// Email address.
     pub email: String,
-    /// Page.
+    /// URL.
     pub url: String,
-    /// Whether the list has a null in this place, which [`Metadata::validate`] refuses.
+    /// Whether the entry of the list is null, which [`Metadata::validate`] refuses.
     pub is_null: bool,
 }
 
-/// One declared subchart.
+/// A declared dependency.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Dependency {
-    /// The subchart's name; its alias once processed.
+    /// The subchart's name; its alias after dependency processing.
     pub name: String,
     /// Range of versions.
     pub version: String,
-    /// Where to fetch it from.
+    /// URL of its repository.
     pub repository: String,
-    /// Comma-separated values paths that switch it.
+    /// Comma-separated paths of values that enable it.
     pub condition: String,
-    /// Tags that switch it.
+    /// Tags that enable it.
     pub tags: Option<Vec<String>>,
-    /// Whether it takes part; set by processing.
+    /// Whether it is enabled; set by dependency processing.
     pub enabled: bool,
-    /// What it hands to the parent: names or `{child, parent}` maps.
+    /// The values that the parent imports: names or `{child, parent}` maps.
     pub import_values: Option<Vec<Data>>,
-    /// Another name for it.
+    /// The name that replaces the subchart's own.
     pub alias: String,
-    /// Whether the list has a null in this place, which [`Metadata::validate`] refuses.
+    /// Whether the entry of the list is null, which [`Metadata::validate`] refuses.
     pub is_null: bool,
 }
 
-/// How Go's JSON names a kind in its complaints.
+/// The name of a kind in errors of Go's JSON decoder.
 pub(super) fn json_kind(d: &Data) -> &'static str {
     match d {
         Data::Null => "null",
@@ -92,8 +92,8 @@ pub(super) fn json_kind(d: &Data) -> &'static str {
     }
 }
 
-/// Puts what was read into fields as `encoding/json` does: keys match without regard to case, one after the other in their order, null
-/// changes no scalar, and of values that do not fit the first is reported at the end.
+/// Decodes into fields as `encoding/json` does: keys match in any letter case, in their order; null changes no scalar; the first
+/// value of a wrong type is reported at the end.
 struct Reader {
     package: &'static str,
     wrong: Option<String>,
@@ -125,7 +125,7 @@ impl Reader {
         }
     }
 
-    /// A list, each item read over the one that is in its place.
+    /// Decodes a list, each item over the existing item at its index.
     fn list<T: Default>(
         &mut self,
         field: &str,
@@ -259,7 +259,7 @@ pub(super) fn form(map: &Map) -> Result<String, String> {
     reader.wrong.map_or(Ok(version), Err)
 }
 
-/// A scalar put into a string field, with the 32-bit float formatting of sigs.k8s.io/yaml.
+/// A scalar decoded into a string field, with the 32-bit float formatting of sigs.k8s.io/yaml.
 fn scalar(d: &Data) -> Option<String> {
     Some(match d {
         Data::String(s) => s.clone(),
@@ -271,7 +271,7 @@ fn scalar(d: &Data) -> Option<String> {
 }
 
 impl Metadata {
-    /// The keys of `Chart.yaml`, in the order of the fields of Go's `chart.Metadata`: what Helm's JSON of it is in.
+    /// The keys of `Chart.yaml`, in the order of the fields of Go's `chart.Metadata`, which Helm's JSON has.
     pub const KEYS: [&'static str; 17] = [
         "name",
         "home",
@@ -292,10 +292,10 @@ impl Metadata {
         "type",
     ];
 
-    /// Reads a YAML map over this metadata: only the keys that it has change (`yaml.Unmarshal` into the same struct).
+    /// Decodes a YAML map over this metadata: changes only the fields whose keys the map has (`yaml.Unmarshal` into the same struct).
     ///
     /// # Errors
-    /// A value of the wrong kind, in Go's words.
+    /// A value of the wrong kind, with Go's text.
     pub fn read(&mut self, map: &Map, profile: Profile) -> Result<(), String> {
         let package = match profile {
             Profile::Helm4 => "v2",
@@ -306,10 +306,10 @@ impl Metadata {
         reader.wrong.map_or(Ok(()), Err)
     }
 
-    /// Cleans the texts and checks Helm's rules (`Metadata.Validate`, `Chart.Validate`).
+    /// Sanitizes the texts and checks Helm's rules (`Metadata.Validate`, `Chart.Validate`).
     ///
     /// # Errors
-    /// The first rule that is broken.
+    /// The first violated rule.
     pub fn validate(&mut self) -> Result<(), Error> {
         for text in [
             &mut self.name,
@@ -382,7 +382,7 @@ impl Metadata {
     }
 }
 
-/// White space becomes a space, what cannot be printed goes (`sanitizeString`).
+/// Replaces white space with spaces and removes unprintable characters (`sanitizeString`).
 fn sanitize(text: &mut String) {
     if text.bytes().all(|c| (0x20..0x7f).contains(&c)) {
         return;

@@ -1,7 +1,7 @@
 //! Charts: from archive or directory bytes to metadata, values, templates and subcharts, ready to render.
 //!
-//! Owns Helm's loader, `.helmignore`, metadata, values coalescing and dependency processing. Reads no file system: the
-//! caller brings bytes.
+//! Owns Helm's loader, `.helmignore`, metadata, values coalescing and dependency processing. Never accesses a file system: the
+//! caller passes bytes.
 
 mod alias_tree;
 mod archive;
@@ -27,5 +27,5 @@ pub use metadata::{Dependency, Maintainer, Metadata};
 pub(crate) use path_match::matches;
 pub use values::{ValuesLines, merge_maps, read_values};
 
-/// Where warnings go that Helm prints on stderr: one line each, without a line end.
+/// Takes the warnings that Helm prints on stderr: one line each, without a line end.
 pub type Warn<'w> = &'w mut dyn FnMut(String);

@@ -1,6 +1,6 @@
 //! Go's `filepath.Match`: shell patterns within one path segment.
 
-/// Whether `name` matches `pattern` whole; `*` and `?` stop at `/`.
+/// Whether `pattern` matches the whole `name`; `*` and `?` do not match `/`.
 ///
 /// # Errors
 /// `syntax error in pattern`
@@ -15,7 +15,7 @@ fn bad() -> String {
     "syntax error in pattern".to_owned()
 }
 
-/// One character of a class, with its escape.
+/// Parses one character of a class, which may be escaped.
 fn class_char(p: &[char]) -> Option<(char, usize)> {
     match p {
         ['\\', c, ..] => Some((*c, 2)),
@@ -27,7 +27,7 @@ fn class_char(p: &[char]) -> Option<(char, usize)> {
 /// The ranges of a class, whether it is negated, and its length.
 type Class = (Vec<(char, char)>, bool, usize);
 
-/// Parses a class after its `[`; gives its ranges, whether it is negated and its length.
+/// Parses a class after its `[`.
 fn class(p: &[char]) -> Option<Class> {
     let negated = p.first() == Some(&'^');
     let mut at = usize::from(negated);
@@ -61,7 +61,7 @@ fn check(p: &[char]) -> Result<(), String> {
     Ok(())
 }
 
-/// The pattern element at the start: whether it takes `c`, and its length.
+/// Matches the first element of the pattern with `c`; returns whether it matches, and its length.
 fn element(p: &[char], c: char) -> (bool, usize) {
     match p[0] {
         '?' => (c != '/', 1),
@@ -78,7 +78,7 @@ fn element(p: &[char], c: char) -> (bool, usize) {
 
 fn run(p: &[char], n: &[char]) -> bool {
     let (mut pi, mut ni) = (0, 0);
-    // Where to go on when the text after the last star does not fit: one character further.
+    // Where to backtrack to if the text after the last star does not match: one character further.
     let mut star: Option<(usize, usize)> = None;
     loop {
         if pi < p.len() && p[pi] == '*' {

@@ -1,9 +1,9 @@
-//! `Chart.yaml` back as data, as Helm's structs become JSON and YAML: empty fields left out.
+//! Serializes `Chart.yaml` as Helm's structs become JSON and YAML: empty fields are omitted.
 
 use super::metadata::{Dependency, Maintainer, Metadata};
 use crate::data::{Data, Map};
 
-/// Puts fields into a map unless they are empty.
+/// Adds fields to a map unless they are empty.
 #[derive(Default)]
 struct Fields(Map);
 
@@ -33,7 +33,7 @@ fn strings(list: &Option<Vec<String>>) -> impl Iterator<Item = Data> {
 }
 
 impl Metadata {
-    /// The content of `Chart.yaml` (`json.Marshal` of `chart.Metadata`).
+    /// Serializes the content of `Chart.yaml` (`json.Marshal` of `chart.Metadata`).
     #[must_use]
     pub fn data(&self) -> Data {
         let mut out = Fields::default();
@@ -77,7 +77,7 @@ impl Maintainer {
 }
 
 impl Dependency {
-    /// An entry of `dependencies` (`json.Marshal` of `chart.Dependency`): name and repository are there even if empty.
+    /// Serializes an entry of `dependencies` (`json.Marshal` of `chart.Dependency`): name and repository are present even if empty.
     #[must_use]
     pub fn data(&self) -> Data {
         let mut out = Fields::default();

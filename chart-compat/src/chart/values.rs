@@ -1,4 +1,4 @@
-//! Values as Helm reads, merges and looks them up outside a render.
+//! Helm's parsing, merging and lookup of values outside a render.
 
 use std::borrow::Cow;
 
@@ -8,8 +8,8 @@ use crate::path::Path;
 use crate::profile::Profile;
 use crate::yaml;
 
-/// The documents of a values text, which end at lines that begin with `---` (`yaml.YAMLReader` of apimachinery); each with the number
-/// of lines before it. A first line of dashes is part of the document that it begins.
+/// The documents of a values text, separated by lines that begin with `---` (`yaml.YAMLReader` of apimachinery), each with the number
+/// of lines before it. A first line of dashes belongs to the document that it begins.
 struct Documents<'t> {
     text: &'t [u8],
     /// Lines before the next document.
@@ -21,7 +21,7 @@ impl<'t> Documents<'t> {
         Self { text, before: 0 }
     }
 
-    /// What is before a place, the place after that is where the next document begins.
+    /// Takes the text up to `end`; the next document begins at `next`.
     fn take(&mut self, end: usize, next: usize) -> (u32, &'t [u8]) {
         let (document, lines) = (&self.text[..end], memchr::memchr_iter(b'\n', &self.text[..next]).count());
         let before = self.before;
@@ -54,7 +54,7 @@ impl<'t> Iterator for Documents<'t> {
     }
 }
 
-/// Reads a values file, numbers as floats: Helm 4 merges its documents (`loader.LoadValues`), Helm 3 reads the first.
+/// Parses a values file, numbers as floats: Helm 4 merges its documents (`loader.LoadValues`), Helm 3 reads the first.
 ///
 /// ```
 /// use chart_compat::chart::{merge_maps, read_values};
@@ -72,7 +72,7 @@ pub fn read_values(text: &[u8], profile: Profile) -> Result<Map, Error> {
     if profile == Profile::Helm3 {
         return yaml::from_slice_map(text).map_err(Error::Unmarshal);
     }
-    // Helm ends the last line, if nothing does.
+    // Helm adds a missing line feed at the end.
     let text = match text.last() {
         None | Some(b'\n') => Cow::Borrowed(text),
         Some(_) => Cow::Owned([text, b"\n"].concat()),
@@ -86,12 +86,12 @@ pub fn read_values(text: &[u8], profile: Profile) -> Result<Map, Error> {
     Ok(values)
 }
 
-/// The lines of a values file, whose documents were merged.
+/// The line numbers of a values file with merged documents.
 #[derive(Clone, Debug, Default)]
 pub struct ValuesLines(Vec<(u32, yaml::Node)>);
 
 impl ValuesLines {
-    /// Reads a values file once more, for its lines; what is no YAML has none.
+    /// Parses a values file again, for its lines; an invalid document has none.
     #[must_use]
     pub fn read(text: &[u8]) -> Self {
         let read = |(before, doc)| yaml::spanned(doc).ok().map(|node| (before, node));
@@ -111,7 +111,7 @@ impl ValuesLines {
     }
 }
 
-/// Merges `over` into `base`: maps deeply, everything else replaced, null stored (`loader.MergeMaps`).
+/// Merges `over` into `base`: merges maps deeply, replaces all other values, stores nulls (`loader.MergeMaps`).
 pub fn merge_maps(base: &mut Map, over: Map) {
     for (key, value) in over {
         match (base.get_mut(&key), value) {
@@ -129,7 +129,7 @@ pub(crate) fn table<'v>(values: &'v Map, path: &str) -> Option<&'v Map> {
     find_table(values, path).ok()
 }
 
-/// The table at a dotted path, or the part of the path that is no table.
+/// The table at a dotted path, or the part of the path that is not a table.
 pub(super) fn find_table<'v, 'p>(values: &'v Map, path: &'p str) -> Result<&'v Map, &'p str> {
     path.split('.').try_fold(values, |at, name| at.get(name).and_then(Data::as_map).ok_or(name))
 }
