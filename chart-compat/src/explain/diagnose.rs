@@ -1,6 +1,6 @@
-//! From an error of the renderer to a report.
+//! Converts errors of the renderer to reports.
 //!
-//! Owns the selection of source lines and the description of the values behind an error. Never shows values: they may be secrets, and
+//! Owns the selection of source lines and the description of the values behind an error. Never shows values, which may be secret:
 //! reports are logged.
 
 use super::report::{Place, Report};
@@ -11,12 +11,12 @@ use crate::path::{Path, Step};
 use crate::render::{Breach, Error};
 use crate::template::{Frame, Used};
 
-/// How many callers of a failing template are shown.
+/// The maximal number of callers shown for a failing template.
 const MAX_CALLERS: usize = 6;
-/// How many breaches of schemas are explained.
+/// The maximal number of schema violations explained.
 const MAX_BREACHES: usize = 10;
 
-/// The context of a failed render; `None` if the error's own text is complete. `trace` knows the origin of values.
+/// The context of a failed render; `None` if Helm's error text is complete. `trace` has the origins of values.
 #[must_use]
 pub fn render_report(error: &Error, trace: Option<&Trace>) -> Option<Report> {
     match error {
@@ -30,7 +30,7 @@ pub fn render_report(error: &Error, trace: Option<&Trace>) -> Option<Report> {
     }
 }
 
-/// The line of a chart's file that cannot be read.
+/// The line of a chart's file that cannot be parsed.
 #[must_use]
 pub fn chart_report(error: &chart::Error) -> Option<Report> {
     match error {
@@ -48,7 +48,7 @@ pub fn chart_report(error: &chart::Error) -> Option<Report> {
     }
 }
 
-/// A line of a file that cannot be read, such as one of values.
+/// A line of a file that cannot be parsed, such as a values file.
 #[must_use]
 pub fn file_report(name: &str, text: &[u8], line: u32, reason: &str) -> Report {
     let place = Place { label: short(reason), ..Place::new(name, text, line as usize, 1) };
@@ -86,7 +86,7 @@ fn place(frame: &Frame, around: usize) -> Place {
     let file = if frame.file == "gotpl" { "(text given to tpl)" } else { &frame.file };
     let mut place = Place::new(file, &frame.source.0, frame.line, around);
     if frame.template.is_empty() {
-        // A parse error knows no column.
+        // A parse error has no column.
         return place;
     }
     let line = frame.source.0.split(|c| *c == b'\n').nth(frame.line.saturating_sub(1)).unwrap_or_default();
@@ -96,7 +96,7 @@ fn place(frame: &Frame, around: usize) -> Place {
     place
 }
 
-/// The bytes of a line that a node takes. Go's column lies within the node, for a chain of fields after its first one.
+/// The bytes of a line that belong to a node. Go's column lies within the node; for a chain of fields, after its first one.
 fn span(line: &[u8], column: usize, node: &str) -> (usize, usize) {
     let node = node.strip_prefix("{{").unwrap_or(node);
     let node = node.strip_suffix("}}").unwrap_or(node).as_bytes();
@@ -114,7 +114,7 @@ fn span(line: &[u8], column: usize, node: &str) -> (usize, usize) {
     (column, column + length)
 }
 
-/// Where a value of the charts' templates lies in the whole chart's values, and what templates of that chart call it.
+/// Converts a path as a template writes it to a path in the root chart's values.
 fn values_path(path: &Path, scope: &[String]) -> Option<Path> {
     let mut scope = scope.to_vec();
     let mut rest = &path.0[..];
@@ -186,7 +186,7 @@ fn value_notes(
         None => "is not there: nobody sets it".to_owned(),
     };
     notes.push(("value", format!("{alias}{shown_missing} {why}")));
-    // What somebody gave no value is no slip.
+    // An unset value is not a misspelling.
     if let Some(better) = trace.filter(|_| unset).and_then(|t| t.suggest(&full)) {
         let set = trace.map(|t| t.explain(&better)).as_ref().and_then(origin);
         let set = set.map_or_else(String::new, |o| format!(" ({o})"));
@@ -194,7 +194,7 @@ fn value_notes(
     }
 }
 
-/// Where a value was set that counts, or any of the places if none says all of it.
+/// Where the effective value was set, or any of its origins if no single one has all of it.
 fn origin(e: &Explanation) -> Option<String> {
     e.settings.iter().find(|s| s.wins).or_else(|| e.settings.first()).map(|s| match &s.origin {
         Origin::Layer { is_file: false, line: None, name } => format!("{name} {}", s.path),

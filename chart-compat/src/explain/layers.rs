@@ -1,6 +1,6 @@
-//! The layers of user values, lowest first: files, flags, and whatever else a front end has.
+//! The layers of user values, lowest first: files, flags, and other sources of a front end.
 //!
-//! Owns what each layer touches and the lines of those that are text; knows no chart.
+//! Owns what each layer sets and the line numbers of text layers; does not know the chart.
 
 use std::sync::LazyLock;
 
@@ -8,10 +8,10 @@ use crate::chart::{ValuesLines, merge_maps};
 use crate::data::{Data, Map};
 use crate::path::{Path, Step};
 
-/// Values that a user gives in one place.
+/// User values from one source.
 #[derive(Clone, Debug)]
 pub struct Layer {
-    /// What users know the place by: a file's name, `--set`, `ConfigMap x key y`.
+    /// The source's name for users: a file's name, `--set`, `ConfigMap x key y`.
     pub name: String,
     /// Whether it is a file, whose lines are shown as `name:line`.
     pub is_file: bool,
@@ -20,7 +20,7 @@ pub struct Layer {
     /// All layers up to this one, merged.
     merged: Map,
     lines: ValuesLines,
-    /// The key that the text of the layer stands below.
+    /// The key that the values of the text are nested under.
     below: Option<String>,
 }
 
@@ -31,11 +31,11 @@ pub struct Layers {
 }
 
 impl Layers {
-    /// Lays one more layer over the others. `apply` changes values as the layer does; it is called twice, on the values so
-    /// far and on nothing. `text` is what it was read from, if its lines mean something to users.
+    /// Adds a layer over the others. `apply` changes values as the layer does; it is called twice, on the values so
+    /// far and on empty ones. `text` is the source, if its line numbers are useful to users.
     ///
     /// # Errors
-    /// What `apply` fails with.
+    /// The error of `apply`.
     pub fn add<E>(
         &mut self,
         name: &str,
@@ -52,7 +52,7 @@ impl Layers {
         Ok(())
     }
 
-    /// Lays a text over the others whose values all stand below one key, such as a key of a ConfigMap.
+    /// Adds a text as a layer whose values are nested under one key, such as a key of a ConfigMap.
     pub fn add_section(&mut self, name: &str, key: &str, text: &[u8], values: Map) {
         let own = Map::from([(key.to_owned(), Data::Map(values))]);
         let mut merged = self.values().clone();
@@ -81,7 +81,7 @@ impl Layer {
     pub fn value(&self, path: &Path) -> Option<&Data> {
         let own = path.find(&self.own)?;
         let now = path.find(&self.merged);
-        // `--set a[1]=x` says nothing of the first item, though taken alone it leaves a hole there.
+        // `--set a[1]=x` does not set the first item, though applied alone it leaves a null there.
         match (own, now) {
             (Data::Null, Some(Data::Null)) => Some(&Data::Null),
             (Data::Null, Some(_)) => None,
@@ -89,7 +89,7 @@ impl Layer {
         }
     }
 
-    /// The line, from 1, on which the layer sets it.
+    /// The line, from 1, that sets the value.
     #[must_use]
     pub fn line_of(&self, path: &Path) -> Option<u32> {
         let Some(key) = &self.below else { return self.lines.line_of(path) };

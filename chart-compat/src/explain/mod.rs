@@ -1,7 +1,7 @@
-//! Explanations for people: where a value comes from, and the context of an error.
+//! Explanations for users: where a value comes from, and the context of an error.
 //!
-//! Owns the layers of values and their origins, and reports that show source lines. Decides nothing: what a value is, and
-//! Helm's words for an error, come from the renderer.
+//! Owns the layers of values and their origins, and reports that show source lines. Values and Helm's error texts come
+//! from the renderer.
 
 mod diagnose;
 mod layers;

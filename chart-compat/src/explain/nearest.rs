@@ -1,7 +1,7 @@
-//! Which of several names somebody may have meant.
+//! Suggestions for misspelt names.
 
-/// The name most like `wanted`, if one is like it: the same but for letter case and punctuation, a few letters changed, or one
-/// of them starting with the other.
+/// The name most similar to `wanted`, if any is similar: equal but for letter case and punctuation, a few letters changed, or one
+/// a prefix of the other.
 #[must_use]
 pub fn nearest<'n>(wanted: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     let flat = flatten(wanted);
@@ -17,13 +17,13 @@ fn flatten(name: &str) -> Vec<char> {
     name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).take(100).collect()
 }
 
-/// How far apart two names are; nothing if they have too little in common.
+/// The edit distance of two names; `None` if they have too little in common.
 fn distance(a: &[char], b: &[char]) -> Option<usize> {
     let (short, long) = if a.len() < b.len() { (a, b) } else { (b, a) };
     if short.len() >= 3 && long.starts_with(short) {
         return Some(1);
     }
-    // Damerau's distance: insertions, deletions, changes, and neighbours swapped.
+    // Damerau's distance: insertions, deletions, substitutions, and transpositions of neighbours.
     let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];
     for i in 0..=a.len() {
         for j in 0..=b.len() {

@@ -1,10 +1,10 @@
-//! A report: a message, the source lines that it is about with a caret under the place, and notes.
+//! A report: a message, source lines with a caret under the position, and notes.
 //!
-//! Owns the layout. What is shown of a file is made harmless for a terminal first.
+//! Owns the layout. Removes control characters of a terminal from the text of files.
 
 use std::fmt;
 
-/// How many columns of a line are shown.
+/// The maximal number of columns shown of a line.
 const MAX_WIDTH: usize = 140;
 
 /// A place in a text.
@@ -14,27 +14,27 @@ pub struct Place {
     pub file: String,
     /// Its line, from 1.
     pub line: usize,
-    /// First column in characters, from 0, and how many are meant; nothing for the whole line.
+    /// First column in characters, from 0, and the number of columns; `None` for the whole line.
     pub columns: Option<(usize, usize)>,
-    /// What stands beside the caret.
+    /// The text beside the caret.
     pub label: String,
     /// The lines shown, with their numbers.
     pub lines: Vec<(usize, String)>,
 }
 
-/// An explanation of an error, to be shown beside Helm's own text.
+/// An explanation of an error, shown beside Helm's own text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// What is wrong.
+    /// The error.
     pub message: String,
-    /// Where, and from where that was called.
+    /// The position of the error, then its callers.
     pub places: Vec<Place>,
-    /// Further lines, each with the word before it, e.g. `help`.
+    /// Further lines, each with its prefix, e.g. `help`.
     pub notes: Vec<(&'static str, String)>,
 }
 
 impl Place {
-    /// A line of a text with the lines around it.
+    /// A line of a text with its neighbours.
     #[must_use]
     pub fn new(file: &str, text: &[u8], line: usize, around: usize) -> Self {
         let first = line.saturating_sub(around).max(1);
@@ -42,7 +42,7 @@ impl Place {
         let shown = all.skip(first - 1).take_while(|(number, _)| *number <= line + around);
         let lines: Vec<_> =
             shown.map(|(number, l)| (number, harmless(&String::from_utf8_lossy(l)))).collect();
-        // The empty rest after the last line feed is no line.
+        // The empty rest after the last line feed is not a line.
         let end = lines
             .iter()
             .rposition(|(number, l)| !l.trim().is_empty() || *number == line)
@@ -57,7 +57,7 @@ impl Place {
             return Ok(());
         }
         writeln!(f, "{:width$} |", "")?;
-        // A long line is shown from where the caret is in sight.
+        // A long line starts so that the caret is visible.
         let skip = self.columns.map_or(0, |(start, _)| start.saturating_sub(MAX_WIDTH / 2));
         for (number, line) in &self.lines {
             let skip = if *number == self.line { skip } else { 0 };
@@ -108,7 +108,7 @@ impl Report {
     }
 }
 
-/// A text without what a terminal would act on.
+/// Removes from a text the control characters that a terminal would execute.
 fn harmless(text: &str) -> String {
     let safe = |c: char| {
         if c == '\t' {

@@ -1,7 +1,7 @@
-//! Where values come from: every layer that sets a value, in order of precedence, and which of them counts.
+//! The origin of values: every layer that sets a value, in order of precedence, and which of them is effective.
 //!
-//! Owns the order in which charts, subcharts, globals, imports and the user's layers are coalesced. What the value
-//! is in the end, the renderer itself says: the layer that counts is the highest one that agrees with it.
+//! Owns the order in which charts, subcharts, globals, imports and the user's layers are coalesced. The final value comes
+//! from the renderer: the effective layer is the highest one that agrees with it.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -23,7 +23,7 @@ pub enum Origin {
         /// The line, from 1.
         line: Option<u32>,
     },
-    /// In a subchart's values, from where a chart's `import-values` takes it.
+    /// In a subchart's values, from which a chart's `import-values` copies it.
     Import {
         /// The chart that imports.
         chart: String,
@@ -46,22 +46,22 @@ pub enum Origin {
 pub struct Setting {
     /// The layer.
     pub origin: Origin,
-    /// The path to the value as the layer spells it: without the subchart's name in the subchart's own file.
+    /// The path to the value in the layer: without the subchart's name in the subchart's own file.
     pub path: Path,
-    /// Whether it reaches the value because globals reach all subcharts.
+    /// Whether it sets the value through the globals, which all subcharts receive.
     pub global: bool,
     /// The value; null deletes what lower layers set.
     pub value: Data,
-    /// Whether it is this layer that counts.
+    /// Whether this layer is the effective one.
     pub wins: bool,
 }
 
-/// A value and all that sets it.
+/// A value and all layers that set it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
-    /// The path to the value from the whole chart's values.
+    /// The path to the value in the root chart's values.
     pub path: Path,
-    /// What templates see; nothing if it is not set.
+    /// The value that templates see; `None` if it is not set.
     pub value: Option<Data>,
     /// The layers that set it, highest precedence first.
     pub settings: Vec<Setting>,
@@ -74,10 +74,10 @@ pub struct Trace {
     values: Map,
 }
 
-/// A chart's own contribution.
+/// The values of one chart.
 struct Node {
     name: String,
-    /// Its `values.yaml` by the name that render errors use.
+    /// The name of its `values.yaml` in render errors.
     file: String,
     values: Map,
     lines: ValuesLines,
@@ -93,7 +93,7 @@ struct Import {
 
 impl Node {
     fn new(chart: &Chart, path: &str) -> Self {
-        // Dependency processing has changed the chart's values; its text is as it was.
+        // Dependency processing changes the chart's values but not its text.
         let values = chart.values_text.as_deref().and_then(|text| read_values(text, Profile::Helm4).ok());
         let imports = chart.metadata.dependencies.iter().flatten().flat_map(|req| {
             req.import_values.iter().flatten().filter_map(|import| {
@@ -123,13 +123,13 @@ impl Node {
 }
 
 impl Trace {
-    /// Lays the user's layers over a loaded chart.
+    /// Computes the values of a loaded chart with the user's layers.
     ///
     /// # Errors
-    /// Values that the renderer refuses, too.
+    /// Values that the renderer refuses.
     pub fn new(chart: &Chart, layers: Layers, profile: Profile) -> Result<Self, Error> {
         let mut chart = chart.clone();
-        // The render warns already.
+        // The render has already logged the warnings.
         process_dependencies(&mut chart, layers.values(), profile, &mut |_| {})?;
         let values = coalesce_values(&chart, layers.values(), profile, &mut |_| {})?;
         Ok(Self { root: Node::new(&chart, chart.name()), layers, values })
@@ -141,7 +141,7 @@ impl Trace {
         &self.values
     }
 
-    /// What sets the value at a path from the whole chart's values.
+    /// The layers that set the value at a path in the root chart's values.
     ///
     /// ```
     /// use chart_compat::chart::{File, load_files, merge_maps, read_values};
@@ -167,7 +167,7 @@ impl Trace {
     /// ```
     #[must_use]
     pub fn explain(&self, path: &Path) -> Explanation {
-        // The charts that the path leads through: the value belongs to the last of them.
+        // The charts along the path: the value belongs to the last of them.
         let mut chain = vec![&self.root];
         let mut rest = &path.0[..];
         while let (Some((Step::Key(name), tail)), Some(last)) = (rest.split_first(), chain.last()) {
@@ -192,7 +192,7 @@ impl Trace {
         Explanation { path: path.clone(), value, settings }
     }
 
-    /// The paths below a path of all scalars, lists and empty maps, and of the keys that a null deletes.
+    /// The paths below a path of all scalars, lists and empty maps, and of the keys deleted by a null.
     #[must_use]
     pub fn leaves(&self, below: &Path) -> Vec<Path> {
         let mut found = BTreeSet::new();
@@ -222,7 +222,7 @@ impl Trace {
         if let Some(name) = nearest(wanted, map.keys().map(String::as_str)) {
             let mut better = at.key(name);
             better.0.extend(after.iter().cloned());
-            // What follows may be misspelt as well.
+            // Later segments may be misspelt, too.
             return Some(match better.find(&self.values) {
                 Some(_) => better,
                 None => at.key(name),
@@ -231,7 +231,7 @@ impl Trace {
         elsewhere(map, wanted, &at, 3)
     }
 
-    /// Adds what sets a value of the last chart of a chain, lowest precedence first.
+    /// Adds the settings of a value of the last chart of a chain, lowest precedence first.
     fn collect(&self, chain: &[&Node], path: &Path, user: bool, out: &mut Vec<Setting>) {
         let Some((node, parents)) = chain.split_last() else { return };
         imports(node, path, out);
@@ -261,7 +261,7 @@ impl Trace {
 
     fn user(&self, path: &Path, out: &mut Vec<Setting>) {
         for layer in self.layers.all() {
-            // A null or another value in the place of a map takes what was below it along.
+            // A null or another value in place of a map deletes the values below it.
             let whole = (1..=path.0.len()).map(|n| Path(path.0[..n].to_vec()));
             for part in whole {
                 let Some(value) = layer.value(&part) else { break };
@@ -282,7 +282,7 @@ impl Trace {
     }
 }
 
-/// Adds what a chart's `import-values` bring to a value, lowest precedence first: of several the first one counts.
+/// Adds the settings from a chart's `import-values`, lowest precedence first: of several imports the first one has precedence.
 fn imports(node: &Node, path: &Path, out: &mut Vec<Setting>) {
     for import in node.imports.iter().rev() {
         let Some(rest) = path.0.strip_prefix(&import.parent.0[..]) else { continue };
@@ -290,7 +290,7 @@ fn imports(node: &Node, path: &Path, out: &mut Vec<Setting>) {
         let mut inner = import.child.clone();
         inner.0.extend(rest.iter().cloned());
         let mut found = Vec::new();
-        // The importing chart's own values for the subchart count, those of its parents and users do not.
+        // The importing chart's own values for the subchart are effective, those of its parents and users are not.
         imports(sub, &inner, &mut found);
         if let Some(value) = inner.find(&sub.values) {
             let origin = Origin::Chart { file: sub.file.clone(), line: sub.lines.line_of(&inner) };
@@ -314,7 +314,7 @@ fn imports(node: &Node, path: &Path, out: &mut Vec<Setting>) {
     }
 }
 
-/// Whether both are the same but for nulls in maps: they are gone from what templates see.
+/// Whether both are equal except for nulls in maps, which templates do not see.
 fn same(set: &Data, seen: &Data) -> bool {
     let (Data::Map(set), Data::Map(seen)) = (set, seen) else { return set == seen };
     let kept = set.iter().filter(|(_, v)| **v != Data::Null);
@@ -334,7 +334,7 @@ fn leaves(data: &Data, at: &Path, only_nulls: bool, out: &mut BTreeSet<Path>) {
     }
 }
 
-/// Looks for a key in the maps below.
+/// Searches the maps below for a key.
 fn elsewhere(map: &Map, wanted: &str, at: &Path, depth: usize) -> Option<Path> {
     let depth = depth.checked_sub(1)?;
     let inner = || map.iter().filter_map(|(key, value)| value.as_map().map(|m| (key, m)));

@@ -1,10 +1,10 @@
-//! Addresses in `Chart.yaml`: what Helm takes for an email, a URL, and a URL that can be requested (`govalidator`).
+//! Addresses in `Chart.yaml`: Helm's validation of emails, URLs and request URLs (`govalidator`).
 
 use crate::go::url::Url;
 
-/// Whether this can be requested: absolute, or with a path from the root, and with a scheme (`IsRequestURL`).
+/// Whether this is a valid request URL: absolute, or with a path from the root, and with a scheme (`IsRequestURL`).
 pub(super) fn is_request_url(text: &str) -> bool {
-    // `url.ParseRequestURI` wants what an HTTP request has: no relative path, no fragment of its own.
+    // `url.ParseRequestURI` requires the form of an HTTP request: no relative path, no fragment.
     let text = text.as_bytes();
     let Ok(url) = Url::parse(text) else { return false };
     !url.scheme.is_empty() && !text.starts_with(b"#")
@@ -91,7 +91,7 @@ mod tests {
             ("example.com", true),
             ("localhost:8080", true),
             ("http://user:pw@host:80/", true),
-            // A user with a password, as far as this rule is concerned.
+            // The rule takes the scheme for a user and the rest for a password.
             ("mailto:a@b.c", true),
             ("a b.com", false),
             ("git://x.y", false),

@@ -75,7 +75,7 @@ fn read(text: &[u8], profile: Profile) -> Result<(Map, Metadata), String> {
     };
     let mut metadata = Metadata::default();
     let mut readable = map.clone();
-    // An empty entry is a rule's business here.
+    // Another rule reports an empty entry.
     for key in ["maintainers", "dependencies"] {
         if let Some(Data::List(items)) = readable.get_mut(key) {
             items.retain(|item| *item != Data::Null);
@@ -85,7 +85,7 @@ fn read(text: &[u8], profile: Profile) -> Result<(Map, Metadata), String> {
     Ok((map, metadata))
 }
 
-/// `StrictLoadChartfile`: no key twice, no unknown key.
+/// `StrictLoadChartfile`: no duplicate key, no unknown key.
 fn strict(text: &[u8], map: &Map) -> Result<(), String> {
     yaml::from_slice_strict(text).map_err(|e| format!("error converting YAML to JSON: {e}"))?;
     for (key, value) in map {
@@ -103,7 +103,7 @@ fn strict(text: &[u8], map: &Map) -> Result<(), String> {
 }
 
 fn known(key: &str, keys: &[&str]) -> Result<(), String> {
-    // Go takes a key in any letter case.
+    // Go accepts a key in any letter case.
     unless(keys.iter().any(|k| k.eq_ignore_ascii_case(key)), || {
         let quoted = strconv::quote(key.as_bytes());
         format!("error unmarshaling JSON: while decoding JSON: json: unknown field {quoted}")
@@ -145,7 +145,7 @@ fn version(m: &Metadata) -> Result<(), String> {
     })
 }
 
-/// Whether a version has three parts and nothing that is only tolerated (`semver.StrictNewVersion`).
+/// Whether a version has three parts and only strict syntax (`semver.StrictNewVersion`).
 fn is_strict_version(text: &str) -> bool {
     let numbers = text.split(['-', '+']).next().unwrap_or_default();
     let plain = |part: &str| {

@@ -1,11 +1,11 @@
-//! Kinds of Kubernetes that are deprecated (`deprecation.IsDeprecated` over client-go's scheme).
+//! Deprecated kinds of Kubernetes (`deprecation.IsDeprecated` over client-go's scheme).
 //!
-//! `deprecated.txt` holds what k8s.io/api 0.37.1 says in its `zz_generated.prerelease-lifecycle.go` files: version, kind, the
-//! minor releases of Kubernetes 1 that deprecate and remove it (0: none), and what replaces it.
+//! `deprecated.txt` has the data of the `zz_generated.prerelease-lifecycle.go` files of k8s.io/api 0.37.1: version, kind, the
+//! minor releases of Kubernetes 1 that deprecate and remove it (0: none), and its replacement.
 
 use crate::render::KubeVersion;
 
-/// Whether an object's kind is current.
+/// Checks that an object's kind is not deprecated.
 ///
 /// # Errors
 /// Kubernetes' warning.

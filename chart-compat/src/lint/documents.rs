@@ -1,4 +1,4 @@
-//! A stream of YAML documents as Kubernetes' own reader takes it (`yaml.NewYAMLOrJSONDecoder`), and what lint reads of each.
+//! A stream of YAML documents, split as Kubernetes does (`yaml.NewYAMLOrJSONDecoder`), and the fields of each that lint reads.
 
 use crate::data::Data;
 use crate::go::strconv::format_float_32;
@@ -13,7 +13,7 @@ pub(super) struct Object {
     pub(super) name: String,
 }
 
-/// The objects of a text, `None` for an empty document; nothing is read after an error.
+/// The objects of a text, `None` for an empty document; stops at the first error.
 pub(super) fn read(text: &[u8]) -> Vec<Result<Option<Object>, String>> {
     let mut objects = Vec::new();
     let mut doc = Vec::new();
@@ -48,7 +48,7 @@ pub(super) fn read(text: &[u8]) -> Vec<Result<Option<Object>, String>> {
     objects
 }
 
-/// Reads one document as sigs' `Unmarshal` does into Helm's `k8sYamlStruct`: scalars become text, other types fail.
+/// Decodes a document as sigs' `Unmarshal` does into Helm's `k8sYamlStruct`: scalars become text, other types fail.
 fn object(text: &[u8]) -> Result<Option<Object>, String> {
     let failed = |e: &dyn std::fmt::Display| format!("error unmarshaling JSON: while decoding JSON: {e}");
     let map = match yaml::from_slice(text) {
@@ -70,7 +70,7 @@ fn object(text: &[u8]) -> Result<Option<Object>, String> {
         other => Err(wrong(other, field, "string")),
     };
     let mut object = Object::default();
-    // Go finds a field whatever the letter case of the key.
+    // Go matches a field in any letter case.
     for (key, value) in &map {
         match (key.to_ascii_lowercase().as_str(), value) {
             ("apiversion", value) => object.api_version = text(value, "k8sYamlStruct.apiVersion")?,

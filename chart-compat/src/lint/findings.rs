@@ -1,6 +1,6 @@
-//! Our own findings: what Helm does not tell and users find out late.
+//! Windlass's own lint rules, for problems that Helm does not report.
 //!
-//! Owns the rules; each reports the file and, where it is known, the line.
+//! Owns the rules; each reports the file and, if known, the line.
 
 use std::collections::BTreeSet;
 
@@ -10,20 +10,20 @@ use crate::chart::ValuesLines;
 use crate::template::{Diagnostic, DiagnosticKind};
 use crate::yaml::{Content, Node, plain_meaning};
 
-/// Something to look at.
+/// A problem found by a rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
     /// The file, from the chart's directory.
     pub file: String,
-    /// The line, from 1, where it is known.
+    /// The line, from 1, if known.
     pub line: Option<u32>,
     /// The rule's name.
     pub rule: &'static str,
-    /// What is there.
+    /// The problem.
     pub text: String,
 }
 
-/// Findings that Helm does not report, by file and line.
+/// Problems that Helm does not report, by file and line.
 #[must_use]
 pub fn findings(subject: &Subject<'_>, options: &Options<'_>) -> Vec<Finding> {
     let mut found = BTreeSet::new();
@@ -46,7 +46,7 @@ pub fn findings(subject: &Subject<'_>, options: &Options<'_>) -> Vec<Finding> {
 
 pub(super) const EXPONENT: &str = "exponent";
 
-/// Unquoted words of a values file that YAML 1.1 takes for booleans.
+/// Unquoted words of a values file that are booleans in YAML 1.1.
 fn booleans(text: &[u8], found: &mut BTreeSet<Finding>) {
     for (before, node) in ValuesLines::read(text).documents() {
         words(node, *before, found);
@@ -86,7 +86,7 @@ fn words(node: &Node, before: u32, found: &mut BTreeSet<Finding>) {
     }
 }
 
-/// What the render noticed, in the chart's own templates and its subcharts'.
+/// Converts a diagnostic of the chart's own templates or its subcharts' to a finding.
 fn printed(notice: &Diagnostic, prefix: &str) -> Option<Finding> {
     let frame = &notice.frame;
     let file = match frame.file.as_str() {
@@ -102,7 +102,7 @@ fn printed(notice: &Diagnostic, prefix: &str) -> Option<Finding> {
         }
         DiagnosticKind::Printed(text) => {
             let meaning = plain_meaning(text)?;
-            // Nothing at all is what the chart means by it.
+            // An empty text is what the chart intends.
             let empty = text.is_empty();
             if empty
                 || !file.ends_with(".yaml") && !file.ends_with(".yml")
@@ -126,7 +126,7 @@ fn is_plain_field(node: &str) -> bool {
     node.starts_with(['.', '$']) && !node.contains([' ', '(', '|', '"'])
 }
 
-/// Whether an action makes up the whole of a plain YAML value on its line.
+/// Whether an action is the whole of a plain YAML value on its line.
 fn stands_alone(notice: &Diagnostic) -> bool {
     let frame = &notice.frame;
     let line = frame.source.0.split(|c| *c == b'\n').nth(frame.line.saturating_sub(1)).unwrap_or_default();
@@ -134,7 +134,7 @@ fn stands_alone(notice: &Diagnostic) -> bool {
     let (Some(before), Some(after)) = (line.get(..frame.column), line.get(frame.column..)) else {
         return false;
     };
-    // Go's column of a chain of fields lies behind its first one.
+    // Go's column of a chain of fields is behind the first field.
     let Some(before) = before.rfind("{{").map(|n| before[..n].trim_end()) else { return false };
     let after = after.split_once("}}").map_or("", |(_, after)| after);
     (before.ends_with(':') || before.trim_start() == "-") && after.trim().is_empty()

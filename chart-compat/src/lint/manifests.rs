@@ -1,4 +1,4 @@
-//! What rendered manifests hold: keys set twice, objects made twice, numbers with an exponent.
+//! Rules for rendered manifests: duplicate keys, duplicate objects, numbers with an exponent.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use super::findings::{EXPONENT, Finding};
 use crate::chart::Chart;
 use crate::yaml::{self, Content, Node};
 
-/// Findings in the rendered files; numbers with an exponent only unless they were found where they are printed.
+/// Findings in the rendered files; numbers with an exponent only if the diagnostics of the templates do not have them.
 pub(super) fn find(chart: &Chart, files: &[(String, String)], numbers_known: bool) -> Vec<Finding> {
     let mut found = Vec::new();
     let mut objects: BTreeMap<String, String> = BTreeMap::new();
@@ -70,7 +70,7 @@ fn documents(text: &str) -> Vec<(u32, String)> {
     docs
 }
 
-/// The text of a template by the name that it has in a render.
+/// The text of a template by its path in a render.
 fn source(chart: &Chart, path: &str) -> Option<String> {
     let rest = path.strip_prefix(chart.name())?.strip_prefix('/')?;
     if let Some(file) = chart.templates.iter().find(|f| f.name == rest) {
@@ -80,7 +80,7 @@ fn source(chart: &Chart, path: &str) -> Option<String> {
     chart.dependencies.iter().find_map(|sub| source(sub, below))
 }
 
-/// The line on which a template writes `text`; of several the one nearest to the line that it became.
+/// The line on which a template writes `text`; of several, the one nearest to the rendered line.
 fn line_of(source: &str, text: &str, rendered: u32) -> Option<u32> {
     let starts = |line: &str| line.trim_start().trim_start_matches("- ").starts_with(text);
     let lines = (1u32..).zip(source.lines()).filter(|(_, l)| starts(l)).map(|(n, _)| n);

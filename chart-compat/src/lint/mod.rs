@@ -1,7 +1,7 @@
-//! Lint: problems of a chart, found before an installation.
+//! Lint: finds problems of a chart before an installation.
 //!
-//! Owns Helm's rules in Helm's words (`pkg/chart/v2/lint`) and, separately, rules of Windlass for what Helm does not check. Reads no
-//! disk: the caller passes the chart's files.
+//! Owns Helm's rules with Helm's texts (`pkg/chart/v2/lint`) and, separately, Windlass's rules for what Helm does not check. Never
+//! accesses a file system: the caller passes the chart's files.
 
 mod address;
 mod chartfile;
@@ -26,25 +26,25 @@ use crate::render::{KubeVersion, check_schema};
 use crate::world::World;
 use crate::yaml;
 
-/// How grave a message is.
+/// The severity of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Worth knowing.
+    /// Information.
     Info,
-    /// Against what is recommended; fails a strict lint.
+    /// A violated recommendation; fails a strict lint.
     Warning,
-    /// Something will not work; fails the lint.
+    /// A defect; fails the lint.
     Error,
 }
 
-/// What Helm says of a chart.
+/// A message of Helm's lint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// How grave it is.
+    /// Its severity.
     pub severity: Severity,
-    /// The file or directory, from the chart's own.
+    /// The file or directory, relative to the chart.
     pub path: String,
-    /// What is wrong.
+    /// The problem.
     pub text: String,
 }
 
@@ -59,7 +59,7 @@ impl fmt::Display for Message {
     }
 }
 
-/// What stands under a name in the chart's directory.
+/// The type of an entry of the chart's directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// Nothing.
@@ -70,9 +70,9 @@ pub enum Entry {
     Directory,
 }
 
-/// A chart as lint reads it.
+/// The input of lint.
 pub struct Subject<'s> {
-    /// Its absolute directory, which some of Helm's messages name.
+    /// The chart's absolute directory, which some of Helm's messages contain.
     pub directory: &'s str,
     /// `Chart.yaml`.
     pub metadata: Bytes,
@@ -80,27 +80,27 @@ pub struct Subject<'s> {
     pub values: Option<Bytes>,
     /// `values.schema.json`.
     pub schema: Option<Bytes>,
-    /// `templates`.
+    /// Type of `templates`.
     pub templates: Entry,
-    /// `crds`.
+    /// Type of `crds`.
     pub crds: Entry,
-    /// The chart, or why it does not load.
+    /// The loaded chart, or the error of loading it.
     pub chart: Result<&'s Chart, String>,
 }
 
-/// How to lint.
+/// Options of lint.
 pub struct Options<'o> {
     /// The user's values.
     pub values: &'o Map,
     /// The namespace that templates see.
     pub namespace: &'o str,
-    /// The Kubernetes version that templates see and deprecations are judged by.
+    /// The Kubernetes version for templates and for deprecations.
     pub kube_version: Option<KubeVersion>,
     /// Skip `values.schema.json`.
     pub skip_schema_validation: bool,
-    /// The Helm to be equal to.
+    /// The Helm version to emulate.
     pub profile: Profile,
-    /// What templates may ask of the outside.
+    /// Access of templates to the outside.
     pub world: &'o dyn World,
 }
 
@@ -109,7 +109,7 @@ pub struct Options<'o> {
 struct Messages(Vec<Message>);
 
 impl Messages {
-    /// Adds a message unless the rule holds, and returns whether it does (`RunLinterRule`).
+    /// Adds a message unless the rule holds; returns whether it holds (`RunLinterRule`).
     fn rule(&mut self, severity: Severity, path: &str, result: Result<(), String>) -> bool {
         match result {
             Ok(()) => true,
@@ -121,7 +121,7 @@ impl Messages {
     }
 }
 
-/// All that `helm lint` says of a chart, in its order (`lint.RunAll`). `warn` takes the lines that Helm logs.
+/// Returns the messages of `helm lint` in its order (`lint.RunAll`). `warn` takes the lines that Helm logs.
 ///
 /// ```
 /// # use chart_compat::{data::{Data, Map}, world::{KeyKind, Timestamp, World}};
@@ -189,7 +189,7 @@ fn values(subject: &Subject<'_>, options: &Options<'_>, messages: &mut Messages)
     let result = match yaml::from_slice_map(text) {
         Err(e) => Err(format!("unable to parse YAML: {e}")),
         Ok(values) => {
-            // Helm 3 skips the check of a render alone.
+            // Helm 3 skips only the check of a render.
             let skipped = options.skip_schema_validation && options.profile == Profile::Helm4;
             match subject.schema.as_ref().filter(|s| !s.is_empty() && !skipped) {
                 Some(schema) => {

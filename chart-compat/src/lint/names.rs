@@ -1,4 +1,4 @@
-//! Names of Kubernetes objects (`validateMetadataName`): which rule a kind has, and how a breach is worded.
+//! Validation of names of Kubernetes objects (`validateMetadataName`): the rule of each kind, and the error texts.
 
 use crate::go::strconv::quote;
 
@@ -27,7 +27,7 @@ fn too_long(name: &str, most: usize) -> Option<String> {
     (name.len() > most).then(|| format!("must be no more than {most} characters"))
 }
 
-/// What is wrong with the name of an object of a kind.
+/// The violations of an object's name.
 fn breaches(kind: &str, name: &str) -> Vec<String> {
     let one = |broken: bool, text: &str| broken.then(|| text.to_owned());
     match kind.to_lowercase().as_str() {

@@ -1,7 +1,7 @@
-//! Which values a chart's templates read, found by looking through the templates without running them.
+//! Static analysis of which values a chart's templates read, without running them.
 //!
-//! Owns what functions do with values. Errs on the side of reading: a value that goes where nothing is known of it counts as
-//! read with all that is below it.
+//! Owns the effect of each function on values. Over-approximates: a value passed to an unknown place counts as read, with
+//! all values below it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -9,30 +9,30 @@ use crate::template::{Expr, Outline, Pipeline};
 
 /// The maximal number of visited nodes.
 const MAX_STEPS: usize = 150_000;
-/// How many parts an abstract value may have before it counts as read: values that contain themselves grow without end.
+/// The maximal number of parts of an abstract value, after which it counts as read: values that contain themselves grow without end.
 const MAX_SIZE: usize = 100;
-/// How many steps a path may have.
+/// The maximal number of steps of a path.
 const MAX_PATH: usize = 16;
-/// How deep templates are followed into each other.
+/// The maximal depth of nested template calls.
 const MAX_DEPTH: usize = 100;
 
-/// A path through the whole chart's values; `*` stands for any key.
+/// A path in the root chart's values; `*` matches any key.
 pub(super) type ValuePath = Vec<String>;
 
-/// What may stand somewhere in a template.
+/// An abstract value of an expression.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Abstract {
-    /// The context of the chart with this number.
+    /// The context of the chart with this index.
     Context(usize),
-    /// `.Subcharts` of it.
+    /// `.Subcharts` of the chart with this index.
     Subcharts(usize),
-    /// A value, by its path in the whole chart's values.
+    /// A value, by its path in the root chart's values.
     Value(ValuePath),
     /// A map made by `dict`.
     Dict(BTreeMap<String, Abstract>),
-    /// One of several.
+    /// One of several values.
     Any(Vec<Abstract>),
-    /// Something that is no value of the chart.
+    /// A value that does not come from the chart's values.
     Other,
 }
 
@@ -40,24 +40,24 @@ enum Abstract {
 pub(super) struct Scope {
     /// The path to its values.
     pub(super) value_path: ValuePath,
-    /// Subcharts: name and number.
+    /// Subcharts: name and index.
     pub(super) subcharts: Vec<(String, usize)>,
 }
 
-/// Looks through templates.
+/// Analyzes templates.
 pub(super) struct Reader<'t> {
     scopes: &'t [Scope],
     templates: &'t HashMap<String, Vec<Outline>>,
     seen: HashSet<(String, Abstract)>,
     steps: usize,
     depth: usize,
-    /// Values that are read with all that is below them.
+    /// Values that are read completely, with all values below them.
     pub(super) whole: BTreeSet<ValuePath>,
     /// Values of which templates only test existence or kind.
     pub(super) tested: BTreeSet<ValuePath>,
 }
 
-/// What one template's variables stand for.
+/// The abstract values of one template's variables.
 type Variables = HashMap<String, Abstract>;
 
 impl<'t> Reader<'t> {
@@ -78,7 +78,7 @@ impl<'t> Reader<'t> {
         self.steps < MAX_STEPS
     }
 
-    /// Follows a template file of a chart.
+    /// Analyzes a template file of a chart.
     pub(super) fn file(&mut self, name: &str, scope: usize) {
         self.template(name, Abstract::Context(scope));
     }
@@ -152,7 +152,7 @@ impl<'t> Reader<'t> {
         }
         let value = self.bounded(value.unwrap_or(Abstract::Other));
         for name in &p.variables {
-            // Which assignment holds depends on the run.
+            // The effective assignment depends on the run.
             let both = match variables.remove(name) {
                 Some(old) if old != value => self.bounded(any(vec![old, value.clone()])),
                 Some(old) => old,
@@ -172,7 +172,7 @@ impl<'t> Reader<'t> {
     ) -> Abstract {
         let Some((first, rest)) = command.split_first() else { return Abstract::Other };
         let Expr::Function(name) = first else {
-            // Arguments make it a call of a method, such as `.Files.Get`.
+            // With arguments this is a method call, such as `.Files.Get`.
             for arg in rest {
                 let value = self.expr(arg, dot, variables);
                 self.read(&value);
@@ -230,7 +230,7 @@ impl<'t> Reader<'t> {
                 found.map_or(Abstract::Other, |s| Abstract::Context(s.1))
             }
             Abstract::Value(mut value_path) => {
-                // Globals are the same for all charts.
+                // All charts share the globals.
                 if name == "global" && self.scopes.iter().any(|s| s.value_path == value_path) {
                     value_path.clear();
                 }
@@ -262,7 +262,7 @@ impl<'t> Reader<'t> {
                 let value = value.map_or(Abstract::Other, |v| v.1);
                 match name {
                     Some((Some(name), _)) => self.template(&name, value),
-                    // Any of the templates may be meant.
+                    // Any of the templates may be called.
                     _ => {
                         let templates = self.templates;
                         let mut names: Vec<&String> = templates.keys().collect();
@@ -272,7 +272,7 @@ impl<'t> Reader<'t> {
                 }
                 Abstract::Other
             }
-            // What the text reads of a chart's context is looked for elsewhere; of anything else it may read all.
+            // `unread.rs` finds what the text reads of a chart's context; of another value it may read everything.
             "tpl" => {
                 for (_, value) in &args {
                     match value {
@@ -356,7 +356,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// The value, unless it has grown too large to be followed: then it counts as read.
+    /// Returns the value unless it is too large to follow: then marks it as read.
     fn bounded(&mut self, value: Abstract) -> Abstract {
         if size(&value, MAX_SIZE) < MAX_SIZE {
             return value;
@@ -365,7 +365,7 @@ impl<'t> Reader<'t> {
         Abstract::Other
     }
 
-    /// A value is read with all that is below it.
+    /// Marks a value as read, with all values below it.
     fn read(&mut self, value: &Abstract) {
         match value {
             Abstract::Value(value_path) => drop(self.whole.insert(value_path.clone())),
@@ -381,7 +381,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// A template tests whether a value exists.
+    /// Marks a value as tested for existence.
     fn test(&mut self, value: &Abstract) {
         match value {
             Abstract::Value(value_path) => drop(self.tested.insert(value_path.clone())),
@@ -391,7 +391,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// How many parts a value has, counted up to a bound.
+/// The number of parts of a value, counted up to `most`.
 fn size(value: &Abstract, most: usize) -> usize {
     let sum = |values: &mut dyn Iterator<Item = &Abstract>| {
         values.fold(1, |sum, v| if sum >= most { sum } else { sum + size(v, most - sum) })

@@ -1,4 +1,4 @@
-//! Helm's rules for templates and what they render to (`rules.Templates`).
+//! Helm's rules for templates and their output (`rules.Templates`).
 
 use super::documents::{self, Object};
 use super::{Entry, Messages, Options, Severity, Subject, deprecated, names};
@@ -17,12 +17,12 @@ const DIRECTORY: &str = "templates/";
 const CRD_HOOK: &str = "manifest is a crd-install hook. \
                         This hook is no longer supported in v3 and all CRDs should also exist the crds/ directory at the top level of the chart";
 
-/// Renders a chart as lint does, where that is possible: a missing required value does not stop it.
+/// Renders a chart as lint does, if possible: continues after a missing required value.
 pub(super) fn render(subject: &Subject<'_>, options: &Options<'_>, warn: Warn<'_>) -> Option<Lenient> {
     let mut chart = subject.chart.as_ref().ok().map(|c| (*c).clone())?;
     process_dependencies(&mut chart, options.values, options.profile, warn).ok()?;
     let values = coalesce_values(&chart, options.values, options.profile, warn).ok()?;
-    // Helm does so twice, and a null for a subchart's value that the first time took away comes back.
+    // Helm coalesces twice, and the second time restores a subchart's value that a null deleted the first time.
     let values = coalesce_values(&chart, &values, options.profile, warn).ok()?;
     let mut capabilities = Capabilities::default();
     if let Some(version) = &options.kube_version {
@@ -44,7 +44,7 @@ pub(super) fn render(subject: &Subject<'_>, options: &Options<'_>, warn: Warn<'_
     Some(render_leniently(chart, &values, &how, options.profile, options.world))
 }
 
-/// What Helm logs where a template would have failed: Helm 3 with the line of its own source (`log.Lshortfile`).
+/// Helm's log line in place of a template error. Helm 3 logs the line of its own source (`log.Lshortfile`).
 fn log_line(kind: &DiagnosticKind, helm4: bool) -> Option<String> {
     let (level, text, line, helm3, message) = match kind {
         DiagnosticKind::Missing(message) => {
@@ -59,7 +59,7 @@ fn log_line(kind: &DiagnosticKind, helm4: bool) -> Option<String> {
     Some(if helm4 {
         slog::line(level, text, &[("message", message)])
     } else {
-        // The logger ends a line only where its message does not.
+        // Go's logger adds a line feed only if the message has none.
         format!("engine.go:{line}: [INFO] {helm3}: {}", message.strip_suffix('\n').unwrap_or(message))
     })
 }
@@ -133,7 +133,7 @@ pub(super) fn lint(subject: &Subject<'_>, options: &Options<'_>, messages: &mut 
                 Err(e) => {
                     // The name of Go's type.
                     let e = if helm4 { e } else { e.replace("k8sYamlStruct", "K8sYamlStruct") };
-                    // Helm checks no further template.
+                    // Helm skips the remaining templates.
                     messages.rule(Error, name, Err(format!("unable to parse YAML: {e}")));
                     return;
                 }

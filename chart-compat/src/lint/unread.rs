@@ -1,6 +1,6 @@
-//! Keys of `values.yaml` that nothing reads.
+//! Finds unread keys of `values.yaml`.
 //!
-//! Owns what reads values besides templates: conditions, tags and imports of dependencies, and texts that go through `tpl`.
+//! Owns the readers of values besides templates: conditions, tags and imports of dependencies, and texts passed to `tpl`.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -19,7 +19,7 @@ struct Tree<'c> {
     scopes: Vec<Scope>,
     charts: Vec<&'c Chart>,
     templates: HashMap<String, Vec<Outline>>,
-    /// Template files to be run: name and chart.
+    /// Template files to analyze: name and index of the chart.
     files: Vec<(String, usize)>,
     whole: BTreeSet<ValuePath>,
 }
@@ -51,7 +51,7 @@ impl<'c> Tree<'c> {
         number
     }
 
-    /// What the chart's dependencies read.
+    /// Marks the values that the chart's dependencies read.
     fn dependencies(&mut self, chart: &Chart, value_path: &ValuePath) {
         let mut read = |keys: &mut dyn Iterator<Item = &str>| {
             let keys = keys.filter(|k| !k.is_empty()).map(str::to_owned);
@@ -78,7 +78,7 @@ impl<'c> Tree<'c> {
     }
 }
 
-/// A chart's subcharts under the names that their values have.
+/// A chart's subcharts with the names of their values.
 fn subcharts(chart: &Chart) -> Vec<(&str, &Chart)> {
     let declared = || chart.metadata.dependencies.iter().flatten();
     let mut found = Vec::new();
@@ -94,7 +94,7 @@ fn subcharts(chart: &Chart) -> Vec<(&str, &Chart)> {
     found
 }
 
-/// Keys of the chart's `values.yaml` that nothing reads; a map without any key that is read is reported once.
+/// Unread keys of the chart's `values.yaml`; a map without any key that is read is reported once.
 pub(super) fn find(chart: &Chart, profile: Profile) -> Vec<Finding> {
     let Some(text) = &chart.values_text else { return Vec::new() };
     let mut tree = Tree::default();
@@ -105,7 +105,7 @@ pub(super) fn find(chart: &Chart, profile: Profile) -> Vec<Finding> {
         let files = chart.files.iter().map(|f| String::from_utf8_lossy(&f.data));
         let all = files.filter(|f| f.contains("{{")).map(std::borrow::Cow::into_owned).chain(texts);
         for value_path in all.flat_map(|text| value_paths_in(&text)) {
-            // The caller of `tpl` determines whose values are meant.
+            // The caller of `tpl` determines which chart's values the text reads.
             tree.whole.insert(value_path.clone());
             tree.whole.insert(tree.scopes[number].value_path.iter().cloned().chain(value_path).collect());
         }
@@ -129,7 +129,7 @@ pub(super) fn find(chart: &Chart, profile: Profile) -> Vec<Finding> {
     let known = Known { whole: &tree.whole, tested: &reader.tested, scopes: &tree.scopes };
     let lines = ValuesLines::read(text);
     let mut unread = Vec::new();
-    // `enabled` is for the condition of a chart that has this one as a subchart.
+    // `enabled` is usually the condition of a parent chart.
     let skipped = |key: &str| key == "enabled" || missing.contains(&key);
     for (key, value) in chart.values.iter().filter(|(key, _)| !skipped(key)) {
         known.check(&mut vec![key.clone()], value, &mut unread);
@@ -146,7 +146,7 @@ pub(super) fn find(chart: &Chart, profile: Profile) -> Vec<Finding> {
     unread.into_iter().map(finding).collect()
 }
 
-/// What is known to be read.
+/// The values known to be read.
 struct Known<'k> {
     whole: &'k BTreeSet<ValuePath>,
     tested: &'k BTreeSet<ValuePath>,
@@ -201,7 +201,7 @@ fn same(a: &ValuePath, b: &ValuePath) -> bool {
     a.len() == b.len() && is_prefix(a, b)
 }
 
-/// The texts below a value that hold actions.
+/// The texts below a value that contain actions.
 fn strings(value: &Data, out: &mut Vec<String>) {
     match value {
         Data::String(text) if text.contains("{{") => out.push(text.clone()),

@@ -1,3 +1,3 @@
-//! Values: what a chart's templates are rendered with, and how users spell them.
+//! Values of a chart's templates, and the syntax of flags that set them.
 
 pub mod strvals;

@@ -1,6 +1,6 @@
 //! The grammar of `--set`, `--set-string` and similar flags: Helm's `strvals`.
 //!
-//! Owns how a line such as `a.b[0]=x,c={1,2}` changes a tree of values; knows no command line and no files.
+//! Owns how a line such as `a.b[0]=x,c={1,2}` changes a tree of values; does not know flags or files.
 
 mod literal;
 
@@ -10,19 +10,19 @@ use crate::data::{Data, Map};
 use crate::go::strconv::{NumError, parse_int, quote, quote_rune};
 use crate::json;
 
-/// The largest index that a list may be given.
+/// The maximal index of a list.
 const MAX_INDEX: i64 = 65_536;
-/// How many dots a name may have.
+/// The maximal number of dots in a name.
 const MAX_NAMES: usize = 30;
-/// How many dots and brackets a name may have together; Helm sets no bound to brackets.
+/// The maximal number of dots and brackets in a name; Helm does not limit brackets.
 const MAX_DEPTH: usize = 500;
 
-/// Why a line could not be taken, in Helm's words.
+/// A parse error, with Helm's text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Error(String);
 
-/// Where a value comes from that is spelled by `--set-file`.
+/// Reads the value of `--set-file`.
 pub type ReadValue<'r> = dyn FnMut(&str) -> Result<Data, String> + 'r;
 
 /// `--set`: `name=value,name2=value2`, where values are booleans, null, integers, lists in braces, or text.
@@ -41,8 +41,8 @@ pub type ReadValue<'r> = dyn FnMut(&str) -> Result<Data, String> + 'r;
 /// ```
 ///
 /// # Errors
-/// If the line does not follow the grammar, or goes through a value that is no container. What stands before the
-/// mistake is set nevertheless.
+/// If the line does not follow the grammar, or descends into a value that is not a container. Assignments before the
+/// error are applied nevertheless.
 pub fn parse_into(values: &mut Map, line: &str) -> Result<(), Error> {
     Parser { text: line, kind: Kind::Typed }.parse(values)
 }
@@ -58,12 +58,12 @@ pub fn parse_into_string(values: &mut Map, line: &str) -> Result<(), Error> {
 /// `--set-json`: as `--set`, but every value is JSON; an empty one is null.
 ///
 /// # Errors
-/// As for `parse_into`, and if a value is no JSON.
+/// As for `parse_into`, and if a value is not valid JSON.
 pub fn parse_json(values: &mut Map, line: &str) -> Result<(), Error> {
     Parser { text: line, kind: Kind::Json }.parse(values)
 }
 
-/// `--set-file`: as `--set`, but `read` tells the value that is meant by what the line says.
+/// `--set-file`: as `--set`, but `read` returns the value for the text in the line.
 ///
 /// # Errors
 /// As for `parse_into`, and if `read` fails.
@@ -71,7 +71,7 @@ pub fn parse_file(values: &mut Map, line: &str, read: &mut ReadValue<'_>) -> Res
     Parser { text: line, kind: Kind::File(read) }.parse(values)
 }
 
-/// What a value's text stands for.
+/// How to interpret a value's text.
 enum Kind<'r> {
     Typed,
     Text,
@@ -79,7 +79,7 @@ enum Kind<'r> {
     File(&'r mut ReadValue<'r>),
 }
 
-/// Why the parser does not go on.
+/// Why the parser stops.
 #[derive(Debug)]
 enum Stop {
     /// The line ended, which is the regular end of parsing wherever it happens.
@@ -94,7 +94,7 @@ impl From<String> for Stop {
 }
 
 struct Parser<'t, 'r> {
-    /// What is left of the line.
+    /// The rest of the line.
     text: &'t str,
     kind: Kind<'r>,
 }
@@ -117,8 +117,8 @@ impl Parser<'_, '_> {
         Some(next)
     }
 
-    /// The text up to one of `stops`, which is read too; nothing instead of it at the line's end. A backslash makes any
-    /// character stand for itself.
+    /// Reads up to one of `stops`, which is consumed; returns `None` instead of it at the line's end. A backslash escapes any
+    /// character.
     fn until(&mut self, stops: &[char]) -> (String, Option<char>) {
         let mut out = String::new();
         while let Some(c) = self.read() {
@@ -173,7 +173,7 @@ impl Parser<'_, '_> {
             Listed::No => {
                 let (text, _) = self.until(&[',']);
                 let read = self.typed(text);
-                // A file that cannot be read leaves a null behind.
+                // A file that cannot be read leaves a null.
                 set(data, key, read.as_ref().map_or(Data::Null, Data::clone));
                 read?;
             }
@@ -248,7 +248,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// What a text stands for.
+    /// Converts a text to a value.
     fn typed(&mut self, text: String) -> Result<Data, Stop> {
         Ok(match &mut self.kind {
             Kind::Typed => typed(text),
@@ -257,7 +257,7 @@ impl Parser<'_, '_> {
         })
     }
 
-    /// The JSON value that follows and how long it is; nothing if it is empty.
+    /// The next JSON value and its length; `None` if it is empty.
     fn json(&mut self) -> Result<Option<(Data, usize)>, Stop> {
         if self.skip_empty() {
             return Ok(None);
@@ -268,13 +268,13 @@ impl Parser<'_, '_> {
         })
     }
 
-    /// Steps over a JSON value, and a comma after it.
+    /// Skips a JSON value, and a comma after it.
     fn after_json(&mut self, end: usize) {
         self.text = self.text.get(end..).unwrap_or_default();
         self.skip_empty();
     }
 
-    /// Steps over white space and a comma, telling whether nothing else stands before it.
+    /// Skips white space and a comma; returns whether nothing else precedes it.
     fn skip_empty(&mut self) -> bool {
         self.text = self.text.trim_start();
         let rest = self.text.strip_prefix(',');
@@ -284,14 +284,14 @@ impl Parser<'_, '_> {
     }
 }
 
-/// What stands where a value may be a list.
+/// The result of parsing an optional list.
 enum Listed {
     List(Vec<Data>),
     No,
     End,
 }
 
-/// What a text stands for without quotes or hints.
+/// Converts a text to a value by its form.
 fn typed(text: String) -> Data {
     let is = |word: &str| {
         // Go folds the long s.
@@ -307,7 +307,7 @@ fn typed(text: String) -> Data {
     }
 }
 
-/// Sets an entry, unless its key is empty: that is passed over.
+/// Sets an entry; ignores an empty key.
 fn set(data: &mut Map, key: String, value: Data) {
     if !key.is_empty() {
         data.insert(key, value);
@@ -366,7 +366,7 @@ fn set_index(list: &mut Vec<Data>, index: i64, value: Data) -> Result<(), Stop> 
     Ok(())
 }
 
-/// What Go's failed type assertion says.
+/// Go's error text of a failed type assertion.
 fn conversion(value: &Data, wanted: &str) -> Stop {
     let found = match value {
         Data::Null => "nil",
@@ -380,7 +380,7 @@ fn conversion(value: &Data, wanted: &str) -> Stop {
     Stop::Fail(format!("unable to parse key: interface conversion: interface {{}} is {found}, not {wanted}"))
 }
 
-/// Works on the map under a key. A new one stays only if something was put into it.
+/// Calls `work` on the map under a key. A new map is kept only if it is not empty.
 fn in_map(data: &mut Map, key: String, work: impl FnOnce(&mut Map) -> Result<(), Stop>) -> Result<(), Stop> {
     let no_value = || Stop::Fail(format!("key map {} has no value", quote(key.as_bytes())));
     match data.get_mut(&key) {
@@ -401,7 +401,7 @@ fn in_map(data: &mut Map, key: String, work: impl FnOnce(&mut Map) -> Result<(),
     }
 }
 
-/// Works on the list under a key. A new one stays whatever comes of it.
+/// Calls `work` on the list under a key. A new list is kept even after an error.
 fn in_list(
     data: &mut Map,
     key: String,
@@ -419,7 +419,7 @@ fn in_list(
     }
 }
 
-/// Works on the list in a list's item.
+/// Calls `work` on the list in a list's item.
 fn in_item_list(
     list: &mut Vec<Data>,
     index: i64,
@@ -436,7 +436,7 @@ fn in_item_list(
     }
 }
 
-/// Works on the map in a list's item. Anything else that the item is gives way to an empty map.
+/// Calls `work` on the map in a list's item. An item of another type is replaced by an empty map.
 fn in_item_map(
     list: &mut Vec<Data>,
     index: i64,

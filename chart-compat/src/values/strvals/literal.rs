@@ -1,4 +1,4 @@
-//! `--set-literal`: one name, and the rest of the line as its text.
+//! `--set-literal`: one name, and the rest of the line as its value.
 
 use super::{
     Error, Stop, check_item, check_names, check_rest, in_item_list, in_item_map, in_list, in_map,
@@ -7,10 +7,10 @@ use super::{
 use crate::data::{Data, Map};
 use crate::go::strconv::quote;
 
-/// `--set-literal`: `name=text`, where nothing in the text means anything, and nothing can be escaped in the name.
+/// `--set-literal`: `name=text`, with no special characters in the text and no escapes in the name.
 ///
 /// # Errors
-/// If the name does not follow the grammar, or goes through a value that is no container.
+/// If the name does not follow the grammar, or descends into a value that is not a container.
 pub fn parse_literal(values: &mut Map, line: &str) -> Result<(), Error> {
     let mut text = line;
     loop {
@@ -22,7 +22,7 @@ pub fn parse_literal(values: &mut Map, line: &str) -> Result<(), Error> {
     }
 }
 
-/// The text up to one of `stops`, which is taken too; nothing instead of it at the line's end.
+/// Reads up to one of `stops`, which is consumed; returns `None` instead of it at the line's end.
 fn until<'t>(text: &mut &'t str, stops: &[char]) -> (&'t str, Option<char>) {
     match text.find(stops) {
         None => (std::mem::take(text), None),
