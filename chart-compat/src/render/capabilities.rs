@@ -1,11 +1,11 @@
-//! `.Capabilities`: Kubernetes version, API versions and the Helm that we stand for (`common.Capabilities`).
+//! `.Capabilities`: the Kubernetes version, API versions and the emulated Helm version (`common.Capabilities`).
 
-/// A Kubernetes version as charts see it.
+/// A Kubernetes version, as charts see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KubeVersion {
     /// The full version, e.g. `v1.33.4-gke.1245000`.
     pub version: String,
-    /// The version without suffix, which it prints as and which `kubeVersion` ranges are checked against.
+    /// The version without suffix, for printing and for `kubeVersion` ranges.
     pub normalized: String,
     /// Major number.
     pub major: String,
@@ -14,7 +14,7 @@ pub struct KubeVersion {
 }
 
 impl KubeVersion {
-    /// Reads what `--kube-version` takes, e.g. `1.31`, `v1.30.4-gke.1129000` (`common.ParseKubeVersion`).
+    /// Parses the argument of `--kube-version`, e.g. `1.31`, `v1.30.4-gke.1129000` (`common.ParseKubeVersion`).
     ///
     /// ```
     /// use chart_compat::render::KubeVersion;
@@ -59,7 +59,7 @@ impl KubeVersion {
         })
     }
 
-    /// The version of a live cluster, kept as the server says it.
+    /// The version of a live cluster, unchanged from the server.
     #[must_use]
     pub fn of_cluster(git_version: &str, major: &str, minor: &str) -> Self {
         Self {
@@ -71,7 +71,7 @@ impl KubeVersion {
     }
 }
 
-/// What charts see of cluster and Helm.
+/// The properties of cluster and Helm that charts see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capabilities {
     /// The cluster's version.
@@ -80,7 +80,7 @@ pub struct Capabilities {
     pub api_versions: Vec<String>,
     /// `.Capabilities.HelmVersion.Version`, e.g. `v4.3.1`.
     pub helm_version: String,
-    /// The Go version that Helm names there.
+    /// `.Capabilities.HelmVersion.GoVersion`
     pub go_version: String,
     /// `.Capabilities.HelmVersion.KubeClientVersion`
     pub kube_client_version: String,

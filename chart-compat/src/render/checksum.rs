@@ -1,4 +1,4 @@
-//! The checksum of a render: equal for equal objects and hooks, however their text is formatted.
+//! The checksum of a render: equal for equal objects and hooks in any format.
 
 use sha2::{Digest, Sha256};
 
@@ -15,8 +15,8 @@ fn canonical(m: &Manifest) -> Result<Option<String>, Error> {
 }
 
 impl Rendered {
-    /// The sha256, in hexadecimal, of all objects and hooks in canonical form: parsed, keys sorted, comments and layout gone,
-    /// order of objects not counted.
+    /// The SHA-256, in hexadecimal, of all objects and hooks in canonical form: parsed, keys sorted, without comments and layout,
+    /// independent of the order of objects.
     ///
     /// # Errors
     /// A document that is not YAML.
@@ -27,7 +27,7 @@ impl Rendered {
         }
         for h in &self.hooks {
             if let Some(text) = canonical(&h.manifest)? {
-                // Events, weight and policies are annotations, so the object's own text has them.
+                // Events, weight and policies are annotations, so the object's text contains them.
                 lines.push(format!("hook {text}"));
             }
         }

@@ -1,4 +1,4 @@
-//! The map that each template is executed on: `.Values`, `.Release`, `.Chart`, `.Files`, … (`recAllTpls`).
+//! The context of each template: `.Values`, `.Release`, `.Chart`, `.Files`, … (`recAllTpls`).
 
 use super::{Capabilities, Options, Release};
 use crate::chart::{Chart, Dependency, File, Metadata};
@@ -44,7 +44,7 @@ pub(super) fn texts(chart: &Chart) -> Vec<(String, bytes::Bytes)> {
     out
 }
 
-/// Of templates with one path, which lie side by side, the last one counts.
+/// Of several templates with the same path, which are adjacent, keeps the last.
 pub(super) fn keep_last<T>(templates: &mut Vec<T>, path: impl Fn(&T) -> &str) {
     templates.dedup_by(|later, kept| {
         let same = path(later) == path(kept);
@@ -55,7 +55,7 @@ pub(super) fn keep_last<T>(templates: &mut Vec<T>, path: impl Fn(&T) -> &str) {
     });
 }
 
-/// The templates that take part: of a library only its partials.
+/// The templates to render: of a library chart only its partials.
 fn templates(chart: &Chart) -> impl Iterator<Item = &File> {
     let library = chart.metadata.is_library();
     chart
@@ -173,7 +173,7 @@ fn capabilities<'a>(arena: &'a Arena, c: &'a Capabilities, profile: Profile) -> 
     )
 }
 
-/// How a struct of Go's holds its lists: Helm 3 as they are, Helm 4, which makes maps of structs, without types and nil.
+/// How lists of a Go struct appear: Helm 3 keeps their types; Helm 4 converts structs to maps, without types and nil.
 #[derive(Clone, Copy)]
 struct Lists<'a> {
     arena: &'a Arena,
@@ -220,7 +220,7 @@ fn dependency<'a>(lists: Lists<'a>, d: &'a Dependency) -> Fields<'a> {
     ]
 }
 
-/// The fields of `Metadata` in order of declaration; `inner` makes a value of a nested struct's fields.
+/// The fields of `Metadata` in order of declaration; `inner` converts the fields of a nested struct.
 fn metadata<'a>(
     lists: Lists<'a>,
     m: &'a Metadata,
@@ -255,7 +255,7 @@ fn metadata<'a>(
 }
 
 impl<'a> Builder<'a> {
-    /// Helm 4 shows metadata as a map by Go field names, Helm 3 as the struct itself.
+    /// Helm 4 passes metadata as a map with Go's field names, Helm 3 as the struct itself.
     fn metadata(&self, m: &'a Metadata, is_root: bool) -> Value<'a> {
         let arena = self.arena;
         match self.profile {
@@ -281,7 +281,7 @@ impl<'a> Builder<'a> {
         let mut files: Vec<(&'a str, &'a [u8])> =
             chart.files.iter().map(|f| (f.name.as_str(), &*f.data)).collect();
         files.sort_by_key(|f| f.0);
-        // Of two files with one name Go's map keeps the later.
+        // Of two files with the same name, Go's map keeps the later.
         files.dedup_by(|later, kept| {
             let same = later.0 == kept.0;
             if same {

@@ -1,4 +1,4 @@
-//! The render itself: values, schema, templates in Helm's order, then the sorting of what came out.
+//! Renders a chart: values, schemas, templates in Helm's order, then sorting of the output.
 
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
@@ -24,18 +24,18 @@ type Files = Vec<(String, String)>;
 
 /// The result of a lenient render.
 pub(crate) struct Lenient {
-    /// Path and text of every file, in order of path, or why a template or a schema fails.
+    /// Path and text of every file, in order of path, or the error of a template or a schema.
     pub(crate) files: Result<Files, Error>,
     /// The diagnostics.
     pub(crate) diagnostics: Vec<Diagnostic>,
 }
 
-/// Parses one file of templates with a Helm's functions in reach.
+/// Parses one template file with the functions of a Helm version.
 pub(crate) fn parse_template(name: &str, text: &Bytes, profile: Profile) -> Parsed {
     template::parse(name, text, funcs(profile))
 }
 
-/// Renders as lint does: the chart's dependencies are processed and its values complete, schemas are checked, missing
+/// Renders as lint does: processes dependencies, coalesces values and checks schemas. Missing
 /// required values and calls of `fail` become diagnostics and render nothing.
 pub(crate) fn render_leniently(
     chart: Chart,
@@ -61,22 +61,22 @@ pub(crate) fn render_leniently(
     Lenient { files, diagnostics }
 }
 
-/// What a text parsed to.
+/// The result of parsing a text.
 pub(super) type Parsed = Result<Vec<Template>, template::Error>;
 
-/// Parsed texts by path. A path can mean another text in another render: two subcharts may take turns under one alias.
+/// Parsed texts by path. A path can have another text in another render: two subcharts may have the same alias.
 #[derive(Default)]
 struct Known(FxHashMap<String, (Bytes, Arc<Parsed>)>);
 
 impl Known {
     fn get(&self, path: &str, text: &Bytes) -> Option<&Arc<Parsed>> {
-        // Both are alive, so that one address is one text.
+        // Both are alive, so that equal addresses mean the same text.
         let same = |own: &Bytes| std::ptr::eq(own.as_ptr(), text.as_ptr()) && own.len() == text.len();
         self.0.get(path).filter(|known| same(&known.0)).map(|known| &known.1)
     }
 }
 
-/// A chart ready to render many times: its templates are parsed once, when first needed, and kept.
+/// A chart prepared for many renders: its templates are parsed once, when first needed, and cached.
 pub struct CompiledChart {
     chart: Chart,
     profile: Profile,
@@ -116,7 +116,7 @@ pub fn function_names(profile: Profile) -> Vec<&'static str> {
 }
 
 impl CompiledChart {
-    /// Keeps a loaded chart for rendering.
+    /// Prepares a loaded chart for rendering.
     #[must_use]
     pub fn new(chart: Chart, profile: Profile) -> Self {
         Self {
@@ -128,7 +128,7 @@ impl CompiledChart {
         }
     }
 
-    /// The same, with templates that are being parsed already.
+    /// Prepares a loaded chart whose templates are already being parsed.
     #[must_use]
     pub fn with_prefetch(chart: Chart, prefetch: Prefetch, profile: Profile) -> Self {
         Self { prefetch: Mutex::new(Some(prefetch)), ..Self::new(chart, profile) }
@@ -140,7 +140,7 @@ impl CompiledChart {
         &self.chart
     }
 
-    /// The Helm that renders are to be equal to.
+    /// The Helm version to emulate.
     #[must_use]
     pub fn profile(&self) -> Profile {
         self.profile
@@ -148,7 +148,7 @@ impl CompiledChart {
 
     /// Renders the chart with the user's values.
     ///
-    /// Templates are parsed by the first render and kept: later ones, with other values or from other threads, only run them.
+    /// The first render parses the templates and caches them: later ones, with other values or from other threads, only execute them.
     ///
     /// ```
     /// # use chart_compat::{data::{Data, Map}, world::{KeyKind, Timestamp, World}};
@@ -193,7 +193,7 @@ impl CompiledChart {
     /// ```
     ///
     /// # Errors
-    /// Values, schema, Kubernetes version, a template, or YAML that came out of one.
+    /// Invalid values, a violated schema, an incompatible Kubernetes version, a failed template, or output that is not valid YAML.
     pub fn render(
         &self,
         user: &DataMap,
@@ -219,8 +219,8 @@ impl CompiledChart {
         Ok(Rendered { crds, chart: chart.metadata, manifests, hooks, notes, values, reads_revision })
     }
 
-    /// The text of every template by its path, notes and blank ones apart, as it comes out before anyone reads it: for people who
-    /// look for what is wrong with it. Schemas are not asked.
+    /// The text of every template by its path, except notes and blank ones, before parsing: for finding errors in the output.
+    /// Does not check schemas.
     ///
     /// # Errors
     /// As [`CompiledChart::render`].
@@ -239,7 +239,7 @@ impl CompiledChart {
         Ok(files)
     }
 
-    /// The chart with the subcharts that take part, and all values.
+    /// The chart with its enabled subcharts, and all values.
     fn prepare(&self, user: &DataMap, warn: Warn<'_>) -> Result<(Chart, DataMap), Error> {
         let mut chart = self.chart.clone();
         process_dependencies(&mut chart, user, self.profile, warn).map_err(Error::Dependencies)?;
@@ -247,7 +247,7 @@ impl CompiledChart {
         Ok((chart, values))
     }
 
-    /// Parses the templates that no render needed before.
+    /// Parses the templates that earlier renders did not need.
     fn parse_templates(&self, chart: &Chart) {
         let prefetch = self.prefetch.lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut prefetched = prefetch.map(Prefetch::finish).unwrap_or_default();
@@ -263,7 +263,7 @@ impl CompiledChart {
         }
     }
 
-    /// What the templates parsed to; texts that are not parsed yet are left out.
+    /// The parsed templates, without texts that are not parsed yet.
     pub(super) fn parsed(&self, order: &[TemplateTask<'_>]) -> Vec<Arc<Parsed>> {
         let known = self.known();
         order.iter().filter_map(|j| known.get(&j.name, &j.text).map(Arc::clone)).collect()
@@ -274,7 +274,7 @@ impl CompiledChart {
     }
 }
 
-/// The notes of the chart, and of its subcharts if wanted, in order of path.
+/// Joins the notes of the chart, and of its subcharts if requested, in order of path.
 fn join_notes(mut files: Vec<(String, String)>, chart: &Chart, subcharts: bool) -> String {
     let own = format!("{}/templates/NOTES.txt", chart.name());
     files.sort();

@@ -1,4 +1,4 @@
-//! Why a render failed, in Helm's words.
+//! Errors of a render, with Helm's texts.
 
 use super::context::TemplateTask;
 use crate::chart;
@@ -7,24 +7,24 @@ use crate::profile::Profile;
 use crate::template;
 use crate::yaml;
 
-/// Why a render failed; `Display` is Helm's text.
+/// An error of a render; `Display` is Helm's text.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The chart or its values.
+    /// Invalid chart or values.
     #[error(transparent)]
     Chart(#[from] chart::Error),
-    /// Dependencies cannot be processed.
+    /// Dependency processing failed.
     #[error(transparent)]
     Dependencies(chart::Error),
-    /// The values break a schema.
+    /// The values violate a schema.
     #[error("values don't meet the specifications of the schema(s) in the following chart(s):\n{text}")]
     Schema {
-        /// The breaches as Helm lists them.
+        /// The violations as Helm lists them.
         text: String,
-        /// The same, one by one.
+        /// The violations, one by one.
         breaches: Vec<Breach>,
     },
-    /// The chart does not run on this Kubernetes.
+    /// The chart is incompatible with this Kubernetes version.
     #[error("chart requires kubeVersion: {range} which is incompatible with Kubernetes {version}")]
     KubeVersion {
         /// The chart's range.
@@ -32,73 +32,73 @@ pub enum Error {
         /// The cluster's version.
         version: String,
     },
-    /// A template does not parse or fails when it runs.
+    /// A template cannot be parsed or its execution fails.
     #[error("{text}")]
     Template {
         /// Helm's text.
         text: String,
-        /// What went wrong in the innermost frame.
+        /// The error of the innermost frame.
         reason: String,
-        /// Where, outermost frame first.
+        /// The call stack, outermost frame first.
         frames: Vec<template::Frame>,
-        /// The names of the subcharts from the chart down to the one whose template was run; empty for the chart itself.
+        /// The names of the subcharts from the chart down to the one whose template was executed; empty for the chart itself.
         scope: Vec<String>,
     },
-    /// The objects of all manifests take more memory than the render may.
+    /// The objects of all manifests exceed the memory limit of the render.
     #[error(
         "render stopped: the objects of all manifests take more than {mib} MiB, most of them those of {path}"
     )]
     Objects {
-        /// The template with the most of it.
+        /// The template whose objects take the most memory.
         path: String,
-        /// The bound.
+        /// The limit, in MiB.
         mib: usize,
     },
-    /// A template gave text that is not YAML.
+    /// The output of a template is not valid YAML.
     #[error("YAML parse error on {path}: {reason}")]
     Yaml {
         /// The template.
         path: String,
         /// The YAML error with its line.
         reason: String,
-        /// What is wrong, without the line.
+        /// The error without the line.
         problem: String,
-        /// The document as it was rendered.
+        /// The rendered document.
         document: String,
-        /// The line of the document, from 1, where it is known.
+        /// The line of the document, from 1, if known.
         line: Option<u32>,
     },
 }
 
-/// A value that breaks a schema.
+/// A value that violates a schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Breach {
-    /// Where the value is, or is missing, from the whole chart's values.
+    /// Path of the invalid or missing value in the root chart's values.
     pub path: Path,
-    /// What is wrong with it, in the validator's words.
+    /// The violation, with the validator's text.
     pub text: String,
 }
 
-/// How `required` and `fail` mark their message in nested errors.
+/// The marker that `required` and `fail` put before their message in nested errors.
 pub(super) const MARK_START: &str = "HELM_ERR_START";
-/// The end of a marked message.
+/// The marker after the message.
 pub(super) const MARK_END: &str = "HELM_ERR_END";
 
 impl Error {
-    /// Whether Helm had a release in hand when this happened; `helm template` adds a hint then.
+    /// Whether Helm already had a release when the error occurred; `helm template` then adds a hint.
     #[must_use]
     pub fn has_release(&self) -> bool {
         matches!(self, Self::KubeVersion { .. } | Self::Template { .. } | Self::Yaml { .. })
     }
 
-    /// A document of a rendered file, or of a file of CRDs, that is not YAML.
+    /// Error for a document of a rendered file, or of a CRD file, that is not valid YAML.
     #[must_use]
     pub fn yaml(path: &str, document: &str, e: &yaml::Error) -> Self {
         let (path, document) = (path.to_owned(), document.to_owned());
         Self::Yaml { path, reason: e.to_string(), problem: e.problem().to_owned(), document, line: e.line() }
     }
 
-    /// A document that cannot be used for another reason.
+    /// Error for a document that is invalid for another reason.
     #[must_use]
     pub fn manifest(path: &str, document: &str, reason: String) -> Self {
         let problem = reason.clone();
@@ -126,7 +126,7 @@ impl Error {
 
     fn template(text: String, task: &TemplateTask<'_>, e: &template::Error) -> Self {
         let mut frames = Vec::new();
-        // What the links say after the last one that has a position.
+        // The text of the links after the last one with a position.
         let mut reason = String::new();
         for link in e.chain() {
             frames.extend(link.callers().iter().rev().cloned());
@@ -165,7 +165,7 @@ fn exec_text(file: &str, e: &template::Error, profile: Profile) -> String {
     if profile == Profile::Helm3 {
         return whole;
     }
-    // Helm 4 unfolds the chain, one block a link, when every link is a template's own error.
+    // Helm 4 prints the chain, one block per link, when every link is a template error.
     let mut blocks: Vec<String> = Vec::new();
     for link in e.chain() {
         match block(&link.to_string()) {
@@ -181,7 +181,7 @@ fn cut_template(message: &str) -> &str {
     message.find(" template:").map_or(message, |n| &message[..n])
 }
 
-/// One link of the chain in Helm 4's form, if its text has a template's form.
+/// Formats one link of the chain as Helm 4 does, if its text has the form of a template error.
 fn block(text: &str) -> Option<String> {
     let rest = text.strip_prefix("template: ")?;
     if rest.starts_with("no template ") {

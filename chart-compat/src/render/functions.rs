@@ -1,6 +1,6 @@
-//! The functions that Helm adds to sprig's and needs the engine for: include, tpl, required, fail, lookup.
+//! The functions that Helm adds to sprig's and that need the engine: include, tpl, required, fail, lookup.
 //!
-//! Conversions (toYaml and similar functions) stand with sprig's codecs.
+//! Conversions (toYaml and similar functions) are among sprig's encoders.
 
 use super::error::{MARK_END, MARK_START};
 use crate::go::{MapKind, Object, Value, strconv};
@@ -24,10 +24,10 @@ pub(super) const HELM: &[Func] = &[
     }),
 ];
 
-/// How often one template may be included within itself (`recursionMaxNums`).
+/// The maximal nesting of one template in itself (`recursionMaxNums`).
 const MAX_NESTED: usize = 1000;
 
-/// An error whose text stands alone in Helm's output.
+/// An error whose text is printed alone in Helm's output.
 fn marked(message: &[u8]) -> Error {
     Error::new(format!("{MARK_START}{}{MARK_END}", String::from_utf8_lossy(message)))
 }
@@ -49,7 +49,7 @@ fn include<'a>(x: &mut Exec<'a>, args: &[Value<'a>]) -> Result<'a> {
     result
 }
 
-/// Removes every `<no value>`, as Helm does with each file and each `tpl` result.
+/// Removes every `<no value>`, as Helm does from each file and each `tpl` result.
 pub(super) fn without_no_value(text: Vec<u8>) -> Vec<u8> {
     const NO_VALUE: &[u8] = b"<no value>";
     let finder = memchr::memmem::Finder::new(NO_VALUE);
@@ -119,13 +119,13 @@ fn lookup<'a>(x: &mut Exec<'a>, args: &[Value<'a>]) -> Result<'a> {
     Ok(Value::from_data(x.arena, &found))
 }
 
-/// A method of a value, by name; the function takes the receiver first.
+/// Finds a method of a value by name; the function takes the receiver first.
 pub(super) fn method(value: Value<'_>, name: &[u8]) -> Option<&'static Func> {
     let table: &'static [Func] = match value {
         Value::Map(m) if m.kind() == MapKind::Values => sprig::VALUES_METHODS,
         Value::Object(Object::Files(_)) => sprig::FILES_METHODS,
         Value::Object(Object::ApiVersions(_)) => API_VERSIONS,
-        // Those of a pointer to it.
+        // Methods with a pointer receiver.
         Value::Object(Object::Struct(s)) if s.text.is_some() && s.type_name.ends_with(".KubeVersion") => {
             KUBE_VERSION
         }

@@ -1,4 +1,4 @@
-//! Rendered text to manifests and hooks (`releaseutil.SortManifests`).
+//! Parses rendered text into manifests and hooks (`releaseutil.SortManifests`).
 
 use std::ops::Range;
 
@@ -12,24 +12,24 @@ use crate::yaml::{self, Head};
 /// One document of a rendered template.
 #[derive(Clone, Debug)]
 pub struct Manifest {
-    /// The template it came from, e.g. `chart/templates/x.yaml`.
+    /// The template that rendered it, e.g. `chart/templates/x.yaml`.
     pub source: String,
     /// Its text as Helm keeps it.
     pub text: String,
-    /// What its head says; empty for a document of comments only.
+    /// Its API version, kind and metadata; empty for a document of comments only.
     pub head: Head,
-    /// Its number among the documents of its template, from 0.
+    /// Its index among the documents of its template, from 0.
     pub number: usize,
 }
 
-/// A manifest that runs at an event of the release instead of being part of it.
+/// A chart hook: a manifest that is executed at an event of the release instead of being part of it.
 #[derive(Clone, Debug)]
 pub struct Hook {
     /// The document.
     pub manifest: Manifest,
-    /// When it runs, e.g. `pre-install`; in the order of the annotation.
+    /// The events that trigger it, e.g. `pre-install`, in the order of the annotation.
     pub events: Vec<String>,
-    /// Its place among the hooks of one event.
+    /// Its position among the hooks of one event.
     pub weight: i64,
     /// `helm.sh/hook-delete-policy`
     pub delete_policies: Vec<String>,
@@ -50,7 +50,7 @@ const EVENTS: [&str; 9] = [
     "test",
 ];
 
-/// Splits a file of several documents, such as one of `crds/`, at its `---` lines; documents that are blank are left out.
+/// Splits a file of several documents, such as one of `crds/`, at its `---` lines and omits blank documents.
 ///
 /// ```
 /// use chart_compat::render::split_documents;
@@ -62,13 +62,13 @@ pub fn split_documents(text: &str) -> Vec<&str> {
     split(text, Profile::Helm4)
 }
 
-/// Splits a rendered file into documents (`SplitManifests`). Both Helms cut even inside block scalars.
+/// Splits a rendered file into documents (`SplitManifests`). Both Helm versions split even inside block scalars.
 pub(super) fn split(text: &str, profile: Profile) -> Vec<&str> {
-    // Cuts are made beside whole characters.
+    // The ranges end at character boundaries.
     places(text.as_bytes(), profile).into_iter().filter_map(|place| text.get(place)).collect()
 }
 
-/// Where the documents of a rendered file are.
+/// The ranges of the documents of a rendered file.
 fn places(text: &[u8], profile: Profile) -> Vec<Range<usize>> {
     let docs = match profile {
         Profile::Helm4 => split_lines(text),
@@ -81,7 +81,7 @@ fn places(text: &[u8], profile: Profile) -> Vec<Range<usize>> {
     docs.into_iter().map(place).collect()
 }
 
-/// Helm 4: at each line that starts with `---`; only what is before a document is trimmed.
+/// Helm 4: splits at each line that starts with `---`; trims only the start of a document.
 fn split_lines(text: &[u8]) -> Vec<&[u8]> {
     let text = trim::start_space(text);
     let mut docs = Vec::new();
@@ -102,7 +102,7 @@ fn split_lines(text: &[u8]) -> Vec<&[u8]> {
         at = pos + 3;
         at += text[at..].iter().take_while(|c| matches!(c, b' ' | b'\t')).count();
         from = at;
-        // The next separator needs a line start of its own.
+        // The next separator must be at the start of another line.
         match memchr::memchr(b'\n', &text[at..]) {
             Some(n) => at += n + 1,
             None => break,
@@ -112,14 +112,14 @@ fn split_lines(text: &[u8]) -> Vec<&[u8]> {
     docs
 }
 
-/// Helm 3: at `(?:^|\s*\n)---\s*`, documents trimmed on both sides.
+/// Helm 3: splits at `(?:^|\s*\n)---\s*` and trims documents on both sides.
 fn split_trimmed(text: &[u8]) -> Vec<&[u8]> {
     let text = trim::space(text);
     let mut docs = Vec::new();
     let (mut from, mut at) = (0, 0);
     while let Some(n) = memchr::memmem::find(&text[at..], b"---") {
         let pos = at + n;
-        // A separator's line break may be eaten by the one before it: then the text does not split again there.
+        // The previous separator may include the line break of this one: then the text does not split again there.
         let line_start = pos == 0 || pos > from && text[pos - 1] == b'\n';
         if !line_start {
             at = pos + 1;
@@ -145,22 +145,22 @@ fn words(head: &Head, key: &str) -> Vec<String> {
     }
 }
 
-/// A rendered file, its documents' heads read.
+/// A rendered file with the parsed heads of its documents.
 #[derive(Clone)]
 pub(super) struct Documents {
-    /// The template it came from.
+    /// The template that rendered it.
     pub(super) source: String,
-    /// Each document's text and head; after one whose head cannot be read there are no more.
+    /// Each document's text and head, up to and including the first head that cannot be parsed.
     documents: Vec<(String, Result<Head, yaml::Error>)>,
 }
 
-/// Splits a rendered file and reads the heads of its documents.
+/// Splits a rendered file and parses the heads of its documents.
 pub(super) fn read(source: String, text: Vec<u8>, profile: Profile) -> Documents {
     let mut documents = Vec::new();
     let places = places(&text, profile);
     let text = match (String::from_utf8(text), &places[..]) {
         (Ok(mut text), [place]) => {
-            // The usual case, and all of the file but what is trimmed.
+            // The usual case: one document, which is the whole file except for trimmed white space.
             let head = yaml::head(&text.as_bytes()[place.clone()]);
             text.truncate(place.end);
             text.drain(..place.start);
@@ -185,7 +185,7 @@ pub(super) fn read(source: String, text: Vec<u8>, profile: Profile) -> Documents
     Documents { source, documents }
 }
 
-/// Tells hooks from manifests and puts both in order of kind.
+/// Separates hooks from manifests and sorts both in order of kind.
 pub(super) fn sort(
     files: Vec<Documents>,
     profile: Profile,
@@ -197,7 +197,7 @@ pub(super) fn sort(
             let head = head.map_err(|e| {
                 let mut reason = e.to_string();
                 if profile == Profile::Helm3 {
-                    // The type lies in another package there.
+                    // Helm 3 has the type in another package.
                     reason = reason.replace("type util.SimpleHead", "type releaseutil.SimpleHead");
                 }
                 let problem = e.problem().to_owned();

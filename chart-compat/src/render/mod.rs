@@ -1,7 +1,7 @@
-//! Rendering: a loaded chart and values in, manifests, hooks, CRDs and notes out.
+//! Rendering: converts a loaded chart and values to manifests, hooks, CRDs and notes.
 //!
 //! Owns Helm's render context, its own template functions, its error frames and the sorting of the rendered text. All
-//! that a render may ask of the outside goes through [`World`].
+//! access of a render to the outside goes through [`World`].
 
 mod capabilities;
 mod checksum;
@@ -36,7 +36,7 @@ use crate::chart::{Crd, Metadata};
 use crate::data::Map;
 use crate::template::Limits;
 
-/// What the release is called and where in its life it stands.
+/// The release's name, namespace, revision and operation.
 #[derive(Clone, Debug)]
 pub struct Release {
     /// `.Release.Name`
@@ -49,25 +49,25 @@ pub struct Release {
     pub is_upgrade: bool,
 }
 
-/// How to render.
+/// Options of a render.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The release.
     pub release: Release,
-    /// What the cluster can do.
+    /// The capabilities of the cluster.
     pub capabilities: Capabilities,
     /// Skip `values.schema.json`.
     pub skip_schema_validation: bool,
-    /// Put the notes of subcharts into the notes too.
+    /// Include the notes of subcharts.
     pub subchart_notes: bool,
-    /// Bounds of the render.
+    /// Limits of the render.
     pub limits: Limits,
 }
 
-/// What came out, immutable.
+/// The output of a render, immutable.
 #[derive(Clone, Debug, Default)]
 pub struct Rendered {
-    /// The chart that was rendered, its dependencies processed.
+    /// Metadata of the rendered chart after dependency processing.
     pub chart: Metadata,
     /// Plain manifests in install order.
     pub manifests: Vec<Manifest>,
@@ -77,14 +77,14 @@ pub struct Rendered {
     pub crds: Vec<Crd>,
     /// The rendered `NOTES.txt`.
     pub notes: String,
-    /// The values that the templates saw.
+    /// The values passed to the templates.
     pub values: Map,
-    /// Whether a template read `.Release.IsInstall`, `.Release.IsUpgrade` or `.Release.Revision`: if none did, this is
-    /// what every other revision comes out as, too.
+    /// Whether a template read `.Release.IsInstall`, `.Release.IsUpgrade` or `.Release.Revision`. If none did, every other
+    /// revision renders the same output.
     pub reads_revision: bool,
 }
 
-/// Statically: what crosses the crate's border can go to any thread.
+/// Compile-time check: public types can move to any thread.
 const _: () = {
     const fn shared<T: Send + Sync>() {}
     shared::<CompiledChart>();

@@ -1,8 +1,8 @@
-//! The order in which kinds are installed (`releaseutil.InstallOrder`).
+//! The install order of kinds (`releaseutil.InstallOrder`).
 
 use crate::profile::Profile;
 
-/// Kinds in install order (`InstallOrder`); Helm 3 does not know the last two.
+/// Kinds in install order (`InstallOrder`); Helm 3 lacks the last two.
 pub const INSTALL_ORDER: [&str; 38] = [
     "PriorityClass",
     "Namespace",
@@ -44,7 +44,7 @@ pub const INSTALL_ORDER: [&str; 38] = [
     "ValidatingWebhookConfiguration",
 ];
 
-/// A kind's place in install order; `None` for kinds that come after all known ones, by name.
+/// A kind's position in install order; `None` for other kinds, which follow all known ones by name.
 #[must_use]
 pub fn kind_rank(kind: &str, profile: Profile) -> Option<usize> {
     let known = match profile {

@@ -1,11 +1,11 @@
-//! What `helm template` prints, and the manifest text that release records hold.
+//! The output of `helm template`, and the manifest text of release records.
 
 use super::{Hook, Rendered};
 use crate::chart::matches;
 use crate::go::strconv;
 use crate::profile::Profile;
 
-/// The manifest of a release: each document with its source, CRDs first if asked for.
+/// The manifest of a release: each document with its source, CRDs first if requested.
 #[must_use]
 pub fn manifest_text(rendered: &Rendered, include_crds: bool) -> Vec<u8> {
     manifest_pieces(rendered, include_crds).concat()
@@ -29,13 +29,13 @@ fn document<'r>(pieces: &mut Vec<&'r [u8]>, source: &'r str, text: &'r [u8]) {
     pieces.extend(all);
 }
 
-/// Which documents `--show-only` picks.
+/// The documents that `--show-only` selects.
 pub struct ShowOnly<'p> {
     /// Patterns of template paths below the chart, in the order given.
     pub patterns: &'p [String],
 }
 
-/// The standard output of `helm template`: manifest, then hooks unless there are to be none.
+/// The standard output of `helm template`: the manifest, then the hooks that are not skipped.
 ///
 /// ```
 /// use chart_compat::profile::Profile;
@@ -53,7 +53,7 @@ pub struct ShowOnly<'p> {
 /// ```
 ///
 /// # Errors
-/// `could not find template X in chart` for a `--show-only` that picks nothing.
+/// `could not find template X in chart` for a `--show-only` without a match.
 pub fn template_output(
     rendered: &Rendered,
     include_crds: bool,
@@ -65,7 +65,7 @@ pub fn template_output(
     pick(pieces.concat(), show_only, profile)
 }
 
-/// As [`template_output`] of all documents, in pieces that lie in what was rendered: nothing is copied.
+/// As [`template_output`] of all documents, in slices of the rendered text, without a copy.
 #[must_use]
 pub fn template_pieces(rendered: &Rendered, include_crds: bool, hooks: impl Fn(&Hook) -> bool) -> Vec<&[u8]> {
     finish(manifest_pieces(rendered, include_crds), rendered, hooks)
@@ -85,7 +85,7 @@ fn finish<'r>(
     pieces
 }
 
-/// As [`template_output`], but with a manifest that something else made of the rendered one.
+/// Like [`template_output`], with a manifest that replaces the rendered one.
 ///
 /// # Errors
 /// As [`template_output`].
@@ -99,15 +99,15 @@ pub fn template_output_of(
     pick(finish(vec![manifest], rendered, hooks).concat(), show_only, profile)
 }
 
-/// What `helm template --debug` prints of templates that gave something that is no manifest: files by path as they came out.
-/// Helm has them in no order. Nothing where a pattern finds nothing.
+/// The output of `helm template --debug` for templates that did not render a valid manifest: the raw files by path.
+/// Helm prints them in random order. Empty if a pattern matches nothing.
 #[must_use]
 pub fn debug_output(files: &[(String, String)], show_only: &ShowOnly<'_>, profile: Profile) -> Vec<u8> {
     let blob: String = files.iter().map(|(path, text)| format!("---\n# Source: {path}\n{text}\n")).collect();
     pick(format!("{}\n", blob.trim()).into_bytes(), show_only, profile).unwrap_or_default()
 }
 
-/// The documents that are to be shown.
+/// Selects the documents to print.
 fn pick(out: Vec<u8>, show_only: &ShowOnly<'_>, profile: Profile) -> Result<Vec<u8>, String> {
     if show_only.patterns.is_empty() {
         return Ok(out);
@@ -133,9 +133,9 @@ fn pick(out: Vec<u8>, show_only: &ShowOnly<'_>, profile: Profile) -> Result<Vec<
     Ok(picked)
 }
 
-/// `strings.TrimSpace` on what pieces make together: Unicode white space at both ends.
+/// `strings.TrimSpace` of the concatenated pieces: removes Unicode white space at both ends.
 fn trim(pieces: &mut Vec<&[u8]>) {
-    // Pieces end between characters, so that all are UTF-8 if each is.
+    // Pieces end at character boundaries: the whole is UTF-8 if each piece is.
     let is_text = pieces.iter().all(|p| std::str::from_utf8(p).is_ok());
     let trimmed = |piece: &mut &[u8], start: bool| {
         let bytes = *piece;
@@ -154,7 +154,7 @@ fn trim(pieces: &mut Vec<&[u8]>) {
     pieces.drain(..blank);
 }
 
-/// The name that Helm would refuse, or `None` for a good one (`chartutil.ValidateReleaseName`).
+/// Helm's error for an invalid release name, or `None` for a valid one (`chartutil.ValidateReleaseName`).
 ///
 /// ```
 /// use chart_compat::render::release_name_error;
@@ -195,7 +195,7 @@ mod tests {
             (&[b" ", b"\n", b""], b""),
             (&[b"\n", b" a", b" ", b"b ", b"\n", b" "], b"a b"),
             (&["\u{a0}".as_bytes(), b"a", "\u{2028}\n".as_bytes()], b"a"),
-            // Of what is no text only ASCII goes.
+            // Of text that is not UTF-8 only ASCII white space is removed.
             (&["\u{a0}".as_bytes(), b"\xff", b"\n"], b"\xc2\xa0\xff"),
             (&[b"---\n# Source: ", b"a", b"\n", b"", b"\n"], b"---\n# Source: a"),
             (&[b" a "], b"a"),

@@ -1,8 +1,8 @@
-//! Manifests and post-renderers: to one stream, and from one stream back to manifests and hooks.
+//! Post-renderers: converts manifests and hooks to one stream, and a stream back to manifests and hooks.
 //!
-//! Owns both forms: Helm 4's, where each document carries the name of its file and hooks take part
-//! (`annotateAndMerge`, `splitAndDeannotate`), and Helm 3's, where the manifest goes as it is and hooks stay at home. Runs
-//! nothing itself.
+//! Owns both forms: Helm 4's, where each document has an annotation with its file's name and hooks are included
+//! (`annotateAndMerge`, `splitAndDeannotate`), and Helm 3's, where the manifest is unchanged and hooks are excluded. Executes
+//! nothing.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -15,15 +15,15 @@ use crate::kyaml;
 use crate::profile::Profile;
 use crate::yaml::tree::Node;
 
-/// The annotation by which a document finds back to its file.
+/// The annotation with the file's name of a document.
 const FILE: &str = "postrenderer.helm.sh/postrender-filename";
 
 impl Rendered {
-    /// All documents, hooks included, in order of their files, each with its file's name in an annotation: what a
-    /// post-renderer of Helm 4 gets.
+    /// The input of a Helm 4 post-renderer: all documents, hooks included, in order of their files, each with its file's name in an
+    /// annotation.
     ///
     /// # Errors
-    /// A document that is no object.
+    /// A document that is not an object.
     pub fn merged(&self) -> Result<String, Error> {
         let hooks = self.hooks.iter().map(|h: &Hook| &h.manifest);
         let mut all: Vec<&Manifest> = self.manifests.iter().chain(hooks).collect();
@@ -31,11 +31,11 @@ impl Rendered {
         merge(all.iter().map(|m| (m.source.as_str(), m.text.as_str())))
     }
 
-    /// The same render with the documents that a post-renderer of Helm 4 made of [`Rendered::merged`]. Documents without
-    /// a file's name get one, and a list that is all there is is taken apart.
+    /// Replaces the documents by the output of a Helm 4 post-renderer for [`Rendered::merged`]. Documents without
+    /// a file's name get one; a list that is the only document is split into its items.
     ///
     /// # Errors
-    /// A document that is not YAML or has no head.
+    /// A document that is not YAML or whose head is invalid.
     pub fn split_merged(&mut self, text: &str, profile: Profile, warn: Warn<'_>) -> Result<(), Error> {
         let files = split_stream(text, "")?;
         self.replace_files(files, profile, warn)
@@ -53,10 +53,10 @@ impl Rendered {
         Ok(())
     }
 
-    /// Post-renders in process, as Helm 4 does: `run` makes one stream of another.
+    /// Post-renders in process, as Helm 4 does: `run` converts one stream to another.
     ///
     /// # Errors
-    /// A document that is not an object, or that of `run`, in Helm's words.
+    /// A document that is not an object, or the error of `run`, with Helm's text.
     pub fn post_render(
         &mut self,
         strategy: PostRenderStrategy,
@@ -91,10 +91,10 @@ impl Rendered {
         self.replace_files(files, Profile::Helm4, warn).map_err(|e| e.to_string())
     }
 
-    /// The same render with a manifest that a post-renderer of Helm 3 made; hooks stay as they are.
+    /// Replaces the manifest by the output of a Helm 3 post-renderer; hooks do not change.
     ///
     /// # Errors
-    /// A document whose head is not YAML.
+    /// A document whose head is not valid YAML.
     pub fn replace_manifest(&mut self, text: &str, profile: Profile, warn: Warn<'_>) -> Result<(), Error> {
         let mut files = Vec::new();
         for part in manifest::split(text, profile) {
@@ -106,10 +106,10 @@ impl Rendered {
     }
 }
 
-/// Which documents a post-renderer gets.
+/// The documents that a post-renderer receives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PostRenderStrategy {
-    /// Manifests; hooks stay as they are.
+    /// Only manifests; hooks do not change.
     NoHooks,
     /// Manifests and hooks in one stream.
     #[default]
@@ -129,7 +129,7 @@ fn append(files: &mut BTreeMap<String, String>, source: String, text: &str) {
     }
 }
 
-/// The texts of manifests by their files.
+/// Joins the texts of manifests by file.
 fn join<'m>(manifests: impl IntoIterator<Item = &'m Manifest>) -> BTreeMap<String, String> {
     let mut files = BTreeMap::new();
     for Manifest { source, text, .. } in manifests {
@@ -138,14 +138,14 @@ fn join<'m>(manifests: impl IntoIterator<Item = &'m Manifest>) -> BTreeMap<Strin
     files
 }
 
-/// All documents of files, as [`merge`].
+/// Merges all documents of files, as [`merge`].
 fn merge_files(files: &BTreeMap<String, String>) -> Result<String, Error> {
     let documents =
         |(source, text)| manifest::split(text, Profile::Helm4).into_iter().map(move |doc| (source, doc));
     merge(files.iter().map(|(source, text)| (source.as_str(), text.as_str())).flat_map(documents))
 }
 
-/// Documents as one stream, each with its file's name in an annotation (`annotateAndMerge`).
+/// Merges documents into one stream, each with its file's name in an annotation (`annotateAndMerge`).
 fn merge<'d>(documents: impl Iterator<Item = (&'d str, &'d str)>) -> Result<String, Error> {
     let mut nodes = Vec::new();
     for (source, text) in documents {
@@ -163,7 +163,7 @@ fn merge<'d>(documents: impl Iterator<Item = (&'d str, &'d str)>) -> Result<Stri
     kyaml::write(&nodes).map_err(|e| Error::manifest("", "", format!("writing merged docs: {e}")))
 }
 
-/// A stream as files: those that the documents name, or one of its own for a document that names none
+/// Splits a stream into files: by the names in the annotations, or a new file for a document without one
 /// (`splitAndDeannotate`).
 fn split_stream(text: &str, group: &str) -> Result<BTreeMap<String, String>, Error> {
     const SOURCE: &str = "post-renderer";
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(r.hooks.len(), 1);
         assert!(r.hooks[0].manifest.text.contains("helm.sh/hook: pre-install"));
         assert!(!r.hooks[0].manifest.text.contains(FILE));
-        // Alone, a list is taken apart.
+        // A list that is the only document is split.
         r.split_merged(more, Profile::Helm4, &mut |_| {}).unwrap();
         let shown: Vec<&str> = r.manifests.iter().map(|m| m.head.kind.as_str()).collect();
         assert_eq!(shown, ["Secret"]);

@@ -3,7 +3,7 @@
 //! Owns the templates and values files that arrive before the chart is complete, and the thread that parses them. Template names are
 //! not known then: they are set later, and a template that does not parse is parsed again, for an error with its name.
 //!
-//! It stays for its speed: a render takes 15 % longer without it in the median of the corpus bench (11 to 20 %, charts
+//! Kept for its speed: a render takes 15 % longer without it in the median of the corpus bench (11 to 20 %, charts
 //! below 64 KiB excepted), on two processors, 2026-11-25.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ use crate::chart::File;
 use crate::profile::Profile;
 use crate::template::{self, Template, UNNAMED};
 
-/// How many bytes of text are worth the start of a second thread.
+/// The minimal size of text for a second thread, in bytes.
 pub(super) const WORTH_A_THREAD: usize = 64 * 1024;
 
 /// A text and the templates in it.
@@ -52,7 +52,7 @@ impl Shared {
         parsed
     }
 
-    /// The templates of a file; values are stored in the file itself.
+    /// Parses the templates of a file; values are stored in the file itself.
     fn parse(&self, file: File) -> Option<ParsedText> {
         if file.is_values() {
             file.values.read(&file.data, self.profile);

@@ -1,10 +1,10 @@
 //! Execution of templates in Helm's order, on two threads where the output is the same.
 //!
 //! Owns which thread executes which template. Templates share the maps of their chart's context, and a later template sees what an
-//! earlier one sets there. So each thread has contexts of its own, and a change of a shared map, which is rare, ends the
+//! earlier one sets there. So each thread has its own contexts, and a change of a shared map, which is rare, ends the
 //! concurrency: that thread executes all templates that follow.
 //!
-//! The second thread stays for its speed: a render takes 16 % longer without it in the median of the corpus bench (14 to
+//! The second thread is kept for its speed: a render takes 16 % longer without it in the median of the corpus bench (14 to
 //! 22 %, charts below 64 KiB excepted), on two processors, 2026-11-25.
 
 #[cfg(test)]
@@ -48,29 +48,29 @@ struct ThreadMemory {
 pub(super) struct RunOutput {
     pub(super) documents: Vec<Documents>,
     pub(super) notes: Vec<(String, String)>,
-    /// Whether a template read what differs between revisions.
+    /// Whether a template read a field that differs between revisions.
     pub(super) reads_revision: bool,
 }
 
 /// State shared by the threads.
 struct Shared {
-    /// The number of the next template to execute.
+    /// The index of the next template to execute.
     next: AtomicUsize,
-    /// Templates from this number on must not be shared.
+    /// Templates from this index on must not be shared.
     end: AtomicUsize,
 }
 
 /// The output of one thread.
 #[derive(Default)]
 struct ThreadOutput {
-    /// Rendered documents, by the numbers of their templates.
+    /// Rendered documents, by the indexes of their templates.
     documents: Vec<(usize, Documents)>,
     notes: Vec<(usize, String, String)>,
     /// The template that failed.
     failed: Option<(usize, Error)>,
-    /// From which number on the thread executed every template.
+    /// The index from which the thread executed every template.
     alone: Option<usize>,
-    /// Whether one of them read what differs between revisions.
+    /// Whether one of them read a field that differs between revisions.
     reads_revision: bool,
 }
 
@@ -86,7 +86,7 @@ impl Rendezvous {
         (Self { own: Some(first.0), other: second.1 }, Self { own: Some(second.0), other: first.1 })
     }
 
-    /// Says that this thread has ended, and waits until the other one has.
+    /// Signals that this thread has finished, and waits for the other one.
     fn meet(&mut self) {
         self.own = None;
         // Nothing is ever sent.
@@ -95,10 +95,10 @@ impl Rendezvous {
 }
 
 impl Run<'_> {
-    /// Runs every template that is not a partial.
+    /// Executes every template that is not a partial.
     ///
     /// # Errors
-    /// The first template in Helm's order that does not parse or fails.
+    /// The first template in Helm's order that cannot be parsed or fails.
     pub(super) fn all(&self) -> Result<RunOutput, Error> {
         let shared = Shared { next: AtomicUsize::new(0), end: AtomicUsize::new(usize::MAX) };
         let place = ThreadMemory::default();
@@ -128,7 +128,7 @@ impl Run<'_> {
                 threads
             })
         };
-        // Shared templates behind the end saw maps as they were before.
+        // Shared templates behind the end saw the maps before the change.
         let end = shared.end.load(Ordering::SeqCst);
         let mut documents = Vec::new();
         let mut notes = Vec::new();
@@ -145,8 +145,8 @@ impl Run<'_> {
         Ok(RunOutput { documents, notes, reads_revision })
     }
 
-    /// Runs every template one after the other; returns paths and texts. With `diagnostics` as lint does: it neither installs nor
-    /// upgrades, and continues after missing values.
+    /// Executes the templates one after the other; returns paths and texts. With `diagnostics` as lint does: neither an install nor
+    /// an upgrade, and continues after missing values.
     ///
     /// # Errors
     /// As [`Run::all`].
@@ -176,8 +176,8 @@ impl Run<'_> {
         files
     }
 
-    /// The templates in the order in which they are parsed and run: deeper charts first, and the later name first. What is parsed
-    /// last wins, so parents override subcharts.
+    /// The templates in the order of parsing and execution: deeper charts first, and the later name first. The last parsed
+    /// definition wins, so parents override subcharts.
     fn order<'a>(&'a self, arena: &'a Arena) -> Vec<TemplateTask<'a>> {
         let tasks = tasks(arena, self.chart, self.values, self.options, self.compiled.profile());
         let depth = |task: &TemplateTask<'_>| memchr::memchr_iter(b'/', task.name.as_bytes()).count();
@@ -205,7 +205,7 @@ impl Run<'_> {
         )
     }
 
-    /// One template's text.
+    /// Renders one template.
     fn run<'a>(&self, exec: &mut Exec<'a>, task: &TemplateTask<'a>) -> Result<Vec<u8>, Error> {
         place_template(exec.arena, task);
         exec.root = Value::Map(task.context.with_kind(exec.arena, MapKind::Values));
@@ -232,7 +232,7 @@ impl Run<'_> {
             if is_partial(task) {
                 return true;
             }
-            // A parent can read its subcharts' `.Template`: that of the last template that ran on any thread.
+            // A parent can read its subcharts' `.Template`: that of the last template executed on any thread.
             let others = tasks.iter().take(number).skip(placed).filter(|j| !is_partial(j));
             others.for_each(|other| place_template(&place.arena, other));
             placed = number + 1;
@@ -278,7 +278,7 @@ impl Run<'_> {
     }
 }
 
-/// Sets the chart's `.Template` for a template that is about to run.
+/// Sets the chart's `.Template` before a template is executed.
 fn place_template<'a>(arena: &'a Arena, task: &TemplateTask<'a>) {
     let template = Map::new(arena, MapKind::Values);
     template.insert(b"BasePath", Value::str(arena, &task.base_path));
@@ -286,7 +286,7 @@ fn place_template<'a>(arena: &'a Arena, task: &TemplateTask<'a>) {
     task.context.place(b"Template", Value::Map(template));
 }
 
-/// Text with replacement characters for what is not UTF-8.
+/// Converts to text and replaces invalid UTF-8 with replacement characters.
 fn to_text(text: Vec<u8>) -> String {
     String::from_utf8(text).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
 }
@@ -295,7 +295,7 @@ fn is_partial(task: &TemplateTask<'_>) -> bool {
     task.name.rsplit('/').next().is_some_and(|base| base.starts_with('_'))
 }
 
-/// All definitions, or the first template in order that does not parse.
+/// All definitions, or the error of the first template in order that cannot be parsed.
 fn set<'p>(order: &[TemplateTask<'_>], parsed: &'p [Arc<Parsed>]) -> Result<TemplateSet<'p>, Error> {
     let mut set = TemplateSet::default();
     for (task, result) in order.iter().zip(parsed) {

@@ -1,7 +1,7 @@
-//! `values.schema.json`: whether values are what a chart and its subcharts demand (`ValidateAgainstSchema`).
+//! `values.schema.json`: validates the values of a chart and its subcharts (`ValidateAgainstSchema`).
 //!
-//! Owns JSON Schema from draft 4 to 2020-12, and Helm's error texts. Fetches nothing: documents that a
-//! schema refers to outside its own file are the `World`'s.
+//! Owns JSON Schema from draft 4 to 2020-12, and Helm's error texts. Does not fetch: documents outside the schema's own file
+//! come from the `World`.
 
 mod address;
 mod check;
@@ -39,7 +39,7 @@ use crate::path::Path;
 use crate::world::{World, refused};
 use failure::Unmet;
 
-/// The name of a schema among those that it refers to.
+/// The URL of the root schema, for references.
 const URL: &str = "file:///values.schema.json";
 
 /// The compiled schemas of a chart and its subcharts, by their texts.
@@ -47,17 +47,17 @@ const URL: &str = "file:///values.schema.json";
 pub(super) struct Schemas(Mutex<FxHashMap<Bytes, Result<Arc<Compiled>, String>>>);
 
 impl Schemas {
-    /// The schema of that text; a text that is not JSON has none.
+    /// The schema of a text; an error if the text is not JSON.
     fn get(&self, text: &Bytes) -> Result<Arc<Compiled>, String> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.entry(text.clone()).or_insert_with(|| Compiled::read(text).map(Arc::new)).clone()
     }
 }
 
-/// Checks the values of a chart and of its subcharts, each against the chart's own schema.
+/// Validates the values of a chart and of its subcharts, each against the chart's own schema.
 ///
 /// # Errors
-/// Helm's text, with each value that breaks a schema.
+/// Helm's text, with each value that violates a schema.
 pub(super) fn validate(
     chart: &Chart,
     values: &Map,
@@ -78,7 +78,7 @@ pub(super) fn validate(
     }
 }
 
-/// Checks values against one schema (`ValidateAgainstSingleSchema`).
+/// Validates values against one schema (`ValidateAgainstSingleSchema`).
 ///
 /// # Errors
 /// Helm's text.
@@ -93,7 +93,7 @@ pub(crate) fn check_schema(schema: &[u8], values: &Map, world: &dyn World) -> Re
 struct Found {
     text: String,
     breaches: Vec<Breach>,
-    /// URNs of references that no document has.
+    /// URNs of unresolved references.
     unresolved: Vec<String>,
 }
 
@@ -107,7 +107,7 @@ fn check_chart<'c>(
 ) {
     if let Some(schema) = &chart.schema {
         let checked = schemas.get(schema).map_err(Unmet::from).and_then(|schema| {
-            // Such a schema has no reference that stays unresolved.
+            // Such a schema has no unresolved reference.
             if schema.accepts(&Data::Map(values.clone())) {
                 return Ok(());
             }
@@ -153,7 +153,7 @@ fn check_chart<'c>(
     }
 }
 
-/// A document with nothing after it (`jsonschema.UnmarshalJSON`).
+/// Parses one JSON document without trailing data (`jsonschema.UnmarshalJSON`).
 fn whole_document(text: &[u8]) -> Result<Json, String> {
     let (json, end) = first_tree::<Json>(text).map_err(|e| e.to_string())?;
     if !text[end..].iter().all(u8::is_ascii_whitespace) {
@@ -166,7 +166,7 @@ fn whole_document(text: &[u8]) -> Result<Json, String> {
 struct Compiled {
     json: Arc<Json>,
     fast: Option<FastCheck>,
-    /// Kept unless it holds documents from elsewhere.
+    /// Cached unless it contains external documents.
     program: OnceLock<Result<Arc<Program>, String>>,
 }
 
@@ -176,7 +176,7 @@ impl Compiled {
         Ok(Self { fast: FastCheck::new(&json), json, program: OnceLock::new() })
     }
 
-    /// Whether values certainly satisfy the schema, which then is well formed too.
+    /// Whether values certainly satisfy the schema; then the schema is well formed, too.
     fn accepts(&self, values: &Data) -> bool {
         self.fast.as_ref().is_some_and(|fast| fast.accepts(values))
     }
@@ -194,12 +194,12 @@ impl Compiled {
     }
 }
 
-/// Refuses every document outside the schema.
+/// Refuses every external document.
 fn nowhere(url: &str) -> Result<Bytes, String> {
     Err(refused(url).to_owned())
 }
 
-/// A JSON Schema by itself, from draft 4 to 2020-12; it may only refer to what is in its own text.
+/// A stand-alone JSON Schema, from draft 4 to 2020-12, without references to external documents.
 ///
 /// ```
 /// use chart_compat::{chart::read_values, data::Data, profile::Profile, render::Schema};
@@ -212,20 +212,20 @@ fn nowhere(url: &str) -> Result<Bytes, String> {
 pub struct Schema(Compiled);
 
 impl Schema {
-    /// Reads and compiles a schema.
+    /// Parses and compiles a schema.
     ///
     /// # Errors
-    /// Text that is not JSON or no schema, in Helm's words.
+    /// Text that is not JSON or not a schema, with Helm's text.
     pub fn read(json: &[u8]) -> Result<Self, String> {
         let compiled = Compiled::read(json)?;
         compiled.program(&nowhere)?;
         Ok(Self(compiled))
     }
 
-    /// Checks values.
+    /// Validates values.
     ///
     /// # Errors
-    /// Each value that breaks the schema.
+    /// Each value that violates the schema.
     pub fn check(&self, values: &Data) -> Result<(), Vec<Breach>> {
         if self.0.accepts(values) {
             return Ok(());
