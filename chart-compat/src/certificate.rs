@@ -1,6 +1,6 @@
 //! Certificates as `genCA` and `genSignedCert` generate them in charts, for use outside of charts.
 //!
-//! X.509 is sprig's; the caller stores keys and certificates.
+//! X.509 comes from sprig's module; the caller stores keys and certificates.
 
 use core::net::IpAddr;
 
@@ -16,7 +16,7 @@ pub struct Pair {
     pub key: String,
 }
 
-/// Makes an authority that signs others, good for so many days from now (sprig's `genCA`).
+/// Generates a certificate authority, valid for `days` days from now (sprig's `genCA`).
 ///
 /// # Errors
 /// The world cannot make a key or sign.
@@ -31,7 +31,7 @@ pub fn authority(world: &dyn World, common_name: &str, days: i64) -> Result<Pair
     pair(make(world, &request, None, None)?)
 }
 
-/// Makes a certificate of a server for these names and addresses, signed by an authority (sprig's `genSignedCert`).
+/// Generates a server certificate for these names and addresses, signed by an authority (sprig's `genSignedCert`).
 ///
 /// # Errors
 /// The authority is invalid, or the world cannot generate a key or sign.

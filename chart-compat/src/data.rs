@@ -1,6 +1,6 @@
-//! JSON-shaped data: what YAML, JSON and TOML documents decode to, and what values are made of outside a render.
+//! JSON-shaped data: decoded YAML, JSON and TOML documents, and values outside a render.
 //!
-//! Owns the tree type and its conversions; knows no text format.
+//! Owns the tree type and its conversions; does not know text formats.
 
 use std::collections::{BTreeMap, btree_map};
 use std::fmt;
@@ -19,7 +19,7 @@ pub enum Data {
     Int(i64),
     /// A Go `float64`.
     Float(f64),
-    /// Text; invalid UTF-8 was replaced by U+FFFD where it was read, as Go's JSON encoder does.
+    /// Text; the decoder replaces invalid UTF-8 with U+FFFD, as Go's JSON encoder does.
     String(String),
     /// A sequence.
     List(Vec<Data>),
@@ -29,8 +29,8 @@ pub enum Data {
 
 /// A mapping with string keys, ordered by bytes as Go prints and ranges over maps.
 ///
-/// It is a [`BTreeMap`] by way of `Deref`. A clone shares the entries until one of both is changed: defaults of a chart stand
-/// in its values, in those of its parents and in every render's, and most are never overridden.
+/// Dereferences to a [`BTreeMap`]. A clone shares the entries until one of both is changed: defaults of a chart are part of
+/// its values, of those of its parents and of every render's, and most are never overridden.
 #[derive(Clone, Default, PartialEq)]
 pub struct Map(Arc<BTreeMap<String, Data>>);
 
@@ -164,7 +164,7 @@ impl Data {
         self.as_map().and_then(|m| m.get(key))
     }
 
-    /// Turns every integer into a float, as Go's `json.Unmarshal` into `interface{}` does; Helm's values are read so.
+    /// Converts every integer to a float, as Go's `json.Unmarshal` into `interface{}` does; Helm decodes values this way.
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
     pub fn with_float_numbers(self) -> Self {

@@ -1,26 +1,26 @@
-//! Manifests as kyaml takes them in and gives them out: comments, order and quotes stay as they can.
+//! Manifests as kyaml decodes and encodes them: preserves comments, order and quotes where possible.
 //!
-//! Owns what kustomize's library does with a stream of documents (`kio.ByteReader`, `kio.ByteWriter`) and the few changes
-//! that Helm's and addon-operator's post-renderers make with it; knows nothing of post-renderers.
+//! Owns kustomize's processing of a stream of documents (`kio.ByteReader`, `kio.ByteWriter`) and the few changes
+//! that Helm's and addon-operator's post-renderers make with it; does not know post-renderers.
 
 use std::collections::BTreeMap;
 
 use crate::yaml::plain_meaning;
 use crate::yaml::tree::{self, Kind, Node, Style, Writer};
 
-/// The annotations in which kyaml keeps the order of documents.
+/// The annotations in which kyaml stores the order of documents.
 const NUMBERS: [&str; 2] = ["config.kubernetes.io/index", "internal.config.kubernetes.io/index"];
-/// That in which it keeps how far in lists stand.
+/// The annotation in which kyaml stores the indentation of lists.
 const LAYOUT: &str = "internal.config.kubernetes.io/seqindent";
-/// Annotations of two names, the older first: kyaml sets both.
+/// Annotations with two names, the older first: kyaml sets both.
 const TWINS: [(&str, &str); 2] = [
     ("config.kubernetes.io/path", "internal.config.kubernetes.io/path"),
     ("config.k8s.io/id", "internal.config.kubernetes.io/id"),
 ];
-/// The most nodes that may be copied to replace a document's aliases by what they name.
+/// The maximal number of nodes copied to resolve a document's aliases.
 const MAX_NODES: usize = 200_000;
 
-/// Why kyaml refuses a stream, in its own words.
+/// An error of kyaml, with its text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Error(String);
@@ -29,20 +29,20 @@ fn fail<T>(reason: impl Into<String>) -> Result<T, Error> {
     Err(Error(reason.into()))
 }
 
-/// Reads a stream of documents; empty ones are left out, and a list that is the only document is taken apart
+/// Reads a stream of documents; omits empty ones and splits a list that is the only document into its items
 /// (`kio.ByteReader.Read`).
 ///
 /// # Errors
-/// A document that is no YAML, or a border that has something else than a comment behind it.
+/// A document that is not valid YAML, or a separator followed by anything but a comment.
 pub fn read(text: &str) -> Result<Vec<Node>, Error> {
     read_each(text, |_| Ok(()))
 }
 
-/// Reads a stream as [`read`] does, each document with its number in annotations, which [`write`] takes off again
+/// Like [`read`], with each document's index in annotations, which [`write`] removes
 /// (`kio.ParseAll`).
 ///
 /// # Errors
-/// As [`read`], and a document that is no object, or whose metadata or annotations are no map.
+/// As [`read`], and a document that is not an object, or whose metadata or annotations are not a map.
 pub fn read_numbered(text: &str) -> Result<Vec<Node>, Error> {
     let mut number = 0;
     read_each(text, |node| {
@@ -62,11 +62,11 @@ pub fn read_numbered(text: &str) -> Result<Vec<Node>, Error> {
     })
 }
 
-/// Reads a stream as [`read`] does, aliases and merge keys replaced by what they name (`kio.FromBytes`). The nodes are no
+/// Like [`read`], with resolved aliases and merge keys (`kio.FromBytes`). The nodes are not
 /// documents.
 ///
 /// # Errors
-/// As [`read`], and aliases or merge keys that cannot be replaced.
+/// As [`read`], and aliases or merge keys that cannot be resolved.
 pub fn read_resolved(text: &str) -> Result<Vec<Node>, Error> {
     let mut nodes = read(text)?;
     for node in &mut nodes {
@@ -101,7 +101,7 @@ fn read_each(text: &str, mut with: impl FnMut(&mut Node) -> Result<(), Error>) -
     Ok(out)
 }
 
-/// Splits a stream at the lines that begin with `---` (`splitDocuments`); the first line is none of these.
+/// Splits a stream at the lines that begin with `---` (`splitDocuments`), except for the first line.
 fn split(text: &str) -> Result<Vec<String>, Error> {
     let mut parts = Vec::new();
     let mut from = 0;
@@ -114,7 +114,7 @@ fn split(text: &str) -> Result<Vec<String>, Error> {
             let shown = text.get(at..end).unwrap_or_default().trim();
             return fail(format!("invalid document separator: {shown}"));
         }
-        // The break that the border took belongs to what stands before it.
+        // The line break before the separator belongs to the document before it.
         parts.push(format!("{}\n", text.get(from..at).unwrap_or_default()));
         from = end + 1;
     }
@@ -125,7 +125,7 @@ fn split(text: &str) -> Result<Vec<String>, Error> {
 /// Writes documents as a stream (`kio.StringAll`).
 ///
 /// # Errors
-/// A document that is no object, or whose metadata or annotations are no map.
+/// A document that is not an object, or whose metadata or annotations are not a map.
 pub fn write(nodes: &[Node]) -> Result<String, Error> {
     let mut writer = Writer::new();
     for node in nodes {
@@ -139,7 +139,7 @@ pub fn write(nodes: &[Node]) -> Result<String, Error> {
     Ok(writer.finish())
 }
 
-/// What a document holds, or the node itself.
+/// The root node of a document, or the node itself.
 fn root(node: &Node) -> &Node {
     match node.kind {
         Kind::Document => node.content.first().unwrap_or(node),
@@ -158,7 +158,7 @@ pub fn annotation<'n>(node: &'n Node, key: &str) -> Option<&'n str> {
     annotations.get(key).filter(|v| !v.is_null()).map(|v| v.value.as_str())
 }
 
-/// Whether an object has a head at all: a kind, a version or any metadata (`RNode.GetMeta`). A null needs none.
+/// Whether an object has a kind, an API version or any metadata (`RNode.GetMeta`). A null needs none.
 #[must_use]
 pub fn has_head(node: &Node) -> bool {
     if root(node).is_null() {
@@ -177,10 +177,10 @@ pub fn has_head(node: &Node) -> bool {
             .is_some_and(|m| ["name", "namespace", "labels", "annotations"].iter().any(|key| said(m, key)))
 }
 
-/// Sets an annotation, in single quotes where it is new (`yaml.SetAnnotation`).
+/// Sets an annotation; a new one is in single quotes (`yaml.SetAnnotation`).
 ///
 /// # Errors
-/// A document that is no object, or whose metadata or annotations are no map.
+/// A document that is not an object, or whose metadata or annotations are not a map.
 pub fn annotate(node: &mut Node, key: &str, value: &str) -> Result<(), Error> {
     let object = root_mut(node);
     check_map(object)?;
@@ -197,10 +197,10 @@ pub fn annotate(node: &mut Node, key: &str, value: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Removes an annotation, where it is (`yaml.ClearAnnotation`).
+/// Removes an annotation if present (`yaml.ClearAnnotation`).
 ///
 /// # Errors
-/// A document that is no object, or whose metadata or annotations are no map.
+/// A document that is not an object, or whose metadata or annotations are not a map.
 pub fn clear_annotation(node: &mut Node, key: &str) -> Result<(), Error> {
     let object = root_mut(node);
     check_map(object)?;
@@ -212,7 +212,7 @@ pub fn clear_annotation(node: &mut Node, key: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Removes annotations and metadata that hold nothing (`yaml.ClearEmptyAnnotations`).
+/// Removes empty annotations and metadata (`yaml.ClearEmptyAnnotations`).
 fn clear_empty(object: &mut Node) {
     let clear = |map: &mut Node, key: &str| {
         let empty = |pair: &[Node]| matches!(pair, [k, value] if k.value == key && value.content.is_empty());
@@ -225,11 +225,11 @@ fn clear_empty(object: &mut Node) {
     clear(object, "metadata");
 }
 
-/// Gives all objects of a stream labels, as addon-operator's post-renderer does: aliases are replaced by what they name,
-/// and an object's labels are written anew, by name (`PostRenderer.Run`).
+/// Adds labels to all objects of a stream, as addon-operator's post-renderer does: resolves aliases
+/// and rewrites an object's labels in order of name (`PostRenderer.Run`).
 ///
 /// # Errors
-/// As [`read`], and aliases or merges that cannot be replaced.
+/// As [`read`], and aliases or merge keys that cannot be resolved.
 ///
 /// ```
 /// use chart_compat::kyaml;
@@ -272,7 +272,7 @@ fn label(object: &mut Node, labels: &BTreeMap<String, String>) {
     }
 }
 
-/// The map below a key, made where there is none; nothing below a null (`yaml.LookupCreate`).
+/// The map below a key, created if missing; `None` below a null (`yaml.LookupCreate`).
 fn map_below<'n>(node: &'n mut Node, key: &str) -> Result<Option<&'n mut Node>, Error> {
     check_map(node)?;
     if node.kind == Kind::Map && node.place(key).is_none() {
@@ -281,7 +281,7 @@ fn map_below<'n>(node: &'n mut Node, key: &str) -> Result<Option<&'n mut Node>, 
     Ok(node.get_mut(key))
 }
 
-/// Sets a key of a map; one that is there keeps its style (`yaml.FieldSetter`).
+/// Sets a key of a map; an existing value keeps its style (`yaml.FieldSetter`).
 fn set(map: &mut Node, key: &str, value: Node) {
     match map.get_mut(key) {
         Some(place) => *place = Node { style: place.style, flow: place.flow, ..value },
@@ -306,7 +306,7 @@ fn check_map(node: &Node) -> Result<(), Error> {
     fail(format!("wrong node kind: expected MappingNode but got {kind}: node contents:\n{shown}"))
 }
 
-/// Replaces aliases by what they name, and merges by what they bring (`deAnchor`).
+/// Resolves aliases and merge keys (`deAnchor`).
 fn replace_aliases(
     node: &mut Node,
     known: &mut Vec<(String, Option<Node>)>,
@@ -320,7 +320,7 @@ fn replace_aliases(
         return Ok(());
     }
     let name = std::mem::take(&mut node.anchor);
-    // What it names is known when it is whole.
+    // An anchor is defined only when its node is complete.
     let (place, anchored) = (known.len(), !name.is_empty());
     if anchored {
         known.push((name, None));
@@ -344,7 +344,7 @@ fn named<'k>(known: &'k [(String, Option<Node>)], name: &str) -> Option<&'k Node
     known.iter().rev().find(|(known, _)| known == name).and_then(|(_, node)| node.as_ref())
 }
 
-/// A copy, while there is room for more: what is named may hold what is named, and aliases of aliases grow fast.
+/// Copies a node within the limit: an anchored node may contain aliases, and aliases of aliases grow exponentially.
 fn copy(node: &Node, room: &mut usize) -> Result<Node, Error> {
     let Some(left) = room.checked_sub(count(node)) else {
         return fail(format!("the document's anchors and aliases make more than {MAX_NODES} nodes"));
@@ -361,7 +361,7 @@ fn is_merge(key: &Node) -> bool {
     key.tag == "!!merge"
 }
 
-/// Checks that a merge key brings maps (`findMergeValues`).
+/// Checks that the values of a merge key are maps (`findMergeValues`).
 fn check_merge(map: &Node, known: &[(String, Option<Node>)]) -> Result<(), Error> {
     let mut merges = map.content.chunks_exact(2).filter(|pair| pair.first().is_some_and(is_merge));
     let Some(value) = merges.next().and_then(|pair| pair.get(1)) else { return Ok(()) };
@@ -383,13 +383,13 @@ fn check_merge(map: &Node, known: &[(String, Option<Node>)]) -> Result<(), Error
     })
 }
 
-/// Puts what a map's merge key brings into the map: its own keys win, and what is new comes last.
+/// Merges the values of a map's merge key into the map: its own keys win, and new keys come last.
 fn merge(map: &mut Node) {
     if !map.content.chunks_exact(2).any(|pair| pair.first().is_some_and(is_merge)) {
         return;
     }
     let sources = match map.remove("<<") {
-        // The first one counts most, so it goes last.
+        // The first one has the highest precedence, so it is merged last.
         Some(Node { kind: Kind::List, content, .. }) => content.into_iter().rev().collect(),
         Some(value) => vec![value],
         None => Vec::new(),

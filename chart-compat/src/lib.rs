@@ -1,8 +1,8 @@
 //! Helm's chart rendering in pure Rust: bytes and values in, manifests out.
 //!
-//! This crate owns everything between a chart's bytes and the rendered manifests, and refuses to know the file system, the
-//! network, the environment, the clock and randomness: what a render may ask of the outside comes through a `World` that the
-//! caller hands in.
+//! This crate owns everything between a chart's bytes and the rendered manifests, and does not access the file system, the
+//! network, the environment, the clock or randomness: a render accesses the outside through a `World` that the caller
+//! passes.
 //!
 //! Folders:
 //!

@@ -1,6 +1,6 @@
-//! The path to a value within a tree: `image.tags[0]`, as users of `--set` write it.
+//! The path to a value within a tree: `image.tags[0]`, in the syntax of `--set`.
 //!
-//! Owns parsing and printing of paths, and lookups by them; knows no chart.
+//! Owns parsing and printing of paths, and lookups by them; does not know charts.
 
 use std::fmt;
 
@@ -9,19 +9,19 @@ use crate::data::{Data, Map};
 /// One step of a path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
-    /// Into a map.
+    /// A key of a map.
     Key(String),
-    /// Into a list, from 0.
+    /// An index of a list, from 0.
     Index(usize),
 }
 
-/// A path to a value; the empty one leads to the whole tree.
+/// A path to a value; the empty path is the whole tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Path(pub Vec<Step>);
 
 impl Path {
-    /// Reads `a.b[0].c`. A leading `.`, `.Values.` or `Values.` is passed over, and a backslash takes a dot or bracket for
-    /// itself, as in `--set`.
+    /// Parses `a.b[0].c`. Ignores a leading `.`, `.Values.` or `Values.`; a backslash escapes a dot or bracket, as in
+    /// `--set`.
     ///
     /// ```
     /// use chart_compat::chart::read_values;
@@ -34,7 +34,7 @@ impl Path {
     /// ```
     ///
     /// # Errors
-    /// What of the text is no step, with the text.
+    /// The invalid step, with the text.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut rest = text.trim();
         rest = rest.strip_prefix('.').unwrap_or(rest);
@@ -68,7 +68,7 @@ impl Path {
         }
     }
 
-    /// This path and one more key.
+    /// Appends a key to this path.
     #[must_use]
     pub fn key(&self, key: &str) -> Self {
         let mut steps = self.0.clone();
@@ -76,7 +76,7 @@ impl Path {
         Self(steps)
     }
 
-    /// This path with keys before it.
+    /// Prepends keys to this path.
     #[must_use]
     pub fn below<S: AsRef<str>>(&self, keys: &[S]) -> Self {
         let keys = keys.iter().map(|k| Step::Key(k.as_ref().to_owned()));
@@ -99,7 +99,7 @@ impl Path {
         let Step::Key(first) = first else { return None };
         rest.iter().try_fold(map.get(first)?, |at, step| match step {
             Step::Key(key) => at.get(key),
-            // A pointer of JSON does not tell a key of digits from an index.
+            // A JSON pointer does not distinguish a key of digits from an index.
             Step::Index(index) => at.get(&index.to_string()).or_else(|| at.as_list()?.get(*index)),
         })
     }

@@ -1,6 +1,6 @@
-//! Which Helm to be equal to.
+//! The Helm version to emulate.
 
-/// The Helm whose output is the measure.
+/// The Helm version whose output a render must equal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Profile {
     /// Helm 4.3.
@@ -11,7 +11,7 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// The version that it stands for, as `.Capabilities.HelmVersion.Version` has it.
+    /// The full version, as in `.Capabilities.HelmVersion.Version`.
     #[must_use]
     pub fn helm_version(self) -> &'static str {
         match self {

@@ -1,12 +1,12 @@
-//! All that a render may ask of the outside: the cluster, the clock, chance, names, keys.
+//! The interface of a render to the outside: the cluster, the clock, randomness, DNS names, keys.
 //!
-//! Owns the question forms only. Whoever renders answers them, and can so replay, fake or forbid each.
+//! Owns only the interface. The caller implements it, and can so replay, fake or forbid each operation.
 
 use bytes::Bytes;
 
 use crate::data::Data;
 
-/// A moment in UTC.
+/// A point in time, in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Timestamp {
     /// Seconds since 1970-01-01T00:00:00Z.
@@ -18,7 +18,7 @@ pub struct Timestamp {
 /// A kind of private key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyKind {
-    /// RSA of so many bits.
+    /// RSA with a number of bits.
     Rsa(usize),
     /// ECDSA on P-256.
     EcdsaP256,
@@ -26,7 +26,7 @@ pub enum KeyKind {
     Ed25519,
 }
 
-/// The call that generates a value, named so that an edited chart gives it the same name: neither lines nor the order of
+/// The identity of a call that generates a value, stable when the chart is edited: neither lines nor the order of
 /// different calls count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call<'c> {
@@ -36,19 +36,19 @@ pub struct Call<'c> {
     pub arguments: String,
     /// The file of the chart that is executed or included, e.g. `chart/templates/secret.yaml`.
     pub file: &'c str,
-    /// The `define` within it that the call stands in, or `file` again.
+    /// The `define` within it that contains the call, or `file` again.
     pub template: &'c str,
-    /// A digest of the plain entries (texts, numbers, booleans) of the map that the `define` was called with; empty if there are none.
+    /// A digest of the plain entries (texts, numbers, booleans) of the map passed to the `define`; empty if there are none.
     pub context: String,
     /// The keys of the `range`s around it, outermost first, each followed by `/`.
     pub loops: String,
-    /// How many calls that are equal in all of this the file made before: 0 for the first.
+    /// The number of earlier calls of the file that are equal in all of this: 0 for the first.
     pub nth: usize,
-    /// For how many days the value is good, for certificates.
+    /// The validity of the value in days, for certificates.
     pub days: Option<i64>,
 }
 
-/// What a world says that has no documents for schemas, with what to do.
+/// The error of a world without documents for schemas, with a remedy.
 #[must_use]
 pub fn refused(url: &str) -> &'static str {
     if url.starts_with("file:") {
@@ -59,27 +59,27 @@ pub fn refused(url: &str) -> &'static str {
     }
 }
 
-/// What a render may ask of the outside.
+/// The operations of a render on the outside.
 pub trait World: Send + Sync {
-    /// The time.
+    /// The current time.
     fn now(&self) -> Timestamp;
 
     /// The IANA name of the local zone, e.g. `UTC`.
     fn local_zone(&self) -> String;
 
-    /// Fills `bytes` with unpredictable ones.
+    /// Fills `bytes` with unpredictable bytes.
     fn random(&self, bytes: &mut [u8]);
 
-    /// Makes a private key: PKCS#8 in DER.
+    /// Generates a private key: PKCS#8 in DER.
     ///
     /// # Errors
-    /// Why no key of that kind can be made.
+    /// The reason why no key of that kind can be generated.
     fn make_key(&self, kind: KeyKind) -> Result<Vec<u8>, String>;
 
     /// The public part of an ECDSA or Ed25519 key in PKCS#8: the uncompressed point, or the 32 bytes.
     ///
     /// # Errors
-    /// Why the key has none; by default that this world cannot say.
+    /// The reason why the key has none; by default, that this world does not support it.
     fn public_key(&self, pkcs8: &[u8]) -> Result<Vec<u8>, String> {
         let _ = pkcs8;
         Err("the public key of an ECDSA or Ed25519 key cannot be computed here".to_owned())
@@ -89,20 +89,20 @@ pub trait World: Send + Sync {
     /// for P-256, SHA-384 for P-384, SHA-512 for P-521; in DER), or Ed25519.
     ///
     /// # Errors
-    /// Why the key cannot sign.
+    /// The reason why the key cannot sign.
     fn sign(&self, pkcs8: &[u8], message: &[u8]) -> Result<Vec<u8>, String>;
 
     /// Objects of the cluster, for `lookup`: one by name, or with an empty name a `List`; an empty map when there is none.
     ///
     /// # Errors
-    /// What the API server answered.
+    /// The error of the API server.
     fn lookup(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Result<Data, String>;
 
     /// The document at an absolute URL (`http`, `https` or `file`) that a chart's `values.schema.json` refers to.
     ///
     /// # Errors
-    /// Why it cannot be had, in the words that shall follow `failing loading "URL":`; by default that schemas refer to
-    /// nothing outside themselves, with what to do.
+    /// The reason, as text that follows `failing loading "URL":`; by default, that schemas must not refer to external
+    /// documents, with a remedy.
     fn schema_document(&self, url: &str) -> Result<Bytes, String> {
         Err(refused(url).to_owned())
     }
@@ -110,29 +110,29 @@ pub trait World: Send + Sync {
     /// An address of `host`, for `getHostByName`; empty when DNS is off.
     fn resolve(&self, host: &str) -> String;
 
-    /// Whether calls must come in the order in which Helm runs templates. If not, large charts run on two threads.
+    /// Whether calls must come in the order in which Helm executes templates. If not, large charts render on two threads.
     fn in_order(&self) -> bool {
         false
     }
 
-    /// Why the render is to stop now, if it is: asked every few thousand nodes and before each expensive call. By default it never
+    /// The reason to stop the render now, if any: checked every few thousand nodes and before each expensive call. By default it never
     /// stops.
     fn stopped(&self) -> Option<String> {
         None
     }
 
-    /// A value that a function made from randomness or the clock. The default makes a new one each time, as Helm does; a world that
-    /// replays returns the recorded value of the same call.
+    /// A value that a function generates from randomness or the clock. The default generates a new one each time, as Helm does; a world
+    /// that replays returns the recorded value of the same call.
     fn remember(&self, call: &Call<'_>, make: &mut dyn FnMut() -> Vec<u8>) -> Vec<u8> {
         let _ = call;
         make()
     }
 }
 
-/// A world for tests that are about something else: no time passes, nothing is random, looked up, signed or found.
+/// A world for tests that do not need one: no time passes, nothing is random, looked up, signed or found.
 #[cfg(test)]
 pub(crate) struct Still {
-    /// What it says of the order in which templates must run.
+    /// The result of [`World::in_order`].
     pub(crate) in_order: bool,
 }
 
