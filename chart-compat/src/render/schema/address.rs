@@ -1,8 +1,8 @@
-//! IPv6 addresses, with the reasons that Go's `netip.ParseAddr` gives for what is none.
+//! IPv6 addresses, with the error texts of Go's `netip.ParseAddr`.
 
 use crate::go::strconv::quote;
 
-/// Whether a text is an IPv6 address without a zone.
+/// Checks that a text is an IPv6 address without a zone.
 pub(super) fn ipv6(s: &str) -> Result<(), String> {
     if !s.contains(':') {
         return Err("missing colon".to_owned());
@@ -12,7 +12,7 @@ pub(super) fn ipv6(s: &str) -> Result<(), String> {
             if why.at.is_empty() { String::new() } else { format!(" (at {})", quote(why.at.as_bytes())) };
         format!("ParseAddr({}): {}{at}", quote(s.as_bytes()), why.why)
     };
-    // What comes first decides what the text is taken for.
+    // The first of these characters determines the kind of address.
     match s.find(['.', ':', '%']).map(|at| s.as_bytes()[at]) {
         Some(b'.') => ipv4(s).map_err(told),
         Some(b'%') => Err(told(Wrong { why: "missing IPv6 address", at: "" })),
@@ -30,7 +30,7 @@ pub(super) fn ipv6(s: &str) -> Result<(), String> {
     }
 }
 
-/// Why, and the text from there on if that helps.
+/// The error, and the rest of the text if that helps.
 struct Wrong<'s> {
     why: &'static str,
     at: &'s str,

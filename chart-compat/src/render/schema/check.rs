@@ -1,7 +1,7 @@
-//! Checking a value against a schema.
+//! Validation of a value against a schema.
 //!
-//! The order of the checks, what ends them early, and which of them stand for others are those of the validator that Helm
-//! uses: they decide what a message says. Where that one goes through maps at random, the order here is that of the keys.
+//! The order of the checks, and which failures end or replace others, are those of Helm's validator:
+//! they determine the messages. Where that validator iterates over maps in random order, the order here is by key.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,7 @@ use super::json::Json;
 use super::resources::Resource;
 use super::{meta, show, uri};
 
-/// The path to a value within the whole.
+/// The path to a value within the whole document.
 #[derive(Clone, Copy)]
 pub(super) enum Path<'p> {
     Root,
@@ -35,14 +35,14 @@ impl Path<'_> {
 /// The schemas around the current one, innermost first.
 struct Scope<'s> {
     schema: Id,
-    /// The reference that led here, if one did.
+    /// The keyword of the reference to this schema, if any.
     keyword: &'static str,
-    /// How deep the value lies: schemas of one value have the same.
+    /// The depth of the value: schemas of one value have the same.
     depth: usize,
     outer: Option<&'s Scope<'s>>,
 }
 
-/// What of a map or list no schema has spoken of yet, for `unevaluatedProperties` and `unevaluatedItems`.
+/// The unevaluated parts of a map or list, for `unevaluatedProperties` and `unevaluatedItems`.
 #[derive(Debug, Default)]
 pub(super) struct Open<'v> {
     pub(super) keys: BTreeSet<&'v str>,
@@ -54,24 +54,24 @@ impl Open<'_> {
         self.keys.is_empty() && self.items.is_empty()
     }
 
-    /// Keeps what is open here and there.
+    /// Keeps what is unevaluated in both.
     fn merge(&mut self, other: &Self) {
         self.keys.retain(|k| other.keys.contains(k));
         self.items.retain(|i| other.items.contains(i));
     }
 }
 
-/// What is the same for all of a check.
+/// The parameters common to all of a check.
 #[derive(Clone, Copy)]
 pub(super) struct Checker<'s> {
     program: &'s Program,
-    /// When a schema is checked against its metaschema: the parts of it that may be of another draft, by pointer.
+    /// When a schema is checked against its metaschema: its parts that may be of another draft, by pointer.
     resources: Option<&'s BTreeMap<String, Resource>>,
-    /// How many schemas may still be applied.
+    /// How many more schemas may be applied.
     steps: &'s Cell<u32>,
 }
 
-/// How many schemas are applied at most in one check: schemas that refer to each other twice over would take for ever.
+/// The maximal number of schemas applied in one check: two schemas with double references to each other take exponential time.
 const MAX_STEPS: u32 = 2_000_000;
 
 /// A value that is checked against one schema.
@@ -82,17 +82,17 @@ pub(super) struct Run<'r, 'v> {
     pub(super) value: &'v Json,
     path: &'r Path<'r>,
     way: &'r InstanceLocation,
-    /// What the entries of this value are checked in.
+    /// The turn in which the entries of this value are checked.
     turn: u32,
-    /// Whether the failures are not read.
+    /// Whether the caller ignores the failures.
     pub(super) quiet: bool,
-    /// The metaschema in force.
+    /// The effective metaschema.
     metaschema: Option<Id>,
     pub(super) open: Open<'v>,
     pub(super) failures: Vec<Failure>,
 }
 
-/// Checks a value; the lines of what it breaks are the error.
+/// Validates a value; the error lists its violations.
 pub(super) fn value(program: &Program, value: &Json) -> Result<(), Unmet> {
     let steps = Cell::new(MAX_STEPS);
     let checker = Checker { program, resources: None, steps: &steps };
@@ -104,7 +104,7 @@ pub(super) fn value(program: &Program, value: &Json) -> Result<(), Unmet> {
     result.map_err(|causes| Unmet::of(&causes))
 }
 
-/// Checks the form of a schema; the error names the metaschema, too.
+/// Checks the form of a schema; the error also names the metaschema.
 pub(super) fn form(
     schema: &Json,
     draft: Draft,
@@ -112,7 +112,7 @@ pub(super) fn form(
 ) -> Result<(), String> {
     let (program, roots) = meta::program();
     let root = roots[draft as usize];
-    // A metaschema takes steps in proportion to the schema's size.
+    // A metaschema needs a number of steps proportional to the schema's size.
     let steps = Cell::new(u32::MAX);
     let checker = Checker { program, resources: Some(resources), steps: &steps };
     checker.whole(root, schema, Some(root), &Path::Root, false).map_err(|causes| {
@@ -123,7 +123,7 @@ pub(super) fn form(
 }
 
 impl<'s> Checker<'s> {
-    /// Checks a value for itself, as if it were all there is.
+    /// Validates a value as a document root.
     fn whole(
         self,
         schema: Id,
@@ -142,7 +142,7 @@ impl<'s> Checker<'s> {
         })
     }
 
-    /// Takes a value through a schema; gives what stays open of it.
+    /// Validates a value against a schema; returns its unevaluated parts.
     fn run<'v>(self, place: Place<'_>, value: &'v Json, needed: bool) -> Result<Open<'v>, Failure> {
         let Place { scope, path, way, quiet, metaschema } = place;
         match self.steps.get() {
@@ -167,7 +167,7 @@ impl<'s> Checker<'s> {
         stacker::maybe_grow(64 << 10, 1 << 20, || run.finish())
     }
 
-    /// The metaschema that holds for a part of a schema: its own draft's if it is a schema with a name and the general one was
+    /// The effective metaschema of a part of a schema: its own draft's if it is a schema with an id and the general one applies.
     /// to be applied.
     fn in_force(self, schema: Id, path: &Path<'_>, metaschema: Option<Id>) -> (Id, Option<Id>) {
         if metaschema == Some(schema)
@@ -183,7 +183,7 @@ impl<'s> Checker<'s> {
     }
 }
 
-/// Where a check stands.
+/// The position of a check.
 #[derive(Clone, Copy)]
 struct Place<'p> {
     scope: &'p Scope<'p>,
@@ -194,7 +194,7 @@ struct Place<'p> {
 }
 
 impl Schema {
-    /// What this schema has not evaluated of a value.
+    /// The parts of a value that this schema has not evaluated.
     fn open<'v>(&self, value: &'v Json, needed: bool) -> Open<'v> {
         let mut open = Open::default();
         match value {
@@ -293,7 +293,7 @@ impl<'r, 'v> Run<'r, 'v> {
         None
     }
 
-    /// A failure of this value, told only if someone reads it.
+    /// A failure of this value; formats the text only if the caller needs it.
     fn failure(&self, text: impl FnOnce() -> String) -> Failure {
         if self.quiet {
             return Failure::default();
@@ -311,7 +311,7 @@ impl<'r, 'v> Run<'r, 'v> {
         self.failures.push(failure);
     }
 
-    /// Checks this same value against another schema, and takes over what that one has spoken of.
+    /// Validates this value against another schema as well, and takes over its evaluated parts.
     fn also(&mut self, schema: Id, keyword: &'static str, quiet: bool) -> Result<(), Failure> {
         let (schema, metaschema) = self.checker.in_force(schema, self.path, self.metaschema);
         let scope = Scope { schema, keyword, depth: self.scope.depth, outer: Some(self.scope) };
@@ -322,14 +322,14 @@ impl<'r, 'v> Run<'r, 'v> {
         Ok(())
     }
 
-    /// [`Run::also`], a failure being this schema's, too.
+    /// Like [`Run::also`], and records the failure as this schema's, too.
     pub(super) fn require(&mut self, schema: Id) {
         if let Err(failure) = self.also(schema, "", false) {
             self.failures.push(failure);
         }
     }
 
-    /// Checks a part of this value.
+    /// Validates a part of this value.
     fn part(&self, schema: Id, value: &Json, path: &Path<'_>) -> Result<(), Failure> {
         let (schema, metaschema) = self.checker.in_force(schema, path, self.metaschema);
         let scope = Scope { schema, keyword: "", depth: self.scope.depth + 1, outer: Some(self.scope) };
@@ -360,7 +360,7 @@ impl<'r, 'v> Run<'r, 'v> {
         self.part(schema, value, &Path::Index(self.path, index))
     }
 
-    /// Checks a key as a value of its own.
+    /// Validates a key as a value.
     pub(super) fn key(&mut self, schema: Id, key: &str) {
         let (schema, metaschema) = self.checker.in_force(schema, self.path, self.metaschema);
         let key_value = Json::String(key.to_owned());
@@ -445,7 +445,7 @@ impl<'r, 'v> Run<'r, 'v> {
                 Err(failure) => causes.push(failure),
                 Ok(()) => {
                     matched = true;
-                    // As long as something is open, each of them may speak of it.
+                    // While parts are unevaluated, each schema may evaluate them.
                     if self.open.is_empty() {
                         break;
                     }
@@ -493,7 +493,7 @@ impl<'r, 'v> Run<'r, 'v> {
         }
     }
 
-    /// The keywords that led from the start to a schema, as a pointer.
+    /// The keywords from the root to a schema, as a pointer.
     fn keywords(&self, scope: &Scope<'_>) -> String {
         let schemas = &self.checker.program.schemas;
         let mut out = String::new();
@@ -518,7 +518,7 @@ impl<'s> Scope<'s> {
         std::iter::successors(Some(self), |s| s.outer)
     }
 
-    /// The earlier scope with the same schema for the same value: going on would never end.
+    /// An earlier scope with the same schema for the same value: validation would never end.
     fn cycle(&'s self) -> Option<&'s Scope<'s>> {
         self.outward().skip(1).take_while(|s| s.depth == self.depth).find(|s| s.schema == self.schema)
     }

@@ -1,4 +1,4 @@
-//! Schemas made ready to check with: every keyword read, every reference followed.
+//! Compiles schemas: parses every keyword and resolves every reference.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(super) enum Items {
     Tuple(Vec<Id>),
 }
 
-/// What a keyword says of all that the keywords beside it do not speak of.
+/// A keyword for the properties or items that its sibling keywords do not cover.
 #[derive(Debug)]
 pub(super) enum Rest {
     Allowed(bool),
@@ -38,7 +38,7 @@ pub(super) enum Dependency {
     Schema(Id),
 }
 
-/// A bound with its digits as they were written.
+/// A bound with its original digits.
 #[derive(Debug)]
 pub(super) struct Bound {
     pub(super) value: Decimal,
@@ -59,7 +59,7 @@ pub(super) struct Schema {
     pub(super) location: String,
     /// The resource that it belongs to.
     pub(super) resource: Id,
-    /// Of a resource: the parts that `$dynamicRef` may lead to, by name.
+    /// For a resource: the parts that `$dynamicRef` may refer to, by name.
     pub(super) dynamic_anchors: BTreeMap<String, Id>,
     /// A schema that is `true`, `false` or without keywords.
     pub(super) always: Option<bool>,
@@ -117,10 +117,10 @@ pub(super) struct Schema {
     pub(super) multiple_of: Option<Bound>,
 }
 
-/// A schema with all that it refers to.
+/// A schema with all schemas that it refers to.
 pub(super) struct Program {
     pub(super) schemas: Vec<Schema>,
-    /// Names (`urn:`) that it refers to and that stand for nothing here, in the order in which they were met.
+    /// Unresolved `urn:` references, in order of occurrence.
     pub(super) unresolved: Vec<String>,
 }
 
@@ -128,7 +128,7 @@ impl Program {
     /// Compiles a document.
     ///
     /// # Errors
-    /// That it is no schema, or refers to what is not there; the text is that of Helm's validator.
+    /// Not a schema, or an unresolved reference; with the text of Helm's validator.
     pub(super) fn new(url: &str, json: &Arc<Json>, external: &ExternalDocuments<'_>) -> Result<Self, String> {
         let mut compiler = Compiler { check: true, ..Compiler::new(external) };
         let document = compiler.add(url, json)?;
@@ -140,9 +140,9 @@ impl Program {
 
     /// Compiles all metaschemas into one program.
     pub(super) fn of_metaschemas() -> (Self, [Id; 5]) {
-        // They refer to each other alone.
+        // Metaschemas refer only to each other.
         let external = ExternalDocuments::new(&super::nowhere);
-        // Their shapes are written in draft 7, whose formats count.
+        // Their shapes are in draft 7, which asserts formats.
         let mut compiler = Compiler { draft: Some(Draft::D7), ..Compiler::new(&external) };
         let roots = Draft::ALL.map(|draft| {
             // A test compiles every one of them.
@@ -156,10 +156,10 @@ impl Program {
     }
 }
 
-/// Where a schema stands: document and pointer.
+/// The position of a schema: document and pointer.
 type Place = (usize, String);
 
-/// Memory that the compiled patterns of a schema may take, in bytes. Helm sets no bound.
+/// The memory limit for the compiled patterns of a schema, in bytes. Helm sets no limit.
 pub(super) const MAX_PATTERN_MEMORY: usize = 64 << 20;
 
 struct Compiler<'o> {
@@ -172,7 +172,7 @@ struct Compiler<'o> {
     pattern_memory: usize,
     /// Whether documents are checked against their metaschemas.
     check: bool,
-    /// The draft of all documents, whatever they say.
+    /// The draft of all documents, which overrides their `$schema`.
     draft: Option<Draft>,
     external: &'o ExternalDocuments<'o>,
 }
@@ -275,7 +275,7 @@ impl<'o> Compiler<'o> {
     }
 }
 
-/// Reads the keywords of one schema.
+/// Parses the keywords of one schema.
 struct Keywords<'c, 'o, 'v> {
     compiler: &'c mut Compiler<'o>,
     value: &'v Json,
@@ -369,7 +369,7 @@ impl<'v> Keywords<'_, '_, 'v> {
         }
     }
 
-    /// The schema that a reference leads to.
+    /// Resolves a reference to a schema.
     fn follow(&mut self, keyword: &str) -> Result<Option<Id>, String> {
         let Some(reference) = self.text(keyword) else { return Ok(None) };
         let (url, fragment) = uri::split(reference)?;
@@ -391,13 +391,13 @@ impl<'v> Keywords<'_, '_, 'v> {
         Ok(Some(self.compiler.enqueue(document, pointer.unwrap_or_default())))
     }
 
-    /// Reads all keywords in the order of the validator that Helm uses: it reports the first of several errors.
+    /// Parses all keywords in the order of Helm's validator, which reports the first of several errors.
     fn read(&mut self, schema: &mut Schema) -> Result<(), String> {
         schema.reference = self.follow("$ref")?;
         if schema.reference.is_none() || !self.draft.ref_stands_alone() {
             self.since_draft4(schema)?;
         }
-        // Even beside a `$ref` that makes all else void, these are read.
+        // Parsed even beside a `$ref`, which overrides all other keywords.
         if self.draft >= Draft::D6 {
             schema.contains = self.one("contains");
             schema.property_names = self.one("propertyNames");
@@ -421,7 +421,7 @@ impl<'v> Keywords<'_, '_, 'v> {
         schema.one_of = self.many("oneOf");
         schema.not = self.one("not");
         if self.draft >= Draft::D2020 {
-            // They mean something else there.
+            // They have another meaning there.
         } else if self.list("items").is_some() {
             schema.items = Items::Tuple(self.many("items"));
             schema.additional_items = self.rest("additionalItems");
@@ -435,7 +435,7 @@ impl<'v> Keywords<'_, '_, 'v> {
         schema.additional_properties = self.rest("additionalProperties");
         self.dependencies(schema);
         self.scalars(schema)?;
-        // In later drafts a format is only a remark.
+        // In later drafts a format is only an annotation.
         if self.draft < Draft::D2019 {
             schema.format = self.text("format").and_then(format::Format::named);
         }

@@ -1,13 +1,13 @@
-//! Decimal numbers without loss, to compare and divide as Go does with fractions of any size.
+//! Exact decimal numbers, for comparison and division as Go does with fractions of any size.
 
 use std::cmp::Ordering;
 
 use num_bigint::BigInt;
 
-/// The largest power of ten that is reckoned with. No float comes near; a schema's literal beyond it counts as no number.
+/// The largest supported power of ten. No float comes near; a schema's literal beyond it is not a number.
 const MAX_EXPONENT: i64 = 10_000;
 
-/// `digits × 10^exponent`, with no zero at the end of the digits, so that equal numbers are alike.
+/// `digits × 10^exponent`, without trailing zeros in the digits, so that equal numbers have equal fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Decimal {
     digits: BigInt,
@@ -15,7 +15,7 @@ pub(super) struct Decimal {
 }
 
 impl Decimal {
-    /// Reads a number as JSON or Go writes it.
+    /// Parses a number in the syntax of JSON or Go.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (negative, text) = text.strip_prefix('-').map_or((false, text), |t| (true, t));
         let (mantissa, exponent) = match text.split_once(['e', 'E']) {
@@ -38,7 +38,7 @@ impl Decimal {
         (exponent.abs() <= MAX_EXPONENT).then_some(Self { digits, exponent })
     }
 
-    /// A text that is the same for equal numbers only.
+    /// The canonical text: the same for equal numbers only.
     pub(super) fn canonical(&self) -> String {
         format!("{}e{}", self.digits, self.exponent)
     }
@@ -47,7 +47,7 @@ impl Decimal {
         self.exponent >= 0
     }
 
-    /// The number, if it is whole; one that no `i64` can hold as the nearest.
+    /// The number, if it is an integer; clamped to the range of `i64`.
     pub(super) fn as_count(&self) -> Option<i64> {
         if !self.is_integer() {
             return None;
@@ -57,14 +57,14 @@ impl Decimal {
         Some(i64::try_from(value).unwrap_or(limit))
     }
 
-    /// Whether the quotient of both is whole; nothing is a multiple of zero.
+    /// Whether the quotient of both is an integer; nothing is a multiple of zero.
     pub(super) fn is_multiple_of(&self, of: &Self) -> bool {
         let exponent = self.exponent.min(of.exponent);
         let of = of.scaled(exponent);
         of != BigInt::ZERO && self.scaled(exponent) % of == BigInt::ZERO
     }
 
-    /// The digits at another, smaller exponent.
+    /// The digits for another, smaller exponent.
     fn scaled(&self, exponent: i64) -> BigInt {
         let by = u32::try_from(self.exponent - exponent).unwrap_or_default();
         &self.digits * BigInt::from(10u8).pow(by)

@@ -1,4 +1,4 @@
-//! The drafts of JSON Schema, and where each has schemas within a schema.
+//! The drafts of JSON Schema, and the keywords of each that contain subschemas.
 
 use super::json::Json;
 use super::uri::{append, append_index};
@@ -10,25 +10,25 @@ pub(super) enum Draft {
     D6,
     D7,
     D2019,
-    /// What a schema without `$schema` is taken for.
+    /// The default for a schema without `$schema`.
     #[default]
     D2020,
 }
 
-/// How schemas stand under a keyword.
+/// The structure of the subschemas of a keyword.
 #[derive(Clone, Copy)]
 enum Within {
-    /// The value is one.
+    /// The value is a schema.
     Itself,
-    /// Each item of the list is one.
+    /// Each item of the list is a schema.
     List,
-    /// Each entry of the map is one.
+    /// Each entry of the map is a schema.
     Map,
 }
 
 use Within::{Itself, List, Map};
 
-/// Keywords that hold schemas, each with the first draft that knows it.
+/// Keywords with subschemas, each with the first draft that has it.
 const SUBSCHEMAS: &[(&str, Within, Draft)] = &[
     ("definitions", Map, Draft::D4),
     ("not", Itself, Draft::D4),
@@ -58,7 +58,7 @@ const SUBSCHEMAS: &[(&str, Within, Draft)] = &[
 impl Draft {
     pub(super) const ALL: [Self; 5] = [Self::D4, Self::D6, Self::D7, Self::D2019, Self::D2020];
 
-    /// Where its metaschema is.
+    /// The URL of its metaschema.
     pub(super) fn url(self) -> &'static str {
         match self {
             Self::D4 => "http://json-schema.org/draft-04/schema",
@@ -69,7 +69,7 @@ impl Draft {
         }
     }
 
-    /// The draft whose metaschema has this URL, by whichever protocol.
+    /// The draft whose metaschema has this URL, with either protocol.
     pub(super) fn from_url(url: &str) -> Option<Self> {
         let place = |url: &'static str| url.split_once("://").map_or(url, |(_, place)| place);
         let (url, fragment) = url.split_once('#').unwrap_or((url, ""));
@@ -83,17 +83,17 @@ impl Draft {
         Self::ALL.into_iter().find(|d| place(d.url()) == wanted)
     }
 
-    /// The keyword that names a schema.
+    /// The keyword for the id of a schema.
     pub(super) fn id_keyword(self) -> &'static str {
         if self == Self::D4 { "id" } else { "$id" }
     }
 
-    /// Whether a `$ref` makes all that stands beside it void.
+    /// Whether a `$ref` overrides its sibling keywords.
     pub(super) fn ref_stands_alone(self) -> bool {
         self < Self::D2019
     }
 
-    /// The name that a schema gives itself, without fragment; empty if it has none.
+    /// The id of a schema, without fragment; empty if it has none.
     pub(super) fn id(self, schema: &Json) -> &str {
         if self.ref_stands_alone() && schema.get("$ref").is_some() {
             return "";
@@ -102,7 +102,7 @@ impl Draft {
         id.split_once('#').map_or(id, |(before, _)| before)
     }
 
-    /// The schemas right within a schema, each with its pointer.
+    /// The direct subschemas of a schema, each with its pointer.
     pub(super) fn subschemas<'s>(self, schema: &'s Json, pointer: &str) -> Vec<(String, &'s Json)> {
         let mut out = Vec::new();
         for (keyword, within, since) in SUBSCHEMAS {

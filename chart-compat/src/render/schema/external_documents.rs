@@ -1,4 +1,4 @@
-//! Documents that a schema refers to and does not hold: metaschemas from here, others from whoever renders
+//! External documents of a schema: metaschemas are built in, others come from the caller
 //! (`SchemeURLLoader`).
 
 use std::cell::{Cell, RefCell};
@@ -12,13 +12,13 @@ use super::json::Json;
 use super::{meta, whole_document};
 use crate::go::strconv;
 
-/// How many documents one schema may lead to.
+/// The maximal number of external documents of one schema.
 const MAX_DOCUMENTS: usize = 500;
 
-/// Who has a document, by its URL.
+/// Fetches a document by its URL.
 pub(super) type Fetch<'f> = &'f dyn Fn(&str) -> Result<Bytes, String>;
 
-/// The documents outside a schema that were requested.
+/// The requested documents outside a schema.
 pub(super) struct ExternalDocuments<'f> {
     fetch: Fetch<'f>,
     fetched: RefCell<HashMap<String, Arc<Json>>>,
@@ -36,10 +36,10 @@ impl<'f> ExternalDocuments<'f> {
         self.requested.get()
     }
 
-    /// A document that a reference leads to.
+    /// Loads the target document of a reference.
     ///
     /// # Errors
-    /// That it cannot be had or is not JSON.
+    /// The document is not available or is not JSON.
     pub(super) fn load(&self, url: &str) -> Result<Arc<Json>, String> {
         if let Some(draft) = Draft::from_url(url) {
             return Ok(meta::document(draft));
@@ -53,7 +53,7 @@ impl<'f> ExternalDocuments<'f> {
         let quoted = strconv::quote(url.as_bytes());
         let failed = |why: String| format!("failing loading {quoted}: {why}");
         let json = match url.split_once(':').map_or("", |(scheme, _)| scheme) {
-            // A name that stands for nothing here is taken for a schema that allows everything.
+            // An unknown URN is treated as a schema that allows everything.
             "urn" => return Ok(Arc::new(Json::Bool(true))),
             "http" | "https" | "file" if self.fetched.borrow().len() >= MAX_DOCUMENTS => {
                 return Err(failed(format!("the schema leads to more than {MAX_DOCUMENTS} documents")));

@@ -1,25 +1,25 @@
-//! What a value breaks, as a tree, and how the tree reads.
+//! The violations of a schema as a tree, and the tree's text.
 
 use super::show::quote;
 use super::uri::unescape;
 use crate::path::{Path, Step};
 use crate::render::error::Breach;
 
-/// How a failure shows.
+/// How a failure is displayed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Form {
     /// With its own text.
     #[default]
     Plain,
-    /// Several failures of one schema, kept together.
+    /// Several failures of one schema, grouped.
     Group,
     /// With its own text, at a location that is known after all checks ([`super::instance_location`]).
     Name,
-    /// Failures behind a reference: not shown itself when there is but one.
+    /// Failures behind a reference: not displayed itself if there is only one.
     Reference,
 }
 
-/// A keyword that a value breaks. An empty one stands for any where only the fact counts.
+/// A violated keyword. An empty one is a placeholder where only the fact matters.
 #[derive(Debug, Default)]
 pub(super) struct Failure {
     /// Pointer to the value.
@@ -30,7 +30,7 @@ pub(super) struct Failure {
 }
 
 impl Failure {
-    /// The failures of one schema as one; `None` if there are none.
+    /// Groups the failures of one schema; `None` if there are none.
     pub(super) fn join(mut failures: Vec<Self>, at: impl FnOnce() -> String) -> Option<Self> {
         match failures.len() {
             0 => None,
@@ -42,12 +42,12 @@ impl Failure {
         }
     }
 
-    /// What stands below something that wraps this failure: a group's members, else the failure itself.
+    /// The causes for a failure that wraps this one: a group's members, else the failure itself.
     pub(super) fn into_causes(self) -> Vec<Self> {
         if self.form == Form::Group { self.causes } else { vec![self] }
     }
 
-    /// The innermost failures: what the others come from.
+    /// The innermost failures, which cause the others.
     fn leaves(&self, out: &mut Vec<Breach>) {
         if self.causes.is_empty() && !self.text.is_empty() {
             out.push(Breach { path: path(&self.at), text: self.text.clone() });
@@ -72,7 +72,7 @@ impl Failure {
     }
 }
 
-/// A schema that is not met: Helm's text, and the failures one by one.
+/// A violated schema: Helm's text, and the failures one by one.
 #[derive(Debug)]
 pub(super) struct Unmet {
     pub(super) text: String,

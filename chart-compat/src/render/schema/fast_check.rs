@@ -1,9 +1,9 @@
 //! A fast check that only accepts: whether a schema of common keywords is well formed and values certainly satisfy it.
 //!
-//! Owns no error text. It is unsure of everything invalid or uncommon and leaves that to the validator, whose check of a schema
-//! against its metaschema and compilation it saves.
+//! Owns no error text. It is unsure of everything invalid or uncommon and leaves that to the validator. If it accepts, it saves the
+//! validator's compilation and its check of the schema against the metaschema.
 //!
-//! It stays for its speed with large schemas alone. On the corpus bench of 2026-11-25 it gains nothing in the median, because four of
+//! Kept for its speed with large schemas only. On the corpus bench of 2026-11-25 it gains nothing in the median, because four of
 //! its six cases have no schema. Without it a render takes 135 % longer for loki, whose schema has half a megabyte (13.5 and
 //! 31.8 ms), and 47 % longer for bitnami-airflow (12.8 and 18.8 ms).
 
@@ -22,16 +22,16 @@ use super::uri;
 use crate::data::Data;
 use crate::go::regexp::{self, Regexp};
 
-/// How deep a value or schema is followed.
+/// The maximal depth of a value or schema.
 const MAX_DEPTH: usize = 200;
 
-/// How many schemas are applied to values before the whole validator, with its own bound, takes over.
+/// The maximal number of schemas applied to values before the validator, with its own limit, takes over.
 const MAX_STEPS: usize = 500_000;
 
 /// The largest list whose items are compared with each other.
 const MAX_DISTINCT: usize = 64;
 
-/// Up to this many digits a number means the same as a float.
+/// Up to this number of digits, a float represents a number exactly.
 const EXACT_DIGITS: usize = 15;
 
 /// The validator must decide.
@@ -98,7 +98,7 @@ fn count(value: &Json) -> Sure<()> {
     sure(number.is_integer() && number.as_count().is_some_and(|n| n >= 0))
 }
 
-/// The value that a reference within the document leads to.
+/// Resolves a reference within the document.
 fn target<'j>(root: &'j Json, reference: &str) -> Sure<&'j Json> {
     let pointer = reference.strip_prefix('#').ok_or(Unsure)?;
     sure(pointer.is_empty() || pointer.starts_with('/'))?;
@@ -117,14 +117,14 @@ impl<'j> Form<'j> {
         for (keyword, value) in map {
             self.keyword(keyword, value, depth)?;
         }
-        // The validator treats this combination in its own way.
+        // The validator has special behaviour for this combination.
         sure(!(map.contains_key("$ref") && map.contains_key("const")))
     }
 
     fn keyword(&mut self, keyword: &str, value: &'j Json, depth: usize) -> Sure<()> {
         match keyword {
             "$schema" => sure(depth == 0),
-            // A name for the whole changes nothing for references within it.
+            // The id of the root does not change references within the document.
             "$id" | "id" if depth == 0 && keyword == self.draft.id_keyword() => {
                 let plain = |b: u8| b.is_ascii_alphanumeric() || b":/._-".contains(&b);
                 sure(value.as_str().is_some_and(|id| id.bytes().all(plain)))
@@ -207,7 +207,7 @@ impl<'j> Form<'j> {
         }
     }
 
-    /// Names of properties that must be there.
+    /// Names of required properties.
     fn names(&self, names: &[Json]) -> Sure<()> {
         sure(self.draft > Draft::D4 || !names.is_empty())?;
         distinct(names)?;
@@ -229,7 +229,7 @@ impl<'j> Form<'j> {
     }
 }
 
-/// Keywords that mean something and are not handled here.
+/// Known keywords that the fast check does not support.
 const KNOWN: &[&str] = &[
     "$anchor",
     "$dynamicAnchor",
@@ -278,7 +278,7 @@ fn distinct(values: &[Json]) -> Sure<()> {
     Ok(())
 }
 
-/// Whether a value is the one in a schema.
+/// Whether a value equals a value of a schema.
 fn same(value: &Data, of_schema: &Json) -> Sure<bool> {
     Ok(match (value, of_schema) {
         (Data::Null, Json::Null) => true,
@@ -291,7 +291,7 @@ fn same(value: &Data, of_schema: &Json) -> Sure<bool> {
     })
 }
 
-/// A number of the values beside one of the schema.
+/// Compares a number of the values with one of the schema.
 #[allow(clippy::cast_precision_loss)]
 fn compare(value: &Data, of_schema: &Json) -> Sure<Ordering> {
     let number = match value {
@@ -479,7 +479,7 @@ impl Check<'_> {
     }
 }
 
-/// A size beside a schema's bound.
+/// Compares a size with a schema's bound.
 fn size(bound: &Json, size: usize) -> Sure<Ordering> {
     let bound =
         bound.number().and_then(|n| n.as_count()).and_then(|n| usize::try_from(n).ok()).ok_or(Unsure)?;

@@ -1,4 +1,4 @@
-//! `format`: kinds of text, with the checks and reasons of the validator that Helm uses.
+//! `format`: text formats, with the checks and error texts of Helm's validator.
 
 use super::address;
 use crate::go::layout;
@@ -7,7 +7,7 @@ use crate::go::strconv::{parse_int, quote, quote_byte, quote_rune};
 use crate::go::url::{Url, path_unescape};
 use crate::go::zone::Zone;
 
-/// Whether a text is of the format, or why not.
+/// Checks that a text has the format; the error is the reason.
 type Check = fn(&str) -> Result<(), String>;
 
 /// A known format.
@@ -37,7 +37,7 @@ const FORMATS: &[(&str, Check)] = &[
 ];
 
 impl Format {
-    /// The format of that name; an unknown one is only an annotation.
+    /// The format of a name; an unknown one is only an annotation.
     pub(super) fn named(name: &str) -> Option<Self> {
         FORMATS.iter().find(|f| f.0 == name).map(Self)
     }
@@ -59,7 +59,7 @@ fn invalid(c: char) -> String {
     format!("invalid character {}", quote_rune(c))
 }
 
-/// A prefix of digits and what follows.
+/// Splits a text after its leading digits.
 fn digits(s: &str) -> (&str, &str) {
     s.split_at(s.bytes().take_while(u8::is_ascii_digit).count())
 }
@@ -304,7 +304,7 @@ fn date_time(s: &str) -> Result<(), String> {
     if !matches!(s.as_bytes()[10], b't' | b'T') {
         return fail("11th character must be t or T");
     }
-    // The eleventh byte is a letter, so that both parts are whole.
+    // The eleventh byte is a letter, so both parts are valid UTF-8.
     date(&s[..10]).map_err(|e| format!("invalid date element: {e}"))?;
     time(&s[11..]).map_err(|e| format!("invalid time element: {e}"))
 }
@@ -334,7 +334,7 @@ fn uri_reference(s: &str) -> Result<(), String> {
 
 fn uri_template(s: &str) -> Result<(), String> {
     let url = url(s)?;
-    // Only a path without other escapes is checked: braces stand there.
+    // Checks only a path without other escapes, which contains the braces.
     for token in url.raw_path.split(|b| *b == b'/') {
         let token = path_unescape(token).map_err(|why| format!("percent decode failed: {why}"))?;
         let mut open = false;

@@ -1,27 +1,27 @@
-//! The instance location of the value that is being checked, as Helm's validator holds it: one slice that grows in place.
+//! The instance location of the current value, as Helm's validator stores it: one slice that grows in place.
 //!
-//! A failed `propertyNames` keeps that slice and not a copy (`verr.InstanceLocation = vd.vloc`), so in the end it is reported at
-//! whatever was written there since. Of the entries of one map any may have been checked last, Go's order being random: as
-//! long as a failure's own may, it is reported where it is.
+//! A failed `propertyNames` keeps that slice and not a copy (`verr.InstanceLocation = vd.vloc`), so it is finally reported at
+//! the location written there last. Go's map order is random, so any entry of a map may be the last one checked: if the failure's own
+//! entry may be, it is reported at its own location.
 
 use std::cell::{Cell, RefCell};
 
 use super::failure::{Failure, Form};
 use super::uri;
 
-/// So many steps find room in the first slice; each further one doubles it.
+/// The capacity of the first slice, in steps; each growth doubles it.
 const ROOM: usize = 8;
 
-/// What was written to one slice.
+/// The contents of one slice.
 pub(super) struct InstanceLocation {
-    /// So many steps came with the slice, and nothing writes over them.
+    /// The number of steps copied from the previous slice, which are not overwritten.
     kept: usize,
     room: usize,
     steps: RefCell<Vec<Step>>,
     turns: Cell<u32>,
 }
 
-/// The entries that were last checked at one depth in one go.
+/// The entries last checked at one depth in one turn.
 struct Step {
     turn: u32,
     tokens: Vec<String>,
@@ -32,18 +32,18 @@ impl InstanceLocation {
         Self { kept: 0, room: ROOM, steps: RefCell::default(), turns: Cell::new(0) }
     }
 
-    /// The slice for a step at this depth, if it needs one of its own.
+    /// The slice for a step at this depth, if it needs a new one.
     pub(super) fn grown(&self, depth: usize) -> Option<Self> {
         (depth == self.room).then(|| Self { kept: depth + 1, room: 2 * self.room, ..Self::new() })
     }
 
-    /// A number for entries that are checked in random order.
+    /// The number of a turn, for entries that are checked in random order.
     pub(super) fn turn(&self) -> u32 {
         self.turns.set(self.turns.get() + 1);
         self.turns.get()
     }
 
-    /// Goes a step further at this depth.
+    /// Writes the step at this depth.
     pub(super) fn write(&self, depth: usize, token: &str, turn: u32) {
         let Some(at) = depth.checked_sub(self.kept) else { return };
         let mut steps = self.steps.borrow_mut();
@@ -58,7 +58,7 @@ impl InstanceLocation {
         step.tokens.push(uri::escape(token));
     }
 
-    /// Tells failures of names where the slice now points to.
+    /// Sets the location of failures of names to the final contents of the slice.
     pub(super) fn settle(&self, failures: &mut [Failure]) {
         for failure in failures {
             self.settle(&mut failure.causes);

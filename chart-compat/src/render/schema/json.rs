@@ -1,4 +1,4 @@
-//! JSON whose numbers keep their digits, as schemas and their messages need them (Go's `json.Number`).
+//! JSON whose numbers keep their digits, which schemas and their messages need (Go's `json.Number`).
 
 use super::decimal::Decimal;
 use super::members::Members;
@@ -11,7 +11,7 @@ use crate::json::Tree;
 pub(super) enum Json {
     Null,
     Bool(bool),
-    /// A number as it was written.
+    /// A number with its original digits.
     Number(Box<str>),
     String(String),
     List(Vec<Json>),
@@ -28,7 +28,7 @@ impl Types {
     const NUMBER: Self = Self(1 << 2);
     const INTEGER: Self = Self(1 << 3);
 
-    /// The type of that name; of no type if there is none.
+    /// The type with this name; an empty set if there is none.
     pub(super) fn named(name: &str) -> Self {
         NAMES.iter().position(|n| *n == name).map_or(Self(0), |i| Self(1 << i))
     }
@@ -45,7 +45,7 @@ impl Types {
         self.0 & other.0 != 0
     }
 
-    /// Whether a value is of one of these types.
+    /// Whether a value has one of these types.
     pub(super) fn accept(self, value: &Json) -> bool {
         let own = value.types();
         self.has(own)
@@ -54,7 +54,7 @@ impl Types {
                 && value.number().is_some_and(|n| n.is_integer())
     }
 
-    /// The same for what templates and values have.
+    /// Like `accept`, for the values of templates.
     pub(super) fn accept_data(self, value: &Data) -> bool {
         self.has(match value {
             Data::Null => Self(1 << 0),
@@ -77,7 +77,7 @@ impl Types {
 }
 
 impl Json {
-    /// A value as schemas see it: every number by the digits that Go prints.
+    /// Converts a value for schemas: every number with the digits that Go prints.
     pub(super) fn from_data(data: &Data) -> Self {
         match data {
             Data::Null => Self::Null,
@@ -90,7 +90,7 @@ impl Json {
         }
     }
 
-    /// The one type of this value.
+    /// The type of this value.
     pub(super) fn types(&self) -> Types {
         Types(
             1 << match self {
@@ -147,7 +147,7 @@ impl Json {
         }
     }
 
-    /// A text that is the same for the same value and for no other.
+    /// Writes the canonical text: the same for equal values only.
     pub(super) fn write_canonical(&self, out: &mut String) {
         match self {
             Self::Null => out.push('n'),
@@ -182,7 +182,7 @@ impl Json {
         }
     }
 
-    /// Whether both are the same value; numbers by what they count, not by their digits.
+    /// Whether both values are equal; compares numbers by value, not by their digits.
     pub(super) fn same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Null, Self::Null) => true,
@@ -209,7 +209,7 @@ impl Tree for Json {
 
     fn number(literal: &str) -> Result<Self, Self> {
         let number = Self::Number(literal.into());
-        // One with an absurd exponent would cost too much to reckon with.
+        // Arithmetic with a huge exponent would be too expensive.
         if Decimal::parse(literal).is_some() { Ok(number) } else { Err(number) }
     }
 

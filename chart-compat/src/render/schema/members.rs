@@ -1,6 +1,6 @@
 //! The members of a JSON object.
 //!
-//! Owns their order and the search for one. Most objects of a schema have a few members: a sorted list takes a fifth of the room of
+//! Owns their order and the lookup. Most objects of a schema have a few members: a sorted list takes a fifth of the memory of
 //! a tree's first node.
 
 use super::json::Json;
@@ -42,7 +42,7 @@ impl Members {
 }
 
 impl FromIterator<(String, Json)> for Members {
-    /// Of two members with one key the later counts.
+    /// Of two members with the same key, the later wins.
     fn from_iter<I: IntoIterator<Item = (String, Json)>>(members: I) -> Self {
         let mut members: Vec<_> = members.into_iter().collect();
         members.sort_by(|a, b| a.0.cmp(&b.0));

@@ -1,7 +1,7 @@
-//! The metaschemas: what a schema of each draft may look like.
+//! The metaschemas of all drafts.
 //!
-//! Told here as tables of keywords and shapes, grouped as the drafts group them, because a schema that breaks them is shown
-//! with the structure of its metaschema.
+//! Defined as tables of keywords and shapes, grouped as in the drafts, because messages about an invalid schema show
+//! the structure of its metaschema.
 
 use std::sync::{Arc, LazyLock};
 
@@ -10,7 +10,7 @@ use super::draft::Draft;
 use super::json::Json;
 use crate::json::first_tree;
 
-/// Keywords of drafts 4, 6 and 7, with the drafts that know them where not all do.
+/// Keywords of drafts 4, 6 and 7; those not in all of them with their drafts.
 const OLD: &[(&str, &str)] = &[
     (
         "4 6 7",
@@ -80,7 +80,7 @@ fn vocabularies(draft: Draft) -> Vec<(&'static str, String)> {
     out
 }
 
-/// A shape as a schema of draft 7, whatever draft is described.
+/// A shape as a schema of draft 7, for any described draft.
 fn shape(name: &str, draft: Draft) -> &'static str {
     match name {
         "string" => r#"{"type": "string"}"#,
@@ -124,7 +124,7 @@ fn shape(name: &str, draft: Draft) -> &'static str {
             r##"{"anyOf": [{"$ref": "#/definitions/simpleTypes"},
                 {"type": "array", "items": {"$ref": "#/definitions/simpleTypes"}, "minItems": 1, "uniqueItems": true}]}"##
         }
-        // The parts that the shapes above refer to, under the names that schemas may refer to, too.
+        // The definitions that the shapes above refer to, with names that schemas may refer to, too.
         "definitions" if draft == Draft::D4 => {
             r##"{"nonNegativeInteger": {"type": "integer", "minimum": 0},
                 "positiveInteger": {"$ref": "#/definitions/nonNegativeInteger"},
@@ -167,7 +167,7 @@ fn text(draft: Draft) -> String {
     let mut definitions = shape("definitions", draft).to_owned();
     let mut references = Vec::new();
     if draft >= Draft::D2019 {
-        // A reference groups failures in another way than the schema itself would in its place.
+        // A reference groups failures differently from an inlined schema.
         for (name, keywords) in vocabularies(draft) {
             let properties = properties([keywords.as_str()].into_iter(), draft);
             definitions.insert_str(1, &format!(r#""{name}": {{{EITHER}, "properties": {properties}}}, "#));
@@ -200,7 +200,7 @@ fn text(draft: Draft) -> String {
     format!(r#"{{"definitions": {definitions}, {rest}}}"#)
 }
 
-/// The metaschema of one vocabulary as a document, if there is one of this URL.
+/// The metaschema of a vocabulary as a document, if the URL is one.
 pub(super) fn vocabulary(url: &str) -> Option<Arc<Json>> {
     let (_, place) =
         url.split_once("://json-schema.org/draft/").filter(|(scheme, _)| scheme.starts_with("http"))?;
@@ -226,7 +226,7 @@ pub(super) fn document(draft: Draft) -> Arc<Json> {
     Arc::clone(&DOCUMENTS[draft as usize])
 }
 
-/// All metaschemas, ready to check with, and where each begins.
+/// All compiled metaschemas, and the root of each.
 pub(super) fn program() -> &'static (Program, [Id; 5]) {
     static PROGRAM: LazyLock<(Program, [Id; 5])> = LazyLock::new(Program::of_metaschemas);
     &PROGRAM

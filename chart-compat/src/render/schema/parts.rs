@@ -1,4 +1,4 @@
-//! The keywords that speak of one kind of value: maps, lists, strings, numbers.
+//! The keywords for one type of value: maps, lists, strings, numbers.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ fn as_count(n: usize) -> i64 {
 }
 
 impl Schema {
-    /// How many items from the start the keywords for items speak of.
+    /// The number of leading items that the keywords for items cover.
     pub(super) fn spoken_items(&self, len: usize) -> usize {
         let all = if self.draft >= Draft::D2020 {
             self.rest_items.is_some()
@@ -45,7 +45,7 @@ impl<'v> Run<'_, 'v> {
         names.iter().filter(|n| !map.contains_key(n)).map(String::as_str).collect()
     }
 
-    /// That one property needs others.
+    /// Checks that a property's required properties are present.
     fn needs(&mut self, map: &Members, property: &str, names: &[String]) {
         let missing = Self::missing(map, names);
         if !missing.is_empty() {
@@ -242,7 +242,7 @@ impl<'v> Run<'_, 'v> {
     }
 }
 
-/// The first item that equals an earlier one: places of both, the earlier first.
+/// The first item that equals an earlier one: indexes of both, the earlier first.
 fn duplicates(list: &[Json]) -> Option<(usize, usize)> {
     let mut seen: HashMap<String, usize> = HashMap::with_capacity(list.len());
     for (i, item) in list.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The documents that a schema consists of, and the names under which parts of them are known.
+//! The documents of a schema, and the identifiers of their parts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,32 +9,32 @@ use super::json::Json;
 use super::uri::{self, Lost};
 use crate::go::strconv;
 
-/// A schema that has a name of its own: the document's, or by its `$id`.
+/// A schema resource: a document root, or a schema with an `$id`.
 #[derive(Debug)]
 pub(super) struct Resource {
     pub(super) id: String,
     pub(super) draft: Draft,
-    /// Pointers of parts by name.
+    /// Pointers of anchors, by name.
     anchors: BTreeMap<String, String>,
-    /// The names among them that are dynamic.
+    /// The names of the dynamic anchors.
     dynamic: BTreeSet<String>,
 }
 
 impl Resource {
-    /// Names and pointers of the parts that `$dynamicRef` may lead to.
+    /// Names and pointers of the dynamic anchors, which `$dynamicRef` may refer to.
     pub(super) fn dynamic_anchors(&self) -> impl Iterator<Item = (&String, &String)> {
         self.anchors.iter().filter(|(name, _)| self.dynamic.contains(*name))
     }
 }
 
-/// A document that was loaded.
+/// A loaded document.
 #[derive(Debug)]
 pub(super) struct Document {
     pub(super) url: String,
     pub(super) json: Arc<Json>,
     /// The resources in it, by pointer.
     pub(super) resources: BTreeMap<String, Resource>,
-    /// Pointers of the schemas that were looked through for resources.
+    /// Pointers of the schemas already searched for resources.
     seen: BTreeSet<String>,
 }
 
@@ -43,7 +43,7 @@ fn quote(text: &str) -> String {
 }
 
 impl Document {
-    /// A document and all resources in it.
+    /// Creates a document with all its resources.
     pub(super) fn new(
         url: &str,
         json: &Arc<Json>,
@@ -59,7 +59,7 @@ impl Document {
         Ok(document)
     }
 
-    /// The resource that a schema belongs to: the nearest one around it, and its pointer.
+    /// The resource that contains a schema, and its pointer.
     pub(super) fn resource(&self, pointer: &str) -> (&str, &Resource) {
         let mut at = pointer;
         loop {
@@ -71,7 +71,7 @@ impl Document {
         }
     }
 
-    /// Looks a schema through that stands where no keyword of the draft has one; `false` if it is known already.
+    /// Searches a schema that is not below a keyword of the draft; `false` if it is already known.
     pub(super) fn add_subschema(
         &mut self,
         pointer: &str,
@@ -97,7 +97,7 @@ impl Document {
         })
     }
 
-    /// The pointer that a reference leads to, if it leads into this document.
+    /// Resolves a reference to a pointer, if it refers to this document.
     pub(super) fn resolve(&self, url: &str, fragment: &str) -> Result<Option<String>, String> {
         let found = if url == self.url {
             Some(self.resource(""))
@@ -132,7 +132,7 @@ impl Document {
         let (draft, id, declared) = if schema.as_map().is_some() {
             let own = own_draft(schema, around, &uri::location(&self.url, &pointer), documents)?;
             match own.id(schema) {
-                // Within a document only a named schema may change the draft.
+                // Within a document only a schema with an id may change the draft.
                 "" if !pointer.is_empty() => (around, around.id(schema), false),
                 id => (own, id, schema.get("$schema").is_some_and(|s| s.as_str().is_some())),
             }
@@ -201,7 +201,7 @@ fn collect_anchors(resource: &mut Resource, schema: &Json, pointer: &str, url: &
         if schema.get("$ref").is_some() {
             return Ok(());
         }
-        // Before `$anchor` the fragment of the name was one.
+        // Before `$anchor`, the fragment of the id was an anchor.
         if let Some(id) = text(draft.id_keyword()) {
             let parsed = uri::split(id);
             let (_, fragment) = parsed
@@ -224,8 +224,8 @@ fn collect_anchors(resource: &mut Resource, schema: &Json, pointer: &str, url: &
     Ok(())
 }
 
-/// The draft that a schema says it is of. A metaschema of someone's own is of the draft that it names in turn; one that names
-/// none is taken for the latest.
+/// The draft of a schema by its `$schema`. A custom metaschema has the draft of its own `$schema`, or the latest if
+/// it has none.
 fn own_draft(
     schema: &Json,
     around: Draft,

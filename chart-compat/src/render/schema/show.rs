@@ -1,4 +1,4 @@
-//! How messages show names, values and numbers: the validator that Helm uses writes them for English readers.
+//! The formatting of names, values and numbers in messages of Helm's validator, which are in English.
 
 use super::json::Json;
 use crate::go::strconv::{self, Shortest};
@@ -10,13 +10,13 @@ pub(super) fn quote(text: &str) -> String {
     format!("'{}'", inner.replace("\\\"", "\"").replace('\'', "\\'"))
 }
 
-/// Names in single quotes, one after another.
+/// Names in single quotes, joined by commas.
 pub(super) fn quoted<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let names: Vec<String> = names.into_iter().map(quote).collect();
     names.join(", ")
 }
 
-/// A value that is neither list nor map.
+/// A scalar value.
 pub(super) fn value(value: &Json) -> String {
     match value {
         Json::Null => "<nil>".to_owned(),
@@ -50,7 +50,7 @@ fn grouped(digits: &str) -> String {
     out
 }
 
-/// A number: with commas if it is of moderate size, else with a power of ten in superscript, of two digits at least.
+/// Formats a number: with commas if it is of moderate size, else with a power of ten in superscript, of two digits at least.
 pub(super) fn number(literal: &str) -> String {
     let Ok(value) = strconv::parse_float(literal) else { return literal.to_owned() };
     if value == 0.0 {

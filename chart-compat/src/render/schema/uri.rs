@@ -9,26 +9,26 @@ pub(super) fn escape(token: &str) -> String {
     token.replace('~', "~0").replace('/', "~1")
 }
 
-/// One step further than `pointer`.
+/// Appends a key to `pointer`.
 pub(super) fn append(pointer: &str, token: &str) -> String {
     format!("{pointer}/{}", escape(token))
 }
 
-/// One step further, into a list.
+/// Appends a list index to `pointer`.
 pub(super) fn append_index(pointer: &str, index: usize) -> String {
     format!("{pointer}/{index}")
 }
 
-/// Why a pointer leads nowhere.
+/// Why a pointer cannot be resolved.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Lost {
     /// An invalid escape.
     Invalid,
-    /// There is nothing.
+    /// No such value.
     NotFound,
 }
 
-/// The value that a pointer points to.
+/// Resolves a pointer.
 pub(super) fn lookup<'j>(document: &'j Json, pointer: &str) -> Result<&'j Json, Lost> {
     let mut value = document;
     for token in pointer.split('/').skip(1) {
@@ -57,7 +57,7 @@ pub(super) fn unescape(token: &str) -> Option<String> {
     Some(out)
 }
 
-/// Takes a reference apart into URL and decoded fragment (`splitFragment`).
+/// Splits a reference into URL and decoded fragment (`splitFragment`).
 pub(super) fn split(reference: &str) -> Result<(&str, String), String> {
     let (url, fragment) = reference.split_once('#').unwrap_or((reference, ""));
     let decoded = url::path_unescape(fragment.as_bytes())
@@ -78,7 +78,7 @@ pub(super) fn location(url: &str, pointer: &str) -> String {
     out
 }
 
-/// Where a reference (without fragment) leads from a base (`url.join`).
+/// Resolves a reference (without fragment) against a base (`url.join`).
 pub(super) fn join(base: &str, reference: &str) -> Result<String, String> {
     let parsed = |text: &str| {
         Url::parse(text.as_bytes())
@@ -87,7 +87,7 @@ pub(super) fn join(base: &str, reference: &str) -> Result<String, String> {
     let (base, reference) = (parsed(base)?, parsed(reference)?);
     let relative = reference.scheme.is_empty();
     let mut resolved = base.resolve(reference);
-    // A name such as a `urn:` stays whole whatever is relative to it.
+    // An opaque base such as a `urn:` does not change.
     if relative && !base.opaque.is_empty() {
         resolved.opaque = base.opaque;
     }
