@@ -1,4 +1,4 @@
-//! What one render may take of the machine: memory and time.
+//! The resource limits of one render: memory and time.
 
 use std::time::{Duration, Instant};
 
@@ -11,17 +11,17 @@ const MOST_MEMORY: u64 = 2 << 30;
 /// Default time limit of a render.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What one render may take.
+/// The resource limits of one render.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RenderBounds {
-    /// Memory for values and texts, in bytes.
+    /// Maximal memory for values and texts, in bytes.
     pub memory: usize,
-    /// Time.
+    /// Maximal duration.
     pub timeout: Duration,
 }
 
 impl Default for RenderBounds {
-    /// A quarter of the memory that the process may take, at most 2 GiB, and a minute.
+    /// A quarter of the memory available to the process, at most 2 GiB, and a minute.
     fn default() -> Self {
         let memory = (memory_limit() / 4).min(MOST_MEMORY);
         Self { memory: usize::try_from(memory).unwrap_or(usize::MAX), timeout: TIMEOUT }
@@ -29,14 +29,14 @@ impl Default for RenderBounds {
 }
 
 impl RenderBounds {
-    /// The bounds that templates are held to.
+    /// The limits for templates.
     #[must_use]
     pub fn limits(&self) -> Limits {
         Limits::within(self.memory)
     }
 
-    /// How many renders may run at once in a process: as many as there are processors, but no more than have room for four times
-    /// their memory, as heaps grow by doubling and objects are made of the text.
+    /// The number of concurrent renders in a process: one per processor, but no more than fit in memory with four times
+    /// their limit, as heaps grow by doubling and objects are parsed from the text.
     #[must_use]
     pub fn at_once(&self) -> usize {
         let memory = u64::try_from(self.memory).unwrap_or(u64::MAX).max(1);
@@ -45,14 +45,14 @@ impl RenderBounds {
         usize::try_from(room).unwrap_or(usize::MAX).clamp(1, processors)
     }
 
-    /// When a render that begins now has to end.
+    /// The deadline of a render that begins now.
     #[must_use]
     pub fn deadline(&self) -> Deadline {
         Deadline { at: Instant::now() + self.timeout, timeout: self.timeout }
     }
 }
 
-/// When a render has to end.
+/// The deadline of a render.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline {
     at: Instant,
@@ -60,7 +60,7 @@ pub struct Deadline {
 }
 
 impl Deadline {
-    /// Why a render stops, once it has to.
+    /// The reason to stop the render, once the deadline has passed.
     #[must_use]
     pub fn passed(&self) -> Option<String> {
         (Instant::now() >= self.at).then(|| format!("it took longer than {:?}", self.timeout))

@@ -1,4 +1,4 @@
-//! Rendered text to the engine's plain data, and the chart to what release records hold.
+//! Converts rendered text to the engine's data, and the chart to the format of release records.
 
 use std::borrow::Cow;
 
@@ -35,7 +35,7 @@ pub fn to_json(data: &Data) -> Value {
     }
 }
 
-/// JSON as values read it: every number a float.
+/// Converts JSON as Helm decodes values: every number is a float.
 #[must_use]
 pub(crate) fn from_json(value: &Value) -> Data {
     match value {
@@ -48,7 +48,7 @@ pub(crate) fn from_json(value: &Value) -> Data {
     }
 }
 
-/// A live object as `lookup` shows it: integers stay integers.
+/// Converts a live object for `lookup`: integers stay integers.
 pub(super) fn object_data(value: &Value) -> Data {
     match value {
         Value::Number(n) => n.as_i64().map_or_else(|| Data::Float(n.as_f64().unwrap_or_default()), Data::Int),
@@ -58,7 +58,7 @@ pub(super) fn object_data(value: &Value) -> Data {
     }
 }
 
-/// Reads one document of a manifest. Its last line ends, as all lines do that Kubernetes' `YAMLReader` reads: a block text
+/// Parses one document of a manifest. Adds a missing line feed at the end, as Kubernetes' `YAMLReader` does: a block scalar
 /// at the end has its line break.
 ///
 /// # Errors
@@ -72,7 +72,7 @@ fn event(name: &str) -> Option<HookEvent> {
     serde_json::from_value(Value::String(name.to_owned())).ok()
 }
 
-/// A manifest of the release. Helm reads its object from all manifests in one text, in which another line break follows each.
+/// Converts a manifest of the release. Helm parses its object from the text of all manifests, in which another line break follows each.
 fn manifest(m: &render::Manifest) -> Result<Manifest, render::Error> {
     let object = parse_manifest(&format!("{}\n", m.text)).map_err(|reason| refused(m, reason))?;
     Ok(Manifest { source: m.source.clone(), text: m.text.clone(), object })
@@ -83,11 +83,11 @@ fn refused(m: &render::Manifest, reason: String) -> render::Error {
 }
 
 fn policies<T: serde::de::DeserializeOwned>(names: &[String]) -> Vec<T> {
-    // Helm keeps unknown policies and never acts on them.
+    // Helm stores unknown policies but never acts on them.
     names.iter().filter_map(|n| serde_json::from_value(Value::String(n.clone())).ok()).collect()
 }
 
-/// A hook, which Helm reads by itself.
+/// Converts a chart hook, which Helm parses by itself.
 fn hook(h: &render::Hook) -> Result<ChartHook, render::Error> {
     let m = &h.manifest;
     Ok(ChartHook {
@@ -103,7 +103,7 @@ fn hook(h: &render::Hook) -> Result<ChartHook, render::Error> {
     })
 }
 
-/// Files of CRDs, as the engine takes them.
+/// Converts CRD files for the engine.
 ///
 /// # Errors
 /// A file that is not YAML.
@@ -124,10 +124,10 @@ pub fn crds(files: &[Crd]) -> Result<Vec<CrdFile>, render::Error> {
     Ok(out)
 }
 
-/// What a node of a document takes as a parsed object, in bytes.
+/// The memory of a node of a document as a parsed object, in bytes.
 const NODE: usize = 64;
 
-/// Refuses manifests whose objects would take more memory than the render may: text of a few bytes can be an object of a hundred.
+/// Refuses manifests whose objects exceed the render's memory limit: a text of a few bytes can become an object of a hundred.
 fn check_size(rendered: &Rendered, memory: usize) -> Result<(), render::Error> {
     let all = || rendered.manifests.iter().chain(rendered.hooks.iter().map(|hook| &hook.manifest));
     let text: usize = all().map(|m| m.text.len()).sum();
@@ -142,10 +142,10 @@ fn check_size(rendered: &Rendered, memory: usize) -> Result<(), render::Error> {
     Err(render::Error::Objects { path, mib: memory >> 20 })
 }
 
-/// A render in the engine's form.
+/// Converts a render to the engine's form.
 ///
 /// # Errors
-/// A CRD file or manifest that is not YAML, or objects that take more memory than the render may.
+/// A CRD file or manifest that is not YAML, or objects that exceed the render's memory limit.
 pub fn release(rendered: &Rendered, bounds: &RenderBounds) -> Result<RenderedRelease, render::Error> {
     check_size(rendered, bounds.memory)?;
     let crds = crds(&rendered.crds)?;
@@ -159,7 +159,7 @@ pub fn release(rendered: &Rendered, bounds: &RenderBounds) -> Result<RenderedRel
     })
 }
 
-/// Helm's word for none is null.
+/// Helm encodes an empty list as null.
 fn files(files: &[File]) -> Value {
     if files.is_empty() {
         return Value::Null;
@@ -167,7 +167,7 @@ fn files(files: &[File]) -> Value {
     files.iter().map(|f| json!({ "name": f.name, "data": STANDARD.encode(&f.data) })).collect()
 }
 
-/// The chart as Helm's release records hold it: without its subcharts, which Helm does not store.
+/// The chart as in Helm's release records: without its subcharts, which Helm does not store.
 #[must_use]
 pub fn chart_record(chart: &Chart) -> ChartRecord {
     let schema = chart.schema.as_ref().map(|s| STANDARD.encode(s));

@@ -1,6 +1,6 @@
 //! Labels that a front end adds to every object of a release.
 //!
-//! Owns the rewriting of manifests. Knows no label by name; leaves hooks unchanged, as Helm's post-renderers do.
+//! Owns the rewriting of manifests. Does not know any label by name; leaves hooks unchanged, as Helm's post-renderers do.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ use crate::release::{CrdFile, RenderedRelease};
 /// is serialized by kyaml.
 ///
 /// # Errors
-/// An object whose labels are not a map, named by its template, or a text that kyaml cannot read.
+/// An object whose labels are not a map, named by its template, or a text that kyaml cannot parse.
 pub fn add_labels(release: &mut RenderedRelease, labels: &BTreeMap<String, String>) -> Result<(), String> {
     if labels.is_empty() {
         return Ok(());
@@ -31,7 +31,7 @@ pub fn add_labels(release: &mut RenderedRelease, labels: &BTreeMap<String, Strin
         // With the line break that ends it in the stream, which is then removed again: a block scalar at the end keeps its own.
         let text =
             kyaml::with_labels(&format!("{}\n", manifest.text), labels).map_err(|e| failed(e.to_string()))?;
-        // As it will be read from the record: kyaml omits what is empty.
+        // As it will be decoded from the record: kyaml omits empty fields.
         manifest.object = parse_manifest(&text).map_err(failed)?;
         text.strip_suffix('\n').unwrap_or(&text).clone_into(&mut manifest.text);
     }

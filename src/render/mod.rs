@@ -1,6 +1,6 @@
-//! The border between the pure renderer and the engine: a chart and values in, a [`RenderedRelease`] out.
+//! The interface between the renderer and the engine: converts a chart and values to a [`RenderedRelease`].
 //!
-//! Owns the world that a real process offers to charts. Knows no front end.
+//! Owns the renderer's access to the process's clock, randomness and cluster. Does not know front ends.
 
 mod bounds;
 mod convert;

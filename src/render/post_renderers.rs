@@ -1,6 +1,6 @@
-//! Post-renderers that run in process: kustomize's patches and images, metadata of all objects, labels of the origin.
+//! Post-renderers in process: kustomize's patches and images, metadata of all objects, labels of the origin.
 //!
-//! Owns their order (Flux's) and applies them to a [`RenderedRelease`]. Knows no custom resource: a front end fills
+//! Owns their order (Flux's) and applies them to a [`RenderedRelease`]. Does not know custom resources: a front end fills
 //! [`PostRenderers`]. `chart_compat::render` joins manifests and hooks to one stream and splits it again, as Helm does.
 //!
 //! An object that loses the name of its file in a patch gets a file named by its number in the stream. In a file that has
@@ -45,13 +45,13 @@ pub struct CommonMetadata {
 /// All post-renderers of a release, in the order in which they run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PostRenderers {
-    /// Kustomizations, one on the result of another.
+    /// Kustomizations, each applied to the result of the one before.
     pub kustomize: Vec<KustomizePostRenderer>,
     /// Metadata of all objects.
     pub common_metadata: Option<CommonMetadata>,
-    /// Labels that say where a release comes from; they replace common ones, and CRDs get them too.
+    /// Labels with the origin of a release; they replace common ones, and CRDs get them, too.
     pub origin_labels: Option<BTreeMap<String, String>>,
-    /// Which of manifests and hooks take part.
+    /// Whether manifests and hooks are post-rendered.
     pub strategy: PostRenderStrategy,
 }
 
@@ -60,10 +60,10 @@ impl PostRenderers {
         self.kustomize.is_empty() && self.common_metadata.is_none() && self.origin_labels.is_none()
     }
 
-    /// Makes one stream of manifests of another.
+    /// Post-renders a stream of manifests.
     ///
     /// # Errors
-    /// A manifest that is not an object, or a post-renderer that does not apply, in kustomize's words.
+    /// A manifest that is not an object, or a post-renderer that does not apply, with kustomize's text.
     pub fn run(&self, stream: &str) -> Result<String, Error> {
         let none = BTreeMap::new();
         let mut stream = stream.to_owned();
@@ -86,7 +86,7 @@ impl PostRenderers {
     /// Post-renders a release: manifests, hooks, the text that Helm stores, and the checksum.
     ///
     /// # Errors
-    /// As [`Self::run`], in the words of Helm, or a result that takes more memory than the render may.
+    /// As [`Self::run`], with Helm's text, or a result that exceeds the render's memory limit.
     pub fn apply(&self, release: &mut RenderedRelease, bounds: &RenderBounds) -> Result<(), String> {
         if self.is_empty() {
             return Ok(());
@@ -110,7 +110,7 @@ impl PostRenderers {
     }
 }
 
-/// The documents of a release in the renderer's form.
+/// Converts the documents of a release to the renderer's form.
 fn rendered(release: &RenderedRelease) -> Result<Rendered, String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     let mut document = |source, text: &str| {
@@ -122,7 +122,7 @@ fn rendered(release: &RenderedRelease) -> Result<Rendered, String> {
     };
     let manifests =
         release.manifests.iter().map(|m| document(&m.source, &m.text)).collect::<Result<_, _>>()?;
-    // Events, weight and policies of a hook are read anew from its text.
+    // Events, weight and policies of a hook are parsed again from its text.
     let hook = |manifest| Hook {
         manifest,
         events: Vec::new(),

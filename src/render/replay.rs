@@ -1,7 +1,7 @@
 //! Replay: equal inputs render to equal output.
 //!
 //! Charts that call `randAlphaNum`, `genCA`, `uuidv4` or `now` render differently each time, so that an operator that compares renders
-//! would upgrade forever. A [`Replay`] is a world that returns what it returned before. It owns the values that a release's renders
+//! would upgrade forever. A [`Replay`] is a world that returns its earlier values again. It owns the values that a release's renders
 //! generated ([`GeneratedValues`]) and the objects that they looked up; `store` saves the former in a Secret.
 
 mod generated_values;
@@ -21,7 +21,7 @@ pub use generated_values::GeneratedValues;
 
 use super::to_json;
 
-/// A `lookup` that a render made: its four arguments.
+/// The four arguments of a `lookup` call of a render.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LookupQuery {
     /// `apiVersion`
@@ -34,27 +34,27 @@ pub struct LookupQuery {
     pub name: String,
 }
 
-/// A render and what it leaves behind.
+/// The result of a replayed render.
 pub struct Replayed {
-    /// What came out.
+    /// The output.
     pub rendered: Rendered,
-    /// What must be stored for the next render; `None` if nothing changed.
+    /// The values to store for the next render; `None` if nothing changed.
     pub memory: Option<GeneratedValues>,
-    /// Certificates that were renewed after two thirds of their life: function and template.
+    /// Certificates renewed after two thirds of their validity: function and template.
     pub renewed: Vec<String>,
-    /// When the next certificate is due, in seconds since 1970.
+    /// When the next certificate must be renewed, in seconds since 1970.
     pub renew_at: Option<i64>,
-    /// What was looked up, and a digest of each answer.
+    /// The lookups, and a digest of each result.
     pub lookups: BTreeMap<LookupQuery, String>,
 }
 
-/// Why a replayed render failed.
+/// An error of a replayed render.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The render itself.
+    /// The render failed.
     #[error(transparent)]
     Render(#[from] render::Error),
-    /// Values of earlier renders cannot be read: generating new ones would change passwords.
+    /// Stored values of earlier renders cannot be decoded: generating new ones would change passwords.
     #[error("what earlier renders made by chance cannot be read: {0}")]
     GeneratedValues(String),
 }
@@ -63,7 +63,7 @@ pub enum Error {
 /// generates values.
 ///
 /// # Errors
-/// The render fails, or the memory cannot be loaded.
+/// The render fails, or the stored values cannot be loaded.
 pub fn render(
     chart: &CompiledChart,
     user: &Map,
@@ -92,7 +92,7 @@ pub fn render(
         let rendered = rendered?;
         let state = replay.state.into_inner().unwrap_or_else(PoisonError::into_inner);
         let known = memory.get().and_then(|m| m.as_ref().ok());
-        // The lookups are known only now: a render with an old time for new answers is repeated.
+        // The lookups are known only now: a render with an old time but new results is repeated.
         if let Some(known) = known
             && state.asked_time
             && !time_moves
@@ -112,7 +112,7 @@ pub(crate) fn description(renewed: &[String]) -> Option<String> {
     (!list.is_empty()).then(|| format!("Certificates renewed at two thirds of their life: {list}"))
 }
 
-/// Lookups as they are stored: one line each.
+/// Encodes lookups for storage: one line each.
 fn lookup_lines(lookups: &BTreeMap<LookupQuery, String>) -> BTreeMap<String, String> {
     let line = |q: &LookupQuery| format!("{} {} {} {}", q.api_version, q.kind, q.namespace, q.name);
     lookups.iter().map(|(q, digest)| (line(q), digest.clone())).collect()
@@ -122,7 +122,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// A digest of all inputs of a render but its lookups.
+/// A digest of all inputs of a render except its lookups.
 fn inputs(chart: &Chart, user: &Map, options: &Options) -> String {
     fn add(hash: &mut Sha256, part: &[u8]) {
         hash.update(part.len().to_be_bytes());
@@ -151,7 +151,7 @@ fn inputs(chart: &Chart, user: &Map, options: &Options) -> String {
     hex(&hash.finalize())
 }
 
-/// A digest of a lookup's answer. Managed fields, resource version and generation do not count.
+/// A digest of a lookup's result, without managed fields, resource version and generation.
 #[must_use]
 pub fn answer_digest(answer: &Data) -> String {
     fn clean(value: &mut serde_json::Value) {
@@ -172,10 +172,10 @@ pub fn answer_digest(answer: &Data) -> String {
     hex(&Sha256::digest(value.to_string().as_bytes()))
 }
 
-/// What a render did.
+/// The state of a render.
 #[derive(Default)]
 struct State {
-    /// Keys that were requested, with what was generated.
+    /// Requested keys, with the generated values.
     used: BTreeMap<String, Option<generated_values::Kept>>,
     renewed: Vec<String>,
     lookups: BTreeMap<LookupQuery, String>,
@@ -223,7 +223,7 @@ struct Replay<'r> {
     inputs: &'r str,
     load: &'r (dyn Fn() -> Result<GeneratedValues, String> + Sync),
     memory: &'r OnceLock<Result<GeneratedValues, String>>,
-    /// Inputs changed, as far as the time is concerned.
+    /// Whether changed inputs advance the time.
     time_moves: bool,
     clock: Timestamp,
     state: Mutex<State>,
@@ -303,11 +303,11 @@ impl World for Replay<'_> {
 
     fn remember(&self, call: &Call<'_>, make: &mut dyn FnMut() -> Vec<u8>) -> Vec<u8> {
         if call.function == "now" {
-            // The time is one for the whole render.
+            // The whole render has one time.
             return make();
         }
         let key = generated_values::key(call);
-        // A file that is included elsewhere prints there what it prints itself.
+        // A file that another one includes prints the same values there.
         if let Some(Some(made)) = self.state().used.get(&key)
             && let Some(value) = made.value()
         {

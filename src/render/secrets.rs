@@ -15,7 +15,7 @@ pub fn note_secrets(chart: &Chart, user: &Map) {
     }
 }
 
-/// Whether any schema may mark values; in most charts none does.
+/// Whether any schema may mark values; most charts have none that does.
 fn marks(chart: &Chart) -> bool {
     let own = chart.schema.as_ref().is_some_and(|schema| {
         ["writeOnly", "x-sensitive"]
@@ -25,10 +25,10 @@ fn marks(chart: &Chart) -> bool {
     own || chart.dependencies.iter().any(marks)
 }
 
-/// `layers`: what parents and the user set for the chart, each as it is: no layer hides what another one holds.
+/// `layers`: the values that parents and the user set for the chart, each unmerged: no layer hides another one's values.
 fn note(chart: &Chart, mut layers: Vec<Value>) {
     layers.push(to_json(&Data::Map(chart.values.as_ref().clone())));
-    // What is not a schema fails the render.
+    // An invalid schema fails the render.
     let schema = chart.schema.as_ref().and_then(|bytes| serde_json::from_slice(bytes).ok());
     if let Some(schema) = schema.as_ref().filter(|schema: &&Value| schema.is_object()) {
         layers.iter().for_each(|layer| redact::process().add_marked(schema, layer));

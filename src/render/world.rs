@@ -1,4 +1,4 @@
-//! The world as a process on a machine sees it: its clock, randomness, keys and, if there is one, a cluster.
+//! The implementation of the renderer's world in a process: its clock, randomness, keys and, if available, a cluster.
 
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -15,53 +15,54 @@ use super::replay::LookupQuery;
 use crate::cluster::{Cluster, ClusterError, Gvk, ObjectRef};
 use crate::redact;
 
-/// Answers `lookup` from a cluster.
+/// Implements `lookup` with a cluster.
 pub trait Lookup: Send + Sync {
     /// One object by name, or a list when the name is empty; an empty map when there is none.
     ///
     /// # Errors
-    /// What the API server answered.
+    /// The error of the API server.
     fn lookup(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Result<Data, String>;
 }
 
-/// Answers what `values.schema.json` refers to outside itself.
+/// Loads external documents that `values.schema.json` refers to.
 pub trait Documents: Send + Sync {
     /// The document at an absolute URL: `http`, `https` or `file`.
     ///
     /// # Errors
-    /// Why it cannot be had, as Helm says it.
+    /// The reason why it is not available, with Helm's text.
     fn document(&self, url: &str) -> Result<Bytes, String>;
 }
 
 /// The real world.
 #[derive(Default)]
 pub struct SystemWorld<'l> {
-    /// Who answers `lookup`; without one it finds nothing, as in `helm template`.
+    /// Implements `lookup`; without one it finds nothing, as in `helm template`.
     pub cluster: Option<&'l dyn Lookup>,
-    /// Who has the documents that schemas refer to; without one they may refer to none.
+    /// Loads the external documents of schemas; without one, schemas must not refer to any.
     pub documents: Option<&'l dyn Documents>,
     /// Whether `getHostByName` queries DNS (`--enable-dns`).
     pub dns: bool,
-    /// When the render has to end; `None`: when it is done.
+    /// The deadline of the render; `None` for no limit.
     pub deadline: Option<Deadline>,
 }
 
-/// The local zone as Go's time package finds it: `TZ`, else the file that `/etc/localtime` is a link to.
+/// The local zone as in Go's time package: `TZ`, else the target of the link `/etc/localtime`.
 ///
-/// By hand, as a database of zones reads all their directories for the one name, which takes longer than most renders.
+/// Implemented here because a time zone library reads all directories of its database for the one name, which takes longer than
+/// most renders.
 fn zone_name(variable: Option<String>, localtime: impl FnOnce() -> Option<PathBuf>) -> String {
     let place = match variable {
         Some(zone) => zone.strip_prefix(':').unwrap_or(&zone).to_owned(),
         None => localtime().and_then(|path| path.into_os_string().into_string().ok()).unwrap_or_default(),
     };
     let name = place.rsplit_once("zoneinfo/").map_or(place.as_str(), |(_, name)| name);
-    // What is no zone's name, such as the path of a file that somebody copied, is UTC to who asks the database.
+    // The time zone database treats an unknown name, such as the path of a copied file, as UTC.
     if name.is_empty() { "UTC".to_owned() } else { name.to_owned() }
 }
 
 impl World for SystemWorld<'_> {
     fn now(&self) -> Timestamp {
-        // A clock before 1970 reads as 1970.
+        // A clock before 1970 returns 1970.
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Timestamp { seconds: i64::try_from(since.as_secs()).unwrap_or(0), nanos: since.subsec_nanos() }
     }
@@ -71,9 +72,9 @@ impl World for SystemWorld<'_> {
     }
 
     fn random(&self, bytes: &mut [u8]) {
-        // The kernel's own: the library that makes keys gathers entropy first, for longer than most charts take to render.
+        // Uses the kernel's randomness: the library that generates keys gathers entropy first, for longer than most charts take to render.
         if getrandom::fill(bytes).is_err() {
-            // No template may go on with a predictable secret.
+            // A template must not continue with a predictable secret.
             std::process::abort();
         }
     }
@@ -160,7 +161,7 @@ impl World for SystemWorld<'_> {
     }
 }
 
-/// An ECDSA key on whichever curve it is.
+/// Parses an ECDSA key on any supported curve.
 fn ecdsa_key(pkcs8: &[u8]) -> Option<EcdsaKeyPair> {
     const CURVES: [&EcdsaSigningAlgorithm; 3] = [
         &signature::ECDSA_P256_SHA256_ASN1_SIGNING,
@@ -170,25 +171,25 @@ fn ecdsa_key(pkcs8: &[u8]) -> Option<EcdsaKeyPair> {
     CURVES.iter().find_map(|curve| EcdsaKeyPair::from_pkcs8(curve, pkcs8).ok())
 }
 
-/// Answers `lookup` from a live cluster. Used on blocking threads, where renders run.
+/// Implements `lookup` with a live cluster. Used on blocking threads, where renders run.
 pub struct ClusterLookup {
     cluster: Cluster,
     runtime: tokio::runtime::Handle,
 }
 
 impl ClusterLookup {
-    /// A lookup on a cluster; called within the runtime that the requests are to run on.
+    /// Creates a lookup on a cluster; must be called within the runtime that sends the requests.
     #[must_use]
     pub fn new(cluster: Cluster) -> Self {
         Self { cluster, runtime: tokio::runtime::Handle::current() }
     }
 }
 
-/// What a `lookup` finds in a cluster; `None` if there is no such object. Errors of the template may quote a Secret from here on:
+/// Looks up an object in a cluster; `None` if there is no such object. Errors of the template may quote a Secret from here on:
 /// its contents are masked in messages.
 ///
 /// # Errors
-/// What the API server answered.
+/// The error of the API server.
 pub(crate) async fn lookup_object(
     cluster: &Cluster,
     query: &LookupQuery,

@@ -8,10 +8,10 @@ use chart_compat::world::{Call, Timestamp};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-/// For how many changes of inputs an unused value is kept: as long as Helm keeps revisions.
+/// The number of changes of inputs for which an unused value is kept: the default number of revisions of Helm.
 const MAX_IDLE: u32 = 10;
 
-/// How many unused values are kept.
+/// The maximal number of unused values.
 const MAX_UNUSED: usize = 1_000;
 
 /// The values that a release's renders generated.
@@ -23,7 +23,7 @@ pub struct GeneratedValues {
     pub seconds: i64,
     /// Nanoseconds within the second.
     pub nanos: u32,
-    /// Digests of what was looked up, by the arguments of `lookup`.
+    /// Digests of the results of lookups, by the arguments of `lookup`.
     pub lookups: BTreeMap<String, String>,
     /// Values by the digest of their call.
     pub values: BTreeMap<String, Kept>,
@@ -43,7 +43,7 @@ pub struct Kept {
     value: String,
     /// When it was generated, in seconds since 1970.
     made: i64,
-    /// For how many days it is good.
+    /// The validity in days.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     days: Option<i64>,
     /// How often the inputs changed since a template last used it.
@@ -51,7 +51,7 @@ pub struct Kept {
     pub idle: u32,
 }
 
-/// The name of a call's value.
+/// The key of a call's value.
 pub(super) fn key(call: &Call<'_>) -> String {
     let nth = call.nth.to_string();
     let parts = [call.function, &call.arguments, call.file, call.template, &call.context, &call.loops, &nth];
@@ -80,7 +80,7 @@ impl Kept {
         STANDARD.decode(&self.value).ok()
     }
 
-    /// When it is renewed: at two thirds of its life.
+    /// When to renew it: after two thirds of its validity.
     pub(super) fn due(&self) -> Option<i64> {
         let days = self.days.filter(|d| *d > 0)?;
         Some(self.made.saturating_add(days.saturating_mul(86_400 / 3 * 2)))
@@ -92,7 +92,7 @@ impl GeneratedValues {
         Timestamp { seconds: self.seconds, nanos: self.nanos }
     }
 
-    /// Records that inputs changed: the time moves, and unused values age.
+    /// Records changed inputs: advances the time and ages unused values.
     pub(super) fn turn(&mut self, inputs: &str, clock: Timestamp, used: &BTreeMap<String, Option<Kept>>) {
         inputs.clone_into(&mut self.inputs);
         (self.seconds, self.nanos) = (clock.seconds, clock.nanos);

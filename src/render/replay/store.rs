@@ -1,4 +1,4 @@
-//! Stores the generated values of a release in a Secret of its namespace, which has the readers of its release records.
+//! Stores the generated values of a release in a Secret of its namespace, which has the same readers as its release records.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,20 +10,20 @@ use crate::cluster::{ApplyOptions, Cluster, ClusterError, DeleteOptions, Gvk, Ob
 /// The Secret's type.
 const TYPE: &str = "windlass.dev/replay.v1";
 
-/// The key under which the memory stands, as JSON.
+/// The data key of the values, encoded as JSON.
 const KEY: &str = "replay";
 
-/// The largest memory that is written; the API server takes no larger Secret.
+/// The maximal size of the values, in bytes; the API server refuses larger Secrets.
 const MAX_BYTES: usize = 1_000_000;
 
 fn place(namespace: &str, release: &str) -> ObjectRef {
     ObjectRef::new(Gvk::new("v1", "Secret"), Some(namespace), &format!("windlass.replay.{release}"))
 }
 
-/// Reads the memory of a release; without a Secret it is empty.
+/// Loads the generated values of a release; without a Secret they are empty.
 ///
 /// # Errors
-/// The API server's answer, or that the Secret holds something else. Its content is never shown.
+/// The error of the API server, or invalid content of the Secret, which is never shown.
 pub(crate) async fn load(
     cluster: &Cluster,
     namespace: &str,
@@ -44,10 +44,10 @@ pub(crate) async fn load(
     serde_json::from_slice(&bytes).map_err(|_| broken())
 }
 
-/// Keeps the memory of a release.
+/// Saves the generated values of a release.
 ///
 /// # Errors
-/// The API server's answer, or that the memory is too large for a Secret.
+/// The error of the API server, or values that are too large for a Secret.
 pub(crate) async fn save(
     cluster: &Cluster,
     namespace: &str,
@@ -79,10 +79,10 @@ pub(crate) async fn save(
     cluster.apply(&place, &body, options).await.map(|_| ()).map_err(|e| e.to_string())
 }
 
-/// Forgets the memory of a release that is uninstalled.
+/// Deletes the generated values of an uninstalled release.
 ///
 /// # Errors
-/// The API server's answer.
+/// The error of the API server.
 pub(crate) async fn forget(cluster: &Cluster, namespace: &str, release: &str) -> Result<(), ClusterError> {
     cluster.delete(&place(namespace, release), DeleteOptions::default()).await.map(|_| ())
 }

@@ -31,7 +31,7 @@ const MAX_STEPS: usize = 500_000;
 /// The largest list whose items are compared with each other.
 const MAX_DISTINCT: usize = 64;
 
-/// Up to this number of digits, a float represents a number exactly.
+/// Up to this number of digits, a comparison of floats equals a comparison of the exact numbers.
 const EXACT_DIGITS: usize = 15;
 
 /// The validator must decide.

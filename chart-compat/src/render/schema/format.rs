@@ -334,7 +334,7 @@ fn uri_reference(s: &str) -> Result<(), String> {
 
 fn uri_template(s: &str) -> Result<(), String> {
     let url = url(s)?;
-    // Checks only a path without other escapes, which contains the braces.
+    // Checks only the raw path, which is empty unless the path has characters, such as braces, that Go escapes.
     for token in url.raw_path.split(|b| *b == b'/') {
         let token = path_unescape(token).map_err(|why| format!("percent decode failed: {why}"))?;
         let mut open = false;
