@@ -57,7 +57,7 @@ fn report(files: &[(&str, &str)], file: &str, set: &str) -> String {
     render_report(&error, trace.as_ref()).unwrap().to_string()
 }
 
-/// The lines of a report that tell of values.
+/// The lines of a report about values.
 fn notes(template: &str, file: &str, set: &str) -> Vec<String> {
     let text = report(&[("templates/a.yaml", template)], file, set);
     text.lines().filter_map(|l| l.trim_start().strip_prefix("= ")).map(str::to_owned).collect()
@@ -131,7 +131,7 @@ fn the_origin_of_the_value_is_told() {
             "{{ required \"give one\" .Values.imag.tag }}",
             "",
             "",
-            // What fails is `.Values.imag.tag` before `required` runs.
+            // `.Values.imag.tag` fails before `required` is called.
             &[
                 "value: .Values.imag is not there: nobody sets it",
                 "help: did you mean .Values.image.tag? (demo/values.yaml:3)",
@@ -149,7 +149,7 @@ fn the_origin_of_the_value_is_told() {
             "",
             &["value: .Values.port is a number, set in demo/values.yaml:4"],
         ),
-        // What a template made itself comes from nowhere.
+        // A value that a template creates has no origin.
         ("{{ $d := dict \"a\" 1 }}{{ upper $d.a }}", "", "", &[]),
     ];
     for (template, file, set, want) in table {

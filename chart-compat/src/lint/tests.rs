@@ -44,7 +44,7 @@ fn told(files: &[(&str, &str)]) -> Vec<String> {
         .collect()
 }
 
-/// The keys that nothing reads.
+/// The unread keys.
 fn unread(values: &str, template: &str, more: &[(&str, &str)]) -> Vec<String> {
     let mut files = vec![("values.yaml", values), ("templates/a.txt", template)];
     files.extend(more);
@@ -91,7 +91,7 @@ fn other_readers_count() {
     // Through `tpl`, from texts in values and in files.
     assert_eq!(unread("a: 'x {{ .Values.b }}'\nb: 1\nc: 2\n", "{{ tpl .Values.a . }}", &[]), ["c"]);
     assert_eq!(unread("a: 1\n", "{{ tpl (.Files.Get \"x\") . }}", &[("x", "{{ .Values.a }}")]), [""; 0]);
-    // Subcharts read what is under their names, and globals; conditions and tags are read.
+    // Subcharts read the values below their names, and globals; conditions and tags are read.
     let sub = [
         (
             "Chart.yaml",

@@ -1,4 +1,4 @@
-//! The charts of `fixtures/post-render` beside what Helm stores of them (`make fixtures` records it).
+//! The charts of `fixtures/post-render`, compared with the manifests that Helm stores (`make fixtures` records them).
 
 use std::fmt::Write as _;
 use std::fs;
@@ -57,7 +57,7 @@ fn post_renderers(settings: &Data) -> Option<PostRenderers> {
     })
 }
 
-/// The release of a case before it is post-rendered.
+/// The release of a case before post-rendering.
 fn release(dir: &Path) -> RenderedRelease {
     let mut files =
         vec![File::new("Chart.yaml".to_owned(), "{apiVersion: v2, name: c, version: 0.1.0}".as_bytes())];

@@ -78,7 +78,7 @@ fn again(
     let done =
         render(chart, user, &options, world, &move || Ok(known.clone()), &mut |w| panic!("{w}")).unwrap();
     if let Some(new) = &done.memory {
-        // As it comes back from a Secret.
+        // As decoded from a Secret.
         *memory = serde_json::from_slice(&serde_json::to_vec(new).unwrap()).unwrap();
     }
     let lines = done.rendered.manifests.iter().flat_map(|m| m.text.lines());
@@ -101,7 +101,7 @@ fn unchanged_inputs_render_unchanged_bytes() {
     let (second, done) = again(&chart, &Map::new(), &world, &mut memory);
     assert_eq!(first, second);
     assert!(done.memory.is_none(), "nothing new is to be kept");
-    // Other values: the time moves, chance does not.
+    // Other values: the time advances, random values stay.
     let user = Map::from([("x".to_owned(), Data::Bool(true))]);
     let (third, _) = again(&chart, &user, &world, &mut memory);
     let moved: Vec<&str> = first.keys().filter(|k| first[*k] != third[*k]).map(String::as_str).collect();
@@ -125,7 +125,7 @@ fn an_edited_chart_keeps_its_passwords() {
     }
     assert_ne!(second["user"].trim_matches('"'), second["root"]);
     assert_ne!(second["x"], second["y"]);
-    // What is asked for no more is still known when it comes back, until it has been idle for long.
+    // An unused value is returned again when its call comes back, until it has been idle for long.
     let (third, _) = again(&old, &Map::new(), &world, &mut memory);
     assert_eq!(first, third);
     let user = |n: i64| Map::from([("n".to_owned(), Data::Int(n))]);

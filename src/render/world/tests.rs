@@ -11,7 +11,7 @@ use chart_compat::template::Limits;
 
 use super::{PathBuf, SystemWorld, zone_name};
 
-/// Renders a template and gives what it printed, line by line.
+/// Renders a template and returns its output, line by line.
 fn render(template: &str) -> Vec<String> {
     let files = vec![
         File::new("Chart.yaml".to_owned(), b"{apiVersion: v2, name: keys, version: 1.0.0}".to_vec()),
@@ -98,7 +98,7 @@ impl Certificate {
     }
 }
 
-/// How long an element with this content is.
+/// The encoded length of an element with this content.
 fn size(content: &[u8]) -> usize {
     let head = match content.len() {
         0..0x80 => 2,
@@ -151,7 +151,7 @@ fn keys_of_other_kinds_sign_too() {
         ("P-384", &signature::ECDSA_P384_SHA384_ASN1),
         ("P-521", &signature::ECDSA_P521_SHA512_ASN1),
     ];
-    // Keys of these curves cannot be made by a template, only brought.
+    // Templates cannot generate keys of these curves, only use given ones.
     let brought = |curve: &'static signature::EcdsaSigningAlgorithm| {
         let key = signature::EcdsaKeyPair::generate(curve).unwrap();
         let der = STANDARD.encode(key.to_pkcs8v1().unwrap().as_ref());

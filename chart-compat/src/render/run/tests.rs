@@ -1,4 +1,4 @@
-//! Large charts give on two threads what they give on one.
+//! Large charts render the same output on two threads as on one.
 
 use std::fmt::Write as _;
 
@@ -88,12 +88,12 @@ fn what_a_template_changes_shows_in_later_ones_alone() {
         }
     }
     let counted = render(&[(100, set)], false).unwrap();
-    // The later name runs first.
+    // The later name is executed first.
     assert_eq!(counted.matches("\nn: 1\n").count(), 101);
     assert!(counted.ends_with("notes: 1"));
 }
 
-/// What a chart of one template prints, given helpers and that template.
+/// Renders a chart of one template with the given helpers.
 fn one(helpers: &str, template: &str) -> String {
     let files = vec![
         file("Chart.yaml", "apiVersion: v2\nname: demo\nversion: 1.0.0\n"),
@@ -159,7 +159,7 @@ fn what_a_helper_gave_holds_until_something_changes() {
     for (template, wanted) in table {
         // Two files, so that each begins with what the other one left.
         let printed = one(helpers, &format!("{template};"));
-        // The deeper one runs first and is printed last.
+        // The deeper one is executed first and printed last.
         let first = printed.split(';').nth(1).unwrap_or_default();
         assert_eq!(first.trim(), wanted, "{template} {printed:?}");
     }

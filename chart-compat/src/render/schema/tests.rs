@@ -1,4 +1,4 @@
-//! Values and schemas with what Helm says of them, and the parts that the messages are made of.
+//! Values and schemas with Helm's error texts, and the parts of the messages.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::json::from_slice;
 use crate::profile::Profile;
 use crate::world::Still;
 
-/// What is wrong with values under a schema; empty if nothing is. The fast check accepts only what the validator does.
+/// The error of values under a schema; empty if they are valid. The fast check accepts only what the validator accepts.
 fn told(schema: &str, values: &str) -> String {
     let data = from_slice(values.as_bytes()).unwrap();
     let compiled = match Compiled::read(schema.as_bytes()) {
@@ -85,7 +85,7 @@ fn metaschemas_are_schemas() {
     for draft in Draft::ALL {
         let document = meta::document(draft);
         assert!(matches!(&*document, Json::Map(m) if m.contains_key("definitions")), "{draft:?}");
-        // They are written in draft 7, whatever they describe.
+        // Their shapes are in draft 7, whatever draft they describe.
         let named =
             Program::new("file:///meta", &Arc::clone(&document), &ExternalDocuments::new(&super::nowhere));
         assert!(named.is_ok(), "{draft:?}: {:?}", named.err());
@@ -155,13 +155,13 @@ fn what_is_not_in_the_file_is_told() {
         let text = told(&format!(r#"{{"$ref": "{reference}"}}"#), "{}");
         assert!(text.starts_with(error), "{text}");
     }
-    // A name of nothing in particular allows everything, as Helm has it.
+    // An unknown URN allows everything, as in Helm.
     assert_eq!(told(r#"{"$ref": "urn:example:thing"}"#, "{}"), "");
 }
 
 #[test]
 fn a_check_ends() {
-    // Each definition asks for the next one twice.
+    // Each definition refers to the next one twice.
     let doubled: Vec<String> = (0..40)
         .map(|i| {
             format!(

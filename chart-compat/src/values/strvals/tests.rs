@@ -1,10 +1,10 @@
-//! Lines and what they make of an empty tree. Expectations were recorded from Helm 4.3.1.
+//! Lines and the values that they set in an empty tree. Expectations were recorded from Helm 4.3.1.
 
 use super::*;
 
 type Parse = fn(&mut Map, &str) -> Result<(), Error>;
 
-/// What a line makes of a tree, as JSON, or the error.
+/// The values that a line sets, as JSON, or the error.
 fn parsed(parse: Parse, base: &str, line: &str) -> String {
     let mut values = json::from_slice_map(base.as_bytes()).unwrap();
     match parse(&mut values, line) {
