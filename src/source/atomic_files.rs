@@ -1,4 +1,4 @@
-//! Files that others may read during a write: whole or not at all, one writer at a time.
+//! Atomic writes and locks of files that other processes read and write.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use tempfile::NamedTempFile;
 
-/// Time limit of waiting for another process's lock; Helm's.
+/// Time limit of a wait for another process's lock; Helm's.
 const LOCK_PATIENCE: Duration = Duration::from_secs(30);
 
-/// A file in the directory of `path` that gets its name when it is complete; dropped before, it is deleted.
+/// A temporary file in the directory of `path`: renamed to `path` when it is complete, deleted if dropped before.
 pub(super) fn beside(path: &Path) -> io::Result<NamedTempFile> {
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -20,14 +20,14 @@ pub(super) fn beside(path: &Path) -> io::Result<NamedTempFile> {
     tempfile::Builder::new().prefix(".windlass-").tempfile_in(directory)
 }
 
-/// Gives a complete file its name and mode.
+/// Sets the mode of a complete file and renames it.
 pub(super) fn persist(file: NamedTempFile, path: &Path, mode: u32) -> io::Result<()> {
     set_mode(file.as_file(), mode)?;
     file.persist(path).map_err(|e| e.error)?;
     Ok(())
 }
 
-/// Writes a file whole or not at all.
+/// Writes a file atomically.
 pub(super) fn write(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let mut file = beside(path)?;
     file.write_all(bytes)?;
@@ -65,7 +65,7 @@ pub(super) fn lock(path: &Path) -> io::Result<File> {
     }
 }
 
-/// The lock file for a file: with the extension `lock`.
+/// The path of a file's lock file, with the extension `lock`.
 pub(super) fn lock_path(path: &Path) -> PathBuf {
     if path.extension().is_some() {
         return path.with_extension("lock");

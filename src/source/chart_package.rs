@@ -71,7 +71,7 @@ impl Times {
         Ok(Self { root: Some(root.to_owned()), fixed, fallback })
     }
 
-    /// The time in lock files in place of their own, if there is one for all files.
+    /// The time that replaces the one in lock files, if all files have the same.
     fn of_locks(&self) -> Option<String> {
         self.root.as_ref().and(self.fixed).and_then(go_time::at)
     }
@@ -139,7 +139,7 @@ fn add_chart<W: Write>(
     let (v1, v2) = (chart.metadata.api_version == "v1", chart.metadata.api_version == "v2");
     let mut metadata = chart.metadata.clone();
     if v1 {
-        // They are in requirements.yaml.
+        // requirements.yaml contains the dependencies.
         metadata.dependencies = None;
     }
     add("Chart.yaml", yaml::to_string(&metadata.data()).map_err(form)?.as_bytes())?;
@@ -177,7 +177,7 @@ pub fn save(chart: &Chart, times: &Times, directory: &Path) -> Result<PathBuf, P
     Ok(path)
 }
 
-/// Writes a package or its provenance file, whole or not at all.
+/// Writes a package or its provenance file atomically.
 ///
 /// # Errors
 /// It cannot be written.
@@ -185,7 +185,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     atomic_files::write(path, bytes, 0o644)
 }
 
-/// Unpacks a chart's files into a new directory with the chart's name. They appear all at once or not at all.
+/// Unpacks a chart's files atomically into a new directory with the chart's name.
 ///
 /// # Errors
 /// The chart has no name, or a file cannot be written.

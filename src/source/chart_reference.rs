@@ -1,4 +1,4 @@
-//! Chart references: the kinds of texts that name a chart.
+//! Parses chart references: paths, URLs and `NAME/CHART`.
 
 use std::path::PathBuf;
 
@@ -41,8 +41,8 @@ pub enum BadReference {
 }
 
 impl ChartReference {
-    /// Classifies a text, without checking that it exists. An existing path takes precedence over all else: the
-    /// caller checks that.
+    /// Classifies a reference without access to the file system. An existing path takes precedence over all other kinds;
+    /// the caller checks that.
     ///
     /// # Errors
     /// It is invalid.

@@ -1,4 +1,4 @@
-//! Chart directories: Helm's walk, with `.helmignore` and limits, and its texts for unreadable files.
+//! Walks chart directories as Helm does, with `.helmignore`, size limits, and Helm's errors for unreadable files.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -13,7 +13,7 @@ use super::Error;
 
 /// Deepest nesting of directories; symbolic links can form cycles.
 const MAX_DEPTH: usize = 100;
-/// Most links in one path (`filepath.EvalSymlinks`).
+/// Maximum number of links in one path (`filepath.EvalSymlinks`).
 const MAX_LINKS: usize = 255;
 
 /// The files of a chart directory, in order of name (`loader.LoadDir`).
@@ -85,7 +85,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Follows links, as Helm, with a warning.
+    /// Warns that a symbolic link is followed, as Helm does.
     fn tell_link(&mut self, path: &Path, end: &Path) {
         let attributes = [("path", &*path.to_string_lossy()), ("resolved", &*end.to_string_lossy())];
         let text = "found symbolic link in path. Contents of linked file included and used";
@@ -140,7 +140,7 @@ fn resolve(path: &Path) -> Result<PathBuf, Error> {
                     return Err(Error::NoDirectory);
                 }
             }
-            // An absolute link starts over from the root.
+            // An absolute link restarts at the root.
             Some(other) => found.push(other),
             None => {}
         }

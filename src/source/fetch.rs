@@ -1,4 +1,4 @@
-//! Fetches charts by reference: chooses the version, finds its location, and checks what arrives.
+//! Fetches charts by reference: chooses the version, finds its location, and verifies the package.
 
 use std::io;
 use std::path::PathBuf;
@@ -56,7 +56,7 @@ pub enum FetchError {
     /// The repository has no URL.
     #[error("no URL found for repository {0}")]
     NoUrl(String),
-    /// The repository's index was never fetched.
+    /// The repository's index is not in the cache.
     #[error("no cached repo found. (try 'helm repo update'): {0}")]
     NotCached(String),
     /// The index in the cache does not have the chart.
@@ -100,9 +100,9 @@ pub enum FetchError {
         "{url}: the digest is sha256:{got}, but sha256:{want} is expected; someone replaced the package, or the transfer went wrong"
     )]
     Digest {
-        /// Where it came from.
+        /// Its location.
         url: String,
-        /// The digest of what came.
+        /// The actual digest.
         got: String,
         /// The expected digest.
         want: String,
@@ -124,13 +124,13 @@ pub enum FetchError {
     /// Its cosign signature is invalid.
     #[error(transparent)]
     Cosign(#[from] CosignError),
-    /// A cosign signature is required of a chart that cannot have one.
+    /// A cosign signature is required, but the chart's source does not support any.
     #[error("{0}: only charts in registries (oci://) have cosign signatures")]
     NoCosign(String),
     /// Git did not return it.
     #[error(transparent)]
     Git(#[from] GitError),
-    /// Charts cannot be fetched from such a location.
+    /// The kind of location is not supported.
     #[error("{0}")]
     Unsupported(String),
 }
@@ -155,11 +155,11 @@ pub struct Options {
     pub plain_http: bool,
     /// Whether to fetch the provenance file, too.
     pub provenance: ProvenanceMode,
-    /// The required cosign signer: only charts of registries can have one, and no others are fetched then.
+    /// The required cosign signer. If set, only charts of registries are fetched: no others have cosign signatures.
     pub cosign: Option<cosign::Policy>,
 }
 
-/// Whether something is fetched besides the chart.
+/// Whether the provenance file is fetched, too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ProvenanceMode {
     /// No.
@@ -208,7 +208,7 @@ struct Place {
     /// The repository that it belongs to: only its origin gets credentials and the client certificate.
     base: Location,
     credentials: Option<Credentials>,
-    /// Whether the origin of `url` gets them too.
+    /// Whether the origin of `url` gets them, too.
     pass_credentials: bool,
     tls: Tls,
     /// Credentials of a bucket's server, signed for each request.
@@ -443,7 +443,7 @@ impl Fetcher {
         Ok(self.http.fetch(request).await?)
     }
 
-    /// An unwritable cache is reported and costs only time.
+    /// Stores a package in the cache; reports a failure, since the chart can be used without.
     pub(super) fn keep(&self, digest: &[u8; 32], kind: Kind, bytes: &[u8], warn: &mut dyn FnMut(String)) {
         if self.cache.get(digest, kind, MAX_CHART_BYTES).is_some() {
             return;
@@ -459,7 +459,7 @@ impl Options {
         repositories::credentials(&self.username, &self.password.0)
     }
 
-    /// As an entry of `repositories.yaml`.
+    /// The options as an entry of `repositories.yaml`.
     fn entry(&self) -> Entry {
         let path = |p: &Option<PathBuf>| p.as_ref().map(|p| p.display().to_string()).unwrap_or_default();
         Entry {
@@ -475,7 +475,7 @@ impl Options {
     }
 }
 
-/// TLS flags of a repository, completed by those of the command line.
+/// TLS flags of a repository; those that it lacks are the command line's.
 fn merged(own: Tls, flags: &Tls) -> Tls {
     Tls {
         ca_file: own.ca_file.or_else(|| flags.ca_file.clone()),

@@ -97,7 +97,7 @@ impl Fetcher {
             }
             None => {}
         }
-        // Without the note there is no warning next time.
+        // Without this record the next pull does not warn.
         drop(atomic_files::write(&path, digest.as_bytes(), 0o644));
     }
 }

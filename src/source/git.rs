@@ -1,8 +1,8 @@
 //! Charts in Git repositories, by the `git` program: `git+https://HOST/REPOSITORY//PATH?ref=REF`, `git+ssh://…`.
 //!
-//! The program, not a library: it supports the user's ssh keys, known hosts, credential helpers and proxies, and adds no crates, where
-//! gix would add 245. It gets no terminal, no hooks, no links, and one protocol; login, client certificate and
-//! `--insecure-skip-tls-verify` apply to the origin of the repository, and with any of them no redirect is followed.
+//! Uses the program instead of a library: it supports the user's ssh keys, known hosts, credential helpers and proxies,
+//! and gix would add 245 crates. Runs it without a terminal, hooks or symbolic links, and allows one protocol. Login,
+//! client certificate and `--insecure-skip-tls-verify` apply to the repository's origin; with any of them git follows no redirect.
 
 use std::ffi::OsString;
 use std::io;
@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 const MAX_CLONE: u64 = 2 << 30;
 /// The interval between checks of that size.
 const LOOK: Duration = Duration::from_millis(500);
-/// Most bytes that are read of git's output.
+/// Maximum number of bytes read from git's output.
 const MAX_REFS: usize = 64 << 20;
 
 /// Why a chart could not be fetched from Git.
@@ -239,7 +239,7 @@ impl Git<'_> {
         settings.extend(tls.ca_file.as_ref().map(|f| ("http.sslCAInfo".into(), f.as_os_str().to_owned())));
         let mut command = Command::new("git");
         command.current_dir(directory).env("GIT_TERMINAL_PROMPT", "0").env("GIT_ASKPASS", "true");
-        // It takes precedence over `protocol.allow`, so that the user's own must be cleared.
+        // This setting takes precedence over `protocol.allow`, so the user's must be cleared.
         command.env("GIT_ALLOW_PROTOCOL", &self.wanted.scheme);
         command.env("LC_ALL", "C").env("GIT_CONFIG_COUNT", settings.len().to_string());
         for (n, (key, value)) in settings.into_iter().enumerate() {
@@ -254,7 +254,7 @@ impl Git<'_> {
         command
     }
 
-    /// Runs a call, unless it takes too long or its result grows too large.
+    /// Runs a call; ends it if it exceeds the time or size limit.
     async fn run(&self, directory: &Path, args: &[&str]) -> Result<Vec<u8>, GitError> {
         let verb = args.first().copied().unwrap_or_default().to_owned();
         let url = self.wanted.url.clone();
@@ -333,7 +333,7 @@ impl Fetcher {
         }
         let root = checkout(&git, scratch.path(), &commit, &name).await?;
         let directory = root.join(&wanted.path);
-        // Links become files, so that no name leads out of the checkout.
+        // Checks links out as files, so that no path leaves the checkout.
         if !directory.is_dir() {
             return Err(GitError::NoPath { url: wanted.url.clone(), path: wanted.path.clone(), commit });
         }
@@ -342,7 +342,7 @@ impl Fetcher {
         let bytes = chart_package::pack(&loaded.chart, &Times::none())?;
         let digest: [u8; 32] = Sha256::digest(&bytes).into();
         self.keep(&digest, Kind::Chart, &bytes, warn);
-        // Without the note it is fetched again.
+        // Without this record the next call fetches it again.
         drop(atomic_files::write(&note, hex(&digest).as_bytes(), 0o644));
         Ok(ChartBytes {
             digest: hex(&digest),

@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use percent_encoding::percent_decode_str;
 
-/// The longest URL that is taken.
+/// Maximum length of a URL.
 const MAX_LENGTH: usize = 8192;
 
 /// A URL with a host.
@@ -173,13 +173,13 @@ impl Location {
         Ok(Self { query: self.query.clone(), ..base.join(reference)? })
     }
 
-    /// The same with another path.
+    /// Replaces the path.
     #[must_use]
     pub fn with_path(&self, path: String) -> Self {
         Self { path, ..self.clone() }
     }
 
-    /// The same with another query.
+    /// Replaces the query.
     #[must_use]
     pub fn with_query(&self, query: String) -> Self {
         Self { query: Some(query), ..self.clone() }
@@ -214,7 +214,7 @@ impl Location {
     }
 }
 
-/// The URL; a password in it is left out.
+/// Formats the URL without its password.
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}://{}{}", self.scheme, self.host, self.path)?;
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn references_are_joined_as_go_joins_them() {
-        // base, reference, what Go's ResolveReferenceURL says
+        // (base, reference, result of Helm's `ResolveReferenceURL`)
         let table = [
             ("http://h/charts", "a-1.tgz", "http://h/charts/a-1.tgz"),
             ("http://h/charts/", "a-1.tgz", "http://h/charts/a-1.tgz"),

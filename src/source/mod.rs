@@ -2,15 +2,15 @@
 //!
 //! Owns finding, fetching, caching and packing, with their limits; knows nothing of the content of a chart's files.
 //!
-//! - [`reference`]: kinds of references; [`fetch`]: from a reference to bytes; [`load`]: from bytes to a chart
+//! - [`chart_reference`]: kinds of references; [`fetch`]: from a reference to bytes; [`load`]: from bytes to a chart
 //! - [`repositories`], [`repository`], [`index`]: named repositories, one of them, and its content
 //! - [`oci`], `fetch_oci`: registries
 //! - [`git`], `bucket`: charts in Git repositories and in buckets
 //! - [`dependencies`]: the dependencies of a chart
-//! - [`helm_paths`], [`cache`], `files`: Helm's own state on disk, ours too
+//! - [`helm_paths`], [`cache`], `atomic_files`: the state on disk, shared with Helm
 //! - [`http`], [`location`]: requests within limits, and their URLs
 //! - [`provenance`]: signing packages, and verifying signatures
-//! - [`chart_lock`], [`package`]: `Chart.lock`, and packing and unpacking charts
+//! - [`chart_lock`], [`chart_package`]: `Chart.lock`, and packing and unpacking charts
 
 mod atomic_files;
 mod bucket;
@@ -79,13 +79,13 @@ pub enum Error {
     /// Symbolic links form a cycle.
     #[error("EvalSymlinks: too many links")]
     Links,
-    /// A symbolic link leads through a file.
+    /// The target of a symbolic link has a file where it needs a directory.
     #[error("not a directory")]
     NoDirectory,
     /// A device, a socket or a pipe in a chart directory.
     #[error("cannot load irregular file {0} as it has file mode type bits set")]
     Irregular(PathBuf),
-    /// The files of a chart directory are too large together.
+    /// The total size of a chart directory exceeds the limit.
     #[error("chart exceeds maximum decompressed size of {MAX_CHART_BYTES} bytes")]
     Budget,
     /// A file of a chart directory is too large, with Helm 3.
@@ -157,7 +157,7 @@ pub fn load(path: &Path, profile: Profile) -> Result<Loaded, Error> {
     Ok(Loaded { chart, prefetch, warnings })
 }
 
-/// Loads a chart directory as lint does, for a chart of version 1 or 2 whatever its API version is; with warnings.
+/// Loads a chart directory as lint does: as API version 1 or 2, whatever `Chart.yaml` declares; with warnings.
 ///
 /// # Errors
 /// It cannot be read, is too large, or is not a chart.
@@ -201,7 +201,7 @@ pub fn load_package(mut bytes: &[u8], path: &Path, profile: Profile) -> Result<L
     load_archive(&mut bytes, path, profile)
 }
 
-/// The same, during the read of the package.
+/// Loads a packaged chart while it is being read.
 fn load_archive(archive: &mut dyn BufRead, path: &Path, profile: Profile) -> Result<Loaded, Error> {
     let mut warnings = Vec::new();
     let mut prefetch = Prefetch::new(profile);
@@ -226,7 +226,7 @@ fn load_archive(archive: &mut dyn BufRead, path: &Path, profile: Profile) -> Res
     Ok(Loaded { chart, prefetch, warnings })
 }
 
-/// The files of a directory, read as a chart directory's.
+/// Reads the files of a directory as those of a chart.
 ///
 /// # Errors
 /// It cannot be read or is too large.

@@ -36,7 +36,7 @@ pub struct Entry {
     pub pass_credentials_all: bool,
 }
 
-/// A text that is never shown.
+/// A text that is never printed.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secret(pub String);
 

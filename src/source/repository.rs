@@ -91,7 +91,7 @@ pub async fn update(http: &Http, directory: &Path, entry: &Entry) -> Result<Path
     out.flush().map_err(io)?;
     drop(out);
     let names = index::check(file.path())?;
-    // The charts first: clients that read the new index find them.
+    // Writes the names of charts first: a client that reads the new index needs them.
     let mut charts = names.join("\n");
     charts.push_str(if names.is_empty() { "" } else { "\n" });
     atomic_files::write(&charts_path(directory, &entry.name), charts.as_bytes(), 0o644).map_err(io)?;

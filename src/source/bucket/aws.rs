@@ -1,8 +1,8 @@
-//! Requests to S3 with the credentials that Amazon's own tools would use.
+//! Requests to S3 with the credentials that Amazon's tools use.
 //!
-//! reqsign signs, and loads credentials from variables, SSO, assumed roles and virtual machines. Ours are profiles,
-//! which also set region and endpoint, and web identities and containers' agents: for these reqsign uses Amazon's own
-//! servers only, and accepts no answer without an expiry.
+//! reqsign signs, and loads credentials from variables, SSO, assumed roles and virtual machines. This module loads
+//! profiles, which also set region and endpoint, web identities and containers' credentials: for these reqsign uses
+//! Amazon's servers only, and rejects answers without an expiry.
 //!
 //! Credential programs are not run, and a virtual machine's metadata server is used only if
 //! `AWS_EC2_METADATA_SERVICE_ENDPOINT` names it.
@@ -30,7 +30,7 @@ use super::environment::{MAX_ANSWER, form, key, read, variable};
 use super::{Asker, BucketError};
 use crate::causes::chain;
 
-/// Most profiles in a chain of sources.
+/// Maximum number of profiles in a chain of sources.
 const MAX_PROFILES: u8 = 8;
 
 /// Keys for one region.
@@ -82,7 +82,7 @@ impl Keys {
         let mut parts = request.into_parts().0;
         let signer = RequestSigner::new("s3", &self.region);
         signer.sign_request(&Context::new(), &mut parts, Some(&self.credential), None).await?;
-        // The client sets the host itself.
+        // The client sets the header `Host`.
         parts.headers.remove(header::HOST);
         let text = |(k, v): (&HeaderName, &http::HeaderValue)| Some((k.clone(), v.to_str().ok()?.to_owned()));
         Ok(Credentials::Signed(parts.headers.iter().filter_map(text).collect()))
@@ -95,17 +95,17 @@ struct Chain<'h> {
     /// reqsign's view of this machine.
     context: Context,
     failure: reqsign_context::Failure,
-    /// A token service in place of Amazon's.
+    /// A token service that replaces Amazon's.
     sts: Option<Location>,
     region: String,
     profiles: Profiles,
 }
 
 impl Chain<'_> {
-    /// The first credentials that exist.
+    /// Returns the first credentials that exist.
     ///
-    /// A source that should have them fails.
-    /// Their source does not provide them.
+    /// # Errors
+    /// A configured source does not provide its credentials.
     async fn find(&self) -> Result<Option<Credential>, BucketError> {
         if let Some(found) = EnvCredentialProvider::new().provide_credential(&self.context).await? {
             return Ok(Some(found));
@@ -129,7 +129,7 @@ impl Chain<'_> {
         Ok(None)
     }
 
-    /// The credentials of a profile; `left`: how many more may follow in its chain.
+    /// The credentials of a profile; `left`: how many more profiles its chain may have.
     fn of_profile<'a>(
         &'a self,
         name: &'a str,
@@ -191,7 +191,7 @@ impl Chain<'_> {
         found.ok_or_else(|| wrong(name, "the role has no credentials"))
     }
 
-    /// A role of a login by `aws sso login`.
+    /// A role of an `aws sso login` session.
     async fn sso(&self, profile: &BTreeMap<String, String>) -> Result<Option<Credential>, BucketError> {
         let shared = profile.get("sso_session").map(|name| self.profiles.sso_session(name));
         let own = |key: &str| profile.get(key).or_else(|| shared.as_ref()?.get(key));
@@ -295,7 +295,7 @@ fn no_keys(from: &str) -> BucketError {
     BucketError::Answer(format!("{from} answered without credentials for AWS"))
 }
 
-/// A file that must exist.
+/// Reads a file that must exist.
 fn required(path: &Path) -> Result<String, BucketError> {
     read(path)?
         .ok_or_else(|| BucketError::Answer(format!("open {}: no such file or directory", path.display())))

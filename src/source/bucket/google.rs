@@ -1,9 +1,9 @@
-//! Requests to Google's storage with the credentials that Google's own tools would use: a token of the environment,
+//! Requests to Google's storage with the credentials that Google's tools use: a token of the environment,
 //! or one for the application default credentials: a service account's key, a user's login, or the metadata server
 //! that `GCE_METADATA_HOST` names.
 //!
-//! reqsign's crate for Google asks Google's own token server whatever the file says, and signs with the crate rsa, whose
-//! timing leaks (RUSTSEC-2023-0071).
+//! Does not use reqsign's crate for Google: it ignores the token server in the file, and signs with the crate rsa,
+//! which has a timing side channel (RUSTSEC-2023-0071).
 
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{RSA_PKCS1_SHA256, RsaKeyPair};

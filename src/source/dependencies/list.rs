@@ -16,7 +16,7 @@ pub struct Row {
     pub status: &'static str,
 }
 
-/// The declared dependencies of a loaded chart; `path`: where it is.
+/// The declared dependencies of a loaded chart; `path`: the chart's location.
 #[must_use]
 pub fn rows(path: &Path, chart: &Chart) -> Vec<Row> {
     let declared = chart.metadata.dependencies.iter().flatten();

@@ -1,7 +1,7 @@
 //! A chart's dependencies: resolved to versions, locked, fetched into `charts/` (`downloader.Manager`).
 //!
-//! [`list`]: their status; `resolve`: their versions. Owns `charts/` and the lock file of a chart directory: both
-//! change as a whole or not at all.
+//! [`list`]: their status; `resolve`: their versions. Owns `charts/` and the lock file of a chart directory, and
+//! updates both atomically.
 
 pub mod list;
 mod resolve;
@@ -24,7 +24,7 @@ use super::provenance::{self, ProvenanceError};
 use super::repositories::{Entry, Repositories, RepositoriesError};
 use super::{Error as LoadError, atomic_files, go_time, load, load_package, repository};
 
-/// Indexes or charts that are fetched at the same time.
+/// Number of indexes or charts that are fetched concurrently.
 const AT_ONCE: usize = 8;
 
 /// Why dependencies could not be fetched; `Display` is Helm's text where it has one.
@@ -67,7 +67,7 @@ pub enum DependencyError {
     /// A directory does not exist.
     #[error("directory {0} not found")]
     NoDirectory(PathBuf),
-    /// The index of a repository was never fetched.
+    /// The index of a repository is not in the cache.
     #[error("no cached repository for {name} found. (try 'helm repo update'): {source}")]
     NotCached {
         /// Its name in the cache.
@@ -105,13 +105,13 @@ pub enum DependencyError {
     /// A chart cannot be packed.
     #[error(transparent)]
     Package(#[from] PackageError),
-    /// A dependency came without a provenance file.
+    /// A dependency has no provenance file.
     #[error("failed to verify {0}: it has no provenance file")]
     NotSigned(String),
     /// Dependencies cannot be verified.
     #[error("failed to verify {0}: charts in directories have no provenance file")]
     Unverifiable(String),
-    /// A signature does not hold.
+    /// A signature is invalid.
     #[error(transparent)]
     Provenance(#[from] ProvenanceError),
     /// A file cannot be read or written.
@@ -337,7 +337,7 @@ impl Manager<'_> {
         }
         let (fetcher, options) = (self.fetcher, self.options);
         let resolved = &*resolved;
-        // Output of concurrent downloads appears when each is done.
+        // Each concurrent download prints its output when it ends.
         let work = stream::iter(wanted).map(async |(url, n)| {
             let mut lines = Vec::new();
             let chart = resolved[n].fetch(fetcher, options, known, &mut |w| lines.push(w)).await;
@@ -353,7 +353,7 @@ impl Manager<'_> {
                 let signed = signed.ok_or_else(|| DependencyError::NotSigned(chart.file_name.clone()))?;
                 provenance::verify(&chart.bytes, signed, &chart.file_name, keyring)?;
             }
-            // Only charts may be added to charts/.
+            // charts/ must contain charts only.
             load_package(&chart.bytes, &path, Profile::Helm4)?;
             chart_package::write(&path, &chart.bytes).map_err(io_error(&path))?;
         }

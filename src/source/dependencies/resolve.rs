@@ -200,7 +200,7 @@ pub(super) fn locked(
                 let versions = indexes.get(&(name, d.name.clone()));
                 let versions =
                     versions.ok_or_else(|| DependencyError::NotFound("entry not found".to_owned()))?;
-                // The exact text first: build metadata does not count as a difference.
+                // Prefers the exact text: versions compare as equal whatever their build metadata.
                 let exact = versions.iter().find(|v| v.metadata.version == d.version && !v.urls.is_empty());
                 let found = exact.or_else(|| versions.iter().find(|v| !v.urls.is_empty() && same(v)));
                 let found =

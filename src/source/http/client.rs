@@ -16,8 +16,8 @@ const CONNECT: Duration = Duration::from_secs(30);
 #[error("stopped after {MAX_REDIRECTS} redirects")]
 pub(super) struct TooManyRedirects;
 
-/// Redirects are followed within an origin. A redirect to another origin is returned as an answer: following it is a
-/// request of its own.
+/// Follows redirects within an origin. Returns a redirect to another origin as the response: the caller sends a new
+/// request to it.
 fn policy() -> Policy {
     Policy::custom(|attempt| {
         let same = attempt.previous().last().is_some_and(|last| last.origin() == attempt.url().origin());

@@ -1,4 +1,4 @@
-//! TLS to chart servers: trusted certificates, and our own.
+//! TLS to chart servers: trusted certificates and the client certificate.
 
 use std::path::{Path, PathBuf};
 

@@ -105,13 +105,13 @@ fn transport(e: &reqwest::Error, url: &Location) -> String {
     if text.contains("dns error") {
         return unknown_host(&text, url.hostname());
     }
-    // The refusing address of a name is not known here.
+    // The address that refused the connection is unknown for a host name.
     if text.contains("Connection refused")
         && let Some(address) = url.address()
     {
         return format!("dial tcp {address}: connect: connection refused");
     }
-    // The texts that scripts and people know.
+    // Go's texts, which scripts match.
     if text.contains("UnknownIssuer") {
         return "tls: failed to verify certificate: x509: certificate signed by unknown authority".to_owned();
     }

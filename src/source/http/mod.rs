@@ -55,7 +55,7 @@ pub enum Credentials {
     Basic(String, String),
     /// A token.
     Bearer(String),
-    /// Headers of another kind.
+    /// Other headers.
     Signed(Vec<(HeaderName, String)>),
 }
 
@@ -83,7 +83,7 @@ impl Credentials {
 pub struct Request<'a> {
     /// The method.
     pub method: Method,
-    /// Where to.
+    /// The URL.
     pub url: Location,
     /// Headers besides those that every request has.
     pub headers: Vec<(HeaderName, String)>,
@@ -135,7 +135,7 @@ impl Http {
         self.offline
     }
 
-    /// The same with a listener for progress.
+    /// Adds a listener for progress.
     #[must_use]
     pub fn with_progress(mut self, progress: Progress) -> Self {
         self.progress = Some(progress);
@@ -228,7 +228,7 @@ impl Response {
     /// The answer, if its status is 200.
     ///
     /// # Errors
-    /// In Helm's words: `failed to fetch URL : 404 Not Found`.
+    /// Any other status, in Helm's words: `failed to fetch URL : 404 Not Found`.
     pub fn ok(self, asked: &Location) -> Result<Self, HttpError> {
         if self.status == StatusCode::OK {
             return Ok(self);

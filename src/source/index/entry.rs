@@ -8,7 +8,7 @@ use chart_compat::go::fmt::float32;
 use chart_compat::go::semver;
 use chart_compat::profile::Profile;
 
-/// A version of a chart, and where it is.
+/// A version of a chart, and its location.
 #[derive(Clone, Debug, Default)]
 pub struct ChartVersion {
     /// Its `Chart.yaml`.
@@ -26,7 +26,7 @@ pub struct ChartVersion {
 /// The result of an item of an index.
 pub(super) enum Item {
     Version(Box<ChartVersion>),
-    /// It is invalid, and left out as by Helm: the reason.
+    /// Invalid and omitted, as by Helm; the reason.
     Skipped(String),
 }
 
@@ -90,7 +90,7 @@ fn wrong(key: &str) -> String {
     format!("error unmarshaling JSON: while decoding JSON: {key} of an entry has the wrong type")
 }
 
-/// A scalar converted to text, as sigs' parser does it: a digest of digits only is a number in YAML.
+/// Converts a scalar to text, as sigs.k8s.io/yaml does: a digest of digits only is a number in YAML.
 fn scalar(d: &Data) -> Option<String> {
     Some(match d {
         Data::String(s) => s.clone(),
@@ -121,7 +121,7 @@ fn strings(map: &Map, key: &str) -> Result<Vec<String>, String> {
 pub enum Choice<'v> {
     /// This one.
     Found(&'v str),
-    /// This one, though another was requested: Helm warns of it.
+    /// Another version than the requested one; Helm warns.
     Near(&'v str),
     /// None.
     None,
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn versions_are_chosen_as_helm_chooses() {
         let versions = ["2.0.0-rc.1", "1.10.0", "1.9.3+build", "1.9.3", "v1.2", "junk"];
-        // requested, what Helm chooses
+        // (requested version, Helm's choice)
         let table = [
             ("", Choice::Found("1.10.0")),
             ("1.9.3", Choice::Found("1.9.3")),

@@ -29,7 +29,7 @@ struct Top<'t, I> {
 }
 
 impl<'de, I: Items> Visitor<'de> for Top<'_, I> {
-    /// Whether there is an API version.
+    /// Whether the index has an API version.
     type Value = bool;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

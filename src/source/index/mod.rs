@@ -1,6 +1,6 @@
-//! Repository indexes on disk: read and checked without holding more than one chart of them.
+//! Repository indexes on disk: reads and checks them with at most one chart in memory.
 //!
-//! [`entry`]: one version of a chart; `scan`, `json`: the two streamed layouts; [`write`]: indexes of our own.
+//! [`entry`]: one version of a chart; `stream_entries`, `json`: the two streamed layouts; [`mod@write`]: generated indexes.
 //! Fetches nothing.
 
 pub mod entry;
@@ -50,7 +50,7 @@ impl IndexError {
     }
 }
 
-/// Called for each chart: returns whether its versions are wanted.
+/// Returns whether a chart's versions are wanted; called for each chart.
 type EntryFilter<'w> = &'w mut dyn FnMut(&str) -> bool;
 
 /// Visits the versions of the wanted charts, chart by chart in the order of the index, highest version first. Invalid
@@ -105,7 +105,7 @@ trait Items {
     fn restart(&mut self);
     fn chart(&mut self, name: String) -> bool;
     fn item(&mut self, item: &Data) -> Result<(), IndexError>;
-    /// The same as text.
+    /// Parses an item's text and passes it to [`Self::item`].
     fn text(&mut self, text: &[u8]) -> Result<(), Bad> {
         let data = yaml::from_slice_strict(text).map_err(|_| Bad::Yaml)?;
         let items = data.as_list().ok_or(Bad::Yaml)?;
@@ -115,7 +115,7 @@ trait Items {
 
 /// An invalid piece.
 enum Bad {
-    /// It is not valid YAML by itself: the whole may be, or reports the error.
+    /// The piece is not valid YAML on its own. The whole document may be valid; otherwise parsing it reports the error.
     Yaml,
     Index(IndexError),
 }
@@ -169,7 +169,7 @@ fn api_version(data: &Data) -> Result<(), IndexError> {
     }
 }
 
-/// Reads an index of any layout at once.
+/// Parses an index of any layout as one document.
 fn whole(file: &mut File, items: &mut impl Items) -> Result<(), IndexError> {
     file.rewind()?;
     items.restart();

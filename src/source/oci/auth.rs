@@ -53,7 +53,7 @@ fn parameters(mut rest: &str) -> HashMap<String, String> {
     out
 }
 
-/// The tokens of one run, by origin and scope.
+/// Tokens of one command, by origin and scope.
 #[derive(Default)]
 pub(super) struct Tokens(Mutex<HashMap<(String, String), Header>>);
 

@@ -151,7 +151,7 @@ impl Config {
         let wrong = |reason: String| CredentialsError::Form { path: path.to_owned(), reason };
         let top = match atomic_files::read(path, MAX_FILE).map_err(failed)? {
             None => Map::new(),
-            // Not the parser's error: it might quote a secret.
+            // Omits the parser's error, which might quote a secret.
             Some(bytes) => match serde_json::from_slice(&bytes) {
                 Ok(Value::Object(top)) => top,
                 Ok(_) => return Err(wrong("it is not an object".to_owned())),
@@ -239,7 +239,7 @@ async fn ask(helper: &str, verb: &str, input: &str) -> Result<Option<Vec<u8>>, C
     let work = async {
         if let Some(stdin) = &mut stdin {
             use tokio::io::AsyncWriteExt as _;
-            // A helper that reads nothing explains itself by its status.
+            // If a helper does not read stdin, its exit status gives the reason.
             drop(stdin.write_all(input.as_bytes()).await);
         }
         drop(stdin);

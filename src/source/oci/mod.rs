@@ -1,6 +1,6 @@
 //! Registries: pulls and pushes charts as OCI artifacts, lists tags, checks logins.
 //!
-//! Owns the distribution protocol as far as charts need it. [`reference`]: names; [`credentials`]: stored
+//! Owns the distribution protocol as far as charts need it. [`artifact_reference`]: names; [`credentials`]: stored
 //! credentials; `auth`: challenges; `artifact`: charts as artifacts; [`cosign`]: signatures of artifacts.
 
 mod artifact;
@@ -24,11 +24,11 @@ use super::cache::hex;
 use super::http::{Credentials as Header, Http, HttpError, Request, Response, Tls, status_text};
 use super::location::{BadLocation, Location};
 
-/// Size limit of a manifest, as of registries.
+/// Size limit of a manifest; registries have the same.
 const MAX_MANIFEST: u64 = 4 << 20;
 /// Size limit of a page of tags.
 const MAX_PAGE: u64 = 16 << 20;
-/// Most tags that are read.
+/// Maximum number of tags that are read.
 const MAX_TAGS: usize = 200_000;
 
 /// Why a registry request failed.
@@ -344,7 +344,7 @@ impl<'r> Registry<'r> {
         } else if home.scheme == "https" && put.url.scheme != "https" {
             return Err(OciError::Answer(format!("it wants the blob at {} in plain text", put.url)));
         } else {
-            // Storage on another server: it gets neither credentials nor an answer to a challenge.
+            // Storage on another server receives no credentials, and its challenges are not answered.
             let tls = self.tls.without_identity();
             let request = Request {
                 method: put.method,

@@ -53,7 +53,7 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
-    /// A defect of the key itself.
+    /// A defect of the key.
     pub(super) fn of_key(&self) -> String {
         match self {
             Self::NotForSigning(reason) => (*reason).to_owned(),
@@ -113,7 +113,7 @@ impl Certificate {
                 && s.verify_subkey_binding(&self.key, &subkey.key).is_ok()
         });
         let binding = binding.ok_or(Refusal::NotForSigning("the subkey has no valid binding signature"))?;
-        // An unverifiable one may be by a designated revoker.
+        // A designated revoker may have made an unverifiable revocation.
         if subkey.signatures.iter().any(|s| s.typ() == Some(SignatureType::SubkeyRevocation)) {
             return Err(Refusal::Revoked);
         }
@@ -135,7 +135,7 @@ impl Certificate {
 
     /// The self-signature with the usage of the primary key, which must be neither revoked nor expired.
     fn self_signature(&self, now: u64) -> Result<&Signature, Refusal> {
-        // An unverifiable one may be by a designated revoker.
+        // A designated revoker may have made an unverifiable revocation.
         if self.signatures.iter().any(|s| s.typ() == Some(SignatureType::KeyRevocation)) {
             return Err(Refusal::Revoked);
         }
@@ -194,7 +194,7 @@ fn acceptable(signature: &Signature) -> bool {
     strong_hash(signature) || signature.hash_alg() == Some(HashAlgorithm::Sha1) && understood(signature)
 }
 
-/// Whether a signature uses a strong hash, and no unknown rule.
+/// Whether a signature uses a strong hash and only known critical subpackets.
 pub(super) fn strong_hash(signature: &Signature) -> bool {
     use HashAlgorithm::{Sha3_256, Sha3_512, Sha224, Sha256, Sha384, Sha512};
     let strong = [Sha224, Sha256, Sha384, Sha512, Sha3_256, Sha3_512];
@@ -248,7 +248,7 @@ fn key_expired(key: &impl KeyDetails, signature: &Signature, now: u64) -> bool {
     over(key.created_at().as_secs().into(), lifetime, now)
 }
 
-/// A lifetime of 0 seconds never ends.
+/// A lifetime of 0 seconds means no expiry.
 fn over(from: u64, lifetime: u64, now: u64) -> bool {
     from > now || lifetime > 0 && from + lifetime < now
 }

@@ -1,7 +1,7 @@
 //! Keyrings: GnuPG's binary and armored exports and its keyboxes, as certificates (`loadKeyRing`).
 //!
-//! Owns the containers and the grouping of packets. Judges no certificate: proofs are checked where a key is used.
-//! Trust packets of GnuPG's old keyrings stand between the others, where rPGP's own parser would stop.
+//! Owns the containers and the grouping of packets. Verifies no certificate: signatures are checked when a key is used.
+//! Skips the trust packets in GnuPG's old keyrings, at which rPGP's parser stops.
 
 use std::collections::HashMap;
 use std::io::Read as _;
@@ -60,7 +60,7 @@ pub(super) fn dearmor(text: &str) -> Result<(BlockType, Vec<u8>), String> {
     Ok((kind, data))
 }
 
-/// What the next signature of a keyring belongs to.
+/// The component that the next signature of a keyring belongs to.
 #[derive(Clone, Copy)]
 enum Target {
     Primary,
@@ -116,7 +116,7 @@ impl Ring {
                 Err(_) if matches!(tag, Tag::UserId | Tag::UserAttribute) => target = Target::Ignored,
                 Err(_) if matches!(tag, Tag::PublicSubkey | Tag::SecretSubkey) => target = Target::Ignored,
                 Err(Error::Unsupported { .. }) => {}
-                // It may have been a revocation.
+                // The packet may be a revocation.
                 Err(_) => *slot = None,
             }
         }

@@ -31,13 +31,13 @@ pub enum ProvenanceError {
     /// The keyring cannot be read.
     #[error("failed to load keyring: {0}")]
     Keyring(String),
-    /// No key has that name.
+    /// No key has the given name.
     #[error("private key not found")]
     NoKey,
     /// The key is a public one.
     #[error("provided key is not a private key. Try providing a keyring with secret keys")]
     NotSecret,
-    /// Several keys have that name.
+    /// Several keys have the given name.
     #[error("more than one key contain the id {0:?}")]
     Vague(String),
     /// The key is protected, and no passphrase was given.
@@ -82,7 +82,7 @@ pub struct Verified {
 }
 
 impl Verified {
-    /// Helm's text about it.
+    /// Helm's output for the signer.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let mut out: Vec<String> = self.names.iter().map(|n| format!("Signed by: {n}")).collect();

@@ -1,4 +1,4 @@
-//! Which keys of a keyring may have signed a package: certificates made well and badly, each with a good signature of the text.
+//! Tests which keys of a keyring may sign a package: valid and invalid certificates, each with a valid signature of the text.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail like the tests")]
 
@@ -27,7 +27,7 @@ fn now() -> u32 {
     u32::try_from(now).unwrap()
 }
 
-/// What a signature says of itself: times in seconds before now, and lifetimes.
+/// Properties of a signature: times in seconds before now, and lifetimes.
 #[derive(Clone, Copy)]
 struct Says {
     ago: u32,
@@ -168,7 +168,7 @@ fn verified(ring: &[Packet], signer: &impl SigningKey, says: Says) -> Result<Vec
     }
 }
 
-/// What it is, the keyring, what the signature says, and what comes of it.
+/// Description, keyring, properties of the signature, expected result.
 type Case<'c> = (&'c str, Vec<Packet>, Says, Result<(), &'c str>);
 
 const UNKNOWN: &str = "openpgp: signature made by unknown entity";
@@ -315,7 +315,7 @@ fn a_subkey_signs_if_both_keys_say_so() {
             (Err(e), Err(want)) => assert!(e.starts_with(want), "{what}: {e}"),
             (got, _) => panic!("{what}: {got:?}"),
         }
-        // What hangs on to it does not spoil the primary key.
+        // An invalid subkey does not invalidate the primary key.
         if want != Err(KEY_EXPIRED) || what == "an expired subkey" {
             assert!(verified(&ring, &key, plain).is_ok(), "{what}");
         }
@@ -339,7 +339,7 @@ fn weak_algorithms_sign_no_data() {
             Err(want) => assert!(got.is_err_and(|e| e.starts_with(want)), "{hash}"),
         }
     }
-    // Its owner alone makes a self-signature: SHA-1 is enough for that, as with Helm and GnuPG, and MD5 is not.
+    // Only the owner makes a self-signature: SHA-1 is accepted there, as by Helm and GnuPG; MD5 is not.
     for (hash, good) in [(HashAlgorithm::Sha1, true), (HashAlgorithm::Md5, false)] {
         let own = certify(&key, SignatureType::CertPositive, Says { hash, ..SIGNS });
         let ring = vec![key.public_key().clone().into(), user().into(), own];
@@ -356,7 +356,7 @@ fn weak_algorithms_sign_no_data() {
 #[test]
 fn keyrings_keep_their_good_keys_beside_bad_ones() {
     let (first, second) = (primary(), primary());
-    // A primary key of an unknown version, a trust packet as GnuPG wrote them, and a packet that is cut off.
+    // A primary key of an unknown version, a trust packet in GnuPG's form, and a truncated packet.
     let mut bytes = vec![0xc0 | 6, 5, 99, 0, 0, 0, 0];
     for packet in [certificate(&first), certificate(&second)].concat() {
         bytes.extend(packet.to_bytes().unwrap());
@@ -397,7 +397,7 @@ fn no_changed_byte_of_a_keyring_makes_another_key_good() {
     for n in 0..ring.len() {
         let mut changed = ring.clone();
         changed[n] ^= 1 << (n % 8);
-        // It may be no keyring any more; it must not stop the program, or name another key.
+        // The keyring may be invalid now; reading it must not panic or yield another key.
         let mut read = super::keyring::Ring::default();
         if read.add(&changed).is_ok() {
             let now = u64::from(now());

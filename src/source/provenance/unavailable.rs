@@ -1,4 +1,4 @@
-//! Provenance files in a build without OpenPGP: nothing is signed, and nothing counts as verified.
+//! Replaces provenance files in builds without OpenPGP: signing and verification fail.
 
 use std::path::Path;
 

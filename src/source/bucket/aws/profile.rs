@@ -18,7 +18,7 @@ impl Profiles {
     /// Reads the files that exist.
     ///
     /// # Errors
-    /// A file cannot be read, or has no profile of the name that `AWS_PROFILE` says.
+    /// A file cannot be read, or the profile that `AWS_PROFILE` names does not exist.
     pub(super) fn load() -> Result<Self, BucketError> {
         let path = |name: &str, default: &str| {
             variable(&[name]).map_or_else(|| user_home().join(".aws").join(default), PathBuf::from)
@@ -54,19 +54,19 @@ impl Profiles {
         profile
     }
 
-    /// A shared login of profiles.
+    /// A login that several profiles share (`sso-session`).
     pub(super) fn sso_session(&self, name: &str) -> BTreeMap<String, String> {
         section(&self.config, |s| s.strip_prefix("sso-session ").map(str::trim) == Some(name))
             .unwrap_or_default()
     }
 
-    /// The region, of the environment or of the selected profile.
+    /// The region from the environment or the selected profile.
     pub(super) fn region(&self) -> String {
         let given = variable(&["AWS_REGION", "AWS_DEFAULT_REGION"]);
         given.or_else(|| self.own("region")).unwrap_or_else(|| "us-east-1".to_owned())
     }
 
-    /// A server in place of Amazon's.
+    /// An endpoint that replaces Amazon's.
     pub(super) fn endpoint(&self) -> Option<String> {
         variable(&["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"]).or_else(|| self.own("endpoint_url"))
     }
@@ -79,13 +79,13 @@ impl Profiles {
         self.in_config(name).is_some() || section(&self.credentials, |s| s == name).is_some()
     }
 
-    /// In this file other profiles than the default have a prefix before their names.
+    /// In this file, section names of profiles other than the default have a prefix.
     fn in_config(&self, name: &str) -> Option<BTreeMap<String, String>> {
         section(&self.config, |s| s == name || s.strip_prefix("profile ").map(str::trim) == Some(name))
     }
 }
 
-/// The entries of a section of an INI file, of all sections with the name.
+/// The entries of all sections of an INI file with a name.
 fn section(text: &str, wanted: impl Fn(&str) -> bool) -> Option<BTreeMap<String, String>> {
     let (mut inside, mut found) = (false, None);
     for line in text.lines() {

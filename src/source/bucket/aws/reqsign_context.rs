@@ -18,7 +18,7 @@ use super::super::environment::{MAX_ANSWER, read, variable};
 /// The reason of the last failed request, which reqsign does not always report.
 pub(super) type Failure = Arc<Mutex<Option<HttpError>>>;
 
-/// A context, and where it records failures; `sts`: a token service in place of Amazon's.
+/// Returns a context and its record of failures; `sts`: a token service that replaces Amazon's.
 pub(super) fn new(http: &Http, sts: Option<Location>) -> (Context, Failure) {
     let failure = Failure::default();
     let servers = Servers { http: http.clone(), sts, failure: Arc::clone(&failure) };
@@ -85,8 +85,8 @@ impl HttpSend for Servers {
             let place = sts.with_path(format!("{}/", sts.path.trim_end_matches('/')));
             url = url.query.map_or_else(|| place.clone(), |query| place.with_query(query));
         }
-        // The client sets length and host itself. With another server in place of Amazon's, the signature covers
-        // Amazon's name.
+        // The client sets `Content-Length` and `Host`. If another server replaces Amazon's, the signature covers
+        // Amazon's host name.
         let ours = |name: &HeaderName| *name == header::CONTENT_LENGTH || !moved && *name == header::HOST;
         let text = |(k, v): (&HeaderName, &HeaderValue)| {
             (!ours(k)).then_some((k.clone(), v.to_str().ok()?.to_owned()))

@@ -1,5 +1,5 @@
-//! Verifies one signature by a policy: the signed digest, the key or the certificate and its identity, the logs and
-//! timestamps.
+//! Verifies one signature against a policy: the signed digest, the key or the certificate and its identity, the logs
+//! and timestamps.
 //!
 //! Owns the conversion of cosign's annotations to a bundle, and which statements count as signatures. The
 //! `sigstore-verify` crate checks the cryptography, the certificate chain, the certificate's log and Rekor's proofs.
@@ -167,7 +167,7 @@ impl Checks {
         Ok(Self { trusted, verifier })
     }
 
-    /// Checks that a signature is by the policy's signer and of an artifact. `digest`: of its manifest.
+    /// Checks that the policy's signer signed an artifact. `digest`: of its manifest.
     pub(super) fn check(&self, found: &Found, digest: &str) -> Result<(), String> {
         let hex = digest.strip_prefix("sha256:").ok_or("the artifact's digest is not of SHA-256")?;
         let artifact = Sha256Hash::from_hex(hex).map_err(|e| e.to_string())?;
@@ -187,7 +187,7 @@ impl Checks {
         }
     }
 
-    /// Checks a bundle of an artifact. `digest`: of an artifact that is known by its digest only.
+    /// Checks a bundle of an artifact. `digest`: set if only the artifact's digest is known.
     fn check_bundle(
         &self,
         artifact: Artifact<'_>,
@@ -298,7 +298,7 @@ fn check_statement(payload: &[u8], artifact: &Sha256Hash) -> Result<(), String> 
     if statement.matches_sha256(artifact) { Ok(()) } else { Err("it is of another artifact".to_owned()) }
 }
 
-/// Checks that a signed payload of a `.sig` tag is of an artifact.
+/// Checks that a signed payload of a `.sig` tag names an artifact.
 fn check_payload(payload: &[u8], digest: &str) -> Result<(), String> {
     let payload: Payload = serde_json::from_slice(payload).map_err(|e| format!("payload: {e}"))?;
     if payload.critical.kind != "cosign container image signature" {
@@ -307,7 +307,7 @@ fn check_payload(payload: &[u8], digest: &str) -> Result<(), String> {
     if payload.critical.image.digest == digest { Ok(()) } else { Err("it is of another artifact".to_owned()) }
 }
 
-/// Certificates in PEM as a bundle has them.
+/// Converts PEM certificates to their form in a bundle.
 fn certificates(leaf: &str, chain: &str) -> Result<Vec<Value>, String> {
     let all = [leaf, chain].into_iter().flat_map(|pem| CertificateDer::pem_slice_iter(pem.as_bytes()));
     all.map(|c| {
@@ -317,7 +317,7 @@ fn certificates(leaf: &str, chain: &str) -> Result<Vec<Value>, String> {
     .collect()
 }
 
-/// The bytes of a log's id, which is in hex.
+/// Decodes a log's id from hex.
 fn log_id(hex: &str) -> Option<Vec<u8>> {
     let pairs = hex.as_bytes().chunks(2).map(|p| std::str::from_utf8(p).ok());
     pairs.map(|p| u8::from_str_radix(p.filter(|p| p.len() == 2)?, 16).ok()).collect()

@@ -17,11 +17,11 @@ use super::{CosignError, Policy, Signer};
 const BUNDLE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
 /// The annotation of a referrer with the predicate type of its statement.
 const PREDICATE: &str = "dev.sigstore.bundle.predicateType";
-/// Most signatures of one artifact that are checked.
+/// Maximum number of signatures checked per artifact.
 const MAX_SIGNATURES: usize = 64;
 /// Size limit of a bundle or a signed payload, in bytes.
 const MAX_BYTES: u64 = 4 << 20;
-/// Most pages of referrers that are read.
+/// Maximum number of pages of referrers that are read.
 const MAX_PAGES: usize = 16;
 
 /// Verifies artifacts against a policy.

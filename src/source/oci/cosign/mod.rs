@@ -1,8 +1,8 @@
 //! Signatures of artifacts by cosign: by a key, or keyless by a certificate of an identity.
 //!
-//! Owns the policy that flags express, and the errors. `find`: bundles and `.sig` tags of a registry; `check`: one
-//! signature by the policy, with the `sigstore-verify` crate. Fetches no trusted root from the network. Without the
-//! feature `cosign` each policy is refused.
+//! Owns the policy that flags express, and the errors. `find_signatures`: bundles and `.sig` tags of a registry;
+//! `check`: verifies one signature against the policy, with the `sigstore-verify` crate. Fetches no trusted root from
+//! the network. A build without the feature `cosign` refuses each policy.
 
 #[cfg(feature = "cosign")]
 mod check;

@@ -1,4 +1,4 @@
-//! cosign's signatures in a build without them: no policy is accepted.
+//! Replaces cosign verification in builds without the feature `cosign`: refuses each policy.
 
 use super::super::Registry;
 use super::super::artifact_reference::OciReference;
@@ -11,12 +11,12 @@ impl Verifier {
     /// Fails.
     ///
     /// # Errors
-    /// Always: cosign's signatures were not built in.
+    /// Always: the build has no cosign verification.
     pub fn new(_policy: &Policy) -> Result<Self, CosignError> {
         Err(CosignError::NotBuilt)
     }
 
-    /// Such a verifier does not exist.
+    /// Never runs: a verifier cannot be created.
     ///
     /// # Errors
     /// None.
