@@ -57,9 +57,9 @@ async fn measure(name: &str, count: usize) -> (usize, usize) {
 async fn a_release_costs_few_requests() {
     let (installed, idle) = measure("few", 10).await;
     // Watches and discovery included.
-    assert!(installed <= 10 * 14 + 20, "{installed}");
-    // The status says that the request was handled.
-    assert!(idle <= 10 + 2, "{idle}");
+    assert!(installed <= 10 * 15 + 30, "{installed}");
+    // The status says that the request was handled; a watch that is behind costs some lists.
+    assert!(idle <= 10 * 3, "{idle}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
