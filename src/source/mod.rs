@@ -79,7 +79,7 @@ pub enum Error {
     /// Symbolic links form a cycle.
     #[error("EvalSymlinks: too many links")]
     Links,
-    /// The target of a symbolic link has a file where it needs a directory.
+    /// A directory in the path of a symbolic link is a file.
     #[error("not a directory")]
     NoDirectory,
     /// A device, a socket or a pipe in a chart directory.
