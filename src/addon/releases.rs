@@ -21,7 +21,7 @@ use crate::controller::{
 use crate::release::record::OWNER_LABEL;
 use crate::release::{
     Adoption, CrdFile, CrdPolicy, DriftMode, DriftPolicy, Duplicates, Engine, Mode, ObjectOptions,
-    OwnershipOptions, ReleaseId, ReleaseOptions, ReleaseRequest, RevisionOptions,
+    OwnershipOptions, ReleaseId, ReleaseOptions, ReleaseRequest, RevisionOptions, UninstallRequest,
 };
 use crate::render::add_labels;
 
@@ -147,7 +147,12 @@ impl Releases {
 
     /// Uninstalls a module's release. Returns how many objects were deleted.
     pub(crate) async fn uninstall(&self, module: &str) -> Result<usize, Error> {
-        self.runner.uninstall(&self.id(module), self.timeout).await
+        let request = UninstallRequest {
+            ignore_not_found: true,
+            timeout: self.timeout,
+            ..UninstallRequest::new(self.id(module))
+        };
+        Ok(self.runner.uninstall(&request).await?.deleted.len())
     }
 
     /// What a run of the module would ask of the engine. Writes nothing.

@@ -31,11 +31,6 @@ pub trait FrontEnd: Send + Sync + Sized + 'static {
         &["windlass.dev/requested-at"]
     }
 
-    /// Whether this process reconciles an object. Objects of other shards are watched for dependencies only.
-    fn selects(&self, _object: &Value) -> bool {
-        true
-    }
-
     /// The release of an object: its drift and its records trigger a reconcile, and no other object may have it. `None`: the
     /// kind has no releases.
     fn release(&self, _object: &Value) -> Option<ReleaseId> {

@@ -41,7 +41,9 @@ pub use reconcile_pass::ReconcilePass;
 pub use release_runner::{Done, PostRender, ReleaseRunner, ReleaseSpec, RenderInputs, capabilities};
 pub(crate) use render_revision::RevisionView;
 pub use target::{ReleaseTarget, ServiceAccountRef, is_dns_label};
-pub use values_from::{ResolvedValues, ValuesReference, resolve as resolve_values};
+pub use values_from::{
+    MissingText, ResolvedValues, ValuesReference, check_kind as check_values_kind, resolve as resolve_values,
+};
 pub use work_queue::{Gate, Job, QueuedJob, WorkQueue};
 pub use worker_slot::WorkerSlot;
 pub(crate) use workers::until;

@@ -70,8 +70,6 @@ enum Readiness {
 struct ObservedObject {
     object: Value,
     fingerprint: Fingerprint,
-    /// Whether this process reconciles it.
-    selected: bool,
     release: Option<ReleaseId>,
     dependencies: BTreeSet<String>,
     related: BTreeSet<ObjectRef>,
@@ -151,7 +149,7 @@ impl<F: FrontEnd> Controller<F> {
                     Some(Err(error)) => return Err(error),
                     None => return Err(ClusterError::Other(format!("the watch of {} ended", kind.kind))),
                 },
-                changed = self.related.next() => self.take_related(changed?),
+                changed = self.related.next() => self.take_related(changed),
                 (id, trigger) = engine.next_trigger_for(&owners) => self.take_trigger(&id, &trigger),
                 event = self.workers.next() => match event {
                     WorkerEvent::Finished(key, job, result) => self.finish(&key, job, result),
@@ -174,14 +172,12 @@ impl<F: FrontEnd> Controller<F> {
     /// Stores an object as it is now, and requests what follows from a change.
     fn observe(&mut self, key: &str, object: Value) {
         let fingerprint = Fingerprint::of(&object, self.front_end.trigger_annotations());
-        let selected = self.front_end.selects(&object);
-        let same =
-            |known: &&mut ObservedObject| known.fingerprint == fingerprint && known.selected == selected;
+        let same = |known: &&mut ObservedObject| known.fingerprint == fingerprint;
         if let Some(known) = self.objects.get_mut(key).filter(same) {
             known.object = object;
             return self.wake_dependents(key);
         }
-        let release = self.front_end.release(&object).filter(|_| selected);
+        let release = self.front_end.release(&object);
         let before = self.objects.remove(key);
         if let Some(former) = before.as_ref().and_then(|known| known.release.as_ref())
             && release.as_ref() != Some(former)
@@ -190,12 +186,14 @@ impl<F: FrontEnd> Controller<F> {
             self.releases.remove(former);
         }
         if let Some(release) = &release {
-            self.releases.entry(release.clone()).or_insert_with(|| key.to_owned());
+            self.claim(release, key);
         }
         let deleted = fingerprint.deleted;
+        // What the running job waits for may not be desired any more; a trigger annotation changes nothing of it.
+        let generation = |known: &ObservedObject| known.fingerprint.generation;
+        let is_newer = deleted || before.as_ref().map(generation) != Some(fingerprint.generation);
         let known = ObservedObject {
             fingerprint,
-            selected,
             release,
             dependencies: self.front_end.dependencies(&object),
             related: self.front_end.related(&object),
@@ -206,12 +204,29 @@ impl<F: FrontEnd> Controller<F> {
         };
         self.objects.insert(key.to_owned(), known);
         self.workers.queue.cancel_retry(key);
-        if selected {
-            let job = if deleted { Job::Uninstall } else { Job::Reconcile };
-            self.workers.queue.request(key, 0, job);
-            self.workers.cancel_overtaken(key);
+        let job = if deleted { Job::Uninstall } else { Job::Reconcile };
+        self.workers.queue.request(key, 0, job);
+        if is_newer {
+            self.workers.cancel_wait(key);
         }
         self.wake_dependents(key);
+    }
+
+    /// Gives a release to an object: the first one that claims it has it, unless it is in another namespace than the release and
+    /// this one is not. Who may write objects in one namespace cannot occupy the names of another.
+    fn claim(&mut self, release: &ReleaseId, key: &str) {
+        let at_home = |key: &str| key.split_once('/').is_some_and(|(own, _)| own == release.namespace);
+        match self.releases.get(release) {
+            Some(owner) if owner == key || at_home(owner) || !at_home(key) => {}
+            Some(owner) => {
+                let former = owner.clone();
+                self.releases.insert(release.clone(), key.to_owned());
+                self.reconcile(&former, "an object in the namespace of the release claims it");
+            }
+            None => {
+                self.releases.insert(release.clone(), key.to_owned());
+            }
+        }
     }
 
     /// Requests the objects that wait for this one, if they need not wait any more.
@@ -235,7 +250,7 @@ impl<F: FrontEnd> Controller<F> {
             if before.as_deref().map(state) == self.related.get(&name).map(state) {
                 continue;
             }
-            let refers = |known: &&ObservedObject| known.selected && known.related.contains(&name);
+            let refers = |known: &&ObservedObject| known.related.contains(&name);
             let keys: Vec<String> =
                 self.objects.iter().filter(|(_, known)| refers(known)).map(|(key, _)| key.clone()).collect();
             for key in keys {

@@ -19,7 +19,7 @@ use super::front_end::{FrontEnd, Reconciled, References, RelatedObjects, Report,
 use super::release_runner::{Done, ReleaseRunner, ReleaseSpec, RenderInputs};
 use super::worker_slot::WorkerSlot;
 use crate::cluster::{Cluster, ClusterError, ObjectRef, PatchKind};
-use crate::release::{ReleaseId, ReleaseRequest};
+use crate::release::{ReleaseId, ReleaseOutcome, ReleaseRequest, UninstallRequest};
 
 /// How long an uninstall waits for hooks.
 const UNINSTALL_TIMEOUT: Duration = Duration::from_secs(300);
@@ -55,7 +55,7 @@ pub(super) enum Finished {
 /// An object, and what a front end does with it in one pass.
 pub struct ReconcilePass {
     /// What all front ends share.
-    pub context: ControllerContext,
+    pub(super) context: ControllerContext,
     /// Name of the object.
     pub reference: ObjectRef,
     /// The object as it was last read or written.
@@ -160,19 +160,24 @@ impl ReconcilePass {
     }
 
     async fn note_released<F: FrontEnd>(&mut self, front_end: &F, done: &Done) -> Result<(), ReconcileError> {
+        self.note_outcome(&done.outcome);
+        Ok(self.report(front_end, &Report::Released(&done.outcome)).await?)
+    }
+
+    /// Logs an outcome of the engine with its warnings, and reports its drift.
+    pub fn note_outcome(&self, outcome: &ReleaseOutcome) {
         let key = self.reference.to_string();
-        for text in &done.outcome.warnings {
+        for text in &outcome.warnings {
             tracing::warn!(object = key, "{text}");
         }
-        report_drift(&self.context.events, &self.context.state, ("object", &key), &done.outcome);
+        report_drift(&self.context.events, &self.context.state, ("object", &key), outcome);
         tracing::info!(
             object = key,
-            action = ?done.outcome.action,
-            revision = done.outcome.revision,
-            reason = %done.outcome.reason,
+            action = ?outcome.action,
+            revision = outcome.revision,
+            reason = %outcome.reason,
             "reconciled"
         );
-        Ok(self.report(front_end, &Report::Released(&done.outcome)).await?)
     }
 
     /// Uninstalls a release of the object; one that does not exist is fine.
@@ -184,8 +189,13 @@ impl ReconcilePass {
         front_end: &F,
         id: &ReleaseId,
     ) -> Result<(), ReconcileError> {
-        let deleted = self.runner(front_end)?.uninstall(id, UNINSTALL_TIMEOUT).await?;
-        tracing::info!(object = %self.reference, deleted, "uninstalled");
+        let request = UninstallRequest {
+            ignore_not_found: true,
+            timeout: UNINSTALL_TIMEOUT,
+            ..UninstallRequest::new(id.clone())
+        };
+        let deleted = self.runner(front_end)?.uninstall(&request).await?.deleted;
+        tracing::info!(object = %self.reference, deleted = deleted.len(), "uninstalled");
         Ok(())
     }
 

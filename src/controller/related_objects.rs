@@ -4,13 +4,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
 use futures::stream::{BoxStream, SelectAll};
 use serde_json::Value;
 
 use super::front_end::RelatedObjects;
+use super::workers::until;
 use crate::cluster::{Cluster, ClusterError, Gvk, ObjectEvent, ObjectRef};
 
 /// A kind that is not served is looked for again after this time.
@@ -26,6 +27,8 @@ pub(super) struct RelatedWatch {
     listing: BTreeMap<Gvk, BTreeSet<ObjectRef>>,
     /// Kinds without a watch: not served yet, or not readable.
     missing: BTreeSet<Gvk>,
+    /// When they are looked for again.
+    retry_at: Instant,
     /// Kinds whose first list is not through: objects may exist that are not known.
     unlisted: BTreeSet<Gvk>,
 }
@@ -40,6 +43,7 @@ impl RelatedWatch {
             objects: BTreeMap::new(),
             listing: BTreeMap::new(),
             missing: kinds.into_iter().collect(),
+            retry_at: Instant::now() + RETRY,
             unlisted: BTreeSet::new(),
         };
         watch.start_missing().await;
@@ -82,26 +86,33 @@ impl RelatedWatch {
         references.iter().filter_map(found).collect()
     }
 
-    /// Waits for changed objects, each with what it was before, or for the end of a list. Cancel-safe.
-    ///
-    /// # Errors
-    /// A watch fails for good.
-    pub(super) async fn next(&mut self) -> Result<Vec<(ObjectRef, Option<Arc<Value>>)>, ClusterError> {
+    /// Waits for changed objects, each with what it was before, or for the end of a list. A watch that fails is started again
+    /// later; its objects stay as they were last seen. Cancel-safe.
+    pub(super) async fn next(&mut self) -> Vec<(ObjectRef, Option<Arc<Value>>)> {
         loop {
-            let event = tokio::select! {
+            let retry = (!self.missing.is_empty()).then_some(self.retry_at);
+            let (kind, event) = tokio::select! {
                 Some(event) = self.events.next() => event,
-                () = tokio::time::sleep(RETRY), if !self.missing.is_empty() => {
+                () = until(retry) => {
+                    self.retry_at = Instant::now() + RETRY;
                     self.start_missing().await;
                     continue;
                 }
-                else => std::future::pending().await,
             };
-            let (kind, event) = event;
-            let event = event?;
-            let listed = matches!(event, ObjectEvent::Listed);
-            let changed = self.take(&kind, event);
-            if !changed.is_empty() || listed {
-                return Ok(changed);
+            match event {
+                Ok(event) => {
+                    let listed = matches!(event, ObjectEvent::Listed);
+                    let changed = self.take(&kind, event);
+                    if !changed.is_empty() || listed {
+                        return changed;
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(kind = kind.kind, "the watch failed and is started again: {error}");
+                    self.unlisted.remove(&kind);
+                    self.missing.insert(kind);
+                    self.retry_at = Instant::now() + RETRY;
+                }
             }
         }
     }

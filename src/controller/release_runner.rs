@@ -18,7 +18,7 @@ use super::worker_slot::WorkerSlot;
 use crate::cluster::{Cluster, ClusterError};
 use crate::release::{
     ChartRecord, CrdFile, Engine, ReleaseId, ReleaseOptions, ReleaseOutcome, ReleaseRequest, RenderedRelease,
-    UninstallRequest,
+    UninstallRequest, Uninstalled,
 };
 use crate::render::{self as rendering, RenderBounds, replay, replay::LookupQuery, replay::store};
 
@@ -191,20 +191,21 @@ impl ReleaseRunner {
         Ok(Done { outcome, request, inputs: None, took: (Duration::ZERO, began.elapsed()) })
     }
 
-    /// Uninstalls a release and forgets its generated values. Returns how many objects were deleted.
+    /// Uninstalls a release and deletes its generated values.
     ///
     /// # Errors
-    /// As the engine's; a release that does not exist is none.
-    pub async fn uninstall(&self, id: &ReleaseId, timeout: Duration) -> Result<usize, ReconcileError> {
-        let request = UninstallRequest {
-            ignore_not_found: true,
-            timeout,
-            break_lock: false,
-            ..UninstallRequest::new(id.clone())
-        };
-        let deleted = self.engine.uninstall(&request).await?.deleted.len();
+    /// As the engine's.
+    pub async fn uninstall(&self, request: &UninstallRequest) -> Result<Uninstalled, ReconcileError> {
+        let done = self.engine.uninstall(request).await?;
+        let id = &request.id;
         store::forget(self.engine.record_client(), self.engine.storage_namespace_of(id), &id.name).await?;
-        Ok(deleted)
+        Ok(done)
+    }
+
+    /// Bounds of one render.
+    #[must_use]
+    pub fn render_bounds(&self) -> RenderBounds {
+        self.bounds
     }
 }
 

@@ -10,6 +10,7 @@ use chart_compat::chart::merge_maps;
 use chart_compat::data::{Data, Map};
 use chart_compat::values::strvals;
 use chart_compat::yaml;
+use serde::{Deserialize, Serialize};
 
 use crate::cluster::Cluster;
 use crate::render::lookup_object;
@@ -22,7 +23,8 @@ const DEFAULT_KEY: &str = "values.yaml";
 const MAX_REFERENCES: usize = 50;
 
 /// A key of a Secret or ConfigMap that holds values.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct ValuesReference {
     /// `Secret` or `ConfigMap`.
     pub kind: String,
@@ -34,6 +36,34 @@ pub struct ValuesReference {
     pub target_path: Option<String>,
     /// The object or its key may be absent.
     pub optional: bool,
+    /// HelmReleases only: the text is one string at the target path, whatever it contains.
+    pub literal: bool,
+}
+
+impl Default for ValuesReference {
+    fn default() -> Self {
+        Self {
+            kind: String::new(),
+            name: String::new(),
+            values_key: DEFAULT_KEY.to_owned(),
+            target_path: None,
+            optional: false,
+            literal: false,
+        }
+    }
+}
+
+/// Why a reference has no text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MissingText {
+    /// The object does not exist.
+    Object,
+    /// The object has no such key.
+    Key,
+    /// The key of the Secret is not valid base64.
+    Base64,
+    /// The key of the Secret is not valid UTF-8.
+    Utf8,
 }
 
 impl ValuesReference {
@@ -72,15 +102,14 @@ impl ValuesReference {
             }
         }
         let kind = text.remove("kind").ok_or("kind is missing: Secret or ConfigMap")?;
-        if !["Secret", "ConfigMap"].contains(&kind.as_str()) {
-            return Err(format!("kind {kind:?} is neither Secret nor ConfigMap"));
-        }
+        check_kind(&kind)?;
         Ok(Self {
             kind,
             name: text.remove("name").ok_or("name is missing")?,
             values_key: text.remove("valuesKey").unwrap_or_else(|| DEFAULT_KEY.to_owned()),
             target_path: text.remove("targetPath"),
             optional,
+            literal: false,
         })
     }
 
@@ -95,32 +124,40 @@ impl ValuesReference {
         }
     }
 
+    /// The text that an object (`None`: it does not exist) has at the key.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn text_of(&self, object: Option<&Data>) -> Result<String, MissingText> {
+        let object = object.ok_or(MissingText::Object)?;
+        let data = object.as_map().and_then(|object| object.get("data")?.as_map());
+        let Some(Data::String(held)) = data.and_then(|data| data.get(&self.values_key)) else {
+            return Err(MissingText::Key);
+        };
+        if self.kind != "Secret" {
+            return Ok(held.clone());
+        }
+        let bytes = STANDARD.decode(held).map_err(|_| MissingText::Base64)?;
+        String::from_utf8(bytes).map_err(|_| MissingText::Utf8)
+    }
+
     /// Merges what the object (`None`: it does not exist) holds into values.
     ///
     /// # Errors
     /// The object or its key is missing or holds no values: the text names it, and no value.
     pub fn merge_into(&self, object: Option<&Data>, values: &mut Map) -> Result<(), String> {
         let Self { kind, name, values_key, .. } = self;
-        let held = match object {
-            Some(Data::Map(object)) => match object.get("data") {
-                Some(Data::Map(data)) => data.get(values_key),
-                _ => None,
-            },
-            _ => None,
-        };
-        let Some(Data::String(held)) = held else {
-            let missing =
-                if object.is_some() { format!(" has no key {values_key}") } else { " is missing".to_owned() };
-            return if self.optional { Ok(()) } else { Err(format!("{kind} {name}{missing}")) };
-        };
-        let text = if kind == "Secret" {
-            let bytes = STANDARD
-                .decode(held)
-                .map_err(|_| format!("{kind} {name}: key {values_key} is not valid base64"))?;
-            String::from_utf8(bytes)
-                .map_err(|_| format!("{kind} {name}: key {values_key} is not valid UTF-8"))?
-        } else {
-            held.clone()
+        let text = match self.text_of(object) {
+            Ok(text) => text,
+            Err(MissingText::Object | MissingText::Key) if self.optional => return Ok(()),
+            Err(MissingText::Object) => return Err(format!("{kind} {name} is missing")),
+            Err(MissingText::Key) => return Err(format!("{kind} {name} has no key {values_key}")),
+            Err(MissingText::Base64) => {
+                return Err(format!("{kind} {name}: key {values_key} is not valid base64"));
+            }
+            Err(MissingText::Utf8) => {
+                return Err(format!("{kind} {name}: key {values_key} is not valid UTF-8"));
+            }
         };
         match &self.target_path {
             Some(path) => strvals::parse_literal(values, &format!("{path}={text}"))
@@ -133,6 +170,17 @@ impl ValuesReference {
                 Ok(())
             }
         }
+    }
+}
+
+/// Refuses kinds that hold no values.
+///
+/// # Errors
+/// The kind is neither `Secret` nor `ConfigMap`.
+pub fn check_kind(kind: &str) -> Result<(), String> {
+    match kind {
+        "Secret" | "ConfigMap" => Ok(()),
+        _ => Err(format!("kind {kind:?} is neither Secret nor ConfigMap")),
     }
 }
 

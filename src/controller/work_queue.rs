@@ -255,12 +255,10 @@ impl WorkQueue {
         }
     }
 
-    /// Whether the job of a key is parked, and another one waits behind it.
+    /// Whether the job of a key is parked.
     #[must_use]
-    pub fn is_overtaken(&self, key: &str) -> bool {
-        let overtaken =
-            |slot: &Slot| slot.parked && matches!(slot.waiting, Some(Job::Reconcile | Job::Uninstall));
-        self.slots.get(key).is_some_and(overtaken)
+    pub fn is_parked(&self, key: &str) -> bool {
+        self.slots.get(key).is_some_and(|slot| slot.parked)
     }
 
     /// Records that a job ended. Returns how often it has failed in a row.
@@ -480,9 +478,8 @@ mod tests {
         q.park("a");
         assert_eq!(names(&q.start()), ["b"]);
         assert!(!q.resume("a"), "b has the only place");
-        assert!(!q.is_overtaken("a"));
+        assert!(q.is_parked("a") && !q.is_parked("b"));
         q.request("a", 0, Job::Reconcile);
-        assert!(q.is_overtaken("a") && !q.is_overtaken("b"));
         assert_eq!(names(&q.start()), [""; 0], "one job of a key at a time");
         q.done("b", true);
         assert!(q.resume("a"));

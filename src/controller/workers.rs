@@ -40,6 +40,14 @@ pub enum WorkerEvent<T> {
     PlacesChanged,
 }
 
+/// The wait of a running job for the cluster.
+struct Wait {
+    /// Cancels it.
+    cancel: watch::Sender<bool>,
+    /// It is to be cancelled as soon as it begins.
+    is_stale: bool,
+}
+
 /// The jobs of one front end; `T` is what a job returns.
 pub struct Workers<T> {
     /// What waits, and in which order.
@@ -54,8 +62,8 @@ pub struct Workers<T> {
     changed_sender: UnboundedSender<String>,
     slot_events: UnboundedReceiver<SlotEvent>,
     slot_sender: UnboundedSender<SlotEvent>,
-    /// The flags that cancel the waits of running jobs.
-    cancels: BTreeMap<String, watch::Sender<bool>>,
+    /// What the running jobs may wait for.
+    waits: BTreeMap<String, Wait>,
     /// Jobs whose wait is over, in that order, and what lets them go on.
     resuming: VecDeque<(String, oneshot::Sender<()>)>,
 }
@@ -77,7 +85,7 @@ impl<T: Send + 'static> Workers<T> {
             changed_sender,
             slot_events,
             slot_sender,
-            cancels: BTreeMap::new(),
+            waits: BTreeMap::new(),
             resuming: VecDeque::new(),
         }
     }
@@ -100,16 +108,17 @@ impl<T: Send + 'static> Workers<T> {
     pub fn slot(&mut self, key: &str) -> WorkerSlot {
         let cancel = watch::Sender::new(false);
         let slot = WorkerSlot::new(key, self.slot_sender.clone(), cancel.subscribe());
-        self.cancels.insert(key.to_owned(), cancel);
+        self.waits.insert(key.to_owned(), Wait { cancel, is_stale: false });
         slot
     }
 
-    /// Cancels the wait of a key's job if another job of the key waits behind it.
-    pub fn cancel_overtaken(&mut self, key: &str) {
-        if self.queue.is_overtaken(key)
-            && let Some(cancel) = self.cancels.get(key)
-        {
-            cancel.send_replace(true);
+    /// Cancels the wait of a key's running job, now or when it begins: what it waits for is not desired any more.
+    pub fn cancel_wait(&mut self, key: &str) {
+        if let Some(wait) = self.waits.get_mut(key) {
+            wait.is_stale = true;
+            if self.queue.is_parked(key) {
+                wait.cancel.send_replace(true);
+            }
         }
     }
 
@@ -117,7 +126,9 @@ impl<T: Send + 'static> Workers<T> {
         match event {
             SlotEvent::Left(key) => {
                 self.queue.park(&key);
-                self.cancel_overtaken(&key);
+                if let Some(wait) = self.waits.get(&key).filter(|wait| wait.is_stale) {
+                    wait.cancel.send_replace(true);
+                }
             }
             SlotEvent::Returning(key, granted) => self.resuming.push_back((key, granted)),
         }
@@ -179,11 +190,11 @@ impl<T: Send + 'static> Workers<T> {
                 Some(done) = self.tasks.join_next_with_id() => match done {
                     Ok((id, (key, job, result))) => {
                         self.running.remove(&id);
-                        self.cancels.remove(&key);
+                        self.waits.remove(&key);
                         return WorkerEvent::Finished(key, job, Ok(result));
                     }
                     Err(error) => if let Some((key, job)) = self.running.remove(&error.id()) {
-                        self.cancels.remove(&key);
+                        self.waits.remove(&key);
                         return WorkerEvent::Finished(key, job, Err(error.to_string()));
                     },
                 },

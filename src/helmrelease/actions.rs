@@ -3,7 +3,7 @@
 //! As helm-controller's atomic release: each kind of action runs at most once in a pass, a remediation ends it, and the status is
 //! written before and after each action. What the next action is, `state` decides; what an action does, the engine.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,20 +13,22 @@ use serde_json::Value;
 
 use super::api::GoDuration;
 use super::api::helm_release::HelmReleaseSpec;
-use super::api::helm_release_status::{HelmReleaseStatus, Inventory, InventoryEntry};
+use super::api::helm_release_status::{HelmReleaseStatus, Inventory, InventoryEntry, Snapshot, TestHook};
 use super::options;
 use super::release_conditions::{
     Conditions, DRIFTED, READY, RECONCILING, RELEASED, REMEDIATED, STALLED, TEST_SUCCESS, Truth,
 };
 use super::release_state::{self as state, Action, DesiredRelease, ReleaseState};
 use super::snapshot;
+use crate::cluster::{Gvk, ObjectRef};
 use crate::controller::{
     EventNote, EventType, ReconcileError, ReconcilePass, Reconciled, ReleaseRunner, ReleaseSpec, Requeue,
     crd_files,
 };
 use crate::release::record::{Record, ReleaseStatus};
 use crate::release::{
-    EngineError, History, ReleaseId, ReleaseOutcome, RollbackRequest, TestRequest, UninstallRequest,
+    CrdFile, Disposition, DriftMode, EngineError, History, ReleaseId, ReleaseOutcome, RollbackRequest,
+    TestRequest, UninstallRequest,
 };
 
 /// The owner of the releases, and the front end's name.
@@ -214,6 +216,7 @@ impl ReleasePass<'_> {
         }
         match result {
             Ok(done) => {
+                self.pass.note_outcome(&done.outcome);
                 self.take_inventory(&done.outcome, &done.request.rendered.crds).await?;
                 let current = self.status.history.first().cloned().unwrap_or_default();
                 let (release, chart) = (current.release(), current.chart());
@@ -239,6 +242,8 @@ impl ReleasePass<'_> {
                 self.save().await?;
                 Ok(Ended::Stop(Reconciled::new(false, Requeue::Never)))
             }
+            // Another operation is running: not a failure of this release.
+            Err(error) if !stored && error.disposition() == Disposition::Wait => Err(error),
             Err(error) => {
                 let text = format!(
                     "Helm {verb} failed for release {} with chart {}: {error}",
@@ -284,9 +289,9 @@ impl ReleasePass<'_> {
             },
             owner: OWNER.to_owned(),
             cause: format!("generation {} of HelmRelease {}", self.generation(), self.pass.reference),
-            record_labels: std::collections::BTreeMap::new(),
+            record_labels: BTreeMap::new(),
             checksum_label: None,
-            post_render: Some(options::post_render(self.spec, origin)?),
+            post_render: Some(options::post_render(self.spec, origin, self.runner.render_bounds())?),
             options: options::release_options(self.spec, action, installs),
         })
     }
@@ -310,15 +315,15 @@ impl ReleasePass<'_> {
     async fn take_inventory(
         &mut self,
         outcome: &ReleaseOutcome,
-        crds: &[crate::release::CrdFile],
+        crds: &[CrdFile],
     ) -> Result<(), ReconcileError> {
         let Some(record) = &outcome.record else { return Ok(()) };
         let objects = self.runner.engine().objects_of(record).await?;
         let crds = crds.iter().flat_map(|file| &file.objects).filter_map(|object| {
-            let gvk = crate::cluster::Gvk::of(object)?;
-            Some(crate::cluster::ObjectRef::new(gvk, None, object["metadata"]["name"].as_str()?))
+            let gvk = Gvk::of(object)?;
+            Some(ObjectRef::new(gvk, None, object["metadata"]["name"].as_str()?))
         });
-        let entry = |object: crate::cluster::ObjectRef| InventoryEntry {
+        let entry = |object: ObjectRef| InventoryEntry {
             id: format!(
                 "{}_{}_{}_{}",
                 object.namespace.unwrap_or_default(),
@@ -410,8 +415,8 @@ impl ReleasePass<'_> {
         if let Some(record) = self.history().await?.newest()
             && self.status.history.first().is_none_or(|known| known.version < record.version)
         {
-            let config = target.config_digest.clone();
-            let shot = snapshot::observe(record, &target.oci_digest, "", Some(&config));
+            // Without the OCI digest, as helm-controller has it.
+            let shot = snapshot::observe(record, "", "rollback", Some(&target.config_digest));
             self.status.history.insert(0, shot);
         }
         let (release, chart) = (target.release(), target.chart());
@@ -435,7 +440,7 @@ impl ReleasePass<'_> {
     async fn uninstall(&mut self) -> Result<Ended, ReconcileError> {
         let current = self.status.history.first().cloned().unwrap_or_default();
         let request = uninstall_request(self.spec, self.id.clone());
-        let result = self.runner.engine().uninstall(&request).await;
+        let result = self.runner.uninstall(&request).await;
         if let Ok(done) = &result
             && let Some(record) = &done.record
             && let Some(latest) = self.status.history.first_mut()
@@ -472,27 +477,37 @@ impl ReleasePass<'_> {
         let active = state::active(&self.status, self.spec);
         let again = active.is_none_or(|active| !active.is_exhausted() || active.is_uninstall_after_upgrade());
         if again || state::active_retry(&self.status, self.spec).is_some() {
-            return Ok(Ended::Stop(self.stop_for_now()));
+            return Ok(Ended::Stop(self.requeue_soon()));
         }
         Ok(Ended::Stop(self.stall("RetriesExceeded")?))
     }
 
-    /// More is to be done, in another pass.
+    /// An action of this kind has run already.
     fn stop_for_now(&mut self) -> Reconciled {
-        if let Some(interval) = state::active_retry(&self.status, self.spec) {
-            let text = format!("retrying after {}", GoDuration::from(interval));
-            self.conditions().set(RECONCILING, Truth::True, "ProgressingWithRetry", &text);
-            return Reconciled::new(false, Requeue::After(interval));
-        }
         let active = state::active(&self.status, self.spec);
-        if active.is_none_or(|active| !active.is_exhausted()) {
-            let text = self.conditions().get(READY).map(|ready| ready.message.clone()).unwrap_or_default();
-            self.conditions().set(RECONCILING, Truth::True, "ProgressingWithRetry", &text);
-            return Reconciled::new(false, Requeue::Backoff);
+        if active.is_none_or(|active| !active.is_exhausted())
+            || state::active_retry(&self.status, self.spec).is_some()
+        {
+            return self.requeue_soon();
         }
         self.conditions().delete(RECONCILING);
         self.observed();
         Reconciled::new(false, Requeue::After(self.interval()))
+    }
+
+    /// More is to be done, in another pass.
+    fn requeue_soon(&mut self) -> Reconciled {
+        let (text, requeue) = match state::active_retry(&self.status, self.spec) {
+            Some(interval) => {
+                (format!("retrying after {}", GoDuration::from(interval)), Requeue::After(interval))
+            }
+            None => {
+                let ready = self.conditions().get(READY).map(|ready| ready.message.clone());
+                (ready.unwrap_or_default(), Requeue::Backoff)
+            }
+        };
+        self.conditions().set(RECONCILING, Truth::True, "ProgressingWithRetry", &text);
+        Reconciled::new(false, requeue)
     }
 
     /// Nothing more may be done for now. helm-controller waits for a change; here the state is determined again at the interval.
@@ -544,10 +559,11 @@ impl ReleasePass<'_> {
             }
         }
         let options = options::drift_options(self.spec);
-        let detects = options.drift.mode != crate::release::DriftMode::Off;
+        let detects = options.drift.mode != DriftMode::Off;
         // What was just applied has no drift; its watch reports later one.
         if self.written.is_none() {
             let outcome = self.runner.engine().restore(&self.id, &options, Some(OWNER)).await?;
+            self.pass.note_outcome(&outcome);
             if detects {
                 self.note_drift(&outcome, &release);
             }
@@ -592,11 +608,8 @@ impl ReleasePass<'_> {
     }
 }
 
-fn snapshot_with_tests(
-    fresh: super::api::helm_release_status::Snapshot,
-    test_hooks: Option<std::collections::BTreeMap<String, super::api::helm_release_status::TestHook>>,
-) -> super::api::helm_release_status::Snapshot {
-    super::api::helm_release_status::Snapshot { test_hooks, ..fresh }
+fn snapshot_with_tests(fresh: Snapshot, test_hooks: Option<BTreeMap<String, TestHook>>) -> Snapshot {
+    Snapshot { test_hooks, ..fresh }
 }
 
 /// The uninstall of a release as its HelmRelease wants it.

@@ -2,6 +2,7 @@
 //!
 //! Pure.
 
+use chart_compat::chart::Metadata;
 use chart_compat::data::{Data, Map};
 use chart_compat::{json, yaml};
 use serde_json::Value;
@@ -10,27 +11,9 @@ use sha2::{Digest as _, Sha256};
 use crate::release::HookEvent;
 use crate::release::record::Record;
 use crate::render::from_json;
+use crate::source::cache::hex;
 
-/// Fields of a chart's metadata in the order of Helm's type; lists and maps in it likewise.
-const METADATA: [&str; 17] = [
-    "name",
-    "home",
-    "sources",
-    "version",
-    "description",
-    "keywords",
-    "maintainers",
-    "icon",
-    "apiVersion",
-    "condition",
-    "tags",
-    "appVersion",
-    "deprecated",
-    "annotations",
-    "kubeVersion",
-    "dependencies",
-    "type",
-];
+/// Fields of what is in the metadata's lists, in the order of Helm's types.
 const MAINTAINER: [&str; 3] = ["name", "email", "url"];
 const DEPENDENCY: [&str; 8] =
     ["name", "version", "repository", "condition", "tags", "enabled", "import-values", "alias"];
@@ -38,13 +21,7 @@ const DEPENDENCY: [&str; 8] =
 /// `sha256:` and the digest of a text.
 #[must_use]
 pub(super) fn sha256(text: &[u8]) -> String {
-    use std::fmt::Write as _;
-    let mut digest = "sha256:".to_owned();
-    for byte in Sha256::digest(text) {
-        // Writing to a String cannot fail.
-        let _infallible = write!(digest, "{byte:02x}");
-    }
-    digest
+    format!("sha256:{}", hex(&Sha256::digest(text)))
 }
 
 /// Digest of values: of their text in YAML, of nothing if there are none.
@@ -88,7 +65,7 @@ pub(super) fn release_digest(record: &Record, oci_digest: &str) -> String {
     field("name", quoted(&record.name));
     field("version", record.version.to_string());
     field("info", info(record));
-    field("chartMetadata", ordered(&record.chart["metadata"], &METADATA));
+    field("chartMetadata", ordered(&record.chart["metadata"], &Metadata::KEYS));
     let config = record_values(record);
     field("config", if config.is_empty() { "null".to_owned() } else { go_json(&Data::Map(config)) });
     field("manifest", quoted(&record.manifest));

@@ -3,15 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use chart_compat::chart::read_values;
 use chart_compat::data::{Data, Map};
 use chart_compat::profile::Profile;
 use serde_json::{Value, json};
 
 use super::actions::{self, OWNER, ReleasePass};
-use super::api::helm_release::{HelmReleaseSpec, ValuesReference};
+use super::api::helm_release::HelmReleaseSpec;
 use super::api::helm_release_status::HelmReleaseStatus;
 use super::chart_artifact::{Artifact, ChartCache, failed};
 use super::release_conditions::{READY, RECONCILING, STALLED, Truth};
@@ -19,8 +17,8 @@ use super::values::{ValuesSource, compose};
 use super::{dependency, digest, names, options};
 use crate::cluster::{ApplyOptions, DeleteOptions, Gvk, ObjectRef, Propagation, Validation};
 use crate::controller::{
-    EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass, Reconciled, ReleaseTarget, Report,
-    Requeue, ServiceAccountRef,
+    EventNote, EventType, FrontEnd, MissingText, ReconcileError, ReconcilePass, Reconciled, ReleaseRunner,
+    ReleaseTarget, Report, Requeue, ServiceAccountRef, ValuesReference, check_values_kind, contains,
 };
 use crate::release::{Disposition, EngineError, ReleaseId};
 use crate::render::lookup_object;
@@ -168,11 +166,7 @@ impl FrontEnd for HelmReleases {
         let config_digest = digest::config_digest(&values);
         let id = names::release_id(&pass.object["metadata"], &spec);
         let storage = names::storage_namespace(&pass.object["metadata"], &spec);
-        let own = text(&pass.object["metadata"]["namespace"]).to_owned();
-        let mut runner = pass.runner(self)?;
-        if storage != id.namespace {
-            runner = runner.with_storage_namespace(&storage, storage != own);
-        }
+        let runner = self.runner_for(pass, &storage)?;
         let annotations = pass.object.clone();
         let requests = Requests::of(&annotations);
         let drift = options::drift_options(&spec).drift.mode;
@@ -344,6 +338,13 @@ impl HelmReleases {
         })
     }
 
+    /// The runner of a release whose records are in `storage`. In the object's own namespace they are the operator's business;
+    /// elsewhere they are read and written with the rights of the object's ServiceAccount.
+    fn runner_for(&self, pass: &ReconcilePass, storage: &str) -> Result<ReleaseRunner, ReconcileError> {
+        let own = pass.reference.namespace.as_deref() == Some(storage);
+        Ok(pass.runner(self)?.with_storage_namespace(storage, !own))
+    }
+
     /// Applies the HelmChart of a template, and deletes one that is not used any more.
     async fn apply_chart(
         &self,
@@ -363,8 +364,12 @@ impl HelmReleases {
         }
         let Some(template) = &spec.chart else { return Ok(()) };
         let body = names::helm_chart(&pass.object["metadata"], spec, template, chart);
-        let applied = pass.related.get(chart).is_some_and(|live| crate::controller::contains(live, &body));
-        if !applied {
+        let live = pass.related.get(chart);
+        if live.is_some_and(|live| !names::is_chart_of(live, &pass.object["metadata"])) {
+            let text = format!("HelmChart {wanted} belongs to another object: choose another name");
+            return Err(ReconcileError::Config(text));
+        }
+        if !live.is_some_and(|live| contains(live, &body)) {
             let options = ApplyOptions {
                 manager: MANAGER,
                 force: true,
@@ -394,14 +399,11 @@ impl HelmReleases {
         let fallback = names::release_id(&pass.object["metadata"], spec);
         let id =
             status.history.first().map_or(fallback, |known| ReleaseId::new(&known.namespace, &known.name));
-        let own = pass.reference.namespace.as_deref().unwrap_or_default();
-        let mut runner = pass.runner(self)?;
-        if status.storage_namespace != id.namespace {
-            runner =
-                runner.with_storage_namespace(&status.storage_namespace, status.storage_namespace != own);
-        }
-        match runner.engine().uninstall(&actions::uninstall_request(spec, id)).await {
-            Ok(_) | Err(EngineError::NotFound | EngineError::AlreadyDeleted(_)) => Ok(()),
+        let runner = self.runner_for(pass, &status.storage_namespace)?;
+        match runner.uninstall(&actions::uninstall_request(spec, id)).await {
+            Ok(_) | Err(ReconcileError::Engine(EngineError::NotFound | EngineError::AlreadyDeleted(_))) => {
+                Ok(())
+            }
             Err(error) => Err(failed("UninstallFailed", format!("Helm uninstall failed: {error}"))),
         }
     }
@@ -409,7 +411,13 @@ impl HelmReleases {
 
 async fn delete_chart(pass: &ReconcilePass, namespace: &str, name: &str) -> Result<(), ReconcileError> {
     let chart = ObjectRef::new(Gvk::new(SOURCES, "HelmChart"), Some(namespace), name);
-    let options = DeleteOptions { propagation: Propagation::Background, uid: None, version: None };
+    // The name comes from a status, which others may write: what is not this object's stays.
+    let live = pass.client().get(&chart).await?;
+    let Some(live) = live.filter(|live| names::is_chart_of(live, &pass.object["metadata"])) else {
+        return Ok(());
+    };
+    let uid = live["metadata"]["uid"].as_str();
+    let options = DeleteOptions { propagation: Propagation::Background, uid, version: None };
     match pass.client().delete(&chart, options).await {
         Err(error) if !error.is_not_found() => Err(error.into()),
         _ => Ok(()),
@@ -441,7 +449,7 @@ async fn preserved(
     spec: &HelmReleaseSpec,
     status: &HelmReleaseStatus,
     values: Map,
-    runner: &crate::controller::ReleaseRunner,
+    runner: &ReleaseRunner,
     id: &ReleaseId,
 ) -> Result<Map, ReconcileError> {
     let Some(last) = status.history.first().filter(|_| spec.upgrade.preserve_values) else {
@@ -493,55 +501,50 @@ async fn values_of(pass: &mut ReconcilePass, spec: &HelmReleaseSpec) -> Result<M
             .map_err(|e| failed("ValuesError", format!("spec.values: {e}")))?,
     };
     let namespace = pass.reference.namespace.clone().unwrap_or_default();
-    let mut read: BTreeMap<(String, String), Option<Data>> = BTreeMap::new();
+    let mut read: BTreeMap<LookupQuery, Option<Data>> = BTreeMap::new();
     let mut sources = Vec::new();
     for reference in &spec.values_from {
-        let key = (reference.kind.clone(), reference.name.clone());
-        if !read.contains_key(&key) {
-            let query = LookupQuery {
-                api_version: "v1".to_owned(),
-                kind: reference.kind.clone(),
-                namespace: namespace.clone(),
-                name: reference.name.clone(),
-            };
-            let object = lookup_object(pass.client(), &query).await.map_err(|e| {
-                failed("ValuesError", format!("{} {namespace}/{}: {e}", reference.kind, reference.name))
-            })?;
+        let ValuesReference { kind, name, .. } = reference;
+        // The operator reads it: with any other kind a tenant would choose what.
+        check_values_kind(kind).map_err(|e| failed("ValuesError", format!("spec.valuesFrom: {e}")))?;
+        let query = reference.query(&namespace);
+        if !read.contains_key(&query) {
+            let object = lookup_object(pass.client(), &query)
+                .await
+                .map_err(|e| failed("ValuesError", format!("{kind} {namespace}/{name}: {e}")))?;
             let empty = Data::Map(Map::new());
-            pass.references.insert(query, answer_digest(object.as_ref().unwrap_or(&empty)));
-            read.insert(key.clone(), object);
+            pass.references.insert(query.clone(), answer_digest(object.as_ref().unwrap_or(&empty)));
+            read.insert(query.clone(), object);
         }
-        let object = read.get(&key).and_then(Option::as_ref);
-        if let Some(source) = values_source(reference, object, &namespace)? {
-            sources.push(source);
-        }
+        let object = read.get(&query).and_then(Option::as_ref);
+        sources.extend(values_source(reference, object, &namespace)?);
     }
     compose(&sources, &inline).map_err(|e| failed("ValuesError", e))
 }
 
-/// The text of a reference; `None` if it is absent and optional.
+/// The text of a reference; `None` if it is absent and optional. Errors as helm-controller's.
 fn values_source(
     reference: &ValuesReference,
     object: Option<&Data>,
     namespace: &str,
 ) -> Result<Option<ValuesSource>, ReconcileError> {
-    let ValuesReference { kind, name, optional, .. } = reference;
-    let key = reference.values_key.as_deref().unwrap_or("values.yaml");
-    let held = object.and_then(|object| object.as_map()?.get("data")?.as_map()?.get(key));
-    let Some(Data::String(held)) = held else {
-        let what = if object.is_none() { "resource not found" } else { "key not found" };
-        let text = format!(
-            "could not resolve {kind} chart values reference '{namespace}/{name}' with key '{key}': {what}"
-        );
-        return if *optional { Ok(None) } else { Err(failed("ValuesError", text)) };
+    let ValuesReference { kind, name, values_key, .. } = reference;
+    let why = match reference.text_of(object) {
+        Ok(text) => {
+            return Ok(Some(ValuesSource {
+                name: format!("{kind} {namespace}/{name}, key {values_key}"),
+                text,
+                target_path: reference.target_path.clone(),
+                literal: reference.literal,
+            }));
+        }
+        Err(MissingText::Object | MissingText::Key) if reference.optional => return Ok(None),
+        Err(MissingText::Object) => "resource not found",
+        Err(MissingText::Key) => "key not found",
+        Err(MissingText::Base64 | MissingText::Utf8) => "not base64 of UTF-8 text",
     };
-    let named = format!("{kind} {namespace}/{name}, key {key}");
-    let text = if kind == "Secret" {
-        let bytes = STANDARD.decode(held).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-        bytes.ok_or_else(|| failed("ValuesError", format!("{named} is not base64 of UTF-8 text")))?
-    } else {
-        held.clone()
-    };
-    let target_path = reference.target_path.clone();
-    Ok(Some(ValuesSource { name: named, text, target_path, literal: reference.literal }))
+    let text = format!(
+        "could not resolve {kind} chart values reference '{namespace}/{name}' with key '{values_key}': {why}"
+    );
+    Err(failed("ValuesError", text))
 }

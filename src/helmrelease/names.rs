@@ -40,6 +40,14 @@ fn shorten(name: &str) -> String {
     format!("{}-{hash}", name.get(..MAX_NAME - HASH - 1).unwrap_or_default())
 }
 
+/// Whether a HelmChart belongs to the HelmRelease with this metadata: its origin labels name it.
+pub(super) fn is_chart_of(chart: &Value, metadata: &Value) -> bool {
+    let labels = &chart["metadata"]["labels"];
+    ["name", "namespace"]
+        .iter()
+        .all(|field| labels[format!("helm.toolkit.fluxcd.io/{field}")] == metadata[*field])
+}
+
 /// The HelmChart of a template.
 pub(super) fn helm_chart(
     metadata: &Value,

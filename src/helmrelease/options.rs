@@ -15,7 +15,8 @@ use crate::cluster::{Propagation, Validation};
 use crate::controller::{PostRender, ReconcileError};
 use crate::release::{
     Adoption, CrdPolicy, Drift, DriftMode, DriftPolicy, Duplicates, FailureOptions, Immutable, Mode,
-    ObjectOptions, OwnershipOptions, ReleaseOptions, RenderedRelease, RevisionOptions, Wait, WaitRules,
+    ObjectOptions, OwnershipOptions, ReleaseOptions, RenderedRelease, RevisionOptions, WHOLE_OBJECT, Wait,
+    WaitRules,
 };
 use crate::render::RenderBounds;
 use crate::render::post_renderers::{
@@ -24,6 +25,8 @@ use crate::render::post_renderers::{
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(300);
 const DEFAULT_HISTORY: usize = 5;
+/// No object is reconciled more often by itself, whatever its spec says.
+const MIN_INTERVAL: Duration = Duration::from_secs(1);
 /// Intervals vary by this share, so that releases of one moment do not stay together.
 const JITTER_PERCENT: u64 = 5;
 
@@ -41,7 +44,7 @@ pub(super) fn upgrade_timeout(spec: &HelmReleaseSpec) -> Duration {
 
 /// The interval with jitter.
 pub(super) fn interval(spec: &HelmReleaseSpec) -> Duration {
-    let interval = spec.interval.as_ref().map_or(DEFAULT_TIMEOUT, GoDuration::get);
+    let interval = spec.interval.as_ref().map_or(DEFAULT_TIMEOUT, GoDuration::get).max(MIN_INTERVAL);
     let millis = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX);
     let share = millis / 100 * JITTER_PERCENT;
     // The clock's last digits are as good as chance here.
@@ -83,6 +86,7 @@ pub(super) fn common_metadata_digest(spec: &HelmReleaseSpec) -> String {
 pub(super) fn post_render(
     spec: &HelmReleaseSpec,
     origin: BTreeMap<String, String>,
+    bounds: RenderBounds,
 ) -> Result<PostRender, ReconcileError> {
     let wrong = |text: String| ReconcileError::Config(format!("spec.postRenderers: {text}"));
     let mut kustomize = Vec::new();
@@ -119,7 +123,7 @@ pub(super) fn post_render(
         strategy,
     };
     Ok(Arc::new(move |rendered: &mut RenderedRelease| {
-        renderers.apply(rendered, &RenderBounds::default())?;
+        renderers.apply(rendered, &bounds)?;
         Ok(String::new())
     }))
 }
@@ -201,6 +205,7 @@ fn ignore_rules(spec: &HelmReleaseSpec) -> Vec<String> {
         for pointer in &rule.paths {
             let path =
                 pointer.trim_start_matches('/').replace('/', ".").replace("~1", "/").replace("~0", "~");
+            let path = if pointer.is_empty() { WHOLE_OBJECT.to_owned() } else { path };
             rules.push(format!("{prefix}{path}"));
         }
     }

@@ -1,6 +1,9 @@
 //! Conditions of a HelmRelease, and the summary that is its readiness. Pure.
+//!
+//! Not [`crate::controller::set_conditions`]: Flux's transition times also change with reason and message, and some of its conditions
+//! exclude each other.
 
-use super::api::helm_release_status::{Condition, HelmReleaseStatus};
+use super::api::helm_release_status::{HelmReleaseStatus, StatusCondition};
 use crate::redact;
 
 pub(super) const READY: &str = "Ready";
@@ -40,7 +43,7 @@ pub(super) struct Conditions<'s> {
 }
 
 impl Conditions<'_> {
-    pub(super) fn get(&self, kind: &str) -> Option<&Condition> {
+    pub(super) fn get(&self, kind: &str) -> Option<&StatusCondition> {
         self.status.conditions.iter().find(|condition| condition.condition_type == kind)
     }
 
@@ -52,7 +55,7 @@ impl Conditions<'_> {
     /// Stalled exclude each other.
     pub(super) fn set(&mut self, kind: &str, status: Truth, reason: &str, message: &str) {
         let message: String = redact::process().mask(message).chars().take(MAX_MESSAGE).collect();
-        let mut condition = Condition {
+        let mut condition = StatusCondition {
             condition_type: kind.to_owned(),
             status: status.name().to_owned(),
             observed_generation: self.generation,
@@ -74,7 +77,7 @@ impl Conditions<'_> {
             _ => {}
         }
         // Ready first, for people.
-        let order = |c: &Condition| (c.condition_type != READY, c.condition_type.clone());
+        let order = |c: &StatusCondition| (c.condition_type != READY, c.condition_type.clone());
         self.status.conditions.sort_by_key(order);
     }
 

@@ -1,5 +1,8 @@
 //! The state of a release, and the action that follows from it, as helm-controller decides them. Pure.
 
+use std::time::Duration;
+
+use super::api::GoDuration;
 use super::api::helm_release::{HelmReleaseSpec, Remediation};
 use super::api::helm_release_status::HelmReleaseStatus;
 use super::snapshot;
@@ -178,17 +181,15 @@ impl ActiveRemediation<'_> {
 }
 
 /// The time after which a failed action is tried again, if its strategy says so.
-pub(super) fn active_retry(
-    status: &HelmReleaseStatus,
-    spec: &HelmReleaseSpec,
-) -> Option<std::time::Duration> {
+pub(super) fn active_retry(status: &HelmReleaseStatus, spec: &HelmReleaseSpec) -> Option<Duration> {
     let strategy = match status.last_attempted_release_action.as_str() {
         "install" => spec.install.strategy.as_ref(),
         "upgrade" => spec.upgrade.strategy.as_ref(),
         _ => None,
     }?;
-    let default = std::time::Duration::from_secs(300);
-    let interval = || strategy.retry_interval.as_ref().map_or(default, super::api::GoDuration::get);
+    let default = Duration::from_secs(300);
+    let shortest = Duration::from_secs(1);
+    let interval = || strategy.retry_interval.as_ref().map_or(default, GoDuration::get).max(shortest);
     (strategy.name == "RetryOnFailure").then(interval)
 }
 
@@ -231,5 +232,290 @@ pub(super) fn next_action(
                 Some(_) => Action::Upgrade,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::helmrelease::digest::{config_digest, record_values};
+    use serde_json::{Value, json};
+
+    fn record(version: u64, status: &str) -> Record {
+        serde_json::from_value(json!({
+            "name": "web", "namespace": "ns", "version": version, "config": {"a": 1}, "manifest": "m",
+            "chart": {"metadata": {"name": "demo", "version": "1.0.0"}},
+            "info": {"status": status, "first_deployed": "2026-01-02T03:04:05Z"},
+        }))
+        .unwrap()
+    }
+
+    /// The history of these records, the newest first, and fields of a status.
+    fn status(records: &[Record], fields: Value) -> HelmReleaseStatus {
+        let mut status: HelmReleaseStatus = serde_json::from_value(fields).unwrap();
+        status.history = records.iter().map(|r| snapshot::observe(r, "", "install", None)).collect();
+        status
+    }
+
+    fn spec(fields: Value) -> HelmReleaseSpec {
+        serde_json::from_value(fields).unwrap()
+    }
+
+    fn desired<'a>(spec: &'a HelmReleaseSpec, digest: &'a str, force: bool) -> DesiredRelease<'a> {
+        DesiredRelease {
+            spec,
+            generation: 2,
+            chart_name: "demo",
+            chart_version: "1.0.0",
+            config_digest: digest,
+            post_renderers_digest: "",
+            common_metadata_digest: "",
+            force,
+        }
+    }
+
+    #[test]
+    fn states_follow_from_record_history_and_spec() {
+        let digest = config_digest(&record_values(&record(1, "deployed")));
+        let deployed = || vec![record(1, "deployed")];
+        let tests = json!({"test": {"enable": true}});
+        type Row = (&'static str, Option<Record>, HelmReleaseStatus, HelmReleaseSpec, ReleaseState);
+        let plain = || spec(json!({}));
+        let rows: Vec<Row> = vec![
+            ("nothing", None, status(&[], json!({})), plain(), ReleaseState::Absent),
+            (
+                "pending",
+                Some(record(1, "pending-upgrade")),
+                status(&deployed(), json!({})),
+                plain(),
+                ReleaseState::Locked,
+            ),
+            (
+                "uninstalling",
+                Some(record(1, "uninstalling")),
+                status(&deployed(), json!({})),
+                plain(),
+                ReleaseState::Uninstalling,
+            ),
+            (
+                "uninstalled before",
+                Some(record(1, "uninstalled")),
+                status(&[], json!({})),
+                plain(),
+                ReleaseState::Absent,
+            ),
+            (
+                "somebody else's",
+                Some(record(1, "deployed")),
+                status(&[], json!({})),
+                plain(),
+                ReleaseState::Unmanaged,
+            ),
+            (
+                "changed by somebody",
+                Some(record(2, "deployed")),
+                status(&deployed(), json!({})),
+                plain(),
+                ReleaseState::Unmanaged,
+            ),
+            (
+                "failed",
+                Some(record(1, "failed")),
+                status(&[record(1, "failed")], json!({})),
+                plain(),
+                ReleaseState::Failed,
+            ),
+            (
+                "in sync",
+                Some(record(1, "deployed")),
+                status(&deployed(), json!({})),
+                plain(),
+                ReleaseState::InSync,
+            ),
+            (
+                "superseded",
+                Some(record(1, "superseded")),
+                status(&[record(1, "superseded")], json!({})),
+                plain(),
+                ReleaseState::Unknown(ReleaseStatus::Superseded),
+            ),
+            (
+                "untested",
+                Some(record(1, "deployed")),
+                status(&deployed(), json!({})),
+                spec(tests),
+                ReleaseState::Untested,
+            ),
+            (
+                "post-renderers of an older generation",
+                Some(record(1, "deployed")),
+                status(&deployed(), json!({"observedGeneration": 1, "observedPostRenderersDigest": "old"})),
+                plain(),
+                ReleaseState::OutOfSync,
+            ),
+            (
+                "the same, observed",
+                Some(record(1, "deployed")),
+                status(&deployed(), json!({"observedGeneration": 2, "observedPostRenderersDigest": "old"})),
+                plain(),
+                ReleaseState::InSync,
+            ),
+        ];
+        for (what, newest, status, spec, expected) in rows {
+            let found = determine(newest.as_ref(), &status, &desired(&spec, &digest, false));
+            assert_eq!(found, expected, "{what}");
+        }
+        let newest = record(1, "deployed");
+        let (status, spec) = (status(&deployed(), json!({})), plain());
+        let other = DesiredRelease { chart_version: "1.0.1", ..desired(&spec, &digest, false) };
+        assert_eq!(determine(Some(&newest), &status, &other), ReleaseState::OutOfSync);
+        let other = desired(&spec, "sha256:other", false);
+        assert_eq!(determine(Some(&newest), &status, &other), ReleaseState::OutOfSync);
+    }
+
+    #[test]
+    fn actions_follow_from_states() {
+        let failed_upgrade = || [record(2, "failed"), record(1, "superseded")];
+        let upgraded =
+            |failures: i64| json!({"lastAttemptedReleaseAction": "upgrade", "upgradeFailures": failures});
+        let installed =
+            |failures: i64| json!({"lastAttemptedReleaseAction": "install", "installFailures": failures});
+        let retries = |n: i64| json!({"upgrade": {"remediation": {"retries": n}}, "install": {"remediation": {"retries": n}}});
+        let retry = json!({"upgrade": {"strategy": {"name": "RetryOnFailure"}}});
+        let uninstall = json!({"upgrade": {"remediation": {"retries": 1, "strategy": "uninstall"}}});
+        type Row = (&'static str, ReleaseState, HelmReleaseStatus, Value, bool, Action);
+        let rows: Vec<Row> = vec![
+            (
+                "first install",
+                ReleaseState::Absent,
+                status(&[], json!({})),
+                json!({}),
+                false,
+                Action::Install,
+            ),
+            (
+                "install again",
+                ReleaseState::Absent,
+                status(&[], installed(1)),
+                retries(1),
+                false,
+                Action::Install,
+            ),
+            (
+                "out of retries",
+                ReleaseState::Absent,
+                status(&[], installed(1)),
+                json!({}),
+                false,
+                Action::Stall("RetriesExceeded"),
+            ),
+            ("forced", ReleaseState::Absent, status(&[], installed(1)), json!({}), true, Action::Install),
+            (
+                "without end",
+                ReleaseState::Absent,
+                status(&[], installed(9)),
+                retries(-1),
+                false,
+                Action::Install,
+            ),
+            (
+                "upgrade out of retries",
+                ReleaseState::OutOfSync,
+                status(&[], upgraded(1)),
+                json!({}),
+                false,
+                Action::Stall("RetriesExceeded"),
+            ),
+            ("in sync", ReleaseState::InSync, status(&[], json!({})), json!({}), false, Action::CheckDrift),
+            (
+                "forced in sync",
+                ReleaseState::InSync,
+                status(&[], json!({})),
+                json!({}),
+                true,
+                Action::Upgrade,
+            ),
+            (
+                "never tried",
+                ReleaseState::Failed,
+                status(&failed_upgrade(), json!({})),
+                json!({}),
+                false,
+                Action::Upgrade,
+            ),
+            (
+                "inputs changed",
+                ReleaseState::Failed,
+                status(&failed_upgrade(), upgraded(0)),
+                retries(1),
+                false,
+                Action::Upgrade,
+            ),
+            (
+                "retry strategy",
+                ReleaseState::Failed,
+                status(&failed_upgrade(), upgraded(3)),
+                retry,
+                false,
+                Action::Upgrade,
+            ),
+            (
+                "no remediation",
+                ReleaseState::Failed,
+                status(&failed_upgrade(), upgraded(1)),
+                json!({}),
+                false,
+                Action::Stall("RetriesExceeded"),
+            ),
+            (
+                "rollback",
+                ReleaseState::Failed,
+                status(&failed_upgrade(), upgraded(1)),
+                retries(1),
+                false,
+                Action::Rollback(1),
+            ),
+            (
+                "last failure too",
+                ReleaseState::Failed,
+                status(&failed_upgrade(), upgraded(2)),
+                retries(1),
+                false,
+                Action::Rollback(1),
+            ),
+            (
+                "no target",
+                ReleaseState::Failed,
+                status(&[record(1, "failed")], upgraded(1)),
+                retries(1),
+                false,
+                Action::Stall("MissingRollbackTarget"),
+            ),
+            (
+                "uninstall",
+                ReleaseState::Failed,
+                status(&failed_upgrade(), upgraded(1)),
+                uninstall,
+                false,
+                Action::UninstallFailed,
+            ),
+            (
+                "failed install",
+                ReleaseState::Failed,
+                status(&[record(1, "failed")], installed(1)),
+                retries(1),
+                false,
+                Action::UninstallFailed,
+            ),
+        ];
+        for (what, state, status, fields, force, expected) in rows {
+            let spec = spec(fields);
+            let found = next_action(state, &status, &desired(&spec, "", force), |_| true);
+            assert_eq!(found, expected, "{what}");
+        }
+        // A target that somebody changed is not rolled back to.
+        let (status, spec) = (status(&failed_upgrade(), upgraded(1)), spec(retries(1)));
+        let found = next_action(ReleaseState::Failed, &status, &desired(&spec, "", false), |_| false);
+        assert_eq!(found, Action::Upgrade);
     }
 }

@@ -40,21 +40,19 @@ enum Shared {
 pub(super) fn compose(sources: &[ValuesSource], inline: &Map) -> Result<Map, String> {
     let mut inline = inline.clone();
     let mut result = Map::new();
-    let mut shared = BTreeMap::new();
     for source in sources {
         let Some(path) = source.target_path.as_deref().filter(|path| !path.is_empty()) else {
             let values = yaml::from_slice_map(source.text.as_bytes())
                 .map_err(|_| format!("{} is not a YAML map", source.name))?;
-            unshare(&mut shared, &result, &values);
             merge_maps(&mut result, values);
             continue;
         };
-        shared = shared_after_merge(&result, &inline);
+        let shared = shared_after_merge(&result, &inline);
         merge_maps(&mut result, inline.clone());
         mark(&mut result, &shared);
         let set = set_path(&mut result, path, &source.text, source.literal);
         let replaced = (!source.literal && source.text.starts_with('{')).then_some(path);
-        write_back(&mut result, &mut inline, &mut shared, "", replaced);
+        write_back(&mut result, &mut inline, &shared, "", replaced);
         // The error would quote the text, which may be a Secret's.
         set.map_err(|_| format!("{} cannot be set at targetPath {path:?}", source.name))?;
     }
@@ -76,29 +74,6 @@ fn shared_after_merge(result: &Map, inline: &Map) -> BTreeMap<String, Shared> {
     shared
 }
 
-/// What is shared no longer once other values are merged in: maps on their way are copied.
-fn unshare(shared: &mut BTreeMap<String, Shared>, result: &Map, values: &Map) {
-    for (key, value) in values {
-        let (Some(entry), Data::Map(values)) = (shared.get_mut(key), value) else {
-            shared.remove(key);
-            continue;
-        };
-        let Some(Data::Map(old)) = result.get(key) else {
-            shared.remove(key);
-            continue;
-        };
-        if matches!(entry, Shared::Whole) {
-            let holds = |(key, value): (&String, &Data)| {
-                matches!(value, Data::Map(_) | Data::List(_)).then(|| (key.clone(), Shared::Whole))
-            };
-            *entry = Shared::Within(old.iter().filter_map(holds).collect());
-        }
-        if let Shared::Within(inner) = entry {
-            unshare(inner, old, values);
-        }
-    }
-}
-
 /// Marks the shared maps.
 fn mark(map: &mut Map, shared: &BTreeMap<String, Shared>) {
     for (key, entry) in shared {
@@ -112,39 +87,36 @@ fn mark(map: &mut Map, shared: &BTreeMap<String, Shared>) {
     }
 }
 
-/// Copies what a path set in shared values to the inline ones, and removes the marks. A value that was replaced is shared no
-/// longer; `replaced` is the path of a list that was set as a whole. `at`: the path of `map`.
+/// Copies what a path set in shared values to the inline ones, and removes the marks. A value that was replaced is not shared.
+/// `replaced`: the path of a list that was set as a whole; `at`: the path of `map`.
 fn write_back(
     map: &mut Map,
     inline: &mut Map,
-    shared: &mut BTreeMap<String, Shared>,
+    shared: &BTreeMap<String, Shared>,
     at: &str,
     replaced: Option<&str>,
 ) {
-    shared.retain(|key, entry| {
+    for (key, entry) in shared {
         let key_path = format!("{at}{}", key.replace('.', "\\."));
         match (map.get_mut(key), inline.get_mut(key), entry) {
             (Some(Data::Map(inner)), Some(own), Shared::Whole) => {
-                let same = inner.remove(SHARED).is_some();
-                if same {
+                let is_same = inner.remove(SHARED).is_some();
+                if is_same {
                     *own = Data::Map(inner.clone());
                 }
-                same
             }
             // Entries of a list are set in place; a longer list is a new one.
             (Some(Data::List(list)), Some(Data::List(own)), Shared::Whole)
                 if list.len() == own.len() && replaced != Some(key_path.as_str()) =>
             {
                 own.clone_from(list);
-                true
             }
             (Some(Data::Map(inner)), Some(Data::Map(own)), Shared::Within(within)) => {
                 write_back(inner, own, within, &format!("{key_path}."), replaced);
-                true
             }
-            _ => false,
+            _ => {}
         }
-    });
+    }
 }
 
 /// Sets a path to a text as `--set` does: a quoted text is a string, and so is a literal one.

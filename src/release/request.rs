@@ -260,12 +260,15 @@ pub enum OnFailure {
     Undo,
 }
 
+/// Path of a drift rule that covers the whole object: its deletion, too.
+pub const WHOLE_OBJECT: &str = "*";
+
 /// What happens to drift of a release.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct DriftPolicy {
     /// Corrected, reported or ignored; the annotation `windlass.dev/drift` overrides it for an object.
     pub mode: DriftMode,
-    /// Fields that are not drift: `PATH`, `Kind:PATH` or `Kind/name:PATH`.
+    /// Fields that are not drift: `PATH`, `Kind:PATH` or `Kind/name:PATH`; a path `*` is the whole object.
     pub ignore: Vec<String>,
 }
 

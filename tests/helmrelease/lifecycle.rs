@@ -159,6 +159,8 @@ async fn a_tenant_reaches_no_other_namespace() {
     kubectl(&["create", "serviceaccount", "tenant", "-n", &own]);
     let account = format!("--serviceaccount={own}:tenant");
     kubectl(&["create", "rolebinding", "tenant", "-n", &own, "--clusterrole=admin", &account]);
+    // It may read the other one: what is written there is written by somebody else.
+    kubectl(&["create", "rolebinding", "tenant", "-n", &victim, "--clusterrole=view", &account]);
     running.start().await;
     running.release("home", &json!({"serviceAccountName": "tenant"}));
     running.wait_ready("home", "True InstallSucceeded");
@@ -221,5 +223,88 @@ async fn a_wait_needs_no_worker_and_ends_with_a_new_generation() {
     let object = running.wait_ready("slow", "True UpgradeSucceeded");
     assert!(object["status"]["installFailures"].is_null(), "a cancelled wait is no failure");
     assert!(running.get("deployment", "slow").is_null());
+    running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_belongs_to_the_namespace_of_the_release() {
+    let mut running = Running::prepare_alone("squat").await;
+    let other = running.cp.namespace("owner").unwrap();
+    let home = other.name().to_owned();
+    running.publish("demo", "1.0.0", chart("1.0.0", &[]));
+    running.start_in_all().await;
+    // Somebody in this namespace claims a release of the other one before it exists.
+    running.cp.kubectl(["create", "serviceaccount", "tenant", "-n", running.ns.name()]).unwrap();
+    let squats = json!({"serviceAccountName": "tenant", "targetNamespace": home, "releaseName": "web"});
+    running.release("squatter", &squats);
+    running.wait("refused", |o| condition(o, "Ready").starts_with("False"), "squatter");
+    running.release_in(
+        &home,
+        "web",
+        &json!({"chartRef": {
+            "kind": "OCIRepository", "name": "demo", "namespace": running.ns.name(),
+        }}),
+    );
+    let ready = || {
+        let text = running.cp.kubectl(["get", "helmrelease", "web", "-n", &home, "-o", "json"])?;
+        let object: serde_json::Value = serde_json::from_str(&text).unwrap();
+        Ok((condition(&object, "Ready") == "True InstallSucceeded").then_some(()))
+    };
+    wait_until("the owner's release", LIMIT, ready).unwrap();
+    let loses = |o: &serde_json::Value| o["status"]["conditions"].to_string().contains("belongs to");
+    running.wait("refused for good", loses, "squatter");
+    running.cp.kubectl(["delete", "helmrelease", "web", "-n", &home, "--timeout=30s"]).unwrap();
+    running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upgrade_that_is_undone_by_an_uninstall_is_installed_again() {
+    let mut running = Running::prepare("again").await;
+    running.publish("demo", "1.0.0", chart("1.0.0", &[]));
+    running.start().await;
+    let upgrade = json!({"remediation": {"strategy": "uninstall", "remediateLastFailure": true}});
+    running.release("web", &json!({"upgrade": upgrade}));
+    running.wait_ready("web", "True InstallSucceeded");
+    running.release("web", &json!({"upgrade": upgrade, "values": {"size": "bad"}}));
+    let object = running.wait("stalled", |o| condition(o, "Stalled") == "True RetriesExceeded", "web");
+    let status = &object["status"];
+    assert_eq!((&status["upgradeFailures"], &status["installFailures"]), (&json!(1), &json!(1)));
+    assert_eq!(running.records(), ["failed"], "of the install after the uninstall");
+    running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ignored_fields_and_objects_are_no_drift() {
+    let mut running = Running::prepare("ignore").await;
+    let other = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other}\ndata: {a: \"1\"}\n";
+    running.publish("demo", "1.0.0", chart("1.0.0", &[("templates/other.yaml", other)]));
+    running.start().await;
+    let detection = json!({"mode": "enabled", "ignore": [
+        {"paths": ["/data/size"], "target": {"kind": "ConfigMap", "name": "web"}},
+        {"paths": [""], "target": {"kind": "ConfigMap", "name": "other"}},
+    ]});
+    running.release("web", &json!({"driftDetection": detection}));
+    running.wait_ready("web", "True InstallSucceeded");
+    let ns = running.ns.name();
+    let patch = |name: &str, data: &str| {
+        running.cp.kubectl(["patch", "configmap", name, "-n", ns, "--type=merge", "-p", data]).unwrap();
+    };
+    patch("web", r#"{"data":{"size":"mine"}}"#);
+    running.cp.kubectl(["delete", "configmap", "other", "-n", ns]).unwrap();
+    running
+        .cp
+        .kubectl(["annotate", "helmrelease", "web", "-n", ns, "reconcile.fluxcd.io/requestedAt=1"])
+        .unwrap();
+    running.wait("handled", |o| o["status"]["lastHandledReconcileAt"] == "1", "web");
+    assert_eq!(running.get("configmap", "web")["data"]["size"], "mine");
+    assert!(running.get("configmap", "other").is_null());
+    // What is not ignored is corrected.
+    patch("web", r#"{"metadata":{"labels":{"helm.toolkit.fluxcd.io/name":"x"}}}"#);
+    let back = || {
+        let label = &running.get("configmap", "web")["metadata"]["labels"]["helm.toolkit.fluxcd.io/name"];
+        Ok((label == "web").then_some(()))
+    };
+    wait_until("the label", LIMIT, back).unwrap();
+    assert_eq!(running.get("configmap", "web")["data"]["size"], "mine");
     running.end().await;
 }

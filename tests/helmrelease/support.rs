@@ -97,7 +97,7 @@ pub(crate) fn package(files: &[(&str, String)]) -> Vec<u8> {
     archive.into_inner().unwrap().finish().unwrap()
 }
 
-/// A chart of one ConfigMap that shows its `size`; a size of `bad` is no valid object.
+/// A chart of one ConfigMap that shows its `size`; with the size `bad` the API server rejects it.
 pub(crate) fn chart(version: &str, more: &[(&str, &str)]) -> Vec<u8> {
     let object = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: \"{{ .Release.Name }}\"}\ndata:\n{{- if eq .Values.size \"bad\" }}\n  size: {a: 1}\n{{- else }}\n  size: \"{{ .Values.size }}\"\n{{- end }}\n";
     let mut files = vec![
@@ -109,6 +109,15 @@ pub(crate) fn chart(version: &str, more: &[(&str, &str)]) -> Vec<u8> {
     package(&files)
 }
 
+/// A front end for all namespaces reconciles the objects of other tests, too: it runs alone.
+static NAMESPACES: tokio::sync::RwLock<()> = tokio::sync::RwLock::const_new(());
+
+/// How a test shares the control plane with others.
+enum Sharing {
+    Beside(#[allow(dead_code, reason = "held")] tokio::sync::RwLockReadGuard<'static, ()>),
+    Alone(#[allow(dead_code, reason = "held")] tokio::sync::RwLockWriteGuard<'static, ()>),
+}
+
 /// A namespace with a running front end.
 pub(crate) struct Running {
     pub(crate) cp: &'static ControlPlane,
@@ -116,6 +125,7 @@ pub(crate) struct Running {
     pub(crate) artifacts: Artifacts,
     pub(crate) address: SocketAddr,
     requests: Arc<AtomicUsize>,
+    sharing: Sharing,
     stop: watch::Sender<bool>,
     task: Option<tokio::task::JoinHandle<Result<(), ClusterError>>>,
 }
@@ -123,6 +133,15 @@ pub(crate) struct Running {
 impl Running {
     /// A namespace without a front end.
     pub(crate) async fn prepare(name: &str) -> Self {
+        Self::with(name, Sharing::Beside(NAMESPACES.read().await)).await
+    }
+
+    /// The same, while no other test runs: for [`Self::start_in_all`].
+    pub(crate) async fn prepare_alone(name: &str) -> Self {
+        Self::with(name, Sharing::Alone(NAMESPACES.write().await)).await
+    }
+
+    async fn with(name: &str, sharing: Sharing) -> Self {
         let cp = tokio::task::spawn_blocking(control_plane).await.unwrap();
         let artifacts = Artifacts::default();
         let address = artifacts.serve().await;
@@ -133,6 +152,7 @@ impl Running {
             artifacts,
             address,
             requests: Arc::default(),
+            sharing,
             stop,
             task: None,
         }
@@ -145,6 +165,16 @@ impl Running {
 
     /// Starts the front end for the objects of a namespace.
     pub(crate) async fn start_in(&mut self, namespace: &str, concurrency: usize) {
+        self.start_with(Some(namespace.to_owned()), concurrency).await;
+    }
+
+    /// Starts the front end for the objects of all namespaces.
+    pub(crate) async fn start_in_all(&mut self) {
+        assert!(matches!(self.sharing, Sharing::Alone(_)), "other tests run");
+        self.start_with(None, 4).await;
+    }
+
+    async fn start_with(&mut self, namespace: Option<String>, concurrency: usize) {
         let kubeconfig = Some(self.cp.kubeconfig().to_owned());
         let cluster =
             Cluster::connect(&ConnectOptions { kubeconfig, ..ConnectOptions::default() }).await.unwrap();
@@ -156,7 +186,7 @@ impl Running {
             ControllerContext::new(cluster, &ContextOptions::default(), Arc::new(State::new("test_")));
         let mut stop = self.stop.subscribe();
         let stopped = async move { drop(stop.wait_for(|stop| *stop).await) };
-        let options = ControllerOptions { namespace: Some(namespace.to_owned()), concurrency };
+        let options = ControllerOptions { namespace, concurrency };
         let front_end = HelmReleases::new(HelmReleaseOptions::default());
         self.task = Some(tokio::spawn(controller::run(front_end, context, options, stopped)));
     }
@@ -214,14 +244,19 @@ impl Running {
 
     /// Applies a HelmRelease of the source `demo`.
     pub(crate) fn release(&self, name: &str, spec: &Value) {
+        self.release_in(self.ns.name(), name, spec);
+    }
+
+    pub(crate) fn release_in(&self, namespace: &str, name: &str, spec: &Value) {
         let mut whole = json!({"chartRef": {"kind": "OCIRepository", "name": "demo"}, "interval": "1h", "timeout": "20s"});
         for (key, value) in spec.as_object().unwrap() {
             whole[key] = value.clone();
         }
-        self.apply(&json!({
+        let object = json!({
             "apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease",
-            "metadata": {"name": name}, "spec": whole,
-        }));
+            "metadata": {"name": name, "namespace": namespace}, "spec": whole,
+        });
+        self.cp.kubectl_with(["apply", "-f", "-"], &object.to_string()).unwrap();
     }
 
     pub(crate) fn wait(&self, what: &str, holds: impl Fn(&Value) -> bool, name: &str) -> Value {

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::duration::GoDuration;
+use crate::controller::ValuesReference;
 
 /// What a HelmRelease asks for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -40,6 +41,7 @@ pub struct HelmReleaseSpec {
     pub test: Test,
     pub rollback: Rollback,
     pub uninstall: Uninstall,
+    /// Of the HelmRelease's namespace.
     pub values_from: Vec<ValuesReference>,
     /// Free JSON.
     pub values: Option<Value>,
@@ -258,19 +260,6 @@ pub struct Uninstall {
     pub deletion_propagation: Option<String>,
 }
 
-/// Values from a ConfigMap or a Secret of the HelmRelease's namespace.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ValuesReference {
-    pub kind: String,
-    pub name: String,
-    /// `values.yaml`.
-    pub values_key: Option<String>,
-    pub target_path: Option<String>,
-    pub optional: bool,
-    pub literal: bool,
-}
-
 /// Labels and annotations of all objects.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -365,6 +354,10 @@ impl HelmReleaseSpec {
                     .filter_map(|rule| rule.target.as_ref())
                     .any(|t| !t.is_plain()),
             ),
+            (
+                "driftDetection.ignore.paths with the index of a list",
+                self.drift_detection.ignore.iter().flat_map(|rule| &rule.paths).any(|path| has_index(path)),
+            ),
         ];
         match fields.iter().find(|(_, used)| *used) {
             Some((field, _)) => Err(format!(
@@ -373,6 +366,12 @@ impl HelmReleaseSpec {
             None => Ok(()),
         }
     }
+}
+
+/// Whether a JSON pointer goes through a list: drift rules name fields.
+fn has_index(pointer: &str) -> bool {
+    let index = |part: &str| part == "-" || (!part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()));
+    pointer.split('/').any(index)
 }
 
 /// A spec without null fields; free JSON keeps its own.

@@ -19,7 +19,7 @@ pub struct HelmReleaseStatus {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub last_handled_reset_at: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub conditions: Vec<Condition>,
+    pub conditions: Vec<StatusCondition>,
     /// `NAMESPACE/NAME` of the HelmChart.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub helm_chart: String,
@@ -58,7 +58,7 @@ pub struct HelmReleaseStatus {
 /// A condition, as Kubernetes' API conventions define it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Condition {
+pub struct StatusCondition {
     #[serde(rename = "type")]
     pub condition_type: String,
     /// `True`, `False` or `Unknown`.

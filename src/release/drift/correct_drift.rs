@@ -18,7 +18,7 @@ use crate::release::{
     plan::{PlanStep, dependency_graph, field_conflicts},
     record::{ReleaseStatus, StoredRecord},
     record::{recorded_manifests::remembered, release_history::History},
-    request::{CrdPolicy, DriftMode},
+    request::{CrdPolicy, DriftMode, WHOLE_OBJECT},
 };
 use futures::{StreamExt as _, stream};
 use std::{collections::BTreeMap, sync::Arc};
@@ -183,7 +183,12 @@ impl Engine {
                     Some(seen) => seen.drift.clone(),
                     None => drift_of(&target.body["metadata"]).map(Into::into),
                 };
-                let mode = drift::mode_of(input.options.drift.mode, own.as_deref());
+                let ignored = field_conflicts::paths_of(&input.options.drift.ignore, &target.object)
+                    .any(|path| path == WHOLE_OBJECT);
+                let mode = match ignored {
+                    true => DriftMode::Off,
+                    false => drift::mode_of(input.options.drift.mode, own.as_deref()),
+                };
                 let found = match mode {
                     DriftMode::Off => None,
                     DriftMode::Correct | DriftMode::Report => self.drift_diff(input, target, &step).await,
