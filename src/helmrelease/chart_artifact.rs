@@ -1,8 +1,7 @@
-//! Charts from the artifacts of Flux's sources: fetched by URL, verified by digest, kept for the next release of the same chart.
+//! Charts from the artifacts of Flux's sources: fetched by URL, verified by digest.
 
-use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use chart_compat::go::semver;
@@ -21,8 +20,6 @@ use crate::source::location::Location;
 const MAX_ARTIFACT: u64 = 64 << 20;
 /// Time for one download.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Charts kept.
-const MAX_CHARTS: usize = 32;
 
 /// The artifact of a source, as its status has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,16 +93,15 @@ impl Artifact {
     }
 }
 
-/// Charts by digest and revision, the ones used last.
-pub(super) struct ChartCache {
+/// Fetches charts.
+pub(super) struct ArtifactClient {
     http: Http,
     tls: Tls,
-    charts: Mutex<VecDeque<(Artifact, Arc<CompiledChart>)>>,
 }
 
-impl ChartCache {
+impl ArtifactClient {
     pub(super) fn new() -> Self {
-        Self { http: Http::new(TIMEOUT, false), tls: Tls::default(), charts: Mutex::default() }
+        Self { http: Http::new(TIMEOUT, false), tls: Tls::default() }
     }
 
     /// The chart of an artifact.
@@ -113,19 +109,15 @@ impl ChartCache {
     /// # Errors
     /// It cannot be fetched, has another digest, or is not a chart.
     pub(super) async fn load(&self, artifact: &Artifact) -> Result<Arc<CompiledChart>, ReconcileError> {
-        if let Some(chart) = self.cached(artifact) {
-            return Ok(chart);
-        }
         let wrong =
             |why: &dyn std::fmt::Display| failed("ArtifactFailed", format!("Could not load chart: {why}"));
-        // Only tests name another host, as those of helm-controller do.
         let url = Location::parse(&artifact.url).map_err(|e| wrong(&e))?;
         let bytes =
             self.http.fetch(Request::get(url, &self.tls, MAX_ARTIFACT)).await.map_err(|e| wrong(&e))?;
-        let found = sha256(&bytes);
         if !artifact.digest.starts_with("sha256:") {
             return Err(wrong(&format!("digest {:?} is not a sha256 digest", artifact.digest)));
         }
+        let found = sha256(&bytes);
         if found != artifact.digest {
             return Err(wrong(&format!("computed digest {found} does not match {}", artifact.digest)));
         }
@@ -137,20 +129,7 @@ impl ChartCache {
             loaded.chart.metadata.version = own.version(&loaded.chart.metadata.version)?;
             Ok::<_, ReconcileError>(Arc::new(loaded.compile(Profile::Helm4)))
         });
-        let chart = read.await.map_err(|e| ReconcileError::Task(e.to_string()))??;
-        let mut charts = self.charts.lock().unwrap_or_else(PoisonError::into_inner);
-        charts.push_front((artifact.clone(), Arc::clone(&chart)));
-        charts.truncate(MAX_CHARTS);
-        Ok(chart)
-    }
-
-    fn cached(&self, artifact: &Artifact) -> Option<Arc<CompiledChart>> {
-        let mut charts = self.charts.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = charts.iter().position(|(known, _)| known == artifact)?;
-        let entry = charts.remove(place)?;
-        let chart = Arc::clone(&entry.1);
-        charts.push_front(entry);
-        Some(chart)
+        read.await.map_err(|e| ReconcileError::Task(e.to_string()))?
     }
 }
 
