@@ -133,6 +133,11 @@ impl Merger<'_> {
                 (patch, _) => patch,
             });
         };
+        self.directed(object, patch)
+    }
+
+    /// What the directive of a patch of an existing map or list leaves: the patch, the object, or nothing.
+    fn directed(&mut self, object: NodeId, patch: Option<NodeId>) -> Result<Option<NodeId>, Error> {
         let Some(patch) = patch else { return Ok(Some(object)) };
         if self.is_null(Some(patch)) {
             return Ok(None);

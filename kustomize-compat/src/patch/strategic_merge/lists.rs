@@ -4,7 +4,7 @@
 
 use chart_compat::yaml::tree::{Kind, Node, Style};
 
-use super::{Directive, Merger, NodeId};
+use super::{Merger, NodeId};
 use crate::error::Error;
 use crate::schema::Schema;
 
@@ -37,15 +37,7 @@ impl Merger<'_> {
         patch: Option<NodeId>,
     ) -> Result<Option<NodeId>, Error> {
         let Some(object) = object.filter(|id| !self.is_null(Some(*id))) else { return Ok(patch) };
-        let Some(patch) = patch else { return Ok(Some(object)) };
-        if self.is_null(Some(patch)) {
-            return Ok(None);
-        }
-        Ok(match self.directive(patch)? {
-            Directive::Delete => None,
-            Directive::Replace => Some(patch),
-            Directive::Merge => Some(object),
-        })
+        self.directed(object, patch)
     }
 
     /// The values of the keys of each item; the items themselves if there are no keys.
