@@ -5,7 +5,7 @@ use super::func::Func;
 /// Byte offset in a template's text.
 pub(super) type Pos = u32;
 
-/// A stretch of a template's text: what nodes hold instead of copies.
+/// A byte range of a template's text. Nodes hold spans instead of copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) start: Pos,
@@ -13,7 +13,7 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// Offsets beyond 4 GiB stand at its end: no text comes near.
+    /// Offsets beyond 4 GiB saturate; no template is that long.
     pub(super) fn new(start: usize, end: usize) -> Self {
         let pos = |n| Pos::try_from(n).unwrap_or(Pos::MAX);
         Self { start: pos(start), end: pos(end) }
@@ -23,18 +23,18 @@ impl Span {
         self.start >= self.end
     }
 
-    /// The bytes that it stands for.
+    /// The bytes of the range.
     pub(super) fn of(self, text: &[u8]) -> &[u8] {
         text.get(self.start as usize..self.end as usize).unwrap_or_default()
     }
 
-    /// The same, printed.
+    /// The bytes of the range as UTF-8, with replacement characters.
     pub(super) fn show(self, text: &[u8]) -> std::borrow::Cow<'_, str> {
         String::from_utf8_lossy(self.of(text))
     }
 }
 
-/// A chain of fields, `.a.b`: nothing stands between them, so that the text says all.
+/// A chain of fields, `.a.b`. The span covers the whole chain: nothing can stand between its fields.
 #[derive(Clone, Copy)]
 pub(super) struct Fields(pub(super) Span);
 
@@ -43,19 +43,19 @@ impl Fields {
         self.0.is_empty()
     }
 
-    /// The names: letters and digits, so always UTF-8.
+    /// The names as bytes. They consist of letters and digits, so they are always UTF-8.
     pub(super) fn names(self, text: &[u8]) -> impl Iterator<Item = &[u8]> {
-        // What is before the first dot is empty.
+        // The split starts with an empty part before the first dot.
         self.0.of(text).split(|b| *b == b'.').skip(1)
     }
 
-    /// The names as texts.
+    /// The names as strings.
     pub(super) fn texts(self, text: &[u8]) -> impl Iterator<Item = &str> {
         self.names(text).map(name_text)
     }
 }
 
-/// The name of a field as text.
+/// The name of a field as a string.
 pub(super) fn name_text(name: &[u8]) -> &str {
     std::str::from_utf8(name).unwrap_or_default()
 }
@@ -63,20 +63,20 @@ pub(super) fn name_text(name: &[u8]) -> &str {
 /// One parsed template: a file or a `define`.
 pub struct Template {
     pub(super) name: Box<str>,
-    /// The file that the text stood in.
+    /// The file that contains the text.
     pub(super) file: Box<str>,
     /// The whole text of the file, for positions.
     pub(super) text: bytes::Bytes,
     pub(super) root: Box<[Node]>,
-    /// How many variables can be live at once, `$` included.
+    /// The maximal number of variables in scope at once, `$` included.
     pub(super) slots: usize,
     pub(super) blank: bool,
-    /// Whether this is a whole file, not a `define` in one nor a text given to `tpl`.
+    /// Whether this is a whole file, not a `define` in a file or a text given to `tpl`.
     pub(super) whole: bool,
 }
 
 impl Template {
-    /// The name under which it is found.
+    /// The name that `{{template}}` and `include` find it under.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -105,7 +105,7 @@ pub(super) enum Node {
     Continue(Pos),
 }
 
-/// A `{{template}}`: boxed, since it would make every node larger.
+/// A `{{template}}`. Boxed in `Node`, which it would enlarge.
 pub(super) struct Call {
     pub(super) pos: Pos,
     pub(super) name: Box<str>,
@@ -122,7 +122,7 @@ pub(super) struct Control {
 pub(super) struct Pipe {
     pub(super) pos: Pos,
     pub(super) assign: bool,
-    /// What it sets: seldom anything, so that it takes no room here.
+    /// The variables that it sets. Boxed because most pipelines set none.
     sets: Option<Box<Sets>>,
     /// The arguments of all its commands.
     pub(super) args: Box<[Arg]>,
@@ -146,20 +146,20 @@ impl Pipe {
     }
 }
 
-/// The commands of a pipeline, each by its arguments, of which there is one at least.
+/// Splits the arguments of a pipeline into its commands. Each has at least one argument.
 pub(super) fn commands(args: &[Arg]) -> impl Iterator<Item = &[Arg]> {
     args.chunk_by(|_, next| !next.first)
 }
 
 pub(super) struct Decl {
     pub(super) name: Span,
-    /// `None` for an assignment to a variable that does not exist: Go finds that out when it runs.
+    /// `None` for an assignment to an undeclared variable: Go reports it at execution.
     pub(super) slot: Option<u32>,
 }
 
 pub(super) struct Arg {
     pub(super) pos: Pos,
-    /// Whether a command begins with it.
+    /// Whether this is the first argument of a command.
     pub(super) first: bool,
     pub(super) term: Term,
 }
@@ -169,24 +169,24 @@ pub(super) enum Term {
     Dot,
     Nil,
     Number(Box<Number>),
-    /// A number of a few digits and nothing else, as most are.
+    /// A number of at most nine decimal digits, the most common kind.
     Small {
         text: Span,
         value: u32,
     },
-    /// A string as it is written; what it stands for, unless that is just what lies between its quotes.
+    /// A string constant. `text` is its unquoted value; `None` if that equals the text between the quotes.
     String {
         quoted: Span,
         text: Option<Box<Unquoted>>,
     },
     Field(Fields),
-    /// A variable, and where its fields end, which begin where its name ends.
+    /// A variable with its fields. The fields begin at the end of `name` and end at `end`.
     Variable {
         name: Span,
         slot: u32,
         end: Pos,
     },
-    /// A variable that is used where it is declared: Go finds out when it runs that it has no value yet.
+    /// A declared variable that has no value here, e.g. in its own pipeline: Go reports it at execution.
     Unset {
         name: Span,
         end: Pos,
@@ -199,7 +199,7 @@ pub(super) enum Term {
     Pipe(Box<Pipe>),
 }
 
-/// What a string with escapes stands for.
+/// The unquoted value of a string constant.
 pub(super) struct Unquoted(pub(super) Box<[u8]>);
 
 /// A numeric constant and the kinds that it fits (`parse.NumberNode`).
@@ -213,7 +213,7 @@ pub(super) struct Number {
 }
 
 impl Term {
-    /// What a string constant stands for.
+    /// The value of a string constant.
     pub(super) fn string<'t>(quoted: Span, own: Option<&'t Unquoted>, text: &'t [u8]) -> &'t [u8] {
         match own {
             Some(own) => &own.0,
@@ -221,7 +221,7 @@ impl Term {
         }
     }
 
-    /// A number as whole and as broken one, as far as it is one.
+    /// A numeric constant as integer and as float, each if it fits.
     pub(super) fn number(&self) -> Option<(Option<i64>, Option<f64>)> {
         match self {
             Self::Number(n) => Some((n.int, n.float)),
@@ -236,7 +236,7 @@ impl Term {
     }
 }
 
-// Each `write` prints a node as Go does; `text` is that of the template it belongs to.
+// Each `write` prints a node as Go does; `text` is the text of the node's template.
 
 impl Arg {
     pub(super) fn write(&self, out: &mut String, text: &[u8]) {

@@ -33,7 +33,7 @@ pub const BUILTINS: &[Func] = &[
     Func::new("ge", &[Reflect, Reflect], |x, a| Ok(Value::Bool(!less(a[0], a[1], x.funcs.values_type)?))),
 ];
 
-/// `and` and `or` decide which arguments to evaluate, `call` names its argument: the engine runs them itself.
+/// Never called: the engine evaluates `and`, `or` and `call` itself, because it needs their unevaluated arguments.
 fn unreachable<'a>(_: &mut Exec<'a>, args: &[Value<'a>]) -> Result<'a> {
     Ok(args.last().copied().unwrap_or_default())
 }
@@ -87,14 +87,14 @@ fn position(index: Value<'_>, len: usize, values_type: &'static str) -> std::res
     }
 }
 
-/// The item at a position; `what` is the kind of the whole.
+/// The item at index `key`; `what` is Go's kind of the container.
 fn item<T: Copy>(
     items: &[T],
     key: Value<'_>,
     what: &str,
     values_type: &'static str,
 ) -> std::result::Result<T, Error> {
-    // Go lets an index equal to the length through its own check and then panics in reflect.
+    // Go's own check accepts an index equal to the length; then reflect panics.
     let at = position(key, items.len(), values_type)?;
     items.get(at).copied().ok_or_else(|| Error::new(format!("reflect: {what} index out of range")))
 }
@@ -142,7 +142,7 @@ fn index<'a>(x: &mut Exec<'a>, args: &[Value<'a>]) -> Result<'a> {
     Ok(found)
 }
 
-/// Slicing by positions; Helm's charts see sprig's `slice` instead, other users of the engine this one.
+/// Slices by indexes. In Helm charts sprig's `slice` replaces it; other users of the engine get this one.
 fn slice<'a>(x: &mut Exec<'a>, args: &[Value<'a>]) -> Result<'a> {
     let types = x.funcs.values_type;
     let len = match args[0] {
@@ -186,7 +186,7 @@ fn eval_args<'a>(x: &Exec<'a>, args: &[Value<'a>]) -> Vec<u8> {
         [Value::Str(s)] => s.to_vec(),
         _ => {
             let printable = |v: &Value<'a>| match v {
-                // Nil goes in as the text that an action prints for it.
+                // Nil becomes the text that an action prints for it.
                 Value::Nil | Value::NilInterface => Value::Str(b"<no value>"),
                 Value::Object(Object::Struct(s)) => {
                     s.pointed_at().map_or(*v, |s| Value::object(x.arena, Object::Struct(s)))
@@ -232,14 +232,14 @@ fn js(s: &[u8]) -> Vec<u8> {
             c if u32::from(c) < 0x20 || !c.is_ascii() && !unicode::is_print(c) => {
                 out.extend_from_slice(format!("\\u{:04X}", u32::from(c)).as_bytes());
             }
-            // A byte that is no UTF-8 stays what it is.
+            // Bytes that are not valid UTF-8 stay unchanged.
             _ => out.extend_from_slice(piece),
         }
     }
     out
 }
 
-/// The type of a value, or of what it points to: both are looked through before they are judged.
+/// Go's type name of a value, or of what a pointer points to.
 fn pointed<'a>(value: Value<'a>, values_type: &'static str) -> &'a str {
     let name = value.type_name(values_type);
     name.strip_prefix('*').unwrap_or(name)

@@ -1,4 +1,4 @@
-//! `eq`, `lt` and their kin (`text/template/funcs.go`): comparison by basic kind, with Go's refusals.
+//! `eq`, `lt` and the other comparisons (`text/template/funcs.go`): by basic kind, with Go's errors.
 
 use super::error::Error;
 use crate::go::{Object, Value, fmt};
@@ -54,10 +54,10 @@ fn incompatible<'a>(a: Value<'a>, b: Value<'a>, values_type: &'static str) -> Er
     ))
 }
 
-/// Whether `a == b` (`eq` with two arguments).
+/// Reports whether `a == b` (`eq` with two arguments).
 ///
 /// # Errors
-/// Values of kinds that Go does not compare.
+/// Fails for kinds that Go does not compare.
 pub fn equal<'a>(a: Value<'a>, b: Value<'a>, values_type: &'static str) -> Result<bool, Error> {
     let (ka, kb) = (basic(a), basic(b));
     match (ka, kb) {
@@ -101,10 +101,10 @@ pub fn equal<'a>(a: Value<'a>, b: Value<'a>, values_type: &'static str) -> Resul
     }
 }
 
-/// Whether `a < b` (`lt`).
+/// Reports whether `a < b` (`lt`).
 ///
 /// # Errors
-/// Values that have no order, or of kinds that do not compare with each other.
+/// Fails for values without an order and for kinds that cannot be compared with each other.
 pub fn less<'a>(a: Value<'a>, b: Value<'a>, values_type: &'static str) -> Result<bool, Error> {
     let bad = || Error::new("invalid type for comparison");
     let (ka, kb) = (basic(a), basic(b));

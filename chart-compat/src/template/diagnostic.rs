@@ -4,7 +4,7 @@ use super::error::Frame;
 use super::exec::Exec;
 use crate::go::{Value, fmt};
 
-/// How many diagnostics one render records.
+/// The maximal number of diagnostics of one render.
 const MAX_DIAGNOSTICS: usize = 10_000;
 
 /// A finding in a template.
@@ -19,15 +19,15 @@ pub struct Diagnostic {
 /// The kind of a finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DiagnosticKind {
-    /// A required value is missing; with the chart's message.
+    /// A `required` value is missing; holds the chart's message.
     Missing(String),
-    /// A required value is an empty text; with the chart's message.
+    /// A `required` value is an empty string; holds the chart's message.
     Empty(String),
-    /// The chart called `fail`; with its message.
+    /// The chart called `fail`; holds its message.
     Failed(String),
-    /// Nothing was printed for a value that is not there.
+    /// An action printed `<no value>` for a missing value.
     NoValue,
-    /// A text or a number with an exponent was printed.
+    /// An action printed a short string, or a float with an exponent; holds the text.
     Printed(String),
 }
 

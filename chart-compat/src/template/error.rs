@@ -1,11 +1,11 @@
-//! The error of templates: Go's text to the byte, and the frames behind it for people.
+//! Template errors: Go's message, byte for byte, and the frames that user-facing reports need.
 
 use bytes::Bytes;
 use std::fmt;
 
 use crate::path::Path;
 
-/// Where in a template an error happened.
+/// The position of an error in a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// The file (Go's `ParseName`), e.g. `chart/templates/x.yaml`.
@@ -18,13 +18,13 @@ pub struct Frame {
     pub template: String,
     /// The expression, as Go prints it.
     pub node: String,
-    /// The text that `line` and `column` count in.
+    /// The text that `line` and `column` refer to.
     pub source: Source,
-    /// What went wrong here, without position and without what a wrapped error says.
+    /// The failure here, without position and without the message of a wrapped error.
     pub message: String,
-    /// The values that the expression reads, as far as they can be told.
+    /// The values that the expression reads, as far as they are known.
     pub used: Vec<Used>,
-    /// Whether `used` was looked for already.
+    /// Whether the context of this frame has been collected.
     pub(super) traced: bool,
 }
 
@@ -43,14 +43,14 @@ impl fmt::Debug for Source {
 pub struct Used {
     /// As written in the template, e.g. `.Values.image.tag` or `$root.port`.
     pub text: String,
-    /// Where it lies in what the template was given, e.g. `Values.image.tag`; `None` for what the template made itself.
+    /// The path in the render's data, e.g. `Values.image.tag`; `None` for a value that the template created.
     pub path: Option<Path>,
-    /// How many steps of that way there are; fewer than the way has if the value is missing.
+    /// The number of steps of `path` that exist. Smaller than its length if the value is missing.
     pub present: usize,
 }
 
 struct Inner {
-    /// This error's own text, which the source's text follows.
+    /// This error's own text; the text of `source` follows it.
     text: String,
     /// Whether this is Go's `template.ExecError`.
     exec: bool,
@@ -75,7 +75,7 @@ impl Error {
         }))
     }
 
-    /// An error that wraps another (`fmt.Errorf("…: %w", err)`); `text` is what stands before the source's text.
+    /// An error that wraps another (`fmt.Errorf("…: %w", err)`); `text` precedes the text of `source`.
     #[must_use]
     pub fn wrap(text: impl Into<String>, source: Error) -> Self {
         Self(Box::new(Inner {
@@ -92,7 +92,7 @@ impl Error {
         Self(Box::new(Inner { text, exec: false, frame: Some(frame), source: None, callers: Vec::new() }))
     }
 
-    /// An execution error (`template.ExecError`); `message` ends before the source's text, if there is one.
+    /// An execution error (`template.ExecError`). `message` precedes the text of `source`, if there is one.
     pub(super) fn exec(mut frame: Frame, message: &str, source: Option<Error>) -> Self {
         let text = format!(
             "template: {}:{}:{}: executing {} at <{}>: {message}",
@@ -106,19 +106,19 @@ impl Error {
         Self(Box::new(Inner { text, exec: true, frame: Some(frame), source, callers: Vec::new() }))
     }
 
-    /// Whether this is an execution error that carries a position.
+    /// Whether this is an execution error with a position.
     #[must_use]
     pub fn is_exec(&self) -> bool {
         self.0.exec
     }
 
-    /// The position, if this error has one of its own.
+    /// The position of this error itself, not of the error that it wraps.
     #[must_use]
     pub fn frame(&self) -> Option<&Frame> {
         self.0.frame.as_ref()
     }
 
-    /// Where `{{template}}` called the template that failed, innermost first: Go's text does not tell.
+    /// The `{{template}}` calls that led to the failing template, innermost first. Go's message omits them.
     #[must_use]
     pub fn callers(&self) -> &[Frame] {
         &self.0.callers

@@ -1,6 +1,6 @@
 //! The context of an error: the values that the failing expression reads, and the callers of the template.
 //!
-//! Owns what is collected after a render has failed; nothing here runs in a render that succeeds.
+//! Owns what is collected after a failure; nothing here runs in a successful render.
 
 use super::ast::{Arg, Fields, Node, Pipe, Span, Term};
 use super::error::{Error, Frame, Used};
@@ -8,13 +8,13 @@ use super::exec::{At, Exec};
 use crate::go::{Map, Value};
 use crate::path::{Path, Step};
 
-/// How many callers are recorded.
+/// The maximal number of recorded callers.
 const MAX_CALLERS: usize = 64;
-/// How many values of an expression are recorded.
+/// The maximal number of recorded values of an expression.
 const MAX_USED: usize = 8;
-/// How many values are compared when a map is searched for: a render can build trees of any size, and cycles.
+/// The maximal number of values visited in the search for a map: a render can build trees of any size, and cycles.
 const MAX_SEARCHED: usize = 200_000;
-/// How deep a map is searched for.
+/// The maximal depth of the search for a map.
 const MAX_SEARCH_DEPTH: usize = 60;
 
 impl<'a> Exec<'a> {
@@ -23,12 +23,12 @@ impl<'a> Exec<'a> {
     pub(super) fn trace_error(&self, mut error: Error, node: &'a Node, dot: Value<'a>) -> Error {
         let fresh = error.frame().is_some_and(|f| !f.traced);
         if fresh {
-            // Of a chain of includes only the innermost tells what is wrong; a search for each would take long.
+            // In a chain of includes only the innermost error names the cause, and a search per include would be slow.
             let innermost = !error.chain().skip(1).any(|e| e.frame().is_some());
             let used = if innermost { self.used(dot) } else { Vec::new() };
             error.trace(used);
         } else if matches!(node, Node::Template(_)) && error.callers().len() < MAX_CALLERS {
-            // `{{template}}` leaves no trace in Go's error.
+            // Go's error does not mention `{{template}}` calls.
             let frame = Frame { traced: true, ..self.frame_at(At::Node(node)) };
             error.called_from(frame);
         }
@@ -85,7 +85,7 @@ impl<'a> Exec<'a> {
         }
     }
 
-    /// Where the value behind a chain of fields lies in the render's data, and how many steps of that way there are.
+    /// The path of a chain of fields in the render's data, and the number of its steps that exist.
     fn resolve(&self, base: Value<'a>, fields: Fields) -> (Option<Path>, usize) {
         let mut value = base;
         let mut path = self.locate(base);
@@ -118,7 +118,7 @@ impl<'a> Exec<'a> {
         }
         let mut budget = MAX_SEARCHED;
         let mut way = Vec::new();
-        // The same maps are reached through subcharts, too; users know them by the way through the values.
+        // The same maps are also reachable through subcharts. Search the values first: users know a map by its path there.
         let values = [Step::Key("Values".to_owned())];
         if let Some(Value::Map(m)) = root.get(b"Values") {
             way.extend(values);
@@ -131,7 +131,7 @@ impl<'a> Exec<'a> {
     }
 }
 
-/// Looks for a map below a value; `way` leads there when it was found.
+/// Searches for a map below a value. If it is found, `way` is its path.
 fn search(at: Value<'_>, wanted: &Map<'_>, way: &mut Vec<Step>, budget: &mut usize) -> bool {
     if way.len() >= MAX_SEARCH_DEPTH {
         return false;

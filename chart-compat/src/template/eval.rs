@@ -13,7 +13,7 @@ use crate::go::{Map, Object, Value, fmt};
 type Args<'a> = SmallVec<[Value<'a>; 6]>;
 
 impl<'a> Exec<'a> {
-    /// A pipeline's value, its variables set.
+    /// Evaluates a pipeline and sets its variables.
     pub(super) fn pipeline(&mut self, dot: Value<'a>, pipe: &'a Pipe) -> Result<Value<'a>, Error> {
         let value = self.pipeline_value(dot, pipe)?;
         for decl in pipe.decl() {
@@ -114,7 +114,7 @@ impl<'a> Exec<'a> {
         Err(self.error(&format!("can't give argument to non-function {}", first.text(&self.template.text))))
     }
 
-    /// A number where the context asks for no particular kind (`idealConstant`).
+    /// A number where the context requires no particular kind (`idealConstant`).
     fn constant(&self, n: &'a Number) -> Result<Value<'a>, Error> {
         let hex = n.text.len() > 2
             && n.text.starts_with('0')
@@ -181,7 +181,8 @@ impl<'a> Exec<'a> {
         self.field(dot, value, holder, name, node, rest, last)
     }
 
-    /// A field, entry or method of `receiver`, which is what `holder` has, if it is not a chain's first value.
+    /// A field, entry or method of `receiver`. `holder` is the value that contains `receiver`; `None` for the first value of a
+    /// chain.
     #[allow(clippy::too_many_arguments, reason = "Go's evalField has as many")]
     fn field(
         &mut self,
@@ -232,7 +233,7 @@ impl<'a> Exec<'a> {
     }
 
     fn no_field(&self, receiver: Value<'a>, holder: Option<Value<'a>>, name: &str, node: &Arg) -> Error {
-        // A value in a map or list has the static type of its slot, not its own, until a pipeline takes it out.
+        // The static type of a value in a map or list is its slot's, not its own, until a pipeline evaluates it.
         let slot = match (holder, &node.term) {
             (Some(Value::Map(m)), _) => !m.holds_strings(),
             (Some(_), _) => false,
@@ -273,13 +274,13 @@ impl<'a> Exec<'a> {
         })
     }
 
-    /// No value of a chart is a function, so `call` has nothing to call.
+    /// The error of `call`: no value of a chart is a function.
     fn not_callable(&self, rest: &[Arg], args: &[Value<'a>]) -> Error {
         let Some(value) = args.first().filter(|v| !v.is_nil()) else { return Error::new("call of nil") };
         let type_name = value.type_name(self.funcs.values_type);
         let name = match (rest.first(), value) {
             (Some(arg), _) => arg.text(&self.template.text),
-            // From a pipeline there is only the value (`reflect.Value.String`).
+            // A piped value has no expression, so Go prints the value (`reflect.Value.String`).
             (None, Value::Str(text)) => String::from_utf8_lossy(text).into_owned(),
             (None, _) => format!("<{type_name} Value>"),
         };
@@ -339,7 +340,7 @@ impl<'a> Exec<'a> {
     ) -> Result<Value<'a>, Error> {
         let mut value = Value::Nil;
         for arg in rest {
-            // One that is given back is still the thing itself.
+            // `and` and `or` return the argument itself, not the interface that holds it.
             value = self.argument(dot, Type::Reflect, arg)?.plain();
             if value.truth() == or {
                 return Ok(value);
@@ -370,7 +371,8 @@ impl<'a> Exec<'a> {
         Ok(())
     }
 
-    /// A value against a parameter's type (`validateType`); what a function gets is never the inner nil.
+    /// Checks a value against a parameter's type (`validateType`). Functions never receive [`Value::NilInterface`], unless the
+    /// type is `Reflect`.
     fn validate(&self, value: Value<'a>, ty: Type) -> Result<Value<'a>, Error> {
         match value {
             Value::Nil if ty.takes_nil() => Ok(Value::Nil),
@@ -381,7 +383,7 @@ impl<'a> Exec<'a> {
                 let got = value.type_name(self.funcs.values_type);
                 Err(self.error(&format!("wrong type for value; expected {}; got {got}", ty.name())))
             }
-            // What a function gets is a copy in an interface: it has no address, and so not what a pointer to it can.
+            // The function receives a copy in an interface. The copy is not addressable, so pointer methods are not available.
             Value::Object(Object::Struct(Struct { type_name, fields, text: Some(_) })) if ty == Type::Any => {
                 Ok(Value::object(self.arena, Object::Struct(Struct { type_name, fields, text: None })))
             }
@@ -434,7 +436,7 @@ impl<'a> Exec<'a> {
         }
     }
 
-    /// A constant where a parameter's type decides its kind.
+    /// A constant, with the kind that the parameter's type requires.
     fn literal(&self, ty: Type, arg: &'a Arg) -> Result<Value<'a>, Error> {
         let expected =
             |what: &str| self.error(&format!("expected {what}; found {}", arg.text(&self.template.text)));
@@ -466,24 +468,24 @@ impl<'a> Exec<'a> {
         }
     }
 
-    /// What a string constant of the running template stands for.
+    /// The value of a string constant of the running template.
     fn string(&self, quoted: Span, own: Option<&'a Unquoted>) -> &'a [u8] {
         Term::string(quoted, own, &self.template.text)
     }
 
-    /// A stretch of the running template's text, for error messages.
+    /// A span of the running template's text, for error messages.
     fn show_span(&self, span: Span) -> String {
         String::from_utf8_lossy(span.of(&self.template.text)).into_owned()
     }
 
-    /// Text of a value as `%v` prints it, for error messages.
+    /// A value as `%v` prints it, for error messages.
     #[must_use]
     pub fn show(&self, value: Value<'a>) -> String {
         String::from_utf8_lossy(&fmt::sprint(value)).into_owned()
     }
 }
 
-/// A map's entry; a missing or nil one is the nil of an interface slot.
+/// A map's entry. A missing or nil entry is the nil of an interface slot.
 fn entry<'a>(m: &Map<'a>, key: &[u8]) -> Value<'a> {
     match m.get(key) {
         Some(v) if !v.is_nil() => v,

@@ -1,4 +1,4 @@
-//! Running a template: the walk over its nodes (`text/template/exec.go`).
+//! Template execution: the walk over the nodes (`text/template/exec.go`).
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use crate::go::regexp::{self, Regexp};
 use crate::go::{Arena, Elem, Object, Value, fmt};
 use crate::world::World;
 
-/// How many compiled regular expressions are kept: the caches of a search take up to 8 MiB for each.
+/// The maximal number of cached regular expressions. The search caches of each take up to 8 MiB.
 const MAX_REGEXPS: usize = 64;
 
-/// Memory of the compiled regular expressions that are kept, in bytes, before the last one.
+/// The cache of regular expressions is emptied before an insertion when they take more memory than this, in bytes.
 const MAX_REGEXP_MEMORY: usize = 64 << 20;
 
-/// How many output buffers wait for their next use.
+/// The maximal number of output buffers kept for reuse.
 const SPARE: usize = 16;
 
 /// The node at which an error is reported.
@@ -42,21 +42,21 @@ enum Flow {
     Continue,
 }
 
-/// One render in progress: what functions get to work with.
+/// One render in progress: the state that template functions receive.
 pub struct Exec<'a> {
-    /// Where values live until the render ends.
+    /// The allocator of values, which live until the render ends.
     pub arena: &'a Arena,
     /// The functions.
     pub funcs: &'a Funcs,
-    /// How often each template is being included right now.
+    /// The number of active `include` calls for each template.
     pub including: FxHashMap<&'a [u8], usize>,
-    /// What the running template was given, for errors: where the values lie that it fails over.
+    /// The data of the running task; error messages report paths in it.
     pub root: Value<'a>,
-    /// Diagnostics of a lenient render; `None` in an ordinary one.
+    /// Diagnostics of a lenient render; `None` in a normal one.
     pub diagnostics: Option<Vec<Diagnostic>>,
-    /// Compiled regular expressions, by their text.
+    /// Compiled regular expressions, by pattern.
     regexps: FxHashMap<&'a [u8], Result<Arc<Regexp>, String>>,
-    /// Templates that `tpl` parsed, by their text.
+    /// Templates that `tpl` parsed, by text.
     pub parsed: FxHashMap<&'a [u8], &'a [Template]>,
     pub(super) world: &'a dyn World,
     store: &'a Store<Vec<Template>>,
@@ -65,28 +65,28 @@ pub struct Exec<'a> {
     pub(super) steps: u64,
     /// The number of steps at which `World::stopped` is checked next.
     pub(super) next_stop: u64,
-    /// Bytes of text that finished templates gave.
+    /// Output bytes of finished templates.
     pub(super) given: usize,
-    /// Bytes of text in the outputs of the templates around the running one.
+    /// Output bytes of the templates that enclose the running one.
     pub(super) outer: usize,
-    /// Bytes of the templates that `tpl` parsed.
+    /// Estimated bytes of the templates that `tpl` parsed.
     pub(super) syntax: usize,
     depth: usize,
     pub(super) vars: Vec<Value<'a>>,
     pub(super) base: usize,
-    /// The loops that run, and whether what they hand out has the type of its slot, `interface {}`, and not its own.
+    /// The active loops, each with whether its items have the static type of their slot, `interface {}`, instead of their own.
     pub(super) loops: Vec<(&'a Control, bool)>,
-    /// Variables that hold such a thing, by their places among all.
+    /// Indexes in `vars` of the variables that hold such items.
     pub(super) loose: Vec<usize>,
     pub(super) at: At<'a>,
     pub(super) template: &'a Template,
     pub(super) site: Site<'a>,
     pub(super) out: Vec<u8>,
-    /// Buffers of finished executions, for the next ones.
+    /// Output buffers of finished executions, for reuse.
     spare: Vec<Vec<u8>>,
 }
 
-/// Whether a loop over a value hands out what has the type of its slot, `interface {}`: lists and maps of one type do not.
+/// Whether the items of a loop have the static type `interface {}`. Those of typed lists and maps do not.
 fn hands_out_slots(value: Value<'_>) -> bool {
     match value {
         Value::List(list) => list.elem == Elem::Any,
@@ -95,7 +95,7 @@ fn hands_out_slots(value: Value<'_>) -> bool {
     }
 }
 
-/// What a loop that counts to `end` hands out at a turn, of the same type; nothing behind the last one.
+/// Item `at` of a loop that counts to `end`, with the type of `end`; `None` after the last one.
 fn counted<'a>(arena: &'a Arena, end: Value<'a>, at: u64) -> Option<Value<'a>> {
     let signed = |end: i64| i64::try_from(at).ok().filter(|at| *at < end);
     match end {
@@ -110,7 +110,7 @@ fn counted<'a>(arena: &'a Arena, end: Value<'a>, at: u64) -> Option<Value<'a>> {
 }
 
 impl<'a> Exec<'a> {
-    /// A render over `set`, with nothing running yet; `first` stands for the position until then.
+    /// A render over `set`. Until a template runs, error positions refer to `first`.
     #[must_use]
     pub fn new(
         arena: &'a Arena,
@@ -160,16 +160,16 @@ impl<'a> Exec<'a> {
         })
     }
 
-    /// What the render may ask of the outside.
+    /// The environment of the render: clock, randomness, cluster lookups.
     #[must_use]
     pub fn world(&self) -> &'a dyn World {
         self.world
     }
 
-    /// A regular expression, compiled once in a render.
+    /// A compiled regular expression, from the cache if possible.
     ///
     /// # Errors
-    /// Go's text.
+    /// Go's error text.
     pub fn regexp(&mut self, pattern: &'a [u8]) -> Result<Arc<Regexp>, String> {
         if let Some(known) = self.regexps.get(pattern) {
             return known.clone();
@@ -183,16 +183,16 @@ impl<'a> Exec<'a> {
         compiled
     }
 
-    /// The set that names are looked up in now.
+    /// The templates that names currently resolve to.
     #[must_use]
     pub fn set(&self) -> Set<'a> {
         self.set
     }
 
-    /// Executes the template of that name on `dot` and returns its output (`ExecuteTemplate`).
+    /// Executes the template named `name` on `dot` and returns its output (`ExecuteTemplate`).
     ///
     /// # Errors
-    /// `template: no template "x" associated with template "gotpl"`, or what execution failed with.
+    /// `template: no template "x" associated with template "gotpl"`, or the error of the execution.
     pub fn execute(&mut self, name: &str, dot: Value<'a>) -> Result<Vec<u8>, Error> {
         let template = self.find(name.as_bytes())?;
         let text = self.run(template, dot)?;
@@ -200,10 +200,10 @@ impl<'a> Exec<'a> {
         Ok(text)
     }
 
-    /// As [`Exec::execute`], copied into the arena.
+    /// Like [`Exec::execute`], but the output is copied into the arena.
     ///
     /// # Errors
-    /// As [`Exec::execute`].
+    /// Like [`Exec::execute`].
     pub fn include(&mut self, name: &[u8], dot: Value<'a>) -> Result<Value<'a>, Error> {
         let template = self.find(name)?;
         let text = self.run(template, dot)?;
@@ -219,7 +219,7 @@ impl<'a> Exec<'a> {
         })
     }
 
-    /// Parses `text` under `name` once for each text, and keeps it as long as the render.
+    /// Parses `text` under `name` and caches the result by text until the render ends.
     ///
     /// # Errors
     /// Go's parse error.
@@ -234,10 +234,10 @@ impl<'a> Exec<'a> {
         Ok(templates)
     }
 
-    /// Executes `template` with `set` in reach, as a clone of the template set would.
+    /// Executes `template` with the templates of `set`, as a clone of Go's template set would.
     ///
     /// # Errors
-    /// What execution failed with.
+    /// The error of the execution.
     pub fn execute_in(
         &mut self,
         set: Set<'a>,
@@ -250,7 +250,7 @@ impl<'a> Exec<'a> {
         result
     }
 
-    /// An output copied into the arena; its buffer serves the next execution.
+    /// Copies an output into the arena and keeps its buffer for reuse.
     pub fn keep(&mut self, mut output: Vec<u8>) -> Value<'a> {
         let value = Value::str(self.arena, &output);
         if self.spare.len() < SPARE {
@@ -260,7 +260,7 @@ impl<'a> Exec<'a> {
         value
     }
 
-    /// A fresh execution with an output of its own (`Template.Execute`).
+    /// Executes a template with a new output buffer (`Template.Execute`).
     fn run(&mut self, template: &'a Template, dot: Value<'a>) -> Result<Vec<u8>, Error> {
         let outer = std::mem::replace(&mut self.out, self.spare.pop().unwrap_or_default());
         self.outer += outer.len();
@@ -272,7 +272,7 @@ impl<'a> Exec<'a> {
         result.map(|()| out)
     }
 
-    /// Walks a template in a variable frame of its own; position and frame are the caller's again afterwards.
+    /// Walks a template with new variables, then restores the caller's position and variables.
     fn call(&mut self, template: &'a Template, dot: Value<'a>) -> Result<(), Error> {
         let (base, at, caller) = (self.base, self.at, self.template);
         let site = self.site.enter(template, dot);
@@ -295,7 +295,7 @@ impl<'a> Exec<'a> {
         Error::exec(self.frame(), message, None)
     }
 
-    /// An execution error that wraps what a function failed with.
+    /// An execution error at the current position that wraps the error of a function.
     pub(super) fn error_from(&self, message: &str, source: Error) -> Error {
         Error::exec(self.frame(), message, Some(source))
     }
@@ -452,7 +452,7 @@ impl<'a> Exec<'a> {
         self.loops.pop();
         let ran = ran?;
         match &c.otherwise {
-            // A break in here ends this range, though it is one of an outer range to the parser.
+            // A break in `else` ends this range, although the parser assigns it to an outer one.
             Some(list) if !ran => Ok(match self.list(list, dot)? {
                 Flow::Break => Flow::Done,
                 flow => flow,
@@ -461,7 +461,8 @@ impl<'a> Exec<'a> {
         }
     }
 
-    /// Runs a loop's list for each item of a value, which is `loose` if it has the type of its slot; says whether there was one.
+    /// Runs a loop's body for each item of a value. `loose`: the items have the type of their slot. Returns whether there was an
+    /// item.
     fn turns(&mut self, c: &'a Control, value: Value<'a>, loose: bool) -> Result<bool, Error> {
         let mut ran = false;
         let level = self.site.begin_loop();
@@ -534,7 +535,7 @@ impl<'a> Exec<'a> {
         Ok(ran)
     }
 
-    /// Sets a range's variables for one turn: with one variable it is the item, with two key and item.
+    /// Sets a range's variables for one iteration: one variable gets the item, two get key and item.
     fn bind(&mut self, pipe: &'a Pipe, key: Value<'a>, item: Value<'a>, loose: bool) -> Result<(), Error> {
         let holds = match pipe.decl() {
             [] => return Ok(()),

@@ -1,4 +1,4 @@
-//! The shape of functions that templates call: a name, parameter types and Rust code.
+//! The definition of a template function: name, parameter types and Rust code.
 
 use rustc_hash::FxHashMap;
 
@@ -7,12 +7,12 @@ use super::exec::Exec;
 use super::limits::Cost;
 use crate::go::{Object, Value};
 
-/// The static type of a function's parameter, with the engine's checks and messages for it.
+/// The static type of a function's parameter. It decides the engine's checks and messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
     /// `interface {}`
     Any,
-    /// `reflect.Value`: anything, with the two nils distinguished; for built-in functions.
+    /// `reflect.Value`: any value, with both nils kept apart; for built-in functions.
     Reflect,
     /// `string`
     String,
@@ -20,7 +20,7 @@ pub enum Type {
     Int,
     /// `int64`
     Int64,
-    /// `uint32`: no value has this type, so that only a constant fits.
+    /// `uint32`: no value has this type, so only a constant fits.
     Uint32,
     /// `float64`
     Float64,
@@ -68,7 +68,7 @@ impl Type {
         matches!(self, Self::Any | Self::Reflect | Self::Map | Self::List | Self::Strings)
     }
 
-    /// Whether a value, not nil, is assignable to this type.
+    /// Whether a value other than nil is assignable to this type.
     #[must_use]
     pub fn accepts(self, value: Value<'_>) -> bool {
         match (self, value) {
@@ -84,7 +84,7 @@ impl Type {
             (Self::List, Value::List(l)) => l.elem == crate::go::Elem::Any,
             (Self::Strings, Value::List(l)) => l.elem == crate::go::Elem::String,
             (Self::Strings, Value::Object(Object::ApiVersions(_))) => true,
-            // Go follows a pointer where the struct itself is wanted.
+            // Go dereferences a pointer if the parameter is the struct itself.
             (Self::Struct(name), Value::Object(o)) => {
                 o.type_name() == name || o.type_name().strip_prefix('*') == Some(name)
             }
@@ -93,14 +93,14 @@ impl Type {
     }
 }
 
-/// What a function's code looks like: the engine has checked the arguments' number and types.
+/// The code of a function. The engine has already checked the number and types of the arguments.
 pub(super) type Call = for<'a> fn(&mut Exec<'a>, &[Value<'a>]) -> Result<Value<'a>, Error>;
 
 /// A function that templates can call.
 pub struct Func {
     /// The name in templates.
     pub name: &'static str,
-    /// Parameter types; of a variadic function the last one is the type of each further argument.
+    /// Parameter types. The last one of a variadic function is the type of every further argument.
     pub params: &'static [Type],
     /// Whether the last parameter takes any number of arguments.
     pub variadic: bool,
@@ -116,7 +116,7 @@ impl Func {
         Self { name, params, variadic: false, call, cost: Cost::of(name) }
     }
 
-    /// A function whose last parameter repeats.
+    /// A variadic function: its last parameter repeats.
     #[must_use]
     pub const fn variadic(name: &'static str, params: &'static [Type], call: Call) -> Self {
         Self { name, params, variadic: true, call, cost: Cost::of(name) }
@@ -132,8 +132,8 @@ pub struct Funcs {
 }
 
 impl Funcs {
-    /// A table from groups of functions; of two with one name the later counts. `methods` finds a method of a value by
-    /// name: its function takes the receiver as first argument.
+    /// Builds the table. Of two functions with one name the later one wins. `methods` finds a method of a value by name; the
+    /// method's function takes the receiver as first argument.
     #[must_use]
     pub fn new(
         groups: &[&'static [Func]],
@@ -144,7 +144,7 @@ impl Funcs {
         Self { by_name, methods, values_type }
     }
 
-    /// The function of that name.
+    /// The function named `name`.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&'static Func> {
         self.by_name.get(name).copied()

@@ -1,4 +1,4 @@
-//! Tokens of a template (`text/template/parse/lex.go`).
+//! The lexer of templates (`text/template/parse/lex.go`).
 
 use super::ast::Span;
 use crate::go::fmt::decode;
@@ -41,7 +41,7 @@ pub(super) enum Kind {
     With,
 }
 
-/// A token: what it is and where its text lies. The text of an error lies in the [`Lexer`].
+/// A token: its kind and the span of its text. The message of an error token is in the [`Lexer`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Token {
     pub(super) kind: Kind,
@@ -54,7 +54,7 @@ pub(super) struct Lexer<'t> {
     start: usize,
     inside: bool,
     parens: usize,
-    /// What the error token says; nothing comes after it.
+    /// The message of the error token, which is always the last token.
     pub(super) error: Option<String>,
 }
 
@@ -68,7 +68,7 @@ fn is_alphanumeric(c: char) -> bool {
     c == '_' || if c.is_ascii() { c.is_ascii_alphanumeric() } else { c.is_alphabetic() || c.is_numeric() }
 }
 
-/// Which bytes are letters, digits and underscores of ASCII.
+/// ASCII letters, digits and underscore.
 static WORD: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0u8;
@@ -100,7 +100,7 @@ fn trim_end(s: &[u8]) -> usize {
     s.iter().rposition(|&c| !is_space(c)).map_or(0, |n| n + 1)
 }
 
-/// Go's `%#U` of a rune.
+/// A rune as Go's `%#U` prints it.
 fn rune_name(c: Option<char>) -> String {
     match c {
         Some(c) if unicode::is_print(c) => format!("U+{:04X} '{c}'", u32::from(c)),
@@ -118,7 +118,7 @@ impl<'t> Lexer<'t> {
         &self.text[self.pos..]
     }
 
-    /// The token from the start mark to here.
+    /// The token from the start mark to the current position.
     fn emit(&mut self, kind: Kind) -> Token {
         let span = Span::new(self.start, self.pos);
         self.start = self.pos;
@@ -141,7 +141,7 @@ impl<'t> Lexer<'t> {
         if self.inside { self.inside_action() } else { self.text() }
     }
 
-    /// Where the next `{{` is, from here.
+    /// The position of the next `{{`.
     fn find_left_delim(&self) -> Option<usize> {
         let rest = self.rest();
         let mut from = 0;
@@ -210,7 +210,7 @@ impl<'t> Lexer<'t> {
         self.pos += rest.iter().position(|c| !is_space(*c)).unwrap_or(rest.len());
     }
 
-    /// Whether a right delimiter starts here, and if so whether it trims.
+    /// Whether a right delimiter starts here, and if so, whether it trims.
     fn at_right_delim(&self) -> Option<bool> {
         match self.rest() {
             [b'}', b'}', ..] => Some(false),
@@ -354,7 +354,8 @@ impl<'t> Lexer<'t> {
         self.emit(kind)
     }
 
-    /// A field of ASCII letters that follows another one at once; what is anything else is no field, or one for [`Self::next_token`].
+    /// Fast path for an ASCII field directly after another field. `None`: not a field, or one that [`Self::next_token`] must
+    /// read.
     pub(super) fn plain_field(&mut self) -> Option<Span> {
         let (dot, rest) = self.rest().split_first()?;
         let starts = rest.first().is_some_and(|c| WORD[usize::from(*c)] && !c.is_ascii_digit());
@@ -369,7 +370,7 @@ impl<'t> Lexer<'t> {
         Some(self.emit(Kind::Field).span)
     }
 
-    /// Runs to the closing quote; false when the line or the text ends first.
+    /// Advances past the closing quote; false if the line or the text ends first.
     fn quoted(&mut self, quote: u8) -> bool {
         self.pos += 1;
         while let Some(n) = memchr::memchr3(quote, b'\\', b'\n', self.rest()) {

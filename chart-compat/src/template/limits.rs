@@ -1,35 +1,35 @@
-//! Bounds of one render: what stops templates that would eat the machine.
+//! Limits of one render, against templates that exhaust memory or CPU.
 //!
-//! Owns how much memory and work a render may take, what each function costs, and the checks before and after a call. Knows no
-//! clock: whoever renders answers [`World::stopped`](crate::world::World::stopped).
+//! Owns the limits, the cost of each function, and the checks before and after a call. Has no clock: the caller implements
+//! [`World::stopped`](crate::world::World::stopped).
 
 use super::error::Error;
 use super::exec::Exec;
 use super::func::Func;
 use crate::go::Value;
 
-/// Bounds of one render. Go itself bounds only `depth`.
+/// Limits of one render. Go itself limits only `depth`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// How deep `{{template}}` may nest (Go: 100000).
+    /// Maximal nesting of `{{template}}` (Go: 100000).
     pub depth: usize,
-    /// Memory that one render may take for its values and texts, in bytes.
+    /// Memory for values and texts, in bytes.
     pub memory: usize,
-    /// Work that one render may do, in executed nodes; expensive functions count as many.
+    /// Number of executed nodes. An expensive function counts as many nodes.
     pub steps: u64,
-    /// Text that all templates together may give, in bytes.
+    /// Output of all templates together, in bytes.
     pub output: usize,
 }
 
 impl Limits {
-    /// The bounds of a render that may take so many bytes of memory. What is made of its text afterwards (parsed objects, a
-    /// release record) takes several times as much as the text.
+    /// The limits of a render with `memory` bytes. The output limit is much lower, because later forms of the text (parsed
+    /// objects, a release record) take several times its size.
     #[must_use]
     pub const fn within(memory: usize) -> Self {
         Self { depth: 100_000, memory, steps: 500_000_000, output: memory / 8 }
     }
 
-    /// The bounds of each of `threads` that share a render.
+    /// The limits of each of `threads` parallel parts of a render.
     pub(crate) fn shared_by(self, threads: usize) -> Self {
         Self { memory: self.memory / threads, output: self.output / threads, ..self }
     }
@@ -41,33 +41,33 @@ impl Default for Limits {
     }
 }
 
-/// Texts shorter than this are not counted before a call.
+/// A reservation up to this many bytes is not checked before a call.
 const SMALL: usize = 64 << 10;
-/// Text that may be added without a check.
+/// Added text up to this many bytes is not checked at once.
 const LITTLE: usize = 4 << 10;
-/// Steps between two questions whether the render is to stop.
+/// Steps between two calls of `World::stopped`.
 const BETWEEN_STOPS: u64 = 1 << 12;
-/// What a parsed template takes for each byte of its text.
+/// Estimated memory of a parsed template for each byte of its text.
 const SYNTAX_TREE: usize = 32;
-/// No function follows values deeper than this.
+/// The maximal depth to which functions follow values.
 const DEEPEST: usize = 10_000;
-/// What an entry of a map or an item of a list takes.
+/// Memory of a map entry or a list item, in bytes.
 const NODE: usize = 32;
 
-/// What a call of a function costs beyond its own node. One step is about 40 ns.
+/// The cost of a function call beyond its own node. One step is about 40 ns.
 #[derive(Clone, Copy)]
 pub(super) struct Cost {
-    /// Work, in steps.
+    /// CPU cost, in steps.
     steps: u64,
-    /// Bytes that one byte of its arguments' texts may become.
+    /// Maximal output bytes for each byte of text in the arguments.
     growth: usize,
-    /// It visits its arguments as trees: a shared value counts as often as it is reached.
+    /// Walks its arguments as trees: a shared value counts each time it is reached.
     walks: bool,
-    /// How large its result is depends on a number or a short text.
+    /// The size of the result depends on a number or on a short text.
     makes: bool,
 }
 
-/// Functions that serialise, copy or compare whole values.
+/// Functions that serialize, copy or compare whole values.
 const WALKS: &[&str] = &[
     "toYaml",
     "toYamlPretty",
@@ -107,7 +107,7 @@ const WALKS: &[&str] = &[
     "uniq",
     "mustUniq",
 ];
-/// Functions that make many values of one text.
+/// Functions that create many values from one text.
 const PARSES: &[&str] = &[
     "fromYaml",
     "fromYamlArray",
@@ -124,7 +124,7 @@ const PARSES: &[&str] = &[
     "mustRegexFindAll",
     "tpl",
 ];
-/// Functions whose result has the size that a number says, or that of many copies of an argument.
+/// Functions whose result has a size given by a number, or consists of many copies of an argument.
 const MAKES: &[&str] = &[
     "repeat",
     "indent",
@@ -142,7 +142,7 @@ const MAKES: &[&str] = &[
     "wrapWith",
     "printf",
 ];
-/// Functions that make keys: up to half a second each.
+/// Functions that generate keys: up to half a second each.
 const KEYS: &[&str] = &[
     "genPrivateKey",
     "genCA",
@@ -152,7 +152,7 @@ const KEYS: &[&str] = &[
     "genSignedCert",
     "genSignedCertWithKey",
 ];
-/// Functions that stretch passwords: about a tenth of a second each.
+/// Functions with slow password hashes: about a tenth of a second each.
 const PASSWORDS: &[&str] = &["bcrypt", "htpasswd", "derivePassword"];
 
 impl Cost {
@@ -209,7 +209,7 @@ fn number_of(value: Value<'_>) -> i128 {
     }
 }
 
-/// How large the result of a function is whose arguments are short; 0 for one that is no larger than they are.
+/// The size of a result that exceeds its arguments; 0 if it is no larger than they are.
 fn result_size(name: &str, args: &[Value<'_>]) -> usize {
     let count = |at: usize| args.get(at).map_or(0, |v| usize::try_from(number_of(*v)).unwrap_or(0));
     let text = |at: usize| args.get(at).map_or(&b""[..], |v| text_of(*v));
@@ -250,7 +250,7 @@ fn result_size(name: &str, args: &[Value<'_>]) -> usize {
             items.saturating_mul(text(0).len())
         }
         "wrapWith" => (text(2).len() / count(0).max(1) + 1).saturating_mul(text(1).len()),
-        // Widths and precisions stand in the format, or are numbers among the arguments.
+        // Widths and precisions are in the format or are numeric arguments.
         "printf" => {
             let (mut width, mut widths) = (0usize, 0usize);
             for byte in text(0) {
@@ -268,20 +268,20 @@ fn result_size(name: &str, args: &[Value<'_>]) -> usize {
 }
 
 impl<'a> Exec<'a> {
-    /// Counts a node that is executed.
+    /// Counts an executed node.
     #[inline]
     pub(super) fn step(&mut self) -> Result<(), Error> {
         self.steps += 1;
         if self.steps.is_multiple_of(256) { self.check() } else { Ok(()) }
     }
 
-    /// Checks the bounds after so many bytes of text; little text waits for the next step that checks.
+    /// Checks the limits after `added` bytes of text. Small additions wait for the next check in [`Self::step`].
     #[inline]
     pub(super) fn check_text(&mut self, added: usize) -> Result<(), Error> {
         if added > LITTLE { self.check() } else { Ok(()) }
     }
 
-    /// Checks all bounds at the current position.
+    /// Checks all limits; an error has the current position.
     fn check(&mut self) -> Result<(), Error> {
         let checked = self.check_work().and_then(|()| self.check_memory(0));
         checked.map_err(|e| self.error(&e.to_string()))
@@ -305,7 +305,7 @@ impl<'a> Exec<'a> {
         Ok(())
     }
 
-    /// The error of a render that takes more memory than it may.
+    /// The error of a render that exceeds its memory limit.
     #[must_use]
     pub fn out_of_memory(&self) -> Error {
         let mib = self.limits.memory >> 20;
@@ -319,15 +319,15 @@ impl<'a> Exec<'a> {
         if taken.saturating_add(further) > self.limits.memory { Err(self.out_of_memory()) } else { Ok(()) }
     }
 
-    /// Refuses what would take more memory than is left.
+    /// Fails if `bytes` more would exceed the memory limit.
     ///
     /// # Errors
-    /// The render's bound.
+    /// The error of the memory limit.
     pub fn reserve(&self, bytes: usize) -> Result<(), Error> {
         if bytes > SMALL { self.check_memory(bytes) } else { Ok(()) }
     }
 
-    /// Counts the template that a text is parsed to, which lives as long as the render.
+    /// Reserves memory for the parsed template of `text`, which lives until the render ends.
     pub(super) fn reserve_syntax(&mut self, text: &[u8]) -> Result<(), Error> {
         let bytes = 1024 + text.len().saturating_mul(SYNTAX_TREE);
         self.check_memory(bytes)?;
@@ -335,13 +335,13 @@ impl<'a> Exec<'a> {
         Ok(())
     }
 
-    /// The memory that is left, in bytes.
+    /// The remaining memory, in bytes.
     #[must_use]
     pub fn room(&self) -> usize {
         self.limits.memory.saturating_sub(self.arena.taken_bytes() + self.syntax + self.given + self.outer)
     }
 
-    /// Calls a function within the bounds of the render.
+    /// Calls a function and checks the limits before and after.
     pub(super) fn checked_call(&mut self, f: &Func, args: &[Value<'a>]) -> Result<Value<'a>, Error> {
         self.before_call(f, args)?;
         let result = (f.call)(self, args)?;
@@ -349,7 +349,7 @@ impl<'a> Exec<'a> {
         Ok(result)
     }
 
-    /// Checks what a function is about to do with its arguments.
+    /// Adds the cost of a call and reserves its memory.
     fn before_call(&mut self, f: &Func, args: &[Value<'a>]) -> Result<(), Error> {
         let Cost { steps, growth, walks, makes } = f.cost;
         if steps > 0 {
@@ -368,14 +368,14 @@ impl<'a> Exec<'a> {
         self.reserve(bytes)
     }
 
-    /// Checks what a function has made.
+    /// Checks the memory after a call.
     #[inline]
     fn after_call(&self) -> Result<(), Error> {
         if self.arena.taken_bytes() > self.limits.memory { self.check_memory(0) } else { Ok(()) }
     }
 
-    /// How many bytes values take when they are written out as trees, indented. What is shared or cyclic makes a tree that is
-    /// larger than memory: then the walk ends.
+    /// The size of values serialized as indented trees, in bytes. Shared or cyclic values can form a tree larger than memory: the
+    /// walk then stops with an error.
     pub(super) fn weigh(&mut self, values: &[Value<'a>]) -> Result<usize, Error> {
         if values.iter().all(|v| !matches!(v, Value::List(_) | Value::Map(_))) {
             return Ok(0);

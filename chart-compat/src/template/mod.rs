@@ -1,7 +1,7 @@
-//! Go's `text/template`: parsed once, executed on arena values.
+//! Go's `text/template`: templates are parsed once and executed on arena values.
 //!
-//! Owns the language, its built-in functions and its error texts. Knows no chart and none of Helm's or sprig's functions:
-//! those come in as a [`Funcs`] table.
+//! Owns the language, its built-in functions and its error texts. Knows neither charts nor the functions of Helm and sprig:
+//! callers pass them as a [`Funcs`] table.
 
 mod ast;
 mod builtins;

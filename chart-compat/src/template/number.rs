@@ -3,7 +3,7 @@
 use super::ast::Number;
 use crate::go::fmt::decode;
 
-/// A number of up to nine digits and nothing else; one zero more in front would make it another.
+/// A decimal number of up to nine digits. A leading zero is excluded: Go reads it as octal.
 pub(super) fn small(text: &[u8]) -> Option<u32> {
     let digits = (1..=9).contains(&text.len()) && text.iter().all(u8::is_ascii_digit);
     let plain = digits && (text.len() == 1 || text.first() != Some(&b'0'));
@@ -82,7 +82,7 @@ fn parse_float(text: &str) -> Option<f64> {
     plain.parse().ok()
 }
 
-/// Real and imaginary part of a constant without its `i`: `1`, `1+2`, `-1.5e3-2`.
+/// Real and imaginary part of a constant without its `i`, e.g. `1`, `1+2`, `-1.5e3-2`.
 fn complex(text: &str) -> Option<(f64, f64)> {
     let sign = text.char_indices().skip(1).filter(|(i, c)| {
         matches!(c, '+' | '-') && !matches!(text.as_bytes()[i - 1], b'e' | b'E' | b'p' | b'P')
@@ -93,7 +93,7 @@ fn complex(text: &str) -> Option<(f64, f64)> {
     }
 }
 
-/// A number token's value; the error is the text after Go's position prefix.
+/// Parses a number token. The error is the text after Go's position prefix.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 pub(super) fn number(text: &str, char_constant: bool) -> Result<Number, String> {
     let mut n = Number { int: None, uint: None, float: None, complex: None, text: text.into() };
@@ -147,7 +147,7 @@ pub(super) fn number(text: &str, char_constant: bool) -> Result<Number, String> 
     Ok(n)
 }
 
-/// The bytes that a quoted or raw string token stands for; `None` is Go's "invalid syntax".
+/// The value of a quoted or raw string token; `None` is Go's "invalid syntax".
 pub(super) fn unquote(token: &[u8]) -> Option<Vec<u8>> {
     let inner = &token[1..token.len() - 1];
     if token[0] == b'`' {
@@ -166,7 +166,7 @@ fn unquote_body(s: &[u8], quote: u8) -> Option<Vec<u8>> {
             if c == quote || c == b'\n' {
                 return None;
             }
-            // Runes are copied one by one: of what is no UTF-8 each byte becomes U+FFFD.
+            // Runes are copied one by one; each byte that is not valid UTF-8 becomes U+FFFD.
             let (rune, size) = decode(&s[i - 1..]);
             out.extend_from_slice(rune.encode_utf8(&mut [0; 4]).as_bytes());
             i += size - 1;

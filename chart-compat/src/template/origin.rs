@@ -1,12 +1,12 @@
-//! The origin of a template's dot. Only error messages need it, so that the template is searched after a failure.
+//! The origin of a template's dot. Only error messages need it, so it is searched after a failure.
 //!
 //! Go names the static type of a value in its messages. An element of a list or map has the type of its slot, `interface {}`; the
-//! result of a pipeline has its own.
+//! result of a pipeline has its own type.
 
 use super::ast::{Arg, Control, Node, Pipe, Template, Term};
 
-/// Whether dot, where `at` stands, is what a loop found in a slot of any type; `loops` are those that run, and whether they hand out
-/// such.
+/// Whether dot at `at` is an item that a loop read from an `interface {}` slot. `loops` are the active loops, each with whether
+/// its items have that type.
 pub(super) fn dot_is_slot(template: &Template, at: &Arg, loops: &[(&Control, bool)]) -> bool {
     let mut around = Vec::new();
     let binder = within(&template.root, at, &mut around).then(|| around.iter().rev().find_map(Around::dot));
@@ -23,22 +23,22 @@ enum Kind {
     Range,
 }
 
-/// A control structure around a place.
+/// A control structure that encloses a node.
 struct Around<'t> {
     control: &'t Control,
     kind: Kind,
-    /// Whether the place is in the branch for a value, not in `else`.
+    /// Whether the node is in the main branch, not in `else`.
     main: bool,
 }
 
 impl Around<'_> {
-    /// Itself, if it sets dot.
+    /// This structure, if it sets dot.
     fn dot(&self) -> Option<&Self> {
         (self.main && self.kind != Kind::If).then_some(self)
     }
 }
 
-/// Finds the place in a list of nodes and tells what is around it, the innermost last.
+/// Searches `at` in a list of nodes and collects the structures that enclose it, innermost last.
 fn within<'t>(list: &'t [Node], at: &Arg, around: &mut Vec<Around<'t>>) -> bool {
     list.iter().any(|node| match node {
         Node::Text(_) | Node::Break(_) | Node::Continue(_) => false,

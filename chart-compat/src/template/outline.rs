@@ -1,6 +1,6 @@
 //! A parsed template for static analysis.
 //!
-//! Owns a plain form that does not depend on how templates are executed.
+//! Owns a simple form that is independent of execution.
 
 use super::ast::{Arg, Control, Fields, Node, Pipe, Template, Term};
 
@@ -9,20 +9,20 @@ use super::ast::{Arg, Control, Fields, Node, Pipe, Template, Term};
 pub enum Outline {
     /// `{{ pipeline }}`
     Action(Pipeline),
-    /// `{{ if }}`, with what follows `else`.
+    /// `{{ if }}`, with its `else` branch.
     If(Pipeline, Vec<Outline>, Vec<Outline>),
-    /// `{{ with }}`, with what follows `else`.
+    /// `{{ with }}`, with its `else` branch.
     With(Pipeline, Vec<Outline>, Vec<Outline>),
-    /// `{{ range }}`, with what follows `else`.
+    /// `{{ range }}`, with its `else` branch.
     Range(Pipeline, Vec<Outline>, Vec<Outline>),
     /// `{{ template "name" pipeline }}`
     Template(String, Option<Pipeline>),
 }
 
-/// Commands of which each gets the result of the one before as its last argument.
+/// A chain of commands; each receives the result of the previous one as its last argument.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pipeline {
-    /// The variables that are set, with their `$`.
+    /// The variables that it sets, with their `$`.
     pub variables: Vec<String>,
     /// The commands; each has at least one expression.
     pub commands: Vec<Vec<Expr>>,
@@ -39,18 +39,18 @@ pub enum Expr {
     Variable(String, Vec<String>),
     /// `(…).a.b`
     Chain(Box<Expr>, Vec<String>),
-    /// A text.
+    /// A string constant, unquoted.
     Text(String),
     /// A function.
     Function(&'static str),
     /// A pipeline in parentheses.
     Pipeline(Pipeline),
-    /// A number, boolean or nil.
+    /// A number, boolean or nil, or a variable without a value.
     Constant,
 }
 
 impl Template {
-    /// The template's nodes but for its text.
+    /// The template's nodes, without its text.
     #[must_use]
     pub fn outline(&self) -> Vec<Outline> {
         list(&self.root, &self.text)

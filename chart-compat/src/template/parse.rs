@@ -1,4 +1,4 @@
-//! Tokens to templates (`text/template/parse/parse.go`), with variables resolved to slots and functions to their code.
+//! The parser (`text/template/parse/parse.go`). Resolves variables to slots and functions to their code.
 
 use std::borrow::Cow;
 
@@ -13,10 +13,10 @@ use super::lex::{Kind, Lexer, Token};
 use super::number;
 use crate::go::strconv;
 
-/// How deep parentheses and control structures may nest.
+/// Maximal nesting of parentheses and control structures.
 const MAX_DEPTH: usize = 10_000;
 
-/// Parses one text under `name`: the template of that name and those that the text defines.
+/// Parses a text under `name`. Returns the template of that name and those that the text defines.
 ///
 /// # Errors
 /// Go's parse error, `template: NAME:LINE: …`.
@@ -45,13 +45,13 @@ pub fn parse(name: &str, text: &Bytes, funcs: &Funcs) -> Result<Vec<Template>, E
     Ok(parser.done)
 }
 
-/// The name under which `tpl` parses its texts.
+/// The name under which `tpl` parses its text.
 pub const TPL: &str = "gotpl";
 
-/// The name of a file that has none yet: no template defines one so called.
+/// Placeholder name of a file whose name is not known yet; no template can define this name.
 pub const UNNAMED: &str = "\u{10ffff}";
 
-/// Templates that were parsed as [`UNNAMED`], under the name that their file turned out to have.
+/// Gives templates that were parsed as [`UNNAMED`] the name of their file.
 #[must_use]
 pub fn named(mut templates: Vec<Template>, name: &str) -> Vec<Template> {
     for t in &mut templates {
@@ -69,20 +69,20 @@ struct Parser<'t> {
     text: &'t [u8],
     lexer: Lexer<'t>,
     funcs: &'t Funcs,
-    /// Tokens put back, last one next.
+    /// Tokens put back, the next one last.
     tokens: Vec<Token>,
-    /// Start of the token that Go's parser would hold in its first slot: the line where it reports errors.
+    /// Start of the token in the first slot of Go's parser: Go reports errors at its line.
     last: Pos,
-    /// Start of the action that is being parsed.
+    /// Start of the current action.
     action: Option<Pos>,
-    /// The variables in reach, with `$` first.
+    /// The variables in scope, `$` first.
     vars: Vec<Option<Span>>,
-    /// Variables whose pipelines are being parsed, and those that are assigned to and do not exist.
+    /// Variables without a value: those of pipelines being parsed, and undeclared ones that are assigned to.
     pending: Vec<Span>,
     slots: usize,
     range_depth: usize,
     depth: usize,
-    /// The nodes of the lists that are being parsed, the innermost last: each list is put into exactly the room that it needs.
+    /// The nodes of the lists being parsed, the innermost last. A finished list moves to an allocation of its exact size.
     nodes: Vec<Node>,
     /// The same for the arguments of commands.
     args: Vec<Arg>,
@@ -98,7 +98,7 @@ enum Item {
 
 type Parsed<T> = Result<T, Error>;
 
-/// Whether a list holds nothing but white space (`IsEmptyTree`).
+/// Whether a list consists of white space only (`IsEmptyTree`).
 fn blank(list: &[Node], text: &[u8]) -> bool {
     list.iter().all(|n| matches!(n, Node::Text(t) if t.of(text).trim_ascii().is_empty()))
 }
@@ -244,12 +244,12 @@ impl<'t> Parser<'t> {
         Ok(self.list(from))
     }
 
-    /// The nodes that were parsed since the list began.
+    /// Takes the nodes parsed since index `from` as a list.
     fn list(&mut self, from: usize) -> Box<[Node]> {
         self.nodes.split_off(from).into_boxed_slice()
     }
 
-    /// Runs `body` with the variables of a template of its own; returns what it parsed and its number of slots.
+    /// Runs `body` with a new variable scope. Returns its result and its number of slots.
     fn scoped<T>(&mut self, body: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<(T, usize)> {
         let vars = std::mem::replace(&mut self.vars, vec![None]);
         let pending = std::mem::take(&mut self.pending);
@@ -380,7 +380,8 @@ impl<'t> Parser<'t> {
         self.range_depth -= range;
         let mut otherwise = None;
         if matches!(end, Item::Else) {
-            // What the list declares is known behind the else, too; but the list did not run, so that it is not there.
+            // Go's parser keeps variables of the list in scope after `else`, but they have no value there because the list did
+            // not run.
             let declared = self.vars.drain(inside..);
             self.pending.extend(declared.flatten());
             let next = self.peek();
@@ -403,7 +404,7 @@ impl<'t> Parser<'t> {
         Ok(Box::new(Control { pos: pipe.pos, pipe, list, otherwise }))
     }
 
-    /// An `else if` or `else with`: a long chain of them nests deep.
+    /// An `else if` or `else with`. Long chains nest deeply, so the stack grows on demand.
     fn nested(&mut self, context: &str) -> Parsed<Box<Control>> {
         stacker::maybe_grow(64 * 1024, 1024 * 1024, || self.control(context))
     }
@@ -413,7 +414,7 @@ impl<'t> Parser<'t> {
         let t = self.next_non_space();
         let name = self.template_name(t, CONTEXT)?;
         let pipe = self.pipeline(CONTEXT, Kind::RightDelim)?;
-        // Go's parser of the outer template reports it, which has read up to here.
+        // Go's parser of the outer template reports this error, at the position it has reached.
         let last = self.last;
         let (list, slots) = self.scoped(|p| {
             let (list, end) = p.item_list()?;
@@ -451,7 +452,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// The slot of a variable that is declared, or assigned to.
+    /// The slot of a declared or assigned variable.
     fn declare(&mut self, name: Span, assign: bool) -> Option<usize> {
         if assign {
             return self.slot(name);
@@ -461,13 +462,13 @@ impl<'t> Parser<'t> {
         Some(self.vars.len() - 1)
     }
 
-    /// The slot of a variable that exists.
+    /// The slot of a variable in scope.
     fn slot(&self, name: Span) -> Option<usize> {
         let wanted = name.of(self.text);
         self.vars.iter().rposition(|v| v.map_or(wanted == b"$", |v| v.of(self.text) == wanted))
     }
 
-    /// Reads the variables that a pipeline sets; gives whether it assigns to them.
+    /// Reads the variables that a pipeline sets. Returns whether it assigns to them.
     fn declarations(&mut self, declared: &mut Vec<Decl>, context: &str) -> Parsed<bool> {
         loop {
             let v = self.peek_non_space();
@@ -517,12 +518,12 @@ impl<'t> Parser<'t> {
             match t.kind {
                 k if k == end => {
                     self.check_pipeline(from, context)?;
-                    // Only now: until a pipeline has its value, its own variables still name what they shadow.
+                    // Declare them only now: inside the pipeline their names still refer to the variables they shadow.
                     self.pending.truncate(pending);
                     for decl in &mut decl {
                         decl.slot = self.declare(decl.name, assign).and_then(|s| u32::try_from(s).ok());
                         if decl.slot.is_none() {
-                            // To the parser, an assignment makes a variable known.
+                            // Go's parser accepts later uses of an assigned variable.
                             self.pending.push(decl.name);
                         }
                     }
@@ -549,7 +550,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Looks at the commands whose arguments were parsed since the pipeline began.
+    /// Checks the commands whose arguments were parsed since index `from`.
     fn check_pipeline(&self, from: usize, context: &str) -> Parsed<()> {
         let args = &self.args[from..];
         if args.is_empty() {
@@ -596,7 +597,7 @@ impl<'t> Parser<'t> {
         Ok(())
     }
 
-    /// A field and those that follow it; Go holds a chain of fields to begin with its second one.
+    /// A field and the fields that follow it. Go sets the position of such a chain to its second field.
     fn fields(&mut self, first: Token) -> Arg {
         let (mut pos, mut fields) = (first.span.start, first.span);
         if self.tokens.is_empty() {
@@ -645,9 +646,9 @@ impl<'t> Parser<'t> {
         Ok(Some(Arg { pos, first: false, term }))
     }
 
-    /// What a string stands for, unless that is just what lies between its quotes.
+    /// The value of a string constant; `None` if it equals the text between the quotes.
     fn unquoted(&self, quoted: &[u8]) -> Parsed<Option<Box<Unquoted>>> {
-        // Most do: interpreted ones without an escape, raw ones without a carriage return.
+        // Most strings do: interpreted ones without an escape, raw ones without a carriage return.
         let special = if quoted.first() == Some(&b'`') { b'\r' } else { b'\\' };
         let plain =
             memchr::memchr(special, quoted).is_none() && (quoted.first() != Some(&b'"') || quoted.is_ascii());

@@ -1,4 +1,4 @@
-//! Which template a name means: the chart's own templates, and what `tpl` texts define on top of them.
+//! Lookup of templates by name: the chart's own, overlaid by those that `tpl` texts define.
 
 use rustc_hash::FxHashMap;
 
@@ -12,7 +12,7 @@ pub struct TemplateSet<'a> {
 }
 
 impl<'a> TemplateSet<'a> {
-    /// Adds what one file defines (`Template.Parse` into a shared set): a blank template never replaces an existing one.
+    /// Adds the templates of one file (`Template.Parse` into a shared set). A blank template never replaces an existing one.
     pub fn add(&mut self, templates: &'a [Template]) {
         for t in templates {
             if t.blank && self.by_name.contains_key(&*t.name) {
@@ -23,7 +23,7 @@ impl<'a> TemplateSet<'a> {
     }
 }
 
-/// The templates in reach during execution: a base set, overlaid by what the running `tpl` calls define.
+/// The templates in scope during execution: a base set, overlaid by the definitions of the running `tpl` calls.
 #[derive(Clone, Copy)]
 pub struct Set<'a> {
     base: &'a TemplateSet<'a>,
@@ -36,13 +36,13 @@ struct Overlay<'a> {
 }
 
 impl<'a> Set<'a> {
-    /// The base alone.
+    /// A set without an overlay.
     #[must_use]
     pub fn new(base: &'a TemplateSet<'a>) -> Self {
         Self { base, overlay: None }
     }
 
-    /// A clone of the set in which `templates` are defined too; blank ones replace nothing.
+    /// A clone of the set with `templates` added. Blank ones replace nothing.
     #[must_use]
     pub fn with(self, arena: &'a Arena, templates: &'a [Template]) -> Self {
         let own: Vec<&'a Template> =
@@ -54,7 +54,7 @@ impl<'a> Set<'a> {
         Self { base: self.base, overlay: Some(arena.alloc(Overlay { own, below: self.overlay })) }
     }
 
-    /// The template of that name.
+    /// The template named `name`.
     #[must_use]
     pub fn get(self, name: &str) -> Option<&'a Template> {
         let mut at = self.overlay;

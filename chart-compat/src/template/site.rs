@@ -1,6 +1,6 @@
-//! The call site of a generated value, in terms that survive an edit of the chart.
+//! The call site of a generated value, identified so that edits of the chart do not change it.
 //!
-//! Owns the file, context and loops around the running node; knows nothing of the generated values.
+//! Owns the file, context and loops of the running node. Knows nothing of the generated values.
 
 use rustc_hash::FxHashMap;
 use sha2::{Digest as _, Sha256};
@@ -10,29 +10,29 @@ use super::exec::Exec;
 use crate::go::{Value, fmt};
 use crate::world::Call;
 
-/// The place of the running node.
+/// The call site of the running node.
 #[derive(Default)]
 pub(super) struct Site<'a> {
     around: Around<'a>,
-    /// Key and item of each `range` around it.
+    /// Key and item of each enclosing `range`.
     loops: Vec<(Value<'a>, Value<'a>)>,
-    /// How often each call was made in the file that runs.
+    /// The number of calls made in the current file, by digest.
     made: FxHashMap<[u8; 32], usize>,
 }
 
-/// What a template's caller gets back when it ends.
+/// The part that is restored when a template ends.
 #[derive(Clone, Copy, Default)]
 struct Around<'a> {
     file: Option<&'a Template>,
     context: Value<'a>,
-    /// Where the loops of this file begin.
+    /// The index in `loops` of this file's first loop.
     loops: usize,
 }
 
-/// What was around a call of a template.
+/// The saved state of a template's caller.
 pub(super) struct Outer<'a> {
     around: Around<'a>,
-    /// The counts of the file outside, if another one was entered.
+    /// The call counts of the caller's file, if the template is another file.
     made: Option<FxHashMap<[u8; 32], usize>>,
 }
 
@@ -62,7 +62,7 @@ impl<'a> Site<'a> {
     }
 
     pub(super) fn turn(&mut self, level: usize, key: Value<'a>, item: Value<'a>) {
-        // A loop that an error left early is still on the stack.
+        // A loop that ended with an error is still on the stack.
         self.loops.truncate(level + 1);
         if let Some(top) = self.loops.get_mut(level) {
             *top = (key, item);
@@ -74,11 +74,10 @@ impl<'a> Site<'a> {
     }
 }
 
-/// Longer keys of loops are replaced by their digest.
+/// Longer loop keys are replaced by their digest.
 const MAX_KEY: usize = 100;
 
-/// What tells one turn of a loop from the others: the key of a map, an item that is plain, the `name` of one that is a map, or
-/// else its place.
+/// Identifies an iteration of a loop: by the key of a map, a scalar item, the `name` of a map item, or else by index.
 fn turn_key<'a>(key: Value<'a>, item: Value<'a>) -> String {
     let plain = |v: Value<'_>| matches!(v, Value::Str(_) | Value::Float(_) | Value::Int64(_));
     let named = item.as_map().and_then(|m| m.get(b"name")).filter(|n| plain(*n));
@@ -100,13 +99,13 @@ fn hash<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> [u8; 32] {
     hash.finalize().into()
 }
 
-/// A digest of texts, in hexadecimal.
+/// A hexadecimal digest of texts.
 fn digest(parts: &[&[u8]]) -> String {
     hash(parts.iter().copied()).iter().map(|b| format!("{b:02x}")).collect()
 }
 
 impl<'a> Exec<'a> {
-    /// The name of a call that generates a value; `arguments` are the texts of its arguments.
+    /// The call site of a function that generates a value; `arguments` are the texts of its arguments.
     pub fn call_site(&mut self, function: &'a str, arguments: &[&[u8]], days: Option<i64>) -> Call<'a> {
         let around = self.site.around;
         let file = around.file.map_or("", |t| &*t.name);
@@ -130,7 +129,7 @@ impl<'a> Exec<'a> {
     }
 }
 
-/// A digest of the plain entries of a map.
+/// A digest of the scalar entries of a map.
 fn context(dot: Value<'_>) -> String {
     let Some(map) = dot.as_map() else { return String::new() };
     let mut parts: Vec<Vec<u8>> = Vec::new();
