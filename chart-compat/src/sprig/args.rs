@@ -1,27 +1,27 @@
-//! What every family of functions needs: arguments as Rust values, and the texts of Go's run-time errors.
+//! Helpers of all function families: arguments as Rust values, and Go's run-time error texts.
 
 use std::borrow::Cow;
 
 use crate::go::{Arena, Object, Value, fmt};
 use crate::template::Error;
 
-/// What a template function returns.
+/// The result of a template function.
 pub(super) type Out<'a> = Result<Value<'a>, Error>;
 
-/// Go's panic on a nil pointer; sprig's list functions run into it with nil.
+/// Go's panic on a nil pointer, the error of sprig's list functions for nil.
 pub(super) const NIL_POINTER: &str = "runtime error: invalid memory address or nil pointer dereference";
 
-/// A string argument.
+/// The bytes of a string argument.
 pub(super) fn bytes(v: Value<'_>) -> &[u8] {
     v.as_bytes().unwrap_or_default()
 }
 
-/// A string argument as text; bytes that are no UTF-8 became U+FFFD.
+/// A string argument as UTF-8; each invalid byte becomes U+FFFD.
 pub(super) fn text(v: Value<'_>) -> Cow<'_, str> {
     go_text(bytes(v))
 }
 
-/// Bytes as text, each byte that is no UTF-8 as one U+FFFD, as Go ranges over strings.
+/// Bytes as UTF-8. Each invalid byte becomes one U+FFFD, as when Go ranges over a string.
 pub(super) fn go_text(s: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(s) {
         Ok(t) => Cow::Borrowed(t),
@@ -55,7 +55,7 @@ pub(super) fn fail<T>(text: impl Into<String>) -> Result<T, Error> {
     Err(Error::new(text))
 }
 
-/// sprig's `strval`: strings and bytes as they are, all else as `%v` prints it.
+/// sprig's `strval`: strings and bytes unchanged, other values as `%v` prints them.
 pub(super) fn strval<'a>(v: Value<'a>) -> Cow<'a, [u8]> {
     match v {
         Value::Str(s) | Value::Bytes(s) => Cow::Borrowed(s),
@@ -63,7 +63,7 @@ pub(super) fn strval<'a>(v: Value<'a>) -> Cow<'a, [u8]> {
     }
 }
 
-/// [`strval`] in the arena.
+/// [`strval`], copied into the arena if necessary.
 pub(super) fn strval_in<'a>(arena: &'a Arena, v: Value<'a>) -> &'a [u8] {
     match strval(v) {
         Cow::Borrowed(s) => s,
@@ -71,7 +71,7 @@ pub(super) fn strval_in<'a>(arena: &'a Arena, v: Value<'a>) -> &'a [u8] {
     }
 }
 
-/// The items of anything whose Go kind is slice.
+/// The items of a value whose Go kind is slice.
 pub(super) fn items<'a>(arena: &'a Arena, v: Value<'a>) -> Option<&'a [Value<'a>]> {
     match v {
         Value::List(l) => Some(l.items),

@@ -1,4 +1,5 @@
-//! Base64 and base32 as Go's `encoding` packages write and read them; a failure's text is the result of decoding.
+//! Base64 and base32 as Go's `encoding` packages encode and decode them. sprig returns the text of a decoding error as the
+//! result.
 
 use super::args::bytes;
 use crate::go::Value;
@@ -20,7 +21,7 @@ pub(super) const FUNCS: &[Func] = &[
 const ALPHABET64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const ALPHABET32: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 
-/// The value of each byte in an alphabet, 0xff for none.
+/// The value of each byte in an alphabet; 0xff for other bytes.
 const fn values(alphabet: &[u8]) -> [u8; 256] {
     let mut table = [0xff; 256];
     let mut i = 0;
@@ -51,7 +52,7 @@ pub(super) fn encode64(s: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Reads standard base64; line feeds and carriage returns do not count.
+/// Decodes standard base64. Line feeds and carriage returns are skipped.
 ///
 /// # Errors
 /// Go's text, e.g. `illegal base64 data at input byte 4`.

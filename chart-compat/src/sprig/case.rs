@@ -1,6 +1,6 @@
 //! Letter case: upper, lower, title, and the cases of identifiers.
 //!
-//! Go maps characters one to one (`ß` has no upper case), Rust one to many: only single results count here.
+//! Go maps a character to one character (`ß` has no upper case), Rust to several: a mapping to several is ignored here.
 
 use super::args::{Out, bytes, runes};
 use crate::go::classes::{is_lower, is_number, is_punct, is_title, is_upper};
@@ -42,7 +42,7 @@ fn to_lower(c: char) -> char {
     if c == 'İ' { 'i' } else { only(c.to_lowercase(), c) }
 }
 
-/// `unicode.ToTitle`: upper case but for digraphs and Georgian.
+/// `unicode.ToTitle`: the upper case, except for digraphs and Georgian.
 fn to_title(c: char) -> char {
     match u32::from(c) {
         0x1C4..=0x1C6 => 'ǅ',
@@ -54,7 +54,7 @@ fn to_title(c: char) -> char {
     }
 }
 
-/// Maps runes; `same` tells which ASCII bytes stay, so that an ASCII text without others is not copied.
+/// Maps runes. `same` tests for ASCII bytes that `map` does not change; a string of only such bytes is not copied.
 fn map_runes<'a>(arena: &'a Arena, s: &'a [u8], same: fn(&u8) -> bool, map: fn(char) -> char) -> Value<'a> {
     if s.iter().all(|b| b.is_ascii() && same(b)) {
         return Value::Str(s);
@@ -123,7 +123,7 @@ fn pascal(s: &[u8]) -> String {
     let mut rest = runes(s).peekable();
     let mut upper = false;
     let mut current = None;
-    // Leading connectors stay.
+    // Leading connectors are kept.
     for c in rest.by_ref() {
         if is_connector(c) {
             out.push(c);
@@ -135,7 +135,7 @@ fn pascal(s: &[u8]) -> String {
         }
     }
     let Some(mut current) = current else {
-        // xstrings repeats the last of a text of connectors.
+        // xstrings repeats the last character of a string of only connectors.
         return out.chars().last().map_or_else(String::new, |c| format!("{out}{c}"));
     };
     for c in rest {
@@ -161,7 +161,7 @@ fn pascal(s: &[u8]) -> String {
     out
 }
 
-/// What xstrings takes for one word.
+/// The kinds of words that xstrings distinguishes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Word {
     Invalid,
@@ -173,7 +173,7 @@ enum Word {
     Other,
 }
 
-/// xstrings' `isAlphabet`: letters but Chinese characters.
+/// xstrings' `isAlphabet`: letters except Chinese characters.
 fn is_alphabet(c: char) -> bool {
     is_letter(c)
         && !matches!(c, '\u{3400}'..='\u{4D85}' | '\u{4E00}'..='\u{9FCC}' | '\u{20000}'..='\u{2B81D}')
@@ -197,7 +197,7 @@ fn next_word(s: &[char]) -> (Word, usize) {
     } else if is_upper(c) {
         let end = run(from, &is_upper);
         if end > from {
-            // Of `HTTPStatus` the last capital belongs to the next word.
+            // In `HTTPStatus` the last capital of the run belongs to the next word.
             let next = s.get(end).copied();
             return (Word::Upper, if next.is_some_and(is_alphabet) { end - 1 } else { end });
         }
@@ -221,7 +221,7 @@ fn push_lower(out: &mut String, word: &[char], kind: Word, connector: char) {
     }
 }
 
-/// xstrings' `ToSnakeCase` and `ToKebabCase`: the words in lower case with `connector` between them.
+/// xstrings' `ToSnakeCase` and `ToKebabCase`: the lower-case words, joined by `connector`.
 fn separated(s: &[u8], connector: char) -> String {
     let all: Vec<char> = runes(s).collect();
     let mut out = String::with_capacity(s.len() + 4);
@@ -235,7 +235,7 @@ fn separated(s: &[u8], connector: char) -> String {
     };
     let plain = |k: Word| k != Word::Connector && k != Word::Punct;
     let joins = |k: Word| k == Word::Alphabet || k == Word::Number;
-    // rest borrows `all`; the closure above only moves the slice on.
+    // `rest` borrows `all`; `take` only advances the slice.
     let (mut kind, mut word) = take(&mut rest);
     while !rest.is_empty() {
         if kind != Word::Connector {
@@ -265,7 +265,7 @@ fn separated(s: &[u8], connector: char) -> String {
                 let number = word;
                 (kind, word) = take(&mut rest);
                 if kind != Word::Alphabet {
-                    // The number is part of the word before it: `Bld4Floor`.
+                    // The number belongs to the preceding word: `Bld4Floor`.
                     push_lower(&mut out, &number, Word::Number, connector);
                     if plain(kind) {
                         out.push(connector);

@@ -1,7 +1,7 @@
-//! sprig's private keys and certificates; `hashes` has digests, password hashes and AES.
+//! sprig's private keys and certificates. Digests, password hashes and AES are in `hashes`.
 //!
-//! Owns the functions' Go signatures and texts. Random numbers, the clock, key generation and signing belong to the [`World`]; their
-//! results pass through [`World::remember`], so that a replaying world returns them again.
+//! Owns the functions' Go signatures and texts. The [`World`] provides random numbers, the clock, key generation and signing.
+//! Results pass through [`World::remember`], so a replaying world returns them again.
 
 pub(crate) mod certificate;
 mod der;
@@ -18,7 +18,7 @@ use crate::world::World;
 
 use Type::{Int, List, String as Str};
 
-/// Go's name for what the certificate functions return.
+/// Go's type name of the certificate functions' result.
 const CERTIFICATE: &str = "sprig.certificate";
 
 pub(super) const FUNCS: &[Func] = &[
@@ -47,7 +47,7 @@ pub(super) const FUNCS: &[Func] = &[
     }),
 ];
 
-/// The random result of a function, new or recorded; `days` is its validity.
+/// A generated result, new or recorded. `days` is the validity of a certificate.
 fn made<'a>(
     x: &mut Exec<'a>,
     name: &'static str,
@@ -86,8 +86,8 @@ fn structure<'a>(x: &Exec<'a>, cert: &[u8], key: &[u8]) -> Value<'a> {
     )
 }
 
-/// The certificate functions: a common name, addresses and names unless it is an authority, days, the signing authority if
-/// there is one, and the key if `with_key`.
+/// The certificate functions. Arguments: the common name; IP addresses and DNS names, except for a CA; days; the signing CA, if
+/// any; and the key if `with_key`.
 fn certified<'a>(x: &mut Exec<'a>, name: &'static str, a: &[Value<'a>], with_key: bool) -> Out<'a> {
     let (key, rest) = match a.split_last() {
         Some((key, rest)) if with_key => (Some(bytes(*key)), rest),
@@ -117,7 +117,7 @@ fn certified<'a>(x: &mut Exec<'a>, name: &'static str, a: &[Value<'a>], with_key
         let pair = certificate::make(world, &request, key, signer)?;
         Ok([pair.cert, pair.key].concat())
     })?;
-    // The certificate ends where the key's block begins.
+    // The result is the certificate followed by the key.
     let split = memchr::memmem::rfind(&both, b"-----BEGIN ").unwrap_or(both.len());
     Ok(structure(x, &both[..split], &both[split..]))
 }
@@ -152,7 +152,7 @@ fn not_string(what: &str, value: Value<'_>) -> Error {
     Error::new(format!("{what}: {} is not a string", String::from_utf8_lossy(&shown)))
 }
 
-/// Text as `%q` prints it.
+/// A string as `%q` prints it.
 fn quoted(s: &[u8]) -> String {
     strconv::quote(s)
 }

@@ -1,4 +1,4 @@
-//! Dates: the clock and the local zone are the world's.
+//! Date functions. The [`World`](crate::world::World) provides the clock and the local zone.
 
 use super::args::{Out, bytes, fail};
 use super::random::remembered;
@@ -50,7 +50,7 @@ pub(super) const FUNCS: &[Func] = &[
     Func::new("durationRound", &[Any], duration_round),
 ];
 
-/// Go's zero time: year 1.
+/// Go's zero time, in year 1.
 pub(super) const ZERO: Time<'static> =
     Time { seconds: -62_135_596_800, nanos: 0, offset: 0, abbreviation: "UTC", zone: "UTC" };
 
@@ -61,7 +61,7 @@ pub(super) fn as_time<'a>(v: Value<'a>) -> Option<Time<'a>> {
     }
 }
 
-/// The zone of that name, `Local` for the world's; none if the database has none such.
+/// The zone named `name`; `Local` is the world's. `None` if the time zone database has no such zone.
 pub(super) fn zone(x: &Exec<'_>, name: &[u8]) -> Option<Zone> {
     match std::str::from_utf8(name).ok()? {
         "Local" => Some(local(x)),
@@ -69,12 +69,12 @@ pub(super) fn zone(x: &Exec<'_>, name: &[u8]) -> Option<Zone> {
     }
 }
 
-/// The world's zone; UTC if the database does not know it.
+/// The world's local zone; UTC if the time zone database does not have it.
 pub(super) fn local(x: &Exec<'_>) -> Zone {
     Zone::named(&x.world().local_zone()).unwrap_or_else(Zone::utc)
 }
 
-/// A moment as it is shown in a zone.
+/// A point in time, in a zone.
 pub(super) fn in_zone<'a>(arena: &'a Arena, seconds: i64, nanos: u32, zone: &Zone) -> Time<'a> {
     let offset = zone.at(seconds);
     Time {
@@ -86,7 +86,7 @@ pub(super) fn in_zone<'a>(arena: &'a Arena, seconds: i64, nanos: u32, zone: &Zon
     }
 }
 
-/// A time moved by so many seconds and nanoseconds, in its own zone.
+/// A time plus seconds and nanoseconds, in its own zone.
 pub(super) fn moved<'a>(arena: &'a Arena, t: &Time<'a>, seconds: i64, nanos: i64) -> Time<'a> {
     let total = i64::from(t.nanos) + nanos;
     let seconds = t.seconds.saturating_add(seconds).saturating_add(total.div_euclid(1_000_000_000));
@@ -102,14 +102,14 @@ pub(super) fn added<'a>(arena: &'a Arena, t: &Time<'a>, nanos: i64) -> Time<'a> 
     moved(arena, t, nanos / 1_000_000_000, nanos % 1_000_000_000)
 }
 
-/// Nanoseconds from `b` to `a`, held within what a duration can be (`Time.Sub`).
+/// Nanoseconds from `b` to `a`, saturating at the limits of a duration (`Time.Sub`).
 pub(super) fn between(a: &Time<'_>, b: &Time<'_>) -> i64 {
     let nanos = (i128::from(a.seconds) - i128::from(b.seconds)) * 1_000_000_000
         + (i128::from(a.nanos) - i128::from(b.nanos));
     i64::try_from(nanos).unwrap_or(if nanos < 0 { i64::MIN } else { i64::MAX })
 }
 
-/// The world's time in the local zone.
+/// The current time in the local zone.
 pub(super) fn now<'a>(x: &mut Exec<'a>) -> Result<Time<'a>, Error> {
     let text = remembered(x, "now", &[], |world| {
         let t = world.now();
@@ -123,7 +123,7 @@ pub(super) fn now<'a>(x: &mut Exec<'a>) -> Result<Time<'a>, Error> {
     }
 }
 
-/// What sprig takes for a date: a time or seconds since 1970 as an integer; anything else is now.
+/// sprig's date argument: a time, or integer seconds since 1970. Any other value means now.
 fn moment<'a>(x: &mut Exec<'a>, v: Value<'a>) -> Result<Time<'a>, Error> {
     match v {
         Value::Object(Object::Time(t)) => Ok(*t),

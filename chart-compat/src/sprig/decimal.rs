@@ -1,4 +1,4 @@
-//! Decimal numbers of any size (shopspring/decimal), as far as sprig's float arithmetic needs them.
+//! Decimal numbers of any size (shopspring/decimal). Only what sprig's float arithmetic needs.
 
 use num_bigint::BigInt;
 
@@ -9,7 +9,7 @@ pub(super) struct Decimal {
     exponent: i32,
 }
 
-/// Digits after the point that a division keeps (`DivisionPrecision`).
+/// Digits after the decimal point of a quotient (`DivisionPrecision`).
 const DIVISION_PLACES: i32 = 16;
 
 fn power_of_ten(n: i32) -> BigInt {
@@ -17,7 +17,7 @@ fn power_of_ten(n: i32) -> BigInt {
 }
 
 impl Decimal {
-    /// The shortest decimal that stands for `f`; none for an infinity or NaN.
+    /// The shortest decimal that parses as `f`; `None` for infinity and NaN.
     pub(super) fn from_f64(f: f64) -> Option<Self> {
         let text = format!("{f:e}");
         let (digits, exponent) = text.split_once('e')?;
@@ -33,7 +33,7 @@ impl Decimal {
         format!("{}e{}", self.value, self.exponent).parse().unwrap_or(f64::NAN)
     }
 
-    /// Both values at the smaller exponent.
+    /// Both values, scaled to the smaller exponent.
     fn aligned(&self, other: &Self) -> (BigInt, BigInt, i32) {
         let exponent = self.exponent.min(other.exponent);
         let at = |d: &Self| &d.value * power_of_ten(d.exponent - exponent);
@@ -54,7 +54,7 @@ impl Decimal {
         Self { value: &self.value * &other.value, exponent: self.exponent + other.exponent }
     }
 
-    /// The quotient, rounded half away from zero; none for a division by zero.
+    /// The quotient, rounded half away from zero; `None` for a division by zero.
     pub(super) fn div(&self, other: &Self) -> Option<Self> {
         let zero = BigInt::from(0);
         if other.value == zero {

@@ -1,4 +1,4 @@
-//! Dictionary functions: maps are changed in place, and whoever holds them sees it.
+//! Dictionary functions. They change maps in place, so all references to a map see the change.
 
 use super::args::{Out, bytes, fail, strval_in};
 use crate::go::object::{Struct, Version, is_exported};
@@ -27,7 +27,7 @@ pub(super) const FUNCS: &[Func] = &[
             a[1..].iter().filter_map(|d| d.as_map().and_then(|m| m.get(bytes(a[0])))).collect();
         Ok(Value::list(x.arena, &found))
     }),
-    // Go gives keys and values in random order; here they are sorted by key.
+    // Go returns keys and values in random order; here they are sorted by key.
     Func::variadic("keys", &[Dict], |x, a| {
         let keys: Vec<Value<'_>> = a
             .iter()
@@ -68,7 +68,7 @@ pub(super) const FUNCS: &[Func] = &[
     Func::new("mustDeepCopy", &[Any], deep_copy),
 ];
 
-/// What a function with a `map[string]interface {}` parameter returns of it: the same map, by its plain type.
+/// The result of a function that returns its `map[string]interface {}` parameter: the same map, as that type.
 pub(super) fn plain_dict<'a>(arena: &'a Arena, v: Value<'a>) -> Value<'a> {
     match v {
         Value::Map(m) if m.kind() == MapKind::Values => Value::Map(m.with_kind(arena, MapKind::Any)),
@@ -129,7 +129,7 @@ fn dig<'a>(x: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
     Ok(*default)
 }
 
-/// How deep a value may nest to be copied; beyond it a map must contain itself.
+/// The maximal depth of a copy. A deeper map contains itself.
 const MAX_DEPTH: usize = 10_000;
 
 fn deep_copy<'a>(x: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
@@ -157,7 +157,7 @@ fn copied<'a>(arena: &'a Arena, v: Value<'a>, depth: usize) -> Out<'a> {
             }
             Ok(Value::Map(out))
         }
-        // What is private is not copied, and the version in that form is all that is.
+        // Private fields are not copied. The text of a version struct is its exported `Version` field.
         Value::Object(Object::Struct(s)) => {
             let mut fields = s.fields.to_vec();
             for (name, value) in &mut fields {
@@ -169,7 +169,7 @@ fn copied<'a>(arena: &'a Arena, v: Value<'a>, depth: usize) -> Out<'a> {
             let fields = arena.alloc_slice_copy(&fields);
             Ok(Value::object(arena, Object::Struct(Struct { type_name: s.type_name, fields, text })))
         }
-        // Its fields are private.
+        // All fields of a version are private.
         Value::Object(Object::Version(v)) => {
             let zero = Version {
                 major: 0,

@@ -1,4 +1,5 @@
-//! JSON and YAML, to and from values. Helm's plain functions hide errors: encoding returns "", decoding a map with the error.
+//! Conversion between values and JSON or YAML. Helm's functions without `must` hide errors: encoding returns "", decoding returns
+//! the error in a map.
 
 use super::args::{Out, bytes};
 use super::dicts::nil_dict;
@@ -42,12 +43,12 @@ pub(super) const FUNCS: &[Func] = &[
     }),
 ];
 
-/// The conversions that only Helm 4 has.
+/// The conversions that exist only in Helm 4.
 pub(super) const HELM4: &[Func] = &[Func::new("mustToYaml", &[Any], |x, a| {
     Ok(Value::str(x.arena, yaml_text(x.arena, a[0]).map_err(Error::new)?))
 })];
 
-/// `toYaml`'s text, without the line feed at its end.
+/// The text of `toYaml`, without the final line feed.
 pub(super) fn yaml_text<'a>(arena: &'a Arena, value: Value<'a>) -> Result<String, String> {
     let mut text = encode::yaml(arena, value)?;
     if text.ends_with('\n') {
@@ -60,7 +61,7 @@ fn to_json<'a>(arena: &'a Arena, value: Value<'a>, style: JsonStyle) -> Out<'a> 
     encode::json(arena, value, style).map(|s| Value::str(arena, s)).map_err(Error::new)
 }
 
-/// The map that was read, or one that holds the error's text.
+/// The decoded map, or a map with the error text.
 pub(super) fn map_or_error<E: std::fmt::Display>(arena: &Arena, read: Result<DataMap, E>) -> Value<'_> {
     match read {
         Ok(map) => Value::from_data(arena, &Data::Map(map)),

@@ -1,4 +1,4 @@
-//! Values as documents: the walk that JSON and YAML share, and what Go's encoders make of structs and methods.
+//! Encoding of values as JSON and YAML: the shared walk, and how Go's encoders treat structs and methods.
 
 use std::borrow::Cow;
 
@@ -9,16 +9,16 @@ use crate::yaml::{self, EmitError, Emitter};
 
 use super::base::encode64;
 
-/// Whose view of Go's types counts.
+/// The encoder whose treatment of Go types applies.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum View {
-    /// `encoding/json`: tags name fields, nil collections are null.
+    /// `encoding/json`: tags name the fields, nil collections are null.
     Json,
-    /// go-yaml v3: field names in lower case, nil collections are empty.
+    /// go-yaml v3: field names are in lower case, nil collections are empty.
     Yaml,
 }
 
-/// What a walk pushes its values into.
+/// The encoder that receives the values of a walk.
 trait Output {
     const VIEW: View;
     fn null(&mut self);
@@ -32,7 +32,7 @@ trait Output {
     fn begin_map(&mut self);
     fn end_map(&mut self);
     fn key(&mut self, key: &str);
-    /// Puts entries in the order in which the format writes them; they come sorted by bytes, but a struct's.
+    /// Sorts entries for the format. A map's entries arrive sorted by bytes, a struct's in order of declaration.
     fn sort(&self, entries: &mut Vec<(Cow<'_, str>, Value<'_>)>);
 }
 
@@ -74,7 +74,7 @@ impl Output for Writer<'_> {
     fn sort(&self, _: &mut Vec<(Cow<'_, str>, Value<'_>)>) {}
 }
 
-/// An emitter of either layout.
+/// A YAML emitter, plain or pretty.
 struct Yaml<'o, const PRETTY: bool>(Emitter<'o>);
 
 impl<const PRETTY: bool> Output for Yaml<'_, PRETTY> {
@@ -122,7 +122,7 @@ impl<const PRETTY: bool> Output for Yaml<'_, PRETTY> {
     }
 }
 
-/// How deep a walk goes before it looks for a map that contains itself (`encoding/json`'s `startDetectCyclesAfter`).
+/// The depth from which a walk checks for maps that contain themselves (`encoding/json`'s `startDetectCyclesAfter`).
 const SUSPECT: usize = 1000;
 
 struct Walk<'a> {
@@ -232,7 +232,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The JSON name of a field, and whether an empty value is left out; most of Helm's structs have no tags.
+/// The JSON name of a field and its `omitempty`. Most of Helm's structs have no tags.
 fn tag<'a>(type_name: &str, field: &'a str) -> (Cow<'a, str>, bool) {
     let (_, name) = type_name.rsplit_once('.').unwrap_or(("", type_name));
     match (name, field) {
@@ -247,7 +247,7 @@ fn tag<'a>(type_name: &str, field: &'a str) -> (Cow<'a, str>, bool) {
     }
 }
 
-/// A field's name in tags of the chart's metadata.
+/// The JSON name of a field of the chart's metadata.
 fn camel(field: &str) -> String {
     match field {
         "APIVersion" => "apiVersion".to_owned(),
@@ -261,7 +261,7 @@ fn camel(field: &str) -> String {
 }
 
 fn fields<'a>(s: &Struct<'a>, view: View) -> Vec<(Cow<'a, str>, Value<'a>)> {
-    // What is embedded lends its fields.
+    // The fields of an embedded struct come first.
     let mut all = s.embedded().map_or_else(Vec::new, |embedded| fields(embedded, view));
     let own = s.exported().skip(usize::from(s.embedded().is_some()));
     all.extend(own.filter_map(|(name, value)| match view {
@@ -278,14 +278,14 @@ fn walk<'a, O: Output>(arena: &'a Arena, out: &mut O, value: Value<'a>) -> Resul
     Walk { arena, open: Vec::new() }.value(out, value)
 }
 
-/// How JSON is formatted.
+/// The format of JSON.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum JsonStyle {
-    /// Compact, HTML's characters escaped.
+    /// Compact, with HTML characters escaped.
     Compact,
-    /// Indented by two spaces, HTML's characters escaped.
+    /// Indented by two spaces, with HTML characters escaped.
     Pretty,
-    /// Compact, nothing escaped that JSON does not demand.
+    /// Compact, with only the escapes that JSON requires.
     Raw,
 }
 
@@ -301,7 +301,7 @@ pub(super) fn json<'a>(arena: &'a Arena, value: Value<'a>, style: JsonStyle) -> 
     Ok(out)
 }
 
-/// sigs' `yaml.Marshal`, which converts to JSON first.
+/// `Marshal` of `sigs.k8s.io/yaml`, which converts to JSON first.
 pub(super) fn yaml<'a>(arena: &'a Arena, value: Value<'a>) -> Result<String, String> {
     let mut out = String::new();
     let mut emitter = Yaml::<false>(Emitter::new(&mut out));

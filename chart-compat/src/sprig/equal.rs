@@ -1,4 +1,4 @@
-//! Go's `reflect.DeepEqual` on template values: the types count, `2` is not `2.0`.
+//! Go's `reflect.DeepEqual` on template values. Types must be equal: `2` differs from `2.0`.
 
 use super::args::{Out, items};
 use crate::go::{Arena, Object, Value};
@@ -10,12 +10,12 @@ pub(super) const FUNCS: &[Func] = &[Func::new("deepEqual", &[Any, Any], |x: &mut
     Ok(Value::Bool(deep_equal(x.arena, a[0], a[1])))
 })];
 
-/// Whether both are of one type and hold the same.
+/// Whether both values have the same type and content.
 pub(super) fn deep_equal<'a>(arena: &'a Arena, a: Value<'a>, b: Value<'a>) -> bool {
     equal(arena, a, b, 0)
 }
 
-/// Beyond this depth maps must be cyclic, and Go takes a pair of maps that it is already comparing for equal.
+/// Deeper maps must be cyclic. Go treats a pair of maps whose comparison is in progress as equal.
 const DEEP: usize = 2_000;
 
 fn equal<'a>(arena: &'a Arena, a: Value<'a>, b: Value<'a>, depth: usize) -> bool {
@@ -36,7 +36,7 @@ fn equal<'a>(arena: &'a Arena, a: Value<'a>, b: Value<'a>, depth: usize) -> bool
                 && x.items.iter().zip(y.items).all(|(x, y)| equal(arena, *x, *y, depth + 1))
         }
         (Value::Map(x), Value::Map(y)) => {
-            // A nil map has the type of others, but equals only nil ones.
+            // Nil maps and other maps have one type, but a nil map equals only a nil map.
             if x.kind() != y.kind() || x.len() != y.len() {
                 return false;
             }

@@ -34,7 +34,7 @@ pub(super) const FILES: &[Func] = &[
     Func::new("Get", &[Any, Str], |_, a| Ok(Value::Str(file(a[0], bytes(a[1]))))),
     Func::new("GetBytes", &[Any, Str], |_, a| Ok(Value::Bytes(file(a[0], bytes(a[1]))))),
     Func::new("Glob", &[Any, Str], |x, a| {
-        // A pattern that does not parse stands for all files.
+        // An invalid pattern matches all files.
         let glob = std::str::from_utf8(bytes(a[1])).ok().and_then(Glob::parse);
         let found: Vec<_> =
             files(a[0]).iter().filter(|f| glob.as_ref().is_none_or(|g| g.matches(f.0))).copied().collect();
@@ -56,7 +56,7 @@ pub(super) const FILES: &[Func] = &[
     }),
 ];
 
-/// The files as YAML by their base names; of two with one name the later counts.
+/// A YAML map of files by base name. Of two files with one name the later one wins.
 fn by_base_name<'a>(arena: &'a Arena, receiver: Value<'a>, show: impl Fn(&'a [u8]) -> Value<'a>) -> Out<'a> {
     let map = Map::new(arena, MapKind::Strings);
     for (name, data) in files(receiver) {
@@ -78,7 +78,7 @@ pub(super) const VALUES: &[Func] = &[
     }),
     Func::new("Table", &[Any, Str], table),
     Func::new("PathValue", &[Any, Str], path_value),
-    // Its parameter is an `io.Writer`, which no template has.
+    // Its parameter is an `io.Writer`; templates have no such value.
     Func::new("Encode", &[Any, Type::Struct("io.Writer")], |_, _| fail("no writer")),
 ];
 

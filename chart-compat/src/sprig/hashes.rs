@@ -1,4 +1,4 @@
-//! Digests, password hashes and the AES pair.
+//! Digests, password hashes and AES encryption.
 
 use aes::Aes256;
 use cbc::cipher::block_padding::NoPadding;
@@ -37,7 +37,7 @@ pub(super) fn hex(b: &[u8]) -> String {
 
 fn adler32(s: &[u8]) -> u32 {
     let (mut a, mut b) = (1u32, 0u32);
-    // So many bytes fit before the sums overflow.
+    // The sums cannot overflow within 5552 bytes.
     for chunk in s.chunks(5552) {
         for byte in chunk {
             a += u32::from(*byte);
@@ -77,7 +77,7 @@ fn htpasswd<'a>(x: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
     Ok(Value::str(x.arena, [user, b":", &hash].concat()))
 }
 
-/// The patterns of each kind of password of the Master Password algorithm; each letter names a set of characters.
+/// The templates of each password type of the Master Password algorithm. Each letter names a set of characters.
 fn password_patterns(kind: &[u8]) -> Option<&'static [&'static str]> {
     Some(match kind {
         b"maximum" => &["anoxxxxxxxxxxxxxxxxx", "axxxxxxxxxxxxxxxxxno"],
@@ -154,7 +154,7 @@ fn derive_password<'a>(x: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
     Ok(Value::str(x.arena, out))
 }
 
-/// The password cut or filled with zeros to the key's length.
+/// The password, cut or zero-padded to the key's length.
 fn aes_key(password: &[u8]) -> [u8; 32] {
     let mut key = [0; 32];
     let n = password.len().min(32);
@@ -188,7 +188,7 @@ fn decrypt_aes<'a>(x: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
     }
     let sealed = decode64(text).map_err(Error::new)?;
     if sealed.len() < 16 {
-        // Go's text depends on the size of its buffer.
+        // Go's error text depends on the capacity of its buffer.
         let room = text.len() / 4 * 3;
         return fail(if room < 16 {
             format!("runtime error: slice bounds out of range [:16] with capacity {room}")

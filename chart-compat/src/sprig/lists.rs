@@ -1,4 +1,4 @@
-//! List functions. Each has a `must` twin: where that returns an error this one panics, which reads the same in a template.
+//! List functions. Each has a `must` variant that returns an error where the plain one panics; both read the same in a template.
 
 use super::args::{NIL_POINTER, Out, fail, int, items};
 use super::equal::deep_equal;
@@ -42,7 +42,7 @@ pub(super) const FUNCS: &[Func] = &[
     Func::new("mustChunk", &[Int, Any], chunk),
 ];
 
-/// The items of a list, or Go's error for `what` on anything else.
+/// The items of a list; for any other value Go's error. `what` is its beginning.
 fn list_items<'a>(arena: &'a Arena, v: Value<'a>, what: &str) -> Result<&'a [Value<'a>], Error> {
     match items(arena, v) {
         Some(items) => Ok(items),
@@ -99,7 +99,7 @@ fn is_in<'a>(arena: &'a Arena, needle: Value<'a>, hay: &[Value<'a>]) -> bool {
 
 fn uniq<'a>(x: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
     let items = list_items(x.arena, a[0], "Cannot find uniq on type")?;
-    // Strings are compared by hash, so that long lists of them stay cheap.
+    // Strings are compared by hash, so long lists of them stay fast.
     let mut strings = std::collections::HashSet::new();
     let mut out: Vec<Value<'a>> = Vec::with_capacity(items.len());
     let mut others: Vec<Value<'a>> = Vec::new();
@@ -174,7 +174,7 @@ fn concat<'a>(x: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
     Ok(if all.is_empty() { Value::nil_list(x.arena, Elem::Any) } else { collected(x.arena, all) })
 }
 
-/// Go computes with floats here, which decides what sizes below one do.
+/// Go computes in floats here; that decides the result for sizes below one.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
 fn chunk<'a>(x: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
     let items = list_items(x.arena, a[1], "Cannot chunk type")?;

@@ -1,4 +1,4 @@
-//! Defaults, emptiness and choice.
+//! `default`, `empty`, `ternary` and similar functions.
 
 use super::args::Out;
 use crate::go::Value;

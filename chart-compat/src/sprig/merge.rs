@@ -1,4 +1,4 @@
-//! Merging dictionaries as mergo does: the destination is changed in place, and shares the sources' nested maps.
+//! Merging of dictionaries as mergo does: in place, and the destination shares the sources' nested maps.
 
 use super::args::{Out, fail};
 use super::dicts::plain_dict;
@@ -14,13 +14,13 @@ pub(super) const FUNCS: &[Func] = &[
     Func::variadic("mustMergeOverwrite", &[Dict, Dict], |x, a| merge_all(x, a, true)),
 ];
 
-/// Maps nested deeper contain themselves: Go's stack would overflow, which ends the process.
+/// Deeper maps contain themselves. In Go the stack would overflow, which ends the process.
 const MAX_DEPTH: usize = 10_000;
 
 /// The text of mergo's `ErrDifferentArgumentsTypes`.
 const DIFFERENT_TYPES: &str = "src and dst must be of same type";
 
-/// sprig's merge returns "" on mergo's errors.
+/// sprig's merge functions return "" for this error of mergo.
 fn swallowed(result: Out<'_>) -> Out<'_> {
     match result {
         Err(e) if e.to_string() == DIFFERENT_TYPES => Ok(Value::Str(b"")),
@@ -70,7 +70,7 @@ fn merge<'a>(
                         merge(arena, into, from, overwrite, depth + 1)
                     })?;
                 }
-                // A pointer accepts nothing but its like.
+                // A pointer can be set only to a pointer of its type.
                 Some(Value::Object(Object::Version(_))) if !overwrite => return fail(DIFFERENT_TYPES),
                 _ => {}
             },

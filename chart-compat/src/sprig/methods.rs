@@ -1,4 +1,4 @@
-//! Methods of versions, times and durations that templates can call.
+//! Template-callable methods of versions, times and durations.
 
 use super::args::{bytes, fail, int, text};
 use super::dates::{ZERO, added, as_time, between, in_zone, local};
@@ -11,7 +11,7 @@ use crate::template::{Error, Exec, Func, Type};
 use super::args::Out;
 use Type::{Any, Duration as Span, Int, String as Str, Time as Date};
 
-/// A method of an object, by name.
+/// The methods of an object.
 pub(super) fn of(object: &Object<'_>) -> &'static [Func] {
     match object {
         Object::Version(_) => VERSION,
@@ -59,7 +59,7 @@ const VERSION: &[Func] = &[
     Func::new("GreaterThanEqual", &[Any, SEMVER], |_, a| Ok(Value::Bool(order(a).is_ge()))),
     Func::new("IncPatch", &[Any], |x, a| {
         let v = version(a[0]);
-        // A prerelease comes before its own release.
+        // The patch release of a prerelease is its own release.
         let patch = if v.prerelease.is_empty() { above(v.patch, "patch")? } else { v.patch };
         Ok(incremented(x, &v, v.major, v.minor, patch))
     }),
@@ -77,7 +77,7 @@ fn above(number: u64, name: &str) -> Result<u64, Error> {
     number.checked_add(1).ok_or_else(|| Error::new(format!("{name} version increment would overflow uint64")))
 }
 
-/// The version with other numbers, without prerelease and metadata; its original text keeps a leading `v`.
+/// The version with new numbers, without prerelease and metadata. Its original text keeps a leading `v`.
 fn incremented<'a>(x: &Exec<'a>, from: &Version<'_>, major: u64, minor: u64, patch: u64) -> Value<'a> {
     let v = if from.original.starts_with('v') { "v" } else { "" };
     let original = x.arena.alloc_str(&format!("{v}{major}.{minor}.{patch}"));
@@ -119,7 +119,7 @@ fn unix_nanos(t: &Time<'_>) -> i64 {
     t.seconds.wrapping_mul(1_000_000_000).wrapping_add(i64::from(t.nanos))
 }
 
-/// Nanoseconds since year 1, which `Round` and `Truncate` count from.
+/// Nanoseconds since the last multiple of `unit`. Like `Round` and `Truncate`, it counts from year 1.
 fn past_multiple(t: &Time<'_>, unit: i64) -> i64 {
     let total = (i128::from(t.seconds) - i128::from(ZERO.seconds)) * 1_000_000_000 + i128::from(t.nanos);
     i64::try_from(total.rem_euclid(i128::from(unit))).unwrap_or(0)
@@ -188,7 +188,7 @@ fn moment(v: Value<'_>) -> (i64, u32) {
     (t.seconds, t.nanos)
 }
 
-/// The date moved by years, months and days, what overflows carried on; the time of day stays, in the time's own zone.
+/// The date plus years, months and days, normalized. The time of day in the time's own zone does not change.
 fn add_date<'a>(x: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
     let t = time(a[0]);
     let c = t.civil();
@@ -213,12 +213,12 @@ fn add_date<'a>(x: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
 
 #[allow(clippy::cast_precision_loss)]
 fn in_units(v: Value<'_>, unit: i64) -> f64 {
-    // Like Go, whole units and the rest apart, so that large ones stay exact.
+    // Like Go, convert whole units and the rest separately, to keep large durations exact.
     let n = nanos(v);
     (n / unit) as f64 + (n % unit) as f64 / unit as f64
 }
 
-/// Methods of durations; the functions that convert to durations give the same answers.
+/// Methods of durations. The conversion functions return the same results.
 const DURATION: &[Func] = &[
     Func::new("String", &[Any], |x, a| Ok(Value::str(x.arena, duration_string(nanos(a[0]))))),
     Func::new("Seconds", &[Any], |_, a| Ok(Value::Float(in_units(a[0], 1_000_000_000)))),
@@ -239,7 +239,7 @@ const ENUM: &[Func] = &[Func::new("String", &[Any], |_, a| {
     })
 })];
 
-/// A range of versions; one that is no UTF-8 fails where it stops to be.
+/// Parses a version range. Fails at the first group that is not valid UTF-8.
 fn range(text: &[u8]) -> Result<semver::Range, String> {
     if let Ok(text) = std::str::from_utf8(text) {
         return semver::Range::parse(text);
@@ -256,7 +256,7 @@ fn range(text: &[u8]) -> Result<semver::Range, String> {
     }
 }
 
-/// sprig's functions on versions.
+/// sprig's version functions.
 pub(super) const FUNCS: &[Func] = &[
     Func::new("semver", &[Str], |x, a| {
         let v = x.arena.alloc_str(&text(a[0]));
@@ -269,7 +269,7 @@ pub(super) const FUNCS: &[Func] = &[
     }),
 ];
 
-/// Helm 4's functions on durations.
+/// Helm 4's duration functions.
 pub(super) const HELM4: &[Func] = &[
     Func::new("mustToDuration", &[Any], |x, a| {
         let d = as_duration(x, a[0]).map_err(Error::new)?;
@@ -306,7 +306,7 @@ fn to_multiple<'a>(x: &mut Exec<'a>, a: &[Value<'a>], f: fn(i64, i64) -> i64) ->
     span(x, result)
 }
 
-/// Helm's `asDuration`: text with units, or a number of seconds.
+/// Helm's `asDuration`: a string with units, or a number of seconds.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
 fn as_duration(x: &Exec<'_>, v: Value<'_>) -> Result<i64, String> {
     let whole =

@@ -1,10 +1,11 @@
-//! The functions of sprig 3.3 and Helm's conversions, as templates see them.
+//! The template functions of sprig 3.3 and Helm's conversions.
 //!
-//! One file for each family. They know values, Go's library in `go`, the text formats, and the world behind [`Exec`] for
-//! the clock, chance and keys; they know no chart. Each has the Go function's parameter types, which decide Go's error texts;
-//! what panics in Go is an error with the panic's text.
+//! One file for each family. They use values, the ports of Go's library in `go`, the JSON and YAML encoders, and the [`World`] of
+//! [`Exec`] for clock, randomness and keys; they know no chart. Each function has the parameter types of Go's, which decide Go's
+//! error texts. A panic in Go is an error with the panic's text here.
 //!
 //! [`Exec`]: crate::template::Exec
+//! [`World`]: crate::world::World
 
 mod args;
 mod base;
@@ -56,16 +57,16 @@ pub(crate) const GROUPS: &[&[Func]] = &[
     toml::FUNCS,
 ];
 
-/// The functions that Helm 4 has and Helm 3 has not, by family.
+/// The functions that exist only in Helm 4, by family.
 pub(crate) const HELM4_ONLY: &[&[Func]] = &[methods::HELM4, documents::HELM4, toml::HELM4];
 
-/// Methods of `.Values`; each takes the receiver first.
+/// Methods of `.Values`; the first argument is the receiver.
 pub(crate) const VALUES_METHODS: &[Func] = files::VALUES;
 
-/// Methods of `.Files`; each takes the receiver first.
+/// Methods of `.Files`; the first argument is the receiver.
 pub(crate) const FILES_METHODS: &[Func] = files::FILES;
 
-/// A method of a version, time or duration by name; it takes the receiver first.
+/// The method named `name` of a version, time or duration; the first argument is the receiver.
 #[must_use]
 pub(crate) fn object_method(object: &Object<'_>, name: &[u8]) -> Option<&'static Func> {
     methods::of(object).iter().find(|f| f.name.as_bytes() == name)

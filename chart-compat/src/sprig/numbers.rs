@@ -1,6 +1,6 @@
-//! Arithmetic, and the conversions to numbers that it rests on (spf13/cast).
+//! Arithmetic, and the conversions to numbers (spf13/cast).
 //!
-//! Integer functions turn every operand into an `int64` first, so that floats lose their fraction; the ones with an `f`
+//! Integer functions convert every operand to `int64` first, so floats lose their fraction. Functions with an `f` in their name
 //! compute in decimals.
 
 use super::args::{Out, bytes, fail, int};
@@ -60,20 +60,20 @@ fn atoi(s: &[u8]) -> i64 {
     let text = std::str::from_utf8(s).unwrap_or_default();
     match strconv::parse_int(text, 10) {
         Ok(n) => n,
-        // Atoi gives the nearest number beside its error, and sprig drops the error.
+        // `Atoi` returns the nearest number with its error, and sprig ignores the error.
         Err(strconv::NumError::Range) if text.starts_with('-') => i64::MIN,
         Err(strconv::NumError::Range) => i64::MAX,
         Err(strconv::NumError::Syntax) => 0,
     }
 }
 
-/// `cast.ToInt64`: text by its base prefix, floats cut, what is no number is 0.
+/// `cast.ToInt64`: strings by base prefix, floats truncated; other values are 0.
 #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss)]
 pub(super) fn to_int64(v: Value<'_>) -> i64 {
     match v {
         Value::Int(i) | Value::Int64(i) => i,
         Value::Uint64(u) => u.cast_signed(),
-        // Beyond the range the processor gives the least number.
+        // Out of range, Go's conversion on amd64 returns the smallest number.
         Value::Float(f) if f >= -(2f64.powi(63)) && f < 2f64.powi(63) => f as i64,
         Value::Float(_) => i64::MIN,
         Value::Str(s) => {
@@ -138,13 +138,13 @@ fn extreme(a: &[Value<'_>], f: fn(i64, i64) -> i64) -> i64 {
     a.iter().map(|v| to_int64(*v)).reduce(f).unwrap_or(0)
 }
 
-/// Go's `math.Max` and `math.Min` let a NaN win.
+/// In Go's `math.Max` and `math.Min` a NaN operand makes the result NaN.
 fn extreme_float(a: &[Value<'_>], f: fn(f64, f64) -> f64) -> f64 {
     let numbers = a.iter().map(|v| to_float64(*v));
     numbers.reduce(|x, y| if x.is_nan() || y.is_nan() { f64::NAN } else { f(x, y) }).unwrap_or(0.0)
 }
 
-/// Rounds to so many places; what counts as up is only tested on the positive side, so that negative numbers go down.
+/// Rounds to a number of places, as sprig does: its comparison is wrong for negative numbers, which it always rounds down.
 fn round<'a>(_: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
     let on = match a.get(2) {
         Some(Value::Float(f)) => *f,
@@ -160,7 +160,7 @@ fn round<'a>(_: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
     Ok(Value::Float(rounded / power))
 }
 
-/// sprig's `untilStep`: from `start` up to or down to `stop`, which is left out.
+/// sprig's `untilStep`: from `start` to `stop`, which is excluded.
 fn steps(start: i64, stop: i64, step: i64) -> Vec<i64> {
     if stop < start && step >= 0 || stop >= start && step <= 0 {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Functions with random results. All randomness comes from the `World`, which may record results for later renders.
+//! Functions with random results. All randomness comes from the [`World`], which can record results for later renders.
 
 use super::args::{Out, bytes, fail, int, runes};
 use super::base::encode64;
@@ -21,7 +21,7 @@ pub(super) const FUNCS: &[Func] = &[
     Func::new("uuidv4", &[], uuid),
 ];
 
-/// The generated value of a function, or the one that the world has stored.
+/// The generated value of a function, or the recorded one of an earlier render.
 pub(super) fn remembered<'a>(
     x: &mut Exec<'a>,
     name: &'static str,
@@ -34,7 +34,7 @@ pub(super) fn remembered<'a>(
     world.remember(&x.call_site(name, &texts, None), &mut || make(world))
 }
 
-/// Random numbers below any bound, from the world's bytes.
+/// Uniform random numbers, from the world's random bytes.
 pub(super) struct RandomSource<'w> {
     world: &'w dyn World,
     pool: [u8; 256],
@@ -55,12 +55,12 @@ impl<'w> RandomSource<'w> {
         self.pool[self.at - 1]
     }
 
-    /// A number from 0 on, all below `bound` equally likely.
+    /// A uniform random number in `0..bound`.
     pub(super) fn below(&mut self, bound: u64) -> u64 {
         let used = 8 * u32::from(bound > 256).max(1);
         let take = if bound > 256 { 8 } else { 1 };
         let range: u128 = 1 << (if take == 8 { 64 } else { used });
-        // Numbers of the last, incomplete turn would favour the low ones.
+        // Larger numbers would make small results more likely.
         let fair = range - range % u128::from(bound.max(1));
         loop {
             let n = (0..take).fold(0u64, |n, _| n << 8 | u64::from(self.byte()));
@@ -72,7 +72,7 @@ impl<'w> RandomSource<'w> {
 }
 
 fn random_text<'a>(x: &mut Exec<'a>, name: &'static str, a: &[Value<'a>], ok: fn(u8) -> bool) -> Out<'a> {
-    // goutils refuses a negative count, and sprig drops the error.
+    // goutils rejects a negative count, and sprig ignores the error.
     let count = usize::try_from(int(a[0])).unwrap_or(0);
     let alphabet: Vec<u8> = (b' '..=b'~').filter(|c| ok(*c)).collect();
     let text = remembered(x, name, a, |world| {

@@ -1,4 +1,4 @@
-//! Types and kinds by their Go names.
+//! Functions for Go types and kinds.
 
 use super::args::bytes;
 use crate::go::Value;

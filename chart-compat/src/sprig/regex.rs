@@ -1,6 +1,6 @@
-//! Regular expressions. The plain functions panic on a bad pattern, their `must` twins return the error.
+//! Regular expressions. The plain functions panic on an invalid pattern, their `must` variants return the error.
 //!
-//! What replacements make grows by doubling, so it may take half of the memory that is left.
+//! The output of a replacement grows by doubling, so it is limited to half of the remaining memory.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
-//! String functions that cut, pad, search, split and join.
+//! String functions: cutting, padding, searching, splitting, joining.
 //!
-//! Like Go's, they work on bytes: a cut may fall into a character. Letter case stands in `case`.
+//! Like Go's, they work on bytes, so a cut can split a character. Letter case is in `case`.
 
 use super::args::{Out, bytes, fail, int, items, strval, strval_in};
 use crate::go::{Arena, Elem, Map, MapKind, Value, fmt, strconv, trim};
@@ -66,7 +66,7 @@ pub(super) const FUNCS: &[Func] = &[
     Func::new("sortAlpha", &[Any], sort_alpha),
 ];
 
-/// The `abbreviate` of goutils; `None` where it fails.
+/// goutils' `abbreviate`; `None` if it fails.
 #[allow(clippy::cast_possible_wrap)]
 fn abbreviate(s: &[u8], offset: i64, width: i64) -> Option<Vec<u8>> {
     if s.is_empty() {
@@ -105,7 +105,7 @@ fn abbrevboth<'a>(x: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
     Ok(Value::str(x.arena, abbreviate(s, left, right).unwrap_or_default()))
 }
 
-/// A negative count keeps the end.
+/// Truncates to `count` bytes; a negative count keeps the end.
 #[allow(clippy::cast_possible_wrap)]
 fn trunc(count: i64, s: &[u8]) -> &[u8] {
     let len = s.len() as i64;
@@ -145,7 +145,7 @@ fn trim_all<'a>(_: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
     Ok(Value::Str(trim::runes(bytes(a[1]), |c| cut.contains(&c))))
 }
 
-/// goutils reads bytes as if they were characters, so that text beyond ASCII comes out as Latin-1 would.
+/// goutils converts bytes to characters, so text beyond ASCII is read as Latin-1.
 fn latin1(b: u8) -> char {
     char::from(b)
 }
@@ -173,7 +173,7 @@ fn initials<'a>(x: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
     Ok(Value::str(x.arena, out))
 }
 
-/// Breaks lines at spaces (`goutils.WrapCustom`); `long` says whether words longer than a line are cut.
+/// Wraps lines at spaces (`goutils.WrapCustom`). `long`: whether words longer than a line are split.
 fn wrap(s: &[u8], width: i64, separator: &[u8], long: bool) -> Vec<u8> {
     let width = usize::try_from(width).unwrap_or(0).max(1);
     let mut out = Vec::with_capacity(s.len() + s.len() / width.max(8) * separator.len());
@@ -203,7 +203,7 @@ fn wrap(s: &[u8], width: i64, separator: &[u8], long: bool) -> Vec<u8> {
     out
 }
 
-/// The arguments but nil, each shown, with spaces between them.
+/// The arguments except nil, formatted with `show` and joined with spaces.
 fn joined<'a>(a: &[Value<'a>], show: impl Fn(Value<'a>) -> Vec<u8>) -> Vec<u8> {
     let shown: Vec<Vec<u8>> = a.iter().filter(|v| !v.is_nil()).map(|v| show(*v)).collect();
     shown.join(&b' ')
@@ -224,7 +224,7 @@ fn squote<'a>(x: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
     Ok(Value::str(x.arena, joined(a, |v| [b"'", &fmt::sprint(v)[..], b"'"].concat())))
 }
 
-/// Pads every line; with `newline` the text starts on a line of its own.
+/// Indents every line. With `newline` the text starts with a line feed.
 fn indent<'a>(arena: &'a Arena, spaces: i64, s: &[u8], newline: bool) -> Out<'a> {
     let Ok(pad) = usize::try_from(spaces) else {
         return fail("strings: negative Repeat count");
@@ -315,7 +315,7 @@ fn numbered<'a>(arena: &'a Arena, parts: Vec<&'a [u8]>) -> Value<'a> {
     Value::Map(map)
 }
 
-/// sprig's `strslice`: the items as strings, without nil; anything else is a list of one.
+/// sprig's `strslice`: the items as strings, without nil. Any other value becomes a list of one string.
 fn strslice<'a>(arena: &'a Arena, v: Value<'a>) -> Vec<&'a [u8]> {
     match items(arena, v) {
         Some(items) => items.iter().filter(|i| !i.is_nil()).map(|i| strval_in(arena, *i)).collect(),

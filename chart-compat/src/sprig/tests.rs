@@ -1,4 +1,4 @@
-//! What Helm 4.3 answers to expressions of every family, recorded from the real tool with TZ=UTC.
+//! Helm 4.3's results for expressions of every family, recorded with TZ=UTC.
 
 use crate::chart::{File, load_files};
 use crate::data::{Data, Map};
@@ -7,7 +7,7 @@ use crate::render::{Capabilities, CompiledChart, Options, Release};
 use crate::template::Limits;
 use crate::world::{KeyKind, Timestamp, World};
 
-/// A world of fixed answers: its keys are real in form, and its signatures are not checked here.
+/// A world with fixed results. Its keys have a valid format; its signatures are not checked here.
 struct Fixed;
 
 impl World for Fixed {
@@ -42,7 +42,7 @@ impl World for Fixed {
     }
 }
 
-/// The output of one template, through a chart and a render, as users meet the functions.
+/// Renders one expression through a chart, as users call the functions.
 fn render(expression: &str) -> Result<String, String> {
     let text = "{{ range $e := .Values.e }}\nv: {{ tpl $e $ | toJson }}\n{{ end }}\n";
     let files = vec![
@@ -111,7 +111,7 @@ fn errors_are_helms() {
     }
 }
 
-/// Expressions and Helm's answers.
+/// Expressions and Helm's results.
 const TABLE: &[(&str, &str)] = &[
     (
         r#"{{ upper "aß" }}|{{ title "o'neil foo-bar" }}|{{ trunc -3 "hello" }}|{{ substr 1 -1 "hello" }}"#,

@@ -1,4 +1,4 @@
-//! sprig's certificate functions: requests in, a certificate and its key in PEM out.
+//! sprig's certificate functions: from a request to a certificate and its key in PEM.
 
 use core::net::IpAddr;
 
@@ -13,22 +13,23 @@ pub(crate) struct Pair {
     pub(crate) key: Vec<u8>,
 }
 
-/// The requested certificate.
+/// The parameters of a certificate.
 pub(crate) struct Request<'r> {
     pub(crate) common_name: &'r [u8],
     pub(crate) ips: Vec<IpAddr>,
     pub(crate) dns: Vec<&'r [u8]>,
     pub(crate) days: i64,
-    /// Whether it is to sign others.
+    /// Whether it is a CA.
     pub(crate) authority: bool,
 }
 
 const NANOS_A_DAY: i64 = 24 * 3600 * 1_000_000_000;
 
-/// Makes a certificate with a key of its own or the one given, signed by the authority (its certificate and key), or by itself.
+/// Creates a certificate, with a new key unless `key` is given. `authority` (certificate and key) signs it; without one it is
+/// self-signed.
 ///
 /// # Errors
-/// sprig's texts.
+/// sprig's error texts.
 pub(crate) fn make(
     world: &dyn World,
     request: &Request<'_>,
@@ -63,7 +64,7 @@ pub(crate) fn make(
     Ok(Pair { cert: pem::encode("CERTIFICATE", &cert), key: key.pem(world)? })
 }
 
-/// An authority from its certificate and key.
+/// A CA from its certificate and key.
 fn signer(cert: &[u8], key: &[u8]) -> Result<(x509::Identity, Key), String> {
     let block = pem::decode(cert).ok_or("unable to decode certificate")?;
     let identity = x509::parse(&block.bytes)
@@ -72,10 +73,10 @@ fn signer(cert: &[u8], key: &[u8]) -> Result<(x509::Identity, Key), String> {
     Ok((identity, key))
 }
 
-/// sprig's `buildCustomCert`: a certificate and key that were made elsewhere, checked.
+/// sprig's `buildCustomCert`: checks an existing certificate and key.
 ///
 /// # Errors
-/// sprig's texts.
+/// sprig's error texts.
 pub(super) fn custom(cert: &[u8], key: &[u8]) -> Result<Pair, String> {
     let cert = decode64(cert).map_err(|_| "unable to decode base64 certificate")?;
     let key = decode64(key).map_err(|_| "unable to decode base64 private key")?;

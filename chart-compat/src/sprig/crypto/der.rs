@@ -1,6 +1,6 @@
-//! DER: the few ASN.1 forms that keys and certificates are made of.
+//! DER: the ASN.1 types that keys and certificates use.
 //!
-//! Knows bytes only; what they mean stands with keys and certificates.
+//! Knows only the encoding, not the meaning of elements.
 
 pub(super) const BOOLEAN: u8 = 0x01;
 pub(super) const INTEGER: u8 = 0x02;
@@ -15,12 +15,12 @@ pub(super) const GENERALIZED_TIME: u8 = 0x18;
 pub(super) const SEQUENCE: u8 = 0x30;
 pub(super) const SET: u8 = 0x31;
 
-/// The tag `[n]` around a whole element.
+/// The tag of an explicit `[n]`, around a whole element.
 pub(super) const fn explicit(n: u8) -> u8 {
     0xa0 | n
 }
 
-/// The tag `[n]` in place of a primitive element's own.
+/// The tag of an implicit `[n]`, which replaces a primitive element's own tag.
 pub(super) const fn implicit(n: u8) -> u8 {
     0x80 | n
 }
@@ -35,7 +35,7 @@ pub(super) fn element(tag: u8, content: &[u8]) -> Vec<u8> {
         let length = content.len().to_be_bytes();
         let skip = length.iter().take_while(|b| **b == 0).count();
         let length = &length[skip..];
-        // At most eight bytes, so that the count fits.
+        // A length has at most eight bytes, so the count fits.
         #[allow(clippy::cast_possible_truncation)]
         out.push(0x80 | length.len() as u8);
         out.extend_from_slice(length);
@@ -44,7 +44,7 @@ pub(super) fn element(tag: u8, content: &[u8]) -> Vec<u8> {
     out
 }
 
-/// An element whose content is other elements.
+/// An element that contains other elements.
 pub(super) fn constructed(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
     element(tag, &parts.concat())
 }
@@ -54,12 +54,12 @@ pub(super) fn sequence(parts: &[&[u8]]) -> Vec<u8> {
     constructed(SEQUENCE, parts)
 }
 
-/// An INTEGER that is not negative, from big-endian bytes.
+/// A non-negative INTEGER, from big-endian bytes.
 pub(super) fn integer(magnitude: &[u8]) -> Vec<u8> {
     let skip = magnitude.iter().take_while(|b| **b == 0).count();
     let digits = &magnitude[skip..];
     if digits.first().is_none_or(|b| *b >= 0x80) {
-        // A leading zero keeps the sign positive, and is all of the number zero.
+        // A leading zero keeps the number positive; it is also the encoding of zero.
         return constructed(INTEGER, &[&[0], digits]);
     }
     element(INTEGER, digits)
@@ -70,7 +70,7 @@ pub(super) fn bit_string(content: &[u8]) -> Vec<u8> {
     constructed(BIT_STRING, &[&[0], content])
 }
 
-/// Reads elements one after another; every failure is `None`.
+/// Reads consecutive elements. `None` on every error.
 #[derive(Clone, Copy)]
 pub(super) struct Reader<'a> {
     rest: &'a [u8],
@@ -81,7 +81,7 @@ impl<'a> Reader<'a> {
         Self { rest: bytes }
     }
 
-    /// A reader of the content of the one element that `bytes` is to be.
+    /// A reader of the content of `bytes`, which must be exactly one element with this tag.
     pub(super) fn whole(tag: u8, bytes: &'a [u8]) -> Option<Self> {
         let mut outer = Self::new(bytes);
         let inner = outer.read(tag)?;
@@ -97,7 +97,7 @@ impl<'a> Reader<'a> {
         let all = self.rest;
         let (tag, rest) = all.split_first()?;
         if tag & 0x1f == 0x1f {
-            // Tags above 30 occur in no key and no certificate.
+            // Tags above 30 do not occur in keys and certificates.
             return None;
         }
         let (first, rest) = rest.split_first()?;
@@ -119,12 +119,12 @@ impl<'a> Reader<'a> {
         Some((*tag, content, &all[..all.len() - rest.len()]))
     }
 
-    /// The content of the next element, which must have this tag.
+    /// The content of the next element, if it has this tag.
     pub(super) fn read(&mut self, tag: u8) -> Option<&'a [u8]> {
         self.element(tag).map(|e| e.0)
     }
 
-    /// Content and whole encoding of the next element, which must have this tag.
+    /// Content and whole encoding of the next element, if it has this tag.
     pub(super) fn element(&mut self, tag: u8) -> Option<(&'a [u8], &'a [u8])> {
         let before = *self;
         match self.any() {
@@ -136,7 +136,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The content of the next element if it has this tag; `Err` is an element that is none.
+    /// The content of the next element if it has this tag. `Err`: the tag is right, but the element is malformed.
     pub(super) fn optional(&mut self, tag: u8) -> Result<Option<&'a [u8]>, ()> {
         if self.rest.first() != Some(&tag) {
             return Ok(None);
@@ -144,7 +144,7 @@ impl<'a> Reader<'a> {
         self.read(tag).map(Some).ok_or(())
     }
 
-    /// An INTEGER in its shortest form; the bytes may begin with the zero of the sign.
+    /// An INTEGER in its shortest form, as bytes. They can begin with the zero byte of the sign.
     pub(super) fn integer(&mut self) -> Option<&'a [u8]> {
         let n = self.read(INTEGER)?;
         let padded =

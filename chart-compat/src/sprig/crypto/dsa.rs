@@ -1,4 +1,5 @@
-//! DSA keys of 2048 and 256 bits. Nothing else can make them: they are obsolete, but sprig still offers them.
+//! DSA keys of 2048 and 256 bits, implemented here because libraries no longer generate them. DSA is obsolete, but sprig offers
+//! it.
 
 use num_bigint::BigUint;
 
@@ -7,10 +8,10 @@ use crate::world::World;
 
 const L: u64 = 2048;
 const N: u64 = 256;
-/// How often a number must pass the primality test: each time lets one in four composites pass, at most.
+/// Rounds of the primality test. A composite passes a round with a probability of at most 1/4.
 const ROUNDS: usize = 64;
 
-/// A private key in OpenSSL's form: version, p, q, g, y, x.
+/// Generates a private key in OpenSSL's format: version, p, q, g, y, x.
 pub(super) fn generate(world: &dyn World) -> Vec<u8> {
     let sieve = small_primes();
     let one = BigUint::from(1u8);
@@ -35,7 +36,7 @@ pub(super) fn generate(world: &dyn World) -> Vec<u8> {
     der::sequence(&[&der::integer(&[]), &numbers.concat()])
 }
 
-/// Primes q of 256 bits and p of 2048 such that q divides p − 1.
+/// Primes q of 256 bits and p of 2048 bits such that q divides p − 1.
 fn primes(world: &dyn World, sieve: &[u64]) -> (BigUint, BigUint) {
     loop {
         let mut q = random(world, N);
@@ -48,7 +49,7 @@ fn primes(world: &dyn World, sieve: &[u64]) -> (BigUint, BigUint) {
         for _ in 0..4 * L {
             let mut p = random(world, L);
             p.set_bit(L - 1, true);
-            // Down to the next number that is one more than a multiple of 2q.
+            // Round down to a number that is 1 modulo 2q.
             let rest = &p % &step;
             p = p - rest + 1u8;
             if p.bits() == L && is_prime(world, sieve, &p) {
@@ -64,7 +65,7 @@ fn random(world: &dyn World, bits: u64) -> BigUint {
     BigUint::from_bytes_be(&bytes)
 }
 
-/// The odd primes below 4,000, which most composites are divisible by.
+/// The odd primes below 4,000. Most composites have a divisor among them.
 fn small_primes() -> Vec<u64> {
     (3..4000)
         .step_by(2)
@@ -72,7 +73,7 @@ fn small_primes() -> Vec<u64> {
         .collect()
 }
 
-/// The Miller-Rabin test with random bases, for odd numbers of many digits.
+/// The Miller-Rabin test with random bases, for large odd numbers.
 fn is_prime(world: &dyn World, sieve: &[u64], n: &BigUint) -> bool {
     if sieve.iter().any(|p| (n % *p) == BigUint::ZERO) {
         return false;

@@ -1,6 +1,6 @@
-//! Private keys: read from PEM as sprig's `parsePrivateKeyPEM` does, printed as its `pemBlockForKey` does.
+//! Private keys: parsed as by sprig's `parsePrivateKeyPEM`, printed as by its `pemBlockForKey`.
 //!
-//! Knows the forms of keys (PKCS#1, PKCS#8, SEC 1), not their arithmetic: that is the [`World`]'s.
+//! Knows the formats of keys (PKCS#1, PKCS#8, SEC 1). The [`World`] does the arithmetic.
 
 use super::der::{self, Reader};
 use super::{dsa, pem};
@@ -14,9 +14,9 @@ pub(super) const ED25519_OID: &[u8] = &[0x2b, 0x65, 0x70];
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Curve {
     pub(super) oid: &'static [u8],
-    /// Bytes of a private key.
+    /// Length of a private key in bytes.
     size: usize,
-    /// The signature algorithm that goes with it: ECDSA with a hash of the curve's strength.
+    /// Its signature algorithm: ECDSA with a hash of the curve's strength.
     pub(super) signature: &'static [u8],
 }
 
@@ -30,21 +30,21 @@ const CURVES: &[Curve] = &[
     Curve { oid: &[0x2b, 0x81, 4, 0, 0x23], size: 66, signature: &[0x2a, 0x86, 0x48, 0xce, 0x3d, 4, 3, 4] },
 ];
 
-/// A private key in the parts that its forms have in common.
+/// A private key, as the parts that its formats share.
 #[derive(Debug)]
 pub(super) enum Key {
-    /// PKCS#1, and its public part (PKCS#1 too).
+    /// PKCS#1 private key, and the PKCS#1 public key.
     Rsa { private: Vec<u8>, public: Vec<u8> },
-    /// The private number, as long as the curve's.
+    /// The private number, zero-padded to the curve's size.
     Ec { curve: &'static Curve, private: Vec<u8> },
-    /// The 32 bytes that all else is made from.
+    /// The 32 bytes that the key is derived from.
     Ed25519 { seed: Vec<u8> },
-    /// OpenSSL's form; nothing signs with it.
+    /// OpenSSL's format. Cannot sign.
     Dsa { private: Vec<u8> },
 }
 
 impl Key {
-    /// The key in PKCS#8, as the [`World`] takes it.
+    /// The key in PKCS#8, the format of the [`World`].
     pub(super) fn pkcs8(&self) -> Vec<u8> {
         let wrapped = |algorithm: &[&[u8]], private: &[u8]| {
             let version = der::integer(&[]);
@@ -66,7 +66,7 @@ impl Key {
         }
     }
 
-    /// The public key's bits as certificates hold them.
+    /// The public key as the bits in a certificate.
     pub(super) fn public(&self, world: &dyn World) -> Result<Vec<u8>, String> {
         match self {
             Self::Rsa { public, .. } => Ok(public.clone()),
@@ -93,12 +93,12 @@ impl Key {
         })
     }
 
-    /// Makes a key.
+    /// Generates a key.
     pub(super) fn make(world: &dyn World, kind: KeyKind) -> Result<Self, String> {
         from_pkcs8(&world.make_key(kind)?)
     }
 
-    /// Reads a key from PEM (`parsePrivateKeyPEM`).
+    /// Parses a key from PEM (`parsePrivateKeyPEM`).
     pub(super) fn parse(text: &[u8]) -> Result<Self, String> {
         let Some(block) = pem::decode(text) else {
             return Err("no PEM data in input".to_owned());
@@ -122,7 +122,7 @@ impl Key {
     }
 }
 
-/// sprig's `genPrivateKey`: a failure is the text that it returns.
+/// sprig's `genPrivateKey`, which returns the text of an error as its result.
 pub(super) fn generate(world: &dyn World, kind: &[u8]) -> String {
     let key = match kind {
         b"" | b"rsa" => Key::make(world, KeyKind::Rsa(4096)),
@@ -139,7 +139,7 @@ pub(super) fn generate(world: &dyn World, kind: &[u8]) -> String {
 
 const MALFORMED: &str = "asn1: structure error: not a private key of that form";
 
-/// What to use instead, if the bytes are a key of another form.
+/// Go's error for a key that is not in the format of its PEM type. It names the right function for other known formats.
 fn instead(bytes: &[u8]) -> String {
     let named = |form: &str| {
         format!("x509: failed to parse private key (use Parse{form}PrivateKey instead for this key format)")
@@ -192,7 +192,7 @@ fn pkcs1(bytes: &[u8]) -> Option<[&[u8]; 2]> {
     let mut outer = Reader::whole(der::SEQUENCE, bytes)?;
     outer.integer()?;
     let public = [outer.integer()?, outer.integer()?];
-    // The private exponent, two primes and what follows from them.
+    // The private exponent, two primes and their derived values.
     for _ in 0..6 {
         outer.integer()?;
     }
@@ -208,7 +208,7 @@ fn from_pkcs1(bytes: &[u8]) -> Result<Key, String> {
     Ok(Key::Rsa { private: bytes.to_vec(), public })
 }
 
-/// SEC 1: version, private number, and the curve's name if it is present.
+/// SEC 1: version, private number, and the curve's OID if present.
 struct Sec1<'a> {
     version: &'a [u8],
     private: &'a [u8],

@@ -1,8 +1,8 @@
-//! PEM blocks as Go's `encoding/pem` writes and finds them.
+//! PEM blocks as Go's `encoding/pem` encodes and decodes them.
 
 use super::super::base::{decode64, encode64};
 
-/// A block's type and content; headers are ignored.
+/// A block's type and content. Headers are ignored.
 pub(super) struct Block {
     pub(super) kind: String,
     pub(super) bytes: Vec<u8>,
@@ -23,7 +23,7 @@ const BEGIN: &[u8] = b"-----BEGIN ";
 const END: &[u8] = b"-----END ";
 const DASHES: &[u8] = b"-----";
 
-/// The first block that is whole (`pem.Decode`): it begins at the start of a line and its end line names the same type.
+/// The first complete block (`pem.Decode`): it begins at the start of a line, and its end line has the same type.
 pub(super) fn decode(data: &[u8]) -> Option<Block> {
     let lines: Vec<&[u8]> = data.split(|b| *b == b'\n').collect();
     let mut begin = None;
@@ -40,7 +40,7 @@ pub(super) fn decode(data: &[u8]) -> Option<Block> {
     None
 }
 
-/// What stands on a line without its end.
+/// A line without trailing white space.
 fn trimmed(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let end = line.iter().rposition(|b| !matches!(b, b' ' | b'\t')).map_or(0, |n| n + 1);
@@ -55,7 +55,7 @@ fn block(lines: &[&[u8]]) -> Option<Block> {
     if trimmed(end) != DASHES {
         return None;
     }
-    // Headers are lines with a colon at the block's start.
+    // Headers are the lines with a colon at the start of the block.
     let headers = body.iter().take_while(|l| l.contains(&b':')).count();
     let text: Vec<u8> = body[headers..].concat().into_iter().filter(|b| !matches!(b, b' ' | b'\t')).collect();
     let bytes = decode64(&text).ok()?;

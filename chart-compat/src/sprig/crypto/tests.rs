@@ -1,5 +1,5 @@
-//! Certificates and keys beside what Go made of the same keys, serial numbers and times. The world here is a fixed one; real
-//! keys and signatures are tested where the real world stands.
+//! Certificates and keys compared with Go's for the same keys, serial numbers and times. The world here is fixed; real keys and
+//! signatures are tested with the real world.
 
 use super::super::base::{decode64, encode64};
 use super::certificate::{self, Request};
@@ -30,13 +30,13 @@ sdOmcKSialDx2j4k2C1nZ6V5nWtMBOP/eg==
 const P256_PUBLIC: &str =
     "BKwKiuBgQJpwYRdDZQ63GjIry+mKAf3V6qyNdYMK/N6ReI2c2CPcibHTpnCkompQ8do+JNgtZ2eleZ1rTATj/3o=";
 
-/// An authority that Go made for the Ed25519 key.
+/// A CA that Go created for the Ed25519 key.
 const CA: &str = "MIIBQzCB9qADAgECAhEAgIGCg4SFhoeIiYqLjI2OjzAFBgMrZXAwEjEQMA4GA1UEAxMHdGVzdC1jYTAeFw0yMzExMTQyMjEz\
 MjBaFw0yNDExMTMyMjEzMjBaMBIxEDAOBgNVBAMTB3Rlc3QtY2EwKjAFBgMrZXADIQDj/h4oCaZ8vYjKP0oBadTgh075mSKViYHAUjyVllfL9KNhMF8wDg\
 YDVR0PAQH/BAQDAgKkMB0GA1UdJQQWMBQGCCsGAQUFBwMBBggrBgEFBQcDAjAPBgNVHRMBAf8EBTADAQH/MB0GA1UdDgQWBBT4ryONtfV8jQBtVNFdTfEf\
 3LNL5DAFBgMrZXADQQDJrx62ADnTuaKYQI2Aked1vrGJwmj4pl3JIKd1FNiyeznwAntxlSTpyS9+Nx3/bpvDw+mVwgwBzHcjPlZMoyIP";
 
-/// A world without chance: random bytes count up from 0x80, and every signature is the same.
+/// A deterministic world: random bytes count up from 0x80, and every signature is the same.
 struct Fixed;
 
 impl World for Fixed {
@@ -76,7 +76,7 @@ impl World for Fixed {
     }
 }
 
-/// The signed part of a certificate in PEM.
+/// The signed part of a PEM certificate.
 fn signed_part(cert: &[u8]) -> String {
     let block = pem::decode(cert).unwrap();
     assert_eq!(block.kind, "CERTIFICATE");
@@ -121,7 +121,7 @@ fn certificates_are_those_of_go() {
 MFowEjEQMA4GA1UEAxMHdGVzdC1jYTAqMAUGAytlcAMhAOP+HigJpny9iMo/SgFp1OCHTvmZIpWJgcBSPJWWV8v0o2EwXzAOBgNVHQ8BAf8EBAMCAqQwHQ\
 YDVR0lBBYwFAYIKwYBBQUHAwEGCCsGAQUFBwMCMA8GA1UdEwEB/wQFMAMBAf8wHQYDVR0OBBYEFPivI4219XyNAG1U0V1N8R/cs0vk"
     );
-    // A name beyond ASCII, addresses of both kinds, the authority's key identifier.
+    // A name beyond ASCII, IPv4 and IPv6 addresses, and the CA's key identifier.
     let leaf = request("über", &["10.0.0.1", "2001:db8::5"], &["a.example", "*.b.example"], 30, false);
     assert_eq!(
         make(&leaf, P256, Some((&ca, ED25519.as_bytes()))),
@@ -131,7 +131,7 @@ OmcKSialDx2j4k2C1nZ6V5nWtMBOP/eqOBnDCBmTAOBgNVHQ8BAf8EBAMCBaAwHQYDVR0lBBYwFAYIKw
 MAAwHwYDVR0jBBgwFoAU+K8jjbX1fI0AbVTRXU3xH9yzS+QwOQYDVR0RBDIwMIIJYS5leGFtcGxlggsqLmIuZXhhbXBsZYcECgAAAYcQIAENuAAAAAAAAA\
 AAAAAABQ=="
     );
-    // No subject, so that the names are critical; and an end past 2050.
+    // Without a subject the names are critical. The end date is after 2050.
     assert_eq!(
         make(&request("", &[], &["c.example"], 40_000, false), P256_SEC1, None),
         "MIH/oAMCAQICEQCAgYKDhIWGh4iJiouMjY6PMAoGCCqGSM49BAMCMAAwIBcNMjMxMTE0MjIxMzIwWhgPMjEzMzA1MjEyMjEzMjBaMAAwWTATBgcq\
@@ -189,7 +189,7 @@ fn keys_and_certificates_that_are_none_are_told() {
     ] {
         assert_eq!(certificate::custom(&cert, &key).err().unwrap(), error);
     }
-    // An authority whose key is not its own.
+    // A CA whose key does not match its certificate.
     let made = certificate::make(
         &Fixed,
         &request("a", &[], &[], 1, false),
@@ -241,20 +241,20 @@ fn der_has_one_form_for_each_value() {
         assert_eq!(&encoded[..head.len()], head);
         assert_eq!(Reader::new(&encoded).read(der::OCTET_STRING).unwrap().len(), length);
     }
-    // Lengths that are not minimal, indefinite, or longer than what follows.
+    // Lengths that are not minimal, indefinite, or longer than the input.
     for bad in [&[4, 0x81, 1, 9][..], &[4, 0x82, 0, 1, 9], &[4, 0x80, 0, 0], &[4, 2, 9], &[4], &[]] {
         assert_eq!(Reader::new(bad).read(der::OCTET_STRING), None, "{bad:x?}");
     }
     assert_eq!(Reader::new(&[2, 2, 0, 5]).integer(), None);
 }
 
-/// Numbers that differ from call to call, the same in every run.
+/// A sequence of pseudo-random numbers, the same in every run.
 struct Sequence(std::sync::atomic::AtomicU64);
 
 impl World for Sequence {
     fn random(&self, bytes: &mut [u8]) {
         for byte in bytes {
-            // A linear congruence's high bits.
+            // The high bits of a linear congruential generator.
             let step =
                 |n: u64| n.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let n = self.0.load(std::sync::atomic::Ordering::Relaxed);

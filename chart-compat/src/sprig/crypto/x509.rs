@@ -1,4 +1,4 @@
-//! X.509 version 3: certificates made as Go's `x509.CreateCertificate` makes them, and read for what a signer must know.
+//! X.509 version 3: creates certificates as Go's `x509.CreateCertificate` does, and parses what signing needs.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -10,7 +10,7 @@ use super::quoted;
 use crate::go::object::Time;
 use crate::world::World;
 
-/// What a certificate is to say.
+/// The content of a certificate.
 pub(super) struct Template<'t> {
     pub(super) serial: [u8; 16],
     pub(super) common_name: &'t [u8],
@@ -21,9 +21,9 @@ pub(super) struct Template<'t> {
     pub(super) authority: bool,
 }
 
-/// The owner that a certificate names.
+/// The subject of a certificate, as signing needs it.
 pub(super) struct Identity {
-    /// The name, encoded.
+    /// The subject's name, encoded.
     pub(super) subject: Vec<u8>,
     /// The subject key identifier; empty if there is none.
     pub(super) key_id: Vec<u8>,
@@ -31,7 +31,7 @@ pub(super) struct Identity {
     pub(super) public: (Vec<u8>, Vec<u8>),
 }
 
-/// `net.ParseIP`: an address without a zone; IPv4 within IPv6 counts as IPv4.
+/// `net.ParseIP`: an address without a zone. An IPv4-mapped IPv6 address becomes IPv4.
 pub(super) fn parse_ip(text: &str) -> Option<IpAddr> {
     if let Ok(v4) = text.parse::<Ipv4Addr>() {
         return Some(v4.into());
@@ -54,10 +54,10 @@ const CLIENT_AUTH: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 2];
 const COMMON_NAME: &[u8] = &[0x55, 4, 3];
 const SHA256_WITH_RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 11];
 
-/// Makes a certificate for `key`: by `issuer` with its key, or by itself.
+/// Creates a certificate for `key`, signed by `issuer` or self-signed.
 ///
 /// # Errors
-/// Go's texts, or why the world cannot sign.
+/// Go's error texts, or the world's error on signing.
 pub(super) fn create(
     world: &dyn World,
     template: &Template<'_>,
@@ -108,7 +108,7 @@ fn signature_algorithm(signer: &Key) -> Result<Vec<u8>, String> {
     }
 }
 
-/// The algorithm that a public key belongs to, and its parameters.
+/// The OID of a public key's algorithm, and its parameters.
 fn public_algorithm(key: &Key) -> Result<(&'static [u8], Vec<u8>), String> {
     match key {
         Key::Rsa { .. } => Ok((RSA_OID, der::element(der::NULL, &[]))),
@@ -118,7 +118,7 @@ fn public_algorithm(key: &Key) -> Result<(&'static [u8], Vec<u8>), String> {
     }
 }
 
-/// A name that is a common name only, or nothing.
+/// An encoded name with only a common name, or empty.
 fn name(common: &[u8]) -> Result<Vec<u8>, String> {
     if common.is_empty() {
         return Ok(der::sequence(&[]));
@@ -132,7 +132,7 @@ fn name(common: &[u8]) -> Result<Vec<u8>, String> {
     Ok(der::sequence(&[&der::constructed(der::SET, &[&attribute])]))
 }
 
-/// A time: with two digits of the year as long as they are unambiguous.
+/// A time, with a two-digit year if that is unambiguous.
 fn time(seconds: i64) -> Result<Vec<u8>, String> {
     let c = Time { seconds, nanos: 0, offset: 0, abbreviation: "UTC", zone: "" }.civil();
     let rest = format!("{:02}{:02}{:02}{:02}{:02}Z", c.month, c.day, c.hour, c.minute, c.second);
@@ -143,7 +143,7 @@ fn time(seconds: i64) -> Result<Vec<u8>, String> {
     }
 }
 
-/// The extensions in Go's order, one after another.
+/// The extensions in Go's order, concatenated.
 fn extensions(
     template: &Template<'_>,
     subject: &[u8],
@@ -156,7 +156,7 @@ fn extensions(
         let value = der::element(der::OCTET_STRING, value);
         out.extend(der::sequence(&[&der::element(der::OID, &id), &critical, &value]));
     };
-    // Bits from the left: digital signature, key encipherment and, for an authority, signing of certificates.
+    // Bits from the left: digital signature, key encipherment and, for a CA, certificate signing.
     let usage: [u8; 2] = if template.authority { [2, 0xa4] } else { [5, 0xa0] };
     add(KEY_USAGE, true, &der::element(der::BIT_STRING, &usage));
     let purposes = [SERVER_AUTH, CLIENT_AUTH].map(|oid| der::element(der::OID, oid));
@@ -186,17 +186,17 @@ fn extensions(
                 IpAddr::V6(ip) => der::element(der::implicit(7), &ip.octets()),
             });
         }
-        // Without a subject only the names identify the owner.
+        // Without a subject only the names identify the owner, so they are critical.
         let critical = subject == der::sequence(&[]);
         add(SUBJECT_ALT_NAME, critical, &der::sequence(&[&names]));
     }
     Ok(out)
 }
 
-/// Reads a certificate for what a signer must know (`x509.ParseCertificate`); the signature is not checked.
+/// Parses what signing needs from a certificate (`x509.ParseCertificate`). Does not check the signature.
 ///
 /// # Errors
-/// Go's text.
+/// Go's error text.
 pub(super) fn parse(bytes: &[u8]) -> Result<Identity, String> {
     let malformed = |what: &str| format!("x509: malformed {what}");
     let mut outer = Reader::new(bytes);

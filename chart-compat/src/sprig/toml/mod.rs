@@ -1,4 +1,4 @@
-//! TOML as BurntSushi/toml 1.6 writes and reads it.
+//! TOML as BurntSushi/toml 1.6 encodes and decodes it.
 
 mod read;
 mod write;
@@ -13,7 +13,7 @@ pub(super) const FUNCS: &[Func] = &[
     Func::new("toToml", &[Any], |x, a| {
         let text = match write::to_toml(a[0]) {
             Ok(text) => text,
-            // What panics in the library fails the render; its errors are the result.
+            // A panic of the library fails the render; an error is the function's result.
             Err(write::Failure::Panic(e)) => return Err(Error::new(e)),
             Err(write::Failure::Error(e)) => e.into_bytes(),
         };
@@ -29,7 +29,7 @@ pub(super) const FUNCS: &[Func] = &[
     }),
 ];
 
-/// What only Helm 4 has.
+/// The functions that exist only in Helm 4.
 pub(super) const HELM4: &[Func] = &[Func::new("mustToToml", &[Any], |x, a| match write::to_toml(a[0]) {
     Ok(text) => Ok(Value::str(x.arena, text)),
     Err(write::Failure::Panic(e) | write::Failure::Error(e)) => Err(Error::new(e)),

@@ -1,4 +1,4 @@
-//! The reader: one pass over the text, with the library's error texts.
+//! The decoder: one pass over the text, with the library's error texts.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,12 +12,12 @@ use crate::go::{Arena, Elem, Map, MapKind, Object, Value, strconv};
 use super::super::dates::in_zone;
 use super::write::push_key;
 
-/// The zone names by which a date or time without an offset is known again when it is written.
+/// Zone names that mark a date or time without an offset, so that the encoder can recognize it.
 pub(super) const LOCAL_DATETIME: &str = "datetime-local";
 pub(super) const LOCAL_DATE: &str = "date-local";
 pub(super) const LOCAL_TIME: &str = "time-local";
 
-/// How deep values and tables may nest.
+/// Maximal nesting of values and tables.
 const MAX_DEPTH: usize = 1000;
 
 enum Node<'a> {
@@ -30,7 +30,7 @@ enum Node<'a> {
 #[derive(Default)]
 struct Table<'a> {
     entries: BTreeMap<String, Node<'a>>,
-    /// Only named by the header of another table: it may still be defined once.
+    /// Created by the header of a nested table only, so it can still be defined once.
     implicit: bool,
 }
 
@@ -55,13 +55,13 @@ impl<'a> Table<'a> {
 struct Reader<'a, 't> {
     arena: &'a Arena,
     zone: &'t Zone,
-    /// What is read, up to the first byte that is no UTF-8.
+    /// The input up to its first byte that is not valid UTF-8.
     text: &'t str,
-    /// That byte.
+    /// The first byte that is not valid UTF-8.
     broken: Option<u8>,
     at: usize,
     line: usize,
-    /// The table that is open.
+    /// The path of the current table, and of the keys being read within it.
     context: Vec<String>,
     /// The key whose value is being read.
     key: String,
@@ -71,7 +71,7 @@ struct Reader<'a, 't> {
 
 type Read<T> = Result<T, String>;
 
-/// Reads a document into a map.
+/// Decodes a document into a map.
 ///
 /// # Errors
 /// The library's text, e.g. `toml: line 1 (last key "a"): expected value but found '\n' instead`.
@@ -128,7 +128,7 @@ impl<'a> Reader<'a, '_> {
 
     fn error_at<T>(&self, mut line: usize, message: &str) -> Read<T> {
         let mut message = Cow::Borrowed(message);
-        // What there is to be found wrong at the end is what ended the text.
+        // At the end of `text` the error is the invalid byte that ended it.
         if let Some(byte) = self.broken.filter(|_| self.at >= self.text.len()) {
             (line, message) = (self.line, format!("invalid UTF-8 byte: 0x{byte:02x}").into());
         }
@@ -145,7 +145,7 @@ impl<'a> Reader<'a, '_> {
         })
     }
 
-    /// An error at the end of the text or before a character; the end counts to the line it ends.
+    /// An error at the next character. At the end of the text, a final line feed belongs to the line it ends.
     fn unexpected<T>(&self, message: &str) -> Read<T> {
         let past = self.at >= self.text.len() && self.text.ends_with('\n');
         self.error_at(if past { self.line - 1 } else { self.line }, message)
@@ -185,7 +185,7 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// Skips blanks, line ends and comments.
+    /// Skips blanks, line breaks and comments.
     fn gaps(&mut self) -> Read<()> {
         loop {
             match self.peek() {
@@ -205,7 +205,7 @@ impl<'a> Reader<'a, '_> {
         Ok(())
     }
 
-    /// One line's item; false at the end.
+    /// Reads one item; false at the end.
     fn item(&mut self, root: &mut Table<'a>) -> Read<bool> {
         self.gaps()?;
         match self.peek() {
@@ -277,7 +277,7 @@ impl<'a> Reader<'a, '_> {
         self.open(root, path, many)
     }
 
-    /// Opens the table of a header.
+    /// Opens the table of a header. `many`: it is an item of an array of tables.
     fn open(&mut self, root: &mut Table<'a>, path: Vec<String>, many: bool) -> Read<()> {
         self.context.clear();
         self.key.clear();
@@ -350,7 +350,7 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// The parts of a key up to and with its `=`.
+    /// Reads the parts of a key and its `=`.
     fn key_path(&mut self) -> Read<Vec<String>> {
         self.blanks();
         match self.peek() {
@@ -384,7 +384,7 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// The value behind a key, which is the current one meanwhile.
+    /// Reads the value of a key, which becomes the current key.
     fn keyed_value(&mut self, path: &[String], depth: usize) -> Read<Node<'a>> {
         let (last, parents) = match path.split_last() {
             Some((last, parents)) => (last.clone(), parents.to_vec()),
@@ -396,7 +396,8 @@ impl<'a> Reader<'a, '_> {
         self.value(depth)
     }
 
-    /// Sets the value of a key in the open table, which stands so far up in the context: that already holds the key's parents.
+    /// Sets the value of the current key. `root` is the table at `context[..above]`; the rest of the context includes the parents
+    /// in `path`.
     fn put(&mut self, root: &mut Table<'a>, path: &[String], value: Node<'a>, above: usize) -> Read<()> {
         let mut table = root;
         let context = self.context[above..].to_vec();
@@ -424,7 +425,7 @@ impl<'a> Reader<'a, '_> {
         if let Some(Node::Table(t)) = table.entries.get_mut(&self.key)
             && t.implicit
         {
-            // The library takes the value for the table's own header, once.
+            // The library takes the value for the definition of the implicit table, once.
             t.implicit = false;
             return Ok(());
         }
@@ -604,7 +605,7 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// How many of `quote` stand here, up to six.
+    /// The number of consecutive `quote` characters here, up to six.
     fn quotes(&self, quote: char) -> usize {
         self.rest().chars().take(6).take_while(|c| *c == quote).count()
     }
@@ -666,7 +667,7 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// An escape; its backslash is behind us.
+    /// Reads an escape sequence after its backslash.
     fn escape(&mut self, out: &mut String) -> Read<()> {
         let (width, name, words) = match self.bump()? {
             Some('b') => return self.escaped(out, '\x08'),
@@ -793,7 +794,7 @@ impl<'a> Reader<'a, '_> {
 
     fn integer(&mut self, text: &str) -> Read<Value<'a>> {
         let bad = |what: &str| format!("Invalid integer {}: {what}", strconv::quote(text.as_bytes()));
-        // The letters of a prefix count as digits here, as they do in the library.
+        // As in the library, the letters of a base prefix count as digits.
         if !underscores_ok(text) {
             return self.error(&bad("underscores must be surrounded by digits"));
         }
@@ -826,7 +827,7 @@ impl<'a> Reader<'a, '_> {
             }
             let (seconds, nanos) = (parsed.seconds, parsed.nanos);
             let time = match (local, parsed.place) {
-                // The library takes the zone's offset from the machine; the value is the same wherever it is written.
+                // The library uses the machine's offset; the encoded value does not depend on it.
                 (Some(name), _) => Time { seconds, nanos, offset: 0, abbreviation: name, zone: "" },
                 (None, Place::Utc) => in_zone(self.arena, seconds, nanos, &utc),
                 (None, Place::Local) => in_zone(self.arena, seconds, nanos, self.zone),
@@ -850,7 +851,7 @@ fn leading_zero(s: &str) -> bool {
     }
 }
 
-/// Whether each underscore stands between digits.
+/// Whether each underscore follows a digit, and the text ends with a digit.
 fn underscores_ok(s: &str) -> bool {
     let mut accept = false;
     for c in s.chars() {
@@ -862,7 +863,7 @@ fn underscores_ok(s: &str) -> bool {
     accept
 }
 
-/// Go reads numbers without their leading zero; then the separators stand elsewhere than in the layout.
+/// Go accepts numbers without their leading zero. Then the separators are at other positions than in the layout.
 fn missing_zero(text: &str, form: &str) -> bool {
     for (i, c) in form.bytes().enumerate() {
         if matches!(c, b'.' | b'Z') {

@@ -1,9 +1,9 @@
-//! The writer: in each table plain keys come first, then the tables below it, both sorted, nested ones indented.
+//! The encoder. In each table plain keys precede nested tables; both are sorted, and nested tables are indented.
 
 use crate::go::object::Struct;
 use crate::go::{Object, Value, fmt, layout, strconv, time};
 
-/// Why a value has no TOML.
+/// The reason why a value cannot be encoded.
 pub(super) enum Failure {
     /// An error of the library.
     Error(String),
@@ -13,10 +13,10 @@ pub(super) enum Failure {
 
 type Done = Result<(), Failure>;
 
-/// How deep tables may nest; a map that contains itself would never end.
+/// Maximal nesting of tables. A deeper map contains itself.
 const MAX_DEPTH: usize = 1000;
 
-/// Writes a value as a document.
+/// Encodes a value as a document.
 pub(super) fn to_toml(value: Value<'_>) -> Result<Vec<u8>, Failure> {
     if value.is_nil() {
         return Err(Failure::Panic("reflect: call of reflect.Value.Type on zero Value".to_owned()));
@@ -31,12 +31,12 @@ pub(super) fn to_toml(value: Value<'_>) -> Result<Vec<u8>, Failure> {
     Ok(out.out)
 }
 
-/// What TOML makes of a value.
+/// The kinds of TOML values.
 #[derive(PartialEq, Eq)]
 enum Kind {
     Nil,
     Table,
-    /// A list of tables and nothing else.
+    /// A non-empty list of tables.
     Tables,
     Plain,
 }
@@ -88,7 +88,7 @@ fn quoted(out: &mut Vec<u8>, s: &[u8]) {
     out.push(b'"');
 }
 
-/// A key, bare where that is possible.
+/// Writes a key, without quotes if possible.
 pub(super) fn push_key(out: &mut Vec<u8>, key: &[u8]) {
     if !key.is_empty() && key.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-')) {
         out.extend_from_slice(key);
@@ -99,7 +99,7 @@ pub(super) fn push_key(out: &mut Vec<u8>, key: &[u8]) {
 
 type Entry<'a> = (&'a [u8], Value<'a>);
 
-/// The entries of what is written as a table; a struct's stay in the order of their declaration.
+/// The entries of a value that is written as a table. A struct's entries keep their order of declaration.
 fn entries(v: Value<'_>) -> Vec<Entry<'_>> {
     match v {
         Value::Map(m) => m.entries().to_vec(),
@@ -192,7 +192,7 @@ impl Writer {
         Ok(())
     }
 
-    /// A value inside of a list or an inline table, or behind a key.
+    /// A value in a list or inline table, or after a key.
     fn element(&mut self, value: Value<'_>, depth: usize) -> Done {
         if depth > MAX_DEPTH {
             return Err(Failure::Error(format!("toml: values are nested deeper than {MAX_DEPTH}")));
@@ -255,7 +255,7 @@ impl Writer {
         let (plain, tables) = split(value)?;
         let (first, count) = (plain.len(), plain.len() + tables.len());
         for (i, (name, v)) in plain.into_iter().chain(tables).enumerate() {
-            // Nil entries are left out, but not the comma before one.
+            // Nil entries are omitted, but the comma before one is not.
             if is_nil(v) {
                 continue;
             }
@@ -271,7 +271,7 @@ impl Writer {
     }
 }
 
-/// The entries that are plain values, and those that are tables.
+/// Splits the entries into plain values and tables.
 fn split(value: Value<'_>) -> Result<(Vec<Entry<'_>>, Vec<Entry<'_>>), Failure> {
     let (mut plain, mut tables) = (Vec::new(), Vec::new());
     for entry in entries(value) {
@@ -283,7 +283,7 @@ fn split(value: Value<'_>) -> Result<(Vec<Entry<'_>>, Vec<Entry<'_>>), Failure> 
     Ok((plain, tables))
 }
 
-/// A float always shows that it is one.
+/// A float, always recognizable as one.
 fn float(f: f64) -> String {
     if f.is_nan() {
         return if f.is_sign_negative() { "-nan" } else { "nan" }.to_owned();
